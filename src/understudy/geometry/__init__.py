@@ -1,0 +1,1 @@
+"""Pure NumPy geometry: one idea a file."""

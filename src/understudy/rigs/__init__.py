@@ -1,0 +1,25 @@
+"""Rigs by name. A built-in rig is imported only when it is asked for."""
+
+from __future__ import annotations
+
+from understudy import checks
+from understudy.rigs.base import Rig, animate
+
+__all__ = ["Rig", "animate", "load_rig", "rig_names"]
+
+
+def rig_names() -> tuple[str, ...]:
+    """The built-in rigs."""
+    return ("human", "tube")
+
+
+def load_rig(name: str) -> Rig:
+    """A built-in rig by name: `human` (13,380 vertices, 163 bones) or `tube` (tiny, for tests)."""
+    checks.one_of(name, "rig", rig_names())
+    if name == "human":
+        from understudy.rigs.human import HumanRig
+
+        return HumanRig()
+    from understudy.rigs.tube import TubeRig
+
+    return TubeRig()
