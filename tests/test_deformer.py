@@ -5,7 +5,12 @@ from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
 from understudy import Basis, Deformer, Features, InputError, Net, Skin
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 
-KINDS = [(blend, virtual, activation) for blend in ("linear", "dual_quaternion") for virtual in (False, True) for activation in ("tanh", "relu", "gelu", "rbf")]
+KINDS = [
+    (blend, virtual, activation)
+    for blend in ("linear", "dual_quaternion")
+    for virtual in (False, True)
+    for activation in ("tanh", "relu", "gelu", "rbf")
+]
 
 
 def drivers(deformer, poses=4, seed=1):
@@ -33,14 +38,20 @@ def slow_deform(deformer, world_from_bone, controls):
                     continue
                 h = w @ h + b
                 if layer < len(net.weights) - 1:
-                    h = {"tanh": np.tanh, "relu": lambda v: np.maximum(v, 0), "gelu": lambda v: 0.5 * v * (1 + np.vectorize(__import__("math").erf)(v / 2**0.5))}[net.activation](h)
+                    h = {
+                        "tanh": np.tanh,
+                        "relu": lambda v: np.maximum(v, 0),
+                        "gelu": lambda v: 0.5 * v * (1 + np.vectorize(__import__("math").erf)(v / 2**0.5)),
+                    }[net.activation](h)
             for place, value in zip(net.outputs, h):
                 c[place] += value
         d = deformer.mean.astype(float).copy()
         for basis in deformer.bases:
             for n, v in enumerate(basis.vertices):
                 for axis in range(3):
-                    d[v, axis] += basis.matrix[n] @ c[basis.coefficients[axis]] if basis.shared else basis.matrix[3 * n + axis] @ c[basis.coefficients]
+                    d[v, axis] += (
+                        basis.matrix[n] @ c[basis.coefficients[axis]] if basis.shared else basis.matrix[3 * n + axis] @ c[basis.coefficients]
+                    )
         m = [four(world[b]) @ np.linalg.inv(four(deformer.skeleton.world_from_bone[b])) for b in range(len(world))]
         if deformer.skin.virtual_index is not None:
             m = [sum(w * m[b] for b, w in zip(*row)) for row in zip(deformer.skin.virtual_index, deformer.skin.virtual_weight)]

@@ -84,7 +84,12 @@ def between(value: float, name: str, low: float | None = None, high: float | Non
     wanted = " and ".join(
         text for text, given in ((f"at least {low}", low), (f"at most {high}", high), (f"above {above}", above)) if given is not None
     )
-    wrong = not np.isfinite(number) or (low is not None and number < low) or (high is not None and number > high) or (above is not None and number <= above)
+    wrong = (
+        not np.isfinite(number)
+        or (low is not None and number < low)
+        or (high is not None and number > high)
+        or (above is not None and number <= above)
+    )
     if wrong:
         raise InputError(f"{name}: expected a number {wanted}, got {value!r}")
     return value

@@ -58,7 +58,9 @@ def load(path: str | Path) -> Deformer:
             if not isinstance(version, int) or version < 1:
                 raise FileError(f"{path}: the header has no valid format version (found {version!r})")
             if version > FORMAT_VERSION:
-                raise FileError(f"{path}: written by a newer understudy (format {version}, this one reads up to {FORMAT_VERSION}); upgrade understudy to read it")
+                raise FileError(
+                    f"{path}: written by a newer understudy (format {version}, this one reads up to {FORMAT_VERSION}); upgrade understudy to read it"
+                )
             arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
         return _from_arrays(arrays, header)
     except FileError:

@@ -41,7 +41,9 @@ class Net:
         put("inputs", checks.index(self.inputs, "net inputs", 2**31))
         put("outputs", checks.index(self.outputs, "net outputs", 2**31))
         if not self.weights or len(self.weights) != len(self.biases):
-            raise InputError(f"net: expected one bias per layer and at least one layer, got {len(self.weights)} weights and {len(self.biases)} biases")
+            raise InputError(
+                f"net: expected one bias per layer and at least one layer, got {len(self.weights)} weights and {len(self.biases)} biases"
+            )
         width, weights, biases = len(self.inputs), [], []
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases)):
             weights.append(checks.array(weight, f"net weight of layer {layer}", (None, width)))

@@ -126,3 +126,14 @@ class Poses:
         if self.skeleton is None:
             raise InputError(f"{who} needs bones, and {self.name!r} has none; for bare mesh sequences use a decomposition method")
         return self.skeleton
+
+
+def evenly(count: int, most: int | None) -> np.ndarray:
+    """At most `most` of `count` pose numbers, evenly spaced, the first and the last among them.
+
+    >>> evenly(10, 4).tolist()
+    [0, 3, 6, 9]
+    """
+    if most is None or most >= count:
+        return np.arange(count)
+    return np.unique(np.linspace(0, count - 1, most).round().astype(np.int64))

@@ -37,7 +37,9 @@ class Skeleton:
         wrong = np.flatnonzero((parents < -1) | (parents >= np.arange(count)))
         if wrong.size:
             bone = int(wrong[0])
-            raise InputError(f"bone parents: bone {bone} ({self.names[bone]!r}) has parent {int(parents[bone])}; a parent must come before its child, or be -1")
+            raise InputError(
+                f"bone parents: bone {bone} ({self.names[bone]!r}) has parent {int(parents[bone])}; a parent must come before its child, or be -1"
+            )
         object.__setattr__(self, "parents", parents)
         rest = checks.array(self.world_from_bone, "rest world_from_bone", (count, 3, 4), np.float64)
         flat = np.flatnonzero(np.abs(np.linalg.det(rest[:, :, :3])) < 1e-12) if count else np.zeros(0, int)

@@ -1,0 +1,55 @@
+"""The papers' comparisons, each a file here: `understudy bench NAME`. Every method runs on the same data in the same run.
+
+A benchmark takes a `Request` and returns an `Outcome`; the command line prints it as a table and writes it as JSON.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy import checks, machine
+from understudy.progress import SILENT, Progress
+from understudy.report import CaseResult
+
+_BENCHMARKS = ("body",)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run: size "quick" (60 s on two cores), "default" (20 minutes) or "full"; empty methods or cases mean all of that size."""
+
+    size: str = "default"
+    data: Path | None = None
+    methods: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()
+    out: Path = Path("out/bench")
+    seed: int = 0
+
+    @property
+    def data_folder(self) -> Path:
+        """Where real data lies; whether it is there is for the benchmark to ask."""
+        given = self.data or os.environ.get("UNDERSTUDY_DATA")
+        return Path(given) if given else Path("../shared/data")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Rows, the unit of their lengths, and sentences to print below them."""
+
+    results: Sequence[CaseResult]
+    unit: str
+    notes: Sequence[str] = ()
+
+    def as_json(self, name: str) -> dict:
+        rows = [{"case": r.case, "method": r.method, **{k: float(v) for k, v in r.figures.items()}} for r in self.results]
+        return {"benchmark": name, "unit": self.unit, "rows": rows, "machine": machine.describe()}
+
+
+def run(name: str, request: Request, progress: Progress = SILENT) -> Outcome:
+    """Run a benchmark by name."""
+    checks.one_of(name, "benchmark", _BENCHMARKS)
+    return importlib.import_module(f"understudy.benchmarks.{name}").run(request, progress)

@@ -23,9 +23,7 @@ def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def inverse(a: np.ndarray) -> np.ndarray:
     """The inverse of (...,3,4) affine transforms, by the adjugate: exact for scale and shear, vectorised."""
     m = a[..., :3]
-    rows = np.stack(
-        [np.cross(m[..., 1, :], m[..., 2, :]), np.cross(m[..., 2, :], m[..., 0, :]), np.cross(m[..., 0, :], m[..., 1, :])], axis=-1
-    )
+    rows = np.stack([np.cross(m[..., 1, :], m[..., 2, :]), np.cross(m[..., 2, :], m[..., 0, :]), np.cross(m[..., 0, :], m[..., 1, :])], axis=-1)
     det = np.sum(m[..., 0, :] * rows[..., :, 0], axis=-1)
     linear = rows / det[..., None, None]
     return np.concatenate([linear, -linear @ a[..., 3:]], axis=-1)

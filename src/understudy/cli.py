@@ -1,0 +1,284 @@
+"""The command line: `understudy demo | sample | ranges | fit | evaluate | compare | info | methods | bench`.
+
+Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 2 something the user can put right (one clear line),
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy import __version__, checks
+from understudy.deformer import Deformer
+from understudy.errors import FileError, InputError, UnderstudyError
+from understudy.file import written_whole
+
+app = typer.Typer(
+    help="Learns a character's deformation and stands in for it: small, fast, portable, with its error known.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog="A first run: `understudy demo`. Step by step: `sample`, `fit`, `compare`.",
+)
+
+Out = Annotated[Path, typer.Option("--out", "-o", help="Where to write.")]
+Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result.")]
+Settings = Annotated[
+    list[str], typer.Option("--set", metavar="NAME=VALUE", help="An option of the method; repeat it. `understudy methods` lists them.")
+]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point: errors a user can put right are one line, everything else keeps its traceback."""
+    try:
+        app(arguments, prog_name="understudy", standalone_mode=False)
+    except UnderstudyError as problem:
+        print(f"understudy: {problem}", file=sys.stderr)
+        sys.exit(2)
+    except typer.Exit as done:
+        sys.exit(done.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        print("understudy: interrupted; what was finished is kept, run the same command again to go on", file=sys.stderr)
+        sys.exit(130)
+    except Exception as problem:
+        show = getattr(problem, "show", None)  # the argument parser's own complaints know how to show themselves
+        if show is None:
+            raise
+        show()
+        sys.exit(2)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    if show:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def demo(out: Out = Path("out/demo"), poses: Annotated[int, typer.Option(min=10, help="Training poses.")] = 2000, seed: Seed = 0) -> None:
+    """The whole job on the built-in human: sample, fit, measure on a walk and a kick, write a report."""
+    from understudy import demo as job
+
+    results = job.run(out, poses, seed, progress=_progress())
+    _print_table(results, "cm", "human: errors on animation never seen in training")
+    print(f"\nWritten to {out}: fdda.understudy, lbs.understudy, report.html (open it in a browser)")
+
+
+@app.command()
+def sample(
+    rig: Annotated[str, typer.Argument(help="A built-in rig: human or tube.")],
+    out: Out,
+    count: Annotated[int, typer.Option(min=1, help="Poses to sample.")] = 5000,
+    seed: Seed = 0,
+    ranges: Annotated[Path | None, typer.Option(help="Training ranges (TOML); `understudy ranges RIG` prints them to start from.")] = None,
+    modes: Annotated[Path | None, typer.Option(help="Several ways to move (TOML): one [name] table each, with `weight` and [name.ranges].")] = None,
+    around: Annotated[list[str], typer.Option(help="Also sample around this animation of the rig; repeat it.")] = [],  # noqa: B006
+    share: Annotated[float, typer.Option(min=0, max=1, help="Share of the poses taken around those animations.")] = 0.5,
+    spread: Annotated[float, typer.Option(min=0, help="Noise around them, as a share of the training range.")] = 0.25,
+    processes: Annotated[int | None, typer.Option(min=1, help="Worker processes; by default one per core.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Start again, replacing what is there.")] = False,
+) -> None:
+    """Sample random poses of a rig into a store on disk. Interrupted, the same command goes on where it stopped."""
+    from understudy import farm
+    from understudy.rigs import load_rig
+    from understudy.rigs.sampler import SamplePlan, read_modes
+
+    spec = load_rig(rig).controls
+    plan = SamplePlan(
+        count, seed, modes=read_modes(modes, spec) if modes else {}, animation_share=share if around else 0.0, animations=tuple(around), spread=spread
+    )
+    poses = farm.sample_poses(rig, plan, out, processes=processes, progress=_progress(), ranges=ranges, overwrite=overwrite)
+    print(f"{poses.pose_count} poses of {rig} ({poses.vertex_count} vertices) in {out}. Next: understudy fit fdda {out} -o {rig}.understudy")
+
+
+@app.command()
+def ranges(rig: Annotated[str, typer.Argument(help="A built-in rig.")]) -> None:
+    """Print a rig's training ranges as a small file to edit and pass to `sample --ranges`."""
+    from understudy.rigs import load_rig
+
+    print(load_rig(rig).controls.ranges_text(), end="")
+
+
+@app.command()
+def fit(
+    method: Annotated[str, typer.Argument(help="fdda, lbs, ...: see `understudy methods`.")],
+    poses: Annotated[Path, typer.Argument(help="A store of poses, made by `understudy sample`.")],
+    out: Out,
+    settings: Settings = [],  # noqa: B006
+    rig: Annotated[
+        str, typer.Option(help="Live rig to ask which controls move what; auto: the one sampled; none: learn it from the poses.")
+    ] = "auto",
+) -> None:
+    """Learn poses and write a .understudy file. Interrupted, the same command goes on where it stopped."""
+    from understudy.fitting import fit_file
+
+    deformer = fit_file(method, poses, out, _options(settings), rig, _progress())
+    print(f"{out}: {_size_text(deformer)}. Next: understudy evaluate {out} --rig RIG")
+
+
+@app.command()
+def evaluate(
+    file: Annotated[Path, typer.Argument(help="A .understudy file.")],
+    rig: Annotated[str, typer.Option(help="The original: a built-in rig.")] = "human",
+    animation: Annotated[list[str], typer.Option(help="Animation of the rig to test on; repeat it. Default: all.")] = [],  # noqa: B006
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
+) -> None:
+    """Measure a stand-in against the original rig, on the rig's own animations."""
+    _compare([file], rig, animation, report, as_json)
+
+
+@app.command()
+def compare(
+    files: Annotated[list[Path], typer.Argument(help="Several .understudy files of the same character.")],
+    rig: Annotated[str, typer.Option(help="The original: a built-in rig.")] = "human",
+    animation: Annotated[list[str], typer.Option(help="Animation of the rig to test on; repeat it. Default: all.")] = [],  # noqa: B006
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
+) -> None:
+    """Measure several stand-ins side by side."""
+    _compare(files, rig, animation, report, as_json)
+
+
+@app.command()
+def info(file: Annotated[Path, typer.Argument(help="A .understudy file.")]) -> None:
+    """What is in a .understudy file: method, size, drivers, training errors, provenance."""
+    deformer = Deformer.load(file)
+    mesh = deformer.mesh
+    print(f"{file}: {_size_text(deformer)}")
+    print(f"method       {deformer.method}")
+    print(f"mesh         {mesh.vertex_count} vertices, {mesh.height:.4g} {mesh.unit} high, {mesh.up_axis} up, {mesh.handedness}-handed")
+    if deformer.skin is not None:
+        virtual = "" if deformer.skin.virtual_index is None else f", {len(deformer.skin.virtual_index)} virtual bones"
+        print(f"skin         {deformer.skeleton.bone_count} bones, up to {deformer.skin.influences} per vertex, {deformer.skin.blend}{virtual}")
+    if deformer.nets:
+        print(f"correctives  {len(deformer.nets)} networks, {deformer.features.count} features, {deformer.coefficient_count} coefficients")
+    print(f"cost         {deformer.cost()['multiply_adds'] / 1e6:.2f} million multiply-adds per pose")
+    print("training     " + ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in deformer.training.items()))
+    shown = {k: v for k, v in deformer.provenance.items() if not k.endswith("_curve")}
+    print("provenance   " + json.dumps(shown, indent=2).replace("\n", "\n             "))
+
+
+@app.command()
+def methods() -> None:
+    """Every method with its options and their defaults."""
+    from understudy.methods import method_names, method_type
+
+    for name in method_names():
+        kind = method_type(name)
+        summary = (sys.modules[kind.__module__].__doc__ or "").strip().splitlines()[0]
+        print(f"{summary}\n    {(kind.Config.__doc__ or '').strip()}\n    seed: same seed, same data: the same file")
+        print("    defaults: " + ", ".join(f"{k}={v}" for k, v in vars(kind().config).items()) + "\n")
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(help="Which benchmark: body.")],
+    quick: Annotated[bool, typer.Option(help="A look in 60 s on two cores; its figures are not the method's best.")] = False,
+    full: Annotated[bool, typer.Option(help="Everything, however long it takes.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Folder of real data; else UNDERSTUDY_DATA, else ../shared/data.")] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
+    wanted_methods: Annotated[str, typer.Option("--methods", help="Only these rows, separated by commas.")] = "",
+    cases: Annotated[str, typer.Option(help="Only these cases, separated by commas.")] = "",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the samples, files, plots and the report.")] = None,
+    seed: Seed = 0,
+) -> None:
+    """Run one of the papers' comparisons, every method on the same data in the same run."""
+    from understudy.benchmarks import Request, run
+
+    if quick and full:
+        raise InputError("--quick and --full: choose one")
+    split = lambda text: tuple(part.strip() for part in text.split(",") if part.strip())
+    request = Request(
+        size="quick" if quick else "full" if full else "default",
+        data=data, methods=split(wanted_methods), cases=split(cases), out=out or Path("out/bench") / name, seed=seed,
+    )  # fmt: skip
+    outcome = run(name, request, _progress())
+    _print_table(outcome.results, outcome.unit, f"{name} ({request.size})")
+    for line in outcome.notes:
+        print(line)
+    if as_json is not None:
+        _write_json(as_json, outcome.as_json(name))
+    print(f"Written to {request.out}" + (f" and {as_json}" if as_json else ""))
+
+
+def _compare(files: list[Path], rig_name: str, animations: list[str], report: Path | None, as_json: Path | None) -> None:
+    from understudy.demo import report_data
+    from understudy.evaluation import Reference, deform_poses, deformer_figures, measure
+    from understudy.report import write_report
+    from understudy.rigs import animate, load_rig
+
+    deformers = {}
+    for file in files:
+        deformer = Deformer.load(file)
+        label = deformer.method if deformer.method not in deformers else file.stem
+        if label in deformers:
+            raise InputError(f"{file}: there is a stand-in called {label!r} already; give the files different names")
+        deformers[label] = deformer
+    rig = load_rig(rig_name)
+    for file, deformer in zip(files, deformers.values()):
+        checks.same_count(deformer.mesh.vertex_count, rig.mesh.vertex_count, "vertices", str(file), f"the rig {rig_name!r}")
+    for name in animations:
+        checks.one_of(name, "animation", rig.animation_names)
+    results = []
+    progress = _progress()
+    names = animations or list(rig.animation_names)
+    with progress.task("measuring", len(names)) as bar:
+        for name in names:
+            reference = Reference.of(f"{rig_name}/{name}", animate(rig, name))
+            for label, deformer in deformers.items():
+                results.append(measure(label, deform_poses(deformer), reference, deformer_figures(deformer)))
+            bar.advance()
+    _print_table(results, rig.mesh.unit, f"{rig_name}: errors against the original rig")
+    if as_json is not None:
+        _write_json(as_json, {"unit": rig.mesh.unit, "rows": [{"case": r.case, "method": r.method, **r.figures} for r in results]})
+    if report is not None:
+        command = "understudy compare " + " ".join(file.name for file in files)
+        write_report(report, report_data(rig, deformers, {}, results, command, 0))
+        print(f"Report: {report}")
+
+
+def _options(settings: Sequence[str]) -> dict[str, str]:
+    for text in settings:
+        if "=" not in text:
+            raise InputError(f"--set {text!r}: expected name=value, e.g. --set epochs=50")
+    return dict(text.split("=", 1) for text in settings)
+
+
+def _progress():
+    from understudy.terminal import TerminalProgress
+
+    return TerminalProgress()
+
+
+def _print_table(results, unit: str, title: str) -> None:
+    from rich.console import Console
+
+    from understudy.report import figures_table
+
+    # Wide enough for every column where the output is a file; a terminal has its own width.
+    Console(width=None if sys.stdout.isatty() else 200).print(figures_table(results, unit, title))
+
+
+def _size_text(deformer: Deformer) -> str:
+    return f"{deformer.cost()['bytes'] / 1e6:.2f} MB in memory, {deformer.mesh.vertex_count} vertices"
+
+
+def _write_json(path: Path, content: dict) -> None:
+    try:
+        text = json.dumps(content, indent=1, allow_nan=False)
+    except ValueError as problem:
+        raise FileError(f"{path}: a figure is not a number: {problem}") from problem
+    with written_whole(path) as part:
+        part.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""The main job end to end on the built-in human: sample, fit `fdda` and `lbs`, measure both on animation they never saw, write the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from understudy import __version__, farm, machine
+from understudy.evaluation import Reference, deform_poses, deformer_figures, measure
+from understudy.fitting import fit_file
+from understudy.progress import SILENT, Progress
+from understudy.report import CaseResult, ReportData, write_report
+from understudy.rigs import animate, load_rig
+from understudy.rigs.sampler import SamplePlan
+
+# fdda is what the demo shows; lbs, the skinning every engine has, is what it is held against.
+OPTIONS: dict[str, dict[str, str]] = {"fdda": {}, "lbs": {}}
+
+
+def run(
+    out: str | Path, poses: int = 2000, seed: int = 0, options: Mapping[str, Mapping[str, str]] = OPTIONS, progress: Progress = SILENT
+) -> list[CaseResult]:
+    """Everything `understudy demo` does; the files land in `out`. Run again after an interruption, it goes on where it stopped."""
+    import time
+
+    out = Path(out)
+    farm.sample_poses("human", SamplePlan(poses, seed=seed), out / "poses.zarr", progress=progress)
+    deformers, seconds = {}, {}
+    for method, chosen in options.items():
+        started = time.perf_counter()
+        deformers[method] = fit_file(method, out / "poses.zarr", out / f"{method}.understudy", {"seed": str(seed), **chosen}, progress=progress)
+        seconds[method] = time.perf_counter() - started
+    rig = load_rig("human")
+    results = []
+    with progress.task("measuring on unseen animation", len(rig.animation_names)) as bar:
+        for name in rig.animation_names:
+            reference = Reference.of(f"human/{name}", animate(rig, name))
+            pictured = None
+            for method, deformer in deformers.items():
+                figures = {**deformer_figures(deformer), "fit_s": seconds[method]}
+                results.append(measure(method, deform_poses(deformer), reference, figures, pictured))
+                pictured = results[-1].worst_pose if pictured is None else pictured
+            bar.advance()
+    write_report(out / "report.html", report_data(rig, deformers, seconds, results, f"understudy demo --poses {poses} --seed {seed}", seed))
+    return results
+
+
+def report_data(rig, deformers, seconds, results, command: str, seed: int) -> ReportData:
+    """The report of some fitted deformers on a rig's animations."""
+    summaries = []
+    curves = {}
+    for method, deformer in deformers.items():
+        cost = deformer.cost()
+        summaries.append({
+            "method": method, "bytes": cost["bytes"], "multiply_adds": cost["multiply_adds"], "fit_s": seconds.get(method),
+            "nets": len(deformer.nets), "inputs": sum(len(net.inputs) for net in deformer.nets) / max(1, len(deformer.nets)),
+        })  # fmt: skip
+        if deformer.provenance.get("training_curve"):
+            curve = [value**0.5 for value in deformer.provenance["training_curve"]]
+            curves[method] = (list(range(1, len(curve) + 1)), curve)
+    return ReportData(
+        title=rig.name,
+        mesh=rig.mesh,
+        unit=rig.mesh.unit,
+        height=rig.mesh.height,
+        results=results,
+        deformers=summaries,
+        machine=machine.describe(),
+        notes=["Every error is measured on animation that took no part in the fitting."],
+        subject="fdda" if "fdda" in deformers else "",
+        provenance={"understudy": __version__, "command": command, "seed": seed},
+        training=curves,
+    )

@@ -1,0 +1,91 @@
+"""Measure any stand-in against the original poses: the same figures, curves and pictures for every method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from understudy.deformer import Deformer
+from understudy.geometry.rigid_bones import best_bone, rigid_errors
+from understudy.metrics import ErrorSummary, distances, log_histogram
+from understudy.poses import Poses
+from understudy.report import CaseResult
+
+# What is measured: poses in, vertices (T,V,3) out.
+Approximation = Callable[[Poses], np.ndarray]
+
+_BLOCK = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What a test animation is measured against, computed once for all methods.
+
+    poses   the original, in memory
+    square  the denominator of the enveloping error: each vertex moved by its best single bone of the whole skeleton (None: no bones)
+    labels  (V,) the sets between which the seam is measured; by default each vertex's best single bone
+    """
+
+    case: str
+    poses: Poses
+    square: float | None
+    labels: np.ndarray | None
+
+    @staticmethod
+    def of(case: str, poses: Poses, labels: np.ndarray | None = None) -> Reference:
+        if poses.skeleton is None:
+            return Reference(case, poses, None, labels)
+        errors = rigid_errors(poses)
+        return Reference(case, poses, float(errors.min(axis=1).sum()), best_bone(errors) if labels is None else labels)
+
+
+def deform_poses(deformer: Deformer) -> Approximation:
+    """A deformer as something to measure."""
+    return lambda poses: deformer.deform(poses.world_from_bone, poses.controls)
+
+
+def measure(
+    method: str, approximation: Approximation, reference: Reference, figures: Mapping[str, float] | None = None, pictured: int | None = None
+) -> CaseResult:
+    """One row: errors of `approximation` on a test animation. `figures` are added to the row (bytes, fit_s, ...).
+
+    pictured: the frame to keep for pictures (None: this method's own worst).
+    """
+    poses, mesh = reference.poses, reference.poses.mesh
+    seam = {} if reference.labels is None else {"edges": mesh.edges, "labels": reference.labels}
+    summary = ErrorSummary(height=mesh.height, **seam)
+    errors = np.empty((poses.pose_count, poses.vertex_count), np.float32)
+    for start in range(0, poses.pose_count, _BLOCK):
+        block = poses.take(np.arange(start, min(start + _BLOCK, poses.pose_count)))
+        approximated = approximation(block)
+        summary.add(block.vertices, approximated)
+        errors[start : start + block.pose_count] = distances(block.vertices, approximated)
+    row = summary.figures()
+    if reference.square is not None:
+        row["ee"] = summary.enveloping_error(reference.square)
+    worst = summary.worst_pose if pictured is None else pictured
+    frame = poses.take(np.array([worst]))
+    return CaseResult(
+        case=reference.case,
+        method=method,
+        figures={**row, **(figures or {})},
+        per_frame_mean=summary.pose_mean,
+        per_frame_max=summary.pose_max,
+        per_vertex_mean=summary.vertex_mean,
+        per_vertex_max=summary.vertex_max,
+        histogram=log_histogram(errors),
+        worst_pose=worst,
+        worst_true=frame.vertices[0],
+        worst_approx=approximation(frame)[0],
+    )
+
+
+def deformer_figures(deformer: Deformer) -> dict[str, float]:
+    """The figures of a row that belong to the deformer itself."""
+    figures: dict[str, float] = {"bytes": deformer.cost()["bytes"]}
+    if deformer.skin is not None:
+        figures["bones"] = len(np.unique(deformer.skin.bone_index[deformer.skin.weight != 0]))
+        figures["influences"] = int((deformer.skin.weight != 0).sum(axis=1).max())
+    return figures

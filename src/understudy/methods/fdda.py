@@ -1,0 +1,283 @@
+"""`fdda`: rigid skinning plus one small network per bone for what is left.
+
+Follows Bailey, Otte, DiLorenzo and O'Brien, "Fast and Deep Deformation Approximations", SIGGRAPH 2018.
+
+    b_k       each vertex's best single bone over example poses                                    (section 3.1.1)
+    d_k       the residual before skinning, in rest space: d = X0 f with f of Eq. 2
+    c_g       coefficients of d on the PCA basis of the bone's vertices, fewest that leave at most
+              `basis_error` per vertex on average                                                  (3.3.2, last layer frozen)
+    net_g     tanh MLP, 2 x 128, on parent-relative bone matrices, root excluded                   (3.2), trained by Adam
+    inputs    only the bones and controls that move the group, asked of the rig or learned         (3.3.1)
+    bones     fewer groups: the smallest goes while the assignment error stays <= tau e0           (3.3.3)
+
+All networks train together as grouped matrix products, in coefficient space: the basis is orthonormal, so that is the vertex error of Eq. 5.
+
+Where it departs, and why:
+- Features are clamped to the range seen in training. The paper's worst error, 19 cm, was a leg stretched beyond it; a tanh network extrapolates
+  badly, its value at the edge of what it knows does not. `Deformer.without_clamp` gives the paper's behaviour.
+- Vertices near a border belong to several groups, mixed by a partition of unity over `seam_rings` rings of the mesh. The paper gives each vertex
+  to one network, and neighbours tear apart where two networks err differently; `seam_rings=0` is the paper's.
+- Numeric controls (those that move the mesh other than through bones) join the inputs: the paper's limitation 5.1.
+- Input numbers that never vary are left out, and the learning rate falls to zero along a cosine instead of staying at 0.01.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from understudy import __version__, checks
+from understudy.deformer import Deformer, Features, Skin, raw_features
+from understudy.errors import InputError, MissingDependencyError
+from understudy.geometry.patches import soft_membership
+from understudy.geometry.pca import components_for_error, principal_components
+from understudy.geometry.rigid_bones import best_bone, reduce_bones, rigid_errors
+from understudy.geometry.unskin import rest_displacements
+from understudy.methods.base import Config, Method
+from understudy.networks import Basis, Net
+from understudy.poses import Poses, evenly
+from understudy.progress import SILENT, Progress
+from understudy.rigs.base import Rig
+
+
+@dataclass(frozen=True)
+class FddaConfig(Config):
+    """Options of fdda.
+
+    hidden          widths of the hidden layers of every network
+    epochs          passes over the training poses
+    batch           poses per training step
+    rate            Adam's first learning rate
+    tau             how much the rigid assignment error may grow to save networks (the paper: 1.1 to 1.5)
+    basis_error     mean distance per vertex the PCA may leave, in the model's units; none: 0.016 % of the height, the paper's choice
+    most_components upper limit of PCA components per network
+    inputs          where each network's inputs come from: rig (perturb the live rig), data (learn them from the poses), all, or auto (rig if there is one)
+    input_error     a perturbation that moves no vertex of a group by this much (model units) is no input; none: the same as basis_error
+    controls        numeric: numeric controls join the inputs; none: bones alone, as in the paper; all: every control
+    seam_rings      rings of the mesh over which neighbouring networks are mixed; 0: none, as in the paper
+    clamp           hold features to the range seen in training
+    validation      share of the poses kept aside to measure
+    device          auto, cpu or cuda
+    checkpoint      file to keep the state of training in, to go on after an interruption
+    """
+
+    hidden: tuple[int, ...] = (128, 128)
+    epochs: int = 150
+    batch: int = 256
+    rate: float = 0.01
+    tau: float = 1.2
+    basis_error: float | None = None
+    most_components: int = 80
+    inputs: str = "auto"
+    input_error: float | None = None
+    controls: str = "numeric"
+    seam_rings: int = 2
+    clamp: bool = True
+    validation: float = 0.05
+    device: str = "auto"
+    checkpoint: str | None = None
+
+    def __post_init__(self):
+        checks.one_of(self.inputs, "inputs", ("auto", "rig", "data", "all"))
+        checks.one_of(self.controls, "controls", ("numeric", "none", "all"))
+        checks.between(self.tau, "tau", 1)
+        checks.between(self.epochs, "epochs", 1)
+        checks.between(self.batch, "batch", 1)
+        checks.between(self.rate, "rate", above=0)
+        checks.between(self.seam_rings, "seam_rings", 0, 20)
+        checks.between(self.most_components, "most_components", 1)
+        checks.between(self.validation, "validation", 0, 0.9)
+        if self.basis_error is not None:
+            checks.between(self.basis_error, "basis_error", above=0)
+
+
+# Poses enough to tell which bone a vertex follows, and to span a group's shapes; more change neither.
+_ASSIGNMENT_POSES = 1000
+_BASIS_POSES = 2000
+_ERROR_POSES = 300
+_INPUT_POSES = 5
+_BATCH_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class _Group:
+    """One network's vertices: their share of each (n,), and the basis (3n,P) that maps coefficients to displacements already times that share."""
+
+    vertices: np.ndarray
+    share: np.ndarray
+    basis: np.ndarray
+    coefficients: np.ndarray  # (T,P) float32, what the network has to predict
+
+
+class Fdda(Method):
+    """See the module."""
+
+    name = "fdda"
+    Config = FddaConfig
+
+    def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
+        try:
+            from understudy.training.grouped import GroupedTask
+            from understudy.training.trainer import Schedule, train
+        except ImportError as problem:
+            raise MissingDependencyError("fdda trains networks and needs torch: pip install 'understudy[fit]'") from problem
+        config = self.config
+        skeleton = poses.need_skeleton(self.name)
+        basis_error = 1.6e-4 * poses.mesh.height if config.basis_error is None else config.basis_error
+        skin, labels = self._assign(poses, progress)
+        mean, groups = self._groups(poses, skin, labels, basis_error, progress)
+        raw = raw_features(skeleton, poses.world_from_bone, poses.controls, poses.pose_count)
+        units, needs = self._inputs(poses, rig, skin, raw, groups, basis_error, progress)
+        picked = raw[:, units.columns]
+        centre, spread = picked.mean(axis=0, dtype=np.float64), np.maximum(picked.std(axis=0, dtype=np.float64), 1e-9)
+        tasks = [GroupedTask(np.flatnonzero(needs[g][units.unit]), group.coefficients) for g, group in enumerate(groups)]
+        schedule = Schedule(
+            hidden=config.hidden, epochs=config.epochs, batch=config.batch, rate=config.rate,
+            validation=config.validation, seed=config.seed, device=config.device,
+        )  # fmt: skip
+        checkpoint = None if config.checkpoint is None else Path(config.checkpoint)
+        trained = train(((picked - centre) / spread).astype(np.float32), tasks, schedule, progress, checkpoint)
+        nets, bases, first = [], [], 0
+        for group, task, (weights, biases) in zip(groups, tasks, trained.nets):
+            # Fold the standardisation into the first layer, so that a runtime reads raw features.
+            weights[0] = weights[0] / spread[task.inputs]
+            biases[0] = biases[0] - weights[0] @ centre[task.inputs]
+            outputs = np.arange(first, first + group.basis.shape[1])
+            nets.append(Net(task.inputs, tuple(weights), tuple(biases), outputs, "tanh"))
+            bases.append(Basis(group.vertices, group.basis, outputs))
+            first += len(outputs)
+        low, high = (picked.min(axis=0), picked.max(axis=0)) if config.clamp else (np.full(len(centre), -np.inf), np.full(len(centre), np.inf))
+        options = {name: value for name, value in asdict(config).items() if name not in ("checkpoint", "device")}
+        return Deformer(
+            mesh=poses.mesh,
+            skeleton=skeleton,
+            control_spec=poses.control_spec,
+            skin=skin,
+            features=Features(units.columns, low, high),
+            nets=tuple(nets),
+            bases=tuple(bases),
+            mean=mean,
+            method=self.name,
+            training=_training_figures(poses, len(nets), float(basis_error), trained),
+            provenance={
+                "understudy": __version__,
+                "poses": poses.name,
+                "config": options,
+                "training_curve": _short(trained.training_curve),
+                "validation_curve": _short(trained.validation_curve),
+            },
+        )
+
+    def _assign(self, poses: Poses, progress: Progress) -> tuple[Skin, np.ndarray]:
+        """The rigid skin, and each vertex's group number (-1: not to be learned)."""
+        with progress.task("finding each vertex's best bone", 1) as bar:
+            errors = rigid_errors(poses, evenly(poses.pose_count, _ASSIGNMENT_POSES))
+            bones = best_bone(errors, reduce_bones(errors, self.config.tau))
+            bar.advance()
+        labels = np.unique(bones, return_inverse=True)[1].reshape(-1)
+        if poses.mesh.learn is not None:
+            labels = np.where(poses.mesh.learn, labels, -1)
+            kept, again = np.unique(labels[labels >= 0], return_inverse=True)
+            if not len(kept):
+                raise InputError("the mesh's learn mask leaves no vertex to learn")
+            labels[labels >= 0] = again
+        return Skin.rigid(bones), labels
+
+    def _groups(self, poses: Poses, skin: Skin, labels: np.ndarray, basis_error: float, progress: Progress) -> tuple[np.ndarray, list[_Group]]:
+        """The mean displacement (V,3), and every group's basis and coefficients; a group that never moves is left out."""
+        shares = soft_membership(poses.mesh, labels, self.config.seam_rings).tocsc()
+        shares.sort_indices()
+        mean = np.zeros((poses.vertex_count, 3), np.float32)
+        groups = []
+        with progress.task("finding each group's shapes", shares.shape[1]) as bar:
+            for batch in _batches(shares, poses.pose_count):
+                # Stored poses are read once for many groups: their vertices lie scattered over the same tiles.
+                members = [shares.indices[shares.indptr[g] : shares.indptr[g + 1]] for g in batch]
+                together = np.unique(np.concatenate(members))
+                targets = poses.read_vertices(together)
+                for g, vertices in zip(batch, members):
+                    d = rest_displacements(poses, skin, vertices, targets[:, np.searchsorted(together, vertices)])
+                    mean[vertices] = d.mean(axis=0, dtype=np.float64)
+                    group = self._group(vertices.astype(np.int32), shares.data[shares.indptr[g] : shares.indptr[g + 1]], d, mean, basis_error)
+                    if group is not None:
+                        groups.append(group)
+                    bar.advance()
+        return mean, groups
+
+    def _group(self, vertices: np.ndarray, share: np.ndarray, d: np.ndarray, mean: np.ndarray, basis_error: float) -> _Group | None:
+        """The basis and coefficients of one group from its displacements d (T,n,3), which are overwritten; None if it never moves."""
+        # Each row times the root of its share: then the squared error of the coefficients is the share-weighted error of the vertices.
+        root = np.sqrt(share).astype(np.float32)
+        d -= mean[vertices]
+        d *= root[:, None]
+        rows = d.reshape(len(d), -1)
+        sample = evenly(len(rows), _BASIS_POSES)
+        directions = principal_components(rows[sample], self.config.most_components)[0].astype(np.float32)
+        count = components_for_error(rows[evenly(len(rows), _ERROR_POSES)], directions, 1 / root, basis_error)
+        if not count:
+            return None
+        directions = directions[:, :count]
+        return _Group(vertices, share, directions * np.repeat(root, 3)[:, None], rows @ directions)
+
+    def _inputs(self, poses: Poses, rig: Rig | None, skin: Skin, raw: np.ndarray, groups: list[_Group], basis_error: float, progress: Progress):
+        """The features that vary, and which units (bones, controls) each group reads: (groups, units) bool."""
+        from understudy.training.inputs import units_from_data, units_from_rig, varying_features
+
+        config, bone_count = self.config, poses.skeleton.bone_count
+        controls = np.zeros(0, int)
+        if poses.control_spec is not None and config.controls != "none":
+            controls = np.flatnonzero(poses.control_spec.numeric) if config.controls == "numeric" else np.arange(poses.control_spec.count)
+        units = varying_features(raw, bone_count, poses.skeleton.roots, controls)
+        unit_count = bone_count + (0 if poses.control_spec is None else poses.control_spec.count)
+        source = config.inputs if config.inputs != "auto" else ("rig" if rig is not None and poses.controls is not None else "data")
+        if source == "all" or not groups:
+            return units, np.ones((len(groups), unit_count), bool)
+        if source == "rig":
+            if rig is None or poses.controls is None:
+                raise InputError("inputs=rig needs the live rig and poses with control values; use inputs=data for recorded poses")
+            everything = np.arange(poses.vertex_count)
+            # A vertex counts where the group has most of it; its faint share in a neighbour need not widen the neighbour's inputs.
+            cores = [group.vertices[group.share >= min(0.3, group.share.max())] for group in groups]
+            error = basis_error if config.input_error is None else config.input_error
+            displace = lambda moved: rest_displacements(moved, skin, everything, moved.vertices)
+            needs = units_from_rig(rig, poses, displace, cores, error, _INPUT_POSES, config.seed, progress)
+        else:
+            picked = raw[:, units.columns].astype(np.float64)
+            standard = (picked - picked.mean(axis=0)) / np.maximum(picked.std(axis=0), 1e-9)
+            found = units_from_data(standard, units.unit, [group.coefficients for group in groups], gain=0.01, most=20, progress=progress)
+            needs = np.zeros((len(groups), unit_count), bool)
+            needs[:, : found.shape[1]] = found
+        varying = np.zeros(unit_count, bool)
+        varying[units.unit] = True
+        blind = ~(needs & varying).any(axis=1)
+        needs[blind] = True  # it moves, yet nothing alone was seen to move it: let it read everything rather than nothing
+        return units, needs
+
+
+def _training_figures(poses: Poses, networks: int, basis_error: float, trained) -> dict[str, float]:
+    figures = {"poses": poses.pose_count, "networks": networks, "basis_error": basis_error}
+    for name, curve in (("loss", trained.training_curve), ("loss_unseen", trained.validation_curve)):
+        if len(curve) and np.isfinite(curve[-1]):
+            figures[name] = float(curve[-1])  # share of the squared motion that is left to learn
+    return figures
+
+
+def _short(curve: np.ndarray) -> list[float]:
+    """A curve as numbers for the file's header; empty where nothing was measured."""
+    return [float(f"{value:.6g}") for value in curve if np.isfinite(value)]
+
+
+def _batches(shares, pose_count: int) -> list[list[int]]:
+    """Group numbers, gathered so that the vertices of one batch over all poses fit in bounded memory."""
+    batches: list[list[int]] = [[]]
+    held = 0
+    for g in range(shares.shape[1]):
+        size = int(shares.indptr[g + 1] - shares.indptr[g]) * pose_count * 12
+        if batches[-1] and held + size > _BATCH_BYTES:
+            batches.append([])
+            held = 0
+        batches[-1].append(g)
+        held += size
+    return batches

@@ -1,0 +1,209 @@
+"""The trainer shared by the learned methods: Adam, a learning rate that falls to nothing, checkpoints, and the same result every time.
+
+Every epoch draws its order from (seed, epoch), so a run that was stopped and resumed ends with the same bytes as one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from understudy.errors import InputError
+from understudy.file import written_whole
+from understudy.progress import Progress
+from understudy.training.grouped import GroupedTask, Stack, stack_order
+
+_CHECKPOINT_EVERY_S = 30.0
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How to train.
+
+    hidden            widths of the hidden layers
+    activation        tanh, relu or gelu
+    epochs            passes over the training poses
+    batch             poses per step
+    rate              Adam's first learning rate; falls to zero along a cosine
+    loss              "l2" or "l1"
+    validation        share of the poses kept aside to measure, never trained on
+    device            "cpu", "cuda", or "auto": a GPU where there is one
+    """
+
+    hidden: tuple[int, ...] = (128, 128)
+    activation: str = "tanh"
+    epochs: int = 150
+    batch: int = 256
+    rate: float = 0.01
+    loss: str = "l2"
+    validation: float = 0.05
+    seed: int = 0
+    device: str = "auto"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Frozen weights per task, in the order given, and the loss curves (relative to predicting zero; 1 is "learned nothing")."""
+
+    nets: list[tuple[list[np.ndarray], list[np.ndarray]]]
+    training_curve: np.ndarray
+    validation_curve: np.ndarray
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is a GPU where torch finds one; asking for one that is not there is an error."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError(f"device {name!r}: torch finds no CUDA device here; use device=cpu")
+    return torch.device(name)
+
+
+def train(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule, progress: Progress, checkpoint: Path | None = None) -> Trained:
+    """Train every task's net at once. features (T,X) float32, standardised; tasks as in `GroupedTask`."""
+    device = pick_device(schedule.device)
+    if not tasks:
+        return Trained([], np.zeros(0), np.zeros(0))
+    generator = torch.Generator().manual_seed(schedule.seed)
+    everything = torch.as_tensor(features, dtype=torch.float32, device=device)
+    order = stack_order(tasks)
+    stacks = [Stack([tasks[g] for g in members], everything, schedule.hidden, schedule.activation, generator) for members in order]
+    aside = _validation_poses(len(features), schedule)
+    kept = torch.as_tensor(np.setdiff1d(np.arange(len(features)), aside), device=device)
+    aside = torch.as_tensor(aside, device=device)
+    parameters = [p for stack in stacks for p in stack.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=schedule.rate, betas=(0.9, 0.999), eps=1e-8, fused=True)
+    run = _Run(stacks, optimizer, checkpoint, _fingerprint(features, tasks, schedule))
+    curves = run.resume()
+    steps = math.ceil(len(kept) / schedule.batch)
+    with progress.task(f"training {len(tasks)} networks", schedule.epochs) as bar:
+        bar.advance(len(curves))
+        try:
+            for epoch in range(len(curves), schedule.epochs):
+                loss = _epoch(stacks, optimizer, kept, schedule, epoch, steps)
+                seen = _evaluate(stacks, aside, schedule.loss) if len(aside) else float("nan")
+                curves.append((loss, seen))
+                bar.advance()
+                bar.note(f"left to learn: {100 * math.sqrt(max(seen if len(aside) else loss, 0)):.1f} % of the motion")
+                run.tick(curves)
+        except KeyboardInterrupt:
+            run.write(curves)
+            raise
+    nets: list = [None] * len(tasks)
+    for members, stack in zip(order, stacks):
+        for g, frozen in zip(members, stack.frozen()):
+            nets[g] = frozen
+    run.finish()
+    curve = np.array(curves, dtype=np.float64).reshape(-1, 2)
+    return Trained(nets, curve[:, 0], curve[:, 1])
+
+
+def _validation_poses(count: int, schedule: Schedule) -> np.ndarray:
+    wanted = round(schedule.validation * count)
+    return np.sort(np.random.default_rng([schedule.seed, 1]).permutation(count)[:wanted]) if wanted and count - wanted >= 1 else np.zeros(0, np.int64)
+
+
+def _epoch(stacks, optimizer, kept, schedule: Schedule, epoch: int, steps: int) -> float:
+    shuffle = torch.as_tensor(np.random.default_rng([schedule.seed, 2, epoch]).permutation(len(kept)), device=kept.device)
+    total, nets = 0.0, sum(len(stack.x) for stack in stacks)
+    for step in range(steps):
+        rate = 0.5 * schedule.rate * (1 + math.cos(math.pi * (epoch * steps + step) / (schedule.epochs * steps)))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        batch = kept[shuffle[step * schedule.batch : (step + 1) * schedule.batch]]
+        optimizer.zero_grad(set_to_none=True)
+        for stack in stacks:  # stacks share no parameters, so each one's graph is freed before the next is built
+            difference = stack(stack.x[:, batch]) - stack.y[:, batch]
+            loss = (difference.square() if schedule.loss == "l2" else difference.abs()).sum() / len(batch)
+            loss.backward()
+            total += float(loss.detach()) * len(batch)
+        optimizer.step()
+    return total / (len(kept) * nets)
+
+
+@torch.no_grad()
+def _evaluate(stacks, poses, loss: str) -> float:
+    total = 0.0
+    for stack in stacks:
+        difference = stack(stack.x[:, poses]) - stack.y[:, poses]
+        total += float((difference.square() if loss == "l2" else difference.abs()).sum()) / len(poses)
+    return total / sum(len(stack.x) for stack in stacks)
+
+
+def _fingerprint(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule) -> str:
+    """Tells whether a checkpoint belongs to this very run."""
+    digest = sha256(json.dumps(asdict(schedule), sort_keys=True).encode())
+    for array in (features, *(part for task in tasks for part in (task.inputs, task.targets))):
+        digest.update(str(array.shape).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+class _Run:
+    """State on disk while training: weights, Adam's moments, and the curves so far."""
+
+    def __init__(self, stacks, optimizer, path: Path | None, fingerprint: str):
+        import time
+
+        self._clock = time.monotonic
+        self._written = self._clock()
+        self.stacks, self.optimizer, self.path, self.fingerprint = stacks, optimizer, path, fingerprint
+
+    def resume(self) -> list[tuple[float, float]]:
+        """The curves of the epochs already done, with weights and optimizer set to where they were; empty for a new run."""
+        if self.path is None or not self.path.exists():
+            return []
+        try:
+            with safe_open(str(self.path), framework="pt") as opened:
+                about = json.loads(opened.metadata()["checkpoint"])
+                if about["fingerprint"] != self.fingerprint:
+                    return []
+                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
+        except (SafetensorError, KeyError, TypeError, ValueError, OSError):
+            return []  # damaged: start again rather than trust it
+        for number, parameter in enumerate(self._parameters()):
+            parameter.data.copy_(tensors[f"weight.{number}"])
+            self.optimizer.state[parameter] = {
+                "step": tensors[f"step.{number}"].to(parameter.device),
+                "exp_avg": tensors[f"first.{number}"].to(parameter.device),
+                "exp_avg_sq": tensors[f"second.{number}"].to(parameter.device),
+            }
+        return [tuple(pair) for pair in about["curves"]]
+
+    def tick(self, curves) -> None:
+        """Write now and then."""
+        if self._clock() - self._written > _CHECKPOINT_EVERY_S:
+            self.write(curves)
+
+    def write(self, curves) -> None:
+        if self.path is None or not curves:
+            return
+        tensors = {}
+        for number, parameter in enumerate(self._parameters()):
+            state = self.optimizer.state[parameter]
+            tensors |= {
+                f"weight.{number}": parameter.data.cpu(),
+                f"step.{number}": state["step"].cpu(),
+                f"first.{number}": state["exp_avg"].cpu(),
+                f"second.{number}": state["exp_avg_sq"].cpu(),
+            }
+        about = json.dumps({"fingerprint": self.fingerprint, "curves": curves})
+        with written_whole(self.path) as part:
+            part.write_bytes(save({k: v.contiguous() for k, v in tensors.items()}, metadata={"checkpoint": about}))
+        self._written = self._clock()
+
+    def finish(self) -> None:
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+    def _parameters(self):
+        return [p for stack in self.stacks for p in stack.parameters()]

@@ -1,0 +1,37 @@
+import numpy as np
+
+from understudy.progress import SILENT
+from understudy.training.inputs import units_from_data, varying_features
+
+
+def test_constant_numbers_roots_and_unwanted_controls_are_no_features():
+    rng = np.random.default_rng(0)
+    raw = np.ones((20, 12 * 3 + 2), np.float32)
+    raw[:, 0] = rng.normal(size=20)  # the root
+    raw[:, 14] = rng.normal(size=20)  # one number of bone 1
+    raw[:, 36:] = rng.normal(size=(20, 2))  # two controls
+    found = varying_features(raw, 3, np.array([0]), np.array([1]))
+    assert found.columns.tolist() == [14, 37]
+    assert found.unit.tolist() == [1, 4]
+
+
+def test_inputs_are_learned_from_the_poses():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 40))
+    unit = np.repeat(np.arange(10), 4)
+    targets = [
+        x[:, 8:12] @ rng.normal(size=(4, 3)) + 0.5 * x[:, [30]],  # units 2 and 7
+        np.tanh(x[:, [0]] + x[:, [1]]) + 0.02 * rng.normal(size=(600, 1)),  # unit 0, and noise
+        rng.normal(size=(600, 2)),  # nothing explains this
+    ]
+    needs = units_from_data(x, unit, targets, gain=0.01, most=6, progress=SILENT)
+    assert np.flatnonzero(needs[0]).tolist() == [2, 7]
+    assert np.flatnonzero(needs[1]).tolist() == [0]
+    assert needs[2].sum() == 0
+
+
+def test_units_of_different_width_and_gaps_in_their_numbers():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(300, 5))
+    needs = units_from_data(x, np.array([3, 3, 3, 9, 9]), [x[:, [4]]], gain=0.01, most=3, progress=SILENT)
+    assert np.flatnonzero(needs[0]).tolist() == [9]

@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+import torch
+
+from understudy import InputError
+from understudy.progress import SILENT
+from understudy.training.grouped import GroupedTask, stack_order
+from understudy.training.trainer import Schedule, train
+
+SCHEDULE = Schedule(hidden=(16, 16), epochs=100, batch=16, validation=0.1)
+SHORT = Schedule(hidden=(16, 16), epochs=12, batch=64, validation=0.1)
+
+
+def problem(samples=400, seed=0):
+    """Three functions of different inputs and widths, one constant-zero target among them."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(samples, 9)).astype(np.float32)
+    curved = np.stack([np.sin(x[:, 0]) * x[:, 1], x[:, 2] ** 2 - 1], axis=1).astype(np.float32)
+    return x, [
+        GroupedTask(np.arange(3), 5 * curved),
+        GroupedTask(np.array([8, 2, 4, 5, 6]), (0.01 * np.tanh(x[:, [8, 4, 2]])).astype(np.float32)),
+        GroupedTask(np.array([7]), np.zeros((samples, 1), np.float32)),
+    ]
+
+
+def run(net, x, inputs):
+    weights, biases = net
+    h = x[:, inputs].astype(np.float64)
+    for layer, (w, b) in enumerate(zip(weights, biases)):
+        h = h @ w.T + b
+        h = np.tanh(h) if layer < len(weights) - 1 else h
+    return h
+
+
+def test_nets_of_every_width_learn_at_once_and_come_back_in_order_and_in_their_own_units():
+    x, tasks = problem()
+    trained = train(x, tasks, SCHEDULE, SILENT)
+    for net, task in zip(trained.nets, tasks):
+        assert net[0][0].shape == (16, len(task.inputs))
+        predicted = run(net, x, task.inputs)
+        assert predicted.shape == task.targets.shape
+        error = np.sqrt(np.mean((predicted - task.targets) ** 2))
+        assert error < 0.15 * max(np.sqrt(np.mean(task.targets**2)), 1e-3)
+    assert trained.validation_curve[-1] < 0.1 * trained.validation_curve[0]
+
+
+def test_padding_changes_nothing():
+    x, tasks = problem()
+    together = train(x, [tasks[0], tasks[0]], SCHEDULE, SILENT)
+    wide = GroupedTask(np.concatenate([tasks[0].inputs, [8]]), tasks[0].targets)
+    assert stack_order([tasks[0], wide]) == [[1, 0]]
+    padded = train(x, [tasks[0], wide], SCHEDULE, SILENT)
+    predicted = run(padded.nets[0], x, tasks[0].inputs)
+    assert np.sqrt(np.mean((predicted - tasks[0].targets) ** 2)) < 0.15 * np.sqrt(np.mean(tasks[0].targets ** 2))
+    assert padded.nets[0][0][0].shape == together.nets[0][0][0].shape
+
+
+def test_same_seed_same_weights_other_seed_other_weights():
+    x, tasks = problem()
+    one, two = (train(x, tasks, SHORT, SILENT) for _ in range(2))
+    other = train(x, tasks, Schedule(**{**vars(SHORT), "seed": 1}), SILENT)
+    for a, b in zip(one.nets, two.nets):
+        for first, second in zip(a[0] + a[1], b[0] + b[1]):
+            np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(one.nets[0][0][0], other.nets[0][0][0])
+
+
+class _Interrupt:
+    """Progress that interrupts training after some epochs, as Ctrl-C would."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def task(self, label, total):
+        from contextlib import contextmanager
+
+        from understudy.progress import Task
+
+        outer = self
+
+        class Bar(Task):
+            done = 0
+
+            def advance(self, steps=1):
+                self.done += steps
+                if self.done >= outer.after:
+                    raise KeyboardInterrupt
+
+        @contextmanager
+        def context():
+            yield Bar()
+
+        return context()
+
+
+def test_an_interrupted_training_resumes_to_the_very_same_weights(tmp_path):
+    x, tasks = problem()
+    straight = train(x, tasks, SHORT, SILENT)
+    checkpoint = tmp_path / "model.checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        train(x, tasks, SHORT, _Interrupt(after=7), checkpoint)
+    assert checkpoint.exists()
+    resumed = train(x, tasks, SHORT, SILENT, checkpoint)
+    assert not checkpoint.exists()
+    np.testing.assert_array_equal(resumed.training_curve, straight.training_curve)
+    for a, b in zip(straight.nets, resumed.nets):
+        for first, second in zip(a[0] + a[1], b[0] + b[1]):
+            np.testing.assert_array_equal(first, second)
+
+
+def test_a_checkpoint_of_another_run_or_a_damaged_one_is_not_used(tmp_path):
+    x, tasks = problem()
+    checkpoint = tmp_path / "model.checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        train(x, tasks, SHORT, _Interrupt(after=7), checkpoint)
+    foreign = checkpoint.read_bytes()
+    other = train(*problem(seed=5), SHORT, SILENT, checkpoint)
+    assert len(other.training_curve) == SHORT.epochs
+    assert np.array_equal(other.training_curve, train(*problem(seed=5), SHORT, SILENT).training_curve)
+    checkpoint.write_bytes(foreign[: len(foreign) // 2])
+    assert len(train(x, tasks, SHORT, SILENT, checkpoint).training_curve) == SHORT.epochs
+
+
+def test_a_device_that_is_not_there_is_named():
+    if torch.cuda.is_available():
+        assert train(*problem(), Schedule(**{**vars(SCHEDULE), "device": "cuda"}), SILENT).training_curve[-1] < 0.1
+    else:
+        with pytest.raises(InputError, match="finds no CUDA device"):
+            train(*problem(), Schedule(**{**vars(SCHEDULE), "device": "cuda"}), SILENT)
+
+
+def test_one_pose_trains_without_a_validation_set():
+    trained = train(np.zeros((1, 2), np.float32), [GroupedTask(np.array([0]), np.ones((1, 1), np.float32))], SCHEDULE, SILENT)
+    assert np.isnan(trained.validation_curve).all()
+    assert trained.training_curve[-1] < 0.1
