@@ -1,0 +1,259 @@
+"""The deformation stack: bones and numeric controls -> mesh. This is the slow, exact part that an understudy learns to stand in for.
+
+For each pose, in the root's frame (so that neither the place nor the heading of the body touches the rounding):
+
+    1  d      = F g(pose)                        sculpts: muscles, volume, slide, creases, twist, stretch, breath, expressions (sculpt.py)
+    2  x_i    = DQ_i(rest_i + d_i)               dual-quaternion skinning with the MakeHuman weights
+    3  s      = S^n x,   v_i = s_i + A_i e_i     delta mush: e = (rest + d) - S^n (rest + d) is the fine detail before skinning,
+                                                 A_i = R_i R0_i^T turns it from the smoothed unskinned to the smoothed skinned surface
+    4  v      = root applied to v
+
+Scale is kept out of the quaternions (two phases): stretch enters with d as the linear field sum_b w_b (s_b - 1) y_b y_b^T (x - h_b) in rest space,
+and the rigid part of each bone carries the rest. Signs of the quaternions are made equal along the hierarchy (each bone against its
+parent turns by less than a half turn), so the blend is one sparse product.
+
+Delta mush is relative to the sculpted rest shape, so it evens out what skinning does at the joints and leaves the sculpts alone. Its frames are
+the polar-free kind: two fixed tangent stencils per vertex, made square. S is half vertex, half mean of the neighbours; n = 8.
+
+Memory: poses go through in small batches laid out (V,3,T), so every step streams over contiguous poses.
+
+Letters: T poses, V vertices, B bones, K sculpts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+
+import numpy as np
+import scipy.sparse as sparse
+
+from understudy import checks
+from understudy.rigs.human.anatomy import Anatomy
+from understudy.rigs.human.sculpt import STAGES, Bench, Readings
+from understudy.rigs.human.sculpts_extremities import sculpt_extremities
+from understudy.rigs.human.sculpts_face import sculpt_face
+from understudy.rigs.human.sculpts_limbs import sculpt_limbs
+from understudy.rigs.human.sculpts_trunk import sculpt_trunk
+from understudy.skeleton import Skeleton
+
+ALL_STAGES = (*STAGES, "mush")
+MUSH_ROUNDS = 8
+
+
+class Deformation:
+    """(world_from_bone (T,B,3,4), numeric controls) -> vertices (T,V,3)."""
+
+    def __init__(self, anatomy: Anatomy, skeleton: Skeleton):
+        self._skeleton = skeleton
+        self._frames = skeleton.world_from_bone[:, :, :3]
+        self._heads = skeleton.world_from_bone[:, :, 3]
+        bench = Bench(anatomy, self._frames)
+        sculpt_limbs(bench)
+        sculpt_trunk(bench)
+        sculpt_extremities(bench)
+        sculpt_face(bench)
+        self.sculpts = tuple((stage, name) for stage, name, _, _, _ in bench.entries)
+        self._strength = np.ones(len(self.sculpts))
+        self._mush = True
+        fields, self._drivers = bench.matrix()
+        self._bones = bench.bones
+        self._fields, self._stretching = self._with_stretch(anatomy, fields)
+        self._rest = anatomy.vertices.astype(np.float32)
+        self._weights = anatomy.weights.astype(np.float32)
+        self._smoother = bench.smoother.astype(np.float32)
+        self._tangents = _tangent_stencils(anatomy, self._smooth(self._rest))
+        frame = self._surface_frames(self._smooth(self._rest)[:, :, None])
+        self._rest_frame_inverse = np.ascontiguousarray(np.swapaxes(frame[..., 0], 1, 2))
+        names = skeleton.names
+        resting = Readings(self._bones, np.zeros((1, len(names), 3)), np.ones((1, len(names))), _AllZero())
+        self._at_rest = np.array([driver(resting.on(suffix)).item() for driver, suffix in self._drivers])
+
+    def only(self, stages: Iterable[str]) -> Deformation:
+        """The same stack with only some of `ALL_STAGES` at work: to see what each does. Skinning itself always runs."""
+        chosen = {checks.one_of(stage, "stage", ALL_STAGES) for stage in stages}
+        other = copy(self)
+        other._strength = np.array([float(stage in chosen) for stage, _ in self.sculpts])
+        other._mush = "mush" in chosen
+        return other
+
+    def _with_stretch(self, anatomy: Anatomy, fields: sparse.csr_matrix) -> tuple[sparse.csr_matrix, np.ndarray]:
+        """Append one column per stretching bone: w_b y_b y_b^T (x - h_b), the first phase of two-phase scaling."""
+        bones = np.array(
+            [b for b, name in enumerate(anatomy.bone_names) if name.startswith(("upperarm", "lowerarm", "upperleg", "lowerleg", "spine", "neck"))]
+        )
+        weight = anatomy.weights[:, bones].toarray()
+        y = self._frames[bones, :, 1]
+        along = np.einsum("vbi,bi->vb", anatomy.vertices[:, None] - self._heads[bones], y)
+        columns = np.einsum("vb,bi->vib", weight * along, y).reshape(-1, len(bones))
+        return sparse.hstack([fields, sparse.csr_matrix(columns.astype(np.float32))], format="csr"), bones
+
+    def evaluate(self, world_from_bone: np.ndarray, numeric: dict[str, np.ndarray]) -> np.ndarray:
+        """(T,B,3,4) float64, name -> (T,) -> vertices (T,V,3) float32."""
+        count = len(world_from_bone)
+        stretch = np.linalg.norm(world_from_bone[..., :3, 1], axis=-1)
+        rotation = world_from_bone[..., :3].copy()
+        rotation[..., 1] /= stretch[..., None]
+        turn = rotation @ np.swapaxes(self._frames, 1, 2)  # rest to pose, (T,B,3,3)
+        root_turn, root_place = turn[:, 0].copy(), world_from_bone[:, 0, :, 3]
+        turn = np.swapaxes(root_turn, 1, 2)[:, None] @ turn
+        place = np.einsum("tji,tbj->tbi", root_turn, world_from_bone[..., 3] - root_place[:, None])
+        quaternion, angles = self._quaternions(turn)
+        readings = Readings(self._bones, angles, stretch, numeric)
+        sides = {suffix: readings.on(suffix) for suffix in ("", ".L", ".R")}
+        amounts = np.empty((len(self._drivers) + len(self._stretching), count), np.float32)
+        for k, (driver, suffix) in enumerate(self._drivers):
+            amounts[k] = self._strength[k] * (driver(sides[suffix]) - self._at_rest[k])
+        amounts[len(self._drivers) :] = stretch[:, self._stretching].T - 1.0
+
+        shaped = (self._fields @ amounts).reshape(-1, 3, count)
+        shaped += self._rest[:, :, None]
+        # each bone's rigid map x -> turn x + shift, in the root's frame with the root's head at the origin
+        shift = place - np.einsum("tbij,bj->tbi", turn, self._heads)
+        result = self._skin(shaped, quaternion, shift)
+        if self._mush:
+            detail = shaped - self._smooth(shaped)
+            smooth = self._smooth(result)
+            frame = self._surface_frames(smooth)
+            local = np.einsum("vij,vjt->vit", self._rest_frame_inverse, detail)
+            result = smooth + np.einsum("vijt,vjt->vit", frame, local)
+        vertices = np.einsum("tij,vjt->tvi", root_turn.astype(np.float32), result, optimize=True)
+        return (vertices + root_place[:, None]).astype(np.float32)
+
+    def _quaternions(self, turn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rotations since rest (T,B,3,3) -> quaternions (T,B,4) w,x,y,z with signs equal along the hierarchy, and angles (T,B,3) in degrees."""
+        parents = self._skeleton.parents
+        own = np.maximum(parents, 0)
+        relative = np.swapaxes(turn[:, own], 2, 3) @ turn  # parent to child, in the child's rest axes of the world
+        relative[:, parents < 0] = np.eye(3)
+        local = _quaternion(relative)
+        chained = local.copy()
+        for b in range(1, len(parents)):
+            chained[:, b] = _multiply(chained[:, parents[b]], local[:, b])
+        in_bone = local.copy()
+        in_bone[..., 1:] = np.einsum("bji,tbj->tbi", self._frames, local[..., 1:])
+        return chained, np.rad2deg(_flex_side_twist(in_bone))
+
+    def _skin(self, points: np.ndarray, quaternion: np.ndarray, shift: np.ndarray) -> np.ndarray:
+        """Dual-quaternion skinning: points (V,3,T), quaternion (T,B,4), shift (T,B,3) -> (V,3,T)."""
+        count = points.shape[2]
+        half = np.concatenate([np.zeros_like(shift[..., :1]), 0.5 * shift], axis=-1)
+        dual = _multiply(half, quaternion)
+        both = np.moveaxis(np.concatenate([quaternion, dual], axis=-1), 0, 2).astype(np.float32)  # (B,8,T)
+        blend = (self._weights @ both.reshape(len(both), -1)).reshape(-1, 8, count)
+        blend /= np.sqrt(np.sum(blend[:, :4] ** 2, axis=1, keepdims=True))
+        w, u, dw, du = blend[:, 0], blend[:, 1:4], blend[:, 4], blend[:, 5:8]
+        inner = _cross(u, points)
+        inner += w[:, None] * points
+        result = _cross(u, inner)
+        result += w[:, None] * du
+        result -= dw[:, None] * u
+        result += _cross(u, du)
+        result *= 2.0
+        result += points
+        return result
+
+    def _smooth(self, field: np.ndarray) -> np.ndarray:
+        """S^n applied to (V,...) float32."""
+        flat = field.reshape(len(field), -1)
+        for _ in range(MUSH_ROUNDS):
+            flat = self._smoother @ flat
+        return flat.reshape(field.shape)
+
+    def _surface_frames(self, points: np.ndarray) -> np.ndarray:
+        """Orthonormal frames of the surface (V,3,3,T): columns tangent, bitangent, normal. points (V,3,T)."""
+        flat = points.reshape(len(points), -1)
+        first, second = ((stencil @ flat).reshape(points.shape) for stencil in self._tangents)
+        normal = _unit(_cross(first, second))
+        first = _unit(first)
+        return np.stack([first, _cross(normal, first), normal], axis=2)
+
+
+class _AllZero(dict):
+    """Numeric controls at rest: every one is zero."""
+
+    def __missing__(self, name: str) -> np.ndarray:
+        return np.zeros(1)
+
+
+def _tangent_stencils(anatomy: Anatomy, smooth: np.ndarray) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
+    """Two (V,V) CSR float32 stencils: weights on the neighbours whose sums give two tangents of the surface at each vertex.
+
+    With edge vectors projected on two tangent directions p_j, least squares gives the derivative along each: (sum p p^T)^-1 p_j (x_j - x_i).
+    """
+    count = len(smooth)
+    quads = anatomy.quads
+    corner = smooth[quads]
+    face = np.cross(corner[:, 2] - corner[:, 0], corner[:, 3] - corner[:, 1])
+    normal = np.zeros((count, 3))
+    for k in range(4):
+        np.add.at(normal, quads[:, k], face)
+    normal /= np.linalg.norm(normal, axis=1, keepdims=True)
+    pairs = np.concatenate([np.stack([quads[:, k], quads[:, (k + step) % 4]], axis=1) for k in range(4) for step in (1, 2, 3)])
+    pairs = np.unique(pairs, axis=0)  # with the quads' diagonals: more neighbours, steadier frames
+    i, j = pairs.T
+    helper = np.zeros((count, 3))
+    helper[np.arange(count), np.abs(normal).argmin(axis=1)] = 1.0
+    t1 = np.cross(helper, normal)
+    t1 /= np.linalg.norm(t1, axis=1, keepdims=True)
+    t2 = np.cross(normal, t1)
+    edge = smooth[j] - smooth[i]
+    a, b = np.sum(edge * t1[i], axis=1), np.sum(edge * t2[i], axis=1)
+    add = lambda values: np.bincount(i, values, minlength=count)
+    aa, ab, bb = add(a * a), add(a * b), add(b * b)
+    det = aa * bb - ab * ab
+    det = np.where(np.abs(det) < 1e-12, 1e-12, det)
+    stencils = []
+    for c in ((bb[i] * a - ab[i] * b) / det[i], (aa[i] * b - ab[i] * a) / det[i]):
+        off = sparse.csr_matrix((c, (i, j)), shape=(count, count))
+        stencils.append(sparse.csr_matrix(off - sparse.diags(np.asarray(off.sum(axis=1)).ravel()), dtype=np.float32))
+    return stencils[0], stencils[1]
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Cross product along axis 1 of (V,3,T)."""
+    out = np.empty_like(b)
+    for k in range(3):
+        m, n = (k + 1) % 3, (k + 2) % 3
+        np.multiply(a[:, m], b[:, n], out=out[:, k])
+        out[:, k] -= a[:, n] * b[:, m]
+    return out
+
+
+def _unit(a: np.ndarray) -> np.ndarray:
+    return a / np.maximum(np.sqrt(np.sum(a * a, axis=1, keepdims=True)), 1e-12)
+
+
+def _multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Quaternion product (...,4)."""
+    aw, ax, ay, az = np.moveaxis(a, -1, 0)
+    bw, bx, by, bz = np.moveaxis(b, -1, 0)
+    return np.stack(
+        [aw * bw - ax * bx - ay * by - az * bz, aw * bx + ax * bw + ay * bz - az * by,
+         aw * by - ax * bz + ay * bw + az * bx, aw * bz + ax * by - ay * bx + az * bw], axis=-1,
+    )  # fmt: skip
+
+
+def _quaternion(m: np.ndarray) -> np.ndarray:
+    """Rotation matrices (...,3,3) -> unit quaternions (...,4) w,x,y,z with w >= 0, from the largest of the four squares (no cancellation)."""
+    trace = m[..., 0, 0] + m[..., 1, 1] + m[..., 2, 2]
+    x, y, z = m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]
+    xx, yy, zz = (1.0 - trace + 2.0 * m[..., k, k] for k in range(3))
+    xy, xz, yz = m[..., 0, 1] + m[..., 1, 0], m[..., 0, 2] + m[..., 2, 0], m[..., 1, 2] + m[..., 2, 1]
+    rows = np.stack([1.0 + trace, x, y, z, x, xx, xy, xz, y, xy, yy, yz, z, xz, yz, zz], axis=-1).reshape(*trace.shape, 4, 4)
+    best = np.argmax(np.stack([1.0 + trace, xx, yy, zz], axis=-1), axis=-1)
+    q = np.take_along_axis(rows, best[..., None, None], axis=-2)[..., 0, :]
+    q /= np.linalg.norm(q, axis=-1, keepdims=True)
+    return np.where(q[..., :1] < 0, -q, q)
+
+
+def _flex_side_twist(q: np.ndarray) -> np.ndarray:
+    """Quaternions (...,4) in bone axes -> (...,3) radians: swing about x, swing about z, twist about y."""
+    w, x, y, z = np.moveaxis(q, -1, 0)
+    long = np.sqrt(w * w + y * y)
+    # swing = q * conj(twist), twist = (w, 0, y, 0) / long
+    safe = np.maximum(long, 1e-12)
+    sx, sz = (x * w + z * y) / safe, (z * w - x * y) / safe
+    sine = np.sqrt(sx * sx + sz * sz)
+    scale = np.where(sine > 1e-9, 2.0 * np.arctan2(sine, long) / np.maximum(sine, 1e-12), 2.0)
+    return np.stack([sx * scale, sz * scale, 2.0 * np.arctan2(y, w)], axis=-1)

