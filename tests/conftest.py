@@ -1,18 +1,13 @@
 """Shared fixtures, and the one rule about real data: tests that need it skip with a reason where it is absent."""
 
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from understudy.real_data import data_folder
+
 sys.path.insert(0, str(Path(__file__).parent))
-
-
-def data_folder() -> Path:
-    """The folder of real sequences, bodies and mocap: UNDERSTUDY_DATA, else ../shared/data beside the checkout."""
-    given = os.environ.get("UNDERSTUDY_DATA")
-    return Path(given) if given else Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 @pytest.fixture(scope="session")

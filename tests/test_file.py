@@ -92,6 +92,11 @@ def test_a_newer_version_says_upgrade(saved):
         lambda a, h: h["nets"][0].update(activation="sine"),
         lambda a, h: h["skeleton"]["names"].pop(),
         lambda a, h: h.update(format_version="1"),
+        lambda a, h: h["nets"][0].update(sizes=[]),
+        lambda a, h: a["nets.outputs"].__setitem__(0, 2 * 10**9),
+        lambda a, h: h.update(training=5),
+        lambda a, h: h.update(method=[1]),
+        lambda a, h: h.update(provenance=None),
     ],
 )
 def test_damage_is_found(saved, change):

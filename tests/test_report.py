@@ -150,7 +150,15 @@ def test_every_case_method_and_figure_is_there(page):
     for name in ("mean", "p99", "ee", "seam", "bytes", "fit_s"):
         meaning = FIGURES[name].meaning
         assert meaning[:1].upper() + meaning[1:].lower() + "." in page.text
-    for words in ("multiply-adds", "training step", "K, weights per vertex", "version", "0.1.0", "two cores of something", "understudy compare"):
+    for words in (
+        "multiply-adds",
+        "motion not yet learned, %",
+        "K, weights per vertex",
+        "version",
+        "0.1.0",
+        "two cores of something",
+        "understudy compare",
+    ):
         assert words in page.text
 
 

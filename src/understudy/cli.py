@@ -7,6 +7,7 @@ Results go to standard output, progress and errors to standard error. Exit codes
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +17,8 @@ import typer
 
 from understudy import __version__, checks
 from understudy.deformer import Deformer
-from understudy.errors import FileError, InputError, UnderstudyError
-from understudy.file import written_whole
+from understudy.errors import InputError, UnderstudyError
+from understudy.file import ensure_writable, written_whole
 
 app = typer.Typer(
     help="Learns a character's deformation and stands in for it: small, fast, portable, with its error known.",
@@ -200,6 +201,8 @@ def bench(
         size="quick" if quick else "full" if full else "default",
         data=data, methods=split(wanted_methods), cases=split(cases), out=out or Path("out/bench") / name, seed=seed,
     )  # fmt: skip
+    if as_json is not None:
+        ensure_writable(as_json)
     outcome = run(name, request, _progress())
     _print_table(outcome.results, outcome.unit, f"{name} ({request.size})")
     for line in outcome.notes:
@@ -211,10 +214,13 @@ def bench(
 
 def _compare(files: list[Path], rig_name: str, animations: list[str], report: Path | None, as_json: Path | None) -> None:
     from understudy.demo import report_data
-    from understudy.evaluation import Reference, deform_poses, deformer_figures, measure
+    from understudy.evaluation import Reference, deform_poses, deformer_figures, measure, seam_sets
     from understudy.report import write_report
     from understudy.rigs import animate, load_rig
 
+    for path in (report, as_json):
+        if path is not None:
+            ensure_writable(path)
     deformers = {}
     for file in files:
         deformer = Deformer.load(file)
@@ -232,7 +238,7 @@ def _compare(files: list[Path], rig_name: str, animations: list[str], report: Pa
     names = animations or list(rig.animation_names)
     with progress.task("measuring", len(names)) as bar:
         for name in names:
-            reference = Reference.of(f"{rig_name}/{name}", animate(rig, name))
+            reference = Reference.of(f"{rig_name}/{name}", animate(rig, name), seam_sets(deformers.values()))
             for label, deformer in deformers.items():
                 results.append(measure(label, deform_poses(deformer), reference, deformer_figures(deformer)))
             bar.advance()
@@ -241,7 +247,7 @@ def _compare(files: list[Path], rig_name: str, animations: list[str], report: Pa
         _write_json(as_json, {"unit": rig.mesh.unit, "rows": [{"case": r.case, "method": r.method, **r.figures} for r in results]})
     if report is not None:
         command = "understudy compare " + " ".join(file.name for file in files)
-        write_report(report, report_data(rig, deformers, {}, results, command, 0))
+        write_report(report, report_data(rig, deformers, {}, results, [], {"command": command}))
         print(f"Report: {report}")
 
 
@@ -272,12 +278,10 @@ def _size_text(deformer: Deformer) -> str:
 
 
 def _write_json(path: Path, content: dict) -> None:
-    try:
-        text = json.dumps(content, indent=1, allow_nan=False)
-    except ValueError as problem:
-        raise FileError(f"{path}: a figure is not a number: {problem}") from problem
+    """Figures as JSON; one that is infinite or undefined (a method that broke down) is null."""
+    rows = [{k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()} for row in content["rows"]]
     with written_whole(path) as part:
-        part.write_text(text + "\n", encoding="utf-8")
+        part.write_text(json.dumps({**content, "rows": rows}, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

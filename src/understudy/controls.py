@@ -86,8 +86,7 @@ class ControlSpec:
         low, high = self.low.copy(), self.high.copy()
         for name, pair in table.items():
             checks.one_of(name, "control", self.names)
-            ok = isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in pair)
-            if not ok:
+            if not is_range(pair):
                 raise FileError(f"{path}: control {name!r}: expected [low, high], got {pair!r}")
             c = self.names.index(name)
             low[c], high[c] = pair
@@ -98,5 +97,11 @@ class ControlSpec:
         lines = ["# Training ranges, one control a line: name = [low, high]. Edit and pass with --ranges."]
         for c, name in enumerate(self.names):
             unit = f" {self.units[c]}" if self.units[c] else ""
-            lines.append(f'"{name}" = [{self.low[c]:g}, {self.high[c]:g}]  #{unit} limits {self.limit_low[c]:g}..{self.limit_high[c]:g}')
+            pair = f"[{float(self.low[c])!r}, {float(self.high[c])!r}]"  # every digit: the unedited file must mean the same ranges
+            lines.append(f'"{name}" = {pair}  #{unit} limits {self.limit_low[c]:g}..{self.limit_high[c]:g}')
         return "\n".join(lines) + "\n"
+
+
+def is_range(pair: object) -> bool:
+    """Whether a value read from TOML is [low, high]."""
+    return isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in pair)

@@ -158,6 +158,8 @@ class Deformer:
         checks.index(self.features.columns, "feature columns", 12 * bones + controls)
         for number, net in enumerate(self.nets):
             checks.index(net.inputs, f"inputs of net {number}", self.features.count)
+        if self.coefficient_count > sum(len(net.outputs) for net in self.nets):
+            raise InputError(f"net outputs: coefficient {self.coefficient_count - 1} is named, but the nets write fewer than that")
         for number, basis in enumerate(self.bases):
             checks.index(basis.vertices, f"vertices of basis {number}", vertex_count)
             checks.index(basis.coefficients, f"coefficients of basis {number}", self.coefficient_count, basis.coefficients.shape)
@@ -217,7 +219,7 @@ class Deformer:
         return load(path)
 
     def without_clamp(self) -> Deformer:
-        """The same deformer whose features may leave the range seen in training (for comparison; FDDA as published)."""
+        """The same deformer whose features may leave the range seen in training (for comparison)."""
         from dataclasses import replace
 
         wide = np.full(self.features.count, np.inf, np.float32)

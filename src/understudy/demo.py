@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from understudy import __version__, farm, machine
-from understudy.evaluation import Reference, deform_poses, deformer_figures, measure
+from understudy.deformer import Deformer
+from understudy.evaluation import Reference, deform_poses, deformer_figures, measure, seam_sets
+from understudy.file import ensure_writable
 from understudy.fitting import fit_file
 from understudy.progress import SILENT, Progress
 from understudy.report import CaseResult, ReportData, write_report
-from understudy.rigs import animate, load_rig
+from understudy.rigs import Rig, animate, load_rig
 from understudy.rigs.sampler import SamplePlan
 
 # fdda is what the demo shows; lbs, the skinning every engine has, is what it is held against.
@@ -21,9 +24,8 @@ def run(
     out: str | Path, poses: int = 2000, seed: int = 0, options: Mapping[str, Mapping[str, str]] = OPTIONS, progress: Progress = SILENT
 ) -> list[CaseResult]:
     """Everything `understudy demo` does; the files land in `out`. Run again after an interruption, it goes on where it stopped."""
-    import time
-
     out = Path(out)
+    ensure_writable(out / "report.html")
     farm.sample_poses("human", SamplePlan(poses, seed=seed), out / "poses.zarr", progress=progress)
     deformers, seconds = {}, {}
     for method, chosen in options.items():
@@ -34,18 +36,27 @@ def run(
     results = []
     with progress.task("measuring on unseen animation", len(rig.animation_names)) as bar:
         for name in rig.animation_names:
-            reference = Reference.of(f"human/{name}", animate(rig, name))
+            reference = Reference.of(f"human/{name}", animate(rig, name), seam_sets(deformers.values()))
             pictured = None
             for method, deformer in deformers.items():
                 figures = {**deformer_figures(deformer), "fit_s": seconds[method]}
                 results.append(measure(method, deform_poses(deformer), reference, figures, pictured))
                 pictured = results[-1].worst_pose if pictured is None else pictured
             bar.advance()
-    write_report(out / "report.html", report_data(rig, deformers, seconds, results, f"understudy demo --poses {poses} --seed {seed}", seed))
+    notes = ["Every error is measured on animation that took no part in the fitting."]
+    provenance = {"command": f"understudy demo --poses {poses} --seed {seed}", "seed": seed}
+    write_report(out / "report.html", report_data(rig, deformers, seconds, results, notes, provenance))
     return results
 
 
-def report_data(rig, deformers, seconds, results, command: str, seed: int) -> ReportData:
+def report_data(
+    rig: Rig,
+    deformers: Mapping[str, Deformer],
+    seconds: Mapping[str, float],
+    results: Sequence[CaseResult],
+    notes: Sequence[str],
+    provenance: Mapping[str, object],
+) -> ReportData:
     """The report of some fitted deformers on a rig's animations."""
     summaries = []
     curves = {}
@@ -66,8 +77,8 @@ def report_data(rig, deformers, seconds, results, command: str, seed: int) -> Re
         results=results,
         deformers=summaries,
         machine=machine.describe(),
-        notes=["Every error is measured on animation that took no part in the fitting."],
+        notes=notes,
         subject="fdda" if "fdda" in deformers else "",
-        provenance={"understudy": __version__, "command": command, "seed": seed},
+        provenance={"understudy": __version__, **provenance},
         training=curves,
     )

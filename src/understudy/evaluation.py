@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from understudy.deformer import Deformer
-from understudy.geometry.rigid_bones import best_bone, rigid_errors
-from understudy.metrics import ErrorSummary, distances, log_histogram
+from understudy.metrics import ErrorSummary, best_bone_square
 from understudy.poses import Poses
 from understudy.report import CaseResult
 
@@ -25,7 +24,7 @@ class Reference:
 
     poses   the original, in memory
     square  the denominator of the enveloping error: each vertex moved by its best single bone of the whole skeleton (None: no bones)
-    labels  (V,) the sets between which the seam is measured; by default each vertex's best single bone
+    labels  (V,) the sets between which the seam is measured (None: it is not)
     """
 
     case: str
@@ -37,8 +36,7 @@ class Reference:
     def of(case: str, poses: Poses, labels: np.ndarray | None = None) -> Reference:
         if poses.skeleton is None:
             return Reference(case, poses, None, labels)
-        errors = rigid_errors(poses)
-        return Reference(case, poses, float(errors.min(axis=1).sum()), best_bone(errors) if labels is None else labels)
+        return Reference(case, poses, best_bone_square(poses), labels)
 
 
 def deform_poses(deformer: Deformer) -> Approximation:
@@ -56,12 +54,9 @@ def measure(
     poses, mesh = reference.poses, reference.poses.mesh
     seam = {} if reference.labels is None else {"edges": mesh.edges, "labels": reference.labels}
     summary = ErrorSummary(height=mesh.height, **seam)
-    errors = np.empty((poses.pose_count, poses.vertex_count), np.float32)
     for start in range(0, poses.pose_count, _BLOCK):
         block = poses.take(np.arange(start, min(start + _BLOCK, poses.pose_count)))
-        approximated = approximation(block)
-        summary.add(block.vertices, approximated)
-        errors[start : start + block.pose_count] = distances(block.vertices, approximated)
+        summary.add(block.vertices, approximation(block))
     row = summary.figures()
     if reference.square is not None:
         row["ee"] = summary.enveloping_error(reference.square)
@@ -75,11 +70,19 @@ def measure(
         per_frame_max=summary.pose_max,
         per_vertex_mean=summary.vertex_mean,
         per_vertex_max=summary.vertex_max,
-        histogram=log_histogram(errors),
+        histogram=summary.histogram(),
         worst_pose=worst,
         worst_true=frame.vertices[0],
         worst_approx=approximation(frame)[0],
     )
+
+
+def seam_sets(deformers: Iterable[Deformer]) -> np.ndarray | None:
+    """(V,) the sets between which a seam may open: the main bones of the first deformer that learned its sets apart; None if none did."""
+    for deformer in deformers:
+        if len(deformer.nets) > 1 and deformer.skin is not None:
+            return np.take_along_axis(deformer.skin.bone_index, deformer.skin.weight.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return None
 
 
 def deformer_figures(deformer: Deformer) -> dict[str, float]:

@@ -25,6 +25,8 @@ FIGURES = {
     "max_pct": Figure("max", "% of height", "the largest error as a share of the character's height", True),
     "ee": Figure("EE", "%", "enveloping error: relative to moving each vertex with its best single bone; 100 is no better than that", True),
     "seam": Figure("seam", "{unit}", "mean jump of the error along edges between separately learned regions; large jumps show as creases", True),
+    "seam_inner": Figure("inside", "{unit}", "the same jump along all other edges: what the seam would be if it were closed"),
+    "rms": Figure("rms", "{unit}", "root-mean-square distance over every vertex of every frame", True),
     "e": Figure("E", "", "root-mean-square error in thousandths of half the rest box's diagonal, as skinning decompositions report it", True),
     "erms": Figure("ERMS", "", "100 times the root-mean-square coordinate error", True),
     "disper": Figure("DisPer", "%", "distortion percentage: the error relative to the motion about the average pose", True),

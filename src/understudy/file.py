@@ -65,15 +65,20 @@ def load(path: str | Path) -> Deformer:
         return _from_arrays(arrays, header)
     except FileError:
         raise
-    except (SafetensorError, json.JSONDecodeError, InputError, KeyError, TypeError, ValueError, AttributeError, RecursionError, OSError) as problem:
+    except (SafetensorError, LookupError, TypeError, ValueError, AttributeError, RecursionError, OSError) as problem:  # InputError is a ValueError
         what = f"{problem.args[0]!r} is missing" if isinstance(problem, KeyError) else str(problem)
         raise FileError(f"{path}: damaged or truncated understudy file: {what}") from problem
 
 
+def ensure_writable(path: str | Path) -> None:
+    """Raise `FileError` now if `path` could not be written later: before long work, not after it."""
+    with _part_of(Path(path)):
+        pass
+
+
 @contextmanager
-def written_whole(path: str | Path) -> Iterator[Path]:
-    """A temporary sibling of `path` to write to; it takes the place of `path` at the end of the block, or vanishes if the block fails."""
-    path = Path(path)
+def _part_of(path: Path) -> Iterator[Path]:
+    """An empty temporary sibling of `path`, gone at the end of the block unless it was moved away."""
     if path.is_dir():
         raise FileError(f"{path}: is a folder; give a file name")
     try:
@@ -82,18 +87,26 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         os.close(handle)
     except OSError as problem:
         raise FileError(f"{path}: cannot be written: {problem.strerror or problem}") from problem
-    part = Path(name)
     try:
-        yield part
-        with open(part, "rb") as written:
-            os.fsync(written.fileno())
-        os.chmod(part, 0o666 & ~_umask())
-        os.replace(part, path)
-    except OSError as problem:
-        full = " (no space left on the disk: free some and run again)" if problem.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-        raise FileError(f"{path}: cannot be written: {problem.strerror or problem}{full}") from problem
+        yield Path(name)
     finally:
-        part.unlink(missing_ok=True)
+        Path(name).unlink(missing_ok=True)
+
+
+@contextmanager
+def written_whole(path: str | Path) -> Iterator[Path]:
+    """A temporary sibling of `path` to write to; it takes the place of `path` at the end of the block, or vanishes if the block fails."""
+    path = Path(path)
+    with _part_of(path) as part:
+        try:
+            yield part
+            with open(part, "rb") as written:
+                os.fsync(written.fileno())
+            os.chmod(part, 0o666 & ~_umask())
+            os.replace(part, path)
+        except OSError as problem:
+            full = " (no space left on the disk: free some and run again)" if problem.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+            raise FileError(f"{path}: cannot be written: {problem.strerror or problem}{full}") from problem
 
 
 def _umask() -> int:
@@ -171,6 +184,9 @@ def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any
 def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Deformer:
     get = arrays.get
     about = header["mesh"]
+    for name, kind in (("method", str), ("training", dict), ("provenance", dict), ("nets", list), ("bases", list)):
+        if not isinstance(header[name], kind):
+            raise InputError(f"the header's {name} is a {type(header[name]).__name__}, expected a {kind.__name__}")
     mesh = Mesh(
         arrays["mesh.vertices"],
         arrays["mesh.polygon_sizes"],
@@ -234,6 +250,8 @@ def _read_nets(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]]) -> 
     nets = []
     for entry in entries:
         sizes = entry["sizes"]
+        if not isinstance(sizes, list) or len(sizes) < 2:
+            raise InputError(f"net {len(nets)}: expected at least two layer sizes, got {sizes!r}")
         pairs = [(values.cut(wide, narrow), values.cut(wide)) for narrow, wide in zip(sizes, sizes[1:])]
         weights, biases = zip(*pairs) if pairs else ((), ())
         nets.append(Net(inputs.cut(sizes[0]), weights, biases, outputs.cut(sizes[-1]), entry["activation"]))

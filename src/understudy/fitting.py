@@ -9,6 +9,7 @@ from pathlib import Path
 from understudy import checks, store
 from understudy.deformer import Deformer
 from understudy.errors import InputError
+from understudy.file import ensure_writable
 from understudy.methods import config_from_text, method_type
 from understudy.progress import SILENT, Progress
 from understudy.rigs import load_rig, rig_names
@@ -23,15 +24,17 @@ def fit_file(
     rig      live rig for methods that ask it questions: a built-in rig's name, "none", or "auto": the one the poses were sampled from
     """
     kind = method_type(method)
-    options = dict(options or {})
-    config = config_from_text(kind.Config, options)
+    config = config_from_text(kind.Config, options or {})
+    ensure_writable(out)
+    checkpoint = Path(f"{out}.checkpoint")
     if hasattr(config, "checkpoint") and config.checkpoint is None:
-        config = replace(config, checkpoint=f"{out}.checkpoint")
+        config = replace(config, checkpoint=str(checkpoint))
     poses = store.open_poses(poses_path)
     made_by = store.provenance(poses_path)
     deformer = kind(config).fit(poses, rig=_live_rig(rig, made_by, poses), progress=progress)
     deformer = replace(deformer, provenance={**deformer.provenance, "sample": made_by})
     deformer.save(out)
+    checkpoint.unlink(missing_ok=True)  # only now is it of no more use
     return deformer
 
 

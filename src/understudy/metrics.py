@@ -19,7 +19,7 @@ from understudy.poses import Poses
 
 # float32 bit patterns of positive numbers are ordered; cut to 10 bits of mantissa they are histogram bins 0.1% wide over the whole range.
 _BIN_SHIFT = 13
-_BIN_COUNT = 0x7F800000 >> _BIN_SHIFT
+_BIN_COUNT = (0x7F800000 >> _BIN_SHIFT) + 1  # the last one holds infinity
 
 
 def distances(true: np.ndarray, approx: np.ndarray) -> np.ndarray:
@@ -194,6 +194,7 @@ class ErrorSummary:
         if difference.ndim != 3 or not difference.size:
             raise InputError(f"poses to compare: expected shape (t, V, 3) with at least one pose and vertex, got {difference.shape}")
         distance = np.linalg.norm(difference, axis=-1)
+        distance[~np.isfinite(distance)] = np.inf  # a method that broke down is infinitely wrong, not unmeasured
         if self._vertex_sum is None:
             self._vertex_sum, self.vertex_max = np.zeros(distance.shape[1]), np.zeros(distance.shape[1])
         checks.same_count(distance.shape[1], len(self._vertex_sum), "vertices", "this block", "the blocks before")
@@ -261,6 +262,15 @@ class ErrorSummary:
     def enveloping_error(self, reference_square: float) -> float:
         """FDDA Eq. 9 with the denominator of `best_bone_square`."""
         return _enveloping(self._square, reference_square)
+
+    def histogram(self, bins: int = 50) -> tuple[np.ndarray, np.ndarray]:
+        """`log_histogram` of all finite distances, each placed to 0.1%: edges (bins+1,), counts (bins,)."""
+        used = np.flatnonzero(self._bins[:-1])
+        middle = (((2 * used.astype(np.uint64) + 1) << _BIN_SHIFT) // 2).astype(np.uint32).view(np.float32).astype(np.float64)
+        top = self.max if np.isfinite(self.max) else float(middle.max(initial=0.0))
+        top = top if top > 0 else 1.0
+        counts, edges = np.histogram(np.minimum(np.where(used == 0, 0.0, middle), top), bins=bins, range=(0.0, top), weights=self._bins[used])
+        return edges, counts.astype(np.int64)
 
     def figures(self) -> dict[str, float]:
         """The figures of a report row by name: mean, max, p99, rms; the percentages where the height is known; seam where it was measured."""

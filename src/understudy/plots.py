@@ -81,18 +81,18 @@ def range_mark(mean: float, p99: float, largest: float, low: float, high: float,
     return f'<svg class="range" viewBox="0 0 140 16" fill="none" stroke="{style[0]}" aria-hidden="true">{"".join(parts)}</svg>'
 
 
-def training(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], styles: Mapping[str, Style], unit: str, key: str = "") -> str:
-    """Error on the way through training. method -> (steps (n,), error (n,))."""
+def training(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], styles: Mapping[str, Style], key: str = "") -> str:
+    """What is left to learn on the way through training. method -> (epochs (n,), share of the motion not yet learned (n,))."""
     with _plot(height=2.5) as (figure, axes):
         for method, (steps, error) in curves.items():
             colour, dash = styles[method]
-            axes.plot(steps, error, color=colour, linestyle=dash, linewidth=1.5)
+            axes.plot(steps, 100 * np.asarray(error), color=colour, linestyle=dash, linewidth=1.5)
         if all(np.all(np.asarray(error) > 0) for _, error in curves.values()):
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
         axes.margins(x=0.01)
-        _label(axes, "training step", f"error, {unit}")
-        return _inline(figure, "Error during training", key)
+        _label(axes, "epoch", "motion not yet learned, %")
+        return _inline(figure, "What is left to learn during training", key)
 
 
 def over_k(k, mean, others: Mapping[str, float], styles: Mapping[str, Style], unit: str, key: str = "") -> str:

@@ -19,6 +19,8 @@ from understudy.errors import InputError
 from understudy.mesh import Mesh
 from understudy.skeleton import Skeleton
 
+_BLOCK = 256  # poses read from a store at a time
+
 
 @runtime_checkable
 class VertexSource(Protocol):
@@ -31,6 +33,9 @@ class VertexSource(Protocol):
 
     def read_vertices(self, vertices: np.ndarray) -> np.ndarray:
         """(T, len(vertices), 3) float32."""
+
+    def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
+        """(stop-start, len(vertices), 3) float32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +102,13 @@ class Poses:
             return self.vertices[:, vertices]
         return self.vertices.read_vertices(np.asarray(vertices))
 
-    def pose_blocks(self, size: int = 256) -> Iterator[tuple[slice, np.ndarray]]:
+    def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
+        """(stop-start, n, 3) float32: some poses, some vertices."""
+        if isinstance(self.vertices, np.ndarray):
+            return self.vertices[start:stop, vertices]
+        return self.vertices.read(start, min(stop, self.pose_count), np.asarray(vertices))
+
+    def pose_blocks(self, size: int = _BLOCK) -> Iterator[tuple[slice, np.ndarray]]:
         """All poses, block by block: (slice of poses, (n,V,3))."""
         for start in range(0, self.pose_count, size):
             stop = min(start + size, self.pose_count)
@@ -110,9 +121,9 @@ class Poses:
             vertices = self.vertices[poses]
         else:  # read each stored block once, however the chosen poses are spread over it
             vertices = np.empty((len(poses), self.vertex_count, 3), np.float32)
-            for where, block in self.pose_blocks():
-                hit = np.flatnonzero((poses >= where.start) & (poses < where.stop))
-                vertices[hit] = block[poses[hit] - where.start]
+            for start in np.unique(poses // _BLOCK * _BLOCK):
+                hit = np.flatnonzero(poses // _BLOCK * _BLOCK == start)
+                vertices[hit] = self.read_poses(int(start), int(start) + _BLOCK)[poses[hit] - start]
         return replace(
             self,
             vertices=vertices,

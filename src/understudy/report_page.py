@@ -266,8 +266,8 @@ def _deformers(data: ReportData, styles: Mapping[str, plots.Style]) -> str:
         text += f'<div class="scroll"><table>{head}<tbody>{rows}</tbody></table></div>'
     curves = {m: c for m, c in data.training.items() if m in styles}
     if curves:
-        plot = plots.training(curves, styles, unit_text(data.unit))
-        note = "Error on the way through training. A curve still falling at its end asks for more steps."
+        plot = plots.training(curves, styles)
+        note = "What is left to learn, as a share of the motion beyond the skin. A curve still falling at its end asks for more epochs."
         text += _curves(list(curves), styles, [(plot, note)])
     return f"<section><h2>What was fitted</h2>\n{text}</section>" if text else ""
 

@@ -60,22 +60,28 @@ class StoredVertices:
         return self._read(_array(self.path, "vertices"), slice(start, max(start, stop)), slice(None))
 
     def read_vertices(self, vertices: np.ndarray) -> np.ndarray:
-        """(T, len(vertices), 3) float32, in the order given.
+        """(T, len(vertices), 3) float32, in the order given."""
+        return self.read(0, self.shape[0], vertices)
+
+    def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
+        """(stop-start, len(vertices), 3) float32, in the order given.
 
         Tile by tile: each tile is read once, as the slice that spans the vertices wanted of it. That measures faster than Zarr's own indexing by
         a list, and holds little more than the result.
         """
         vertices = checks.index(vertices, "vertices to read", self.shape[1], dtype=np.int64)
+        start, stop, _ = slice(start, stop).indices(self.shape[0])
         array = _array(self.path, "vertices")
         rows, width = READ_BLOCKS * array.chunks[0], array.chunks[1]
-        result = np.empty((self.shape[0], len(vertices), 3), np.float32)
+        result = np.empty((max(0, stop - start), len(vertices), 3), np.float32)
         for tile in np.unique(vertices // width):
             where = np.flatnonzero(vertices // width == tile)
             low, high = int(vertices[where].min()), int(vertices[where].max()) + 1
             target = slice(where[0], where[-1] + 1) if where[-1] - where[0] + 1 == len(where) else where  # a slice, where it can be, copies faster
-            for start in range(0, self.shape[0], rows):
-                some = slice(start, start + rows)
-                result[some, target] = self._read(array, some, slice(low, high)).take(vertices[where] - low, axis=1)
+            for first in range(start, stop, rows):
+                some = slice(first, min(first + rows, stop))
+                block = self._read(array, some, slice(low, high)).take(vertices[where] - low, axis=1)
+                result[some.start - start : some.stop - start, target] = block
         return result
 
     def _read(self, array: zarr.Array, poses: slice, vertices: slice) -> np.ndarray:

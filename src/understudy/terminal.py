@@ -1,4 +1,4 @@
-"""Progress bars with the time left, for a terminal. In a log file, one line when a task starts and one when it ends."""
+"""Progress bars with the time left, for a terminal. In a log file: a line when a task starts, one now and then with the time left, one at its end."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.progress import Progress as RichProgress
 from understudy.progress import Progress, Task
 
 console = Console(stderr=True, highlight=False)
+_LINE_EVERY_S = 15.0
 
 
 class TerminalProgress(Progress):
@@ -33,10 +34,9 @@ class TerminalProgress(Progress):
             with RichProgress(*columns, TextColumn("{task.fields[note]}"), console=console) as bars:
                 yield _Bar(bars, bars.add_task(label, total=total, note=""))
         else:
-            started = time.monotonic()
-            line = _Line()
-            yield line
-            print(f"{label}: {time.monotonic() - started:.1f} s{line.text and '; ' + line.text}", file=sys.stderr, flush=True)
+            lines = _Lines(label, total)
+            yield lines
+            lines.finish()
 
 
 class _Bar(Task):
@@ -50,8 +50,29 @@ class _Bar(Task):
         self._bars.update(self._number, note=text)
 
 
-class _Line(Task):
-    text = ""
+class _Lines(Task):
+    def __init__(self, label: str, total: float):
+        self._label, self._total, self._done, self._text = label, total, 0.0, ""
+        self._started = self._spoke = time.monotonic()
+        self._say("...")
+
+    def advance(self, steps: float = 1) -> None:
+        self._done += steps
+        now = time.monotonic()
+        if now - self._spoke > _LINE_EVERY_S and 0 < self._done < self._total:
+            left = (now - self._started) * (self._total / self._done - 1)
+            self._spoke = now
+            self._say(f"{100 * self._done / self._total:.0f} %, about {left:.0f} s left{self._remark}")
 
     def note(self, text: str) -> None:
-        self.text = text
+        self._text = text
+
+    def finish(self) -> None:
+        self._say(f"{time.monotonic() - self._started:.1f} s{self._remark}")
+
+    @property
+    def _remark(self) -> str:
+        return f"; {self._text}" if self._text else ""
+
+    def _say(self, what: str) -> None:
+        print(f"{self._label}: {what}", file=sys.stderr, flush=True)

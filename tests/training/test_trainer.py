@@ -1,10 +1,12 @@
+import contextlib
+
 import numpy as np
 import pytest
 import torch
 
 from understudy import InputError
 from understudy.progress import SILENT
-from understudy.training.grouped import GroupedTask, stack_order
+from understudy.training.grouped import GroupedTask, Stack, stack_order
 from understudy.training.trainer import Schedule, train
 
 SCHEDULE = Schedule(hidden=(16, 16), epochs=100, batch=16, validation=0.1)
@@ -46,13 +48,15 @@ def test_nets_of_every_width_learn_at_once_and_come_back_in_order_and_in_their_o
 
 def test_padding_changes_nothing():
     x, tasks = problem()
-    together = train(x, [tasks[0], tasks[0]], SCHEDULE, SILENT)
-    wide = GroupedTask(np.concatenate([tasks[0].inputs, [8]]), tasks[0].targets)
+    wide = GroupedTask(np.arange(5), tasks[0].targets)  # wide enough to share a stack with, and so to pad, a net of three inputs
     assert stack_order([tasks[0], wide]) == [[1, 0]]
-    padded = train(x, [tasks[0], wide], SCHEDULE, SILENT)
-    predicted = run(padded.nets[0], x, tasks[0].inputs)
-    assert np.sqrt(np.mean((predicted - tasks[0].targets) ** 2)) < 0.15 * np.sqrt(np.mean(tasks[0].targets ** 2))
-    assert padded.nets[0][0][0].shape == together.nets[0][0][0].shape
+    features = torch.as_tensor(x)
+    stack = Stack([wide, tasks[0]], features, (16, 16), "tanh", torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        outputs = stack(stack.x)[1].double().numpy() * float(stack.scale[1])
+    np.testing.assert_allclose(outputs, run(stack.frozen()[1], x, tasks[0].inputs), atol=1e-5)
+    trained = train(x, [tasks[0], wide], SHORT, SILENT)
+    assert trained.nets[0][0][0].shape == (16, 3)
 
 
 def test_same_seed_same_weights_other_seed_other_weights():
@@ -65,43 +69,34 @@ def test_same_seed_same_weights_other_seed_other_weights():
     assert not np.array_equal(one.nets[0][0][0], other.nets[0][0][0])
 
 
-class _Interrupt:
-    """Progress that interrupts training after some epochs, as Ctrl-C would."""
+@contextlib.contextmanager
+def interrupted_after(steps):
+    """Ctrl-C in the middle of an epoch: the optimizer's step number `steps` never returns."""
+    step, done = torch.optim.Adam.step, 0
 
-    def __init__(self, after):
-        self.after = after
+    def counted(self, *arguments, **options):
+        nonlocal done
+        done += 1
+        if done == steps:
+            raise KeyboardInterrupt
+        return step(self, *arguments, **options)
 
-    def task(self, label, total):
-        from contextlib import contextmanager
-
-        from understudy.progress import Task
-
-        outer = self
-
-        class Bar(Task):
-            done = 0
-
-            def advance(self, steps=1):
-                self.done += steps
-                if self.done >= outer.after:
-                    raise KeyboardInterrupt
-
-        @contextmanager
-        def context():
-            yield Bar()
-
-        return context()
+    torch.optim.Adam.step = counted
+    try:
+        yield
+    finally:
+        torch.optim.Adam.step = step
 
 
-def test_an_interrupted_training_resumes_to_the_very_same_weights(tmp_path):
+@pytest.mark.parametrize("steps", [3, 20, 24])  # in the first epoch, in the middle of a later one, at the end of one
+def test_an_interrupted_training_resumes_to_the_very_same_weights(tmp_path, steps):
     x, tasks = problem()
     straight = train(x, tasks, SHORT, SILENT)
     checkpoint = tmp_path / "model.checkpoint"
-    with pytest.raises(KeyboardInterrupt):
-        train(x, tasks, SHORT, _Interrupt(after=7), checkpoint)
-    assert checkpoint.exists()
+    with pytest.raises(KeyboardInterrupt), interrupted_after(steps):
+        train(x, tasks, SHORT, SILENT, checkpoint)
+    assert checkpoint.exists() == (steps > 6)  # six steps are an epoch
     resumed = train(x, tasks, SHORT, SILENT, checkpoint)
-    assert not checkpoint.exists()
     np.testing.assert_array_equal(resumed.training_curve, straight.training_curve)
     for a, b in zip(straight.nets, resumed.nets):
         for first, second in zip(a[0] + a[1], b[0] + b[1]):
@@ -111,8 +106,8 @@ def test_an_interrupted_training_resumes_to_the_very_same_weights(tmp_path):
 def test_a_checkpoint_of_another_run_or_a_damaged_one_is_not_used(tmp_path):
     x, tasks = problem()
     checkpoint = tmp_path / "model.checkpoint"
-    with pytest.raises(KeyboardInterrupt):
-        train(x, tasks, SHORT, _Interrupt(after=7), checkpoint)
+    with pytest.raises(KeyboardInterrupt), interrupted_after(20):
+        train(x, tasks, SHORT, SILENT, checkpoint)
     foreign = checkpoint.read_bytes()
     other = train(*problem(seed=5), SHORT, SILENT, checkpoint)
     assert len(other.training_curve) == SHORT.epochs

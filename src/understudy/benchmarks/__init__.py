@@ -6,7 +6,6 @@ A benchmark takes a `Request` and returns an `Outcome`; the command line prints 
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +27,6 @@ class Request:
     cases: tuple[str, ...] = ()
     out: Path = Path("out/bench")
     seed: int = 0
-
-    @property
-    def data_folder(self) -> Path:
-        """Where real data lies; whether it is there is for the benchmark to ask."""
-        given = self.data or os.environ.get("UNDERSTUDY_DATA")
-        return Path(given) if given else Path("../shared/data")
 
 
 @dataclass(frozen=True)

@@ -12,51 +12,42 @@ import numpy as np
 
 from understudy.deformer import Skin
 from understudy.geometry.skinning import weight_matrix
-from understudy.geometry.transforms import apply, compose, inverse
-from understudy.poses import Poses
-
-# Below this ratio of its largest axis a transform's smallest axis is treated as this ratio.
-_FLATTEST = 1e-3
+from understudy.geometry.transforms import apply, bounded_inverse, compose
+from understudy.skeleton import Skeleton
 
 
-def bounded_inverse(transforms: np.ndarray) -> np.ndarray:
-    """The inverse of (...,3,4) transforms; nearly singular ones are inverted with their small singular values raised."""
-    linear = transforms[..., :3]
-    scale = np.linalg.norm(linear, axis=(-2, -1))
-    risky = np.abs(np.linalg.det(linear)) < 10 * _FLATTEST * np.maximum(scale, 1e-12) ** 3
-    if risky.any():
-        u, sigma, vt = np.linalg.svd(linear[risky])
-        sigma = np.maximum(sigma, _FLATTEST * np.maximum(sigma[..., :1], 1e-12))
-        transforms = transforms.copy()
-        transforms[risky, :, :3] = u @ (sigma[..., None] * vt)
-    return inverse(transforms)
-
-
-def rest_displacements(poses: Poses, skin: Skin, vertices: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Displacements before a linear skin: targets (T,n,3) of `vertices` (n,) -> d (T,n,3) float32 in rest space."""
-    skeleton = poses.need_skeleton("rest_displacements")
-    # Around the root, as the deformer computes: far from the origin float32 would drown the residual.
-    centre = poses.world_from_bone[:, skeleton.roots[0], :, 3]
-    local = poses.world_from_bone.copy()
-    local[..., 3] -= centre[:, None]
-    rest = poses.mesh.vertices[vertices]
+def rest_displacements(
+    world_from_bone: np.ndarray, skeleton: Skeleton, skin: Skin, rest: np.ndarray, vertices: np.ndarray, targets: np.ndarray
+) -> np.ndarray:
+    """Displacements before a linear skin: bones (T,B,3,4), rest (V,3), targets (T,n,3) of `vertices` (n,) -> d (T,n,3) float32 in rest space."""
     index, weight = skin.bone_index[vertices], skin.weight[vertices]
     bones, compact = np.unique(index, return_inverse=True)
-    matrices = compose(local[:, bones], skeleton.bone_from_world[bones])
-    if index.shape[1] == 1:
-        return _unskin_rigid(bounded_inverse(matrices).astype(np.float32), compact.reshape(-1), targets, centre, rest)
-    rows = weight_matrix(compact.reshape(index.shape), weight.astype(np.float64), len(bones))
-    blended = (rows @ np.moveaxis(matrices, 1, 0).reshape(len(bones), -1)).reshape(len(vertices), -1, 3, 4)
-    inverses = bounded_inverse(np.moveaxis(blended, 0, 1))
-    return (apply(inverses, targets - centre[:, None]) - rest).astype(np.float32)
+    compact = compact.reshape(index.shape)
+    # Around the root, as the deformer computes: far from the origin float32 would drown the residual.
+    centre = world_from_bone[:, skeleton.roots[0], :, 3]
+    local = world_from_bone[:, bones]
+    local[..., 3] -= centre[:, None]
+    matrices = compose(local, skeleton.bone_from_world[bones])
+    result = np.empty((len(targets), len(vertices), 3), np.float32)
+    # Most vertices of most skins follow one bone, and one inverse per bone serves them all.
+    rigid = weight.max(axis=1) == 1
+    at = np.flatnonzero(rigid)
+    single = np.take_along_axis(compact, weight.argmax(axis=1)[:, None], axis=1)[:, 0]
+    result[:, at] = _unskin_rigid(bounded_inverse(matrices).astype(np.float32), single[at], targets[:, at], centre)
+    at = np.flatnonzero(~rigid)
+    if len(at):
+        rows = weight_matrix(compact[at], weight[at], len(bones))
+        blended = (rows @ np.moveaxis(matrices, 1, 0).reshape(len(bones), -1).astype(np.float32)).reshape(len(at), -1, 3, 4)
+        result[:, at] = apply(bounded_inverse(np.moveaxis(blended, 0, 1)), (targets[:, at] - centre[:, None]).astype(np.float32))
+    result -= rest[vertices]
+    return result
 
 
-def _unskin_rigid(inverses: np.ndarray, bone: np.ndarray, targets: np.ndarray, centre: np.ndarray, rest: np.ndarray) -> np.ndarray:
+def _unskin_rigid(inverses: np.ndarray, bone: np.ndarray, targets: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """One bone per vertex: a matrix product per bone in use, instead of one matrix per vertex and pose."""
     result = np.empty((len(targets), len(bone), 3), np.float32)
-    for b in range(inverses.shape[1]):
+    for b in np.unique(bone):
         members = np.flatnonzero(bone == b)
         around = (targets[:, members] - centre[:, None]).astype(np.float32)
         result[:, members] = around @ np.swapaxes(inverses[:, b, :, :3], 1, 2) + inverses[:, b, None, :, 3]
-    result -= rest
     return result

@@ -30,6 +30,9 @@ class Config:
 
     seed: int = 0
 
+    def __post_init__(self):
+        checks.between(self.seed, "seed", 0)
+
 
 class Method:
     """A way to make a Deformer. Subclasses set `name` and `Config` and write `fit`."""

@@ -16,14 +16,17 @@ Where it departs, and why:
 - Features are clamped. The paper's worst error, 19 cm, was a leg stretched beyond what its network had seen; far outside its data a tanh network may
   say anything. Held to exactly the range seen, though, a deformer stops following where it could still have been right: on the human's kick that
   doubles the largest error (`bench body`, row fdda-tight). So the range is widened by `clamp_margin` of its width on each side.
-- Vertices near a border belong to several groups, mixed by a partition of unity over `seam_rings` rings of the mesh. The paper gives each vertex
-  to one network, and neighbours tear apart where two networks err differently; `seam_rings=0` is the paper's.
+- The seam is closed. The paper gives each vertex to one bone and one network, and neighbours tear apart where two networks err differently. Here
+  the skin blends over `skin_rings` rings around the borders of its bones, and vertices near a border are predicted by all the networks around, mixed
+  by a partition of unity over `seam_rings` rings. Both at 0 is the paper's (`bench body`, row fdda-open).
 - Numeric controls (those that move the mesh other than through bones) join the inputs: the paper's limitation 5.1.
 - Input numbers that never vary are left out, and the learning rate falls to zero along a cosine instead of staying at 0.01.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,14 +35,14 @@ import numpy as np
 from understudy import __version__, checks
 from understudy.deformer import Deformer, Features, Skin, raw_features
 from understudy.errors import InputError, MissingDependencyError
-from understudy.geometry.patches import soft_membership
+from understudy.geometry.patches import blended_skin, soft_membership
 from understudy.geometry.pca import components_for_error, principal_components
 from understudy.geometry.rigid_bones import best_bone, reduce_bones, rigid_errors
 from understudy.geometry.unskin import rest_displacements
 from understudy.methods.base import Config, Method
 from understudy.networks import Basis, Net
 from understudy.poses import Poses, evenly
-from understudy.progress import SILENT, Progress
+from understudy.progress import SILENT, Progress, Task
 from understudy.rigs.base import Rig
 
 
@@ -54,9 +57,10 @@ class FddaConfig(Config):
     tau             how much the rigid assignment error may grow to save networks (the paper: 1.1 to 1.5)
     basis_error     mean distance per vertex the PCA may leave, in the model's units; none: 0.016 % of the height, the paper's choice
     most_components upper limit of PCA components per network
-    inputs          where each network's inputs come from: rig (perturb the live rig), data (learn them from the poses), all, or auto (rig if there is one)
+    inputs          where each network's inputs come from: rig (perturb it live), data (learn them from the poses), all, or auto (rig if there is one)
     input_error     a perturbation that moves no vertex of a group by this much (model units) is no input; none: the same as basis_error
     controls        numeric: numeric controls join the inputs; none: bones alone, as in the paper; all: every control
+    skin_rings      rings of the mesh over which the rigid skin blends at the borders of its bones; 0: none, as in the paper
     seam_rings      rings of the mesh over which neighbouring networks are mixed; 0: none, as in the paper
     clamp_margin    features are held to the range seen in training, widened by this share of its width on each side; none: not at all
     validation      share of the poses kept aside to measure
@@ -74,19 +78,28 @@ class FddaConfig(Config):
     inputs: str = "auto"
     input_error: float | None = None
     controls: str = "numeric"
-    seam_rings: int = 2
+    skin_rings: int = 4
+    seam_rings: int = 3
     clamp_margin: float | None = 0.5
     validation: float = 0.05
     device: str = "auto"
     checkpoint: str | None = None
 
     def __post_init__(self):
+        super().__post_init__()
+        for width in self.hidden:
+            checks.between(width, "hidden", 1)
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+            raise InputError(f"device: expected auto, cpu, cuda or cuda:N, got {self.device!r}")
+        if self.input_error is not None:
+            checks.between(self.input_error, "input_error", above=0)
         checks.one_of(self.inputs, "inputs", ("auto", "rig", "data", "all"))
         checks.one_of(self.controls, "controls", ("numeric", "none", "all"))
         checks.between(self.tau, "tau", 1)
         checks.between(self.epochs, "epochs", 1)
         checks.between(self.batch, "batch", 1)
         checks.between(self.rate, "rate", above=0)
+        checks.between(self.skin_rings, "skin_rings", 0, 20)
         checks.between(self.seam_rings, "seam_rings", 0, 20)
         checks.between(self.most_components, "most_components", 1)
         checks.between(self.validation, "validation", 0, 0.9)
@@ -102,6 +115,7 @@ _BASIS_POSES = 2000
 _ERROR_POSES = 300
 _INPUT_POSES = 5
 _BATCH_BYTES = 1 << 30
+_BLOCK_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -175,10 +189,9 @@ class Fdda(Method):
         )
 
     def _assign(self, poses: Poses, progress: Progress) -> tuple[Skin, np.ndarray]:
-        """The rigid skin, and each vertex's group number (-1: not to be learned)."""
+        """The skin, and each vertex's group number (-1: not to be learned)."""
         with progress.task("finding each vertex's best bone", 1) as bar:
-            errors = rigid_errors(poses, evenly(poses.pose_count, _ASSIGNMENT_POSES))
-            bones = best_bone(errors, reduce_bones(errors, self.config.tau))
+            bones = assign_bones(poses, self.config.tau)
             bar.advance()
         labels = np.unique(bones, return_inverse=True)[1].reshape(-1)
         if poses.mesh.learn is not None:
@@ -187,43 +200,53 @@ class Fdda(Method):
             if not len(kept):
                 raise InputError("the mesh's learn mask leaves no vertex to learn")
             labels[labels >= 0] = again
-        return Skin.rigid(bones), labels
+        return blended_skin(poses, bones, self.config.skin_rings), labels
 
     def _groups(self, poses: Poses, skin: Skin, labels: np.ndarray, basis_error: float, progress: Progress) -> tuple[np.ndarray, list[_Group]]:
-        """The mean displacement (V,3), and every group's basis and coefficients; a group that never moves is left out."""
+        """The mean displacement (V,3), and every group's basis and coefficients; a group that never moves is left out.
+
+        Two passes over the poses, block by block: the first gathers the displacements of some poses, which the mean and the bases come from; the
+        second turns every pose's displacements into coefficients. Neither holds more than a block of all poses.
+        """
         shares = soft_membership(poses.mesh, labels, self.config.seam_rings).tocsc()
         shares.sort_indices()
+        members = [shares.indices[shares.indptr[g] : shares.indptr[g + 1]].astype(np.int32) for g in range(shares.shape[1])]
+        sample = evenly(poses.pose_count, _BASIS_POSES)
         mean = np.zeros((poses.vertex_count, 3), np.float32)
         groups = []
-        with progress.task("finding each group's shapes", shares.shape[1]) as bar:
-            for batch in _batches(shares, poses.pose_count):
-                # Stored poses are read once for many groups: their vertices lie scattered over the same tiles.
-                members = [shares.indices[shares.indptr[g] : shares.indptr[g + 1]] for g in batch]
-                together = np.unique(np.concatenate(members))
-                targets = poses.read_vertices(together)
-                for g, vertices in zip(batch, members):
-                    d = rest_displacements(poses, skin, vertices, targets[:, np.searchsorted(together, vertices)])
-                    mean[vertices] = d.mean(axis=0, dtype=np.float64)
-                    group = self._group(vertices.astype(np.int32), shares.data[shares.indptr[g] : shares.indptr[g + 1]], d, mean, basis_error)
-                    if group is not None:
-                        groups.append(group)
-                    bar.advance()
+        batches = _batches([len(m) for m in members], len(sample))
+        with progress.task("finding each group's shapes", 2 * len(batches) * poses.pose_count) as bar:
+            for batch in batches:
+                together = np.unique(np.concatenate([members[g] for g in batch]))
+                d = np.empty((len(sample), len(together), 3), np.float32)
+                for where, block in _displacement_blocks(poses, skin, together, sample, bar):
+                    d[where] = block
+                mean[together] = d.mean(axis=0, dtype=np.float64)
+                d -= mean[together]
+                found = []
+                for g in batch:
+                    share = shares.data[shares.indptr[g] : shares.indptr[g + 1]]
+                    columns = np.searchsorted(together, members[g])
+                    basis = self._basis(d[:, columns], share, basis_error)
+                    if basis.shape[1]:
+                        found.append((columns, _Group(members[g], share, basis, np.empty((poses.pose_count, basis.shape[1]), np.float32))))
+                del d
+                for where, block in _displacement_blocks(poses, skin, together, np.arange(poses.pose_count), bar):
+                    block -= mean[together]
+                    for columns, group in found:
+                        # Both the rows and the orthonormal directions carry the root of the share; the basis holds their product with it.
+                        group.coefficients[where] = block[:, columns].reshape(len(block), -1) @ group.basis
+                groups += [group for _, group in found]
         return mean, groups
 
-    def _group(self, vertices: np.ndarray, share: np.ndarray, d: np.ndarray, mean: np.ndarray, basis_error: float) -> _Group | None:
-        """The basis and coefficients of one group from its displacements d (T,n,3), which are overwritten; None if it never moves."""
-        # Each row times the root of its share: then the squared error of the coefficients is the share-weighted error of the vertices.
+    def _basis(self, d: np.ndarray, share: np.ndarray, basis_error: float) -> np.ndarray:
+        """(3n,P) float32: the fewest principal shapes of d (S,n,3) that leave at most `basis_error`, each row times the root of its share."""
+        # With rows scaled by the root of the share, the squared error of the coefficients is the share-weighted error of the vertices.
         root = np.sqrt(share).astype(np.float32)
-        d -= mean[vertices]
-        d *= root[:, None]
-        rows = d.reshape(len(d), -1)
-        sample = evenly(len(rows), _BASIS_POSES)
-        directions = principal_components(rows[sample], self.config.most_components)[0].astype(np.float32)
+        rows = (d * root[:, None]).reshape(len(d), -1)
+        directions = principal_components(rows, self.config.most_components)[0].astype(np.float32)
         count = components_for_error(rows[evenly(len(rows), _ERROR_POSES)], directions, 1 / root, basis_error)
-        if not count:
-            return None
-        directions = directions[:, :count]
-        return _Group(vertices, share, directions * np.repeat(root, 3)[:, None], rows @ directions)
+        return directions[:, :count] * np.repeat(root, 3)[:, None]
 
     def _inputs(self, poses: Poses, rig: Rig | None, skin: Skin, raw: np.ndarray, groups: list[_Group], basis_error: float, progress: Progress):
         """The features that vary, and which units (bones, controls) each group reads: (groups, units) bool."""
@@ -245,7 +268,7 @@ class Fdda(Method):
             # A vertex counts where the group has most of it; its faint share in a neighbour need not widen the neighbour's inputs.
             cores = [group.vertices[group.share >= min(0.3, group.share.max())] for group in groups]
             error = basis_error if config.input_error is None else config.input_error
-            displace = lambda moved: rest_displacements(moved, skin, everything, moved.vertices)
+            displace = lambda moved: rest_displacements(moved.world_from_bone, moved.skeleton, skin, moved.mesh.vertices, everything, moved.vertices)
             needs = units_from_rig(rig, poses, displace, cores, error, _INPUT_POSES, config.seed, progress)
         else:
             picked = raw[:, units.columns].astype(np.float64)
@@ -273,15 +296,34 @@ def _short(curve: np.ndarray) -> list[float]:
     return [float(f"{value:.6g}") for value in curve if np.isfinite(value)]
 
 
-def _batches(shares, pose_count: int) -> list[list[int]]:
-    """Group numbers, gathered so that the vertices of one batch over all poses fit in bounded memory."""
+def assign_bones(poses: Poses, tau: float) -> np.ndarray:
+    """(V,) each vertex's bone: the best single one over example poses, of as few bones as tau allows (sections 3.1.1 and 3.3.3)."""
+    errors = rigid_errors(poses, evenly(poses.pose_count, _ASSIGNMENT_POSES))
+    return best_bone(errors, reduce_bones(errors, tau))
+
+
+def _batches(sizes: list[int], pose_count: int) -> list[list[int]]:
+    """Group numbers, gathered so that the displacements of one batch over `pose_count` poses fit in bounded memory."""
     batches: list[list[int]] = [[]]
     held = 0
-    for g in range(shares.shape[1]):
-        size = int(shares.indptr[g + 1] - shares.indptr[g]) * pose_count * 12
-        if batches[-1] and held + size > _BATCH_BYTES:
+    for g, size in enumerate(sizes):
+        if batches[-1] and held + size * pose_count * 12 > _BATCH_BYTES:
             batches.append([])
             held = 0
         batches[-1].append(g)
-        held += size
+        held += size * pose_count * 12
     return batches
+
+
+def _displacement_blocks(poses: Poses, skin: Skin, vertices: np.ndarray, chosen: np.ndarray, bar: Task) -> Iterator[tuple[slice, np.ndarray]]:
+    """Rest-space displacements of `vertices` in the `chosen` poses, block by block: (slice into chosen, (t,n,3) float32)."""
+    # Skinning undone needs some thirty numbers per vertex and pose for a while.
+    size = int(np.clip(_BLOCK_BYTES // (120 * len(vertices)), 1, 256))
+    for start in range(0, poses.pose_count, size):
+        stop = min(start + size, poses.pose_count)
+        first, last = np.searchsorted(chosen, [start, stop])
+        if first < last:
+            at = chosen[first:last]
+            targets = poses.read(start, stop, vertices)[at - start]
+            yield slice(first, last), rest_displacements(poses.world_from_bone[at], poses.skeleton, skin, poses.mesh.vertices, vertices, targets)
+        bar.advance(stop - start)

@@ -22,7 +22,7 @@ from understudy.deformer import Deformer, Skin
 from understudy.geometry.skin_weights import Grams, packed, solve_dense, solve_sparse
 from understudy.methods.base import Config, Method
 from understudy.metrics import ErrorSummary
-from understudy.poses import Poses
+from understudy.poses import Poses, evenly
 from understudy.progress import SILENT, Progress
 from understudy.rigs.base import Rig
 
@@ -41,6 +41,7 @@ class LbsConfig(Config):
     max_poses: int | None = 2000
 
     def __post_init__(self):
+        super().__post_init__()
         if self.influences is not None:
             checks.between(self.influences, "influences", 1)
         if self.max_poses is not None:
@@ -56,7 +57,7 @@ class Lbs(Method):
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
         """Weights for every vertex of `poses`, which must have a skeleton."""
         skeleton = poses.need_skeleton("lbs")
-        chosen = _evenly(poses.pose_count, self.config.max_poses)
+        chosen = evenly(poses.pose_count, self.config.max_poses)
         grams = Grams.of(poses, chosen, progress)
         if self.config.influences is None:
             index, weight = packed(solve_dense(grams, progress))
@@ -73,13 +74,6 @@ class Lbs(Method):
         return replace(deformer, training={"poses": len(chosen)} | _training_errors(deformer, poses, chosen))
 
 
-def _evenly(count: int, most: int | None) -> np.ndarray:
-    """At most `most` of `count` indices, evenly spaced, the first and the last among them."""
-    if most is None or most >= count:
-        return np.arange(count)
-    return np.unique(np.linspace(0, count - 1, most).round().astype(np.int64))
-
-
 def _float32_on_simplex(weight: np.ndarray) -> np.ndarray:
     """Weights (V,K), largest first, as float32 rows that still sum to one: the largest takes up the rounding."""
     rounded = weight.astype(np.float32)
@@ -89,7 +83,7 @@ def _float32_on_simplex(weight: np.ndarray) -> np.ndarray:
 
 def _training_errors(deformer: Deformer, poses: Poses, chosen: np.ndarray) -> dict[str, float]:
     """Errors on evenly spaced poses among those fitted, in the mesh's unit."""
-    measured = chosen[_evenly(len(chosen), _MEASURED_POSES)]
+    measured = chosen[evenly(len(chosen), _MEASURED_POSES)]
     summary = ErrorSummary(height=poses.mesh.height)
     for where, block in poses.pose_blocks(32):
         inside = measured[(measured >= where.start) & (measured < where.stop)]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from understudy import checks
-from understudy.controls import ControlSpec
+from understudy.controls import ControlSpec, is_range
 from understudy.errors import FileError, InputError
 from understudy.rigs.base import Rig
 
@@ -211,7 +211,7 @@ def _read_mode(path: Path, name: str, mode: object, spec: ControlSpec) -> Mode:
     if not isinstance(ranges, dict):
         raise FileError(f"{path}: mode {name!r}: expected a [{name}.ranges] table, got {ranges!r}")
     for control, pair in ranges.items():
-        if not (isinstance(pair, list) and len(pair) == 2 and all(map(number, pair))):
+        if not is_range(pair):
             raise FileError(f"{path}: mode {name!r}: control {control!r}: expected [low, high], got {pair!r}")
     try:
         _with_mode(spec, ranges, f"mode {name!r}")

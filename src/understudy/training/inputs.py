@@ -15,6 +15,8 @@ from understudy.poses import Poses
 from understudy.progress import Progress
 from understudy.rigs.base import Rig
 
+_PERTURBED_AT_ONCE = 32  # poses evaluated together: bounds memory for rigs of many controls and vertices
+
 
 @dataclass(frozen=True)
 class FeatureUnits:
@@ -61,7 +63,7 @@ def units_from_rig(
     displace  poses -> rest-space displacements (T,V,3)
     Each example pose is a training pose; each perturbation throws one control to the far end of its range, a large change as the paper asks.
     """
-    spec, skeleton = rig.controls, rig.skeleton
+    spec, skeleton = poses.control_spec, rig.skeleton  # the sampled ranges, which may be narrower or wider than the rig's own
     bone_count = 0 if skeleton is None else skeleton.bone_count
     chosen = np.random.default_rng([seed, 3]).choice(poses.pose_count, min(example_poses, poses.pose_count), replace=False)
     needs = np.zeros((len(groups), bone_count + spec.count), bool)
@@ -69,20 +71,20 @@ def units_from_rig(
     flat = np.concatenate(list(groups))
     with progress.task("asking the rig which controls move what", len(chosen) * spec.count) as bar:
         for pose in poses.controls[chosen]:
-            values = np.tile(pose, (spec.count + 1, 1))
             far = np.where(pose > 0.5 * (spec.low + spec.high), spec.low, spec.high)
-            values[np.arange(spec.count) + 1, np.arange(spec.count)] = far
-            moved = rig.evaluate(values)
-            d = displace(moved)
-            change = np.linalg.norm(d[1:] - d[:1], axis=2)[:, flat]
-            most = np.maximum.reduceat(change, starts, axis=1)
-            affected = most.T > error  # (groups, controls)
-            if skeleton is not None:
-                local = parent_from_bone(moved.world_from_bone, skeleton.parents).reshape(len(values), bone_count, 12)
-                turned = np.abs(local[1:] - local[:1]).max(axis=2) > 1e-6  # (controls, bones)
-                needs[:, :bone_count] |= affected.astype(int) @ turned.astype(int) > 0
-            needs[:, bone_count:] |= affected
-            bar.advance(spec.count)
+            for some in np.array_split(np.arange(spec.count), 1 + spec.count // _PERTURBED_AT_ONCE):
+                values = np.tile(pose, (len(some) + 1, 1))
+                values[np.arange(len(some)) + 1, some] = far[some]
+                moved = rig.evaluate(values)
+                d = displace(moved)
+                furthest = np.maximum.reduceat(np.linalg.norm(d[1:] - d[:1], axis=2)[:, flat], starts, axis=1).T
+                affected = np.greater(furthest, error)  # (groups, some controls)
+                if skeleton is not None:
+                    local = parent_from_bone(moved.world_from_bone, skeleton.parents).reshape(len(values), bone_count, 12)
+                    turned = np.abs(local[1:] - local[:1]).max(axis=2) > 1e-6  # (some controls, bones)
+                    needs[:, :bone_count] |= affected.astype(int) @ turned.astype(int) > 0
+                needs[:, bone_count + some] |= affected
+                bar.advance(len(some))
     return needs
 
 

@@ -5,8 +5,10 @@ Every epoch draws its order from (seed, epoch), so a run that was stopped and re
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -17,7 +19,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from understudy.errors import InputError
+from understudy.errors import FileError, InputError
 from understudy.file import written_whole
 from understudy.progress import Progress
 from understudy.training.grouped import GroupedTask, Stack, stack_order
@@ -69,7 +71,11 @@ def pick_device(name: str) -> torch.device:
 
 
 def train(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule, progress: Progress, checkpoint: Path | None = None) -> Trained:
-    """Train every task's net at once. features (T,X) float32, standardised; tasks as in `GroupedTask`."""
+    """Train every task's net at once. features (T,X) float32, standardised; tasks as in `GroupedTask`.
+
+    checkpoint  file to keep the state in; it stays when training ends (delete it once the result is safe), and a run of the same data and schedule
+                goes on from it
+    """
     device = pick_device(schedule.device)
     if not tasks:
         return Trained([], np.zeros(0), np.zeros(0))
@@ -91,18 +97,16 @@ def train(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule
             for epoch in range(len(curves), schedule.epochs):
                 loss = _epoch(stacks, optimizer, kept, schedule, epoch, steps)
                 seen = _evaluate(stacks, aside, schedule.loss) if len(aside) else float("nan")
-                curves.append((loss, seen))
+                curves = [*curves, (loss, seen)]
                 bar.advance()
                 bar.note(f"left to learn: {100 * math.sqrt(max(seen if len(aside) else loss, 0)):.1f} % of the motion")
-                run.tick(curves)
-        except KeyboardInterrupt:
-            run.write(curves)
-            raise
+                run.epoch_done(curves)
+        finally:  # interrupted or finished: the last whole epoch is kept, so that nothing after training can lose it
+            run.write()
     nets: list = [None] * len(tasks)
     for members, stack in zip(order, stacks):
         for g, frozen in zip(members, stack.frozen()):
             nets[g] = frozen
-    run.finish()
     curve = np.array(curves, dtype=np.float64).reshape(-1, 2)
     return Trained(nets, curve[:, 0], curve[:, 1])
 
@@ -152,10 +156,9 @@ class _Run:
     """State on disk while training: weights, Adam's moments, and the curves so far."""
 
     def __init__(self, stacks, optimizer, path: Path | None, fingerprint: str):
-        import time
-
         self._clock = time.monotonic
         self._written = self._clock()
+        self._state: tuple[list, dict] | None = None
         self.stacks, self.optimizer, self.path, self.fingerprint = stacks, optimizer, path, fingerprint
 
     def resume(self) -> list[tuple[float, float]]:
@@ -179,31 +182,29 @@ class _Run:
             }
         return [tuple(pair) for pair in about["curves"]]
 
-    def tick(self, curves) -> None:
-        """Write now and then."""
-        if self._clock() - self._written > _CHECKPOINT_EVERY_S:
-            self.write(curves)
-
-    def write(self, curves) -> None:
-        if self.path is None or not curves:
+    def epoch_done(self, curves) -> None:
+        """Remember the state at the end of an epoch, and write it now and then. A stop inside the next epoch goes back to here."""
+        if self.path is None:
             return
         tensors = {}
         for number, parameter in enumerate(self._parameters()):
             state = self.optimizer.state[parameter]
-            tensors |= {
-                f"weight.{number}": parameter.data.cpu(),
-                f"step.{number}": state["step"].cpu(),
-                f"first.{number}": state["exp_avg"].cpu(),
-                f"second.{number}": state["exp_avg_sq"].cpu(),
-            }
-        about = json.dumps({"fingerprint": self.fingerprint, "curves": curves})
-        with written_whole(self.path) as part:
-            part.write_bytes(save({k: v.contiguous() for k, v in tensors.items()}, metadata={"checkpoint": about}))
-        self._written = self._clock()
+            parts = {"weight": parameter.data, "step": state["step"], "first": state["exp_avg"], "second": state["exp_avg_sq"]}
+            tensors |= {f"{name}.{number}": part.detach().to("cpu", copy=True).contiguous() for name, part in parts.items()}
+        self._state = (curves, tensors)
+        if self._clock() - self._written > _CHECKPOINT_EVERY_S:
+            self.write()
 
-    def finish(self) -> None:
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
+    def write(self) -> None:
+        """Put what was remembered on disk."""
+        if self._state is None:
+            return
+        curves, tensors = self._state
+        about = json.dumps({"fingerprint": self.fingerprint, "curves": curves})
+        self._written = self._clock()
+        # A disk too full for a checkpoint must not cost the training itself.
+        with contextlib.suppress(FileError), written_whole(self.path) as part:
+            part.write_bytes(save(tensors, metadata={"checkpoint": about}))
 
     def _parameters(self):
         return [p for stack in self.stacks for p in stack.parameters()]

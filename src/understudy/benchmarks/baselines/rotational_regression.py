@@ -36,7 +36,7 @@ from understudy.geometry.rigid_bones import best_bone, rigid_errors
 from understudy.geometry.skinning import polar
 from understudy.geometry.transforms import apply, compose
 from understudy.mesh import Mesh
-from understudy.poses import Poses
+from understudy.poses import Poses, evenly
 from understudy.skeleton import Skeleton
 
 _RIDGE = 1e-4  # as if each rotation were known to a hundredth of a radian
@@ -118,7 +118,7 @@ def fit(poses: Poses, bones: int = 2, max_poses: int | None = 500, near_rigid: f
     skeleton, mesh = poses.need_skeleton("rotational_regression"), poses.mesh
     if max_poses is not None and max_poses < poses.pose_count:
         checks.between(max_poses, "max_poses", 2)
-        poses = poses.take(np.unique(np.linspace(0, poses.pose_count - 1, int(max_poses)).round().astype(np.int64)))
+        poses = poses.take(evenly(poses.pose_count, int(max_poses)))
     errors = rigid_errors(poses)
     rotations = polar(compose(poses.world_from_bone, skeleton.bone_from_world)[..., :3])[0]
     others = min(int(bones), skeleton.bone_count) - 1

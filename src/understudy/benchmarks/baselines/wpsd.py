@@ -30,7 +30,7 @@ from understudy.geometry.skinning import weight_matrix
 from understudy.geometry.transforms import compose, parent_from_bone
 from understudy.geometry.unskin import rest_displacements
 from understudy.mesh import Mesh
-from understudy.poses import Poses
+from understudy.poses import Poses, evenly
 from understudy.skeleton import Skeleton
 
 _WEIGHT_POSES = 1000  # enough to find weights and best bones
@@ -88,7 +88,7 @@ def fit(poses: Poses, examples: int = 100, weights: np.ndarray | None = None, bo
     """
     checks.between(examples, "examples", 1)
     skeleton, mesh = poses.need_skeleton("wpsd"), poses.mesh
-    thin = np.unique(np.linspace(0, poses.pose_count - 1, min(poses.pose_count, _WEIGHT_POSES)).round().astype(np.int64))
+    thin = evenly(poses.pose_count, _WEIGHT_POSES)
     bones = best_bone(rigid_errors(poses, thin)) if bones is None else checks.index(bones, "bones", skeleton.bone_count, (mesh.vertex_count,))
     if weights is None:
         index, weight = (part[:, :_INFLUENCES] for part in packed(solve_dense(Grams.of(poses, thin))))
@@ -98,7 +98,7 @@ def fit(poses: Poses, examples: int = 100, weights: np.ndarray | None = None, bo
     features = _features(skeleton, poses.world_from_bone, mesh.height)
     chosen = _spread(features, np.asarray(sparse.mean(axis=0)).reshape(-1), int(examples))
     sample = poses.take(chosen)
-    offsets = rest_displacements(sample, Skin.rigid(bones), np.arange(mesh.vertex_count), sample.vertices)
+    offsets = rest_displacements(sample.world_from_bone, skeleton, Skin.rigid(bones), mesh.vertices, np.arange(mesh.vertex_count), sample.vertices)
     coefficients, constant = _interpolate(_apart(features[chosen], features[chosen]), sparse, offsets)
     return Wpsd(mesh, skeleton, bones, sparse.astype(np.float32), features[chosen], coefficients, constant)
 

@@ -18,6 +18,7 @@ Letters: T frames, J joints of the clip, B bones, C controls.
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +90,7 @@ def cmu_clip(path: str | Path, clip: str, rig: HumanRig) -> tuple[np.ndarray, fl
 def _load(path: str | Path):
     try:
         data = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, zipfile.BadZipFile) as problem:
         raise FileError(f"{path}: cannot be read as a motion file (.npz): {problem}") from problem
     missing = [key for key in ("clips", "joint_names", "parents", "fps") if key not in data]
     if missing:

@@ -1,0 +1,68 @@
+"""Writes the tables of README.md from the JSON that `understudy bench NAME --json benchmarks/results/NAME.json` printed.
+
+    python benchmarks/readme_tables.py          rewrite README.md
+    python benchmarks/readme_tables.py --check  exit 1 if README.md is not what the results say (the tests run this)
+
+So that no figure in README.md is ever typed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from understudy.figures import digits3
+
+ROOT = Path(__file__).resolve().parents[1]
+# benchmark -> (columns of the table: figure, header), (rows: method)
+TABLES = {
+    "body": (
+        {
+            "mean": "mean (cm)",
+            "p99": "p99 (cm)",
+            "max": "max (cm)",
+            "mean_pct": "mean (% of height)",
+            "ee": "EE",
+            "seam": "seam (cm)",
+            "bytes": "MB",
+            "fit_s": "fit (s)",
+        },
+        ("fdda", "fdda-open", "lbs-4", "lbs-all", "lbs-all-ontest", "rotational_regression-15-ontest", "wpsd-100-ontest"),
+    ),
+}
+
+
+def table(name: str) -> str:
+    """One benchmark's rows as Markdown."""
+    columns, methods = TABLES[name]
+    content = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    rows = {(row["case"], row["method"]): row for row in content["rows"]}
+    lines = ["| case | method | " + " | ".join(columns.values()) + " |", "| --- | --- |" + " ---: |" * len(columns)]
+    for case in dict.fromkeys(case for case, _ in rows):
+        for method in methods:
+            if (case, method) in rows:
+                figures = rows[case, method]
+                cells = (digits3(figures[c] / (1e6 if c == "bytes" else 1)) if c in figures else "" for c in columns)
+                lines.append(f"| {case} | `{method}` | " + " | ".join(cells) + " |")
+    machine = content["machine"]
+    lines.append(f"\n(`understudy bench {name}` on {machine['cores']} cores, {machine['cpu']}.)")
+    return "\n".join(lines)
+
+
+def filled(text: str) -> str:
+    """README with every table between its markers written anew."""
+    for name in TABLES:
+        start, end = f"<!-- bench {name} -->\n", f"\n<!-- end {name} -->"
+        head, rest = text.split(start)
+        text = head + start + table(name) + end + rest.split(end)[1]
+    return text
+
+
+if __name__ == "__main__":
+    readme = ROOT / "README.md"
+    before = readme.read_text(encoding="utf-8")
+    after = filled(before)
+    if "--check" in sys.argv:
+        sys.exit(0 if before == after else "README.md does not show what benchmarks/results says: run python benchmarks/readme_tables.py")
+    readme.write_text(after, encoding="utf-8")
