@@ -38,21 +38,23 @@ Settings = Annotated[
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: errors a user can put right are one line, everything else keeps its traceback."""
     try:
-        app(arguments, prog_name="understudy", standalone_mode=False)
+        # The parser hands back the exit code of `typer.Exit`, and makes 130 of Ctrl-C.
+        code = app(arguments, prog_name="understudy", standalone_mode=False) or 0
     except UnderstudyError as problem:
         print(f"understudy: {problem}", file=sys.stderr)
-        sys.exit(2)
-    except typer.Exit as done:
-        sys.exit(done.exit_code)
+        code = 2
     except (KeyboardInterrupt, typer.Abort):
-        print("understudy: interrupted; what was finished is kept, run the same command again to go on", file=sys.stderr)
-        sys.exit(130)
+        code = 130
     except Exception as problem:
         show = getattr(problem, "show", None)  # the argument parser's own complaints know how to show themselves
         if show is None:
             raise
         show()
-        sys.exit(2)
+        code = 2
+    if code == 130:
+        print("understudy: interrupted; what was finished is kept, run the same command again to go on", file=sys.stderr)
+    if code:
+        sys.exit(code)
 
 
 @app.callback(invoke_without_command=True)
