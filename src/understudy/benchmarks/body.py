@@ -121,13 +121,16 @@ class _Fitted:
         self.sets = assign_bones(sample, FddaConfig.tau)
         self._kept: dict[str, tuple[Approximation, dict[str, float]]] = {}
 
+    def prepare(self, name: str) -> None:
+        """Fit a method to the sample, unless that is done or it is fitted on each test animation."""
+        if name not in self._kept and not name.endswith("-ontest"):
+            ours = name.startswith(("fdda", "linear", "lbs"))
+            self._kept[name] = self._deformer(name) if ours else self._baseline(name, self._few(self.size.lbs_poses))
+
     def get(self, name: str, reference: Reference) -> tuple[Approximation, dict[str, float]]:
+        """The approximation to measure on a case, and the figures that belong to it."""
         if name.endswith("-ontest"):
             return self._baseline(name.removesuffix("-ontest"), reference.poses)
-        if name not in self._kept:
-            self._kept[name] = (
-                self._deformer(name) if name.startswith(("fdda", "linear", "lbs")) else self._baseline(name, self._few(self.size.lbs_poses))
-            )
         return self._kept[name]
 
     def _deformer(self, name: str) -> tuple[Approximation, dict[str, float]]:

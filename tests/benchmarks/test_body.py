@@ -1,0 +1,51 @@
+"""`bench body` end to end on a sample too small to learn anything: the contract of its output, not its figures."""
+
+import json
+
+import numpy as np
+import pytest
+
+from understudy import InputError, cli
+from understudy.benchmarks import Request, body, run
+from understudy.rigs.human import HumanRig
+
+METHODS = "fdda,fdda-noclamp,fdda-tight,linear,lbs-4,lbs-all-ontest,rotational_regression-2-ontest,wpsd-10"
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    monkeypatch.setitem(body.SIZES, "quick", body._Size(40, {"epochs": "2", "hidden": "8,8"}, (), 40, True))
+    whole = HumanRig.animation
+
+    def short(self, name):
+        values, rate = whole(self, name)
+        return values[::20], rate
+
+    monkeypatch.setattr(HumanRig, "animation", short)
+
+
+def test_rows_files_and_json(tiny, tmp_path, capsys):
+    cli.main(
+        ["bench", "body", "--quick", "--methods", METHODS, "--cases", "human/kick", "--json", str(tmp_path / "a.json"), "-o", str(tmp_path / "out")]
+    )
+    content = json.loads((tmp_path / "a.json").read_text())
+    assert content["benchmark"] == "body"
+    assert content["machine"]["cores"] >= 1
+    rows = {row["method"]: row for row in content["rows"]}
+    assert set(rows) == set(METHODS.split(","))
+    assert {row["case"] for row in rows.values()} == {"human/kick"}
+    for row in rows.values():
+        assert {"mean", "max", "p99", "seam", "mean_pct", "max_pct", "ee", "fit_s"} - set(row) <= ({"fit_s"} if row["method"] == "linear" else set())
+        assert all(np.isfinite(value) for key, value in row.items() if key not in ("case", "method"))
+    assert rows["fdda"]["peak_mb"] > 50
+    assert rows["lbs-4"]["influences"] <= 4
+    assert 60 < rows["linear"]["ee"] < 140  # the best single bone of the sample, measured against that of the animation
+    assert {"poses.zarr", "fdda.understudy", "lbs-4.understudy", "report.html"} <= {path.name for path in (tmp_path / "out").iterdir()}
+    assert "EE is" in capsys.readouterr().out
+
+
+def test_unknown_methods_and_cases_offer_the_nearest(tmp_path):
+    with pytest.raises(InputError, match="did you mean 'lbs-all'"):
+        run("body", Request("quick", methods=("lbs-al",), out=tmp_path))
+    with pytest.raises(InputError, match="did you mean 'human/walk'"):
+        run("body", Request("quick", cases=("human/wlk",), out=tmp_path))
