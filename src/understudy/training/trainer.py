@@ -45,7 +45,7 @@ class Schedule:
     activation: str = "tanh"
     epochs: int = 150
     batch: int = 256
-    rate: float = 0.01
+    rate: float = 0.005
     loss: str = "l2"
     validation: float = 0.05
     seed: int = 0
