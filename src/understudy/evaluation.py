@@ -58,6 +58,7 @@ def measure(
         block = poses.take(np.arange(start, min(start + _BLOCK, poses.pose_count)))
         summary.add(block.vertices, approximation(block))
     row = summary.figures()
+    del row["rms"]  # EE is the root-mean-square error, put in relation; a second column of it tells nothing more
     if reference.square is not None:
         row["ee"] = summary.enveloping_error(reference.square)
     worst = summary.worst_pose if pictured is None else pictured
