@@ -53,9 +53,9 @@ def table(name: str) -> str:
 def filled(text: str) -> str:
     """README with every table between its markers written anew."""
     for name in TABLES:
-        start, end = f"<!-- bench {name} -->\n", f"\n<!-- end {name} -->"
+        start, end = f"<!-- bench {name} -->", f"<!-- end {name} -->"
         head, rest = text.split(start)
-        text = head + start + table(name) + end + rest.split(end)[1]
+        text = f"{head}{start}\n{table(name)}\n{end}{rest.split(end)[1]}"
     return text
 
 

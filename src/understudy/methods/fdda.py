@@ -15,7 +15,8 @@ All networks train together as grouped matrix products, in coefficient space: th
 Where it departs, and why:
 - Features are clamped. The paper's worst error, 19 cm, was a leg stretched beyond what its network had seen; far outside its data a tanh network may
   say anything. Held to exactly the range seen, though, a deformer stops following where it could still have been right: on the human's kick that
-  doubles the largest error (`bench body`, row fdda-tight). So the range is widened by `clamp_margin` of its width on each side.
+  makes the largest error larger than no clamp at all (`bench body`, rows fdda-tight and fdda-noclamp). So the range is widened by `clamp_margin` of
+  its width on each side.
 - The seam is closed. The paper gives each vertex to one bone and one network, and neighbours tear apart where two networks err differently. Here
   the skin blends over `skin_rings` rings around the borders of its bones, and vertices near a border are predicted by all the networks around, mixed
   by a partition of unity over `seam_rings` rings. Both at 0 is the paper's (`bench body`, row fdda-open).
