@@ -117,9 +117,7 @@ def test_ctrl_c_keeps_the_training_and_the_same_command_ends_with_the_same_bytes
     options = ["--set", "hidden=256,256", "--set", "batch=8", "--set", "epochs=200"]
     command = lambda out: [sys.executable, "-m", "understudy", "fit", "fdda", str(work / "tube.zarr"), "-o", str(out), *options]
     out, straight = tmp_path / "slow.understudy", tmp_path / "straight.understudy"
-    # A test run in the background of a shell ignores Ctrl-C, and its children would inherit that.
-    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
-    process = subprocess.Popen(command(out), stderr=subprocess.PIPE, text=True, preexec_fn=heed)
+    process = subprocess.Popen(command(out), stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
         if line.startswith("training"):  # the line that says it starts
             break
