@@ -33,7 +33,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(PIP) install -c constraints.txt -e '.[cli,fit,test]'
+	$(PIP) install -c constraints.txt -e '.[cli,fit,test,bench]'
 	touch $@
 
 clean:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from builders import chain_skeleton, grid_mesh, random_motion
 
-from understudy import metrics
+from understudy import Skin, metrics
 from understudy.errors import InputError
 from understudy.geometry.transforms import apply, compose
 from understudy.metrics import ErrorSummary
@@ -137,3 +137,57 @@ def test_blocks_must_belong_together(pair):
     summary.add(*pair)
     with pytest.raises(InputError, match="this block"):
         summary.add(pair[0][:, :3], pair[1][:, :3])
+
+
+def turned_pair():
+    """Two poses of a right triangle: still and moved up by one; approximated with one vertex 0.3, 0.4 off in the second."""
+    rest = np.array([[0, 0, 0], [2, 0, 0], [0, 2, 1]], np.float64)
+    true = np.stack([rest, rest + [0, 0, 1]])
+    approx = true.copy()
+    approx[1, 0] += [0.3, 0.4, 0]
+    return rest, true, approx
+
+
+def test_the_measures_of_the_decomposition_papers_by_hand():
+    rest, true, approx = turned_pair()
+    # |A - A'|_F = 0.5, sqrt(3 N P) = sqrt(18), the box is 2 x 2 x 1: its diagonal is 3.
+    assert metrics.decomposition_error(true, approx, rest) == pytest.approx(1000 * 0.5 / np.sqrt(18) * 2 / 3)
+    assert metrics.erms(true, approx) == pytest.approx(100 * 0.5 / np.sqrt(18))
+    # About its average each of 3 vertices is half a unit off in both poses: |A - A_avg|_F = sqrt(6 / 4).
+    assert metrics.distortion_percentage(true, approx) == pytest.approx(100 * 0.5 / np.sqrt(1.5))
+    assert metrics.max_average_distance(true, approx) == pytest.approx((0 + 0.5) / 2)
+    # Normals: (0,-2,4)/sqrt(20) before; (1.7,-0.4,0) x (-0.3,1.6,1) = (-0.4,-1.7,2.6) after.
+    before, after = np.array([0, -2, 4]) / np.sqrt(20), np.array([-0.4, -1.7, 2.6])
+    sine = np.linalg.norm(np.cross(before, after / np.linalg.norm(after)))
+    triangles = np.array([[0, 1, 2]])
+    assert metrics.normal_distortion(true, approx, triangles) == pytest.approx(np.arcsin(sine / 2))
+    assert metrics.distortion_percentage(true[:1], true[:1]) == 0
+    assert metrics.distortion_percentage(true[:1], approx[1:]) == np.inf
+
+
+def test_faces_without_area_do_not_turn():
+    flat = np.array([[[0, 0, 0], [1, 0, 0], [2, 0, 0]]])
+    assert metrics.normal_distortion(flat, flat + 1, np.array([[0, 1, 2]])) == 0
+    assert metrics.normal_distortion(flat, flat, np.zeros((0, 3), int)) == 0
+
+
+def test_compression_rate_gives_the_papers_figures():
+    # Temporal deep skinning, Table 2: bones and CRP of horse-gallop (8,431 x 48) and samba (9,971 x 175) with six weights.
+    assert round(metrics.compression_rate(48, 8431, 26, 6 * 8431), 1) == 92.5
+    assert round(metrics.compression_rate(175, 9971, 17, 6 * 9971), 1) == 97.6
+    assert round(metrics.compression_rate(175, 9971, 22, 6 * 9971), 1) == 97.4
+
+
+def test_weight_error_of_a_two_layer_skin():
+    skin = Skin([[0, 1]], [[0.5, 0.5]], virtual_index=[[0, 1], [1, 2]], virtual_weight=[[0.5, 0.5], [1.5, -0.5]])
+    product = metrics.skin_weights(skin, 3)
+    np.testing.assert_allclose(product.toarray(), [[0.25, 1.0, -0.25]])
+    assert metrics.weight_error(np.array([[0, 1, 0]]), product.toarray()) == pytest.approx(np.sqrt((2 * 0.25**2) / 3))
+    assert metrics.weight_error(product, product) == 0
+    with pytest.raises(InputError, match="weights to compare"):
+        metrics.weight_error(np.zeros((2, 3)), np.zeros((3, 2)))
+
+
+def test_a_point_has_no_size():
+    with pytest.raises(InputError, match="diagonal"):
+        metrics.decomposition_error(np.zeros((1, 2, 3)), np.zeros((1, 2, 3)), np.zeros((2, 3)))

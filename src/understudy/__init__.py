@@ -3,6 +3,7 @@
 Everything here runs without torch: loading a `.understudy` file and deforming with it needs NumPy, SciPy and safetensors alone.
 """
 
+from understudy.clip import Clip
 from understudy.controls import ControlSpec
 from understudy.deformer import Deformer, Features, Skin
 from understudy.errors import FileError, InputError, MissingDependencyError, UnderstudyError
@@ -15,6 +16,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Basis",
+    "Clip",
     "ControlSpec",
     "Deformer",
     "Features",

@@ -1,4 +1,4 @@
-"""The command line: `understudy demo | sample | ranges | fit | evaluate | compare | info | methods | bench`.
+"""The command line: `understudy demo | sample | ranges | fit | compress | evaluate | compare | info | methods | bench`.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 2 something the user can put right (one clear line),
 130 interrupted.
@@ -127,6 +127,35 @@ def fit(
 
 
 @app.command()
+def compress(
+    sequence: Annotated[list[str], typer.Argument(help="A .npz, a folder or a 'pattern' of .obj or .ply files; several: one clip each.")],
+    out: Out,
+    bones: Annotated[int | None, typer.Option(min=1, help="At most so many bones.")] = None,
+    error: Annotated[
+        float | None, typer.Option(help="The error E to reach, in thousandths of half the rest box's diagonal. Default without --bones: 2.")
+    ] = None,
+    influences: Annotated[int, typer.Option(min=1, help="Bones per vertex; of two_layer, blending operations per vertex.")] = 4,
+    transforms: Annotated[str, typer.Option(help="Bones that may stretch (affine) or not (rigid).")] = "affine",
+    method: Annotated[str, typer.Option(help="ssdr, or two_layer: dense weights through virtual bones.")] = "ssdr",
+    rest: Annotated[Path | None, typer.Option(help="The shape at rest (.obj, .ply or .npz); else the one in the .npz, else the first frame.")] = None,
+    frame_rate: Annotated[float | None, typer.Option(help="Frames per second, where the files do not say.")] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
+    seed: Seed = 0,
+) -> None:
+    """Turn an animated mesh into few bones, few influences and their clips: what every engine plays."""
+    from understudy.compress import compress as job
+
+    result = job(
+        sequence, out, bones=bones, error=error, influences=influences, transforms=transforms, method=method, rest=rest, frame_rate=frame_rate,
+        seed=seed, progress=_progress(),
+    )  # fmt: skip
+    print(result.summary(out))
+    if as_json is not None:
+        about = {"bytes_before": result.bytes_before, "bytes_after": result.bytes_after}
+        _write_json(as_json, {"unit": result.deformer.mesh.unit, **about, **{k: float(v) for k, v in result.figures.items()}})
+
+
+@app.command()
 def evaluate(
     file: Annotated[Path, typer.Argument(help="A .understudy file.")],
     rig: Annotated[str, typer.Option(help="The original: a built-in rig.")] = "human",
@@ -161,6 +190,9 @@ def info(file: Annotated[Path, typer.Argument(help="A .understudy file.")]) -> N
     if deformer.skin is not None:
         virtual = "" if deformer.skin.virtual_index is None else f", {len(deformer.skin.virtual_index)} virtual bones"
         print(f"skin         {deformer.skeleton.bone_count} bones, up to {deformer.skin.influences} per vertex, {deformer.skin.blend}{virtual}")
+    for clip in deformer.clips:
+        rate = "" if clip.frame_rate is None else f" at {clip.frame_rate:g} per second"
+        print(f"clip         {clip.name}: {clip.frame_count} frames{rate}, from frame {clip.start_frame}")
     if deformer.nets:
         print(f"correctives  {len(deformer.nets)} networks, {deformer.features.count} features, {deformer.coefficient_count} coefficients")
     print(f"cost         {deformer.cost()['multiply_adds'] / 1e6:.2f} million multiply-adds per pose")
@@ -183,7 +215,7 @@ def methods() -> None:
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark: body.")],
+    name: Annotated[str, typer.Argument(help="Which benchmark: body, decompose or two-layer.")],
     quick: Annotated[bool, typer.Option(help="A look in 60 s on two cores; its figures are not the method's best.")] = False,
     full: Annotated[bool, typer.Option(help="Everything, however long it takes.")] = False,
     data: Annotated[Path | None, typer.Option(help="Folder of real data; else UNDERSTUDY_DATA, else ../shared/data.")] = None,
@@ -281,9 +313,16 @@ def _size_text(deformer: Deformer) -> str:
 
 def _write_json(path: Path, content: dict) -> None:
     """Figures as JSON; one that is infinite or undefined (a method that broke down) is null."""
-    rows = [{k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()} for row in content["rows"]]
     with written_whole(path) as part:
-        part.write_text(json.dumps({**content, "rows": rows}, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(_finite_or_null(content), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _finite_or_null(content):
+    if isinstance(content, dict):
+        return {name: _finite_or_null(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [_finite_or_null(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 if __name__ == "__main__":

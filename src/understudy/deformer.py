@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from understudy import checks
+from understudy.clip import Clip
 from understudy.controls import ControlSpec
 from understudy.errors import InputError
 from understudy.geometry.skinning import BLENDS, dual_quaternion_blend, linear_blend, weight_matrix
@@ -126,6 +127,7 @@ class Deformer:
     method                          the registered name of the method that made it
     training                        errors on the training poses, plain numbers with the unit in `mesh.unit`
     provenance                      what it was made from: rig, poses, seed, version, config
+    clips                           the bones' motion of the sequences it was fitted to, in the order they came; empty for a rig
     """
 
     mesh: Mesh
@@ -139,11 +141,13 @@ class Deformer:
     method: str = "unknown"
     training: Mapping[str, float] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    clips: tuple[Clip, ...] = ()
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)
         put("nets", tuple(self.nets))
         put("bases", tuple(self.bases))
+        put("clips", tuple(self.clips))
         vertex_count = self.mesh.vertex_count
         if (self.skeleton is None) != (self.skin is None):
             raise InputError("a skeleton and a skin come together: one of them is missing")
@@ -151,6 +155,10 @@ class Deformer:
             checks.same_count(len(self.skin.weight), vertex_count, "vertices", "the skin", "the mesh")
             pointers = self.skin.bone_index if self.skin.virtual_index is None else self.skin.virtual_index
             checks.index(pointers, "skin bone_index", self.skeleton.bone_count, pointers.shape)
+        checks.names((clip.name for clip in self.clips), "clips")
+        for clip in self.clips:
+            have = 0 if self.skeleton is None else self.skeleton.bone_count
+            checks.same_count(clip.bone_count, have, "bones", f"clip {clip.name!r}", "the skeleton")
         if self.mean is not None:
             put("mean", checks.array(self.mean, "mean displacement", (vertex_count, 3)))
         bones = 0 if self.skeleton is None else self.skeleton.bone_count
@@ -180,6 +188,12 @@ class Deformer:
                 None if world_from_bone is None else world_from_bone[part], None if controls is None else controls[part]
             )
         return result[0] if single else result
+
+    def deform_clip(self, number: int = 0) -> np.ndarray:
+        """The frames of one of its clips: (F,V,3) float32."""
+        if not self.clips:
+            raise InputError("this deformer has no clips: it was not fitted to a sequence")
+        return self.deform(self.clips[int(checks.between(number, "clip number", 0, len(self.clips) - 1))].world_from_bone)
 
     def displacements(self, world_from_bone=None, controls=None) -> np.ndarray:
         """The correctives alone, d of the equations: (T,V,3) float32 in rest space."""

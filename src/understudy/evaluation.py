@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy import checks
 from understudy.deformer import Deformer
-from understudy.metrics import ErrorSummary, best_bone_square
+from understudy.metrics import ErrorSummary, best_bone_square, box_diagonal, compression_rate, normal_sines
 from understudy.poses import Poses
 from understudy.report import CaseResult
 
-# What is measured: poses in, vertices (T,V,3) out.
-Approximation = Callable[[Poses], np.ndarray]
+# What is measured: poses in, vertices (T,V,3) out; or the vertices of all poses, where they are known already.
+Approximation = Callable[[Poses], np.ndarray] | np.ndarray
 
 _BLOCK = 32
 
@@ -44,6 +45,11 @@ def deform_poses(deformer: Deformer) -> Approximation:
     return lambda poses: deformer.deform(poses.world_from_bone, poses.controls)
 
 
+def deform_clips(deformer: Deformer) -> np.ndarray:
+    """Every frame of a deformer's clips, one after the other, (T,V,3) float32: what a sequence it was fitted to is measured against."""
+    return np.concatenate([deformer.deform_clip(number) for number in range(max(1, len(deformer.clips)))])
+
+
 def measure(
     method: str, approximation: Approximation, reference: Reference, figures: Mapping[str, float] | None = None, pictured: int | None = None
 ) -> CaseResult:
@@ -52,13 +58,23 @@ def measure(
     pictured: the frame to keep for pictures (None: this method's own worst).
     """
     poses, mesh = reference.poses, reference.poses.mesh
+    if isinstance(approximation, np.ndarray):
+        checks.shape_of(approximation, f"frames of {method!r}", (poses.pose_count, poses.vertex_count, 3))
+    frames = lambda at, block: approximation[at] if isinstance(approximation, np.ndarray) else approximation(block)
     seam = {} if reference.labels is None else {"edges": mesh.edges, "labels": reference.labels}
     summary = ErrorSummary(height=mesh.height, **seam)
+    sequence = _SequenceErrors(poses) if poses.skeleton is None and poses.controls is None else None
     for start in range(0, poses.pose_count, _BLOCK):
-        block = poses.take(np.arange(start, min(start + _BLOCK, poses.pose_count)))
-        summary.add(block.vertices, approximation(block))
+        at = np.arange(start, min(start + _BLOCK, poses.pose_count))
+        block = poses.take(at)
+        approximated = frames(at, block)
+        summary.add(block.vertices, approximated)
+        if sequence is not None:
+            sequence.add(block.vertices, approximated)
     row = summary.figures()
     del row["rms"]  # EE is the root-mean-square error, put in relation; a second column of it tells nothing more
+    if sequence is not None:
+        row |= sequence.figures(summary)
     if reference.square is not None:
         row["ee"] = summary.enveloping_error(reference.square)
     worst = summary.worst_pose if pictured is None else pictured
@@ -74,7 +90,7 @@ def measure(
         histogram=summary.histogram(),
         worst_pose=worst,
         worst_true=frame.vertices[0],
-        worst_approx=approximation(frame)[0],
+        worst_approx=frames(np.array([worst]), frame)[0],
     )
 
 
@@ -86,10 +102,44 @@ def seam_sets(deformers: Iterable[Deformer]) -> np.ndarray | None:
     return None
 
 
+class _SequenceErrors:
+    """The measures of the decomposition papers, for poses that come without bones and controls: added block by block."""
+
+    def __init__(self, poses: Poses):
+        self._mesh = poses.mesh
+        self._centre = np.zeros((poses.vertex_count, 3))
+        for _, block in poses.pose_blocks():
+            self._centre += block.sum(axis=0, dtype=np.float64)
+        self._centre /= poses.pose_count
+        self._motion = self._sines = 0.0
+
+    def add(self, true: np.ndarray, approx: np.ndarray) -> None:
+        self._motion += float(np.sum((true - self._centre) ** 2))
+        self._sines += float(normal_sines(true, approx, self._mesh.triangles).sum())
+
+    def figures(self, summary: ErrorSummary) -> dict[str, float]:
+        coordinate_rms = summary.rms / np.sqrt(3)
+        faces = len(self._mesh.triangles) * summary.pose_count
+        result = {"e": 2000 * coordinate_rms / box_diagonal(self._mesh.vertices), "erms": 100 * coordinate_rms}
+        if self._motion > 0:
+            result["disper"] = summary.enveloping_error(self._motion)
+        result["max_avg_dist"] = float(summary.pose_max.mean())
+        result["norm_distort"] = float(np.arcsin(min(1.0, self._sines / faces))) if faces else 0.0
+        return result
+
+
 def deformer_figures(deformer: Deformer) -> dict[str, float]:
-    """The figures of a row that belong to the deformer itself."""
+    """The figures of a row that belong to the deformer itself; the compression rate where it has clips."""
     figures: dict[str, float] = {"bytes": deformer.cost()["bytes"]}
-    if deformer.skin is not None:
-        figures["bones"] = len(np.unique(deformer.skin.bone_index[deformer.skin.weight != 0]))
-        figures["influences"] = int((deformer.skin.weight != 0).sum(axis=1).max())
+    skin = deformer.skin
+    if skin is not None:
+        bones, weights = (skin.bone_index, skin.weight) if skin.virtual_index is None else (skin.virtual_index, skin.virtual_weight)
+        figures["bones"] = len(np.unique(bones[weights != 0]))
+        figures["influences"] = int((skin.weight != 0).sum(axis=1).max())
+        if skin.virtual_index is not None:
+            figures["virtual_bones"] = len(skin.virtual_index)
+        if deformer.clips:
+            frames = sum(clip.frame_count for clip in deformer.clips)
+            kept = skin.weight.size + (0 if skin.virtual_weight is None else skin.virtual_weight.size)
+            figures["crp"] = compression_rate(frames, deformer.mesh.vertex_count, deformer.skeleton.bone_count, kept)
     return figures

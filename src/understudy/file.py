@@ -22,6 +22,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as pack
 
+from understudy.clip import Clip
 from understudy.controls import ControlSpec
 from understudy.deformer import Deformer, Features, Skin
 from understudy.errors import FileError, InputError
@@ -169,6 +170,9 @@ def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any
     if skin is not None:
         header["skin"] = {"blend": skin.blend}
         arrays |= {f"skin.{name}": getattr(skin, name) for name in ("bone_index", "weight", "virtual_index", "virtual_weight")}
+    if deformer.clips:
+        header["clips"] = [{"name": clip.name, "frame_rate": clip.frame_rate, "start_frame": clip.start_frame} for clip in deformer.clips]
+        arrays |= {f"clip.{number}.world_from_bone": clip.world_from_bone for number, clip in enumerate(deformer.clips)}
     if deformer.nets:
         arrays["nets.inputs"] = np.concatenate([net.inputs for net in deformer.nets])
         arrays["nets.outputs"] = np.concatenate([net.outputs for net in deformer.nets])
@@ -222,6 +226,10 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
         method=header["method"],
         training=header["training"],
         provenance=header["provenance"],
+        clips=tuple(
+            Clip(entry["name"], arrays[f"clip.{number}.world_from_bone"], entry["frame_rate"], entry["start_frame"])
+            for number, entry in enumerate(header.get("clips", ()))
+        ),
     )
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from understudy import checks
+from understudy.deformer import Skin
 from understudy.errors import InputError
 from understudy.geometry.rigid_bones import best_bone, rigid_errors
+from understudy.geometry.skinning import weight_matrix
 from understudy.geometry.transforms import compose
 from understudy.mesh import Mesh
 from understudy.poses import Poses
@@ -86,6 +89,117 @@ def enveloping_error(true: np.ndarray, approx: np.ndarray, reference: np.ndarray
     50.0
     """
     return _enveloping(np.sum(_difference(true, approx) ** 2), np.sum(_difference(true, reference) ** 2))
+
+
+def decomposition_error(true: np.ndarray, approx: np.ndarray, rest: np.ndarray) -> float:
+    """E = 1000 |A - A'|_F / sqrt(3 N F) * 2 / D: the root-mean-square coordinate error in thousandths of half the diagonal D of the rest shape's
+    bounding box (Kavan et al. 2010; Le & Deng 2012 and the two-layer paper's Table 3, where rest shapes fit a unit sphere).
+
+    rest  (N,3)
+
+    >>> decomposition_error(np.zeros((1, 2, 3)), np.full((1, 2, 3), 0.5), np.array([[0, 0, 0], [3, 4, 0]]))
+    200.0
+    """
+    return 2000.0 * _coordinate_rms(true, approx) / box_diagonal(rest)
+
+
+def box_diagonal(points: np.ndarray) -> float:
+    """The diagonal of the bounding box of points (V,3); a mesh squashed into one point has none, and is refused.
+
+    >>> box_diagonal(np.array([[0, 0, 0], [3, 4, 0]]))
+    5.0
+    """
+    diagonal = float(np.linalg.norm(np.ptp(np.asarray(points, np.float64), axis=0)))
+    return checks.between(diagonal, "diagonal of the rest shape's bounding box", above=0.0)
+
+
+def erms(true: np.ndarray, approx: np.ndarray) -> float:
+    """ERMS = 100 |A - A'|_F / sqrt(3 N P) (temporal deep skinning Eq. 4), in hundredths of a model unit.
+
+    >>> erms(np.zeros((1, 2, 3)), np.full((1, 2, 3), 0.5))
+    50.0
+    """
+    return 100.0 * _coordinate_rms(true, approx)
+
+
+def distortion_percentage(true: np.ndarray, approx: np.ndarray) -> float:
+    """DisPer = 100 |A - A'|_F / |A - A_avg|_F, in percent (temporal deep skinning Eq. 3); A_avg is each vertex's average over the poses.
+
+    Where nothing moves at all it is 0 if there is no error either, and infinite if there is.
+
+    >>> distortion_percentage(np.array([[[1, 0, 0]], [[-1, 0, 0]]]), np.array([[[1, 0, 0]], [[0, 0, 0]]])).__round__(4)
+    70.7107
+    """
+    error = float(np.sum(_difference(true, approx) ** 2))
+    true = np.asarray(true, np.float64)
+    return _enveloping(error, float(np.sum((true - true.mean(axis=0)) ** 2)))
+
+
+def max_average_distance(true: np.ndarray, approx: np.ndarray) -> float:
+    """MaxAvgDist = 1/P sum over poses of max over vertices |v - v'| (temporal deep skinning Eq. 5).
+
+    >>> max_average_distance(np.zeros((2, 2, 3)), np.array([[[3, 4, 0], [0, 0, 1]], [[0, 0, 1], [0, 0, 0]]]))
+    3.0
+    """
+    return float(distances(true, approx).max(axis=1).mean())
+
+
+def normal_distortion(true: np.ndarray, approx: np.ndarray, triangles: np.ndarray) -> float:
+    """NormDistort = asin(1/(F P) sum |n x n'|) in radians, n and n' the unit normals of the faces (temporal deep skinning Eq. 6).
+
+    triangles  (M,3). A face without area, in either shape, has no normal and counts as not turned.
+
+    >>> flat, upright = np.array([[[0, 0, 0], [1, 0, 0], [0, 1, 0]]]), np.array([[[0, 0, 0], [1, 0, 0], [0, 0, 1]]])
+    >>> normal_distortion(flat, upright, np.array([[0, 1, 2]])).__round__(4)
+    1.5708
+    """
+    turned = normal_sines(true, approx, triangles)
+    return float(np.arcsin(min(1.0, turned.mean()))) if turned.size else 0.0
+
+
+def normal_sines(true: np.ndarray, approx: np.ndarray, triangles: np.ndarray) -> np.ndarray:
+    """|n x n'| of every face in every pose, the sine of the angle it turned by: (T,M) float64."""
+    _difference(true, approx)
+    before, after = (_unit_normals(np.asarray(shape, np.float64), triangles) for shape in (true, approx))
+    return np.linalg.norm(np.cross(before, after), axis=-1)
+
+
+def compression_rate(poses: int, vertices: int, bones: int, weights: int) -> float:
+    """CRP = 100 (1 - (12 B P + w + 3 N) / (3 N P)), in percent: the numbers kept (bones of every frame, weights, rest shape) against those of the
+    sequence (temporal deep skinning Table 2, whose figures it gives back; indices are not counted there).
+
+    weights  how many weights the skin keeps: N K, and with virtual bones the entries of D besides
+
+    >>> round(compression_rate(48, 8431, 26, 6 * 8431), 1), round(compression_rate(175, 9971, 17, 6 * 9971), 1)
+    (92.5, 97.6)
+    """
+    return 100.0 * (1.0 - (12 * bones * poses + weights + 3 * vertices) / (3 * vertices * poses))
+
+
+def weight_error(weights, approx) -> float:
+    """Delta_W = |DA - W|_F / sqrt(k n) (two-layer paper Eq. 1a): the root-mean-square difference of two weight maps, (V,B) dense or sparse.
+
+    >>> weight_error(np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]]))
+    0.5
+    """
+    shape = np.shape(weights)
+    if shape != np.shape(approx) or len(shape) != 2 or not all(shape):
+        raise InputError(f"weights to compare: expected two arrays of shape (V, B), got {shape} and {np.shape(approx)}")
+    difference = weights - approx
+    square = difference.power(2).sum() if sp.issparse(difference) else np.sum(np.asarray(difference, np.float64) ** 2)
+    return float(np.sqrt(square / (shape[0] * shape[1])))
+
+
+def skin_weights(skin: Skin, bone_count: int) -> sp.csr_matrix:
+    """The weight map of a skin over its bones, (V,B) float64; virtual bones are multiplied out (D A of the two-layer paper).
+
+    >>> skin_weights(Skin.rigid(np.array([1, 0])), 2).toarray().tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    if skin.virtual_index is None:
+        return weight_matrix(skin.bone_index, skin.weight, bone_count).astype(np.float64)
+    upper = weight_matrix(skin.bone_index, skin.weight, len(skin.virtual_index)).astype(np.float64)
+    return sp.csr_matrix(upper @ weight_matrix(skin.virtual_index, skin.virtual_weight, bone_count).astype(np.float64))
 
 
 def best_bone_reference(poses: Poses, bones: np.ndarray | None = None) -> np.ndarray:
@@ -287,6 +401,21 @@ def _difference(true: np.ndarray, approx: np.ndarray) -> np.ndarray:
     if true.shape != approx.shape or true.shape[-1:] != (3,):
         raise InputError(f"poses to compare: expected two arrays of shape (T, V, 3), got {true.shape} and {approx.shape}")
     return approx - true
+
+
+def _coordinate_rms(true: np.ndarray, approx: np.ndarray) -> float:
+    difference = _difference(true, approx)
+    if not difference.size:
+        raise InputError("poses to compare: there are none")
+    return float(np.sqrt(np.mean(difference**2)))
+
+
+def _unit_normals(vertices: np.ndarray, triangles: np.ndarray) -> np.ndarray:
+    """(T,M,3); a face without area has a zero normal."""
+    corner = vertices[:, triangles]
+    normal = np.cross(corner[:, :, 1] - corner[:, :, 0], corner[:, :, 2] - corner[:, :, 0])
+    length = np.linalg.norm(normal, axis=-1, keepdims=True)
+    return np.divide(normal, length, out=np.zeros_like(normal), where=length > 0)
 
 
 def _enveloping(error_square: float, reference_square: float) -> float:

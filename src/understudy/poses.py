@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from understudy import checks
+from understudy.clip import Clip, ClipSpan, cut_clips
 from understudy.controls import ControlSpec
 from understudy.errors import InputError
 from understudy.mesh import Mesh
@@ -50,6 +51,7 @@ class Poses:
     controls         (T,C) float64, or None
     frame_rate       frames per second if the poses are an animation, else None
     name             what reports call it
+    spans            the clips these poses are made of, one after the other; empty: one clip, or no animation at all
     """
 
     mesh: Mesh
@@ -60,6 +62,7 @@ class Poses:
     controls: np.ndarray | None = None
     frame_rate: float | None = None
     name: str = "poses"
+    spans: tuple[ClipSpan, ...] = ()
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)
@@ -81,6 +84,11 @@ class Poses:
             raise InputError("control_spec and controls come together: one of them is missing")
         if self.control_spec is not None:
             put("controls", checks.array(self.controls, "controls", (self.pose_count, self.control_spec.count), np.float64))
+        put("spans", tuple(self.spans))
+        if self.spans:
+            checks.names((span.name for span in self.spans), f"clips of {self.name!r}")
+            frames = sum(span.frame_count for span in self.spans)
+            checks.same_count(frames, self.pose_count, "frames", f"the clips of {self.name!r} together", "its vertices")
 
     @property
     def pose_count(self) -> int:
@@ -114,6 +122,10 @@ class Poses:
             stop = min(start + size, self.pose_count)
             yield slice(start, stop), self.read_poses(start, stop)
 
+    def clips(self, world_from_bone: np.ndarray) -> tuple[Clip, ...]:
+        """Bones fitted to these poses, (T,B,3,4), as the clips the poses came in."""
+        return cut_clips(world_from_bone, self.spans or (ClipSpan(self.name, self.pose_count, self.frame_rate),))
+
     def take(self, poses: np.ndarray, name: str | None = None) -> Poses:
         """The chosen poses, in memory, in the order given. `poses`: (n,) indices."""
         poses = checks.index(poses, "poses to take", self.pose_count, dtype=np.int64)
@@ -130,6 +142,7 @@ class Poses:
             world_from_bone=None if self.world_from_bone is None else self.world_from_bone[poses],
             controls=None if self.controls is None else self.controls[poses],
             name=self.name if name is None else name,
+            spans=(),
         )
 
     def need_skeleton(self, who: str) -> Skeleton:

@@ -12,6 +12,13 @@ from understudy.rigs import load_rig
 from understudy.rigs.sampler import gaussian
 
 # Smaller than the defaults, where a method has such an option, so that the suite stays quick.
+# Methods that find bones of their own, for sequences without any; their bones are not the poses'.
+OWN_BONES = ("ssdr",)
+# Methods that accept poses without bones: they decompose them first.
+BARE_POSES = ("ssdr", "two_layer", "k_largest", "smooth", "geometry", "poisson")
+# Methods whose weights are affine: they sum to one, signs are free.
+AFFINE = ("two_layer",)
+DRIVEN_BY_THE_POSES = tuple(name for name in method_names() if name not in OWN_BONES)
 QUICK = {"fdda": {"epochs": "40", "hidden": "32,32", "batch": "64"}}
 
 
@@ -30,7 +37,7 @@ def fit(name, poses, rig=None):
     return kind(config_from_text(kind.Config, QUICK.get(name, {}))).fit(poses, rig=rig)
 
 
-@pytest.fixture(scope="module", params=method_names())
+@pytest.fixture(scope="module", params=DRIVEN_BY_THE_POSES)
 def fitted(request, tube, sampled):
     return fit(request.param, sampled, tube)
 
@@ -61,7 +68,7 @@ def test_moving_all_bones_rigidly_moves_the_mesh_rigidly(fitted, sampled):
 
 
 def test_weights_are_convex(fitted):
-    assert (fitted.skin.weight >= 0).all()
+    assert fitted.method in AFFINE or (fitted.skin.weight >= 0).all()
     np.testing.assert_allclose(fitted.skin.weight.sum(axis=1), 1, atol=1e-6)
 
 
@@ -80,20 +87,20 @@ def test_same_seed_same_file_byte_for_byte(name, tube, sampled, tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-@pytest.mark.parametrize("name", method_names())
+@pytest.mark.parametrize("name", DRIVEN_BY_THE_POSES)
 def test_recorded_poses_without_a_rig_are_enough(name, sampled):
     deformer = fit(name, sampled.take(np.arange(120)))
     assert np.isfinite(deformer.deform(sampled.world_from_bone[:3], sampled.controls[:3])).all()
 
 
-@pytest.mark.parametrize("name", method_names())
+@pytest.mark.parametrize("name", [name for name in method_names() if name not in BARE_POSES])
 def test_poses_without_bones_are_refused_by_methods_that_need_them(name, sampled):
     bare = replace(sampled, skeleton=None, world_from_bone=None)
     with pytest.raises(InputError, match="needs bones"):
         fit(name, bare)
 
 
-@pytest.mark.parametrize("name", method_names())
+@pytest.mark.parametrize("name", DRIVEN_BY_THE_POSES)
 @pytest.mark.parametrize("poses", [1, 2])
 def test_the_smallest_inputs_give_a_result(name, poses):
     mesh = Mesh([[0, 0, 0]], [], [])
@@ -103,7 +110,7 @@ def test_the_smallest_inputs_give_a_result(name, poses):
     np.testing.assert_allclose(deformer.deform(world), 0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", method_names())
+@pytest.mark.parametrize("name", DRIVEN_BY_THE_POSES)
 def test_a_static_mesh_stays_where_it_is(name, sampled):
     rest = np.tile(sampled.skeleton.world_from_bone, (8, 1, 1, 1))
     still = Poses(sampled.mesh, np.tile(sampled.mesh.vertices, (8, 1, 1)), sampled.skeleton, rest)

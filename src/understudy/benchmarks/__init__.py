@@ -14,7 +14,7 @@ from understudy import checks, machine
 from understudy.progress import SILENT, Progress
 from understudy.report import CaseResult
 
-_BENCHMARKS = ("body",)
+_BENCHMARKS = {"body": "body", "decompose": "decompose", "two-layer": "two_layer"}
 
 
 @dataclass(frozen=True)
@@ -45,4 +45,4 @@ class Outcome:
 def run(name: str, request: Request, progress: Progress = SILENT) -> Outcome:
     """Run a benchmark by name."""
     checks.one_of(name, "benchmark", _BENCHMARKS)
-    return importlib.import_module(f"understudy.benchmarks.{name}").run(request, progress)
+    return importlib.import_module(f"understudy.benchmarks.{_BENCHMARKS[name]}").run(request, progress)

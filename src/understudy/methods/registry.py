@@ -14,6 +14,12 @@ from understudy.methods.base import Method
 _METHODS = {
     "fdda": "Fdda",
     "lbs": "Lbs",
+    "geometry": "Geometry",
+    "k_largest": "KLargest",
+    "poisson": "Poisson",
+    "smooth": "Smooth",
+    "ssdr": "Ssdr",
+    "two_layer": "TwoLayer",
 }
 
 

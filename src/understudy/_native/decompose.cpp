@@ -1,0 +1,589 @@
+#include "decompose.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <thread>
+#include <vector>
+
+// One build runs everywhere and uses wide vectors where the machine has them.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__)
+#define UNDERSTUDY_WIDE __attribute__((target_clones("default", "arch=x86-64-v3")))
+#else
+#define UNDERSTUDY_WIDE
+#endif
+
+namespace understudy {
+namespace {
+
+constexpr double kRounding = 1e-14;  // relative to the numbers that cancelled: below this a difference is noise
+constexpr double kWorth = 1e-9;      // relative gain below which an exchange is not made
+
+// Calls work(first, last) on as many threads as asked, each with its own stretch of 0..count.
+template <class Work>
+void in_parallel(std::int64_t count, std::int64_t threads, const Work& work) {
+    threads = std::max<std::int64_t>(1, std::min(threads, count));
+    std::vector<std::thread> others;
+    for (std::int64_t t = 1; t < threads; ++t) others.emplace_back([&, t] { work(count * t / threads, count * (t + 1) / threads); });
+    work(0, count / threads);
+    for (auto& other : others) other.join();
+}
+
+// out[b] = sum_k ten[k] * pairs[k][b], less pull[b] on both sides, plus square: one row of R.
+UNDERSTUDY_WIDE void residual_row(const double* pairs, const double* ten, const double* pull, double own, std::int64_t bones, double* out) {
+    for (std::int64_t b = 0; b < bones; ++b) {
+        double sum = own - pull[b];
+        for (int k = 0; k < 10; ++k) sum += ten[k] * pairs[k * bones + b];
+        out[b] = sum;
+    }
+}
+
+UNDERSTUDY_WIDE void add_scaled(double factor, const double* from, std::int64_t count, double* to) {
+    for (std::int64_t n = 0; n < count; ++n) to[n] += factor * from[n];
+}
+
+UNDERSTUDY_WIDE double dot(const double* a, const double* b, std::int64_t count) {
+    double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    std::int64_t n = 0;
+    for (; n + 8 <= count; n += 8)
+        for (int lane = 0; lane < 8; ++lane) sum[lane] += a[n + lane] * b[n + lane];
+    double total = 0;
+    for (double lane : sum) total += lane;
+    for (; n < count; ++n) total += a[n] * b[n];
+    return total;
+}
+
+// A support: some bones and their weights, with the value w^T R w. Lives on the stack, and only what is used is copied.
+template <int Most>
+struct Support {
+    std::int64_t count = 0;
+    double value = std::numeric_limits<double>::infinity();
+    std::int32_t bone[Most];
+    double weight[Most];
+
+    Support() {}
+    Support(const Support& other) { *this = other; }
+    Support& operator=(const Support& other) {
+        count = other.count, value = other.value;
+        std::copy(other.bone, other.bone + count, bone);
+        std::copy(other.weight, other.weight + count, weight);
+        return *this;
+    }
+    bool has(std::int32_t b) const { return std::find(bone, bone + count, b) != bone + count; }
+    void add(std::int32_t b, double w) { bone[count] = b, weight[count++] = w; }
+    void drop(std::int64_t out) {
+        std::copy(bone + out + 1, bone + count, bone + out);
+        std::copy(weight + out + 1, weight + count, weight + out);
+        --count;
+    }
+};
+
+// One vertex's problem; rows of R are made when they are first asked for.
+template <int Most>
+class Vertex {
+   public:
+    using Set = Support<Most>;
+
+    Vertex(const WeightProblem& problem, const double* pairs)
+        : p_(problem), pairs_(pairs), bones_(problem.bones), rows_(bones_ * bones_), made_(bones_), pull_(bones_), diagonal_(bones_), slope_(bones_) {}
+
+    // pull (B,4) = M^T y
+    void open(std::int64_t vertex, const double* pull) {
+        const double* v = p_.rest + 4 * vertex;
+        for (int j = 0, k = 0; j < 4; ++j)
+            for (int l = j; l < 4; ++l, ++k) ten_[k] = v[j] * v[l];
+        double largest = 0;
+        const double* anchor = p_.anchor ? p_.anchor + bones_ * vertex : nullptr;
+        strength_ = p_.anchor ? p_.strength[vertex] : 0;
+        base_ = dot(p_.targets + p_.rows * vertex, p_.targets + p_.rows * vertex, p_.rows);
+        for (std::int64_t b = 0; b < bones_; ++b) {
+            pull_[b] = pull[4 * b] * v[0] + pull[4 * b + 1] * v[1] + pull[4 * b + 2] * v[2] + pull[4 * b + 3] * v[3];
+            if (anchor) {
+                base_ += strength_ * anchor[b] * anchor[b];
+                pull_[b] += strength_ * anchor[b];
+            }
+        }
+        for (std::int64_t b = 0; b < bones_; ++b) {
+            const double* pairs = pairs_ + 10 * bones_ * b + b;
+            double sum = strength_;
+            for (int k = 0; k < 10; ++k) sum += ten_[k] * pairs[k * bones_];
+            largest = std::max(largest, sum);
+            diagonal_[b] = sum - 2 * pull_[b] + base_;
+        }
+        noise_ = kRounding * (largest + base_) + 1e-290;
+        std::fill(made_.begin(), made_.end(), 0);
+    }
+
+    std::int64_t best_single() const { return std::min_element(diagonal_.begin(), diagonal_.end()) - diagonal_.begin(); }
+
+    // The best weights within a support, from feasible ones; bones that are not needed are dropped.
+    void settle(Set& s) {
+        while (true) {
+            if (s.count == 1) {
+                s.weight[0] = 1;
+                break;
+            }
+            solve(s);
+            double step = 1;
+            std::int64_t out = -1;
+            for (std::int64_t a = 0; a < s.count; ++a)
+                if (goal_[a] <= 0) {
+                    const double ratio = s.weight[a] <= 0 ? 0 : s.weight[a] / (s.weight[a] - goal_[a]);
+                    if (out < 0 || ratio < step) step = ratio, out = a;
+                }
+            double total = 0;
+            for (std::int64_t a = 0; a < s.count; ++a) {
+                s.weight[a] = a == out ? 0 : std::max(0.0, s.weight[a] + step * (goal_[a] - s.weight[a]));
+                total += s.weight[a];
+            }
+            for (std::int64_t a = 0; a < s.count; ++a) s.weight[a] /= total;
+            if (out < 0) break;
+            s.drop(out);
+        }
+        s.value = value(s);
+    }
+
+    // Takes bones in (and, at K bones, another out) while that lowers the value.
+    void improve(Set& s, std::int64_t influences, std::int64_t candidates, std::int64_t exchanges) {
+        for (std::int64_t turn = 0; turn < exchanges; ++turn) {
+            rank(s, candidates);
+            Set best = s;
+            for (const auto& entry : entering_) {
+                Set with = s;
+                with.add(entry.second, 0);
+                settle(with);
+                if (with.count <= influences) {
+                    if (with.value < best.value) best = with;
+                    continue;
+                }
+                if (with.value >= best.value) continue;
+                for (std::int64_t out = 0; out < with.count; ++out)
+                    if (with.bone[out] != entry.second) {
+                        Set without = dropped(with, out);
+                        settle(without);
+                        if (without.value < best.value) best = without;
+                    }
+            }
+            if (!(best.value < s.value - kWorth * s.value - noise_)) break;
+            s = best;
+        }
+    }
+
+    // From weights over any bones down to K of them, each time giving up the bone that is missed least.
+    void reduce(Set& s, std::int64_t influences) {
+        while (s.count > influences) {
+            Set best;
+            for (std::int64_t out = 0; out < s.count; ++out) {
+                Set without = dropped(s, out);
+                settle(without);
+                if (without.value < best.value) best = without;
+            }
+            s = best;
+        }
+    }
+
+   private:
+    const double* row(std::int64_t b) {
+        double* out = rows_.data() + bones_ * b;
+        if (!made_[b]) {
+            made_[b] = 1;
+            residual_row(pairs_ + 10 * bones_ * b, ten_, pull_.data(), base_ - pull_[b], bones_, out);
+            out[b] += strength_;
+        }
+        return out;
+    }
+
+    static Set dropped(const Set& s, std::int64_t out) {
+        Set result = s;
+        result.drop(out);
+        double total = 0;
+        for (std::int64_t a = 0; a < result.count; ++a) total += result.weight[a];
+        for (std::int64_t a = 0; a < result.count; ++a) result.weight[a] = total > 0 ? result.weight[a] / total : 1.0 / static_cast<double>(result.count);
+        return result;
+    }
+
+    double value(const Set& s) {
+        double sum = 0;
+        for (std::int64_t a = 0; a < s.count; ++a) {
+            const double* r = row(s.bone[a]);
+            double inner = 0;
+            for (std::int64_t c = 0; c < s.count; ++c) inner += r[s.bone[c]] * s.weight[c];
+            sum += s.weight[a] * inner;
+        }
+        return std::max(sum, 0.0);
+    }
+
+    // goal_ = the minimum of w^T R w over sum w = 1 within the support. R plus a multiple of the all-ones matrix has the same minimum and is regular.
+    void solve(const Set& s) {
+        const std::int64_t n = s.count;
+        matrix_.resize(n * n);
+        goal_.assign(n, 1.0);
+        double size = noise_;
+        for (std::int64_t a = 0; a < n; ++a) size = std::max(size, diagonal_[s.bone[a]]);
+        for (std::int64_t a = 0; a < n; ++a) {
+            const double* r = row(s.bone[a]);
+            for (std::int64_t c = 0; c <= a; ++c) matrix_[a * n + c] = r[s.bone[c]] + size;
+            matrix_[a * n + a] += 1e-13 * size + 0.1 * noise_;
+        }
+        const double least = 1e-14 * size;
+        for (std::int64_t a = 0; a < n; ++a) {  // Cholesky, then both triangles
+            for (std::int64_t c = 0; c <= a; ++c) {
+                double sum = matrix_[a * n + c];
+                for (std::int64_t k = 0; k < c; ++k) sum -= matrix_[a * n + k] * matrix_[c * n + k];
+                matrix_[a * n + c] = a == c ? std::sqrt(std::max(sum, least)) : sum / matrix_[c * n + c];
+            }
+            double sum = goal_[a];
+            for (std::int64_t k = 0; k < a; ++k) sum -= matrix_[a * n + k] * goal_[k];
+            goal_[a] = sum / matrix_[a * n + a];
+        }
+        double total = 0;
+        for (std::int64_t a = n - 1; a >= 0; --a) {
+            double sum = goal_[a];
+            for (std::int64_t k = a + 1; k < n; ++k) sum -= matrix_[k * n + a] * goal_[k];
+            goal_[a] = sum / matrix_[a * n + a];
+            total += goal_[a];
+        }
+        for (double& g : goal_) g /= total;
+    }
+
+    // entering_ = the bones outside the support that lower the value most when walked towards in a straight line, best first.
+    // A bone whose slope is not below the value cannot enter with gain, whichever bone leaves for it.
+    void rank(const Set& s, std::int64_t most) {
+        std::fill(slope_.begin(), slope_.end(), 0.0);
+        for (std::int64_t a = 0; a < s.count; ++a) add_scaled(s.weight[a], row(s.bone[a]), bones_, slope_.data());
+        entering_.clear();
+        for (std::int64_t b = 0; b < bones_; ++b) {
+            const double gap = s.value - slope_[b];
+            if (!(gap > 1e-9 * s.value + noise_) || s.has(static_cast<std::int32_t>(b))) continue;
+            const double length = std::max(diagonal_[b] - 2 * slope_[b] + s.value, noise_);
+            const double gain = gap < length ? gap * gap / length : 2 * gap - length;
+            entering_.emplace_back(-gain, static_cast<std::int32_t>(b));
+        }
+        const auto keep = std::min<std::size_t>(entering_.size(), static_cast<std::size_t>(most));
+        std::partial_sort(entering_.begin(), entering_.begin() + static_cast<std::ptrdiff_t>(keep), entering_.end());
+        entering_.resize(keep);
+    }
+
+    const WeightProblem& p_;
+    const double* pairs_;
+    std::int64_t bones_;
+    std::vector<double> rows_;
+    std::vector<char> made_;
+    std::vector<double> pull_, diagonal_, slope_, matrix_, goal_;
+    std::vector<std::pair<double, std::int32_t>> entering_;
+    double ten_[10] = {}, strength_ = 0, base_ = 0, noise_ = 0;
+};
+
+// (B,10,B): sum over rows of M_b^T M_c, gathered in the ten products v~_j v~_k, j <= k.
+std::vector<double> bone_pairs(const WeightProblem& p) {
+    const std::int64_t width = 4 * p.bones;
+    std::vector<double> gram(width * width, 0.0), pairs(10 * p.bones * p.bones);
+    for (std::int64_t r = 0; r < p.rows; ++r)
+        for (std::int64_t a = 0; a < width; ++a) add_scaled(p.columns[r * width + a], p.columns + r * width + a, width - a, gram.data() + a * width + a);
+    const auto at = [&](std::int64_t a, std::int64_t b) { return a <= b ? gram[a * width + b] : gram[b * width + a]; };
+    for (std::int64_t b = 0; b < p.bones; ++b)
+        for (std::int64_t c = 0; c < p.bones; ++c)
+            for (int j = 0, k = 0; j < 4; ++j)
+                for (int l = j; l < 4; ++l, ++k)
+                    pairs[(10 * b + k) * p.bones + c] = at(4 * b + j, 4 * c + l) + (j == l ? 0.0 : at(4 * b + l, 4 * c + j));
+    return pairs;
+}
+
+constexpr int kTile = 4, kPanel = 8;  // vertices and columns that one product of `pulls` keeps in registers
+
+// The columns in panels of kPanel, zero-padded: what `pulls` reads.
+std::vector<double> panels(const WeightProblem& p) {
+    const std::int64_t width = 4 * p.bones, count = (width + kPanel - 1) / kPanel;
+    std::vector<double> result(count * p.rows * kPanel, 0.0);
+    for (std::int64_t r = 0; r < p.rows; ++r)
+        for (std::int64_t c = 0; c < width; ++c) result[((c / kPanel) * p.rows + r) * kPanel + c % kPanel] = p.columns[r * width + c];
+    return result;
+}
+
+// out (kTile, 4B padded to panels) = targets of kTile vertices times the columns.
+UNDERSTUDY_WIDE void pulls(const double* const* targets, const double* panel, std::int64_t rows, std::int64_t panel_count, double* out) {
+    for (std::int64_t q = 0; q < panel_count; ++q, panel += rows * kPanel) {
+        double sum[kTile][kPanel] = {};
+        for (std::int64_t r = 0; r < rows; ++r)
+            for (int v = 0; v < kTile; ++v)
+                for (int c = 0; c < kPanel; ++c) sum[v][c] += targets[v][r] * panel[r * kPanel + c];
+        for (int v = 0; v < kTile; ++v)
+            for (int c = 0; c < kPanel; ++c) out[(v * panel_count + q) * kPanel + c] = sum[v][c];
+    }
+}
+
+template <int Most>
+void solve_weights_of(const WeightProblem& problem, const WeightSearch& search, std::int32_t* index, double* weight, double* value) {
+    const std::int64_t places = search.influences;
+    const std::vector<double> pairs = bone_pairs(problem), panel = panels(problem);
+    const std::int64_t panel_count = (4 * problem.bones + kPanel - 1) / kPanel;
+    in_parallel(problem.vertices, search.threads, [&](std::int64_t first, std::int64_t last) {
+        Vertex<Most> vertex(problem, pairs.data());
+        std::vector<std::int64_t> order;
+        std::vector<double> pull(kTile * panel_count * kPanel);
+        for (std::int64_t i = first; i < last; ++i) {
+            if ((i - first) % kTile == 0) {
+                const double* targets[kTile];
+                for (int v = 0; v < kTile; ++v) targets[v] = problem.targets + std::min(i + v, last - 1) * problem.rows;
+                pulls(targets, panel.data(), problem.rows, panel_count, pull.data());
+            }
+            vertex.open(i, pull.data() + ((i - first) % kTile) * panel_count * kPanel);
+            Support<Most> now;
+            for (std::int64_t k = 0; k < places; ++k)
+                if (weight[i * places + k] > 0) now.add(index[i * places + k], weight[i * places + k]);
+            if (!now.count) now.add(static_cast<std::int32_t>(vertex.best_single()), 1);
+            vertex.settle(now);
+            if (search.from_all && places < problem.bones) {
+                Support<Most> all = now;
+                vertex.improve(all, Most - 2, 1, 4 * problem.bones);
+                vertex.reduce(all, places);
+                vertex.improve(all, places, search.candidates, search.exchanges);
+                vertex.improve(now, places, search.candidates, search.exchanges);
+                if (all.value < now.value) now = all;
+            } else {
+                vertex.improve(now, places, search.candidates, search.exchanges);
+            }
+            order.resize(now.count);
+            for (std::int64_t k = 0; k < now.count; ++k) order[k] = k;
+            std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+                return now.weight[a] != now.weight[b] ? now.weight[a] > now.weight[b] : now.bone[a] < now.bone[b];
+            });
+            for (std::int64_t k = 0; k < places; ++k) {
+                index[i * places + k] = k < now.count ? now.bone[order[k]] : 0;
+                weight[i * places + k] = k < now.count ? now.weight[order[k]] : 0;
+            }
+            value[i] = now.value;
+        }
+    });
+}
+
+}  // namespace
+
+void solve_weights(const WeightProblem& problem, const WeightSearch& search, std::int32_t* index, double* weight, double* value) {
+    const std::int64_t most = search.from_all ? std::max<std::int64_t>(search.influences, std::min<std::int64_t>(problem.bones, 14)) : search.influences;
+    if (most <= 6)
+        solve_weights_of<8>(problem, search, index, weight, value);
+    else if (most <= 14)
+        solve_weights_of<16>(problem, search, index, weight, value);
+    else if (most <= 62)
+        solve_weights_of<64>(problem, search, index, weight, value);
+    else
+        solve_weights_of<max_bones + 2>(problem, search, index, weight, value);
+}
+
+void normal_equations(std::int64_t vertices, std::int64_t influences, std::int64_t bones, std::int64_t rows, const double* rest,
+                      const std::int32_t* index, const double* weight, const double* motion, std::int64_t threads, double* gram, double* cross) {
+    const std::int64_t width = 4 * bones;
+    std::fill(gram, gram + width * width, 0.0);
+    std::fill(cross, cross + width * rows, 0.0);
+    // Each thread owns some columns of `cross`, so that no sum depends on the number of threads.
+    in_parallel((rows + 15) / 16, threads, [&](std::int64_t first, std::int64_t last) {
+        const std::int64_t begin = 16 * first, count = std::min(16 * last, rows) - begin;
+        for (std::int64_t i = 0; i < vertices && count > 0; ++i)
+            for (std::int64_t k = 0; k < influences; ++k) {
+                const double w = weight[i * influences + k];
+                if (w == 0) continue;
+                for (int j = 0; j < 4; ++j)
+                    add_scaled(w * rest[4 * i + j], motion + i * rows + begin, count, cross + (4 * index[i * influences + k] + j) * rows + begin);
+            }
+    });
+    for (std::int64_t i = 0; i < vertices; ++i) {
+        double outer[16];
+        for (int j = 0; j < 4; ++j)
+            for (int l = 0; l < 4; ++l) outer[4 * j + l] = rest[4 * i + j] * rest[4 * i + l];
+        for (std::int64_t a = 0; a < influences; ++a) {
+            const double wa = weight[i * influences + a];
+            if (wa == 0) continue;
+            for (std::int64_t c = 0; c < influences; ++c) {
+                const double w = wa * weight[i * influences + c];
+                if (w == 0) continue;
+                double* block = gram + 4 * index[i * influences + a] * width + 4 * index[i * influences + c];
+                for (int j = 0; j < 4; ++j)
+                    for (int l = 0; l < 4; ++l) block[j * width + l] += w * outer[4 * j + l];
+            }
+        }
+    }
+}
+
+namespace {
+
+// Both forms below write the rotation of a unit quaternion.
+void rotation_of(double w, double x, double y, double z, double* r) {
+    const double rotation[9] = {1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y), 2 * (x * y + w * z), 1 - 2 * (x * x + z * z),
+                                2 * (y * z - w * x),     2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)};
+    std::copy(rotation, rotation + 9, r);
+}
+
+// The top eigenvector of a symmetric 4x4 by Newton's method on its characteristic polynomial, from above (Theobald 2005), and the largest column of the
+// adjugate. Says false where the answer is not sharp, as when the two largest eigenvalues are (nearly) the same.
+bool top_eigenvector(const double n[4][4], double size, double* q) {
+    double c2 = 0, frobenius = 0;
+    for (int a = 0; a < 4; ++a)
+        for (int b = 0; b < 4; ++b) frobenius += n[a][b] * n[a][b];
+    c2 = -frobenius / 2;  // the trace is zero
+    double cube = 0;
+    double square[4][4];
+    for (int a = 0; a < 4; ++a)
+        for (int b = 0; b < 4; ++b) {
+            square[a][b] = 0;
+            for (int k = 0; k < 4; ++k) square[a][b] += n[a][k] * n[k][b];
+        }
+    double fourth = 0;
+    for (int a = 0; a < 4; ++a)
+        for (int b = 0; b < 4; ++b) cube += square[a][b] * n[b][a], fourth += square[a][b] * square[b][a];
+    const double c1 = -cube / 3, c0 = frobenius * frobenius / 8 - fourth / 4;  // x^4 + c2 x^2 + c1 x + c0
+    double x = std::sqrt(0.75 * frobenius);  // no eigenvalue of a trace-free 4x4 lies above
+    for (int step = 0; step < 40; ++step) {
+        const double value = ((x * x + c2) * x + c1) * x + c0, slope = (4 * x * x + 2 * c2) * x + c1;
+        if (!(slope > 0)) return false;
+        const double change = value / slope;
+        x -= change;
+        if (std::abs(change) <= 1e-15 * size) break;
+    }
+    double m[4][4];
+    for (int a = 0; a < 4; ++a)
+        for (int b = 0; b < 4; ++b) m[a][b] = n[a][b] - (a == b ? x : 0.0);
+    double best = 0;
+    for (int row = 0; row < 4; ++row) {  // row of the adjugate, up to sign
+        double v[4];
+        const double* p[3];
+        for (int a = 0, k = 0; a < 4; ++a)
+            if (a != row) p[k++] = m[a];
+        for (int col = 0; col < 4; ++col) {
+            const int i = col == 0 ? 1 : 0, j = col <= 1 ? 2 : 1, k = col <= 2 ? 3 : 2;
+            const double minor = p[0][i] * (p[1][j] * p[2][k] - p[1][k] * p[2][j]) - p[0][j] * (p[1][i] * p[2][k] - p[1][k] * p[2][i]) +
+                                 p[0][k] * (p[1][i] * p[2][j] - p[1][j] * p[2][i]);
+            v[col] = col % 2 ? -minor : minor;
+        }
+        const double length = v[0] * v[0] + v[1] * v[1] + v[2] * v[2] + v[3] * v[3];
+        if (length > best) {
+            best = length;
+            std::copy(v, v + 4, q);
+        }
+    }
+    const double length = std::sqrt(best);
+    if (!(length > 1e-6 * size * size * size)) return false;
+    for (int a = 0; a < 4; ++a) q[a] /= length;
+    for (int a = 0; a < 4; ++a) {
+        double miss = -x * q[a];
+        for (int b = 0; b < 4; ++b) miss += n[a][b] * q[b];
+        if (std::abs(miss) > 1e-11 * size) return false;
+    }
+    return true;
+}
+
+// Horn 1987: the rotation that maximises tr(R^T H) is the top eigenvector, as a quaternion, of a symmetric 4x4 matrix. Jacobi's rotations where the quick
+// way is not sharp.
+void nearest_rotation(const double* h, double* r) {
+    double n[4][4] = {{h[0] + h[4] + h[8], h[7] - h[5], h[2] - h[6], h[3] - h[1]},
+                      {0, h[0] - h[4] - h[8], h[3] + h[1], h[2] + h[6]},
+                      {0, 0, h[4] - h[0] - h[8], h[7] + h[5]},
+                      {0, 0, 0, h[8] - h[0] - h[4]}};
+    double v[4][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}};
+    double size = 0;
+    for (int a = 0; a < 4; ++a)
+        for (int b = a; b < 4; ++b) size = std::max(size, std::abs(n[a][b])), n[b][a] = n[a][b];
+    double quick[4];
+    if (top_eigenvector(n, size, quick)) return rotation_of(quick[0], quick[1], quick[2], quick[3], r);
+    for (int sweep = 0; sweep < 12; ++sweep) {
+        double off = 0;
+        for (int a = 0; a < 4; ++a)
+            for (int b = a + 1; b < 4; ++b) off = std::max(off, std::abs(n[a][b]));
+        if (off <= 1e-15 * size) break;
+        for (int a = 0; a < 4; ++a)
+            for (int b = a + 1; b < 4; ++b) {
+                if (std::abs(n[a][b]) <= 1e-18 * size) continue;
+                const double theta = (n[b][b] - n[a][a]) / (2 * n[a][b]);
+                const double t = (theta >= 0 ? 1.0 : -1.0) / (std::abs(theta) + std::sqrt(theta * theta + 1));
+                const double c = 1 / std::sqrt(t * t + 1), s = t * c;
+                for (int k = 0; k < 4; ++k) {
+                    const double x = n[k][a], y = n[k][b];
+                    n[k][a] = c * x - s * y, n[k][b] = s * x + c * y;
+                }
+                for (int k = 0; k < 4; ++k) {
+                    const double x = n[a][k], y = n[b][k];
+                    n[a][k] = c * x - s * y, n[b][k] = s * x + c * y;
+                    const double p = v[k][a], q = v[k][b];
+                    v[k][a] = c * p - s * q, v[k][b] = s * p + c * q;
+                }
+            }
+    }
+    int top = 0;
+    for (int a = 1; a < 4; ++a)
+        if (n[a][a] > n[top][top]) top = a;
+    const double w = v[0][top], x = v[1][top], y = v[2][top], z = v[3][top];
+    const double length = std::sqrt(w * w + x * x + y * y + z * z);
+    rotation_of(w / length, x / length, y / length, z / length, r);
+}
+
+}  // namespace
+
+void nearest_rotations(std::int64_t count, const double* matrices, double* rotations) {
+    for (std::int64_t n = 0; n < count; ++n) nearest_rotation(matrices + 9 * n, rotations + 9 * n);
+}
+
+void rigid_sweeps(std::int64_t frames, std::int64_t bones, std::int64_t sweeps, const double* gram, const double* cross, const std::uint8_t* moving,
+                  std::int64_t threads, double* transforms) {
+    const std::int64_t width = 4 * bones;
+    in_parallel(frames, threads, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t f = first; f < last; ++f) {
+            double* m = transforms + 3 * width * f;
+            const double* target = cross + 3 * width * f;
+            for (std::int64_t sweep = 0; sweep < sweeps; ++sweep)
+                for (std::int64_t b = 0; b < bones; ++b) {
+                    const double* own = gram + 4 * b * width + 4 * b;  // own[j * width + l], the bone's 4x4 block
+                    const double mass = own[3 * width + 3];
+                    if (!moving[b] || !(mass > 0)) continue;
+                    double d[3][4];  // what is left for this bone once the others have done their part
+                    for (int a = 0; a < 3; ++a)
+                        for (int j = 0; j < 4; ++j) {
+                            double others = dot(m + a * width, gram + (4 * b + j) * width, width);
+                            for (int l = 0; l < 4; ++l) others -= m[a * width + 4 * b + l] * own[l * width + j];
+                            d[a][j] = target[a * width + 4 * b + j] - others;
+                        }
+                    double h[9], r[9];
+                    const double spread = own[0] + own[width + 1] + own[2 * width + 2];
+                    for (int a = 0; a < 3; ++a)
+                        for (int j = 0; j < 3; ++j)  // a bone of too few vertices keeps the turn it has where they do not tell
+                            h[3 * a + j] = d[a][j] - d[a][3] * own[3 * width + j] / mass + 1e-9 * spread * m[a * width + 4 * b + j];
+                    nearest_rotation(h, r);
+                    for (int a = 0; a < 3; ++a) {
+                        double shift = d[a][3];
+                        for (int j = 0; j < 3; ++j) {
+                            m[a * width + 4 * b + j] = r[3 * a + j];
+                            shift -= r[3 * a + j] * own[3 * width + j];
+                        }
+                        m[a * width + 4 * b + 3] = shift / mass;
+                    }
+                }
+        }
+    });
+}
+
+void solve_positive(std::int64_t size, std::int64_t rows, double ridge, std::int64_t threads, const double* gram, double* right) {
+    std::vector<double> factor(gram, gram + size * size);
+    double largest = 0;
+    for (std::int64_t a = 0; a < size; ++a) largest = std::max(largest, gram[a * size + a] + ridge);
+    for (std::int64_t a = 0; a < size; ++a) {  // row a of the Cholesky factor
+        double* row = factor.data() + a * size;
+        for (std::int64_t b = 0; b < a; ++b) row[b] = (row[b] - dot(row, factor.data() + b * size, b)) / factor[b * size + b];
+        const double pivot = row[a] + ridge - dot(row, row, a);
+        row[a] = pivot > 1e-15 * largest ? std::sqrt(pivot) : std::numeric_limits<double>::infinity();
+    }
+    in_parallel((rows + 15) / 16, threads, [&](std::int64_t first, std::int64_t last) {
+        const std::int64_t begin = 16 * first, count = std::min(16 * last, rows) - begin;
+        if (count <= 0) return;
+        for (std::int64_t a = 0; a < size; ++a) {
+            double* x = right + a * rows + begin;
+            for (std::int64_t b = 0; b < a; ++b) add_scaled(-factor[a * size + b], right + b * rows + begin, count, x);
+            for (std::int64_t n = 0; n < count; ++n) x[n] /= factor[a * size + a];
+        }
+        for (std::int64_t a = size - 1; a >= 0; --a) {
+            double* x = right + a * rows + begin;
+            for (std::int64_t b = a + 1; b < size; ++b) add_scaled(-factor[b * size + a], right + b * rows + begin, count, x);
+            for (std::int64_t n = 0; n < count; ++n) x[n] /= factor[a * size + a];
+        }
+    });
+}
+
+}  // namespace understudy

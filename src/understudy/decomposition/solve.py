@@ -1,0 +1,207 @@
+"""The whole decomposition: a start from groups, then rounds, first on a sample of the vertices and then on all of them.
+
+Rounds find the nearest valley, so what counts is where they start. Rounds with two influences, then more than K, then K lead to clearly better
+valleys than K from the beginning: bones first settle where they alone explain something. Momentum carries rounds over flat stretches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from understudy.decomposition import clusters
+from understudy.decomposition.motion import Motion, in_principal_directions
+from understudy.decomposition.rounds import Fit, Search, affine_bones, nearest_rigid, predict, rigid_bones, with_weights
+from understudy.poses import evenly
+
+_SAMPLE = 3000  # vertices that the first rounds work on
+_RIGID_SAMPLE, _RIGID_FRAMES = 2000, 32  # vertices and frames that the first rounds of rigid bones work on
+_SHARES = (0.25, 0.1)  # of a group that a split takes: as many starts, of which the best after a few rounds goes on
+# What may be left out: of the squared motion at the start, of the groups' squared error in the first rounds, of the squared error in the last
+_START_DETAIL, _DETAIL, _LAST_DETAIL = 1e-6, 1e-4, 2e-3
+_MOMENTUM, _MOST_MOMENTUM = 0.5, 0.98
+_SWEEPS = 3  # over the rigid bones in one round
+_ANEW = 10  # rounds after which every vertex's bones are searched from all bones down
+# So many rounds that lower the squared error by less than the first share end them; while they lower it by the second, more than planned are made
+# (an exact skin is being found), up to so many times.
+_RECENT, _STILL, _FALLING, _MOST_TIMES = 5, 3e-4, 1e-2, 8
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to solve for. bones: at least one; locked (R,4L): bones that stay; smooth: see `rounds.with_weights`; note: told each round's error."""
+
+    bones: int
+    influences: int | None = 4
+    rigid: bool = False
+    rounds: int = 60
+    locked: np.ndarray | None = None
+    smooth: Callable | None = None
+    note: Callable[[float], None] = lambda error: None
+
+    @property
+    def locked_count(self) -> int:
+        return 0 if self.locked is None else self.locked.shape[1] // 4
+
+
+def decompose(motion: Motion, plan: Plan) -> Fit:
+    """Bones (3F,4B) and weights for every vertex of `motion`, whose rows are x, y, z of frame after frame."""
+    return _rigid(motion, plan) if plan.rigid else _affine(motion, plan)
+
+
+def _affine(motion: Motion, plan: Plan) -> Fit:
+    reduced, directions = in_principal_directions(motion)
+    sample = evenly(reduced.vertex_count, _SAMPLE)
+    few = reduced.some(sample)
+    locked = None if plan.locked is None else directions.T @ plan.locked
+    starts = [_groups(few, locked, plan, share) for share in _SHARES]
+    strong = few.strongest(_DETAIL * min(start.error for start in starts))
+    starts = [_staged(strong, replace(start, columns=np.ascontiguousarray(start.columns[: strong.rows])), plan, plan.rounds // 5) for start in starts]
+    fit = _rounds(strong, min(starts, key=lambda start: start.error), plan, plan.rounds)
+    fit = replace(fit, columns=_all_rows(few, fit, directions, plan))
+    strong = reduced.strongest(_LAST_DETAIL * fit.error * motion.vertex_count / len(sample))
+    fit = with_weights(strong, np.ascontiguousarray(fit.columns[: strong.rows]), *_unset(strong), _search(plan, thorough=True), plan.smooth)
+    fit = _rounds(strong, fit, plan, plan.rounds // 3, plan.smooth)
+    fit = replace(fit, columns=directions[:, : strong.rows] @ fit.columns)
+    if plan.locked is not None:
+        fit.columns[:, : plan.locked.shape[1]] = plan.locked
+    return measured(motion, replace(fit, columns=affine_bones(motion, fit, _moving(fit, plan))))
+
+
+def _rigid(motion: Motion, plan: Plan) -> Fit:
+    sample, frames = evenly(motion.vertex_count, _RIGID_SAMPLE), evenly(motion.rows // 3, _RIGID_FRAMES)
+    rows = (3 * frames[:, None] + np.arange(3)).reshape(-1)
+    every, few = motion.some(sample), motion.some(sample, rows)
+    reduced, directions = in_principal_directions(few)
+    locked = None if plan.locked is None else plan.locked[rows]
+    fit = _groups(reduced, None if locked is None else directions.T @ locked, plan, _SHARES[0])
+    fit = replace(fit, columns=_turned(few, fit, locked, plan, sweeps=1))
+    fit = _staged(few, fit, plan, plan.rounds // 8)
+    fit = replace(fit, columns=_turned(every, fit, plan.locked, plan, sweeps=4 * _SWEEPS))
+    fit = with_weights(motion, fit.columns, *_unset(motion), _search(plan, thorough=True), plan.smooth)
+    return measured(motion, _rounds(motion, fit, plan, plan.rounds // 15, plan.smooth))
+
+
+def measured(motion: Motion, fit: Fit) -> Fit:
+    """The fit with its squared errors as they are, nothing left out and no smoothness added."""
+    return replace(fit, value=((motion.targets - predict(motion, fit)) ** 2).sum(axis=1))
+
+
+def decompose_to_error(motion: Motion, plan: Plan, reached: Callable[[float], bool]) -> Fit:
+    """The fewest bones, up to `plan.bones`, whose squared error satisfies `reached`: doubled until it does, then halved between."""
+    few, many, best = plan.locked_count, max(1, plan.locked_count), None
+    while best is None:
+        fit = decompose(motion, replace(plan, bones=many))
+        if reached(fit.error) or many >= plan.bones or fit.bones < many:
+            best = fit
+        else:
+            few, many = many, min(plan.bones, 2 * many)
+    if not reached(best.error):
+        return best
+    while many - few > 1:
+        middle = (few + many) // 2
+        fit = decompose(motion, replace(plan, bones=middle))
+        if reached(fit.error):
+            many, best = middle, fit
+        else:
+            few = middle
+    return best
+
+
+def bones_for_weights(motion: Motion, weights: np.ndarray, plan: Plan) -> Fit:
+    """The best bones for given weights (V,B)."""
+    count, bones = weights.shape
+    index = np.tile(np.arange(bones, dtype=np.int32), (count, 1))
+    still = np.tile(np.eye(3, 4), (motion.rows // 3, bones)).reshape(motion.rows, -1)
+    fit = Fit(still, index, np.ascontiguousarray(weights), motion.square)
+    columns = affine_bones(motion, fit)
+    if plan.rigid:
+        fit = replace(fit, columns=nearest_rigid(columns, np.ones(bones, bool), columns))
+        columns = rigid_bones(motion, fit, 20 * plan.rounds)
+    return measured(motion, replace(fit, columns=columns))
+
+
+def _groups(motion: Motion, locked: np.ndarray | None, plan: Plan, share: float) -> Fit:
+    """The start (see `clusters`), on the strongest rows; the bones are then fitted to all rows."""
+    strong = motion.strongest(_START_DETAIL * float(motion.square.sum()))
+    fit = clusters.one_bone(strong) if locked is None else clusters.chosen(strong, np.ascontiguousarray(locked[: strong.rows]))
+    fit = clusters.grown(strong, fit, plan.bones, plan.locked_count, share)
+    columns = np.zeros((motion.rows, 4 * fit.bones))
+    columns[: strong.rows] = fit.columns
+    if locked is not None:
+        columns[:, : locked.shape[1]] = locked
+    return clusters.chosen(motion, affine_bones(motion, replace(fit, columns=columns), _moving(fit, plan)))
+
+
+def _all_rows(motion: Motion, fit: Fit, directions: np.ndarray, plan: Plan) -> np.ndarray:
+    """Bones on all rows for the weights found on the strongest."""
+    columns = np.zeros((motion.rows, 4 * fit.bones))
+    columns[: len(fit.columns)] = fit.columns
+    if plan.locked is not None:
+        columns[:, : plan.locked.shape[1]] = directions.T @ plan.locked
+    return affine_bones(motion, replace(fit, columns=columns), _moving(fit, plan))
+
+
+def _turned(motion: Motion, fit: Fit, locked: np.ndarray | None, plan: Plan, sweeps: int) -> np.ndarray:
+    """Rigid bones on all rows for the weights given: the rotations nearest to the affine bones, then some sweeps."""
+    moving = _moving(fit, plan)
+    still = np.tile(np.eye(3, 4), (motion.rows // 3, fit.bones))
+    if locked is not None:
+        still[:, : locked.shape[1]] = locked
+    columns = affine_bones(motion, replace(fit, columns=still), moving)
+    return rigid_bones(motion, replace(fit, columns=nearest_rigid(columns, moving, still)), sweeps, moving)
+
+
+def _staged(motion: Motion, fit: Fit, plan: Plan, count: int) -> Fit:
+    """Rounds with two influences, then with two more than K, then with K."""
+    last = fit.bones if plan.influences is None else min(plan.influences, fit.bones)
+    between = 4 if plan.influences is None else last + 2
+    if last > 2:
+        fit = _rounds(motion, fit, replace(plan, influences=2), count)
+        if between < fit.bones:
+            fit = _rounds(motion, fit, replace(plan, influences=between), count)
+    if fit.index.shape[1] > last:
+        fit = with_weights(motion, fit.columns, *_unset(motion), _search(plan, thorough=True))
+    return _rounds(motion, fit, plan, count)
+
+
+def _rounds(motion: Motion, fit: Fit, plan: Plan, count: int, smooth=None) -> Fit:
+    """Weights and bones in turn, with momentum: each round starts a little beyond where the last one led. A step that raises the error is undone."""
+    moving = _moving(fit, plan)
+    before, momentum = None, _MOMENTUM
+    fit = with_weights(motion, fit.columns, fit.index, fit.weight, _search(plan), smooth)
+    errors = [fit.error]
+    for number in range(_MOST_TIMES * count):
+        search = _search(plan, thorough=number % _ANEW == _ANEW - 1)
+        found = rigid_bones(motion, fit, _SWEEPS, moving) if plan.rigid else affine_bones(motion, fit, moving)
+        beyond = found if before is None else found + momentum * (found - before)
+        if plan.rigid and before is not None:
+            beyond = nearest_rigid(beyond, moving, found)
+        after = with_weights(motion, beyond, fit.index, fit.weight, search, smooth)
+        before, momentum = found, min(_MOST_MOMENTUM, 1.1 * momentum)
+        if after.error > fit.error:
+            before, momentum = None, 0.5 * momentum
+            after = with_weights(motion, found, fit.index, fit.weight, search, smooth)
+        fit = after if after.error <= fit.error else fit
+        plan.note(fit.error)
+        errors.append(fit.error)
+        least = _STILL if number + 1 < count else _FALLING
+        if number >= min(_RECENT, count - 1) and fit.error >= (1 - least) * errors[-1 - _RECENT if len(errors) > _RECENT else 0]:
+            break
+    return fit
+
+
+def _search(plan: Plan, thorough: bool = False) -> Search:
+    if plan.influences is None:
+        return Search(None, candidates=1, exchanges=12)
+    return Search(plan.influences, candidates=2, exchanges=3, from_all=thorough)
+
+
+def _moving(fit: Fit, plan: Plan) -> np.ndarray:
+    return np.arange(fit.bones) >= plan.locked_count
+
+
+def _unset(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
+    return np.zeros((motion.vertex_count, 1), np.int32), np.zeros((motion.vertex_count, 1))

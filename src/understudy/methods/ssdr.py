@@ -1,0 +1,156 @@
+"""`ssdr`: a mesh sequence as few bones and few influences, by smooth skinning decomposition.
+
+Paper: Le & Deng 2012, "Smooth Skinning Decomposition with Rigid Bones"; the affine ("flexible") form as in James & Twigg 2005 and as compared in
+Le & Deng 2013. With y_fi vertex i in frame f and v~_i = [rest_i, 1]:
+
+    minimise over M, w   sum_f sum_i |sum_b w_ib M_fb v~_i - y_fi|^2     subject to  w >= 0,  sum_b w_ib = 1,  at most K of w_i above zero
+
+Departures, and why:
+- the start is groups of vertices that move together, found without the mesh's connectivity, so that many shells are no obstacle (`clusters`);
+- affine bones are solved for all at once, exactly, in the motion's principal directions (`motion`, `rounds`);
+- a vertex's K bones are searched for K, warm-started from the last round, never solved dense and cut (`_native/decompose.h`);
+- the first rounds work on a sample of the vertices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+
+from understudy import __version__, checks
+from understudy.decomposition.motion import Frame, read_motion
+from understudy.decomposition.smoothness import smoother
+from understudy.decomposition.solve import Plan, bones_for_weights, decompose, decompose_to_error
+from understudy.deformer import Deformer, Skin
+from understudy.errors import InputError
+from understudy.methods.base import Config, Method
+from understudy.poses import Poses
+from understudy.progress import SILENT, Progress
+from understudy.rigs.base import Rig
+from understudy.skeleton import Skeleton
+
+_BONES = 20  # where neither bones nor an error are asked for
+
+
+@dataclass(frozen=True)
+class SsdrConfig(Config):
+    """Options of ssdr.
+
+    bones       how many bones; with `error`, the most there may be; none: 20, or as many as the error takes
+    error       E to reach (1000 x root mean square error, in halves of the rest pose's bounding diagonal): bones are added until it is
+    influences  most bones a vertex may follow; none: as many as help
+    transforms  affine: bones stretch and shear; rigid: they turn and move
+    rounds      most rounds of weights and bones; fewer where nothing more is gained
+    smoothness  how much neighbouring weights should agree: a full jump along an edge costs as much as missing by sqrt(smoothness) of the mesh's size
+    """
+
+    bones: int | None = None
+    error: float | None = None
+    influences: int | None = 4
+    transforms: Literal["affine", "rigid"] = "affine"
+    rounds: int = 60
+    smoothness: float = 0.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("bones", "influences"):
+            if getattr(self, name) is not None:
+                checks.between(getattr(self, name), name, 1)
+        if self.bones is not None:
+            checks.between(self.bones, "bones", 1, 1000)
+        if self.error is not None:
+            checks.between(self.error, "error", above=0)
+        checks.one_of(self.transforms, "transforms", ("affine", "rigid"))
+        checks.between(self.rounds, "rounds", 1)
+        checks.between(self.smoothness, "smoothness", 0)
+
+
+class Ssdr(Method):
+    """See the module."""
+
+    name = "ssdr"
+    Config = SsdrConfig
+
+    def fit(
+        self,
+        poses: Poses,
+        *,
+        rig: Rig | None = None,
+        progress: Progress = SILENT,
+        locked_weights: np.ndarray | None = None,
+        locked_bones: np.ndarray | None = None,
+    ) -> Deformer:
+        """A skin for the mesh of `poses`, and its bones' motion as `clips`. A skeleton that the poses have is not used.
+
+        locked_weights  (V,B) weights to keep: only the bones are solved for
+        locked_bones    (T,L,3,4) bones to keep, as world_from_rest: the first L bones of the result, unless no vertex uses them
+        """
+        skin, world_from_bone, error = self._decompose(poses, progress, locked_weights, locked_bones)
+        bones = world_from_bone.shape[1]
+        return Deformer(
+            mesh=poses.mesh,
+            skeleton=Skeleton(tuple(f"bone_{b}" for b in range(bones)), np.full(bones, -1), np.tile(np.eye(3, 4), (bones, 1, 1))),
+            skin=skin,
+            clips=poses.clips(world_from_bone),
+            method=self.name,
+            training={"poses": poses.pose_count, "bones": bones, "influences": skin.influences, "e": error},
+            provenance={"understudy": __version__, "poses": poses.name, "config": asdict(self.config)},
+        )
+
+    def decompose(self, poses: Poses, progress: Progress = SILENT, locked_weights=None, locked_bones=None) -> tuple[Skin, np.ndarray]:
+        """The skin and the bones, world_from_rest (T,B,3,4) float64; arguments as in `fit`."""
+        return self._decompose(poses, progress, locked_weights, locked_bones)[:2]
+
+    def _decompose(self, poses: Poses, progress: Progress, locked_weights, locked_bones) -> tuple[Skin, np.ndarray, float]:
+        config = self.config
+        if locked_weights is not None and locked_bones is not None:
+            raise InputError("locked_weights and locked_bones: with both there is nothing left to solve for")
+        motion, frame = read_motion(poses)
+        # E of a squared error in the solver's units
+        half = float(np.linalg.norm(np.ptp(poses.mesh.vertices.astype(np.float64), axis=0))) / 2
+        measure = lambda squared: 1000 * frame.size / (half or 1.0) * float(np.sqrt(max(squared, 0.0) / (motion.vertex_count * motion.rows)))
+        with progress.task("finding bones and weights", 1) as bar:
+            plan = Plan(
+                bones=min(config.bones or (1000 if config.error is not None else _BONES), motion.vertex_count),
+                influences=config.influences,
+                rigid=config.transforms == "rigid",
+                rounds=config.rounds,
+                locked=_locked(locked_bones, poses, frame),
+                smooth=smoother(poses.mesh, frame.order, config.smoothness, poses.pose_count),
+                note=lambda squared: bar.note(f"E {measure(squared):.2f}"),
+            )
+            if locked_weights is not None:
+                weights = checks.array(locked_weights, "locked_weights", (poses.vertex_count, None), np.float64)
+                if (weights < 0).any() or not np.allclose(weights.sum(axis=1), 1, atol=1e-4):
+                    raise InputError("locked_weights: every vertex's weights must be non-negative and sum to one")
+                fit = bones_for_weights(motion, weights[frame.order], plan)
+            elif config.error is not None:
+                fit = decompose_to_error(motion, plan, lambda squared: measure(squared) <= config.error)
+            else:
+                fit = decompose(motion, plan)
+            bar.advance()
+        skin, used = _skin(fit.index, fit.weight, frame.order)
+        return skin, np.ascontiguousarray(frame.to_world(fit.columns)[:, used]), measure(fit.error)
+
+
+def _locked(bones, poses: Poses, frame: Frame) -> np.ndarray | None:
+    if bones is None:
+        return None
+    return frame.from_world(checks.array(bones, "locked_bones", (poses.pose_count, None, 3, 4), np.float64))
+
+
+def _skin(index: np.ndarray, weight: np.ndarray, order: np.ndarray) -> tuple[Skin, np.ndarray]:
+    """The skin in the mesh's vertex order, without the bones nobody uses and without empty places; and which bones are used (n,)."""
+    largest_first = np.argsort(-weight, axis=1, kind="stable")
+    index, weight = np.take_along_axis(index, largest_first, axis=1), np.take_along_axis(weight, largest_first, axis=1)
+    used = np.unique(index[weight > 0])
+    number = np.zeros(int(index.max()) + 1, np.int32)
+    number[used] = np.arange(len(used))
+    places = max(1, int((weight > 0).sum(axis=1).max()))
+    packed_index, packed_weight = np.empty((len(order), places), np.int32), np.empty((len(order), places), np.float32)
+    packed_index[order] = np.where(weight > 0, number[index], 0)[:, :places]
+    packed_weight[order] = weight[:, :places]
+    packed_weight[:, 0] += (1.0 - packed_weight.sum(axis=1, dtype=np.float64)).astype(np.float32)  # the largest takes up the rounding
+    return Skin(packed_index, packed_weight), used
