@@ -22,7 +22,7 @@ Where it departs, and why:
   by a partition of unity over `seam_rings` rings. Both at 0 is the paper's (`bench body`, row fdda-open).
 - Numeric controls (those that move the mesh other than through bones) join the inputs: the paper's limitation 5.1.
 - Input numbers that never vary are left out. The learning rate starts at 0.005 and falls to zero along a cosine: at the paper's 0.01 the summed loss
-  of 10,000 poses and 300 epochs (two runs, one seed) rose a hundredfold within an epoch and ended seventy times higher than at 0.005. Why is not known.
+  of 10,000 poses and 300 epochs (two runs, one seed) rose a hundredfold within an epoch and ended seventy times higher than at 0.005.
 
 The defaults of `clamp_margin`, `skin_rings` and `seam_rings` were chosen by comparing fits on the human's walk and kick.
 """
