@@ -101,13 +101,17 @@ def test_the_result_does_not_depend_on_the_number_of_threads(problem, monkeypatc
 
 
 @compiled_only
-@pytest.mark.parametrize("wrong", [{"index": np.full((120, 4), 9, np.int32)}, {"targets": np.zeros((119, 18))}, {"columns": np.zeros((18, 35))}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"index": np.full((120, 4), 9, np.int32)}, {"square": np.zeros(119)}, {"pulls": np.zeros((120, 35))}, {"gram": np.zeros((36, 35))}],
+    ids=lambda wrong: next(iter(wrong)),
+)
 def test_the_binding_refuses_what_does_not_fit(problem, wrong):
     rest, targets, columns = problem
     index, weight = start(120, 4)
-    given = {"rest": rest, "targets": targets, "columns": columns, "index": index, "weight": weight} | wrong
+    given = {"rest": rest, "square": np.zeros(120), "pulls": targets @ columns, "gram": columns.T @ columns, "index": index, "weight": weight} | wrong
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        kernels.solve_weights(**given, candidates=2, exchanges=3)
+        kernels.compiled.solve_weights(**given, value=np.empty(120), candidates=2, exchanges=3, from_all=False, threads=1)
 
 
 def test_without_compiled_kernels_the_reference_runs_and_says_so_once(problem, monkeypatch):

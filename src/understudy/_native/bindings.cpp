@@ -31,14 +31,15 @@ void check_index(const Array<std::int32_t, 2>& index, std::int64_t bones) {
         need(index.data()[n] >= 0 && index.data()[n] < bones, "index: a bone number is out of range");
 }
 
-void solve_weights(Array<const double, 2> rest, Array<const double, 2> targets, Array<const double, 2> columns, Array<std::int32_t, 2> index,
-                   Array<double, 2> weight, Array<double, 1> value, std::int64_t candidates, std::int64_t exchanges, bool from_all,
+void solve_weights(Array<const double, 2> rest, Array<const double, 1> square, Array<const double, 2> pulls, Array<const double, 2> gram,
+                   Array<std::int32_t, 2> index, Array<double, 2> weight, Array<double, 1> value, std::int64_t candidates, std::int64_t exchanges, bool from_all,
                    std::int64_t threads, std::optional<Array<const double, 2>> anchor, std::optional<Array<const double, 1>> strength) {
-    const std::int64_t vertices = axis(rest, 0), rows = axis(targets, 1), bones = axis(columns, 1) / 4, places = axis(index, 1);
+    const std::int64_t vertices = axis(rest, 0), bones = axis(gram, 0) / 4, places = axis(index, 1);
     need(axis(rest, 1) == 4, "rest: expected shape (V, 4)");
-    need(axis(targets, 0) == vertices, "targets: expected shape (V, R)");
-    need(axis(columns, 0) == rows && axis(columns, 1) % 4 == 0, "columns: expected shape (R, 4 B)");
-    need(bones >= 1 && bones <= understudy::max_bones, "columns: expected at least one bone and at most 1000");
+    need(axis(square, 0) == vertices, "square: expected shape (V,)");
+    need(axis(gram, 0) % 4 == 0 && axis(gram, 1) == axis(gram, 0), "gram: expected shape (4 B, 4 B)");
+    need(axis(pulls, 0) == vertices && axis(pulls, 1) == axis(gram, 0), "pulls: expected shape (V, 4 B)");
+    need(bones >= 1 && bones <= understudy::max_bones, "gram: expected at least one bone and at most 1000");
     need(axis(value, 0) == vertices, "value: expected shape (V,)");
     need(axis(index, 0) == vertices && axis(weight, 0) == vertices && axis(weight, 1) == places, "index and weight: expected shape (V, K)");
     need(places >= 1 && places <= bones, "index: expected 1 <= K <= B");
@@ -51,10 +52,10 @@ void solve_weights(Array<const double, 2> rest, Array<const double, 2> targets, 
     check_index(index, bones);
     const understudy::WeightProblem problem{vertices,
                                             bones,
-                                            rows,
                                             rest.data(),
-                                            targets.data(),
-                                            columns.data(),
+                                            square.data(),
+                                            pulls.data(),
+                                            gram.data(),
                                             anchor ? anchor->data() : nullptr,
                                             strength ? strength->data() : nullptr};
     const understudy::WeightSearch search{places, candidates, exchanges, from_all, threads};
@@ -67,6 +68,16 @@ void solve_positive(Array<const double, 2> gram, Array<double, 2> right, double 
     need(threads >= 1, "threads must be at least 1");
     nb::gil_scoped_release release;
     understudy::solve_positive(axis(gram, 0), axis(right, 1), ridge, threads, gram.data(), right.data());
+}
+
+void design(Array<const double, 2> rest, Array<std::int32_t, 2> index, Array<const double, 2> weight, Array<double, 2> out) {
+    const std::int64_t vertices = axis(rest, 0), places = axis(index, 1), width = axis(out, 1);
+    need(axis(rest, 1) == 4, "rest: expected shape (V, 4)");
+    need(axis(index, 0) == vertices && axis(weight, 0) == vertices && axis(weight, 1) == places, "index and weight: expected shape (V, K)");
+    need(axis(out, 0) == vertices && width % 4 == 0, "out: expected shape (V, 4 B)");
+    check_index(index, width / 4);
+    nb::gil_scoped_release release;
+    understudy::design(vertices, places, width / 4, rest.data(), index.data(), weight.data(), out.data());
 }
 
 void normal_equations(Array<const double, 2> rest, Array<std::int32_t, 2> index, Array<const double, 2> weight, Array<const double, 2> motion,
@@ -105,9 +116,10 @@ void nearest_rotations(Array<const double, 3> matrices, Array<double, 3> rotatio
 }  // namespace
 
 NB_MODULE(_decompose, m) {
-    m.def("solve_weights", &solve_weights, "rest"_a, "targets"_a, "columns"_a, "index"_a.noconvert(), "weight"_a.noconvert(), "value"_a.noconvert(),
+    m.def("solve_weights", &solve_weights, "rest"_a, "square"_a, "pulls"_a, "gram"_a, "index"_a.noconvert(), "weight"_a.noconvert(), "value"_a.noconvert(),
           "candidates"_a, "exchanges"_a, "from_all"_a, "threads"_a, "anchor"_a = nb::none(), "strength"_a = nb::none());
     m.def("solve_positive", &solve_positive, "gram"_a, "right"_a.noconvert(), "ridge"_a, "threads"_a);
+    m.def("design", &design, "rest"_a, "index"_a, "weight"_a, "out"_a.noconvert());
     m.def("normal_equations", &normal_equations, "rest"_a, "index"_a, "weight"_a, "motion"_a, "threads"_a, "gram"_a.noconvert(), "cross"_a.noconvert());
     m.def("rigid_sweeps", &rigid_sweeps, "gram"_a, "cross"_a, "moving"_a, "transforms"_a.noconvert(), "sweeps"_a, "threads"_a);
     m.def("nearest_rotations", &nearest_rotations, "matrices"_a, "rotations"_a.noconvert());

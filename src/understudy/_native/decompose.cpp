@@ -1,6 +1,7 @@
 #include "decompose.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <thread>
@@ -29,6 +30,16 @@ void in_parallel(std::int64_t count, std::int64_t threads, const Work& work) {
     for (auto& other : others) other.join();
 }
 
+// The same in small stretches that whoever is free takes next: for work that differs much from item to item.
+template <class Work>
+void in_parallel_as_free(std::int64_t count, std::int64_t stretch, std::int64_t threads, const Work& work) {
+    std::atomic<std::int64_t> next{0};
+    in_parallel(std::min((count + stretch - 1) / stretch, threads), threads, [&](std::int64_t, std::int64_t) {
+        auto each = work();
+        for (std::int64_t first; (first = next.fetch_add(stretch)) < count;) each(first, std::min(first + stretch, count));
+    });
+}
+
 // out[b] = sum_k ten[k] * pairs[k][b], less pull[b] on both sides, plus square: one row of R.
 UNDERSTUDY_WIDE void residual_row(const double* pairs, const double* ten, const double* pull, double own, std::int64_t bones, double* out) {
     for (std::int64_t b = 0; b < bones; ++b) {
@@ -40,6 +51,17 @@ UNDERSTUDY_WIDE void residual_row(const double* pairs, const double* ten, const 
 
 UNDERSTUDY_WIDE void add_scaled(double factor, const double* from, std::int64_t count, double* to) {
     for (std::int64_t n = 0; n < count; ++n) to[n] += factor * from[n];
+}
+
+// Four rows, `stride` apart: to_j += factor * four[j] * from.
+UNDERSTUDY_WIDE void add_four_scaled(double factor, const double* four, const double* __restrict from, std::int64_t count, std::int64_t stride,
+                                     double* __restrict to) {
+    const double a = factor * four[0], b = factor * four[1], c = factor * four[2], d = factor * four[3];
+    double *__restrict second = to + stride, *__restrict third = second + stride, *__restrict fourth = third + stride;
+    for (std::int64_t n = 0; n < count; ++n) {
+        const double x = from[n];
+        to[n] += a * x, second[n] += b * x, third[n] += c * x, fourth[n] += d * x;
+    }
 }
 
 UNDERSTUDY_WIDE double dot(const double* a, const double* b, std::int64_t count) {
@@ -87,15 +109,15 @@ class Vertex {
     Vertex(const WeightProblem& problem, const double* pairs)
         : p_(problem), pairs_(pairs), bones_(problem.bones), rows_(bones_ * bones_), made_(bones_), pull_(bones_), diagonal_(bones_), slope_(bones_) {}
 
-    // pull (B,4) = M^T y
-    void open(std::int64_t vertex, const double* pull) {
+    void open(std::int64_t vertex) {
         const double* v = p_.rest + 4 * vertex;
         for (int j = 0, k = 0; j < 4; ++j)
             for (int l = j; l < 4; ++l, ++k) ten_[k] = v[j] * v[l];
         double largest = 0;
         const double* anchor = p_.anchor ? p_.anchor + bones_ * vertex : nullptr;
         strength_ = p_.anchor ? p_.strength[vertex] : 0;
-        base_ = dot(p_.targets + p_.rows * vertex, p_.targets + p_.rows * vertex, p_.rows);
+        base_ = p_.square[vertex];
+        const double* pull = p_.pulls + 4 * bones_ * vertex;
         for (std::int64_t b = 0; b < bones_; ++b) {
             pull_[b] = pull[4 * b] * v[0] + pull[4 * b + 1] * v[1] + pull[4 * b + 2] * v[2] + pull[4 * b + 3] * v[3];
             if (anchor) {
@@ -156,13 +178,7 @@ class Vertex {
                     if (with.value < best.value) best = with;
                     continue;
                 }
-                if (with.value >= best.value) continue;
-                for (std::int64_t out = 0; out < with.count; ++out)
-                    if (with.bone[out] != entry.second) {
-                        Set without = dropped(with, out);
-                        settle(without);
-                        if (without.value < best.value) best = without;
-                    }
+                if (with.value < best.value) best_without_one(with, entry.second, best);
             }
             if (!(best.value < s.value - kWorth * s.value - noise_)) break;
             s = best;
@@ -173,11 +189,8 @@ class Vertex {
     void reduce(Set& s, std::int64_t influences) {
         while (s.count > influences) {
             Set best;
-            for (std::int64_t out = 0; out < s.count; ++out) {
-                Set without = dropped(s, out);
-                settle(without);
-                if (without.value < best.value) best = without;
-            }
+            solve(s);
+            best_without_one(s, -1, best);
             s = best;
         }
     }
@@ -191,6 +204,34 @@ class Vertex {
             out[b] += strength_;
         }
         return out;
+    }
+
+    // `best` = the best of itself and of s without one of its bones, `kept` staying; s is what was solved last. No bone can leave at a lower value than
+    // when signs are free, and those values follow from the inverse: bones are tried in their order, and those that cannot win are not.
+    void best_without_one(const Set& s, std::int32_t kept, Set& best) {
+        const std::int64_t n = s.count;
+        leaving_.clear();
+        for (std::int64_t out = 0; out < n; ++out) {
+            if (s.bone[out] == kept) continue;
+            double inverse = 0;  // diagonal of the inverse: column `out` of the inverted factor, squared
+            column_.assign(n, 0.0);
+            for (std::int64_t a = out; a < n; ++a) {
+                double sum = a == out;
+                for (std::int64_t k = out; k < a; ++k) sum -= matrix_[a * n + k] * column_[k];
+                column_[a] = sum / matrix_[a * n + a];
+                inverse += column_[a] * column_[a];
+            }
+            const double left = total_ * (1 - goal_[out] * goal_[out] * total_ / inverse);
+            leaving_.emplace_back(left > 0 ? 1 / left - size_ : std::numeric_limits<double>::infinity(), static_cast<std::int32_t>(out));
+        }
+        std::sort(leaving_.begin(), leaving_.end());
+        const double blur = 1e-11 * size_ + noise_;
+        for (const auto& [bound, out] : leaving_) {
+            if (bound - blur >= best.value) break;
+            Set without = dropped(s, out);
+            settle(without);
+            if (without.value < best.value) best = without;
+        }
     }
 
     static Set dropped(const Set& s, std::int64_t out) {
@@ -214,6 +255,7 @@ class Vertex {
     }
 
     // goal_ = the minimum of w^T R w over sum w = 1 within the support. R plus a multiple of the all-ones matrix has the same minimum and is regular.
+    // Leaves the factor in matrix_, the multiple in size_ and the sum of the inverse's entries in total_.
     void solve(const Set& s) {
         const std::int64_t n = s.count;
         matrix_.resize(n * n);
@@ -236,14 +278,14 @@ class Vertex {
             for (std::int64_t k = 0; k < a; ++k) sum -= matrix_[a * n + k] * goal_[k];
             goal_[a] = sum / matrix_[a * n + a];
         }
-        double total = 0;
+        total_ = 0, size_ = size;
         for (std::int64_t a = n - 1; a >= 0; --a) {
             double sum = goal_[a];
             for (std::int64_t k = a + 1; k < n; ++k) sum -= matrix_[k * n + a] * goal_[k];
             goal_[a] = sum / matrix_[a * n + a];
-            total += goal_[a];
+            total_ += goal_[a];
         }
-        for (double& g : goal_) g /= total;
+        for (double& g : goal_) g /= total_;
     }
 
     // entering_ = the bones outside the support that lower the value most when walked towards in a straight line, best first.
@@ -269,18 +311,16 @@ class Vertex {
     std::int64_t bones_;
     std::vector<double> rows_;
     std::vector<char> made_;
-    std::vector<double> pull_, diagonal_, slope_, matrix_, goal_;
-    std::vector<std::pair<double, std::int32_t>> entering_;
-    double ten_[10] = {}, strength_ = 0, base_ = 0, noise_ = 0;
+    std::vector<double> pull_, diagonal_, slope_, matrix_, goal_, column_;
+    std::vector<std::pair<double, std::int32_t>> entering_, leaving_;
+    double ten_[10] = {}, strength_ = 0, base_ = 0, noise_ = 0, total_ = 0, size_ = 0;
 };
 
 // (B,10,B): sum over rows of M_b^T M_c, gathered in the ten products v~_j v~_k, j <= k.
 std::vector<double> bone_pairs(const WeightProblem& p) {
     const std::int64_t width = 4 * p.bones;
-    std::vector<double> gram(width * width, 0.0), pairs(10 * p.bones * p.bones);
-    for (std::int64_t r = 0; r < p.rows; ++r)
-        for (std::int64_t a = 0; a < width; ++a) add_scaled(p.columns[r * width + a], p.columns + r * width + a, width - a, gram.data() + a * width + a);
-    const auto at = [&](std::int64_t a, std::int64_t b) { return a <= b ? gram[a * width + b] : gram[b * width + a]; };
+    std::vector<double> pairs(10 * p.bones * p.bones);
+    const auto at = [&](std::int64_t a, std::int64_t b) { return a <= b ? p.gram[a * width + b] : p.gram[b * width + a]; };
     for (std::int64_t b = 0; b < p.bones; ++b)
         for (std::int64_t c = 0; c < p.bones; ++c)
             for (int j = 0, k = 0; j < 4; ++j)
@@ -289,71 +329,43 @@ std::vector<double> bone_pairs(const WeightProblem& p) {
     return pairs;
 }
 
-constexpr int kTile = 4, kPanel = 8;  // vertices and columns that one product of `pulls` keeps in registers
-
-// The columns in panels of kPanel, zero-padded: what `pulls` reads.
-std::vector<double> panels(const WeightProblem& p) {
-    const std::int64_t width = 4 * p.bones, count = (width + kPanel - 1) / kPanel;
-    std::vector<double> result(count * p.rows * kPanel, 0.0);
-    for (std::int64_t r = 0; r < p.rows; ++r)
-        for (std::int64_t c = 0; c < width; ++c) result[((c / kPanel) * p.rows + r) * kPanel + c % kPanel] = p.columns[r * width + c];
-    return result;
-}
-
-// out (kTile, 4B padded to panels) = targets of kTile vertices times the columns.
-UNDERSTUDY_WIDE void pulls(const double* const* targets, const double* panel, std::int64_t rows, std::int64_t panel_count, double* out) {
-    for (std::int64_t q = 0; q < panel_count; ++q, panel += rows * kPanel) {
-        double sum[kTile][kPanel] = {};
-        for (std::int64_t r = 0; r < rows; ++r)
-            for (int v = 0; v < kTile; ++v)
-                for (int c = 0; c < kPanel; ++c) sum[v][c] += targets[v][r] * panel[r * kPanel + c];
-        for (int v = 0; v < kTile; ++v)
-            for (int c = 0; c < kPanel; ++c) out[(v * panel_count + q) * kPanel + c] = sum[v][c];
-    }
-}
+constexpr std::int64_t kStretch = 64;  // vertices that a thread takes at a time
 
 template <int Most>
 void solve_weights_of(const WeightProblem& problem, const WeightSearch& search, std::int32_t* index, double* weight, double* value) {
     const std::int64_t places = search.influences;
-    const std::vector<double> pairs = bone_pairs(problem), panel = panels(problem);
-    const std::int64_t panel_count = (4 * problem.bones + kPanel - 1) / kPanel;
-    in_parallel(problem.vertices, search.threads, [&](std::int64_t first, std::int64_t last) {
-        Vertex<Most> vertex(problem, pairs.data());
-        std::vector<std::int64_t> order;
-        std::vector<double> pull(kTile * panel_count * kPanel);
-        for (std::int64_t i = first; i < last; ++i) {
-            if ((i - first) % kTile == 0) {
-                const double* targets[kTile];
-                for (int v = 0; v < kTile; ++v) targets[v] = problem.targets + std::min(i + v, last - 1) * problem.rows;
-                pulls(targets, panel.data(), problem.rows, panel_count, pull.data());
+    const std::vector<double> pairs = bone_pairs(problem);
+    in_parallel_as_free(problem.vertices, kStretch, search.threads, [&] {
+        return [&, vertex = Vertex<Most>(problem, pairs.data()), order = std::vector<std::int64_t>()](std::int64_t first, std::int64_t last) mutable {
+            for (std::int64_t i = first; i < last; ++i) {
+                vertex.open(i);
+                Support<Most> now;
+                for (std::int64_t k = 0; k < places; ++k)
+                    if (weight[i * places + k] > 0) now.add(index[i * places + k], weight[i * places + k]);
+                if (!now.count) now.add(static_cast<std::int32_t>(vertex.best_single()), 1);
+                vertex.settle(now);
+                if (search.from_all && places < problem.bones) {
+                    Support<Most> all = now;
+                    vertex.improve(all, Most - 2, 1, 4 * problem.bones);
+                    vertex.reduce(all, places);
+                    vertex.improve(all, places, search.candidates, search.exchanges);
+                    vertex.improve(now, places, search.candidates, search.exchanges);
+                    if (all.value < now.value) now = all;
+                } else {
+                    vertex.improve(now, places, search.candidates, search.exchanges);
+                }
+                order.resize(now.count);
+                for (std::int64_t k = 0; k < now.count; ++k) order[k] = k;
+                std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+                    return now.weight[a] != now.weight[b] ? now.weight[a] > now.weight[b] : now.bone[a] < now.bone[b];
+                });
+                for (std::int64_t k = 0; k < places; ++k) {
+                    index[i * places + k] = k < now.count ? now.bone[order[k]] : 0;
+                    weight[i * places + k] = k < now.count ? now.weight[order[k]] : 0;
+                }
+                value[i] = now.value;
             }
-            vertex.open(i, pull.data() + ((i - first) % kTile) * panel_count * kPanel);
-            Support<Most> now;
-            for (std::int64_t k = 0; k < places; ++k)
-                if (weight[i * places + k] > 0) now.add(index[i * places + k], weight[i * places + k]);
-            if (!now.count) now.add(static_cast<std::int32_t>(vertex.best_single()), 1);
-            vertex.settle(now);
-            if (search.from_all && places < problem.bones) {
-                Support<Most> all = now;
-                vertex.improve(all, Most - 2, 1, 4 * problem.bones);
-                vertex.reduce(all, places);
-                vertex.improve(all, places, search.candidates, search.exchanges);
-                vertex.improve(now, places, search.candidates, search.exchanges);
-                if (all.value < now.value) now = all;
-            } else {
-                vertex.improve(now, places, search.candidates, search.exchanges);
-            }
-            order.resize(now.count);
-            for (std::int64_t k = 0; k < now.count; ++k) order[k] = k;
-            std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-                return now.weight[a] != now.weight[b] ? now.weight[a] > now.weight[b] : now.bone[a] < now.bone[b];
-            });
-            for (std::int64_t k = 0; k < places; ++k) {
-                index[i * places + k] = k < now.count ? now.bone[order[k]] : 0;
-                weight[i * places + k] = k < now.count ? now.weight[order[k]] : 0;
-            }
-            value[i] = now.value;
-        }
+        };
     });
 }
 
@@ -371,38 +383,44 @@ void solve_weights(const WeightProblem& problem, const WeightSearch& search, std
         solve_weights_of<max_bones + 2>(problem, search, index, weight, value);
 }
 
+void design(std::int64_t vertices, std::int64_t influences, std::int64_t bones, const double* rest, const std::int32_t* index, const double* weight,
+            double* out) {
+    std::fill(out, out + vertices * 4 * bones, 0.0);
+    for (std::int64_t i = 0; i < vertices; ++i)
+        for (std::int64_t k = i * influences; k < (i + 1) * influences; ++k)
+            for (int j = 0; j < 4; ++j) out[4 * (i * bones + index[k]) + j] += weight[k] * rest[4 * i + j];
+}
+
 void normal_equations(std::int64_t vertices, std::int64_t influences, std::int64_t bones, std::int64_t rows, const double* rest,
                       const std::int32_t* index, const double* weight, const double* motion, std::int64_t threads, double* gram, double* cross) {
-    const std::int64_t width = 4 * bones;
+    const std::int64_t width = 4 * bones, stretches = (rows + 15) / 16;
     std::fill(gram, gram + width * width, 0.0);
     std::fill(cross, cross + width * rows, 0.0);
-    // Each thread owns some columns of `cross`, so that no sum depends on the number of threads.
-    in_parallel((rows + 15) / 16, threads, [&](std::int64_t first, std::int64_t last) {
-        const std::int64_t begin = 16 * first, count = std::min(16 * last, rows) - begin;
-        for (std::int64_t i = 0; i < vertices && count > 0; ++i)
+    // Each thread owns some columns of `cross` and some bones' rows of `gram`, so that no sum depends on the number of threads.
+    in_parallel(threads, threads, [&](std::int64_t mine, std::int64_t) {
+        const std::int64_t begin = 16 * (stretches * mine / threads), count = std::min(16 * (stretches * (mine + 1) / threads), rows) - begin;
+        for (std::int64_t i = 0; i < vertices; ++i)
             for (std::int64_t k = 0; k < influences; ++k) {
                 const double w = weight[i * influences + k];
+                const std::int64_t bone = index[i * influences + k];
                 if (w == 0) continue;
+                if (count > 0) add_four_scaled(w, rest + 4 * i, motion + i * rows + begin, count, rows, cross + 4 * bone * rows + begin);
+                if (bone % threads != mine) continue;
+                double outer[16];
                 for (int j = 0; j < 4; ++j)
-                    add_scaled(w * rest[4 * i + j], motion + i * rows + begin, count, cross + (4 * index[i * influences + k] + j) * rows + begin);
+                    for (int l = 0; l < 4; ++l) outer[4 * j + l] = w * rest[4 * i + j] * rest[4 * i + l];
+                for (std::int64_t c = 0; c < influences; ++c) {
+                    const std::int64_t other = index[i * influences + c];
+                    const double factor = weight[i * influences + c];
+                    if (other < bone || factor == 0) continue;  // the lower half is mirrored below
+                    double* block = gram + 4 * bone * width + 4 * other;
+                    for (int j = 0; j < 4; ++j)
+                        for (int l = 0; l < 4; ++l) block[j * width + l] += factor * outer[4 * j + l];
+                }
             }
     });
-    for (std::int64_t i = 0; i < vertices; ++i) {
-        double outer[16];
-        for (int j = 0; j < 4; ++j)
-            for (int l = 0; l < 4; ++l) outer[4 * j + l] = rest[4 * i + j] * rest[4 * i + l];
-        for (std::int64_t a = 0; a < influences; ++a) {
-            const double wa = weight[i * influences + a];
-            if (wa == 0) continue;
-            for (std::int64_t c = 0; c < influences; ++c) {
-                const double w = wa * weight[i * influences + c];
-                if (w == 0) continue;
-                double* block = gram + 4 * index[i * influences + a] * width + 4 * index[i * influences + c];
-                for (int j = 0; j < 4; ++j)
-                    for (int l = 0; l < 4; ++l) block[j * width + l] += w * outer[4 * j + l];
-            }
-        }
-    }
+    for (std::int64_t a = 0; a < width; ++a)
+        for (std::int64_t b = a + 1; b < width; ++b) gram[b * width + a] = gram[a * width + b];
 }
 
 namespace {

@@ -1,7 +1,8 @@
 // Kernels of smooth skinning decomposition (Le & Deng 2012): everything that loops over vertices or over frames.
 //
 // Letters: V vertices, B bones, K influences, R rows of motion (3 F, or fewer after a change of basis), F frames. All arrays are row-major and
-// caller-owned; nothing is kept between calls. Every kernel is deterministic, whatever the number of threads.
+// caller-owned; nothing is kept between calls. Every kernel is deterministic, whatever the number of threads. Large plain products (targets times
+// bones, and their like) are the caller's, who has a BLAS.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,10 @@ namespace understudy {
 struct WeightProblem {
     std::int64_t vertices;   // V >= 0
     std::int64_t bones;      // 1 <= B <= max_bones
-    std::int64_t rows;       // R >= 1
     const double* rest;      // (V,4): v~ = [rest, 1]
-    const double* targets;   // (V,R): y
-    const double* columns;   // (R,4B): the bones M side by side
+    const double* square;    // (V,): |y|^2
+    const double* pulls;     // (V,4B): M^T y, the bones M (R,4B) side by side
+    const double* gram;      // (4B,4B): M^T M
     const double* anchor;    // (V,B) weights to stay near, or null
     const double* strength;  // (V,): times |w - anchor|^2 is added to the error; null with anchor
 };
@@ -33,6 +34,10 @@ struct WeightSearch {
 // Weights of every vertex on the simplex with at most K bones, from the feasible weights given (places with weight 0 are free). Never worse than given.
 // index (V,K) and weight (V,K) in and out, heaviest first; value (V,) out: the squared error (anchor term included).
 void solve_weights(const WeightProblem& problem, const WeightSearch& search, std::int32_t* index, double* weight, double* value);
+
+// The design (V,4B): row i holds w_ib v~_i for each of its bones, zeros elsewhere.
+void design(std::int64_t vertices, std::int64_t influences, std::int64_t bones, const double* rest, const std::int32_t* index, const double* weight,
+            double* out);
 
 // The Gram matrix of the design: gram (4B,4B) = sum_i (w_i v~_i)(w_i v~_i)^T, and cross (4B,R) = sum_i (w_i v~_i) y_i^T with motion (V,R).
 void normal_equations(std::int64_t vertices, std::int64_t influences, std::int64_t bones, std::int64_t rows, const double* rest,

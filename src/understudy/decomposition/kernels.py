@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from understudy.decomposition import reference
 
@@ -15,6 +19,9 @@ except ImportError:  # put together without a compiler
     compiled = None
 
 _warned = False
+_BYTES = 2**25  # of a block of vertices times all bones
+_LARGE = 2e7  # multiply-adds from which a product is worth a second thread
+_DENSE = 12  # bones per influence up to which a plain product with the zeros of the design is faster than going round them
 
 
 def threads() -> int:
@@ -22,21 +29,61 @@ def threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def solve_weights(rest, targets, columns, index, weight, candidates: int, exchanges: int, from_all: bool = False, anchor=None, strength=None):
+@contextmanager
+def own_threads():
+    """Inside, BLAS keeps to the thread that calls it: its own threads go on spinning for a while after each product, and ours have to wait for them."""
+    with threadpool_limits(1, "blas"):
+        yield
+
+
+def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """left @ right, where it is large on several threads, each with some columns of the result or some of its rows."""
+    rows, columns, count = len(left), right.shape[1], threads()
+    if count == 1 or rows * left.shape[1] * columns < _LARGE:
+        return left @ right
+    result = np.empty((rows, columns))
+    by_row = rows >= columns
+    edges = np.linspace(0, max(rows, columns), count + 1).astype(int)
+    parts = [slice(*pair) for pair in zip(edges[:-1], edges[1:])]
+    one = lambda part: np.matmul(left[part], right, out=result[part]) if by_row else np.matmul(left, right[:, part], out=result[:, part])
+    list(_pool(count).map(one, parts))
+    return result
+
+
+@cache
+def _pool(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, thread_name_prefix="understudy")
+
+
+def solve_weights(
+    rest, targets, columns, index, weight, candidates: int, exchanges: int, from_all: bool = False, anchor=None, strength=None, square=None
+):
     """Weights of every vertex on the simplex with at most K bones, never worse than those given.
 
     rest (V,4); targets (V,R); columns (R,4B); index (V,K) int32 and weight (V,K): feasible start, weight 0 where a place is free
     candidates, exchanges   bones tried for entry at a time, and how many times
     from_all                also come down from the best weights over all bones, and keep the better
     anchor (V,B), strength (V,): adds strength |w - anchor|^2
+    square (V,)             |target|^2 where it is known
     returns index (V,K), weight (V,K) heaviest first, and the squared error (V,)
     """
     native = _native()
     if native is None:
         return reference.solve_weights(rest, targets, columns, index, weight, candidates, exchanges, from_all, anchor, strength)
     index, weight, value = index.copy(), weight.copy(), np.empty(len(rest))
-    native.solve_weights(rest, targets, columns, index, weight, value, candidates, exchanges, from_all, threads(), anchor, strength)
+    square = np.einsum("vr,vr->v", targets, targets) if square is None else square
+    gram = columns.T @ columns
+    for part in _blocks(len(rest), len(gram)):
+        given = (rest[part], square[part], product(targets[part], columns), gram, index[part], weight[part], value[part])
+        pull = (None, None) if anchor is None else (anchor[part], strength[part])
+        native.solve_weights(*given, candidates, exchanges, from_all, threads(), *pull)
     return index, weight, value
+
+
+def _blocks(vertices: int, width: int) -> list[slice]:
+    """The vertices in stretches, so that no array of one row of `width` numbers per vertex grows large."""
+    step = max(1, _BYTES // (8 * width))
+    return [slice(start, min(start + step, vertices)) for start in range(0, vertices, step)]
 
 
 def solve_positive(gram: np.ndarray, right: np.ndarray, ridge: float) -> np.ndarray:
@@ -54,7 +101,14 @@ def normal_equations(rest, index, weight, motion, bones: int) -> tuple[np.ndarra
     native = _native()
     if native is None:
         return reference.normal_equations(rest, index, weight, motion, bones)
-    gram, cross = np.empty((4 * bones, 4 * bones)), np.empty((4 * bones, motion.shape[1]))
+    gram, cross = np.zeros((4 * bones, 4 * bones)), np.zeros((4 * bones, motion.shape[1]))
+    if bones <= _DENSE * index.shape[1]:
+        for part in _blocks(len(rest), 4 * bones):
+            design = np.empty((part.stop - part.start, 4 * bones))
+            native.design(rest[part], index[part], weight[part], design)
+            gram += product(design.T, design)
+            cross += product(design.T, motion[part])
+        return gram, cross
     native.normal_equations(rest, index, weight, motion, threads(), gram, cross)
     return gram, cross
 

@@ -64,7 +64,7 @@ def with_weights(motion: Motion, columns: np.ndarray, index: np.ndarray, weight:
         index, weight = np.pad(index, more), np.pad(weight, more)
     anchor, strength = (None, None) if smooth is None else smooth(index, weight, bones)
     index, weight, value = kernels.solve_weights(
-        motion.rest, motion.targets, columns, index, weight, search.candidates, search.exchanges, search.from_all, anchor, strength
+        motion.rest, motion.targets, columns, index, weight, search.candidates, search.exchanges, search.from_all, anchor, strength, motion.square
     )
     return Fit(columns, index, weight, value)
 

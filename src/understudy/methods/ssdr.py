@@ -20,6 +20,7 @@ from typing import Literal
 import numpy as np
 
 from understudy import __version__, checks
+from understudy.decomposition import kernels
 from understudy.decomposition.motion import Frame, read_motion
 from understudy.decomposition.smoothness import smoother
 from understudy.decomposition.solve import Plan, bones_for_weights, decompose, decompose_to_error
@@ -111,7 +112,7 @@ class Ssdr(Method):
         # E of a squared error in the solver's units
         half = float(np.linalg.norm(np.ptp(poses.mesh.vertices.astype(np.float64), axis=0))) / 2
         measure = lambda squared: 1000 * frame.size / (half or 1.0) * float(np.sqrt(max(squared, 0.0) / (motion.vertex_count * motion.rows)))
-        with progress.task("finding bones and weights", 1) as bar:
+        with kernels.own_threads(), progress.task("finding bones and weights", 1) as bar:
             plan = Plan(
                 bones=min(config.bones or (1000 if config.error is not None else _BONES), motion.vertex_count),
                 influences=config.influences,
