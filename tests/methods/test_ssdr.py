@@ -110,7 +110,8 @@ def test_a_rigid_motion_of_everything_hardly_changes_the_error(bending, transfor
     mesh = Mesh(bending.mesh.vertices @ turn.T + shift, bending.mesh.polygon_sizes, bending.mesh.polygon_vertices)
     moved = Poses(mesh, bending.vertices @ turn.T + shift)
     # E is in halves of the rest pose's box, and a box along the axes changes when the mesh turns: compare what is left of that.
-    length = lambda poses: fit(poses, bones=6, transforms=transforms).training["e"] * np.linalg.norm(np.ptp(poses.mesh.vertices, axis=0))
+    # With more bones this strip is explained almost exactly, and of the tiny rest rounding decides: that is not what is tested here.
+    length = lambda poses: fit(poses, bones=4, transforms=transforms).training["e"] * np.linalg.norm(np.ptp(poses.mesh.vertices, axis=0))
     assert length(moved) == pytest.approx(length(bending), rel=0.02)
 
 

@@ -30,6 +30,9 @@ void in_parallel(std::int64_t count, std::int64_t threads, const Work& work) {
     for (auto& other : others) other.join();
 }
 
+// So many threads, or one where the work, in multiply-adds, is done before another has started.
+std::int64_t worth(std::int64_t threads, std::int64_t work) { return work < 1000000 ? 1 : threads; }
+
 // The same in small stretches that whoever is free takes next: for work that differs much from item to item.
 template <class Work>
 void in_parallel_as_free(std::int64_t count, std::int64_t stretch, std::int64_t threads, const Work& work) {
@@ -543,7 +546,7 @@ void nearest_rotations(std::int64_t count, const double* matrices, double* rotat
 void rigid_sweeps(std::int64_t frames, std::int64_t bones, std::int64_t sweeps, const double* gram, const double* cross, const std::uint8_t* moving,
                   std::int64_t threads, double* transforms) {
     const std::int64_t width = 4 * bones;
-    in_parallel(frames, threads, [&](std::int64_t first, std::int64_t last) {
+    in_parallel(frames, worth(threads, 12 * frames * width * bones * sweeps), [&](std::int64_t first, std::int64_t last) {
         for (std::int64_t f = first; f < last; ++f) {
             double* m = transforms + 3 * width * f;
             const double* target = cross + 3 * width * f;
@@ -588,7 +591,7 @@ void solve_positive(std::int64_t size, std::int64_t rows, double ridge, std::int
         const double pivot = row[a] + ridge - dot(row, row, a);
         row[a] = pivot > 1e-15 * largest ? std::sqrt(pivot) : std::numeric_limits<double>::infinity();
     }
-    in_parallel((rows + 15) / 16, threads, [&](std::int64_t first, std::int64_t last) {
+    in_parallel((rows + 15) / 16, worth(threads, size * size * rows), [&](std::int64_t first, std::int64_t last) {
         const std::int64_t begin = 16 * first, count = std::min(16 * last, rows) - begin;
         if (count <= 0) return;
         for (std::int64_t a = 0; a < size; ++a) {

@@ -31,7 +31,7 @@ def threads() -> int:
 
 @contextmanager
 def own_threads():
-    """Inside, BLAS keeps to the thread that calls it: its own threads go on spinning for a while after each product, and ours have to wait for them."""
+    """Inside, BLAS keeps to the thread that calls it: its own threads go on spinning for a while after each product, and ours wait for them."""
     with threadpool_limits(1, "blas"):
         yield
 

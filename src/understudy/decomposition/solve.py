@@ -15,23 +15,35 @@ from understudy.decomposition import clusters
 from understudy.decomposition.motion import Motion, in_principal_directions
 from understudy.decomposition.rounds import Fit, Search, affine_bones, nearest_rigid, predict, rigid_bones, with_weights
 from understudy.poses import evenly
+from understudy.progress import SILENT, Progress, Task
 
 _SAMPLE = 3000  # vertices that the first rounds work on
 _RIGID_SAMPLE, _RIGID_FRAMES = 2000, 32  # vertices and frames that the first rounds of rigid bones work on
-_SHARES = (0.25, 0.1)  # of a group that a split takes: as many starts, of which the best after a few rounds goes on
+_SHARES = (0.25, 0.1)  # of a group that a split takes: as many starts, besides that from rigid bones
+_GO_ON = 2  # starts that are the best after a few rounds and get all of them
 # What may be left out: of the squared motion at the start, of the groups' squared error in the first rounds, of the squared error in the last
 _START_DETAIL, _DETAIL, _LAST_DETAIL = 1e-6, 1e-4, 2e-3
 _MOMENTUM, _MOST_MOMENTUM = 0.5, 0.98
 _SWEEPS = 3  # over the rigid bones in one round
 _ANEW = 10  # rounds after which every vertex's bones are searched from all bones down
-# So many rounds that lower the squared error by less than the first share end them; while they lower it by the second, more than planned are made
-# (an exact skin is being found), up to so many times.
-_RECENT, _STILL, _FALLING, _MOST_TIMES = 5, 3e-4, 1e-2, 8
+# So many rounds that lower the squared error by less than this share end them. While they lower it by the share below, more than planned are made, up
+# to so many times: rigid bones gain little by it; with influences unlimited an exact skin may be about to be found.
+_RECENT, _STILL, _MOST_TIMES = 5, 3e-4, 8
+_FALLING, _FALLING_RIGID, _FALLING_FREELY = 1e-2, 2e-2, 2e-3
+
+_NO_BAR = Task()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to solve for. bones: at least one; locked (R,4L): bones that stay; smooth: see `rounds.with_weights`; note: told each round's error."""
+    """What to solve for.
+
+    bones   at least one
+    locked  (R,4L) bones that stay
+    smooth  see `rounds.with_weights`
+    note    told each round's squared error; what it answers is shown beside the progress bar
+    `bar` and `falling` are set by `decompose`.
+    """
 
     bones: int
     influences: int | None = 4
@@ -39,7 +51,10 @@ class Plan:
     rounds: int = 60
     locked: np.ndarray | None = None
     smooth: Callable | None = None
-    note: Callable[[float], None] = lambda error: None
+    note: Callable[[float], str | None] = lambda error: None
+    progress: Progress = SILENT
+    bar: Task = _NO_BAR
+    falling: float = _FALLING
 
     @property
     def locked_count(self) -> int:
@@ -48,18 +63,22 @@ class Plan:
 
 def decompose(motion: Motion, plan: Plan) -> Fit:
     """Bones (3F,4B) and weights for every vertex of `motion`, whose rows are x, y, z of frame after frame."""
-    return _rigid(motion, plan) if plan.rigid else _affine(motion, plan)
+    with plan.progress.task(f"fitting {plan.bones} bones", 2 if plan.rigid else len(_SHARES) + _GO_ON + 2) as bar:
+        falling = _FALLING_FREELY if plan.influences is None else _FALLING_RIGID if plan.rigid else _FALLING
+        plan = replace(plan, bar=bar, falling=falling)
+        return _rigid(motion, plan) if plan.rigid else _affine(motion, plan)
 
 
 def _affine(motion: Motion, plan: Plan) -> Fit:
     reduced, directions = in_principal_directions(motion)
     sample = evenly(reduced.vertex_count, _SAMPLE)
     few = reduced.some(sample)
-    locked = None if plan.locked is None else directions.T @ plan.locked
-    starts = [_groups(few, locked, plan, share) for share in _SHARES]
-    strong = few.strongest(_DETAIL * min(start.error for start in starts))
-    starts = [_staged(strong, replace(start, columns=np.ascontiguousarray(start.columns[: strong.rows])), plan, plan.rounds // 5) for start in starts]
-    fit = _rounds(strong, min(starts, key=lambda start: start.error), plan, plan.rounds)
+    strong, starts = _starts(motion, few, directions, plan)
+    fits = []
+    for start in sorted(starts, key=lambda start: start.error)[:_GO_ON]:
+        fits.append(_rounds(strong, start, plan, plan.rounds))
+        plan.bar.advance()
+    fit = min(fits, key=lambda fit: fit.error)
     fit = replace(fit, columns=_all_rows(few, fit, directions, plan))
     strong = reduced.strongest(_LAST_DETAIL * fit.error * motion.vertex_count / len(sample))
     fit = with_weights(strong, np.ascontiguousarray(fit.columns[: strong.rows]), *_unset(strong), _search(plan, thorough=True), plan.smooth)
@@ -67,10 +86,41 @@ def _affine(motion: Motion, plan: Plan) -> Fit:
     fit = replace(fit, columns=directions[:, : strong.rows] @ fit.columns)
     if plan.locked is not None:
         fit.columns[:, : plan.locked.shape[1]] = plan.locked
+    plan.bar.advance()
     return measured(motion, replace(fit, columns=affine_bones(motion, fit, _moving(fit, plan))))
 
 
+def _starts(motion: Motion, few: Motion, directions: np.ndarray, plan: Plan) -> tuple[Motion, list[Fit]]:
+    """The strongest rows of `few`, a sample in principal directions, and affine fits to them after some rounds each.
+
+    From groups of vertices, split in different ways, and from rigid bones: with few frames, those alone lead near an exact skin.
+    """
+    locked = None if plan.locked is None else directions.T @ plan.locked
+    groups = [_groups(few, locked, plan, share) for share in _SHARES]
+    strong = few.strongest(_DETAIL * min(start.error for start in groups))
+    starts = []
+    for start in groups:
+        starts.append(_staged(strong, replace(start, columns=np.ascontiguousarray(start.columns[: strong.rows])), plan, plan.rounds // 5))
+        plan.bar.advance()
+    columns = np.ascontiguousarray(directions[:, : strong.rows].T @ _rigid_start(motion, plan).columns)
+    start = with_weights(strong, columns, *_unset(strong), _search(plan, thorough=True))
+    starts.append(_rounds(strong, start, plan, plan.rounds // 5))
+    plan.bar.advance()
+    return strong, starts
+
+
 def _rigid(motion: Motion, plan: Plan) -> Fit:
+    fit = _rigid_start(motion, plan)
+    plan.bar.advance()
+    fit = with_weights(motion, fit.columns, *_unset(motion), _search(plan, thorough=True), plan.smooth)
+    fit = _rounds(motion, fit, plan, plan.rounds // 15, plan.smooth)
+    plan.bar.advance()
+    return measured(motion, fit)
+
+
+def _rigid_start(motion: Motion, plan: Plan) -> Fit:
+    """Rigid bones (3F,4B) from rounds on a sample of the vertices and of the frames."""
+    plan = replace(plan, rigid=True)
     sample, frames = evenly(motion.vertex_count, _RIGID_SAMPLE), evenly(motion.rows // 3, _RIGID_FRAMES)
     rows = (3 * frames[:, None] + np.arange(3)).reshape(-1)
     every, few = motion.some(sample), motion.some(sample, rows)
@@ -79,9 +129,7 @@ def _rigid(motion: Motion, plan: Plan) -> Fit:
     fit = _groups(reduced, None if locked is None else directions.T @ locked, plan, _SHARES[0])
     fit = replace(fit, columns=_turned(few, fit, locked, plan, sweeps=1))
     fit = _staged(few, fit, plan, plan.rounds // 8)
-    fit = replace(fit, columns=_turned(every, fit, plan.locked, plan, sweeps=4 * _SWEEPS))
-    fit = with_weights(motion, fit.columns, *_unset(motion), _search(plan, thorough=True), plan.smooth)
-    return measured(motion, _rounds(motion, fit, plan, plan.rounds // 15, plan.smooth))
+    return replace(fit, columns=_turned(every, fit, plan.locked, plan, sweeps=4 * _SWEEPS))
 
 
 def measured(motion: Motion, fit: Fit) -> Fit:
@@ -185,9 +233,9 @@ def _rounds(motion: Motion, fit: Fit, plan: Plan, count: int, smooth=None) -> Fi
             before, momentum = None, 0.5 * momentum
             after = with_weights(motion, found, fit.index, fit.weight, search, smooth)
         fit = after if after.error <= fit.error else fit
-        plan.note(fit.error)
+        plan.bar.note(plan.note(fit.error) or "")
         errors.append(fit.error)
-        least = _STILL if number + 1 < count else _FALLING
+        least = _STILL if number + 1 < count else plan.falling
         if number >= min(_RECENT, count - 1) and fit.error >= (1 - least) * errors[-1 - _RECENT if len(errors) > _RECENT else 0]:
             break
     return fit

@@ -7,6 +7,7 @@ Le & Deng 2013. With y_fi vertex i in frame f and v~_i = [rest_i, 1]:
 
 Departures, and why:
 - the start is groups of vertices that move together, found without the mesh's connectivity, so that many shells are no obstacle (`clusters`);
+- affine bones also start from rigid ones, and the two best of several starts get all rounds (`solve`);
 - affine bones are solved for all at once, exactly, in the motion's principal directions (`motion`, `rounds`);
 - a vertex's K bones are searched for K, warm-started from the last round, never solved dense and cut (`_native/decompose.h`);
 - the first rounds work on a sample of the vertices.
@@ -112,16 +113,17 @@ class Ssdr(Method):
         # E of a squared error in the solver's units
         half = float(np.linalg.norm(np.ptp(poses.mesh.vertices.astype(np.float64), axis=0))) / 2
         measure = lambda squared: 1000 * frame.size / (half or 1.0) * float(np.sqrt(max(squared, 0.0) / (motion.vertex_count * motion.rows)))
-        with kernels.own_threads(), progress.task("finding bones and weights", 1) as bar:
-            plan = Plan(
-                bones=min(config.bones or (1000 if config.error is not None else _BONES), motion.vertex_count),
-                influences=config.influences,
-                rigid=config.transforms == "rigid",
-                rounds=config.rounds,
-                locked=_locked(locked_bones, poses, frame),
-                smooth=smoother(poses.mesh, frame.order, config.smoothness, poses.pose_count),
-                note=lambda squared: bar.note(f"E {measure(squared):.2f}"),
-            )
+        plan = Plan(
+            bones=min(config.bones or (1000 if config.error is not None else _BONES), motion.vertex_count),
+            influences=config.influences,
+            rigid=config.transforms == "rigid",
+            rounds=config.rounds,
+            locked=_locked(locked_bones, poses, frame),
+            smooth=smoother(poses.mesh, frame.order, config.smoothness, poses.pose_count),
+            note=lambda squared: f"E {measure(squared):.2f}",
+            progress=progress,
+        )
+        with kernels.own_threads():
             if locked_weights is not None:
                 weights = checks.array(locked_weights, "locked_weights", (poses.vertex_count, None), np.float64)
                 if (weights < 0).any() or not np.allclose(weights.sum(axis=1), 1, atol=1e-4):
@@ -131,7 +133,6 @@ class Ssdr(Method):
                 fit = decompose_to_error(motion, plan, lambda squared: measure(squared) <= config.error)
             else:
                 fit = decompose(motion, plan)
-            bar.advance()
         skin, used = _skin(fit.index, fit.weight, frame.order)
         return skin, np.ascontiguousarray(frame.to_world(fit.columns)[:, used]), measure(fit.error)
 
