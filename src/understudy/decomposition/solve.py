@@ -18,7 +18,7 @@ from understudy.poses import evenly
 from understudy.progress import SILENT, Progress, Task
 
 _SAMPLE = 3000  # vertices that the first rounds work on
-_RIGID_SAMPLE, _RIGID_FRAMES = 2000, 32  # vertices and frames that the first rounds of rigid bones work on
+_RIGID_SAMPLE, _RIGID_FRAMES = 1500, 32  # vertices and frames that the first rounds of rigid bones work on
 _SHARES = (0.25, 0.1)  # of a group that a split takes: as many starts, besides that from rigid bones
 _GO_ON = 2  # starts that are the best after a few rounds and get all of them
 # What may be left out: of the squared motion at the start, of the groups' squared error in the first rounds, of the squared error in the last
@@ -28,7 +28,8 @@ _SWEEPS = 3  # over the rigid bones in one round
 _ANEW = 10  # rounds after which every vertex's bones are searched from all bones down
 # So many rounds that lower the squared error by less than this share end them. While they lower it by the share below, more than planned are made, up
 # to so many times: rigid bones gain little by it; with influences unlimited an exact skin may be about to be found.
-_RECENT, _STILL, _MOST_TIMES = 5, 3e-4, 8
+_RECENT, _STILL = 5, 3e-4
+_MOST_TIMES, _MOST_TIMES_RIGID = 8, 3
 _FALLING, _FALLING_RIGID, _FALLING_FREELY = 1e-2, 2e-2, 2e-3
 
 _NO_BAR = Task()
@@ -42,7 +43,7 @@ class Plan:
     locked  (R,4L) bones that stay
     smooth  see `rounds.with_weights`
     note    told each round's squared error; what it answers is shown beside the progress bar
-    `bar` and `falling` are set by `decompose`.
+    `bar`, `falling` and `most_times` are set by `decompose`.
     """
 
     bones: int
@@ -55,6 +56,7 @@ class Plan:
     progress: Progress = SILENT
     bar: Task = _NO_BAR
     falling: float = _FALLING
+    most_times: int = _MOST_TIMES
 
     @property
     def locked_count(self) -> int:
@@ -64,8 +66,11 @@ class Plan:
 def decompose(motion: Motion, plan: Plan) -> Fit:
     """Bones (3F,4B) and weights for every vertex of `motion`, whose rows are x, y, z of frame after frame."""
     with plan.progress.task(f"fitting {plan.bones} bones", 2 if plan.rigid else len(_SHARES) + _GO_ON + 2) as bar:
-        falling = _FALLING_FREELY if plan.influences is None else _FALLING_RIGID if plan.rigid else _FALLING
-        plan = replace(plan, bar=bar, falling=falling)
+        plan = replace(plan, bar=bar)
+        if plan.influences is None:
+            plan = replace(plan, falling=_FALLING_FREELY)
+        elif plan.rigid:
+            plan = replace(plan, falling=_FALLING_RIGID, most_times=_MOST_TIMES_RIGID)
         return _rigid(motion, plan) if plan.rigid else _affine(motion, plan)
 
 
@@ -128,7 +133,7 @@ def _rigid_start(motion: Motion, plan: Plan) -> Fit:
     locked = None if plan.locked is None else plan.locked[rows]
     fit = _groups(reduced, None if locked is None else directions.T @ locked, plan, _SHARES[0])
     fit = replace(fit, columns=_turned(few, fit, locked, plan, sweeps=1))
-    fit = _staged(few, fit, plan, plan.rounds // 8)
+    fit = _staged(few, fit, plan, plan.rounds // 12)
     return replace(fit, columns=_turned(every, fit, plan.locked, plan, sweeps=4 * _SWEEPS))
 
 
@@ -221,7 +226,7 @@ def _rounds(motion: Motion, fit: Fit, plan: Plan, count: int, smooth=None) -> Fi
     before, momentum = None, _MOMENTUM
     fit = with_weights(motion, fit.columns, fit.index, fit.weight, _search(plan), smooth)
     errors = [fit.error]
-    for number in range(_MOST_TIMES * count):
+    for number in range(plan.most_times * count):
         search = _search(plan, thorough=number % _ANEW == _ANEW - 1)
         found = rigid_bones(motion, fit, _SWEEPS, moving) if plan.rigid else affine_bones(motion, fit, moving)
         beyond = found if before is None else found + momentum * (found - before)
