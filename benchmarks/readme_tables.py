@@ -15,8 +15,8 @@ from pathlib import Path
 from understudy.figures import digits3
 
 ROOT = Path(__file__).resolve().parents[1]
-# benchmark -> (columns of the table: figure, header), (rows: method)
-TABLES = {
+# Tables with a row for each case and method: benchmark -> (columns: figure, header), (rows: methods)
+LONG = {
     "body": (
         {
             "mean": "mean (cm)",
@@ -31,20 +31,50 @@ TABLES = {
         ("fdda", "fdda-open", "lbs-4", "lbs-all", "lbs-all-ontest", "rotational_regression-15-ontest", "wpsd-100-ontest"),
     ),
 }
+# Tables with a row for each case: benchmark -> (method, figure, header) of each column
+WIDE = {
+    "decompose": (
+        ("ssdr-affine", "e", "`ssdr` E"),
+        ("ssdr-affine", "paper_e", "Le & Deng E"),
+        ("ssdr-affine", "fit_s", "fit (s)"),
+        ("ssdr-rigid", "e", "`ssdr` rigid E"),
+        ("dem-bones", "e", "Dem Bones E"),
+        ("ssdr-rigid", "fit_s", "`ssdr` rigid fit (s)"),
+        ("dem-bones", "fit_s", "Dem Bones fit (s)"),
+        ("ssdr-rigid", "time_ratio", "time ratio"),
+    ),
+    "two-layer": (
+        ("two_layer-ex", "e", "`two_layer` with examples"),
+        ("two_layer-ex", "paper_e", "paper"),
+        ("two_layer", "e", "`two_layer` without"),
+        ("ssdr-4", "e", "`ssdr`, 4"),
+        ("geometry", "e", "`geometry`"),
+        ("poisson", "e", "`poisson`"),
+        ("k_largest", "e", "`k_largest`"),
+        ("smooth", "e", "`smooth`"),
+        ("dense", "e", "dense"),
+    ),
+}
 
 
 def table(name: str) -> str:
     """One benchmark's rows as Markdown."""
-    columns, methods = TABLES[name]
     content = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
     rows = {(row["case"], row["method"]): row for row in content["rows"]}
-    lines = ["| case | method | " + " | ".join(columns.values()) + " |", "| --- | --- |" + " ---: |" * len(columns)]
-    for case in dict.fromkeys(case for case, _ in rows):
-        for method in methods:
-            if (case, method) in rows:
-                figures = rows[case, method]
-                cells = (digits3(figures[c] / (1e6 if c == "bytes" else 1)) if c in figures else "" for c in columns)
-                lines.append(f"| {case} | `{method}` | " + " | ".join(cells) + " |")
+    cases = list(dict.fromkeys(case for case, _ in rows))
+    cell = lambda figures, c: digits3(figures[c] / (1e6 if c == "bytes" else 1)) if c in figures else ""
+    if name in LONG:
+        columns, methods = LONG[name]
+        lines = ["| case | method | " + " | ".join(columns.values()) + " |", "| --- | --- |" + " ---: |" * len(columns)]
+        for case in cases:
+            for method in methods:
+                if (case, method) in rows:
+                    lines.append(f"| {case} | `{method}` | " + " | ".join(cell(rows[case, method], c) for c in columns) + " |")
+    else:
+        columns = WIDE[name]
+        lines = ["| case | " + " | ".join(header for _, _, header in columns) + " |", "| --- |" + " ---: |" * len(columns)]
+        for case in cases:
+            lines.append(f"| {case} | " + " | ".join(cell(rows.get((case, method), {}), figure) for method, figure, _ in columns) + " |")
     machine = content["machine"]
     lines.append(f"\n(`understudy bench {name}` on {machine['cores']} cores, {machine['cpu']}.)")
     return "\n".join(lines)
@@ -52,7 +82,7 @@ def table(name: str) -> str:
 
 def filled(text: str) -> str:
     """README with every table between its markers written anew."""
-    for name in TABLES:
+    for name in (*LONG, *WIDE):
         start, end = f"<!-- bench {name} -->", f"<!-- end {name} -->"
         head, rest = text.split(start)
         text = f"{head}{start}\n{table(name)}\n{end}{rest.split(end)[1]}"

@@ -121,3 +121,13 @@ def test_without_compiled_kernels_the_reference_runs_and_says_so_once(problem, m
     with pytest.warns(UserWarning, match="without its compiled kernels"):
         solve()
     solve()  # warnings are errors in these tests: a second one would fail
+
+
+def test_moments_are_what_they_say(problem):
+    rng = np.random.default_rng(5)
+    rest = problem[0]
+    index = np.stack([rng.permutation(6)[:3] for _ in range(120)]).astype(np.int32)
+    weight = rng.dirichlet(np.ones(3), 120)
+    dense = np.zeros((120, 6))
+    np.put_along_axis(dense, index.astype(np.int64), weight, axis=1)
+    np.testing.assert_allclose(kernels.moments(rest, index, weight, 6), np.einsum("vb,vj,vk->bjk", dense, rest, rest), atol=1e-9)

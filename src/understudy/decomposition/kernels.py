@@ -104,13 +104,30 @@ def normal_equations(rest, index, weight, motion, bones: int) -> tuple[np.ndarra
     gram, cross = np.zeros((4 * bones, 4 * bones)), np.zeros((4 * bones, motion.shape[1]))
     if bones <= _DENSE * index.shape[1]:
         for part in _blocks(len(rest), 4 * bones):
-            design = np.empty((part.stop - part.start, 4 * bones))
-            native.design(rest[part], index[part], weight[part], design)
+            design = _design(rest[part], index[part], weight[part], bones)
             gram += product(design.T, design)
             cross += product(design.T, motion[part])
         return gram, cross
     native.normal_equations(rest, index, weight, motion, threads(), gram, cross)
     return gram, cross
+
+
+def moments(rest, index, weight, bones: int) -> np.ndarray:
+    """(B,4,4): sum over the vertices of w_ib v~_i v~_i^T."""
+    total = np.zeros((4 * bones, 4))
+    for part in _blocks(len(rest), 4 * bones):
+        total += product(_design(rest[part], index[part], weight[part], bones).T, rest[part])
+    return total.reshape(bones, 4, 4)
+
+
+def _design(rest, index, weight, bones: int) -> np.ndarray:
+    """(V,4B): w_ib [v_i, 1] for each of a vertex's bones, zeros elsewhere."""
+    native = _native()
+    if native is None:
+        return reference.design(rest, index, weight, bones)
+    design = np.empty((len(rest), 4 * bones))
+    native.design(rest, index, weight, design)
+    return design
 
 
 def rigid_sweeps(gram, cross, moving, transforms, sweeps: int) -> np.ndarray:

@@ -32,13 +32,17 @@ def solve_weights(rest, targets, columns, index, weight, candidates: int, exchan
     return index, weight, value
 
 
-def normal_equations(rest, index, weight, motion, bones: int) -> tuple[np.ndarray, np.ndarray]:
-    design = np.zeros((len(rest), bones, 4))
+def design(rest, index, weight, bones: int) -> np.ndarray:
+    result = np.zeros((len(rest), bones, 4))
     rows = np.arange(len(rest))
     for k in range(index.shape[1]):
-        np.add.at(design, (rows, index[:, k]), weight[:, k, None] * rest)
-    design = design.reshape(len(rest), -1)
-    return design.T @ design, design.T @ motion
+        np.add.at(result, (rows, index[:, k]), weight[:, k, None] * rest)
+    return result.reshape(len(rest), -1)
+
+
+def normal_equations(rest, index, weight, motion, bones: int) -> tuple[np.ndarray, np.ndarray]:
+    matrix = design(rest, index, weight, bones)
+    return matrix.T @ matrix, matrix.T @ motion
 
 
 def solve_positive(gram: np.ndarray, right: np.ndarray, ridge: float) -> np.ndarray:

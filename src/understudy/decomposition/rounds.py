@@ -69,10 +69,18 @@ def with_weights(motion: Motion, columns: np.ndarray, index: np.ndarray, weight:
     return Fit(columns, index, weight, value)
 
 
-def affine_bones(motion: Motion, fit: Fit, moving: np.ndarray | None = None) -> np.ndarray:
-    """All bones of all rows by least squares, those in `moving` where it is given; the ridge holds what the vertices leave open where it was."""
+def affine_bones(motion: Motion, fit: Fit, moving: np.ndarray | None = None, alone: float = 0.0) -> np.ndarray:
+    """All bones of all rows by least squares, those in `moving` where it is given; the ridge holds what the vertices leave open where it was.
+
+    alone: adds  alone * sum over i, b of w_ib |M_b v~_i - y_i|^2:  a bone should also do a little by itself, not only against others
+    """
     gram, cross = kernels.normal_equations(motion.rest, fit.index, fit.weight, motion.targets, fit.bones)
     columns = fit.columns
+    if alone:
+        blocks = gram.reshape(fit.bones, 4, fit.bones, 4)
+        every = np.arange(fit.bones)
+        blocks[every, :, every, :] += alone * kernels.moments(motion.rest, fit.index, fit.weight, fit.bones)
+        cross *= 1 + alone
     if moving is not None and not moving.all():
         free = np.repeat(moving, 4)
         cross = cross[free] - gram[np.ix_(free, ~free)] @ columns[:, ~free].T

@@ -31,7 +31,8 @@ _ANEW = 10  # rounds after which every vertex's bones are searched from all bone
 _RECENT, _STILL = 5, 3e-4
 _MOST_TIMES, _MOST_TIMES_RIGID = 8, 3
 _FALLING, _FALLING_RIGID, _FALLING_FREELY = 1e-2, 2e-2, 2e-3
-
+# With influences unlimited, bones may wander far off and cancel each other: a little lower an error, and weights that nothing can simplify.
+_ALONE = 3e-6
 _NO_BAR = Task()
 
 
@@ -43,7 +44,7 @@ class Plan:
     locked  (R,4L) bones that stay
     smooth  see `rounds.with_weights`
     note    told each round's squared error; what it answers is shown beside the progress bar
-    `bar`, `falling` and `most_times` are set by `decompose`.
+    `bar`, `falling`, `most_times` and `alone` (see `rounds.affine_bones`) are set by `decompose`.
     """
 
     bones: int
@@ -57,6 +58,7 @@ class Plan:
     bar: Task = _NO_BAR
     falling: float = _FALLING
     most_times: int = _MOST_TIMES
+    alone: float = 0.0
 
     @property
     def locked_count(self) -> int:
@@ -68,7 +70,7 @@ def decompose(motion: Motion, plan: Plan) -> Fit:
     with plan.progress.task(f"fitting {plan.bones} bones", 2 if plan.rigid else len(_SHARES) + _GO_ON + 2) as bar:
         plan = replace(plan, bar=bar)
         if plan.influences is None:
-            plan = replace(plan, falling=_FALLING_FREELY)
+            plan = replace(plan, falling=_FALLING_FREELY, alone=_ALONE)
         elif plan.rigid:
             plan = replace(plan, falling=_FALLING_RIGID, most_times=_MOST_TIMES_RIGID)
         return _rigid(motion, plan) if plan.rigid else _affine(motion, plan)
@@ -92,7 +94,7 @@ def _affine(motion: Motion, plan: Plan) -> Fit:
     if plan.locked is not None:
         fit.columns[:, : plan.locked.shape[1]] = plan.locked
     plan.bar.advance()
-    return measured(motion, replace(fit, columns=affine_bones(motion, fit, _moving(fit, plan))))
+    return measured(motion, replace(fit, columns=affine_bones(motion, fit, _moving(fit, plan), plan.alone)))
 
 
 def _starts(motion: Motion, few: Motion, directions: np.ndarray, plan: Plan) -> tuple[Motion, list[Fit]]:
@@ -194,7 +196,7 @@ def _all_rows(motion: Motion, fit: Fit, directions: np.ndarray, plan: Plan) -> n
     columns[: len(fit.columns)] = fit.columns
     if plan.locked is not None:
         columns[:, : plan.locked.shape[1]] = directions.T @ plan.locked
-    return affine_bones(motion, replace(fit, columns=columns), _moving(fit, plan))
+    return affine_bones(motion, replace(fit, columns=columns), _moving(fit, plan), plan.alone)
 
 
 def _turned(motion: Motion, fit: Fit, locked: np.ndarray | None, plan: Plan, sweeps: int) -> np.ndarray:
@@ -228,7 +230,7 @@ def _rounds(motion: Motion, fit: Fit, plan: Plan, count: int, smooth=None) -> Fi
     errors = [fit.error]
     for number in range(plan.most_times * count):
         search = _search(plan, thorough=number % _ANEW == _ANEW - 1)
-        found = rigid_bones(motion, fit, _SWEEPS, moving) if plan.rigid else affine_bones(motion, fit, moving)
+        found = rigid_bones(motion, fit, _SWEEPS, moving) if plan.rigid else affine_bones(motion, fit, moving, plan.alone)
         beyond = found if before is None else found + momentum * (found - before)
         if plan.rigid and before is not None:
             beyond = nearest_rigid(beyond, moving, found)
