@@ -13,7 +13,6 @@ struct V {
     static F load(const float* p) { return _mm512_loadu_ps(p); }
     static F load_half(const std::uint16_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
     static void store(float* p, F a) { _mm512_storeu_ps(p, a); }
-    static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
     static F set1(float a) { return _mm512_set1_ps(a); }
     static F zero() { return _mm512_setzero_ps(); }
     static F add(F a, F b) { return _mm512_add_ps(a, b); }

@@ -15,7 +15,6 @@ struct V {
     static F load(const float* p) { return vld1q_f32(p); }
     static F load_half(const std::uint16_t* p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
     static void store(float* p, F a) { vst1q_f32(p, a); }
-    static void prefetch(const void* p) { __builtin_prefetch(p); }
     static F set1(float a) { return vdupq_n_f32(a); }
     static F zero() { return vdupq_n_f32(0.0f); }
     static F add(F a, F b) { return vaddq_f32(a, b); }

@@ -22,7 +22,6 @@ struct V {
     static F load(const float* p) { return each([&](int i) { return p[i]; }); }
     static F load_half(const std::uint16_t* p) { return each([&](int i) { return float_of_half(p[i]); }); }
     static void store(float* p, F a) { std::memcpy(p, a.lane, sizeof a.lane); }
-    static void prefetch(const void*) {}
     static F set1(float a) { return each([&](int) { return a; }); }
     static F zero() { return set1(0.0f); }
     static F add(F a, F b) { return each([&](int i) { return a.lane[i] + b.lane[i]; }); }

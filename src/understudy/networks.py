@@ -86,10 +86,7 @@ class NetGroups:
 
     def __init__(self, nets: Sequence[Net], feature_count: int, coefficient_count: int):
         self._coefficient_count = coefficient_count
-        by_shape: dict[tuple, list[Net]] = {}
-        for net in nets:
-            by_shape.setdefault((net.activation, *(len(b) for b in net.biases[:-1])), []).append(net)
-        self._groups = [_stack(group, feature_count, coefficient_count) for group in by_shape.values()]
+        self._groups = stack_nets(nets, feature_count, coefficient_count)
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         """Features (T,X) float32 -> coefficients (T,N) float32."""
@@ -108,6 +105,17 @@ class NetGroups:
                     hidden = _activate(hidden @ weight + bias[:, None], activation)
             np.add.at(result, (slice(None), outputs.reshape(-1)), np.moveaxis(hidden, 0, 1).reshape(len(features), -1))
         return result[:, :-1]
+
+
+def stack_nets(nets: Sequence[Net], feature_count: int, coefficient_count: int) -> list[tuple]:
+    """Nets of the same depth, hidden widths and activation together: (activation, inputs, weights, biases, outputs), padded; see `_stack`.
+
+    Padding reads feature `feature_count` and writes coefficient `coefficient_count`, one beyond those there are.
+    """
+    by_shape: dict[tuple, list[Net]] = {}
+    for net in nets:
+        by_shape.setdefault((net.activation, *(len(b) for b in net.biases[:-1])), []).append(net)
+    return [_stack(group, feature_count, coefficient_count) for group in by_shape.values()]
 
 
 def _stack(nets: list[Net], feature_count: int, coefficient_count: int):
