@@ -17,14 +17,12 @@ import numpy as np
 from understudy.deformer import Deformer
 from understudy.errors import MissingDependencyError
 from understudy.file import written_whole
-from understudy.networks import stack_nets
+from understudy.networks import stack_bases, stack_nets
 
 OPSET = 18
 # A bone's determinant is held above this share of its size cubed; as in geometry.transforms.
 _LEAST_DETERMINANT = 1e-2
 _NEWTON_STEPS = 12
-# Bases of one width are one stacked product unless padding them to the tallest would add more than this.
-_MOST_PADDING = 1.3
 
 
 def write_onnx(deformer: Deformer, path: str | Path) -> None:
@@ -210,32 +208,18 @@ def _radial(graph: _Graph, x: str, centres: np.ndarray, sharpness: np.ndarray) -
     return graph.op("Exp", graph.op("Mul", graph.sum(_square(graph, apart), 2), graph.constant(-sharpness[:, None])))
 
 
-def _basis_parts(graph: _Graph, deformer: Deformer, coefficients: str | None):
+def _basis_parts(graph: _Graph, deformer: Deformer, coefficients_name: str | None):
     """(displacements (T,n,3), the vertex of each row or -1) of every basis, those of one width stacked."""
     half = deformer.storage == "float16"
-    by_width: dict[int, list] = {}
-    for basis in deformer.bases:
-        if not basis.matrix.shape[1]:
-            continue
-        if basis.shared:
-            axes = graph.reshape(graph.gather(coefficients, basis.coefficients.reshape(-1), 1), [-1, *basis.coefficients.shape])
-            product = graph.op("MatMul", axes, graph.weights(basis.matrix.T, half))
-            yield graph.op("Transpose", product, perm=[0, 2, 1]), basis.vertices
+    for vertices, matrix, coefficients in stack_bases(deformer.bases):
+        count, height = vertices.shape
+        picked = graph.reshape(graph.gather(coefficients_name, coefficients.reshape(-1), 1), [-1, *coefficients.shape])
+        if coefficients.ndim == 3:  # shared by x, y and z, and alone
+            axes = graph.reshape(picked, [-1, *coefficients.shape[1:]])
+            yield graph.op("Transpose", graph.op("MatMul", axes, graph.weights(matrix[0], half)), perm=[0, 2, 1]), vertices[0]
         else:
-            by_width.setdefault(basis.matrix.shape[1], []).append(basis)
-    for width, bases in by_width.items():
-        tallest = max(len(basis.vertices) for basis in bases)
-        together = tallest * len(bases) <= _MOST_PADDING * sum(len(basis.vertices) for basis in bases)
-        for group in [bases] if together else [[basis] for basis in bases]:
-            height = max(len(basis.vertices) for basis in group)
-            stacked, vertices = np.zeros((len(group), width, 3 * height), np.float32), np.full((len(group), height), -1)
-            for g, basis in enumerate(group):
-                stacked[g, :, : 3 * len(basis.vertices)] = basis.matrix.T
-                vertices[g, : len(basis.vertices)] = basis.vertices
-            picked = graph.gather(coefficients, np.concatenate([basis.coefficients for basis in group]), 1)
-            rows = graph.op("Transpose", graph.reshape(picked, [-1, len(group), width]), perm=[1, 0, 2])
-            product = graph.op("MatMul", rows, graph.weights(stacked, half))
-            yield graph.reshape(graph.op("Transpose", product, perm=[1, 0, 2]), [-1, len(group) * height, 3]), vertices.reshape(-1)
+            product = graph.op("MatMul", graph.op("Transpose", picked, perm=[1, 0, 2]), graph.weights(matrix, half))
+            yield graph.reshape(graph.op("Transpose", product, perm=[1, 0, 2]), [-1, count * height, 3]), vertices.reshape(-1)
 
 
 def _sum_of(graph: _Graph, data: str, places: list[list[int]], count: int, axis: int) -> str:
