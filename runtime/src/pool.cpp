@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#endif
 #if defined(__x86_64__) || defined(_M_X64) || defined(__i386__) || defined(_M_IX86)
 #include <immintrin.h>
 #endif
@@ -15,6 +19,25 @@ using Clock = std::chrono::steady_clock;
 // Longer than the gap between two phases, shorter than anything a user of the processor would notice.
 constexpr auto kHelperSpins = std::chrono::microseconds(60);
 constexpr auto kCallerSpins = std::chrono::microseconds(20);
+
+// How long a helper may be wanted in vain before it is moved, and then has to settle. A neighbour's turn on a processor is about as long.
+constexpr auto kPatience = std::chrono::milliseconds(4);
+
+// Moves a thread off the processor this one is on. Afterwards it may run anywhere again: it must be free to come back when the caller sleeps.
+void move_elsewhere(std::thread& thread) {
+#if defined(__linux__)
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
+    const int here = sched_getcpu();
+    if (here < 0) return;
+    cpu_set_t others = allowed;
+    CPU_CLR(static_cast<unsigned>(here), &others);
+    pthread_setaffinity_np(thread.native_handle(), sizeof others, &others);
+    pthread_setaffinity_np(thread.native_handle(), sizeof allowed, &allowed);
+#else
+    (void)thread;
+#endif
+}
 
 inline void pause() {
 #if defined(__x86_64__) || defined(_M_X64) || defined(__i386__) || defined(_M_IX86)
@@ -106,6 +129,7 @@ void Pool::run_phase(std::uint32_t count, Call call, const void* context) {
     }
     announce();
     take_tasks(0);
+    look_after_helpers();
     const auto all_done = [this] { return remaining_.load(std::memory_order_acquire) == 0; };
     if (spin(all_done, kCallerSpins)) return;
     // A helper holds a task but not a processor: sleeping gives it ours.
@@ -113,6 +137,22 @@ void Pool::run_phase(std::uint32_t count, Call call, const void* context) {
     caller_sleeps_.store(true);
     work_done_.wait(lock, all_done);
     caller_sleeps_.store(false);
+}
+
+void Pool::look_after_helpers() {
+    const auto now = Clock::now();
+    for (int helper = 1; helper < threads_; ++helper) {
+        Share& share = shares_[static_cast<std::size_t>(helper)];
+        const std::uint32_t turns = share.turns.load(std::memory_order_relaxed);
+        const bool idle = now - last_phase_ > kPatience;  // between calls nobody is wanted
+        if (turns == share.turns_seen && !idle && now - share.came > kPatience) {
+            move_elsewhere(helpers_[static_cast<std::size_t>(helper - 1)]);
+            share.came = now;
+        }
+        if (turns != share.turns_seen || idle) share.came = now;
+        share.turns_seen = turns;
+    }
+    last_phase_ = now;
 }
 
 void Pool::help(int thread) {
@@ -127,6 +167,7 @@ void Pool::help(int thread) {
         }
         seen = news_.load(std::memory_order_acquire);
         if (stop_.load()) return;
+        shares_[static_cast<std::size_t>(thread)].turns.fetch_add(1, std::memory_order_relaxed);
         take_tasks(thread);
     }
 }

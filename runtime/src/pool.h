@@ -3,9 +3,13 @@
 // Tasks are dealt out in equal shares; who has finished its own takes from the others'. A phase is over when all its tasks are done, not when all
 // threads have come by: a helper that does not get a processor (a busy neighbour) costs nothing, because the caller does the work nobody took.
 // Helpers spin briefly between phases and calls, then sleep. Nothing here allocates after construction.
+//
+// Where neighbours keep every processor busy, a scheduler may leave a helper waiting behind its own caller, which never stops working, for seconds.
+// A helper that is wanted and does not come for some milliseconds is therefore moved (on Linux) off the processor its caller is on.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -42,6 +46,9 @@ private:
     using Call = void (*)(const void* context, std::uint32_t task, int thread);
     struct alignas(64) Share {
         std::atomic<std::uint64_t> word{0};  // the next task in the upper half, the end of the share in the lower
+        std::atomic<std::uint32_t> turns{0};  // how often its helper came to look for tasks
+        std::uint32_t turns_seen = 0;         // the caller's own notes:
+        std::chrono::steady_clock::time_point came;  // when the helper last came, or was moved
     };
 
     void run_phase(std::uint32_t count, Call call, const void* context);
@@ -50,6 +57,7 @@ private:
     static bool claim(Share& share, std::uint32_t& task);
     void help(int thread);
     void announce();
+    void look_after_helpers();
 
     const int threads_;
     std::unique_ptr<Share[]> shares_;
@@ -57,6 +65,7 @@ private:
     // What the tasks are. Written before the shares are, read only by who has claimed a task, which the caller then waits for.
     Call call_ = nullptr;
     const void* context_ = nullptr;
+    std::chrono::steady_clock::time_point last_phase_;
     alignas(64) std::atomic<std::uint32_t> news_{0};  // changes when there may be work
     std::atomic<bool> stop_{false};
     std::atomic<int> sleepers_{0};

@@ -9,7 +9,7 @@ namespace understudy {
 
 struct Scratch {
     // Poses that go through the matrix products together: each weight is read once for all of them.
-    static constexpr std::size_t kBlock = 8;
+    static constexpr std::size_t kBlock = 16;
 
     Scratch(const Model& model, Pool* pool);
 
