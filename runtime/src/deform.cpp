@@ -155,7 +155,10 @@ private:
     }
 
     void blend_virtual_bones(std::size_t first, std::size_t last) {
-        for (std::size_t pose = 0; pose < poses_; ++pose) use_.blend(model_.virtual_bones, first, last, bone_transforms(pose), transforms(pose));
+        for (std::size_t pose = 0; pose < poses_; ++pose) {
+            if (model_.virtual_weights.empty()) use_.blend(model_.virtual_bones, first, last, bone_transforms(pose), transforms(pose));
+            else use_.blend_dense(model_.virtual_weights.data(), model_.bone_count(), first, last, bone_transforms(pose), transforms(pose));
+        }
     }
 
     // Each transform as a rotation and shift (a dual quaternion) after a stretch; see `skin_dual_quaternion`.

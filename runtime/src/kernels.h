@@ -56,6 +56,8 @@ struct Kernels {
                   Finish finish, float* y, std::size_t y_stride);
     // Rows first..last of blended transforms, 16 floats each.
     void (*blend)(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out);
+    // The same for rows that have a weight for every one of `count` transforms, in their order.
+    void (*blend_dense)(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out);
     void (*skin_linear)(const VertexJob& job);
     void (*skin_dual_quaternion)(const VertexJob& job);
     // Reads every byte once and does next to nothing with it; `size` is a multiple of 256.

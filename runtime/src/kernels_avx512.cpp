@@ -43,6 +43,6 @@ struct V {
 
 #include "kernels_body.h"
 
-extern const Kernels kAvx512{"avx512", dense, blend, skin_linear, skin_dual_quaternion, read};
+extern const Kernels kAvx512{"avx512", dense, blend, blend_dense, skin_linear, skin_dual_quaternion, read};
 
 }  // namespace understudy

@@ -207,6 +207,31 @@ void blend(const InfluenceRows& rows, std::size_t first, std::size_t last, const
     }
 }
 
+// `Rows` rows at once: each transform is loaded once for all of them.
+template <int Rows>
+inline void blend_rows(const float* weights, std::size_t count, const float* transforms, float* out) {
+    F sum[Rows][kPerUnit];
+    for (int row = 0; row < Rows; ++row)
+        for (int r = 0; r < kPerUnit; ++r) sum[row][r] = V::zero();
+    for (std::size_t k = 0; k < count; ++k) {
+        F transform[kPerUnit];
+        for (int r = 0; r < kPerUnit; ++r) transform[r] = V::load(transforms + 16 * k + r * W);
+        for (int row = 0; row < Rows; ++row) {
+            const F weight = V::set1(weights[row * count + k]);
+            for (int r = 0; r < kPerUnit; ++r) sum[row][r] = V::fma(transform[r], weight, sum[row][r]);
+        }
+    }
+    for (int row = 0; row < Rows; ++row)
+        for (int r = 0; r < kPerUnit; ++r) V::store(out + 16 * row + r * W, sum[row][r]);
+}
+
+void blend_dense(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out) {
+    constexpr int kTogether = W == 16 ? 8 : W == 8 ? 4 : 2;  // as many as leave the sums in registers
+    std::size_t row = first;
+    for (; row + kTogether <= last; row += kTogether) blend_rows<kTogether>(weights + row * count, count, transforms, out + 16 * row);
+    for (; row < last; ++row) blend_rows<1>(weights + row * count, count, transforms, out + 16 * row);
+}
+
 // Rest, mean and every displacement of a vertex.
 inline typename V::Four point_of(const VertexJob& job, std::size_t vertex) {
     typename V::Four point = V::load4(job.base + 3 * vertex);

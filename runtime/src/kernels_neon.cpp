@@ -41,6 +41,6 @@ struct V {
 
 #include "kernels_body.h"
 
-extern const Kernels kNeon{"neon", dense, blend, skin_linear, skin_dual_quaternion, read};
+extern const Kernels kNeon{"neon", dense, blend, blend_dense, skin_linear, skin_dual_quaternion, read};
 
 }  // namespace understudy

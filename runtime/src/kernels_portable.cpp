@@ -55,7 +55,7 @@ struct V {
 
 #include "kernels_body.h"
 
-extern const Kernels kPortable{"portable", dense, blend, skin_linear, skin_dual_quaternion, read};
+extern const Kernels kPortable{"portable", dense, blend, blend_dense, skin_linear, skin_dual_quaternion, read};
 
 float float_of_half(std::uint16_t half) {
     const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;

@@ -60,13 +60,13 @@ public:
         pack_bones();
         pack_matrices();
         pack_influences(from_.skin, model_.skin_entries_, model_.skin_starts_, model_.skin);
-        pack_influences(from_.virtual_bones, model_.virtual_entries_, model_.virtual_starts_, model_.virtual_bones);
+        pack_virtual_bones();
         pack_base();
         pack_slots();
         pack_neighbours();
         plan_phases();
         model_.bytes = model_.packed_.size() + model_.biases_.size() + model_.base.size() + 4 * (model_.slot_starts.size() + model_.slots.size()) +
-                       8 * (model_.skin_entries_.size() + model_.virtual_entries_.size()) + 4 * (model_.skin_starts_.size() + model_.virtual_starts_.size());
+                       8 * (model_.skin_entries_.size() + model_.virtual_entries_.size()) + 4 * (model_.skin_starts_.size() + model_.virtual_starts_.size() + model_.virtual_weights.size());
     }
 
 private:
@@ -211,6 +211,20 @@ private:
             starts = {};
         }
         rows.starts = starts.data();
+    }
+
+    // Virtual bones mostly blend most bones: weights alone, without saying which, are then half the bytes.
+    void pack_virtual_bones() {
+        const Influences& given = from_.virtual_bones;
+        const std::size_t bones = from_.bone_count();
+        if (2 * given.width < bones || !given.width) {
+            pack_influences(given, model_.virtual_entries_, model_.virtual_starts_, model_.virtual_bones);
+            return;
+        }
+        too_large(16 * std::max(model_.virtual_count, given.index.size()));
+        model_.virtual_weights.assign(model_.virtual_count * bones, 0.0f);
+        for (std::size_t i = 0; i < given.index.size(); ++i)
+            model_.virtual_weights[i / given.width * bones + static_cast<std::size_t>(given.index[i])] += given.weight[i];
     }
 
     void pack_base() {

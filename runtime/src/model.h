@@ -59,6 +59,7 @@ struct Model {
     AlignedBytes base;                        // rest plus mean
     std::vector<std::uint32_t> slot_starts, slots;
     InfluenceRows skin, virtual_bones;
+    std::vector<float> virtual_weights;       // of every bone for every virtual bone, where most are there; then `virtual_bones` is empty
     std::size_t virtual_count = 0;
     std::size_t transform_count = 0;          // what the skin points into: virtual bones, else bones, else one identity
 

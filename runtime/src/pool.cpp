@@ -20,8 +20,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kHelperSpins = std::chrono::microseconds(60);
 constexpr auto kCallerSpins = std::chrono::microseconds(20);
 
-// How long a helper may be wanted in vain before it is moved, and then has to settle. A neighbour's turn on a processor is about as long.
-constexpr auto kPatience = std::chrono::milliseconds(4);
+// How long a helper may be wanted in vain before it is moved, and then has to settle.
+constexpr auto kPatience = std::chrono::milliseconds(1);
 
 // Moves a thread off the processor this one is on. Afterwards it may run anywhere again: it must be free to come back when the caller sleeps.
 void move_elsewhere(std::thread& thread) {
@@ -120,6 +120,7 @@ void Pool::run_phase(std::uint32_t count, Call call, const void* context) {
         for (std::uint32_t task = 0; task < count; ++task) call(context, task, 0);
         return;
     }
+    const auto started = Clock::now();
     call_ = call;
     context_ = context;
     remaining_.store(count);
@@ -129,7 +130,7 @@ void Pool::run_phase(std::uint32_t count, Call call, const void* context) {
     }
     announce();
     take_tasks(0);
-    look_after_helpers();
+    look_after_helpers(started);
     const auto all_done = [this] { return remaining_.load(std::memory_order_acquire) == 0; };
     if (spin(all_done, kCallerSpins)) return;
     // A helper holds a task but not a processor: sleeping gives it ours.
@@ -139,17 +140,18 @@ void Pool::run_phase(std::uint32_t count, Call call, const void* context) {
     caller_sleeps_.store(false);
 }
 
-void Pool::look_after_helpers() {
+void Pool::look_after_helpers(Clock::time_point started) {
     const auto now = Clock::now();
     for (int helper = 1; helper < threads_; ++helper) {
         Share& share = shares_[static_cast<std::size_t>(helper)];
         const std::uint32_t turns = share.turns.load(std::memory_order_relaxed);
-        const bool idle = now - last_phase_ > kPatience;  // between calls nobody is wanted
-        if (turns == share.turns_seen && !idle && now - share.came > kPatience) {
+        if (started - last_phase_ > kPatience) share.came = started;  // between calls nobody was wanted
+        if (turns != share.turns_seen) {
+            share.came = now;
+        } else if (now - share.came > kPatience) {
             move_elsewhere(helpers_[static_cast<std::size_t>(helper - 1)]);
             share.came = now;
         }
-        if (turns != share.turns_seen || idle) share.came = now;
         share.turns_seen = turns;
     }
     last_phase_ = now;

@@ -43,12 +43,13 @@ public:
     }
 
 private:
+    using Clock = std::chrono::steady_clock;
     using Call = void (*)(const void* context, std::uint32_t task, int thread);
     struct alignas(64) Share {
         std::atomic<std::uint64_t> word{0};  // the next task in the upper half, the end of the share in the lower
         std::atomic<std::uint32_t> turns{0};  // how often its helper came to look for tasks
         std::uint32_t turns_seen = 0;         // the caller's own notes:
-        std::chrono::steady_clock::time_point came;  // when the helper last came, or was moved
+        Clock::time_point came;  // when the helper last came, or was moved
     };
 
     void run_phase(std::uint32_t count, Call call, const void* context);
@@ -57,7 +58,7 @@ private:
     static bool claim(Share& share, std::uint32_t& task);
     void help(int thread);
     void announce();
-    void look_after_helpers();
+    void look_after_helpers(Clock::time_point phase_started);
 
     const int threads_;
     std::unique_ptr<Share[]> shares_;
@@ -65,7 +66,7 @@ private:
     // What the tasks are. Written before the shares are, read only by who has claimed a task, which the caller then waits for.
     Call call_ = nullptr;
     const void* context_ = nullptr;
-    std::chrono::steady_clock::time_point last_phase_;
+    Clock::time_point last_phase_;
     alignas(64) std::atomic<std::uint32_t> news_{0};  // changes when there may be work
     std::atomic<bool> stop_{false};
     std::atomic<int> sleepers_{0};
