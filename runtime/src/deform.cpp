@@ -17,7 +17,9 @@ public:
           positions_(positions), normals_(normals) {}
 
     void run(Pool* pool) {
-        for (std::size_t pose = 0; pose < poses_; ++pose) prepare(pose);
+        const auto prepare_one = [this](std::uint32_t pose, int thread) { prepare(pose, static_cast<std::size_t>(thread)); };
+        if (pool && poses_ > 1) pool->run(static_cast<std::uint32_t>(poses_), prepare_one);
+        else for (std::uint32_t pose = 0; pose < poses_; ++pose) prepare_one(pose, 0);
         for (const std::vector<Task>& phase : model_.phases) run_phase(pool, phase);
         if (!normals_) return;
         run_phase(pool, model_.face_normal_tasks);
@@ -45,7 +47,7 @@ private:
     }
 
     // Features, and the bones' transforms relative to the root: float32 cannot hold millimetres at ten kilometres.
-    void prepare(std::size_t pose) {
+    void prepare(std::size_t pose, std::size_t thread) {
         const std::size_t bones = model_.bone_count();
         const double* world = world_ ? world_ + 12 * bones * pose : nullptr;
         float* centre = scratch_.centres.as<float>() + 8 * pose;
@@ -70,12 +72,12 @@ private:
             for (int column = 0; column < 4; ++column)
                 for (int row = 0; row < 4; ++row) columns[16 * bone + 4 * column + row] = row < 3 ? static_cast<float>(moved[4 * row + column]) : 0.0f;
         }
-        if (!about_.feature_columns.empty()) find_features(pose, world);
+        if (!about_.feature_columns.empty()) find_features(pose, world, thread);
     }
 
-    void find_features(std::size_t pose, const double* world) {
+    void find_features(std::size_t pose, const double* world, std::size_t thread) {
         const std::size_t bones = model_.bone_count();
-        double* inverses = scratch_.inverses.as<double>();
+        double* inverses = scratch_.inverses.as<double>() + thread * scratch_.inverse_stride;
         for (std::size_t bone = 0; bone < bones; ++bone)
             if (model_.bone_is_inverted[bone]) bounded_invert(world + 12 * bone, inverses + 12 * bone);
         const double* controls = controls_ ? controls_ + about_.control_names.size() * pose : nullptr;
@@ -197,6 +199,7 @@ private:
             job.slots = model_.slots.data();
             job.displacements = scratch_.displacements.as<float>() + pose * scratch_.displacement_stride;
             job.skin = model_.skin;
+            job.simple = model_.simple.data();
             job.transforms = dual ? scratch_.dual_quaternions.as<float>() + pose * scratch_.transform_stride : transforms(pose);
             job.centre = scratch_.centres.as<float>() + 8 * pose;
             job.positions = positions_ + 3 * model_.vertex_count() * pose;

@@ -44,6 +44,8 @@ struct VertexJob {
     const std::uint32_t* slots;         // where its displacements lie
     const float* displacements;         // 3 floats each; one float beyond may be read
     InfluenceRows skin;
+    const std::uint8_t* simple;         // of each four vertices that start at a multiple of four: whether one transform moves them all and
+                                        // their displacements, if any, lie side by side
     const float* transforms;            // linear: columns of 4 (the last number 0); dual quaternion: see `dual_quaternion_entry`
     const float* centre;                // 4 floats to add, and 4 more that make up for the rounding of the first
     float* positions;                   // of the whole pose, 3 per vertex

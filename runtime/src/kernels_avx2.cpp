@@ -37,6 +37,7 @@ struct V {
         const F sum = _mm256_fmadd_ps(matrix[0], left, _mm256_mul_ps(matrix[1], right));
         return _mm_add_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps(sum, 1));
     }
+    static constexpr bool kFour = false;
 };
 
 }  // namespace

@@ -37,6 +37,24 @@ struct V {
         const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(product), _mm512_extractf32x8_ps(product, 1));
         return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
     }
+    // Four points, 12 floats side by side, are spread to four columns of a register, moved together and packed again.
+    static constexpr bool kFour = true;
+    static void move_four(const float* base, const float* displacement, const float* matrix, const float* centre, float* out) {
+        const __mmask16 twelve = 0x0FFF;
+        F point = _mm512_maskz_loadu_ps(twelve, base);
+        if (displacement) point = _mm512_add_ps(point, _mm512_maskz_loadu_ps(twelve, displacement));
+        const __m512i spread = _mm512_set_epi32(15, 11, 10, 9, 15, 8, 7, 6, 15, 5, 4, 3, 15, 2, 1, 0);
+        point = _mm512_permutexvar_ps(spread, point);
+        const auto column = [](const float* from) { return _mm512_broadcast_f32x4(_mm_loadu_ps(from)); };
+        F sum = _mm512_fmadd_ps(column(matrix), _mm512_permute_ps(point, 0x00), column(matrix + 12));
+        sum = _mm512_fmadd_ps(column(matrix + 4), _mm512_permute_ps(point, 0x55), sum);
+        sum = _mm512_fmadd_ps(column(matrix + 8), _mm512_permute_ps(point, 0xAA), sum);
+        sum = _mm512_add_ps(_mm512_add_ps(sum, column(centre + 4)), column(centre));
+        const __m512i pack = _mm512_set_epi32(15, 15, 15, 15, 14, 13, 12, 10, 9, 8, 6, 5, 4, 2, 1, 0);
+        sum = _mm512_permutexvar_ps(pack, sum);
+        _mm256_storeu_ps(out, _mm512_castps512_ps256(sum));
+        _mm_storeu_ps(out + 8, _mm512_extractf32x4_ps(sum, 2));
+    }
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 // The hot loops, written once over a register type `V` that each instruction set defines before it includes this file:
 //     V::F               a register of V::W floats (4, 8 or 16)
 //     load store load_half set1 zero add sub mul div fma(a, b, c) = a b + c  max min round  power_of_two(n)
-//     apply(const F (&matrix)[16 / W], const float point[4], float out[4])    four columns of four times (x, y, z, 1)
+//     apply(matrix, point)    four columns of four times (x, y, z, 1); load4 store4 add4 on V::Four, four floats
+//     kFour, move_four        see `skin_four`
 // Everything is in an unnamed namespace and uses no templates of the standard library: a function built here for a newer processor must never
 // be picked by the linker for an older one.
 
@@ -250,10 +251,28 @@ inline void write_point(const VertexJob& job, std::size_t vertex, typename V::Fo
     for (int axis = 0; axis < 3; ++axis) out[axis] = last[axis];
 }
 
+// Four vertices at once where the instruction set has a way to (`V::kFour`) and they are simple enough; false: they are not.
+template <class Registers>
+inline bool skin_four(const VertexJob& job, std::size_t vertex) {
+    if constexpr (Registers::kFour) {
+        if (vertex % 4 || vertex + 4 > job.last || !job.simple[vertex / 4]) return false;
+        const Row row(job.skin, vertex);
+        const float* moved = job.slot_starts ? job.displacements + job.slots[job.slot_starts[vertex]] : nullptr;
+        Registers::move_four(job.base + 3 * vertex, moved, job.transforms + row.begin->offset, job.centre, job.positions + 3 * vertex);
+        return true;
+    } else {
+        return false;
+    }
+}
+
 template <int Width>
 inline void skin_linear_of(const VertexJob& job) {
     const typename V::Four centre = V::load4(job.centre), rounding = V::load4(job.centre + 4);
     for (std::size_t vertex = job.first; vertex != job.last; ++vertex) {
+        if (Width <= 1 && skin_four<V>(job, vertex)) {
+            vertex += 3;
+            continue;
+        }
         F matrix[kPerUnit];
         if (Width) {  // a length known here costs no test per vertex
             const Influence* at = job.skin.entries + vertex * Width;

@@ -35,6 +35,7 @@ struct V {
         sum = vfmaq_laneq_f32(sum, matrix[1], point, 1);
         return vfmaq_laneq_f32(sum, matrix[2], point, 2);
     }
+    static constexpr bool kFour = false;
 };
 
 }  // namespace

@@ -49,6 +49,7 @@ struct V {
         sum = fma(matrix[1], set1(point.lane[1]), sum);
         return fma(matrix[2], set1(point.lane[2]), sum);
     }
+    static constexpr bool kFour = false;
 };
 
 }  // namespace

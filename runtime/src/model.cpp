@@ -63,6 +63,7 @@ public:
         pack_virtual_bones();
         pack_base();
         pack_slots();
+        find_simple();
         pack_neighbours();
         plan_phases();
         model_.bytes = model_.packed_.size() + model_.biases_.size() + model_.base.size() + 4 * (model_.slot_starts.size() + model_.slots.size()) +
@@ -249,6 +250,21 @@ private:
         for (std::size_t b = 0; b < from_.bases.size(); ++b)
             for (std::size_t n = 0; n < from_.bases[b].vertex_count; ++n)
                 model_.slots[fill[static_cast<std::size_t>(from_.bases[b].vertices[n])]++] = static_cast<std::uint32_t>(model_.bases[b].to + 3 * n);
+    }
+
+    void find_simple() {
+        model_.simple.assign(model_.vertex_count() / 4 + 1, 0);
+        const auto start = [&](std::size_t vertex) { return model_.skin.width ? vertex * model_.skin.width : model_.skin.starts[vertex]; };
+        const auto alike = [&](std::size_t vertex, std::size_t other) {
+            const Influence &a = model_.skin.entries[start(vertex)], &b = model_.skin.entries[start(other)];
+            if (start(other + 1) - start(other) != 1 || b.weight != 1 || a.offset != b.offset) return false;
+            if (model_.slot_starts.empty()) return true;
+            const std::uint32_t* starts = model_.slot_starts.data();
+            return starts[other + 1] - starts[other] == 1 && starts[vertex + 1] - starts[vertex] == 1 &&
+                   model_.slots[starts[other]] == model_.slots[starts[vertex]] + 3 * (other - vertex);
+        };
+        for (std::size_t vertex = 0; vertex + 4 <= model_.vertex_count(); vertex += 4)
+            model_.simple[vertex / 4] = alike(vertex, vertex) && alike(vertex, vertex + 1) && alike(vertex, vertex + 2) && alike(vertex, vertex + 3);
     }
 
     void pack_neighbours() {

@@ -58,6 +58,7 @@ struct Model {
 
     AlignedBytes base;                        // rest plus mean
     std::vector<std::uint32_t> slot_starts, slots;
+    std::vector<std::uint8_t> simple;         // see `VertexJob`
     InfluenceRows skin, virtual_bones;
     std::vector<float> virtual_weights;       // of every bone for every virtual bone, where most are there; then `virtual_bones` is empty
     std::size_t virtual_count = 0;

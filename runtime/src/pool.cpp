@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Longer than the gap between two phases, shorter than anything a user of the processor would notice.
-constexpr auto kHelperSpins = std::chrono::microseconds(60);
+constexpr auto kHelperSpins = std::chrono::microseconds(100);
 constexpr auto kCallerSpins = std::chrono::microseconds(20);
 
 // How long a helper may be wanted in vain before it is moved, and then has to settle.

@@ -27,12 +27,13 @@ Scratch::Scratch(const Model& given, Pool* helpers)
       dual_quaternions(given.description->blend == Blend::dual_quaternion ? floats(kBlock * transform_stride) : AlignedBytes()),
       face_normals(floats(kBlock * normal_stride)),
       centres(floats(kBlock * 8)),
-      inverses(AlignedBytes(12 * sizeof(double) * given.bone_count(), false)),
       gather_stride(stride_of(kBlock * given.widest_gather)),
-      plane_stride(stride_of(3 * kBlock * given.tallest_shared)) {
+      plane_stride(stride_of(3 * kBlock * given.tallest_shared)),
+      inverse_stride(stride_of(12 * given.bone_count())) {
     const std::size_t threads = static_cast<std::size_t>(pool ? pool->threads() : 1);
     gathered = floats(threads * gather_stride);
     planes = floats(threads * plane_stride);
+    inverses = AlignedBytes(threads * inverse_stride * sizeof(double), false);
 }
 
 }  // namespace understudy

@@ -20,10 +20,10 @@ struct Scratch {
     std::size_t feature_stride, value_stride, displacement_stride, transform_stride, bone_stride, normal_stride;
     AlignedBytes features, values, displacements, bones, transforms, dual_quaternions, face_normals;
     AlignedBytes centres;   // 8 floats per pose
-    AlignedBytes inverses;  // 12 doubles per bone
     // Per thread.
-    std::size_t gather_stride, plane_stride;
+    std::size_t gather_stride, plane_stride, inverse_stride;
     AlignedBytes gathered, planes;
+    AlignedBytes inverses;  // 12 doubles per bone
 };
 
 }  // namespace understudy
