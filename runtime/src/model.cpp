@@ -12,7 +12,7 @@ namespace {
 // Of a task: large enough that claiming it costs nothing beside it, small enough that threads finish together.
 constexpr std::size_t kTaskBytes = 48 << 10;
 constexpr std::uint32_t kTaskVertices = 512;
-constexpr std::uint32_t kTaskRows = 256;
+constexpr std::uint32_t kTaskRows = 64, kTaskSplits = 32;  // virtual bones; transforms split for dual quaternions
 
 std::size_t padded(std::size_t count, std::size_t unit = Panels::kUnit) { return (count + unit - 1) / unit * unit; }
 
@@ -288,7 +288,7 @@ private:
         };
         const bool dual = from_.skinned && from_.blend == Blend::dual_quaternion;
         cut_tasks(tasks, Kind::virtual_bones, 0, model_.virtual_count, kTaskRows);
-        if (dual && !model_.virtual_count) cut_tasks(tasks, Kind::dual_quaternions, 0, model_.transform_count, kTaskRows / 8);
+        if (dual && !model_.virtual_count) cut_tasks(tasks, Kind::dual_quaternions, 0, model_.transform_count, kTaskSplits);
         std::size_t level = 0;
         for (std::size_t number = 0; number < model_.layers.size(); ++number) {
             if (layer_depth_[number] != level) {
@@ -299,7 +299,7 @@ private:
             cut_tasks(tasks, Kind::layer, number, weight.panel_count(), panels_per_task(weight));
         }
         close();
-        if (dual && model_.virtual_count) cut_tasks(tasks, Kind::dual_quaternions, 0, model_.transform_count, kTaskRows / 8);
+        if (dual && model_.virtual_count) cut_tasks(tasks, Kind::dual_quaternions, 0, model_.transform_count, kTaskSplits);
         for (std::size_t number = 0; number < model_.bases.size(); ++number) {
             const BasisPlan& basis = model_.bases[number];
             const std::size_t step = std::max<std::size_t>(1, panels_per_task(basis.matrix));

@@ -209,7 +209,7 @@ class _Ours(_Contender):
         bones, controls = self.bones[which], None if self.controls is None else self.controls[which]
         out = np.empty((_CROWD, self.deformer.mesh.vertex_count, 3), np.float32)
         calls = {f"crowd_ms_{n}": partial(lambda i, n: self.deformer.deform(bones, controls, threads=n, out=out), n=n) for n in (1, 2)}
-        return {name: times.ms / _CROWD for name, times in take_turns(calls, size.blocks, 2 * size.seconds).items()}
+        return {name: times.ms / _CROWD for name, times in take_turns(calls, size.blocks // 2, size.seconds).items()}
 
     def beside_a_neighbour(self, size: _Size) -> dict[str, float]:
         """Mean times while another process keeps one processor busy."""
