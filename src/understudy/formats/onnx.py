@@ -249,13 +249,13 @@ def _skinned(graph: _Graph, deformer: Deformer, points: str) -> str:
         matrices = _blended(graph, matrices, skin.virtual_index, skin.virtual_weight, count)
         count = len(skin.virtual_index)
     if skin.blend == "dual_quaternion":
-        local = _dual_quaternion(graph, deformer, matrices, count, points)
-    else:
-        blended = graph.reshape(_blended(graph, matrices, skin.bone_index, skin.weight, count), [-1, deformer.mesh.vertex_count, 3, 4])
-        turn, move = graph.cut(blended, 0, 3, 3), graph.reshape(graph.cut(blended, 3, 4, 3), [-1, deformer.mesh.vertex_count, 3])
-        across = graph.op("Unsqueeze", points, graph.constant([2], np.int64))
-        local = graph.op("Add", graph.sum(graph.op("Mul", turn, across), 3), move)
-    return graph.op("Add", local, graph.reshape(centre, [-1, 1, 3]))
+        return graph.op("Add", _dual_quaternion(graph, deformer, matrices, count, points), graph.reshape(centre, [-1, 1, 3]))
+    # Coordinate by coordinate, all vertices side by side: ONNX Runtime is slow where the inner axis is three long.
+    blended = graph.op("Transpose", _blended(graph, matrices, skin.bone_index, skin.weight, count), perm=[0, 2, 1])
+    blended = graph.reshape(blended, [-1, 3, 4, deformer.mesh.vertex_count])
+    planes = graph.op("Pad", graph.op("Transpose", points, perm=[0, 2, 1]), graph.constant([0, 0, 0, 0, 1, 0], np.int64), graph.constant(1.0))
+    moved = graph.sum(graph.op("Mul", blended, graph.op("Unsqueeze", planes, graph.constant([1], np.int64))), 2)
+    return graph.op("Transpose", graph.op("Add", moved, graph.reshape(centre, [-1, 3, 1])), perm=[0, 2, 1])
 
 
 def _blended(graph: _Graph, rows: str, index: np.ndarray, weight: np.ndarray, count: int) -> str:
