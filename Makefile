@@ -17,6 +17,7 @@ test: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/understudy bench body --json out/bench/body.json --out out/bench/body
+	$(BIN)/understudy bench runtime --json out/bench/runtime.json --out out/bench/runtime
 
 install: $(VENV)/.test
 

@@ -20,15 +20,18 @@ def array(value, name: str, shape: Sequence[int | None], dtype=np.float32) -> np
     >>> array([[0, 1, 2]], "points", (None, 3)).shape
     (1, 3)
     """
+    return finite(array_of(value, name, shape, dtype), name)
+
+
+def array_of(value, name: str, shape: Sequence[int | None], dtype=np.float32) -> np.ndarray:
+    """As `array`, for numbers whose finiteness is checked elsewhere."""
     try:
         result = np.ascontiguousarray(value, dtype=dtype)
     except (TypeError, ValueError) as problem:
         raise InputError(f"{name}: cannot be read as an array of {np.dtype(dtype).name}: {problem}") from problem
     if np.ndim(value) == 0 and len(shape):  # ascontiguousarray turns a scalar into (1,)
         raise InputError(f"{name}: expected shape {_shape_text(shape)}, got a single value {value!r}")
-    shape_of(result, name, shape)
-    finite(result, name)
-    return result
+    return shape_of(result, name, shape)
 
 
 def shape_of(value: np.ndarray, name: str, shape: Sequence[int | None]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The command line: `understudy demo | sample | ranges | fit | compress | evaluate | compare | info | methods | bench`.
+"""The command line: `understudy demo | sample | ranges | fit | compress | evaluate | compare | export | info | methods | bench`.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 2 something the user can put right (one clear line),
 130 interrupted.
@@ -180,6 +180,26 @@ def compare(
 
 
 @app.command()
+def export(
+    file: Annotated[Path, typer.Argument(help="A .understudy file.")],
+    out: Annotated[Path, typer.Argument(help="What to write; the name's end says the format: .onnx, or .understudy with --half.")],
+    half: Annotated[bool, typer.Option(help="Weights and bases in 16 bits: half the bytes.")] = False,
+) -> None:
+    """Write a stand-in in another format: .onnx holds the whole deformer as one graph."""
+    checks.one_of(out.suffix, "format to export", (".onnx", ".understudy"))
+    ensure_writable(out)
+    deformer = Deformer.load(file)
+    deformer = deformer.half() if half else deformer
+    if out.suffix == ".onnx":
+        from understudy.formats.onnx import write_onnx
+
+        write_onnx(deformer, out)
+    else:
+        deformer.save(out)
+    print(f"{out}: {out.stat().st_size / 1e6:.2f} MB")
+
+
+@app.command()
 def info(file: Annotated[Path, typer.Argument(help="A .understudy file.")]) -> None:
     """What is in a .understudy file: method, size, drivers, training errors, provenance."""
     deformer = Deformer.load(file)
@@ -215,7 +235,7 @@ def methods() -> None:
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark: body, decompose or two-layer.")],
+    name: Annotated[str, typer.Argument(help="Which benchmark: body, decompose, two-layer or runtime.")],
     quick: Annotated[bool, typer.Option(help="A look in 60 s on two cores; its figures are not the method's best.")] = False,
     full: Annotated[bool, typer.Option(help="Everything, however long it takes.")] = False,
     data: Annotated[Path | None, typer.Option(help="Folder of real data; else UNDERSTUDY_DATA, else ../shared/data.")] = None,

@@ -21,16 +21,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from understudy import checks
+from understudy import checks, runtime
 from understudy.clip import Clip
 from understudy.controls import ControlSpec
 from understudy.errors import InputError
+from understudy.geometry.normals import vertex_normals
 from understudy.geometry.skinning import BLENDS, dual_quaternion_blend, linear_blend, weight_matrix
 from understudy.geometry.transforms import compose, parent_from_bone
 from understudy.mesh import Mesh
 from understudy.networks import Basis, Net, NetGroups
 from understudy.skeleton import Skeleton
 
+STORAGES = ("float32", "float16")
 # Poses deformed at once: large enough for matrix products, small enough that blended matrices of 170,000 vertices stay below 300 MB.
 _BLOCK_VALUES = 6_000_000
 
@@ -128,6 +130,7 @@ class Deformer:
     training                        errors on the training poses, plain numbers with the unit in `mesh.unit`
     provenance                      what it was made from: rig, poses, seed, version, config
     clips                           the bones' motion of the sequences it was fitted to, in the order they came; empty for a rig
+    storage                         float32, or float16: weights and bases are 16-bit numbers, and files and runtime keep them so (`half()`)
     """
 
     mesh: Mesh
@@ -142,6 +145,7 @@ class Deformer:
     training: Mapping[str, float] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     clips: tuple[Clip, ...] = ()
+    storage: str = "float32"
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)
@@ -171,13 +175,43 @@ class Deformer:
         for number, basis in enumerate(self.bases):
             checks.index(basis.vertices, f"vertices of basis {number}", vertex_count)
             checks.index(basis.coefficients, f"coefficients of basis {number}", self.coefficient_count, basis.coefficients.shape)
+        checks.one_of(self.storage, "storage", STORAGES)
+        if self.storage == "float16":
+            self._need_halves()
 
     @cached_property
     def coefficient_count(self) -> int:
         return max((int(net.outputs.max()) + 1 for net in self.nets if len(net.outputs)), default=0)
 
-    def deform(self, world_from_bone=None, controls=None) -> np.ndarray:
-        """Bones (T,B,3,4) and controls (T,C) -> vertices (T,V,3) float32. One pose without its leading axis gives (V,3)."""
+    def deform(self, world_from_bone=None, controls=None, *, threads: int | None = None, out: np.ndarray | None = None, normals: bool = False):
+        """Bones (T,B,3,4) and controls (T,C) -> vertices (T,V,3) float32. One pose without its leading axis gives (V,3).
+
+        threads   how many work on it, the caller's included; None: as many as pay
+        out       (T,V,3) float32 to write to and return, C-contiguous; float64 drivers and `out` are then used as they are, without a copy
+        normals   also return the vertex normals, of the same shape: (vertices, normals)
+        """
+        threads = runtime.checked_threads(threads)
+        packed = runtime.runtime_of(self)
+        if packed is None:
+            vertices = self.deform_reference(world_from_bone, controls)
+            if out is not None:
+                out = self._output(out, vertices.shape)
+                out[...] = vertices
+                vertices = out
+            return (vertices, vertex_normals(vertices, self.mesh.triangles)) if normals else vertices
+        bones, values, single = self._drivers(world_from_bone, controls, finite=False)
+        pose_count = len(bones) if bones is not None else len(values)
+        shape = (pose_count, self.mesh.vertex_count, 3)
+        result = np.empty(shape, np.float32) if out is None else self._output(out, shape[1:] if single else shape).reshape(shape)
+        sides = np.empty(shape, np.float32) if normals else None
+        if not packed.deform(bones, values, result, sides, threads):
+            self._drivers(world_from_bone, controls)  # names the number that is not finite
+        if single:
+            result, sides = result[0], None if sides is None else sides[0]
+        return (result, sides) if normals else result
+
+    def deform_reference(self, world_from_bone=None, controls=None) -> np.ndarray:
+        """`deform` on NumPy alone: what every other implementation is tested against, and what fitting uses, the same on every processor."""
         world_from_bone, controls, single = self._drivers(world_from_bone, controls)
         pose_count = len(world_from_bone) if world_from_bone is not None else len(controls)
         result = np.empty((pose_count, self.mesh.vertex_count, 3), np.float32)
@@ -219,11 +253,20 @@ class Deformer:
         values = net_values + basis_values + index_values + skin_values + rest_values
         return {"bytes": 4 * values, "multiply_adds": net_work + basis_work + skin_work}
 
-    def save(self, path: str | Path) -> None:
-        """Write a `.understudy` file (see `understudy.file`); whole or not at all."""
+    def half(self) -> Deformer:
+        """The same deformer with weights and bases in 16 bits: half the bytes, see `understudy.precision`."""
+        from understudy.precision import halved
+
+        return halved(self)
+
+    def save(self, path: str | Path, dtype=None) -> None:
+        """Write a `.understudy` file (see `understudy.file`); whole or not at all. dtype float16 stores weights and bases in 16 bits."""
         from understudy.file import save
 
-        save(self, path)
+        wanted = self.storage if dtype is None else checks.one_of(np.dtype(dtype).name, "dtype", STORAGES)
+        if wanted == "float32" and self.storage == "float16":
+            raise InputError("dtype: this deformer is in float16 already; save it as it is")
+        save(self.half() if wanted == "float16" else self, path)
 
     @staticmethod
     def load(path: str | Path) -> Deformer:
@@ -239,8 +282,25 @@ class Deformer:
         wide = np.full(self.features.count, np.inf, np.float32)
         return replace(self, features=replace(self.features, low=-wide, high=wide))
 
-    def _drivers(self, world_from_bone, controls):
-        """Checked drivers with a leading pose axis, and whether that axis was added here."""
+    def _need_halves(self) -> None:
+        """Raise unless a 16-bit float holds every weight and basis number exactly."""
+        matrices = [(f"weights of net {n}", w) for n, net in enumerate(self.nets) if net.activation != "rbf" for w in net.weights]
+        for name, matrix in [*matrices, *((f"basis {n}", basis.matrix) for n, basis in enumerate(self.bases))]:
+            with np.errstate(over="ignore"):
+                exact = np.array_equal(matrix.astype(np.float16).astype(np.float32), matrix)
+            if not exact:
+                raise InputError(f"{name}: numbers that 16 bits do not hold; `Deformer.half()` rounds them")
+
+    @staticmethod
+    def _output(out: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """`out`, if it can be written to as it is."""
+        if not isinstance(out, np.ndarray) or out.dtype != np.float32 or not out.flags.c_contiguous or not out.flags.writeable:
+            raise InputError("out: expected a writable C-contiguous NumPy array of float32")
+        return checks.shape_of(out, "out", shape)
+
+    def _drivers(self, world_from_bone, controls, finite: bool = True):
+        """Checked drivers with a leading pose axis, and whether that axis was added here. `finite`: look for NaN too."""
+        numbers = checks.array if finite else checks.array_of
         single = False
         if self.skeleton is not None:
             if world_from_bone is None:
@@ -248,7 +308,7 @@ class Deformer:
             world_from_bone = np.asarray(world_from_bone)
             single = world_from_bone.ndim == 3
             world_from_bone = world_from_bone[None] if single else world_from_bone
-            world_from_bone = checks.array(world_from_bone, "world_from_bone", (None, self.skeleton.bone_count, 3, 4), np.float64)
+            world_from_bone = numbers(world_from_bone, "world_from_bone", (None, self.skeleton.bone_count, 3, 4), np.float64)
         else:
             world_from_bone = None
         if self._reads_controls or (self.skeleton is None and controls is not None):
@@ -256,7 +316,7 @@ class Deformer:
                 raise InputError("controls are missing: this deformer's correctives read them")
             controls = np.asarray(controls)
             single = single or controls.ndim == 1
-            controls = checks.array(controls[None] if controls.ndim == 1 else controls, "controls", (None, self.control_spec.count), np.float64)
+            controls = numbers(controls[None] if controls.ndim == 1 else controls, "controls", (None, self.control_spec.count), np.float64)
             if world_from_bone is not None:
                 checks.same_count(len(controls), len(world_from_bone), "poses", "controls", "world_from_bone")
         else:

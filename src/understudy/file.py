@@ -2,6 +2,7 @@
 
 Layout: every array of a `Deformer` under a dotted name; ragged lists (nets, bases) are concatenated, with their sizes in the header. The
 header sits in the safetensors metadata under the single key `understudy` (one key: with several, their order would vary from run to run).
+Of a deformer in 16 bits (`storage`) the weights of nets and bases lie in `nets.half` and `bases.half` instead; biases stay with `nets.values`.
 The reader distrusts the file: magic, version, sizes, indices and finiteness are checked by the same constructors a method uses, and a file is
 loaded whole or not at all. The same deformer always gives the same bytes.
 """
@@ -22,15 +23,17 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as pack
 
+from understudy import checks
 from understudy.clip import Clip
 from understudy.controls import ControlSpec
-from understudy.deformer import Deformer, Features, Skin
+from understudy.deformer import STORAGES, Deformer, Features, Skin
 from understudy.errors import FileError, InputError
 from understudy.mesh import Mesh
 from understudy.networks import Basis, Net
 from understudy.skeleton import Skeleton
 
-FORMAT_VERSION = 1
+# 2 added storage in 16 bits; a file in 32 bits is still written as version 1, for older readers.
+FORMAT_VERSION = 2
 SUFFIX = ".understudy"
 # A header longer than this is not one of ours; the limit keeps a forged length from being allocated.
 _MAX_HEADER = 64 << 20
@@ -38,11 +41,16 @@ _MAX_HEADER = 64 << 20
 
 def save(deformer: Deformer, path: str | Path) -> None:
     """Write `deformer` to `path`, whole or not at all."""
-    arrays, header = _to_arrays(deformer)
-    text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    data = pack(arrays, metadata={"understudy": text})
+    data = to_bytes(deformer)
     with written_whole(path) as part:
         part.write_bytes(data)
+
+
+def to_bytes(deformer: Deformer) -> bytes:
+    """The whole file in memory."""
+    arrays, header = _to_arrays(deformer)
+    text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return pack(arrays, metadata={"understudy": text})
 
 
 def load(path: str | Path) -> Deformer:
@@ -150,7 +158,7 @@ def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any
     }
     arrays |= {f"mesh.part.{number}": part for number, part in enumerate(mesh.parts.values())}
     header: dict[str, Any] = {
-        "format_version": FORMAT_VERSION,
+        "format_version": 1,
         "method": deformer.method,
         "mesh": {
             "unit": mesh.unit, "up_axis": mesh.up_axis, "handedness": mesh.handedness,
@@ -161,6 +169,9 @@ def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any
         "nets": [{"activation": net.activation, "sizes": [len(net.inputs), *map(len, net.biases)]} for net in deformer.nets],
         "bases": [{"vertices": len(b.vertices), "components": int(b.coefficients.shape[-1]), "shared": b.shared} for b in deformer.bases],
     }  # fmt: skip
+    half = deformer.storage == "float16"
+    if half:
+        header |= {"format_version": 2, "storage": "float16"}
     if skeleton is not None:
         header["skeleton"] = {"names": list(skeleton.names)}
         arrays |= {"skeleton.parents": skeleton.parents, "skeleton.world_from_bone": skeleton.world_from_bone}
@@ -176,12 +187,20 @@ def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any
     if deformer.nets:
         arrays["nets.inputs"] = np.concatenate([net.inputs for net in deformer.nets])
         arrays["nets.outputs"] = np.concatenate([net.outputs for net in deformer.nets])
-        layers = [a.reshape(-1) for net in deformer.nets for pair in zip(net.weights, net.biases) for a in pair]
+        layers: list[np.ndarray] = []
+        halves: list[np.ndarray] = []
+        for net in deformer.nets:
+            for weight, bias in zip(net.weights, net.biases):
+                (halves if half and net.activation != "rbf" else layers).append(weight.reshape(-1))
+                layers.append(bias)
         arrays["nets.values"] = np.concatenate(layers)
+        if halves:
+            arrays["nets.half"] = np.concatenate(halves).astype(np.float16)
     if deformer.bases:
         arrays["bases.vertices"] = np.concatenate([basis.vertices for basis in deformer.bases])
         arrays["bases.coefficients"] = np.concatenate([basis.coefficients.reshape(-1) for basis in deformer.bases])
-        arrays["bases.values"] = np.concatenate([basis.matrix.reshape(-1) for basis in deformer.bases])
+        values = np.concatenate([basis.matrix.reshape(-1) for basis in deformer.bases])
+        arrays |= {"bases.half": values.astype(np.float16)} if half else {"bases.values": values}
     return {name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None}, header
 
 
@@ -205,6 +224,7 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
         up_axis=about["up_axis"],
         handedness=about["handedness"],
     )
+    storage = checks.one_of(header.get("storage", "float32"), "storage", STORAGES)
     skeleton = spec = skin = None
     if "skeleton" in header:
         skeleton = Skeleton(tuple(header["skeleton"]["names"]), arrays["skeleton.parents"], arrays["skeleton.world_from_bone"])
@@ -220,8 +240,8 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
         control_spec=spec,
         skin=skin,
         features=Features(arrays["features.columns"], arrays["features.low"], arrays["features.high"]),
-        nets=_read_nets(arrays, header["nets"]),
-        bases=_read_bases(arrays, header["bases"]),
+        nets=_read_nets(arrays, header["nets"], storage == "float16"),
+        bases=_read_bases(arrays, header["bases"], storage == "float16"),
         mean=get("mean"),
         method=header["method"],
         training=header["training"],
@@ -230,6 +250,7 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
             Clip(entry["name"], arrays[f"clip.{number}.world_from_bone"], entry["frame_rate"], entry["start_frame"])
             for number, entry in enumerate(header.get("clips", ()))
         ),
+        storage=storage,
     )
 
 
@@ -253,23 +274,25 @@ class _Cuts:
             raise InputError(f"{self.name}: holds {len(self.array)} numbers, the header accounts for {self.at}")
 
 
-def _read_nets(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]]) -> tuple[Net, ...]:
-    inputs, outputs, values = (_Cuts(arrays, f"nets.{name}") for name in ("inputs", "outputs", "values"))
+def _read_nets(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]], half: bool) -> tuple[Net, ...]:
+    inputs, outputs, values, halves = (_Cuts(arrays, f"nets.{name}") for name in ("inputs", "outputs", "values", "half"))
     nets = []
     for entry in entries:
         sizes = entry["sizes"]
         if not isinstance(sizes, list) or len(sizes) < 2:
             raise InputError(f"net {len(nets)}: expected at least two layer sizes, got {sizes!r}")
-        pairs = [(values.cut(wide, narrow), values.cut(wide)) for narrow, wide in zip(sizes, sizes[1:])]
+        # Centres of radial functions are never stored in 16 bits; see `understudy.precision`.
+        weighty = halves if half and entry["activation"] != "rbf" else values
+        pairs = [(weighty.cut(wide, narrow), values.cut(wide)) for narrow, wide in zip(sizes, sizes[1:])]
         weights, biases = zip(*pairs) if pairs else ((), ())
         nets.append(Net(inputs.cut(sizes[0]), weights, biases, outputs.cut(sizes[-1]), entry["activation"]))
-    for cuts in (inputs, outputs, values):
+    for cuts in (inputs, outputs, values, halves):
         cuts.end()
     return tuple(nets)
 
 
-def _read_bases(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]]) -> tuple[Basis, ...]:
-    vertices, coefficients, values = (_Cuts(arrays, f"bases.{name}") for name in ("vertices", "coefficients", "values"))
+def _read_bases(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]], half: bool) -> tuple[Basis, ...]:
+    vertices, coefficients, values = (_Cuts(arrays, f"bases.{name}") for name in ("vertices", "coefficients", "half" if half else "values"))
     bases = []
     for entry in entries:
         count, components, shared = entry["vertices"], entry["components"], entry["shared"]

@@ -6,7 +6,7 @@ stacked product per layer and never a Python loop over nets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,10 +86,7 @@ class NetGroups:
 
     def __init__(self, nets: Sequence[Net], feature_count: int, coefficient_count: int):
         self._coefficient_count = coefficient_count
-        by_shape: dict[tuple, list[Net]] = {}
-        for net in nets:
-            by_shape.setdefault((net.activation, *(len(b) for b in net.biases[:-1])), []).append(net)
-        self._groups = [_stack(group, feature_count, coefficient_count) for group in by_shape.values()]
+        self._groups = stack_nets(nets, feature_count, coefficient_count)
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         """Features (T,X) float32 -> coefficients (T,N) float32."""
@@ -108,6 +105,44 @@ class NetGroups:
                     hidden = _activate(hidden @ weight + bias[:, None], activation)
             np.add.at(result, (slice(None), outputs.reshape(-1)), np.moveaxis(hidden, 0, 1).reshape(len(features), -1))
         return result[:, :-1]
+
+
+def stack_nets(nets: Sequence[Net], feature_count: int, coefficient_count: int) -> list[tuple]:
+    """Nets of the same depth, hidden widths and activation together: (activation, inputs, weights, biases, outputs), padded; see `_stack`.
+
+    Padding reads feature `feature_count` and writes coefficient `coefficient_count`, one beyond those there are.
+    """
+    by_shape: dict[tuple, list[Net]] = {}
+    for net in nets:
+        by_shape.setdefault((net.activation, *(len(b) for b in net.biases[:-1])), []).append(net)
+    return [_stack(group, feature_count, coefficient_count) for group in by_shape.values()]
+
+
+# Bases of one width are one stacked product unless padding them to the tallest would add more than this.
+_MOST_PADDING = 1.3
+
+
+def stack_bases(bases: Sequence[Basis]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Bases of one width together, where that pads little: vertices (G,n), -1 where padded; matrix (G,P,3n) and coefficients (G,P), or, shared by
+    x, y and z, always alone, (1,P,n) and (1,3,P). Bases without components are left out."""
+    by_width: dict[int, list[Basis]] = {}
+    for basis in bases:
+        if not basis.matrix.shape[1]:
+            continue
+        if basis.shared:
+            yield basis.vertices[None], np.ascontiguousarray(basis.matrix.T)[None], basis.coefficients[None]
+        else:
+            by_width.setdefault(basis.matrix.shape[1], []).append(basis)
+    for width, alike in by_width.items():
+        tallest = max(len(basis.vertices) for basis in alike)
+        together = tallest * len(alike) <= _MOST_PADDING * sum(len(basis.vertices) for basis in alike)
+        for group in [alike] if together else [[basis] for basis in alike]:
+            height = max(len(basis.vertices) for basis in group)
+            matrix, vertices = np.zeros((len(group), width, 3 * height), np.float32), np.full((len(group), height), -1)
+            for g, basis in enumerate(group):
+                matrix[g, :, : 3 * len(basis.vertices)] = basis.matrix.T
+                vertices[g, : len(basis.vertices)] = basis.vertices
+            yield vertices, matrix, np.stack([basis.coefficients for basis in group])
 
 
 def _stack(nets: list[Net], feature_count: int, coefficient_count: int):

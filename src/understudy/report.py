@@ -161,8 +161,9 @@ def figures_table(results: Sequence[CaseResult], unit: str, title: str = ""):
     from rich.text import Text
 
     table = Table(title=title or None, header_style="bold", title_justify="left")
-    table.add_column("case", overflow="fold")
-    table.add_column("method", overflow="fold")
+    # However many figures there are, a row must say what it is.
+    table.add_column("case", overflow="fold", min_width=min(16, max(len(r.case) for r in results)))
+    table.add_column("method", overflow="fold", min_width=min(16, max(len(r.method) for r in results)))
     columns = []
     for name in column_names(r.figures for r in results):
         label, shown_unit, texts = column_texts(name, [r.figures.get(name) for r in results], unit)

@@ -14,7 +14,7 @@ from understudy import checks, machine
 from understudy.progress import SILENT, Progress
 from understudy.report import CaseResult
 
-_BENCHMARKS = {"body": "body", "decompose": "decompose", "two-layer": "two_layer"}
+_BENCHMARKS = {"body": "body", "decompose": "decompose", "two-layer": "two_layer", "runtime": "runtime"}
 
 
 @dataclass(frozen=True)

@@ -88,5 +88,5 @@ def _training_errors(deformer: Deformer, poses: Poses, chosen: np.ndarray) -> di
     for where, block in poses.pose_blocks(32):
         inside = measured[(measured >= where.start) & (measured < where.stop)]
         if len(inside):
-            summary.add(block[inside - where.start], deformer.deform(poses.world_from_bone[inside]))
+            summary.add(block[inside - where.start], deformer.deform_reference(poses.world_from_bone[inside]))
     return summary.figures()

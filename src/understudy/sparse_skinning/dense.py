@@ -51,7 +51,7 @@ class DenseSkin:
             if deformer.nets or deformer.bases or deformer.mean is not None:
                 raise InputError(f"{who}: example poses need a deformer without correctives; reduce its weights alone (examples=false)")
             if vertices is None:
-                vertices = deformer.deform(world_from_bone)
+                vertices = deformer.deform_reference(world_from_bone)
             poses = Poses(deformer.mesh, vertices, deformer.skeleton, world_from_bone)
         elif vertices is not None:
             raise InputError(f"{who}: vertices were given without the bones that go with them; pass world_from_bone too")

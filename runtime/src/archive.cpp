@@ -1,0 +1,119 @@
+#include "archive.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace understudy {
+namespace {
+
+constexpr std::size_t kMostHeader = std::size_t{64} << 20;
+constexpr std::size_t kMostAxes = 8;
+
+Type type_of(const std::string& text) {
+    if (text == "F16") return Type::f16;
+    if (text == "F32") return Type::f32;
+    if (text == "F64") return Type::f64;
+    if (text == "I32") return Type::i32;
+    return Type::other;
+}
+
+std::size_t bytes_of(Type type) {
+    switch (type) {
+        case Type::f16: return 2;
+        case Type::f32: case Type::i32: return 4;
+        case Type::f64: return 8;
+        case Type::other: break;
+    }
+    return 0;
+}
+
+}  // namespace
+
+Archive::Archive(const std::uint8_t* data, std::size_t size) {
+    if (size < 9 || data[8] != '{') throw ReadError("not an understudy file");
+    std::uint64_t length = 0;
+    for (int byte = 7; byte >= 0; --byte) length = length << 8 | data[byte];
+    if (length > kMostHeader) throw ReadError("not an understudy file");
+    if (length > size - 8) throw ReadError("the file is truncated: it ends inside its own header");
+    const char* text = reinterpret_cast<const char*>(data) + 8;
+    const Json header = parse_json(text, text + length);
+    if (header.kind != Json::Kind::object) throw ReadError("the header is not an object");
+    for (const auto& [name, about] : header.members) {
+        if (about.kind != Json::Kind::object) throw ReadError("the header's entry " + name + " is not an object");
+        if (name == "__metadata__") {
+            for (const auto& [key, value] : about.members) metadata_[key] = value.text;
+        } else {
+            read_entry(name, about, data + 8 + length, size - 8 - static_cast<std::size_t>(length));
+        }
+    }
+}
+
+void Archive::read_entry(const std::string& name, const Json& about, const std::uint8_t* data, std::size_t size) {
+    Entry entry;
+    entry.type = type_of(about.need("dtype", Json::Kind::text).text);
+    const Json& shape = about.need("shape", Json::Kind::array);
+    if (shape.items.size() > kMostAxes) throw ReadError("array " + name + " has too many axes");
+    const Json& offsets = about.need("data_offsets", Json::Kind::array);
+    if (offsets.items.size() != 2) throw ReadError("array " + name + ": two offsets were expected");
+    const std::uint64_t begin = offsets.items[0].whole("an offset"), end = offsets.items[1].whole("an offset");
+    if (begin > end || end > size) throw ReadError("array " + name + " lies outside the file: it is damaged or truncated");
+    entry.bytes = static_cast<std::size_t>(end - begin);
+    // Numbers in the array, never past what the file holds: no product can then overflow.
+    std::uint64_t count = 1;
+    for (const Json& item : shape.items) {
+        const std::uint64_t length = item.whole("a length");
+        if (length && count > size / length) throw ReadError("array " + name + " is larger than the file");
+        count *= length;
+        entry.shape.push_back(static_cast<std::size_t>(length));
+    }
+    if (entry.type != Type::other && count * bytes_of(entry.type) != entry.bytes) throw ReadError("array " + name + ": its shape and its bytes disagree");
+    entry.data = data + begin;
+    arrays_[name] = std::move(entry);
+}
+
+const std::string& Archive::metadata(const std::string& name) const {
+    const auto found = metadata_.find(name);
+    if (found == metadata_.end()) throw ReadError("a safetensors file, but not an understudy deformer");
+    return found->second;
+}
+
+const Archive::Entry& Archive::entry(const std::string& name) const {
+    const auto found = arrays_.find(name);
+    if (found == arrays_.end()) throw ReadError("array " + name + " is missing");
+    return found->second;
+}
+
+template <class Scalar>
+std::vector<Scalar> Archive::copy(const std::string& name, Type type, std::size_t axes) const {
+    const Entry& found = entry(name);
+    if (found.type != type || found.shape.size() != axes) throw ReadError("array " + name + " has the wrong type or number of axes");
+    std::vector<Scalar> values(found.bytes / sizeof(Scalar));
+    if (!values.empty()) std::memcpy(values.data(), found.data, found.bytes);  // the file need not be aligned
+    return values;
+}
+
+std::vector<float> Archive::floats(const std::string& name, std::size_t axes, bool any) const {
+    std::vector<float> values = copy<float>(name, Type::f32, axes);
+    if (!any)
+        for (const float value : values)
+            if (!std::isfinite(value)) throw ReadError("array " + name + " holds NaN or infinity");
+    return values;
+}
+
+std::vector<double> Archive::doubles(const std::string& name, std::size_t axes) const {
+    std::vector<double> values = copy<double>(name, Type::f64, axes);
+    for (const double value : values)
+        if (!std::isfinite(value)) throw ReadError("array " + name + " holds NaN or infinity");
+    return values;
+}
+
+std::vector<std::int32_t> Archive::integers(const std::string& name, std::size_t axes) const { return copy<std::int32_t>(name, Type::i32, axes); }
+
+std::vector<std::uint16_t> Archive::halves(const std::string& name, std::size_t axes) const {
+    std::vector<std::uint16_t> values = copy<std::uint16_t>(name, Type::f16, axes);
+    for (const std::uint16_t value : values)
+        if ((value & 0x7C00) == 0x7C00) throw ReadError("array " + name + " holds NaN or infinity");
+    return values;
+}
+
+}  // namespace understudy

@@ -1,0 +1,48 @@
+// The arrays of a safetensors file, found by name. Every offset, type and shape is checked before a byte of data is touched.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "json.h"
+
+namespace understudy {
+
+enum class Type { f16, f32, f64, i32, other };
+
+class Archive {
+public:
+    // `data` must outlive the archive; ReadError for anything that is not a whole, well-formed file.
+    Archive(const std::uint8_t* data, std::size_t size);
+
+    // The text that the file's metadata holds under `name`; ReadError where it is missing.
+    const std::string& metadata(const std::string& name) const;
+    bool has(const std::string& name) const { return arrays_.count(name) != 0; }
+    Type type(const std::string& name) const { return entry(name).type; }
+    const std::vector<std::size_t>& shape(const std::string& name) const { return entry(name).shape; }
+
+    // A copy of an array of exactly this type and number of axes; floats must be finite unless `any` is set.
+    std::vector<float> floats(const std::string& name, std::size_t axes, bool any = false) const;
+    std::vector<double> doubles(const std::string& name, std::size_t axes) const;
+    std::vector<std::int32_t> integers(const std::string& name, std::size_t axes) const;
+    std::vector<std::uint16_t> halves(const std::string& name, std::size_t axes) const;
+
+private:
+    struct Entry {
+        Type type = Type::other;
+        std::vector<std::size_t> shape;
+        const std::uint8_t* data = nullptr;
+        std::size_t bytes = 0;
+    };
+    const Entry& entry(const std::string& name) const;
+    template <class Scalar>
+    std::vector<Scalar> copy(const std::string& name, Type type, std::size_t axes) const;
+    void read_entry(const std::string& name, const Json& about, const std::uint8_t* data, std::size_t size);
+
+    std::map<std::string, Entry> arrays_;
+    std::map<std::string, std::string> metadata_;
+};
+
+}  // namespace understudy

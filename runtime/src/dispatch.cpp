@@ -1,0 +1,77 @@
+// Which table of kernels this processor gets.
+#include "kernels.h"
+
+#if defined(UNDERSTUDY_X86) && defined(_MSC_VER)
+#include <immintrin.h>
+#include <intrin.h>
+#endif
+
+namespace understudy {
+
+extern const Kernels kPortable;
+#if defined(UNDERSTUDY_X86)
+extern const Kernels kAvx2, kAvx512;
+#endif
+#if defined(UNDERSTUDY_NEON)
+extern const Kernels kNeon;
+#endif
+
+namespace {
+
+#if defined(UNDERSTUDY_X86)
+#if defined(_MSC_VER)
+bool bit(const int (&registers)[4], int which, int number) { return (registers[which] >> number & 1) != 0; }
+
+bool has_avx2() {
+    int leaf1[4], leaf7[4];
+    __cpuid(leaf1, 1);
+    __cpuidex(leaf7, 7, 0);
+    const bool saved = bit(leaf1, 2, 27) && (_xgetbv(0) & 6) == 6;  // the system keeps the wide registers
+    return saved && bit(leaf1, 2, 12) && bit(leaf1, 2, 29) && bit(leaf7, 1, 5);
+}
+
+bool has_avx512() {
+    int leaf7[4];
+    __cpuidex(leaf7, 7, 0);
+    return has_avx2() && (_xgetbv(0) & 0xE6) == 0xE6 && bit(leaf7, 1, 16) && bit(leaf7, 1, 17) && bit(leaf7, 1, 30) && bit(leaf7, 1, 31);
+}
+#else
+bool has_avx2() {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+
+bool has_avx512() {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
+}
+#endif
+#endif
+
+struct Tables {
+    const Kernels* found[4] = {};
+
+    Tables() {
+        int count = 0;
+#if defined(UNDERSTUDY_X86)
+        if (has_avx512()) found[count++] = &kAvx512;
+        if (has_avx2()) found[count++] = &kAvx2;
+#endif
+#if defined(UNDERSTUDY_NEON)
+        found[count++] = &kNeon;
+#endif
+        found[count] = &kPortable;
+    }
+};
+
+const Tables& tables() {
+    static const Tables once;
+    return once;
+}
+
+}  // namespace
+
+const Kernels& kernels() { return *tables().found[0]; }
+const Kernels* const* all_kernels() { return tables().found; }
+
+}  // namespace understudy

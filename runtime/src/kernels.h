@@ -1,0 +1,75 @@
+// The hot loops, one table of them per instruction set; `kernels()` picks the best this processor has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "description.h"
+
+namespace understudy {
+
+// A matrix packed for products with vectors: panels of 64 rows (the last may have 16, 32 or 48), each holding its columns one after the other,
+// so that a product reads memory straight through and needs no sums across a register. Rows are padded with zeros to a multiple of 16.
+struct Panels {
+    const void* data = nullptr;
+    bool half = false;
+    std::size_t columns = 0;
+    std::size_t rows = 0;  // padded
+
+    static constexpr std::size_t kRows = 64, kUnit = 16;
+    std::size_t panel_count() const { return (rows + kRows - 1) / kRows; }
+};
+
+// Of a product: what becomes of W x + bias. `linear` keeps it; `rbf` is exp(-bias |x - w|^2) instead.
+enum class Finish : std::uint8_t { linear, tanh, relu, gelu, rbf };
+
+// How much of which transform: `offset` counts floats from the first transform, 16 each.
+struct Influence {
+    std::uint32_t offset;
+    float weight;
+};
+
+// The influences of consecutive rows: `width` each, or, where that is 0, those from starts[row] to starts[row + 1].
+struct InfluenceRows {
+    const Influence* entries = nullptr;
+    const std::uint32_t* starts = nullptr;
+    std::uint32_t width = 0;
+};
+
+// What moves vertices first..last of one pose.
+struct VertexJob {
+    std::size_t first, last;
+    const float* base;                  // rest plus mean, 3 per vertex; one float beyond the last may be read
+    const std::uint32_t* slot_starts;   // of each vertex, into `slots`; nullptr: no correctives
+    const std::uint32_t* slots;         // where its displacements lie
+    const float* displacements;         // 3 floats each; one float beyond may be read
+    InfluenceRows skin;
+    const std::uint8_t* simple;         // of each four vertices that start at a multiple of four: whether one transform moves them all and
+                                        // their displacements, if any, lie side by side
+    const float* transforms;            // linear: columns of 4 (the last number 0); dual quaternion: see `dual_quaternion_entry`
+    const float* centre;                // 4 floats to add, and 4 more that make up for the rounding of the first
+    float* positions;                   // of the whole pose, 3 per vertex
+};
+
+struct Kernels {
+    const char* name;
+    // y[pose] = finish(W x[pose] + bias) for panels first..last; bias is padded like the rows, or nullptr.
+    void (*dense)(const Panels& w, std::size_t first, std::size_t last, const float* x, std::size_t x_stride, std::size_t poses, const float* bias,
+                  Finish finish, float* y, std::size_t y_stride);
+    // Rows first..last of blended transforms, 16 floats each.
+    void (*blend)(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out);
+    // The same for rows that have a weight for every one of `count` transforms, in their order.
+    void (*blend_dense)(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out);
+    void (*skin_linear)(const VertexJob& job);
+    void (*skin_dual_quaternion)(const VertexJob& job);
+    // Reads every byte once and does next to nothing with it; `size` is a multiple of 256.
+    float (*read)(const void* data, std::size_t size);
+};
+
+const Kernels& kernels();
+// Every table this processor can run, the best first; for tests. Ends with nullptr.
+const Kernels* const* all_kernels();
+
+float float_of_half(std::uint16_t half);
+
+}  // namespace understudy

@@ -1,0 +1,66 @@
+// AVX-512: registers of 16 floats; a 3x4 transform is one register. Compiled with the flags of that instruction set, called only where it is there.
+#include <immintrin.h>
+
+#include "kernels.h"
+
+namespace understudy {
+namespace {
+
+struct V {
+    using F = __m512;
+    using Four = __m128;
+    static constexpr int W = 16;
+    static F load(const float* p) { return _mm512_loadu_ps(p); }
+    static F load_half(const std::uint16_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+    static void store(float* p, F a) { _mm512_storeu_ps(p, a); }
+    static F set1(float a) { return _mm512_set1_ps(a); }
+    static F zero() { return _mm512_setzero_ps(); }
+    static F add(F a, F b) { return _mm512_add_ps(a, b); }
+    static F sub(F a, F b) { return _mm512_sub_ps(a, b); }
+    static F mul(F a, F b) { return _mm512_mul_ps(a, b); }
+    static F div(F a, F b) { return _mm512_div_ps(a, b); }
+    static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+    static F max(F a, F b) { return _mm512_max_ps(a, b); }
+    static F min(F a, F b) { return _mm512_min_ps(a, b); }
+    static F round(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+    static F power_of_two(F n) {
+        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
+    }
+    static Four load4(const float* p) { return _mm_loadu_ps(p); }
+    static void store4(float* p, Four a) { _mm_storeu_ps(p, a); }
+    static Four add4(Four a, Four b) { return _mm_add_ps(a, b); }
+    static float root(float a) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(a))); }
+    static Four apply(const F (&matrix)[1], Four point) {
+        const Four one = _mm_blend_ps(point, _mm_set1_ps(1.0f), 8);
+        const __m512i spread = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+        const F product = _mm512_mul_ps(matrix[0], _mm512_permutexvar_ps(spread, _mm512_castps128_ps512(one)));
+        const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(product), _mm512_extractf32x8_ps(product, 1));
+        return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    }
+    // Four points, 12 floats side by side, are spread to four columns of a register, moved together and packed again.
+    static constexpr bool kFour = true;
+    static void move_four(const float* base, const float* displacement, const float* matrix, const float* centre, float* out) {
+        const __mmask16 twelve = 0x0FFF;
+        F point = _mm512_maskz_loadu_ps(twelve, base);
+        if (displacement) point = _mm512_add_ps(point, _mm512_maskz_loadu_ps(twelve, displacement));
+        const __m512i spread = _mm512_set_epi32(15, 11, 10, 9, 15, 8, 7, 6, 15, 5, 4, 3, 15, 2, 1, 0);
+        point = _mm512_permutexvar_ps(spread, point);
+        const auto column = [](const float* from) { return _mm512_broadcast_f32x4(_mm_loadu_ps(from)); };
+        F sum = _mm512_fmadd_ps(column(matrix), _mm512_permute_ps(point, 0x00), column(matrix + 12));
+        sum = _mm512_fmadd_ps(column(matrix + 4), _mm512_permute_ps(point, 0x55), sum);
+        sum = _mm512_fmadd_ps(column(matrix + 8), _mm512_permute_ps(point, 0xAA), sum);
+        sum = _mm512_add_ps(_mm512_add_ps(sum, column(centre + 4)), column(centre));
+        const __m512i pack = _mm512_set_epi32(15, 15, 15, 15, 14, 13, 12, 10, 9, 8, 6, 5, 4, 2, 1, 0);
+        sum = _mm512_permutexvar_ps(pack, sum);
+        _mm256_storeu_ps(out, _mm512_castps512_ps256(sum));
+        _mm_storeu_ps(out + 8, _mm512_extractf32x4_ps(sum, 2));
+    }
+};
+
+}  // namespace
+
+#include "kernels_body.h"
+
+extern const Kernels kAvx512{"avx512", dense, blend, blend_dense, skin_linear, skin_dual_quaternion, read};
+
+}  // namespace understudy

@@ -1,0 +1,346 @@
+// The hot loops, written once over a register type `V` that each instruction set defines before it includes this file:
+//     V::F               a register of V::W floats (4, 8 or 16)
+//     load store load_half set1 zero add sub mul div fma(a, b, c) = a b + c  max min round  power_of_two(n)
+//     apply(matrix, point)    four columns of four times (x, y, z, 1); load4 store4 add4 on V::Four, four floats
+//     kFour, move_four        see `skin_four`
+// Everything is in an unnamed namespace and uses no templates of the standard library: a function built here for a newer processor must never
+// be picked by the linker for an older one.
+
+namespace {
+
+using F = V::F;
+constexpr int W = V::W;
+constexpr int kPerUnit = 16 / W;  // registers for 16 rows
+
+inline F exp_of(F x) {
+    x = V::min(V::max(x, V::set1(-87.0f)), V::set1(88.0f));
+    const F n = V::round(V::mul(x, V::set1(1.44269504f)));
+    // ln 2 in two parts, so that the difference is exact to the last bits.
+    F r = V::fma(n, V::set1(-0.693359375f), x);
+    r = V::fma(n, V::set1(2.12194440e-4f), r);
+    // Taylor's series on |r| <= ln 2 / 2, where the next term is below 2e-8.
+    F p = V::set1(1.0f / 5040);
+    p = V::fma(p, r, V::set1(1.0f / 720));
+    p = V::fma(p, r, V::set1(1.0f / 120));
+    p = V::fma(p, r, V::set1(1.0f / 24));
+    p = V::fma(p, r, V::set1(1.0f / 6));
+    p = V::fma(p, r, V::set1(0.5f));
+    p = V::fma(p, r, V::set1(1.0f));
+    p = V::fma(p, r, V::set1(1.0f));
+    return V::mul(p, V::power_of_two(n));
+}
+
+inline F tanh_of(F x) {
+    // Beyond 9 tanh is 1 to the last bit. The absolute error, which is what the next layer sees, stays below 2e-7.
+    x = V::min(V::max(x, V::set1(-9.0f)), V::set1(9.0f));
+    const F e = exp_of(V::add(x, x));
+    return V::div(V::sub(e, V::set1(1.0f)), V::add(e, V::set1(1.0f)));
+}
+
+inline F gelu_of(F x) {
+    // x Phi(x) = max(x, 0) - |x| erfc(|x| / sqrt 2) / 2, with erfc by Abramowitz and Stegun 7.1.26 (error below 1.5e-7).
+    const F size = V::max(x, V::sub(V::zero(), x));
+    const F z = V::mul(size, V::set1(0.70710678f));
+    const F t = V::div(V::set1(1.0f), V::fma(z, V::set1(0.3275911f), V::set1(1.0f)));
+    F p = V::set1(1.061405429f);
+    p = V::fma(p, t, V::set1(-1.453152027f));
+    p = V::fma(p, t, V::set1(1.421413741f));
+    p = V::fma(p, t, V::set1(-0.284496736f));
+    p = V::fma(p, t, V::set1(0.254829592f));
+    p = V::mul(V::mul(p, t), exp_of(V::sub(V::zero(), V::mul(z, z))));
+    return V::sub(V::max(x, V::zero()), V::mul(V::mul(size, V::set1(0.5f)), p));
+}
+
+inline F finished(F sum, F bias, Finish finish) {
+    switch (finish) {
+        case Finish::linear: return V::add(sum, bias);
+        case Finish::tanh: return tanh_of(V::add(sum, bias));
+        case Finish::relu: return V::max(V::add(sum, bias), V::zero());
+        case Finish::gelu: return gelu_of(V::add(sum, bias));
+        case Finish::rbf: return exp_of(V::sub(V::zero(), V::mul(bias, sum)));
+    }
+    return sum;
+}
+
+inline F load_weight(const float* w) { return V::load(w); }
+inline F load_weight(const std::uint16_t* w) { return V::load_half(w); }
+
+template <bool Distance>
+inline F accumulate(F weight, F x, F sum) {
+    if (!Distance) return V::fma(weight, x, sum);
+    const F difference = V::sub(x, weight);
+    return V::fma(difference, difference, sum);
+}
+
+// One pose. Memory is read straight through, which the processor foresees: prefetching by hand was slower at every distance tried.
+// `Registers` registers of rows, each summed in `Chains` independent parts so that additions need not wait for each other.
+template <int Registers, int Chains, bool Distance, class Weight>
+inline void panel_one(const Weight* w, std::size_t columns, const float* x, F (&sum)[Registers]) {
+    F part[Chains][Registers];
+    for (int c = 0; c < Chains; ++c)
+        for (int r = 0; r < Registers; ++r) part[c][r] = V::zero();
+    std::size_t k = 0;
+    for (; k + Chains <= columns; k += Chains)
+        for (int c = 0; c < Chains; ++c, w += Registers * W) {
+            const F at = V::set1(x[k + c]);
+            for (int r = 0; r < Registers; ++r) part[c][r] = accumulate<Distance>(load_weight(w + r * W), at, part[c][r]);
+        }
+    for (; k < columns; ++k, w += Registers * W) {
+        const F at = V::set1(x[k]);
+        for (int r = 0; r < Registers; ++r) part[0][r] = accumulate<Distance>(load_weight(w + r * W), at, part[0][r]);
+    }
+    for (int c = 1; c < Chains; ++c)
+        for (int r = 0; r < Registers; ++r) part[0][r] = V::add(part[0][r], part[c][r]);
+    for (int r = 0; r < Registers; ++r) sum[r] = part[0][r];
+}
+
+// `Poses` poses at once over some registers of a panel whose columns are `step` numbers apart.
+template <int Registers, int Poses, bool Distance, class Weight>
+inline void panel_many(const Weight* w, std::size_t step, std::size_t columns, const float* x, std::size_t x_stride, F (&sum)[Poses][Registers]) {
+    for (int p = 0; p < Poses; ++p)
+        for (int r = 0; r < Registers; ++r) sum[p][r] = V::zero();
+    for (std::size_t k = 0; k < columns; ++k, w += step) {
+        F weight[Registers];
+        for (int r = 0; r < Registers; ++r) weight[r] = load_weight(w + r * W);
+        for (int p = 0; p < Poses; ++p) {
+            const F at = V::set1(x[p * x_stride + k]);
+            for (int r = 0; r < Registers; ++r) sum[p][r] = accumulate<Distance>(weight[r], at, sum[p][r]);
+        }
+    }
+}
+
+template <int Registers>
+inline void write_rows(const F (&sum)[Registers], const float* bias, Finish finish, float* y) {
+    for (int r = 0; r < Registers; ++r) V::store(y + r * W, finished(sum[r], bias ? V::load(bias + r * W) : V::zero(), finish));
+}
+
+template <int Units, int Poses, bool Distance, class Weight>
+void poses_of_panel(const Weight* w, std::size_t columns, const float* x, std::size_t x_stride, const float* bias, Finish finish, float* y,
+                    std::size_t y_stride) {
+    // As many units of 16 rows at a time as leave the sums in registers: 32 of 16 floats, else 16 or more of fewer.
+    constexpr int kTogether = W == 16 ? Units : 1;
+    for (int unit = 0; unit < Units; unit += kTogether) {
+        F sum[Poses][kTogether * kPerUnit];
+        panel_many<kTogether * kPerUnit, Poses, Distance>(w + unit * 16, Units * 16, columns, x, x_stride, sum);
+        for (int p = 0; p < Poses; ++p) write_rows(sum[p], bias ? bias + unit * 16 : nullptr, finish, y + p * y_stride + unit * 16);
+    }
+}
+
+template <int Units, bool Distance, class Weight>
+void panel(const Weight* w, std::size_t columns, const float* x, std::size_t x_stride, std::size_t poses, const float* bias, Finish finish, float* y,
+           std::size_t y_stride) {
+    if (poses == 1) {
+        F sum[Units * kPerUnit];
+        panel_one<Units * kPerUnit, 4 / Units, Distance>(w, columns, x, sum);
+        return write_rows(sum, bias, finish, y);
+    }
+    for (; poses >= 4; poses -= 4, x += 4 * x_stride, y += 4 * y_stride)
+        poses_of_panel<Units, 4, Distance>(w, columns, x, x_stride, bias, finish, y, y_stride);
+    if (poses == 3) poses_of_panel<Units, 3, Distance>(w, columns, x, x_stride, bias, finish, y, y_stride);
+    if (poses == 2) poses_of_panel<Units, 2, Distance>(w, columns, x, x_stride, bias, finish, y, y_stride);
+    if (poses == 1) poses_of_panel<Units, 1, Distance>(w, columns, x, x_stride, bias, finish, y, y_stride);
+}
+
+template <bool Distance, class Weight>
+void panels(const Weight* data, std::size_t columns, std::size_t rows, std::size_t first, std::size_t last, const float* x, std::size_t x_stride,
+            std::size_t poses, const float* bias, Finish finish, float* y, std::size_t y_stride) {
+    for (std::size_t number = first; number < last; ++number) {
+        const std::size_t row = number * Panels::kRows;
+        const std::size_t left = rows - row;
+        const Weight* w = data + row * columns;
+        const float* b = bias ? bias + row : nullptr;
+        if (left >= 64) panel<4, Distance>(w, columns, x, x_stride, poses, b, finish, y + row, y_stride);
+        else if (left == 48) panel<3, Distance>(w, columns, x, x_stride, poses, b, finish, y + row, y_stride);
+        else if (left == 32) panel<2, Distance>(w, columns, x, x_stride, poses, b, finish, y + row, y_stride);
+        else panel<1, Distance>(w, columns, x, x_stride, poses, b, finish, y + row, y_stride);
+    }
+}
+
+void dense(const Panels& w, std::size_t first, std::size_t last, const float* x, std::size_t x_stride, std::size_t poses, const float* bias,
+           Finish finish, float* y, std::size_t y_stride) {
+    if (w.half) {
+        panels<false>(static_cast<const std::uint16_t*>(w.data), w.columns, w.rows, first, last, x, x_stride, poses, bias, finish, y, y_stride);
+    } else if (finish == Finish::rbf) {
+        panels<true>(static_cast<const float*>(w.data), w.columns, w.rows, first, last, x, x_stride, poses, bias, finish, y, y_stride);
+    } else {
+        panels<false>(static_cast<const float*>(w.data), w.columns, w.rows, first, last, x, x_stride, poses, bias, finish, y, y_stride);
+    }
+}
+
+// The influences of a row, found by either of the two layouts.
+struct Row {
+    const Influence* begin;
+    const Influence* end;
+    Row(const InfluenceRows& rows, std::size_t row)
+        : begin(rows.entries + (rows.width ? row * rows.width : rows.starts[row])),
+          end(rows.entries + (rows.width ? (row + 1) * rows.width : rows.starts[row + 1])) {}
+};
+
+inline void blended(const Influence* at, const Influence* end, const float* transforms, F (&matrix)[kPerUnit]) {
+    F weight = V::set1(at->weight);
+    for (int r = 0; r < kPerUnit; ++r) matrix[r] = V::mul(V::load(transforms + at->offset + r * W), weight);
+    ++at;
+    if (end - at >= 8) {  // long rows: a second sum, so that one addition need not wait for the other
+        F other[kPerUnit];
+        for (int r = 0; r < kPerUnit; ++r) other[r] = V::zero();
+        for (; end - at >= 2; at += 2) {
+            weight = V::set1(at[0].weight);
+            const F second = V::set1(at[1].weight);
+            for (int r = 0; r < kPerUnit; ++r) {
+                matrix[r] = V::fma(V::load(transforms + at[0].offset + r * W), weight, matrix[r]);
+                other[r] = V::fma(V::load(transforms + at[1].offset + r * W), second, other[r]);
+            }
+        }
+        for (int r = 0; r < kPerUnit; ++r) matrix[r] = V::add(matrix[r], other[r]);
+    }
+    for (; at != end; ++at) {
+        weight = V::set1(at->weight);
+        for (int r = 0; r < kPerUnit; ++r) matrix[r] = V::fma(V::load(transforms + at->offset + r * W), weight, matrix[r]);
+    }
+}
+
+void blend(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out) {
+    for (std::size_t number = first; number < last; ++number) {
+        const Row row(rows, number);
+        F matrix[kPerUnit];
+        blended(row.begin, row.end, transforms, matrix);
+        for (int r = 0; r < kPerUnit; ++r) V::store(out + 16 * number + r * W, matrix[r]);
+    }
+}
+
+// `Rows` rows at once: each transform is loaded once for all of them.
+template <int Rows>
+inline void blend_rows(const float* weights, std::size_t count, const float* transforms, float* out) {
+    F sum[Rows][kPerUnit];
+    for (int row = 0; row < Rows; ++row)
+        for (int r = 0; r < kPerUnit; ++r) sum[row][r] = V::zero();
+    for (std::size_t k = 0; k < count; ++k) {
+        F transform[kPerUnit];
+        for (int r = 0; r < kPerUnit; ++r) transform[r] = V::load(transforms + 16 * k + r * W);
+        for (int row = 0; row < Rows; ++row) {
+            const F weight = V::set1(weights[row * count + k]);
+            for (int r = 0; r < kPerUnit; ++r) sum[row][r] = V::fma(transform[r], weight, sum[row][r]);
+        }
+    }
+    for (int row = 0; row < Rows; ++row)
+        for (int r = 0; r < kPerUnit; ++r) V::store(out + 16 * row + r * W, sum[row][r]);
+}
+
+void blend_dense(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out) {
+    constexpr int kTogether = W == 16 ? 8 : W == 8 ? 4 : 2;  // as many as leave the sums in registers
+    std::size_t row = first;
+    for (; row + kTogether <= last; row += kTogether) blend_rows<kTogether>(weights + row * count, count, transforms, out + 16 * row);
+    for (; row < last; ++row) blend_rows<1>(weights + row * count, count, transforms, out + 16 * row);
+}
+
+// Rest, mean and every displacement of a vertex.
+inline typename V::Four point_of(const VertexJob& job, std::size_t vertex) {
+    typename V::Four point = V::load4(job.base + 3 * vertex);
+    if (job.slot_starts)
+        for (std::uint32_t slot = job.slot_starts[vertex]; slot != job.slot_starts[vertex + 1]; ++slot)
+            point = V::add4(point, V::load4(job.displacements + job.slots[slot]));
+    return point;
+}
+
+// A vertex is 12 bytes, a register of four 16: each store spills into the next vertex, which is written after it. The last of a job may not.
+inline void write_point(const VertexJob& job, std::size_t vertex, typename V::Four point) {
+    float* out = job.positions + 3 * vertex;
+    if (vertex + 1 != job.last) return V::store4(out, point);
+    float last[4];
+    V::store4(last, point);
+    for (int axis = 0; axis < 3; ++axis) out[axis] = last[axis];
+}
+
+// Four vertices at once where the instruction set has a way to (`V::kFour`) and they are simple enough; false: they are not.
+template <class Registers>
+inline bool skin_four(const VertexJob& job, std::size_t vertex) {
+    if constexpr (Registers::kFour) {
+        if (vertex % 4 || vertex + 4 > job.last || !job.simple[vertex / 4]) return false;
+        const Row row(job.skin, vertex);
+        const float* moved = job.slot_starts ? job.displacements + job.slots[job.slot_starts[vertex]] : nullptr;
+        Registers::move_four(job.base + 3 * vertex, moved, job.transforms + row.begin->offset, job.centre, job.positions + 3 * vertex);
+        return true;
+    } else {
+        return false;
+    }
+}
+
+template <int Width>
+inline void skin_linear_of(const VertexJob& job) {
+    const typename V::Four centre = V::load4(job.centre), rounding = V::load4(job.centre + 4);
+    for (std::size_t vertex = job.first; vertex != job.last; ++vertex) {
+        if (Width <= 1 && skin_four<V>(job, vertex)) {
+            vertex += 3;
+            continue;
+        }
+        F matrix[kPerUnit];
+        if (Width) {  // a length known here costs no test per vertex
+            const Influence* at = job.skin.entries + vertex * Width;
+            blended(at, at + Width, job.transforms, matrix);
+        } else {
+            const Row row(job.skin, vertex);
+            blended(row.begin, row.end, job.transforms, matrix);
+        }
+        const typename V::Four moved = V::apply(matrix, point_of(job, vertex));
+        write_point(job, vertex, V::add4(V::add4(moved, rounding), centre));
+    }
+}
+
+void skin_linear(const VertexJob& job) {
+    switch (job.skin.width) {
+        case 1: return skin_linear_of<1>(job);
+        case 2: return skin_linear_of<2>(job);
+        case 3: return skin_linear_of<3>(job);
+        case 4: return skin_linear_of<4>(job);
+        default: return skin_linear_of<0>(job);
+    }
+}
+
+// Transforms here are (real quaternion, dual quaternion, stretch): 4 + 4 + 6 numbers, the stretch as xx xy xz yy yz zz.
+void skin_dual_quaternion(const VertexJob& job) {
+    for (std::size_t vertex = job.first; vertex != job.last; ++vertex) {
+        const Row row(job.skin, vertex);
+        const float* pivot = job.transforms + row.begin->offset;  // q and -q are the same rotation: signs follow the first influence
+        float sum[16] = {};
+        for (const Influence* at = row.begin; at != row.end; ++at) {
+            const float* t = job.transforms + at->offset;
+            const float along = pivot[0] * t[0] + pivot[1] * t[1] + pivot[2] * t[2] + pivot[3] * t[3];
+            const float turn = along < 0 ? -at->weight : at->weight;
+            for (int i = 0; i < 8; ++i) sum[i] += turn * t[i];
+            for (int i = 8; i < 16; ++i) sum[i] += at->weight * t[i];
+        }
+        float p[4];
+        V::store4(p, point_of(job, vertex));
+        const float* s = sum + 8;
+        const float x = s[0] * p[0] + s[1] * p[1] + s[2] * p[2];
+        const float y = s[1] * p[0] + s[3] * p[1] + s[4] * p[2];
+        const float z = s[2] * p[0] + s[4] * p[1] + s[5] * p[2];
+        const float scale = 1 / V::root(sum[0] * sum[0] + sum[1] * sum[1] + sum[2] * sum[2] + sum[3] * sum[3]);
+        const float w = sum[0] * scale, a = sum[1] * scale, b = sum[2] * scale, c = sum[3] * scale;
+        const float ew = sum[4] * scale, ea = sum[5] * scale, eb = sum[6] * scale, ec = sum[7] * scale;
+        // Rotate: v + 2 w (q x v) + 2 q x (q x v); shift: 2 (w e - ew q + q x e).
+        const float tx = 2 * (b * z - c * y), ty = 2 * (c * x - a * z), tz = 2 * (a * y - b * x);
+        const float local[3] = {x + w * tx + b * tz - c * ty + 2 * (w * ea - ew * a + b * ec - c * eb),
+                                y + w * ty + c * tx - a * tz + 2 * (w * eb - ew * b + c * ea - a * ec),
+                                z + w * tz + a * ty - b * tx + 2 * (w * ec - ew * c + a * eb - b * ea)};
+        for (int axis = 0; axis < 3; ++axis) job.positions[3 * vertex + axis] = (local[axis] + job.centre[4 + axis]) + job.centre[axis];
+    }
+}
+
+float read(const void* data, std::size_t size) {
+    const float* at = static_cast<const float*>(data);
+    F sum[8];
+    for (F& s : sum) s = V::zero();
+    std::size_t left = size / sizeof(float);
+    for (; left >= 8 * W; left -= 8 * W, at += 8 * W)
+        for (int i = 0; i < 8; ++i) sum[i] = V::add(sum[i], V::load(at + i * W));
+    for (; left >= W; left -= W, at += W) sum[0] = V::add(sum[0], V::load(at));
+    for (int i = 1; i < 8; ++i) sum[0] = V::add(sum[0], sum[i]);
+    float lanes[W];
+    V::store(lanes, sum[0]);
+    float total = 0;
+    for (int i = 0; i < W; ++i) total += lanes[i];
+    return total;
+}
+
+}  // namespace

@@ -1,0 +1,47 @@
+// NEON on 64-bit ARM, where it is always there: registers of 4 floats.
+#include <arm_neon.h>
+
+#include <cmath>
+
+#include "kernels.h"
+
+namespace understudy {
+namespace {
+
+struct V {
+    using F = float32x4_t;
+    using Four = float32x4_t;
+    static constexpr int W = 4;
+    static F load(const float* p) { return vld1q_f32(p); }
+    static F load_half(const std::uint16_t* p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
+    static void store(float* p, F a) { vst1q_f32(p, a); }
+    static F set1(float a) { return vdupq_n_f32(a); }
+    static F zero() { return vdupq_n_f32(0.0f); }
+    static F add(F a, F b) { return vaddq_f32(a, b); }
+    static F sub(F a, F b) { return vsubq_f32(a, b); }
+    static F mul(F a, F b) { return vmulq_f32(a, b); }
+    static F div(F a, F b) { return vdivq_f32(a, b); }
+    static F fma(F a, F b, F c) { return vfmaq_f32(c, a, b); }
+    static F max(F a, F b) { return vmaxq_f32(a, b); }
+    static F min(F a, F b) { return vminq_f32(a, b); }
+    static F round(F a) { return vrndnq_f32(a); }
+    static F power_of_two(F n) { return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127)), 23)); }
+    static Four load4(const float* p) { return vld1q_f32(p); }
+    static void store4(float* p, Four a) { vst1q_f32(p, a); }
+    static Four add4(Four a, Four b) { return vaddq_f32(a, b); }
+    static float root(float a) { return std::sqrt(a); }
+    static Four apply(const F (&matrix)[4], Four point) {
+        F sum = vfmaq_laneq_f32(matrix[3], matrix[0], point, 0);
+        sum = vfmaq_laneq_f32(sum, matrix[1], point, 1);
+        return vfmaq_laneq_f32(sum, matrix[2], point, 2);
+    }
+    static constexpr bool kFour = false;
+};
+
+}  // namespace
+
+#include "kernels_body.h"
+
+extern const Kernels kNeon{"neon", dense, blend, blend_dense, skin_linear, skin_dual_quaternion, read};
+
+}  // namespace understudy

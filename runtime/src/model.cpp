@@ -1,0 +1,331 @@
+#include "model.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "affine.h"
+#include "json.h"
+
+namespace understudy {
+namespace {
+
+// Of a task: large enough that claiming it costs nothing beside it, small enough that threads finish together.
+constexpr std::size_t kTaskBytes = 48 << 10;
+constexpr std::uint32_t kTaskVertices = 512;
+constexpr std::uint32_t kTaskRows = 64, kTaskSplits = 32;  // virtual bones; transforms split for dual quaternions
+
+std::size_t padded(std::size_t count, std::size_t unit = Panels::kUnit) { return (count + unit - 1) / unit * unit; }
+
+Finish finish_of(Activation activation) {
+    switch (activation) {
+        case Activation::tanh: return Finish::tanh;
+        case Activation::relu: return Finish::relu;
+        case Activation::gelu: return Finish::gelu;
+        case Activation::rbf: return Finish::rbf;
+    }
+    return Finish::linear;
+}
+
+std::size_t packed_numbers(const MatrixView& matrix) { return padded(matrix.rows) * matrix.columns; }
+
+// Rows of `from` into panels; see `Panels`.
+template <class Scalar>
+void pack_rows(const Scalar* from, std::size_t rows, std::size_t columns, Scalar* to) {
+    for (std::size_t first = 0; first < rows; first += Panels::kRows) {
+        const std::size_t height = std::min(Panels::kRows, padded(rows - first));
+        for (std::size_t row = first; row < std::min(rows, first + height); ++row)
+            for (std::size_t column = 0; column < columns; ++column) to[first * columns + column * height + (row - first)] = from[row * columns + column];
+    }
+}
+
+void cut_tasks(std::vector<Task>& tasks, Task::Kind kind, std::size_t what, std::size_t count, std::size_t step) {
+    step = std::max<std::size_t>(1, step);
+    for (std::size_t first = 0; first < count; first += step)
+        tasks.push_back({kind, static_cast<std::uint32_t>(what), static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(std::min(count, first + step))});
+}
+
+std::size_t panels_per_task(const Panels& matrix) {
+    return kTaskBytes / std::max<std::size_t>(1, Panels::kRows * matrix.columns * (matrix.half ? 2 : 4));
+}
+
+}  // namespace
+
+// Fills a model step by step.
+class Packer {
+public:
+    explicit Packer(Model& model) : model_(model), from_(*model.description) {}
+
+    void pack() {
+        too_large(from_.nets.size() + from_.bases.size());
+        pack_bones();
+        pack_matrices();
+        pack_influences(from_.skin, model_.skin_entries_, model_.skin_starts_, model_.skin);
+        pack_virtual_bones();
+        pack_base();
+        pack_slots();
+        find_simple();
+        pack_neighbours();
+        plan_phases();
+        model_.bytes = model_.packed_.size() + model_.biases_.size() + model_.base.size() + 4 * (model_.slot_starts.size() + model_.slots.size()) +
+                       8 * (model_.skin_entries_.size() + model_.virtual_entries_.size()) + 4 * (model_.skin_starts_.size() + model_.virtual_starts_.size() + model_.virtual_weights.size());
+    }
+
+private:
+    static void too_large(std::size_t count) {
+        if (count > std::numeric_limits<std::int32_t>::max()) throw ReadError("the deformer is larger than this runtime can address");
+    }
+
+    void pack_bones() {
+        const std::size_t bones = from_.bone_count();
+        model_.bone_from_rest.resize(12 * bones);
+        for (std::size_t bone = 0; bone < bones; ++bone) invert(from_.rest_bones.data() + 12 * bone, model_.bone_from_rest.data() + 12 * bone);
+        model_.bone_is_read.assign(bones, 0);
+        model_.bone_is_inverted.assign(bones, 0);
+        for (const std::int32_t column : from_.feature_columns) {
+            const std::size_t bone = static_cast<std::size_t>(column) / 12;
+            if (bone < bones) model_.bone_is_read[bone] = 1;
+            else model_.reads_controls = true;
+        }
+        for (std::size_t bone = 0; bone < bones; ++bone)
+            if (model_.bone_is_read[bone] && from_.parents[bone] >= 0) model_.bone_is_inverted[static_cast<std::size_t>(from_.parents[bone])] = 1;
+        model_.virtual_count = from_.virtual_bones.width ? from_.virtual_bones.index.size() / from_.virtual_bones.width : 0;
+        model_.transform_count = !from_.skinned ? 1 : model_.virtual_count ? model_.virtual_count : bones;
+    }
+
+    Panels pack_matrix(const MatrixView& matrix) {
+        Panels panels;
+        panels.half = matrix.half != nullptr;
+        panels.columns = matrix.columns;
+        panels.rows = padded(matrix.rows);
+        std::uint8_t* place = model_.packed_.as<std::uint8_t>() + packed_at_;
+        panels.data = place;
+        if (panels.half) pack_rows(matrix.half, matrix.rows, matrix.columns, reinterpret_cast<std::uint16_t*>(place));
+        else pack_rows(matrix.single, matrix.rows, matrix.columns, reinterpret_cast<float*>(place));
+        packed_at_ += padded(packed_numbers(matrix) * (panels.half ? 2 : 4), 64);
+        return panels;
+    }
+
+    void pack_matrices() {
+        std::size_t bytes = 0, bias_count = 0;
+        const auto count = [&](const MatrixView& matrix) { bytes += padded(packed_numbers(matrix) * (matrix.half ? 2 : 4), 64); };
+        for (const Net& net : from_.nets)
+            for (const NetLayer& layer : net.layers) {
+                count(layer.weight);
+                bias_count += padded(layer.weight.rows);
+            }
+        for (const Basis& basis : from_.bases) count(basis.matrix);
+        model_.packed_ = AlignedBytes(bytes);
+        model_.biases_ = AlignedBytes(4 * bias_count);
+        // Layers in the order they run, so that a call reads memory straight through: all first layers, all second ones, ...
+        std::size_t depth = 0;
+        for (const Net& net : from_.nets) depth = std::max(depth, net.layers.size());
+        std::vector<std::size_t> last_value(from_.nets.size());
+        std::size_t bias_at = 0;
+        output_at_.resize(from_.nets.size());
+        layer_depth_.clear();
+        for (std::size_t level = 0; level < depth; ++level)
+            for (std::size_t number = 0; number < from_.nets.size(); ++number) {
+                const Net& net = from_.nets[number];
+                if (level >= net.layers.size()) continue;
+                const NetLayer& layer = net.layers[level];
+                LayerPlan plan;
+                plan.weight = pack_matrix(layer.weight);
+                float* bias = model_.biases_.as<float>() + bias_at;
+                std::copy(layer.bias, layer.bias + layer.weight.rows, bias);
+                plan.bias = bias;
+                plan.finish = level + 1 == net.layers.size() ? Finish::linear : finish_of(net.activation);
+                plan.inputs = level == 0 ? net.inputs : nullptr;
+                plan.from = last_value[number];
+                plan.to = model_.value_count;
+                last_value[number] = output_at_[number] = plan.to;
+                if (level == 0) model_.widest_gather = std::max(model_.widest_gather, layer.weight.columns);
+                bias_at += padded(layer.weight.rows);
+                model_.value_count += padded(layer.weight.rows);
+                model_.layers.push_back(plan);
+                layer_depth_.push_back(level);
+            }
+        too_large(model_.value_count);
+        pack_bases();
+    }
+
+    void pack_bases() {
+        // Who writes each coefficient: places of net outputs, grouped by coefficient.
+        std::vector<std::uint32_t> starts(from_.coefficient_count + 1, 0), writers;
+        for (const std::int32_t output : from_.net_outputs) ++starts[static_cast<std::size_t>(output) + 1];
+        for (std::size_t c = 0; c < from_.coefficient_count; ++c) starts[c + 1] += starts[c];
+        writers.resize(from_.net_outputs.size());
+        std::vector<std::uint32_t> fill(starts.begin(), starts.end());
+        for (std::size_t number = 0; number < from_.nets.size(); ++number) {
+            const Net& net = from_.nets[number];
+            for (std::size_t i = 0; i < net.layers.back().weight.rows; ++i)
+                writers[fill[static_cast<std::size_t>(net.outputs[i])]++] = static_cast<std::uint32_t>(output_at_[number] + i);
+        }
+        std::vector<std::size_t> writers_at, starts_at;  // of each basis; turned into pointers when the arrays no longer grow
+        constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+        for (const Basis& basis : from_.bases) {
+            BasisPlan plan;
+            plan.matrix = pack_matrix(basis.matrix);
+            plan.vertex_count = basis.vertex_count;
+            plan.shared = basis.shared;
+            plan.to = model_.displacement_count;
+            model_.displacement_count += padded(3 * padded(basis.vertex_count));
+            const std::size_t named = basis.matrix.columns * (basis.shared ? 3 : 1);
+            const auto lonely = [&](std::int32_t c) { return starts[static_cast<std::size_t>(c) + 1] - starts[static_cast<std::size_t>(c)] == 1; };
+            writers_at.push_back(model_.writers_.size());
+            const bool simple = std::all_of(basis.coefficients, basis.coefficients + named, lonely);
+            starts_at.push_back(simple ? kNone : model_.writer_starts_.size());
+            for (std::size_t p = 0; p < named; ++p) {
+                const std::size_t c = static_cast<std::size_t>(basis.coefficients[p]);
+                if (!simple) model_.writer_starts_.push_back(static_cast<std::uint32_t>(model_.writers_.size() - writers_at.back()));
+                model_.writers_.insert(model_.writers_.end(), writers.begin() + starts[c], writers.begin() + starts[c + 1]);
+            }
+            if (!simple) model_.writer_starts_.push_back(static_cast<std::uint32_t>(model_.writers_.size() - writers_at.back()));
+            model_.widest_gather = std::max(model_.widest_gather, named);
+            model_.bases.push_back(plan);
+        }
+        too_large(model_.displacement_count);
+        too_large(model_.writers_.size());
+        for (std::size_t b = 0; b < model_.bases.size(); ++b) {
+            model_.bases[b].writers = model_.writers_.data() + writers_at[b];
+            model_.bases[b].starts = starts_at[b] == kNone ? nullptr : model_.writer_starts_.data() + starts_at[b];
+        }
+    }
+
+    // Influences without weight are left out. The first stays in any case: dual quaternions take their signs from it.
+    void pack_influences(const Influences& given, std::vector<Influence>& entries, std::vector<std::uint32_t>& starts, InfluenceRows& rows) {
+        if (!given.width) return;
+        const std::size_t count = given.index.size() / given.width;
+        too_large(16 * std::max({from_.bone_count(), model_.transform_count, given.index.size()}));
+        starts.push_back(0);
+        bool even = true;
+        for (std::size_t row = 0; row < count; ++row) {
+            const std::size_t first = entries.size();
+            for (std::size_t k = row * given.width; k < (row + 1) * given.width; ++k)
+                if (given.weight[k] != 0 || (from_.blend == Blend::dual_quaternion && k == row * given.width))
+                    entries.push_back({16 * static_cast<std::uint32_t>(given.index[k]), given.weight[k]});
+            starts.push_back(static_cast<std::uint32_t>(entries.size()));
+            even = even && entries.size() - first == starts[1];
+        }
+        rows.entries = entries.data();
+        if (even && count) {
+            rows.width = static_cast<std::uint32_t>(entries.size() / count);
+            starts = {};
+        }
+        rows.starts = starts.data();
+    }
+
+    // Virtual bones mostly blend most bones: weights alone, without saying which, are then half the bytes.
+    void pack_virtual_bones() {
+        const Influences& given = from_.virtual_bones;
+        const std::size_t bones = from_.bone_count();
+        if (2 * given.width < bones || !given.width) {
+            pack_influences(given, model_.virtual_entries_, model_.virtual_starts_, model_.virtual_bones);
+            return;
+        }
+        too_large(16 * std::max(model_.virtual_count, given.index.size()));
+        model_.virtual_weights.assign(model_.virtual_count * bones, 0.0f);
+        for (std::size_t i = 0; i < given.index.size(); ++i)
+            model_.virtual_weights[i / given.width * bones + static_cast<std::size_t>(given.index[i])] += given.weight[i];
+    }
+
+    void pack_base() {
+        model_.base = AlignedBytes(4 * (from_.rest.size() + 4));
+        float* base = model_.base.as<float>();
+        for (std::size_t i = 0; i < from_.rest.size(); ++i) base[i] = from_.rest[i] + (from_.mean.empty() ? 0 : from_.mean[i]);
+        if (!from_.skinned) {  // one identity moves every vertex
+            model_.skin_entries_.assign(model_.vertex_count(), Influence{0, 1.0f});
+            model_.skin.entries = model_.skin_entries_.data();
+            model_.skin.width = 1;
+        }
+    }
+
+    void pack_slots() {
+        if (from_.bases.empty()) return;
+        std::vector<std::uint32_t>& starts = model_.slot_starts;
+        starts.assign(model_.vertex_count() + 1, 0);
+        for (const std::int32_t vertex : from_.basis_vertices) ++starts[static_cast<std::size_t>(vertex) + 1];
+        for (std::size_t v = 0; v < model_.vertex_count(); ++v) starts[v + 1] += starts[v];
+        model_.slots.resize(from_.basis_vertices.size());
+        std::vector<std::uint32_t> fill(starts.begin(), starts.end() - 1);
+        for (std::size_t b = 0; b < from_.bases.size(); ++b)
+            for (std::size_t n = 0; n < from_.bases[b].vertex_count; ++n)
+                model_.slots[fill[static_cast<std::size_t>(from_.bases[b].vertices[n])]++] = static_cast<std::uint32_t>(model_.bases[b].to + 3 * n);
+    }
+
+    void find_simple() {
+        model_.simple.assign(model_.vertex_count() / 4 + 1, 0);
+        const auto start = [&](std::size_t vertex) { return model_.skin.width ? vertex * model_.skin.width : model_.skin.starts[vertex]; };
+        const auto alike = [&](std::size_t vertex, std::size_t other) {
+            const Influence &a = model_.skin.entries[start(vertex)], &b = model_.skin.entries[start(other)];
+            if (start(other + 1) - start(other) != 1 || b.weight != 1 || a.offset != b.offset) return false;
+            if (model_.slot_starts.empty()) return true;
+            const std::uint32_t* starts = model_.slot_starts.data();
+            return starts[other + 1] - starts[other] == 1 && starts[vertex + 1] - starts[vertex] == 1 &&
+                   model_.slots[starts[other]] == model_.slots[starts[vertex]] + 3 * (other - vertex);
+        };
+        for (std::size_t vertex = 0; vertex + 4 <= model_.vertex_count(); vertex += 4)
+            model_.simple[vertex / 4] = alike(vertex, vertex) && alike(vertex, vertex + 1) && alike(vertex, vertex + 2) && alike(vertex, vertex + 3);
+    }
+
+    void pack_neighbours() {
+        const std::vector<std::int32_t>& triangles = from_.triangles;
+        too_large(triangles.size());
+        model_.around_starts.assign(model_.vertex_count() + 1, 0);
+        for (const std::int32_t vertex : triangles) ++model_.around_starts[static_cast<std::size_t>(vertex) + 1];
+        for (std::size_t v = 0; v < model_.vertex_count(); ++v) model_.around_starts[v + 1] += model_.around_starts[v];
+        model_.around.resize(triangles.size());
+        std::vector<std::uint32_t> fill(model_.around_starts.begin(), model_.around_starts.end() - 1);
+        for (std::size_t corner = 0; corner < triangles.size(); ++corner)
+            model_.around[fill[static_cast<std::size_t>(triangles[corner])]++] = static_cast<std::uint32_t>(corner / 3);
+    }
+
+    void plan_phases() {
+        using Kind = Task::Kind;
+        std::vector<Task> tasks;
+        const auto close = [&] {
+            if (!tasks.empty()) model_.phases.push_back(std::move(tasks));
+            tasks.clear();
+        };
+        const bool dual = from_.skinned && from_.blend == Blend::dual_quaternion;
+        cut_tasks(tasks, Kind::virtual_bones, 0, model_.virtual_count, kTaskRows);
+        if (dual && !model_.virtual_count) cut_tasks(tasks, Kind::dual_quaternions, 0, model_.transform_count, kTaskSplits);
+        std::size_t level = 0;
+        for (std::size_t number = 0; number < model_.layers.size(); ++number) {
+            if (layer_depth_[number] != level) {
+                close();
+                level = layer_depth_[number];
+            }
+            const Panels& weight = model_.layers[number].weight;
+            cut_tasks(tasks, Kind::layer, number, weight.panel_count(), panels_per_task(weight));
+        }
+        close();
+        if (dual && model_.virtual_count) cut_tasks(tasks, Kind::dual_quaternions, 0, model_.transform_count, kTaskSplits);
+        for (std::size_t number = 0; number < model_.bases.size(); ++number) {
+            const BasisPlan& basis = model_.bases[number];
+            const std::size_t step = std::max<std::size_t>(1, panels_per_task(basis.matrix));
+            cut_tasks(tasks, Kind::basis, number, basis.matrix.panel_count(), step);
+            if (basis.shared) model_.tallest_shared = std::max(model_.tallest_shared, std::min(basis.matrix.rows, step * Panels::kRows));
+        }
+        close();
+        cut_tasks(tasks, Kind::vertices, 0, model_.vertex_count(), kTaskVertices);
+        close();
+        cut_tasks(model_.face_normal_tasks, Kind::face_normals, 0, from_.triangles.size() / 3, 2 * kTaskVertices);
+        cut_tasks(model_.vertex_normal_tasks, Kind::vertex_normals, 0, model_.vertex_count(), kTaskVertices);
+    }
+
+    Model& model_;
+    const Description& from_;
+    std::size_t packed_at_ = 0;
+    std::vector<std::size_t> output_at_, layer_depth_;
+};
+
+Model::Model(std::unique_ptr<Description> given) : description(std::move(given)) {
+    Packer(*this).pack();
+    // Packed now; what the packing was made from is no longer needed.
+    description->net_values = {};
+    description->net_halves = {};
+    description->basis_values = {};
+    description->basis_halves = {};
+}
+
+}  // namespace understudy

@@ -1,0 +1,84 @@
+// A deformer ready to run: what `Description` holds, packed for the kernels and cut into tasks. Constant once made.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "description.h"
+#include "kernels.h"
+#include "memory.h"
+
+namespace understudy {
+
+// One layer of one net. Values of all layers of a pose lie in one array; places count floats in it.
+struct LayerPlan {
+    Panels weight;
+    const float* bias = nullptr;    // padded like the rows
+    Finish finish = Finish::linear;
+    std::size_t from = 0;           // where its input lies; of a first layer, unused
+    std::size_t to = 0;
+    const std::int32_t* inputs = nullptr;  // of a first layer: which features; nullptr: the layer before
+};
+
+struct BasisPlan {
+    Panels matrix;
+    std::size_t vertex_count = 0;
+    bool shared = false;
+    // Coefficient p is the sum of values at writers[starts[p]] .. writers[starts[p + 1]]; where each has one writer, `starts` is nullptr.
+    const std::uint32_t* writers = nullptr;
+    const std::uint32_t* starts = nullptr;
+    std::size_t to = 0;  // where its displacements begin
+};
+
+// A piece of work that one thread does: panels or rows first..last of thing `what`.
+struct Task {
+    enum class Kind : std::uint8_t { layer, basis, virtual_bones, dual_quaternions, vertices, face_normals, vertex_normals };
+    Kind kind;
+    std::uint32_t what, first, last;
+};
+
+struct Model {
+    explicit Model(std::unique_ptr<Description> description);
+
+    std::unique_ptr<Description> description;
+    std::size_t bytes = 0;  // that one call reads
+
+    std::vector<double> bone_from_rest;       // 12 B
+    std::vector<std::uint8_t> bone_is_read;   // bones whose matrix in the parent's frame some feature needs
+    std::vector<std::uint8_t> bone_is_inverted;  // parents of those
+    bool reads_controls = false;
+
+    std::vector<LayerPlan> layers;
+    std::vector<BasisPlan> bases;
+    std::size_t value_count = 0;         // of all layers of a pose, padded
+    std::size_t displacement_count = 0;  // of all bases of a pose, padded
+    std::size_t widest_gather = 0;       // most inputs of a first layer, most coefficients of a basis (three times where shared)
+    std::size_t tallest_shared = 0;      // most rows of a task of a shared basis
+
+    AlignedBytes base;                        // rest plus mean
+    std::vector<std::uint32_t> slot_starts, slots;
+    std::vector<std::uint8_t> simple;         // see `VertexJob`
+    InfluenceRows skin, virtual_bones;
+    std::vector<float> virtual_weights;       // of every bone for every virtual bone, where most are there; then `virtual_bones` is empty
+    std::size_t virtual_count = 0;
+    std::size_t transform_count = 0;          // what the skin points into: virtual bones, else bones, else one identity
+
+    // Vertex -> the triangles around it, for normals.
+    std::vector<std::uint32_t> around_starts, around;
+
+    // Tasks of one phase may run in any order; phases follow each other.
+    std::vector<std::vector<Task>> phases;
+    std::vector<Task> face_normal_tasks, vertex_normal_tasks;
+
+    std::size_t vertex_count() const { return description->vertex_count(); }
+    std::size_t bone_count() const { return description->bone_count(); }
+
+private:
+    friend class Packer;
+    AlignedBytes packed_, biases_;
+    std::vector<Influence> skin_entries_, virtual_entries_;
+    std::vector<std::uint32_t> skin_starts_, virtual_starts_, writers_, writer_starts_;
+};
+
+}  // namespace understudy

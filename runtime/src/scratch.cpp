@@ -1,0 +1,39 @@
+#include "scratch.h"
+
+namespace understudy {
+namespace {
+
+// One float beyond a displacement may be read; and poses must not share a line of the cache.
+std::size_t stride_of(std::size_t count) { return (count + 32) / 16 * 16; }
+
+AlignedBytes floats(std::size_t count) { return AlignedBytes(4 * count, false); }
+
+}  // namespace
+
+Scratch::Scratch(const Model& given, Pool* helpers)
+    : model(given),
+      pool(helpers),
+      feature_stride(stride_of(given.description->feature_columns.size())),
+      value_stride(stride_of(given.value_count)),
+      displacement_stride(stride_of(given.displacement_count)),
+      transform_stride(stride_of(16 * given.transform_count)),
+      bone_stride(stride_of(16 * given.bone_count())),
+      normal_stride(stride_of(given.description->triangles.size())),
+      features(floats(kBlock * feature_stride)),
+      values(floats(kBlock * value_stride)),
+      displacements(floats(kBlock * displacement_stride)),
+      bones(floats(kBlock * bone_stride)),
+      transforms(floats(kBlock * transform_stride)),
+      dual_quaternions(given.description->blend == Blend::dual_quaternion ? floats(kBlock * transform_stride) : AlignedBytes()),
+      face_normals(floats(kBlock * normal_stride)),
+      centres(floats(kBlock * 8)),
+      gather_stride(stride_of(kBlock * given.widest_gather)),
+      plane_stride(stride_of(3 * kBlock * given.tallest_shared)),
+      inverse_stride(stride_of(12 * given.bone_count())) {
+    const std::size_t threads = static_cast<std::size_t>(pool ? pool->threads() : 1);
+    gathered = floats(threads * gather_stride);
+    planes = floats(threads * plane_stride);
+    inverses = AlignedBytes(threads * inverse_stride * sizeof(double), false);
+}
+
+}  // namespace understudy

@@ -1,0 +1,29 @@
+// Everything one call writes besides its output, for up to `kBlock` poses at a time.
+#pragma once
+
+#include "memory.h"
+#include "model.h"
+#include "pool.h"
+
+namespace understudy {
+
+struct Scratch {
+    // Poses that go through the matrix products together: each weight is read once for all of them.
+    static constexpr std::size_t kBlock = 16;
+
+    Scratch(const Model& model, Pool* pool);
+
+    const Model& model;
+    Pool* const pool;
+
+    // Per pose, `*_stride` floats apart.
+    std::size_t feature_stride, value_stride, displacement_stride, transform_stride, bone_stride, normal_stride;
+    AlignedBytes features, values, displacements, bones, transforms, dual_quaternions, face_normals;
+    AlignedBytes centres;   // 8 floats per pose
+    // Per thread.
+    std::size_t gather_stride, plane_stride, inverse_stride;
+    AlignedBytes gathered, planes;
+    AlignedBytes inverses;  // 12 doubles per bone
+};
+
+}  // namespace understudy

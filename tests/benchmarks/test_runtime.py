@@ -1,0 +1,73 @@
+"""`bench runtime` on small deformers: every row and figure is there; the figures themselves are for a quiet machine."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from understudy import InputError, cli, runtime
+from understudy.benchmarks import Request, runtime_cases, timing
+from understudy.benchmarks import runtime as bench
+from understudy.progress import SILENT
+
+pytestmark = pytest.mark.skipif(runtime.compiled is None, reason="installed without a compiler: there is no compiled runtime to measure")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """The same shapes with few vertices, and short measurements."""
+    monkeypatch.setattr(runtime_cases, "tigress", lambda seed: runtime_cases._fdda(300, 3, 8, seed))
+    monkeypatch.setattr(runtime_cases, "_ELEPHANT_VERTICES", 400)
+    monkeypatch.setattr(bench, "_CROWD", 5)
+    monkeypatch.setitem(bench.SIZES, "quick", bench._Size(("tigress", "elephant"), 2, 0.02, 20, 1))
+
+
+def test_every_row_and_figure_is_there(tmp_path, capsys):
+    cli.main(["bench", "runtime", "--quick", "--json", str(tmp_path / "a.json"), "-o", str(tmp_path / "out")])
+    shown = capsys.readouterr().out
+    rows = {(row["case"], row["method"]): row for row in json.loads((tmp_path / "a.json").read_text())["rows"]}
+    peers = [name for name in bench.PEERS if bench.find_spec(name)]
+    assert set(rows) == {("tigress", m) for m in ("understudy", "understudy-fp16", *peers)} | {("elephant", m) for m in bench.SKINS}
+    for (_, method), row in rows.items():
+        for name in ("ms_1", "ms_2", "ms_p99_1", "ms_p99_2"):
+            assert math.isfinite(row[name])
+            assert row[name] > 0
+        if method not in peers:
+            assert all(row[name] > 0 for name in ("floor_ms_1", "floor_ms_2", "floor_p99_1", "floor_p99_2", "bytes"))
+    ours, half = rows["tigress", "understudy"], rows["tigress", "understudy-fp16"]
+    assert all(ours[name] > 0 for name in ("crowd_ms_2", "busy_ms_1", "busy_ms_2"))
+    assert half["bytes"] < ours["bytes"]
+    assert ours["max_pct"] < 1e-3 < 0.005
+    assert half["max_pct"] < 0.005
+    assert "x the floor" in shown
+    assert "two_layer is" in shown
+
+
+def test_the_papers_sizes():
+    face = runtime_cases.face()
+    assert (face.mesh.vertex_count, len(face.nets), len(face.bases)) == (4403, 89, 2)
+    assert face.cost()["bytes"] < 15e6
+    bones, controls = runtime_cases.random_poses(face, 2)
+    np.testing.assert_allclose(face.deform(bones, controls), face.deform_reference(bones, controls), atol=1e-5 * face.mesh.height)
+
+
+def test_wrong_names_are_refused(tmp_path):
+    with pytest.raises(InputError, match="unknown method of bench runtime 'ort'"):
+        bench.run(Request("quick", methods=("ort",), out=tmp_path), SILENT)
+    with pytest.raises(InputError, match="unknown case of bench runtime 'tiger'"):
+        bench.run(Request("quick", cases=("tiger",), out=tmp_path), SILENT)
+
+
+def test_without_the_compiled_runtime_there_is_nothing_to_measure(monkeypatch, tmp_path):
+    monkeypatch.setattr(runtime, "compiled", None)
+    with pytest.raises(InputError, match="without a compiler"):
+        bench.run(Request("quick", out=tmp_path), SILENT)
+
+
+def test_turns_are_taken_and_the_lowest_median_counts(monkeypatch):
+    monkeypatch.setattr(timing, "_REST_S", 0.0)
+    order = []
+    timing.take_turns({"a": lambda i: order.append("a"), "b": lambda i: order.append("b")}, 3, 1e-9)
+    changes = sum(x != y for x, y in zip(order, order[1:]))
+    assert changes >= 6  # a block of one, then a block of the other

@@ -1,0 +1,91 @@
+"""Every kind of deformer the form allows, by name, and drivers for them: the inputs of the parity suites."""
+
+from dataclasses import replace
+
+import numpy as np
+from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
+
+from understudy import Basis, ControlSpec, Deformer, Features, Net, Skin
+
+
+def _skin(influences: int, blend: str = "linear", seed: int = 0) -> Deformer:
+    """A larger mesh with any number of influences and nothing else."""
+    rng = np.random.default_rng(seed)
+    mesh, skeleton = grid_mesh(40, 7, unit="cm"), chain_skeleton(12)
+    weight = rng.random((mesh.vertex_count, influences)) ** 4
+    index = np.stack([rng.permutation(12)[:influences] for _ in range(mesh.vertex_count)])
+    return Deformer(mesh, skeleton, skin=Skin(index, weight / weight.sum(1, keepdims=True), blend))
+
+
+def _sparse(blend: str) -> Deformer:
+    """Most influences are zero, the first among them too."""
+    deformer = _skin(4, blend)
+    weight = deformer.skin.weight.copy()
+    weight[::2, 1:] = 0
+    weight[1::3, 0] = 0
+    weight[weight.sum(1) == 0, 2] = 1
+    return replace(deformer, skin=Skin(deformer.skin.bone_index, weight / weight.sum(1, keepdims=True), blend))
+
+
+def _controls_only() -> Deformer:
+    spec = ControlSpec(("smile", "frown"), [0, 0], [1, 1])
+    net = Net([0, 1], (np.array([[2.0, 1.0], [0.5, -1.0]]),), (np.array([0.5, 0.1]),), [0, 1])
+    basis = Basis([4, 7], np.random.default_rng(0).normal(size=(6, 2)), [1, 0])
+    return Deformer(grid_mesh(), control_spec=spec, features=Features([0, 1], [-9, -9], [9, 9]), nets=(net,), bases=(basis,))
+
+
+def _wide() -> Deformer:
+    """Layers of 130 and 70 units, bases of 500 and 200 rows: panels of every height, and coefficients that several nets write or none."""
+    rng = np.random.default_rng(3)
+    mesh, skeleton = grid_mesh(40, 7, unit="cm"), chain_skeleton(5)
+    columns = np.arange(12, 60)
+
+    def net(inputs, hidden, outputs, activation):
+        sizes = [len(inputs), *hidden, len(outputs)]
+        weights = tuple(rng.normal(size=(b, a)) / np.sqrt(a) for a, b in zip(sizes, sizes[1:]))
+        return Net(inputs, weights, tuple(np.abs(rng.normal(size=b)) * 0.2 for b in sizes[1:]), outputs, activation)
+
+    nets = (
+        net(np.arange(48), (130, 70), np.arange(0, 33), "tanh"),
+        net(np.arange(10, 25), (17,), np.arange(20, 50), "gelu"),
+        net(np.arange(5), (), [60, 61], "tanh"),
+        net(np.arange(30, 48), (64, 16, 1), [10, 62], "relu"),
+        net(np.arange(3), (9,), np.arange(63, 70), "rbf"),
+    )
+    own = np.sort(rng.permutation(mesh.vertex_count)[:167])
+    bases = (
+        Basis(own, rng.normal(size=(3 * len(own), 45)) * 0.02, rng.permutation(70)[:45]),
+        Basis(np.arange(200), rng.normal(size=(200, 20)) * 0.02, rng.integers(0, 70, (3, 20))),
+        Basis([5, 1], np.zeros((6, 0)), np.zeros(0, int)),
+    )
+    skin = Skin.rigid(rng.integers(0, 5, mesh.vertex_count))
+    return Deformer(mesh, skeleton, skin=skin, features=Features(columns, np.full(48, -0.7), np.full(48, 0.8)), nets=nets, bases=bases)
+
+
+KINDS = {
+    **{
+        f"full-{blend}-{'virtual' if virtual else 'direct'}-{activation}": (lambda b=blend, v=virtual, a=activation: full_deformer(b, v, a))
+        for blend in ("linear", "dual_quaternion")
+        for virtual in (False, True)
+        for activation in ("tanh", "relu", "gelu", "rbf")
+    },
+    **{f"skin-{k}": (lambda k=k: _skin(k)) for k in (1, 2, 3, 4, 5, 9, 12)},
+    **{f"dual-{k}": (lambda k=k: _skin(k, "dual_quaternion")) for k in (1, 4, 12)},
+    "sparse-linear": lambda: _sparse("linear"),
+    "sparse-dual": lambda: _sparse("dual_quaternion"),
+    "rigid": lambda: replace(_skin(1), skin=Skin.rigid(np.arange(280) % 12)),
+    "controls-only": _controls_only,
+    "wide": _wide,
+    "wide-half": lambda: _wide().half(),
+    "full-half": lambda: full_deformer().half(),
+    "unclamped": lambda: full_deformer().without_clamp(),
+    "mean-only": lambda: replace(full_deformer(), nets=(), bases=(), features=Features()),
+}
+
+
+def drivers(deformer: Deformer, poses: int = 11, seed: int = 1):
+    """Bones and controls, None where the deformer has none."""
+    rng = np.random.default_rng(seed)
+    bones = None if deformer.skeleton is None else random_motion(deformer.skeleton, poses, seed)
+    controls = None if deformer.control_spec is None else rng.normal(size=(poses, deformer.control_spec.count))
+    return bones, controls

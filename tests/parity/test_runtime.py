@@ -1,0 +1,151 @@
+"""NumPy = C++ to 1e-5 of the character's height, for every kind of deformer, any number of threads, one pose or many."""
+
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from builders import full_deformer
+from parity.kinds import KINDS, drivers
+
+from understudy import Deformer, InputError, runtime
+from understudy.geometry.normals import vertex_normals
+
+pytestmark = pytest.mark.skipif(runtime.compiled is None, reason="installed without a compiler: there is no compiled runtime to compare")
+
+
+@pytest.fixture(params=KINDS, scope="module")
+def kind(request):
+    return KINDS[request.param]()
+
+
+def close(deformer, got, want, tolerance=1e-5):
+    size = max(deformer.mesh.height, float(np.ptp(deformer.mesh.vertices, axis=0).max()))
+    np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * size)
+
+
+def test_many_poses(kind):
+    bones, controls = drivers(kind)
+    close(kind, kind.deform(bones, controls, threads=1), kind.deform_reference(bones, controls))
+
+
+def test_one_pose_and_many_agree(kind):
+    bones, controls = drivers(kind)
+    many = kind.deform(bones, controls)
+    for t in range(len(many)):
+        one = kind.deform(None if bones is None else bones[t], None if controls is None else controls[t])
+        assert one.shape == (kind.mesh.vertex_count, 3)
+        close(kind, one, many[t], 2e-6)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 7])
+def test_threads_change_no_bit(kind, threads):
+    bones, controls = drivers(kind, 9)
+    np.testing.assert_array_equal(kind.deform(bones, controls, threads=threads), kind.deform(bones, controls, threads=1))
+
+
+def test_normals(kind):
+    bones, controls = drivers(kind, 9)
+    vertices, normals = kind.deform(bones, controls, normals=True)
+    np.testing.assert_allclose(normals, vertex_normals(vertices, kind.mesh.triangles), atol=2e-4)
+    np.testing.assert_array_equal(vertices, kind.deform(bones, controls))
+
+
+def test_far_from_the_origin(kind):
+    if kind.skeleton is None:
+        return
+    bones, controls = drivers(kind, 3)
+    bones[..., 3] += [1e6, -2e6, 5e5]
+    got, want = kind.deform(bones, controls), kind.deform_reference(bones, controls)
+    np.testing.assert_allclose(got, want, rtol=0, atol=2 * np.spacing(np.float32(2e6)))
+
+
+def test_bones_scaled_to_nothing_leave_every_vertex_finite(kind):
+    if kind.skeleton is None:
+        return
+    bones, controls = drivers(kind, 2)
+    bones[0, 1, :, :3] = 0
+    bones[1, :, :, :3] = 0
+    assert np.isfinite(kind.deform(bones, controls)).all()
+
+
+def test_out_is_written_in_place_and_returned():
+    deformer = full_deformer()
+    bones, controls = drivers(deformer, 4)
+    out = np.empty((4, deformer.mesh.vertex_count, 3), np.float32)
+    assert deformer.deform(bones, controls, out=out) is not None
+    np.testing.assert_array_equal(out, deformer.deform(bones, controls))
+    one = np.empty(out.shape[1:], np.float32)
+    assert np.shares_memory(deformer.deform(bones[0], controls[0], out=one), one)
+
+
+@pytest.mark.parametrize("make", [lambda s: np.empty(s), lambda s: np.empty(s[1:], np.float32), lambda s: np.empty(s, np.float32)[:, ::-1]])
+def test_an_output_that_does_not_fit_is_refused(make):
+    deformer = full_deformer()
+    bones, controls = drivers(deformer, 4)
+    with pytest.raises(InputError, match="out: expected"):
+        deformer.deform(bones, controls, out=make((4, deformer.mesh.vertex_count, 3)))
+
+
+@pytest.mark.parametrize("threads", [0, 65, 1.5, True, "two"])
+def test_a_wrong_number_of_threads_is_named(threads):
+    deformer = full_deformer()
+    with pytest.raises(InputError, match="threads: expected"):
+        deformer.deform(*drivers(deformer), threads=threads)
+
+
+def test_numbers_that_are_not_finite_are_found():
+    deformer = full_deformer()
+    bones, controls = drivers(deformer)
+    bones[3, 1, 2, 0] = np.inf
+    with pytest.raises(InputError, match=r"world_from_bone: 1 of .* first at index \(3, 1, 2, 0\)"):
+        deformer.deform(bones, controls)
+
+
+def test_no_poses_give_no_vertices():
+    deformer = full_deformer()
+    bones, controls = drivers(deformer)
+    assert deformer.deform(bones[:0], controls[:0]).shape == (0, deformer.mesh.vertex_count, 3)
+
+
+def test_several_threads_may_deform_with_the_same_deformer():
+    deformer = full_deformer()
+    bones, controls = drivers(deformer, 20)
+    want = deformer.deform(bones, controls)
+    wrong = []
+
+    def work():
+        for _ in range(50):
+            if not np.array_equal(deformer.deform(bones, controls, threads=2), want):
+                wrong.append(1)
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+def test_without_a_compiler_numpy_takes_over_and_says_so_once(monkeypatch):
+    deformer = full_deformer()
+    bones, controls = drivers(deformer)
+    monkeypatch.setattr(runtime, "compiled", None)
+    monkeypatch.setattr(runtime, "_warned", False)
+    out = np.empty((len(bones), deformer.mesh.vertex_count, 3), np.float32)
+    with pytest.warns(UserWarning, match="without its compiled runtime"):
+        vertices, normals = deformer.deform(bones, controls, threads=2, out=out, normals=True)
+    np.testing.assert_array_equal(vertices, deformer.deform_reference(bones, controls))
+    assert np.shares_memory(vertices, out)
+    np.testing.assert_allclose(np.linalg.norm(normals, axis=-1), 1, atol=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        deformer.deform(bones, controls)
+
+
+def test_a_saved_file_plays_the_same(tmp_path):
+    for name in ("full-dual_quaternion-virtual-gelu", "wide-half"):
+        deformer = KINDS[name]()
+        deformer.save(tmp_path / name)
+        bones, controls = drivers(deformer)
+        np.testing.assert_array_equal(Deformer.load(tmp_path / name).deform(bones, controls), deformer.deform(bones, controls))

@@ -1,0 +1,117 @@
+"""The C++ library on its own, built into build/ as an engine would: its tests plain and under sanitizers, mutated files, the install, the example."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from parity.kinds import KINDS
+from sequence_builders import bending_strip
+
+from understudy.formats.sequences import sequence_from_arrays
+from understudy.methods import method_type
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build" / "runtime-tests"
+FILES = (
+    "full-linear-direct-tanh", "full-dual_quaternion-virtual-rbf", "full-linear-virtual-gelu", "controls-only", "wide", "wide-half", "sparse-dual",
+    "skin-12",
+)  # fmt: skip
+
+
+def run(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def tool(name):
+    """A program of the build: the one beside this Python, else the system's."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not here; pip install cmake ninja brings it")
+    return found
+
+
+def build(folder, source, *options):
+    if shutil.which("g++") is None and shutil.which("clang++") is None and shutil.which("c++") is None:
+        pytest.skip("there is no C++ compiler here")
+    run(tool("cmake"), "-S", source, "-B", folder, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", *options)
+    run(tool("cmake"), "--build", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return build(BUILD / "plain", ROOT / "runtime", "-DUNDERSTUDY_TESTS=ON", "-DUNDERSTUDY_EXAMPLES=ON")
+
+
+@pytest.fixture(scope="module")
+def sanitized():
+    return build(BUILD / "sanitized", ROOT / "runtime", "-DUNDERSTUDY_TESTS=ON", "-DUNDERSTUDY_FUZZ=ON", "-DUNDERSTUDY_SANITIZE=address,undefined")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    for name in FILES:
+        KINDS[name]().save(folder / f"{name}.understudy")
+    return sorted(folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def clip_file(tmp_path_factory):
+    vertices, faces, rest = bending_strip(8)
+    path = tmp_path_factory.mktemp("clip") / "strip.understudy"
+    method_type("ssdr")().fit(sequence_from_arrays(vertices, faces, rest=rest, name="strip")).save(path)
+    return path
+
+
+def test_its_own_tests(plain, files, clip_file):
+    assert f"{len(files) + 1} files" in run(plain / "test_runtime", *files, clip_file)
+
+
+def test_no_call_allocates(plain, files):
+    assert f"no allocation in {len(files)} files" in run(plain / "test_allocations", *files)
+
+
+def test_its_own_tests_under_sanitizers(sanitized, files, clip_file):
+    assert f"{len(files) + 1} files" in run(sanitized / "test_runtime", *files, clip_file)
+
+
+def test_a_thousand_mutated_files_under_sanitizers(sanitized, files, clip_file):
+    said = run(sanitized / "fuzz_reader", "N150", 1, *files, clip_file)
+    tried, refused, played = (int(n) for n in re.findall(r"\d+", said))
+    assert tried >= 1000
+    assert refused > 100
+    assert played > 100
+
+
+def test_the_example_plays_a_clip(plain, clip_file):
+    assert "8 frames of" in run(plain / "play_clip", clip_file, 2)
+    assert "from rest on average" in run(plain / "play_clip", clip_file)
+    wrong = subprocess.run([str(plain / "play_clip"), __file__], capture_output=True, text=True)
+    assert wrong.returncode == 2
+    assert "not an understudy file" in wrong.stderr
+
+
+def test_an_engine_finds_the_installed_library(plain, clip_file, tmp_path):
+    run(tool("cmake"), "--install", plain, "--prefix", tmp_path / "prefix")
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\nproject(engine CXX)\nfind_package(understudy REQUIRED)\n"
+        f"add_executable(engine {ROOT.as_posix()}/examples/play_clip.cpp)\ntarget_link_libraries(engine understudy::understudy)\n"
+    )
+    build(tmp_path / "engine", tmp_path, f"-DCMAKE_PREFIX_PATH={tmp_path / 'prefix'}")
+    assert "8 frames of" in run(tmp_path / "engine" / "engine", clip_file)
+
+
+def test_the_header_is_plain_c(tmp_path):
+    compiler = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler here")
+    (tmp_path / "a.c").write_text('#include "understudy.h"\nint main(void) { return UNDERSTUDY_FORMAT_VERSION - 2; }\n')
+    run(compiler, "-std=c99", "-Wall", "-Werror", "-pedantic", "-I", ROOT / "runtime" / "include", "-c", tmp_path / "a.c", "-o", os.devnull)
