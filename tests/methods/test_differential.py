@@ -53,9 +53,9 @@ def linear_sheet(count=200, seed=0):
 class Recorded(DifferentialFit):
     """A fit that keeps what it folded."""
 
-    def _fold(self, reconstruction, components, offsets, shaped, moving, nailed):
+    def _fold(self, reconstruction, components, offsets, shaped, moving, nailed, anchored):
         self.kept = (reconstruction, components, offsets, shaped, moving, nailed)
-        return super()._fold(reconstruction, components, offsets, shaped, moving, nailed)
+        return super()._fold(reconstruction, components, offsets, shaped, moving, nailed, anchored)
 
 
 @pytest.mark.parametrize("options", [{}, {"weighing": "paper", "metric": "differential"}])
@@ -68,7 +68,8 @@ def test_folded_is_solved_on_the_face(options):
     reconstruction, components, offsets, shaped, moving, nailed = fit.kept
     unseen = face.evaluate(gaussian(face.controls, 6, seed=1))
     features = deformer._features(unseen.world_from_bone, unseen.controls)
-    said = NetGroups(deformer.nets, deformer.features.count, deformer.coefficient_count)(features)
+    learned = (*shaped.nets, *nailed.nets)
+    said = NetGroups(learned, deformer.features.count, 1 + max(int(net.outputs.max()) for net in learned))(features)
     delta, held = np.zeros((6, face.mesh.vertex_count, 3)), np.zeros((6, face.mesh.vertex_count, 3))
     for part, basis, numbers in zip(components, offsets, shaped.outputs):
         delta[:, part.vertices] = (said[:, numbers[: part.count]] @ part.basis.T).reshape(6, -1, 3)

@@ -12,7 +12,7 @@ from understudy.errors import InputError
 from understudy.methods.base import Config
 
 DEFAULT_NETS = {
-    "hidden": (192, 192), "activation": "gelu", "epochs": 50, "batch": 128, "rate": 0.004, "optimizer": "adam", "weight_decay": 1.0, "loss": "l1",
+    "hidden": (128, 128), "activation": "gelu", "epochs": 50, "batch": 128, "rate": 0.004, "optimizer": "adam", "weight_decay": 1.0, "loss": "l1",
     "regions": 24, "linear": True,
 }  # fmt: skip
 # 5 x 2048 rectifiers on everything, SGD at 0.1. The paper trains for 10,000 epochs.

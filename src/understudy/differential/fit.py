@@ -6,10 +6,12 @@ Letters: T poses, V vertices, n anchors, P components.
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from understudy.deformer import Deformer
 from understudy.differential.anchors import checked_anchors, choose_anchors, random_anchors
 from understudy.differential.components import Components, enough, region_components
+from understudy.differential.folding import NOTHING, anchor_bases, near_and_far, widened
 from understudy.differential.judge import Judge, guessed_weights
 from understudy.differential.laplacian import Laplacian
 from understudy.differential.nets import Learned, learn
@@ -17,7 +19,7 @@ from understudy.differential.reconstruction import Reconstruction, Weights
 from understudy.differential.regions import mesh_regions
 from understudy.differential.subspace import STILL, SubspaceFit
 from understudy.geometry.pca import components_for_error, principal_components
-from understudy.networks import Basis
+from understudy.networks import Basis, Net
 from understudy.poses import evenly
 
 BASIS_POSES = 2000  # poses that span the shapes; more change little
@@ -25,8 +27,7 @@ _FEWEST_ANCHORS = 32  # of a small mesh a share is too few to hold it
 _ANCHOR_POSES = 600
 _ANCHOR_MODES = 300
 _ERROR_POSES = 60
-_COARSER = 1.0  # how much more the offsets may leave than the components
-_NOTHING = 1e-6  # of the height: a folded basis row that can move its vertex no further than this is dropped
+_COARSER = 2.0  # how much more the offsets may leave than the components
 
 
 class DifferentialFit(SubspaceFit):
@@ -54,9 +55,9 @@ class DifferentialFit(SubspaceFit):
         table = self.feature_table([*coefficients, anchored])
         shaped, nailed = self._learn(table, components, coefficients, anchors, anchored, moving)
         judge = Judge(self, table, components, offsets, coefficients, anchors, anchored, moving, shaped, nailed, mean)
-        bases = self._fold(judge.best_reconstruction(weights), components, offsets, shaped, moving, nailed)
+        nets, bases = self._fold(judge.best_reconstruction(weights), components, offsets, shaped, moving, nailed, anchored)
         figures = {"anchors": len(anchors), "components": sum(part.count for part in components), **judge.figures}
-        return self.result(table, (shaped, nailed), bases, mean, figures, {"anchors": [int(a) for a in anchors]})
+        return self.result(table, nets, shaped, bases, mean, figures, {"anchors": [int(a) for a in anchors]})
 
     def _anchors(self, sample: np.ndarray) -> np.ndarray:
         config, piece = self.config, self.laplacian.piece
@@ -94,7 +95,7 @@ class DifferentialFit(SubspaceFit):
         return directions[:, : components_for_error(some, directions, np.ones(sample.shape[1]), error)]
 
     def _basis_error(self) -> float:
-        return 2e-4 * self.height if self.config.basis_error is None else self.config.basis_error
+        return 3e-4 * self.height if self.config.basis_error is None else self.config.basis_error
 
     def _targets(
         self, components: list[Components], offsets: list[np.ndarray], anchors: np.ndarray, mean: np.ndarray
@@ -133,18 +134,34 @@ class DifferentialFit(SubspaceFit):
         first = sum(rows.shape[1] for rows in coefficients)
         return shaped, learn(table, own, targets, first, schedule, config.linear, self.progress, self.checkpoint("-anchors"))
 
-    def _fold(self, reconstruction, components, offsets, shaped: Learned, moving: np.ndarray, nailed: Learned) -> list[Basis]:
-        """The bases of the deformer: every region's, cut to the vertices it moves, and the anchors' shared one."""
-        bases = []
+    def _fold(
+        self, reconstruction, components, offsets, shaped: Learned, moving: np.ndarray, nailed: Learned, anchored
+    ) -> tuple[list[Net], list[Basis]]:
+        """The deformer's nets and bases: every region's, near and far, and the anchors' shared one, block by block."""
+        least = NOTHING * self.height
+        neighbours = sp.csr_matrix(self.laplacian.symmetric != 0).astype(np.float64)
+        nets, bases = [*shaped.nets, *nailed.nets], []
+        free = 1 + max((int(net.outputs.max()) for net in nets if len(net.outputs)), default=-1)
         for part, basis, numbers in zip(components, offsets, shaped.outputs):
             if not len(numbers):
                 continue
             folded = [reconstruction.fold(part.basis, part.vertices), reconstruction.fold_held(basis, part.vertices)]
             folded = np.concatenate(folded, axis=1).reshape(-1, 3, len(numbers))
             size = np.concatenate([part.size, np.full(basis.shape[1], part.size.max(initial=0.0))])
-            rows = np.flatnonzero(np.linalg.norm(folded * size, axis=(1, 2)) > _NOTHING * self.height)
-            bases.append(Basis(rows, folded[rows].reshape(-1, len(numbers)), numbers))
+            near, far, broad, transfer = near_and_far(folded, size, part.vertices, neighbours, least)
+            bases.append(Basis(near, folded[near].reshape(-1, len(numbers)), numbers))
+            if len(far):
+                extra = np.arange(free, free + len(transfer))
+                free += len(transfer)
+                nets = [widened(net, numbers, extra, transfer) if np.array_equal(net.outputs, numbers) else net for net in nets]
+                bases.append(Basis(far, broad, extra))
         if len(moving):
-            everything = np.arange(self.poses.vertex_count)
-            bases.append(Basis(everything, reconstruction.anchor_basis()[:, moving], np.concatenate(nailed.outputs).reshape(-1, 3).T))
-        return bases
+            owner = np.empty(self.poses.vertex_count, int)
+            for number, part in enumerate(components):
+                owner[part.vertices] = number
+            owner = owner[reconstruction.anchors[moving]]
+            size = np.sqrt(np.mean(np.square(anchored[:, moving], dtype=np.float64).sum(axis=2), axis=0))
+            groups = [np.flatnonzero(owner == number) for number in np.unique(owner)]
+            coefficients = np.concatenate(nailed.outputs).reshape(-1, 3).T
+            bases += anchor_bases(reconstruction.anchor_basis()[:, moving], coefficients, groups, size, least)
+        return nets, bases

@@ -18,7 +18,7 @@ from understudy.poses import evenly
 from understudy.training.trainer import validation_poses
 
 _LEAST_MOTION = 1e-4  # of the height: what moves less counts as moving this much
-_LEAST_SIZE = 0.02  # of the median size of all coordinates, likewise
+_LEAST_SIZE = 0.15  # of the median of all coordinates, likewise: few poses are measured, and a rare one may be far worse than they tell
 _MEASURED_POSES = 120
 _ANCHOR_FACTORS = (0.15, 0.4, 1.0, 2.5)
 _HOLD_FACTORS = (0.1, 0.3, 1.0, 3.0)
@@ -64,12 +64,12 @@ class Judge:
         """The one that errs least on average over the kept-aside poses; the guess where none were kept or the weights are given."""
         if self._config.omega is not None or self._config.weighing == "paper" or not len(self._poses):
             return Reconstruction(self._laplacian, self._anchors, guess)
-        least = 0.05 * _LEAST_MOTION * self._height
-        rows = self._laplacian.degree * _rms(self._delta - self._laplacian.coordinates(self._true))
+        least = 0.5 * _LEAST_MOTION * self._height
+        rows = self._around(self._laplacian.degree * _rms(self._delta - self._laplacian.coordinates(self._true)))
         middle = max(float(np.median(rows)), 1e-2 * least)
         row = middle / np.maximum(rows, _LEAST_SIZE * middle)
         anchor = middle / np.maximum(_rms(self._said - self._true[:, self._anchors]), least)
-        hold = middle / np.maximum(_rms(self._held - self._true), least)
+        hold = middle / np.maximum(self._around(_rms(self._held - self._true)), least)
         tried: dict[tuple[float, float], tuple[float, Reconstruction]] = {}
 
         def error(pair: tuple[float, float]) -> float:
@@ -84,6 +84,11 @@ class Judge:
         best = min(tried, key=lambda pair: tried[pair][0])
         self.figures |= {"anchor_factor": best[0], "hold_factor": best[1], "error_unseen": error((factor, held))}
         return tried[best][1]
+
+    def _around(self, errors: np.ndarray) -> np.ndarray:
+        """(V,) each vertex's error and those of its neighbours together, so that no vertex is trusted for its luck."""
+        near = (self._laplacian.symmetric != 0).astype(np.float64)
+        return np.sqrt((near @ errors**2) / np.asarray(near.sum(axis=1)).ravel().clip(min=1.0))
 
 
 def _rms(field: np.ndarray) -> np.ndarray:

@@ -47,7 +47,7 @@ class OffsetFit(SubspaceFit):
         measure = bases[0] if len(bases) == 1 and bases[0].shape[1] and config.preset == "paper" else None
         learned = learn(table, inputs, coefficients, 0, schedule, config.linear, self.progress, self.checkpoint(), measure)
         shaped = [Basis(region, basis, numbers) for region, basis, numbers in zip(regions, bases, learned.outputs) if basis.shape[1]]
-        return self.result(table, (learned,), shaped, mean, {"components": sum(basis.shape[1] for basis in bases)}, {})
+        return self.result(table, learned.nets, learned, shaped, mean, {"components": sum(basis.shape[1] for basis in bases)}, {})
 
     def _regions(self, sample: np.ndarray) -> list[np.ndarray]:
         """Cells around the points that determine the shape, as in `differential`."""
@@ -64,6 +64,6 @@ class OffsetFit(SubspaceFit):
             most = max(1, round(config.components * self.poses.vertex_count / regions))
             return principal_components(rows, most)[0].astype(np.float32)
         directions = principal_components(rows, config.most_components)[0].astype(np.float32)
-        error = 2e-4 * self.height if config.basis_error is None else config.basis_error
+        error = 3e-4 * self.height if config.basis_error is None else config.basis_error
         some = rows[evenly(len(rows), _ERROR_POSES)]
         return directions[:, : components_for_error(some, directions, np.ones(rows.shape[1] // 3), error)]

@@ -19,7 +19,7 @@ from understudy.differential.nets import Learned
 from understudy.differential.skins import make_skin
 from understudy.errors import InputError
 from understudy.geometry.unskin import rest_displacements
-from understudy.networks import Basis
+from understudy.networks import Basis, Net
 from understudy.poses import Poses, evenly
 from understudy.progress import Progress
 from understudy.rigs.base import Rig
@@ -101,18 +101,18 @@ class SubspaceFit:
         return None if path is None else Path(f"{path}{which}")
 
     def result(
-        self, table: FeatureTable, learned: Sequence[Learned], bases: Sequence[Basis], mean: np.ndarray, figures: dict, about: dict
+        self, table: FeatureTable, nets: Sequence[Net], learned: Learned, bases: Sequence[Basis], mean: np.ndarray, figures: dict, about: dict
     ) -> Deformer:
-        """The deformer; the curves in its header are those of the first group of nets."""
+        """The deformer; the curves in its header are those of `learned`."""
         poses, margin = self.poses, self.config.clamp_margin
         wide = np.inf if margin is None else margin * (table.high - table.low)
         return Deformer(
             mesh=poses.mesh, skeleton=poses.skeleton, control_spec=poses.control_spec, skin=self.skin,
-            features=Features(table.columns, table.low - wide, table.high + wide), nets=tuple(net for group in learned for net in group.nets),
+            features=Features(table.columns, table.low - wide, table.high + wide), nets=tuple(nets),
             bases=tuple(bases), mean=mean, method=self.method, training={"poses": poses.pose_count, **figures},
             provenance={
                 "understudy": __version__, "poses": poses.name, "config": self.header, "controls_never_seen": never_seen(poses),
-                "training_curve": _short(learned[0].training_curve), "validation_curve": _short(learned[0].validation_curve), **about,
+                "training_curve": _short(learned.training_curve), "validation_curve": _short(learned.validation_curve), **about,
             },
         )  # fmt: skip
 

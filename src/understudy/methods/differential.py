@@ -52,7 +52,7 @@ class DifferentialConfig(SubspaceConfig):
     regions         nets the differential coordinates are shared among; 1: one for all, as in the paper
     linear          begin every net with a ridge regression
     components      their number as a share of the vertices; none in the default preset: by basis_error
-    basis_error     mean distance per vertex the components may leave, in model units; none: 0.02 % of the height
+    basis_error     mean distance per vertex the components may leave, in model units; none: 0.03 % of the height
     most_components upper limit of components per region
     metric          what the components explain most of: reconstruction (the face) or differential (delta, as in the paper)
     anchors         their number as a share of the vertices
@@ -77,7 +77,7 @@ class DifferentialConfig(SubspaceConfig):
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "default": {**DEFAULT_NETS, **_ANCHORS, "metric": "reconstruction", "weighing": "earned", "anchor_epochs": 80, "anchor_loss": "l1"},
+        "default": {**DEFAULT_NETS, **_ANCHORS, "metric": "reconstruction", "weighing": "earned", "anchor_epochs": 60, "anchor_loss": "l1"},
         "paper": {
             **PAPER_NETS,
             **_ANCHORS,
