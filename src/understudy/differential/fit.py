@@ -27,7 +27,7 @@ _FEWEST_ANCHORS = 32  # of a small mesh a share is too few to hold it
 _ANCHOR_POSES = 600
 _ANCHOR_MODES = 300
 _ERROR_POSES = 60
-_COARSER = 2.0  # how much more the offsets may leave than the components
+_COARSER = 1.0  # times the components' error that the offsets may leave
 
 
 class DifferentialFit(SubspaceFit):
