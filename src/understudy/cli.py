@@ -76,7 +76,7 @@ def demo(out: Out = Path("out/demo"), poses: Annotated[int, typer.Option(min=10,
 
 @app.command()
 def sample(
-    rig: Annotated[str, typer.Argument(help="A built-in rig: human or tube.")],
+    rig: Annotated[str, typer.Argument(help="A built-in rig: human, face or tube.")],
     out: Out,
     count: Annotated[int, typer.Option(min=1, help="Poses to sample.")] = 5000,
     seed: Seed = 0,
@@ -235,7 +235,7 @@ def methods() -> None:
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark: body, decompose, two-layer or runtime.")],
+    name: Annotated[str, typer.Argument(help="Which benchmark: body, face, decompose, two-layer or runtime.")],
     quick: Annotated[bool, typer.Option(help="A look in 60 s on two cores; its figures are not the method's best.")] = False,
     full: Annotated[bool, typer.Option(help="Everything, however long it takes.")] = False,
     data: Annotated[Path | None, typer.Option(help="Folder of real data; else UNDERSTUDY_DATA, else ../shared/data.")] = None,
@@ -243,6 +243,7 @@ def bench(
     wanted_methods: Annotated[str, typer.Option("--methods", help="Only these rows, separated by commas.")] = "",
     cases: Annotated[str, typer.Option(help="Only these cases, separated by commas.")] = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the samples, files, plots and the report.")] = None,
+    ablations: Annotated[bool, typer.Option(help="Of `face`: also the variants that its paper compares.")] = False,
     seed: Seed = 0,
 ) -> None:
     """Run one of the papers' comparisons, every method on the same data in the same run."""
@@ -254,6 +255,7 @@ def bench(
     request = Request(
         size="quick" if quick else "full" if full else "default",
         data=data, methods=split(wanted_methods), cases=split(cases), out=out or Path("out/bench") / name, seed=seed,
+        ablations=ablations,
     )  # fmt: skip
     if as_json is not None:
         ensure_writable(as_json)

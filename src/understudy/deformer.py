@@ -235,6 +235,12 @@ class Deformer:
         d = self._displace(self._features(world_from_bone, controls))
         return d[0] if single else d
 
+    def deform_displaced(self, world_from_bone: np.ndarray, displacements: np.ndarray) -> np.ndarray:
+        """The skin alone on rest vertices moved by given displacements (T,V,3), in place of the correctives' own: (T,V,3) float32."""
+        world_from_bone = checks.array(world_from_bone, "world_from_bone", (None, self.skeleton.bone_count, 3, 4), np.float64)
+        shape = (len(world_from_bone), self.mesh.vertex_count, 3)
+        return self._place(world_from_bone, self.mesh.vertices + checks.array(displacements, "displacements", shape)).astype(np.float32)
+
     def cost(self) -> dict[str, int]:
         """`bytes` of the arrays a runtime keeps and `multiply_adds` of one pose."""
         net_values = sum(w.size + b.size for net in self.nets for w, b in zip(net.weights, net.biases))
@@ -361,8 +367,10 @@ class Deformer:
 
     def _deform_block(self, world_from_bone, controls) -> np.ndarray:
         points = self.mesh.vertices + self._displace(self._features(world_from_bone, controls))
-        if self.skin is None:
-            return points
+        return points if self.skin is None else self._place(world_from_bone, points)
+
+    def _place(self, world_from_bone, points) -> np.ndarray:
+        """The skin: points (T,V,3) before it -> after it."""
         # float32 cannot hold millimetres at ten kilometres: skin around the root, then move back.
         centre = world_from_bone[:, self.skeleton.roots[0], :, 3]
         local = world_from_bone.copy()

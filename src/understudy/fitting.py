@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +35,8 @@ def fit_file(
     deformer = kind(config).fit(poses, rig=_live_rig(rig, made_by, poses), progress=progress)
     deformer = replace(deformer, provenance={**deformer.provenance, "sample": made_by})
     deformer.save(out)
-    checkpoint.unlink(missing_ok=True)  # only now is it of no more use
+    for kept in checkpoint.parent.glob(f"{glob.escape(checkpoint.name)}*"):  # a method may keep several; only now are they of no more use
+        kept.unlink(missing_ok=True)
     return deformer
 
 

@@ -19,7 +19,14 @@ BARE_POSES = ("ssdr", "two_layer", "k_largest", "smooth", "geometry", "poisson")
 # Methods whose weights are affine: they sum to one, signs are free.
 AFFINE = ("two_layer",)
 DRIVEN_BY_THE_POSES = tuple(name for name in method_names() if name not in OWN_BONES)
-QUICK = {"fdda": {"epochs": "40", "hidden": "32,32", "batch": "64"}}
+# Methods that are driven by bones, controls or both; poses that have neither are refused.
+EITHER_DRIVES = ("differential", "local", "pca_regression")
+_SMALL = {"epochs": "20", "hidden": "32,32", "batch": "64", "regions": "4", "input_poses": "3"}
+QUICK = {
+    "fdda": {"epochs": "40", "hidden": "32,32", "batch": "64"},
+    "differential": {**_SMALL, "anchor_epochs": "20", "anchor_hidden": "16,16"},
+    "local": _SMALL,
+}
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +103,19 @@ def test_recorded_poses_without_a_rig_are_enough(name, sampled):
 @pytest.mark.parametrize("name", [name for name in method_names() if name not in BARE_POSES])
 def test_poses_without_bones_are_refused_by_methods_that_need_them(name, sampled):
     bare = replace(sampled, skeleton=None, world_from_bone=None)
+    if name in EITHER_DRIVES:
+        bare = replace(bare, control_spec=None, controls=None)
     with pytest.raises(InputError, match="needs bones"):
         fit(name, bare)
+
+
+@pytest.mark.parametrize("name", EITHER_DRIVES)
+def test_controls_alone_are_enough_for_methods_that_read_them(name, sampled):
+    bare = replace(sampled, skeleton=None, world_from_bone=None)
+    deformer = fit(name, bare)
+    assert deformer.skin is None
+    missed = np.linalg.norm(deformer.deform(None, bare.controls) - bare.vertices, axis=2).mean()
+    assert missed < 0.5 * np.linalg.norm(bare.vertices - bare.mesh.vertices, axis=2).mean()
 
 
 @pytest.mark.parametrize("name", DRIVEN_BY_THE_POSES)

@@ -14,12 +14,15 @@ from understudy import checks, machine
 from understudy.progress import SILENT, Progress
 from understudy.report import CaseResult
 
-_BENCHMARKS = {"body": "body", "decompose": "decompose", "two-layer": "two_layer", "runtime": "runtime"}
+_BENCHMARKS = {"body": "body", "face": "face", "decompose": "decompose", "two-layer": "two_layer", "runtime": "runtime"}
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to run: size "quick" (60 s on two cores), "default" (20 minutes) or "full"; empty methods or cases mean all of that size."""
+    """What to run: size "quick" (60 s on two cores), "default" (20 minutes) or "full"; empty methods or cases mean all of that size.
+
+    ablations: also the variants of a method that its paper compares, where the benchmark has them.
+    """
 
     size: str = "default"
     data: Path | None = None
@@ -27,6 +30,7 @@ class Request:
     cases: tuple[str, ...] = ()
     out: Path = Path("out/bench")
     seed: int = 0
+    ablations: bool = False
 
 
 @dataclass(frozen=True)

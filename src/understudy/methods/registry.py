@@ -13,6 +13,9 @@ from understudy.methods.base import Method
 # name -> class in understudy.methods.<name>; the one line to add for a new method.
 _METHODS = {
     "fdda": "Fdda",
+    "differential": "Differential",
+    "local": "Local",
+    "pca_regression": "PcaRegression",
     "lbs": "Lbs",
     "geometry": "Geometry",
     "k_largest": "KLargest",

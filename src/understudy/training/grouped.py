@@ -18,10 +18,14 @@ _FILL = 0.6
 
 @dataclass(frozen=True)
 class GroupedTask:
-    """What one net has to learn: inputs (n,) columns of the shared feature matrix, targets (T,P) float32."""
+    """What one net has to learn: inputs (n,) columns of the shared feature matrix, targets (T,P) float32.
+
+    measure (Q,P) or None: the loss is taken of `measure @ (output - target)`, e.g. in the space a basis maps to; None: of the difference itself.
+    """
 
     inputs: np.ndarray
     targets: np.ndarray
+    measure: np.ndarray | None = None
 
 
 class Stack(torch.nn.Module):
@@ -43,6 +47,12 @@ class Stack(torch.nn.Module):
         for g, task in enumerate(tasks):
             self.x[g, :, : len(task.inputs)] = features[:, torch.as_tensor(task.inputs, dtype=torch.long, device=device)]
             self.y[g, :, : task.targets.shape[1]] = torch.as_tensor(task.targets, device=device) / self.scale[g]
+        self.measure = None
+        if any(task.measure is not None for task in tasks):
+            if len(tasks) > 1:
+                raise ValueError("a measure is for a net that has a stack of its own")
+            self.measure = torch.as_tensor(tasks[0].measure.T, dtype=torch.float32, device=device)
+        self.output_width = widest_out if self.measure is None else self.measure.shape[1]
         sizes = [widest_in, *hidden, widest_out]
         self.weights, self.biases = torch.nn.ParameterList(), torch.nn.ParameterList()
         for layer, (rows, columns) in enumerate(zip(sizes, sizes[1:])):
@@ -50,7 +60,9 @@ class Stack(torch.nn.Module):
             for g, inputs in enumerate(self.input_counts):
                 # Each net is initialised for its own width, and padding starts (and, reading zeros, stays) at zero.
                 fan = inputs if layer == 0 else rows
-                weight[g] *= (1.0 / max(1, fan)) ** 0.5
+                # Half of a layer of rectifiers is silent, hence twice the variance there.
+                gain = 2.0 if activation == "relu" and layer < len(sizes) - 2 else 1.0
+                weight[g] *= (gain / max(1, fan)) ** 0.5
                 if layer == 0:
                     weight[g, inputs:] = 0
             if layer == len(sizes) - 2:
@@ -65,6 +77,13 @@ class Stack(torch.nn.Module):
             if layer < len(self.weights) - 1:
                 x = getattr(torch.nn.functional, self.activation)(x) if self.activation != "tanh" else torch.tanh(x)
         return x
+
+    def loss(self, poses: torch.Tensor, kind: str) -> torch.Tensor:
+        """Summed over nets and outputs, averaged over the poses (n,)."""
+        difference = self(self.x[:, poses]) - self.y[:, poses]
+        if self.measure is not None:
+            difference = difference @ self.measure
+        return (difference.square() if kind == "l2" else difference.abs()).sum() / len(poses)
 
     def frozen(self) -> list[tuple[list[np.ndarray], list[np.ndarray]]]:
         """Per net its (out,in) weights and biases in the targets' own units, padding cut away, as float64."""

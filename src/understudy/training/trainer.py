@@ -1,4 +1,4 @@
-"""The trainer shared by the learned methods: Adam, a learning rate that falls to nothing, checkpoints, and the same result every time.
+"""The trainer shared by the learned methods: Adam or plain SGD, a learning rate that falls, checkpoints, and the same result every time.
 
 Every epoch draws its order from (seed, epoch), so a run that was stopped and resumed ends with the same bytes as one that was not.
 """
@@ -35,8 +35,10 @@ class Schedule:
     activation        tanh, relu or gelu
     epochs            passes over the training poses
     batch             poses per step
-    rate              Adam's first learning rate; falls to zero along a cosine
+    rate              the first learning rate; Adam's falls to zero along a cosine, SGD's as 1 / (1 + 1e-6 steps)
     loss              "l2" or "l1"
+    optimizer         "adam" or "sgd" (no momentum; the loss is then the mean over outputs, as in the differential paper)
+    weight_decay      decoupled: each step shrinks the weights by rate times this
     validation        share of the poses kept aside to measure, never trained on
     device            "cpu", "cuda", or "auto": a GPU where there is one
     """
@@ -47,6 +49,8 @@ class Schedule:
     batch: int = 256
     rate: float = 0.005
     loss: str = "l2"
+    optimizer: str = "adam"
+    weight_decay: float = 0.0
     validation: float = 0.05
     seed: int = 0
     device: str = "auto"
@@ -83,11 +87,11 @@ def train(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule
     everything = torch.as_tensor(features, dtype=torch.float32, device=device)
     order = stack_order(tasks)
     stacks = [Stack([tasks[g] for g in members], everything, schedule.hidden, schedule.activation, generator) for members in order]
-    aside = _validation_poses(len(features), schedule)
+    aside = validation_poses(len(features), schedule)
     kept = torch.as_tensor(np.setdiff1d(np.arange(len(features)), aside), device=device)
     aside = torch.as_tensor(aside, device=device)
     parameters = [p for stack in stacks for p in stack.parameters()]
-    optimizer = torch.optim.Adam(parameters, lr=schedule.rate, betas=(0.9, 0.999), eps=1e-8, fused=True)
+    optimizer = _optimizer(parameters, schedule)
     run = _Run(stacks, optimizer, checkpoint, _fingerprint(features, tasks, schedule))
     curves = run.resume()
     steps = math.ceil(len(kept) / schedule.batch)
@@ -111,42 +115,55 @@ def train(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule
     return Trained(nets, curve[:, 0], curve[:, 1])
 
 
-def _validation_poses(count: int, schedule: Schedule) -> np.ndarray:
+def _optimizer(parameters, schedule: Schedule) -> torch.optim.Optimizer:
+    if schedule.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=schedule.rate, weight_decay=schedule.weight_decay, fused=True)
+    kind = torch.optim.AdamW if schedule.weight_decay else torch.optim.Adam
+    return kind(parameters, lr=schedule.rate, betas=(0.9, 0.999), eps=1e-8, fused=True, weight_decay=schedule.weight_decay)
+
+
+def _rate(schedule: Schedule, step: int, all_steps: int) -> float:
+    if schedule.optimizer == "sgd":
+        return schedule.rate / (1 + 1e-6 * step)
+    return 0.5 * schedule.rate * (1 + math.cos(math.pi * step / all_steps))
+
+
+def validation_poses(count: int, schedule: Schedule) -> np.ndarray:
+    """The poses kept aside to measure, increasing; none where too few would be left."""
     wanted = round(schedule.validation * count)
     return np.sort(np.random.default_rng([schedule.seed, 1]).permutation(count)[:wanted]) if wanted and count - wanted >= 1 else np.zeros(0, np.int64)
 
 
 def _epoch(stacks, optimizer, kept, schedule: Schedule, epoch: int, steps: int) -> float:
     shuffle = torch.as_tensor(np.random.default_rng([schedule.seed, 2, epoch]).permutation(len(kept)), device=kept.device)
-    total, nets = 0.0, sum(len(stack.x) for stack in stacks)
+    nets = sum(len(stack.x) for stack in stacks)
+    total = torch.zeros((), dtype=torch.float64, device=kept.device)  # summed where it is, so that no step waits for the one before
     for step in range(steps):
-        rate = 0.5 * schedule.rate * (1 + math.cos(math.pi * (epoch * steps + step) / (schedule.epochs * steps)))
+        rate = _rate(schedule, epoch * steps + step, schedule.epochs * steps)
         for group in optimizer.param_groups:
             group["lr"] = rate
         batch = kept[shuffle[step * schedule.batch : (step + 1) * schedule.batch]]
         optimizer.zero_grad(set_to_none=True)
         for stack in stacks:  # stacks share no parameters, so each one's graph is freed before the next is built
-            difference = stack(stack.x[:, batch]) - stack.y[:, batch]
-            loss = (difference.square() if schedule.loss == "l2" else difference.abs()).sum() / len(batch)
-            loss.backward()
-            total += float(loss.detach()) * len(batch)
+            loss = stack.loss(batch, schedule.loss)
+            (loss / stack.output_width if schedule.optimizer == "sgd" else loss).backward()
+            total += loss.detach().double() * len(batch)
         optimizer.step()
-    return total / (len(kept) * nets)
+    return float(total) / (len(kept) * nets)
 
 
 @torch.no_grad()
 def _evaluate(stacks, poses, loss: str) -> float:
     total = 0.0
     for stack in stacks:
-        difference = stack(stack.x[:, poses]) - stack.y[:, poses]
-        total += float((difference.square() if loss == "l2" else difference.abs()).sum()) / len(poses)
+        total += float(stack.loss(poses, loss))
     return total / sum(len(stack.x) for stack in stacks)
 
 
 def _fingerprint(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule) -> str:
     """Tells whether a checkpoint belongs to this very run."""
     digest = sha256(json.dumps(asdict(schedule), sort_keys=True).encode())
-    for array in (features, *(part for task in tasks for part in (task.inputs, task.targets))):
+    for array in (features, *(part for task in tasks for part in (task.inputs, task.targets, task.measure) if part is not None)):
         digest.update(str(array.shape).encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
@@ -175,11 +192,12 @@ class _Run:
             return []  # damaged: start again rather than trust it
         for number, parameter in enumerate(self._parameters()):
             parameter.data.copy_(tensors[f"weight.{number}"])
-            self.optimizer.state[parameter] = {
-                "step": tensors[f"step.{number}"].to(parameter.device),
-                "exp_avg": tensors[f"first.{number}"].to(parameter.device),
-                "exp_avg_sq": tensors[f"second.{number}"].to(parameter.device),
-            }
+            if f"step.{number}" in tensors:  # SGD keeps nothing
+                self.optimizer.state[parameter] = {
+                    "step": tensors[f"step.{number}"].to(parameter.device),
+                    "exp_avg": tensors[f"first.{number}"].to(parameter.device),
+                    "exp_avg_sq": tensors[f"second.{number}"].to(parameter.device),
+                }
         return [tuple(pair) for pair in about["curves"]]
 
     def epoch_done(self, curves) -> None:
@@ -189,7 +207,9 @@ class _Run:
         tensors = {}
         for number, parameter in enumerate(self._parameters()):
             state = self.optimizer.state[parameter]
-            parts = {"weight": parameter.data, "step": state["step"], "first": state["exp_avg"], "second": state["exp_avg_sq"]}
+            parts = {"weight": parameter.data}
+            if "exp_avg" in state:
+                parts |= {"step": state["step"], "first": state["exp_avg"], "second": state["exp_avg_sq"]}
             tensors |= {f"{name}.{number}": part.detach().to("cpu", copy=True).contiguous() for name, part in parts.items()}
         self._state = (curves, tensors)
         if self._clock() - self._written > _CHECKPOINT_EVERY_S:

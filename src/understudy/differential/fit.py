@@ -1,0 +1,167 @@
+"""The steps of `differential`, in order: shapes, anchors, components, nets, weights, fold.
+
+Letters: T poses, V vertices, n anchors, P components.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from understudy.deformer import Deformer
+from understudy.differential.anchors import checked_anchors, choose_anchors, random_anchors
+from understudy.differential.components import Components, enough, region_components
+from understudy.differential.folding import NOTHING, anchor_bases, near_and_far, widened
+from understudy.differential.judge import Judge, guessed_weights
+from understudy.differential.laplacian import Laplacian
+from understudy.differential.nets import Learned, learn
+from understudy.differential.reconstruction import Reconstruction, Weights
+from understudy.differential.regions import mesh_regions
+from understudy.differential.subspace import STILL, SubspaceFit
+from understudy.geometry.pca import components_for_error, principal_components
+from understudy.networks import Basis, Net
+from understudy.poses import evenly
+
+BASIS_POSES = 2000  # poses that span the shapes; more change little
+_FEWEST_ANCHORS = 32  # of a small mesh a share is too few to hold it
+_ANCHOR_POSES = 600
+_ANCHOR_MODES = 300
+_ERROR_POSES = 60
+_COARSER = 1.0  # times the components' error that the offsets may leave
+
+
+class DifferentialFit(SubspaceFit):
+    """One fit of `differential`; `deformer` runs it."""
+
+    def deformer(self) -> Deformer:
+        poses = self.poses
+        self.laplacian = Laplacian.of(poses.mesh)
+        with self.progress.task("finding the shapes", 3) as bar:
+            sample = self.displacements(evenly(poses.pose_count, BASIS_POSES))
+            mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
+            sample -= mean
+            bar.advance()
+            anchors = self._anchors(sample)
+            delta = self.laplacian.coordinates(sample)
+            weights = self._weights(sample, delta, anchors)
+            bar.advance()
+            components = self._components(delta, anchors, Reconstruction(self.laplacian, anchors, weights))
+            offsets = [self._offsets(sample[:, part.vertices]) for part in components]
+            bar.advance()
+        del sample, delta
+        coefficients, anchored = self._targets(components, offsets, anchors, mean)
+        self.release()
+        moving = np.flatnonzero(np.abs(anchored).max(axis=(0, 2), initial=0) > STILL * self.height)
+        table = self.feature_table([*coefficients, anchored])
+        shaped, nailed = self._learn(table, components, coefficients, anchors, anchored, moving)
+        judge = Judge(self, table, components, offsets, coefficients, anchors, anchored, moving, shaped, nailed, mean)
+        nets, bases = self._fold(judge.best_reconstruction(weights), components, offsets, shaped, moving, nailed, anchored)
+        figures = {"anchors": len(anchors), "components": sum(part.count for part in components), **judge.figures}
+        return self.result(table, nets, shaped, bases, mean, figures, {"anchors": [int(a) for a in anchors]})
+
+    def _anchors(self, sample: np.ndarray) -> np.ndarray:
+        config, piece = self.config, self.laplacian.piece
+        if config.anchor_list:
+            return checked_anchors(config.anchor_list, piece)
+        count = max(1 if config.preset == "paper" else _FEWEST_ANCHORS, round(config.anchors * self.poses.vertex_count))
+        if config.anchor_choice == "random":
+            return random_anchors(piece, count, config.seed)
+        few = sample[evenly(len(sample), _ANCHOR_POSES)].reshape(-1, 3 * sample.shape[1])
+        directions, sizes = principal_components(few, min(3 * count, _ANCHOR_MODES))
+        return choose_anchors(directions * sizes, self.poses.mesh.vertices.astype(np.float64), piece, count)
+
+    def _weights(self, sample: np.ndarray, delta: np.ndarray, anchors: np.ndarray) -> Weights:
+        if self.config.weighing == "paper" or self.config.omega is not None:
+            return Weights(1.0 if self.config.omega is None else self.config.omega)
+        return guessed_weights(self.laplacian, sample, delta, anchors, self.height)
+
+    def _components(self, delta: np.ndarray, anchors: np.ndarray, reconstruction: Reconstruction) -> list[Components]:
+        config = self.config
+        regions = mesh_regions(self.poses.mesh, anchors[: config.regions])
+        if config.components is not None:
+            most = max(1, round(config.components * self.poses.vertex_count / len(regions)))
+            return [region_components(delta, region, config.metric, most, reconstruction) for region in regions]
+        found = [region_components(delta, region, config.metric, config.most_components, reconstruction) for region in regions]
+        return enough(found, delta[evenly(len(delta), _ERROR_POSES)], reconstruction, self._basis_error())
+
+    def _offsets(self, sample: np.ndarray) -> np.ndarray:
+        """(3n,Q) float32: the broad shapes of a region's displacements (T,n,3), to hold its vertices by; none where they are not held."""
+        rows = sample.reshape(len(sample), -1)
+        if self.config.weighing == "paper" or self.config.omega is not None:
+            return np.zeros((rows.shape[1], 0), np.float32)
+        directions = principal_components(rows, self.config.most_components)[0].astype(np.float32)
+        some = rows[evenly(len(rows), _ERROR_POSES)]
+        error = _COARSER * self._basis_error()
+        return directions[:, : components_for_error(some, directions, np.ones(sample.shape[1]), error)]
+
+    def _basis_error(self) -> float:
+        return 3e-4 * self.height if self.config.basis_error is None else self.config.basis_error
+
+    def _targets(
+        self, components: list[Components], offsets: list[np.ndarray], anchors: np.ndarray, mean: np.ndarray
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """Every pose's coefficients, of coordinates and offsets (T,P+Q) per region, and anchor displacements (T,n,3)."""
+        count = self.poses.pose_count
+        coefficients = [np.empty((count, part.count + basis.shape[1]), np.float32) for part, basis in zip(components, offsets)]
+        anchored = np.empty((count, len(anchors), 3), np.float32)
+        with self.progress.task("turning poses into coordinates", count) as bar:
+            for where, block in self.blocks():
+                block = block - mean
+                anchored[where] = block[:, anchors]
+                delta = self.laplacian.coordinates(block)
+                for part, basis, rows in zip(components, offsets, coefficients):
+                    rows[where, : part.count] = part.coefficients(delta)
+                    rows[where, part.count :] = block[:, part.vertices].reshape(len(block), -1) @ basis
+                bar.advance(len(block))
+        return coefficients, anchored
+
+    def _learn(self, table, components, coefficients, anchors, anchored, moving) -> tuple[Learned, Learned]:
+        """The nets of the regions and those of the anchors that move."""
+        config, regions = self.config, len(components)
+        targets = [anchored[:, a] for a in moving]
+        groups = [part.vertices for part in components] + [anchors[a : a + 1] for a in moving]
+        inputs = self.inputs(table, groups, [*coefficients, *targets])
+        everything = np.arange(len(table.columns), dtype=np.int32)
+        wide = [everything] if config.regions == 1 else inputs[:regions]
+        # The paper's loss is that of delta itself, not of its coefficients.
+        measure = components[0].basis.astype(np.float32) if config.metric == "differential" and regions == 1 and components[0].count else None
+        schedule = self.schedule(config.hidden, config.epochs, config.loss)
+        shaped = learn(table, wide, coefficients, 0, schedule, config.linear, self.progress, self.checkpoint(), measure)
+        own = inputs[regions:]
+        if config.anchor_nets == "single" and len(moving):
+            own, targets = [everything], [np.concatenate(targets, axis=1)]
+        schedule = self.schedule(config.anchor_hidden, config.anchor_epochs, config.anchor_loss)
+        first = sum(rows.shape[1] for rows in coefficients)
+        return shaped, learn(table, own, targets, first, schedule, config.linear, self.progress, self.checkpoint("-anchors"))
+
+    def _fold(
+        self, reconstruction, components, offsets, shaped: Learned, moving: np.ndarray, nailed: Learned, anchored
+    ) -> tuple[list[Net], list[Basis]]:
+        """The deformer's nets and bases: every region's, near and far, and the anchors' shared one, block by block."""
+        least = NOTHING * self.height
+        neighbours = sp.csr_matrix(self.laplacian.symmetric != 0).astype(np.float64)
+        nets, bases = [*shaped.nets, *nailed.nets], []
+        free = 1 + max((int(net.outputs.max()) for net in nets if len(net.outputs)), default=-1)
+        for part, basis, numbers in zip(components, offsets, shaped.outputs):
+            if not len(numbers):
+                continue
+            folded = [reconstruction.fold(part.basis, part.vertices), reconstruction.fold_held(basis, part.vertices)]
+            folded = np.concatenate(folded, axis=1).reshape(-1, 3, len(numbers))
+            size = np.concatenate([part.size, np.full(basis.shape[1], part.size.max(initial=0.0))])
+            near, far, broad, transfer = near_and_far(folded, size, part.vertices, neighbours, least)
+            bases.append(Basis(near, folded[near].reshape(-1, len(numbers)), numbers))
+            if len(far):
+                extra = np.arange(free, free + len(transfer))
+                free += len(transfer)
+                nets = [widened(net, numbers, extra, transfer) if np.array_equal(net.outputs, numbers) else net for net in nets]
+                bases.append(Basis(far, broad, extra))
+        if len(moving):
+            owner = np.empty(self.poses.vertex_count, int)
+            for number, part in enumerate(components):
+                owner[part.vertices] = number
+            owner = owner[reconstruction.anchors[moving]]
+            size = np.sqrt(np.mean(np.square(anchored[:, moving], dtype=np.float64).sum(axis=2), axis=0))
+            groups = [np.flatnonzero(owner == number) for number in np.unique(owner)]
+            coefficients = np.concatenate(nailed.outputs).reshape(-1, 3).T
+            bases += anchor_bases(reconstruction.anchor_basis()[:, moving], coefficients, groups, size, least)
+        return nets, bases

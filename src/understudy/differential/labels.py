@@ -1,0 +1,41 @@
+"""What the nets have to say: displacements before skinning (Eq. 14), block by block, for any poses with or without bones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from understudy.deformer import Skin
+from understudy.geometry.unskin import rest_displacements
+from understudy.poses import Poses
+
+_BLOCK_BYTES = 1 << 28
+
+
+def displacements(poses: Poses, skin: Skin | None, start: int, stop: int) -> np.ndarray:
+    """(stop-start,V,3) float32 in rest space."""
+    vertices = poses.read_poses(start, stop)
+    if skin is None:
+        return vertices - poses.mesh.vertices
+    everything = np.arange(poses.vertex_count)
+    return rest_displacements(poses.world_from_bone[start:stop], poses.skeleton, skin, poses.mesh.vertices, everything, vertices)
+
+
+def displacement_blocks(poses: Poses, skin: Skin | None, chosen: np.ndarray | None = None) -> Iterator[tuple[slice, np.ndarray]]:
+    """Blocks of the `chosen` poses (increasing; None: all): (slice into chosen, (t,V,3) float32)."""
+    chosen = np.arange(poses.pose_count) if chosen is None else chosen
+    size = int(np.clip(_BLOCK_BYTES // (120 * poses.vertex_count), 1, 256))
+    for start in range(0, poses.pose_count, size):
+        stop = min(start + size, poses.pose_count)
+        first, last = np.searchsorted(chosen, [start, stop])
+        if first < last:
+            yield slice(first, last), displacements(poses, skin, start, stop)[chosen[first:last] - start]
+
+
+def gathered(poses: Poses, skin: Skin | None, chosen: np.ndarray) -> np.ndarray:
+    """(t,V,3) float32: the displacements of the `chosen` poses, increasing, all at once."""
+    result = np.empty((len(chosen), poses.vertex_count, 3), np.float32)
+    for where, block in displacement_blocks(poses, skin, chosen):
+        result[where] = block
+    return result

