@@ -30,6 +30,19 @@ LONG = {
         },
         ("fdda", "fdda-open", "lbs-4", "lbs-all", "lbs-all-ontest", "rotational_regression-15-ontest", "wpsd-100-ontest"),
     ),
+    "runtime": (
+        {
+            "ms_1": "1 thread (ms)",
+            "ms_2": "2 threads (ms)",
+            "floor_ms_1": "floor, 1 thread (ms)",
+            "floor_ms_2": "floor, 2 threads (ms)",
+            "ms_p99_1": "p99, 1 thread (ms)",
+            "ms_p99_2": "p99, 2 threads (ms)",
+            "crowd_ms_2": "of a crowd, 2 threads (ms)",
+            "bytes": "MB read",
+        },
+        ("understudy", "understudy-fp16", "onnxruntime", "torch", "rig", "two_layer", "lbs-4", "lbs-all"),
+    ),
 }
 # Tables with a row for each case: benchmark -> (method, figure, header) of each column
 WIDE = {
