@@ -9,19 +9,9 @@ import time
 
 import numpy as np
 import pytest
+from command_line import run
 
 from understudy import cli
-
-
-def run(capsys, *arguments):
-    """Exit code, standard output, standard error."""
-    code = 0
-    try:
-        cli.main([str(a) for a in arguments])
-    except SystemExit as done:
-        code = done.code or 0
-    out = capsys.readouterr()
-    return code, out.out, out.err
 
 
 @pytest.fixture(scope="module")

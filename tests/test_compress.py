@@ -4,23 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from command_line import run
 from sequence_builders import bending_strip
 
-from understudy import Deformer, Mesh, cli
+from understudy import Deformer, Mesh
 from understudy.formats.obj import write_obj
 from understudy.formats.ply import write_ply
 from understudy.metrics import decomposition_error
-
-
-def run(capsys, *arguments):
-    """Exit code, standard output, standard error."""
-    code = 0
-    try:
-        cli.main([str(a) for a in arguments])
-    except SystemExit as done:
-        code = done.code or 0
-    out = capsys.readouterr()
-    return code, out.out, out.err
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -160,7 +161,7 @@ def _measured(contenders: dict[str, _Contender], size: _Size) -> dict[str, dict[
     return result
 
 
-class _Contender:
+class _Contender(ABC):
     """One implementation of one deformer, with poses to play."""
 
     def __init__(self, deformer: Deformer, bones: np.ndarray, controls: np.ndarray | None):
@@ -171,13 +172,13 @@ class _Contender:
         i %= len(self.bones)
         return self.bones[i], None if self.controls is None else self.controls[i]
 
+    @abstractmethod
     def call(self, threads: int) -> Callable[[int], object]:
         """Plays pose i into memory that is there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def vertices(self) -> np.ndarray:
         """(T,V,3): every pose, played one by one."""
-        raise NotImplementedError
 
     def figures(self, wanted: np.ndarray, height: float) -> Iterator[tuple[str, float]]:
         yield "max_pct", 100 * float(np.linalg.norm(self.vertices() - wanted, axis=2).max()) / height

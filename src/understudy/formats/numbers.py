@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
+
+from understudy.errors import FileError
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """A whole file, or a `FileError` that names it."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as problem:
+        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
 
 
 def read_numbers(text: bytes) -> np.ndarray:

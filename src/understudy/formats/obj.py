@@ -13,7 +13,7 @@ import numpy as np
 
 from understudy.errors import FileError, InputError
 from understudy.file import written_whole
-from understudy.formats.numbers import read_numbers, words_per_line
+from understudy.formats.numbers import read_bytes, read_numbers, words_per_line
 from understudy.mesh import Mesh
 
 
@@ -83,10 +83,7 @@ class _Lines:
 
     def __init__(self, path: str | Path):
         self.path = path
-        try:
-            data = Path(path).read_bytes()
-        except OSError as problem:
-            raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+        data = read_bytes(path)
         if b"\0" in data[:4096]:
             raise FileError(f"{path}: not an OBJ file (it is not text)")
         data = data.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ")

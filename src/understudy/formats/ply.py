@@ -13,7 +13,7 @@ import numpy as np
 
 from understudy.errors import FileError, InputError
 from understudy.file import written_whole
-from understudy.formats.numbers import ragged, read_numbers, record_starts
+from understudy.formats.numbers import ragged, read_bytes, read_numbers, record_starts
 from understudy.mesh import Mesh
 
 _TYPES = {
@@ -100,10 +100,7 @@ class _File:
 
     def __init__(self, path: str | Path):
         self.path = path
-        try:
-            data = Path(path).read_bytes()
-        except OSError as problem:
-            raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+        data = read_bytes(path)
         if not data.startswith((b"ply\n", b"ply\r")):
             raise FileError(f"{path}: not a PLY file")
         end = data.find(b"end_header")
