@@ -13,9 +13,9 @@ from understudy.rigs.sampler import gaussian
 
 # Smaller than the defaults, where a method has such an option, so that the suite stays quick.
 # Methods that find bones of their own, for sequences without any; their bones are not the poses'.
-OWN_BONES = ("ssdr",)
+OWN_BONES = ("ssdr", "temporal", "fesam")
 # Methods that accept poses without bones: they decompose them first.
-BARE_POSES = ("ssdr", "two_layer", "k_largest", "smooth", "geometry", "poisson")
+BARE_POSES = ("ssdr", "temporal", "fesam", "two_layer", "k_largest", "smooth", "geometry", "poisson")
 # Methods whose weights are affine: they sum to one, signs are free.
 AFFINE = ("two_layer",)
 DRIVEN_BY_THE_POSES = tuple(name for name in method_names() if name not in OWN_BONES)

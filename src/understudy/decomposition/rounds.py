@@ -16,6 +16,7 @@ from understudy.decomposition import kernels
 from understudy.decomposition.motion import Motion
 
 _RIDGE = 1e-9
+_RESIDUAL = 1e-5  # of the right-hand side, where conjugate gradients stop: rounds go on from there anyway
 
 
 @dataclass(eq=False)
@@ -69,10 +70,11 @@ def with_weights(motion: Motion, columns: np.ndarray, index: np.ndarray, weight:
     return Fit(columns, index, weight, value)
 
 
-def affine_bones(motion: Motion, fit: Fit, moving: np.ndarray | None = None, alone: float = 0.0) -> np.ndarray:
+def affine_bones(motion: Motion, fit: Fit, moving: np.ndarray | None = None, alone: float = 0.0, solver: str = "direct") -> np.ndarray:
     """All bones of all rows by least squares, those in `moving` where it is given; the ridge holds what the vertices leave open where it was.
 
-    alone: adds  alone * sum over i, b of w_ib |M_b v~_i - y_i|^2:  a bone should also do a little by itself, not only against others
+    alone:  adds  alone * sum over i, b of w_ib |M_b v~_i - y_i|^2:  a bone should also do a little by itself, not only against others
+    solver: of all bones at once, "direct" or "conjugate_gradients"
     """
     gram, cross = kernels.normal_equations(motion.rest, fit.index, fit.weight, motion.targets, fit.bones)
     columns = fit.columns
@@ -89,12 +91,38 @@ def affine_bones(motion: Motion, fit: Fit, moving: np.ndarray | None = None, alo
         if free.any():
             columns[:, free] = _solve(gram, cross, columns[:, free])
         return columns
-    return _solve(gram, cross, columns)
+    return _solve(gram, cross, columns, solver)
 
 
-def _solve(gram: np.ndarray, cross: np.ndarray, before: np.ndarray) -> np.ndarray:
+def _solve(gram: np.ndarray, cross: np.ndarray, before: np.ndarray, solver: str = "direct") -> np.ndarray:
     ridge = _RIDGE * np.trace(gram) / len(gram) + 1e-300
+    if solver == "conjugate_gradients":
+        return np.ascontiguousarray(_conjugate_gradients(gram + ridge * np.eye(len(gram)), cross + ridge * before.T, before.T).T)
     return np.ascontiguousarray(kernels.solve_positive(gram, cross + ridge * before.T, ridge).T)
+
+
+def _conjugate_gradients(gram: np.ndarray, right: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """X of gram X = right, every column on its own path but all at once; each bone's 4x4 block of the diagonal is the preconditioner."""
+    bones = len(gram) // 4
+    every = np.arange(bones)
+    blocks = np.linalg.pinv(gram.reshape(bones, 4, bones, 4)[every, :, every, :], hermitian=True)
+    eased = lambda left: (blocks @ left.reshape(bones, 4, -1)).reshape(left.shape)
+    result, left = start.copy(), right - gram @ start
+    step = eased(left)
+    size = np.einsum("nr,nr->r", left, step)
+    enough = _RESIDUAL**2 * np.einsum("nr,nr->r", right, eased(right))
+    for _ in range(len(gram)):
+        if (size <= enough).all():
+            break
+        ahead = gram @ step
+        bend = np.einsum("nr,nr->r", step, ahead)
+        length = np.divide(size, bend, out=np.zeros_like(size), where=bend > 0)
+        result += length * step
+        left -= length * ahead
+        after = eased(left)
+        before, size = size, np.einsum("nr,nr->r", left, after)
+        step = after + np.divide(size, before, out=np.zeros_like(size), where=before > 0) * step
+    return result
 
 
 def rigid_bones(motion: Motion, fit: Fit, sweeps: int, moving: np.ndarray | None = None) -> np.ndarray:

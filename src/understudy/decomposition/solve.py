@@ -13,6 +13,7 @@ import numpy as np
 
 from understudy.decomposition import clusters
 from understudy.decomposition.motion import Motion, in_principal_directions
+from understudy.decomposition.pruning import pruned
 from understudy.decomposition.rounds import Fit, Search, affine_bones, nearest_rigid, predict, rigid_bones, with_weights
 from understudy.poses import evenly
 from understudy.progress import SILENT, Progress, Task
@@ -33,6 +34,8 @@ _MOST_TIMES, _MOST_TIMES_RIGID = 8, 3
 _FALLING, _FALLING_RIGID, _FALLING_FREELY = 1e-2, 2e-2, 2e-3
 # With influences unlimited, bones may wander far off and cancel each other: a little lower an error, and weights that nothing can simplify.
 _ALONE = 3e-6
+_QUICK_SAMPLE, _QUICK_ROUNDS, _QUICK_DETAIL = 800, 25, 1e-8
+_SETTLE = 4  # times that guessed groups are fitted and chosen again
 _NO_BAR = Task()
 
 
@@ -42,8 +45,10 @@ class Plan:
 
     bones   at least one
     locked  (R,4L) bones that stay
+    guess   groups to start from besides our own: some vertices (n,) and the number of each one's group (n,); more or fewer groups than bones will do
     smooth  see `rounds.with_weights`
     note    told each round's squared error; what it answers is shown beside the progress bar
+    on_all  told the squared error at the start and after each of the last rounds, which are on all vertices
     `bar`, `falling`, `most_times` and `alone` (see `rounds.affine_bones`) are set by `decompose`.
     """
 
@@ -52,8 +57,10 @@ class Plan:
     rigid: bool = False
     rounds: int = 60
     locked: np.ndarray | None = None
+    guess: tuple[np.ndarray, np.ndarray] | None = None
     smooth: Callable | None = None
     note: Callable[[float], str | None] = lambda error: None
+    on_all: Callable[[float], object] = lambda error: None
     progress: Progress = SILENT
     bar: Task = _NO_BAR
     falling: float = _FALLING
@@ -67,7 +74,7 @@ class Plan:
 
 def decompose(motion: Motion, plan: Plan) -> Fit:
     """Bones (3F,4B) and weights for every vertex of `motion`, whose rows are x, y, z of frame after frame."""
-    with plan.progress.task(f"fitting {plan.bones} bones", 2 if plan.rigid else len(_SHARES) + _GO_ON + 2) as bar:
+    with plan.progress.task(f"fitting {plan.bones} bones", 2 if plan.rigid else len(_SHARES) + _GO_ON + 2 + 2 * (plan.guess is not None)) as bar:
         plan = replace(plan, bar=bar)
         if plan.influences is None:
             plan = replace(plan, falling=_FALLING_FREELY, alone=_ALONE)
@@ -88,8 +95,10 @@ def _affine(motion: Motion, plan: Plan) -> Fit:
     fit = min(fits, key=lambda fit: fit.error)
     fit = replace(fit, columns=_all_rows(few, fit, directions, plan))
     strong = reduced.strongest(_LAST_DETAIL * fit.error * motion.vertex_count / len(sample))
-    fit = with_weights(strong, np.ascontiguousarray(fit.columns[: strong.rows]), *_unset(strong), _search(plan, thorough=True), plan.smooth)
-    fit = _rounds(strong, fit, plan, plan.rounds // 3, plan.smooth)
+    fit = with_weights(strong, np.ascontiguousarray(fit.columns[: strong.rows]), *no_weights(strong), _search(plan, thorough=True), plan.smooth)
+    plan.on_all(fit.error)
+    last = replace(plan, note=lambda error: (plan.on_all(error), plan.note(error))[1])
+    fit = _rounds(strong, fit, last, plan.rounds // 3, plan.smooth)
     fit = replace(fit, columns=directions[:, : strong.rows] @ fit.columns)
     if plan.locked is not None:
         fit.columns[:, : plan.locked.shape[1]] = plan.locked
@@ -100,26 +109,60 @@ def _affine(motion: Motion, plan: Plan) -> Fit:
 def _starts(motion: Motion, few: Motion, directions: np.ndarray, plan: Plan) -> tuple[Motion, list[Fit]]:
     """The strongest rows of `few`, a sample in principal directions, and affine fits to them after some rounds each.
 
-    From groups of vertices, split in different ways, and from rigid bones: with few frames, those alone lead near an exact skin.
+    From groups of vertices, split in different ways or guessed, and from rigid bones: with few frames, those alone lead near an exact skin.
     """
     locked = None if plan.locked is None else directions.T @ plan.locked
     groups = [_groups(few, locked, plan, share) for share in _SHARES]
+    if plan.guess is not None:
+        groups.append(_guessed(few, motion, plan, lambda some: replace(some, targets=some.targets @ directions)))
     strong = few.strongest(_DETAIL * min(start.error for start in groups))
     starts = []
     for start in groups:
         starts.append(_staged(strong, replace(start, columns=np.ascontiguousarray(start.columns[: strong.rows])), plan, plan.rounds // 5))
         plan.bar.advance()
-    columns = np.ascontiguousarray(directions[:, : strong.rows].T @ _rigid_start(motion, plan).columns)
-    start = with_weights(strong, columns, *_unset(strong), _search(plan, thorough=True))
-    starts.append(_rounds(strong, start, plan, plan.rounds // 5))
-    plan.bar.advance()
+    for rigid_plan in (plan, replace(plan, guess=None))[plan.guess is None :]:
+        columns = np.ascontiguousarray(directions[:, : strong.rows].T @ _rigid_start(motion, rigid_plan).columns)
+        start = with_weights(strong, columns, *no_weights(strong), _search(plan, thorough=True))
+        starts.append(_rounds(strong, start, plan, plan.rounds // 5))
+        plan.bar.advance()
     return strong, starts
+
+
+def _guessed(motion: Motion, whole: Motion, plan: Plan, rows_of: Callable[[Motion], Motion]) -> Fit:
+    """The groups of `plan.guess`, as many as there are to be bones, taken up by all vertices of `motion`.
+
+    rows_of: the rows of `motion` from those of `whole`, which the guess numbers its vertices by
+    """
+    vertices, label = plan.guess
+    few = rows_of(whole.some(vertices))
+    label = np.unique(label, return_inverse=True)[1].astype(np.int32)[:, None]
+    fit = Fit(np.zeros((few.rows, 4 * (int(label.max()) + 1))), label, np.ones(label.shape), few.square)
+    fit = clusters.settled(few, fit, _SETTLE)
+    fit = pruned(few, fit, plan.bones, 1) if fit.bones > plan.bones else clusters.grown(few, fit, plan.bones)
+    return clusters.settled(motion, clusters.chosen(motion, fit.columns), _SETTLE)
+
+
+def plain_rounds(
+    motion: Motion, fit: Fit, influences: int, count: int, solver: str = "direct", progress: Progress = SILENT
+) -> tuple[Fit, list[float]]:
+    """Rounds as the papers make them, transformations and then weights, without samples or momentum: the fit, and the squared error at the start and
+    after each round.
+    """
+    search = _search(Plan(fit.bones, influences))
+    errors = [fit.error]
+    with progress.task(f"{count} rounds", count) as bar:
+        for _ in range(count):
+            after = with_weights(motion, affine_bones(motion, fit, solver=solver), fit.index, fit.weight, search)
+            fit = after if after.error <= fit.error else fit
+            errors.append(fit.error)
+            bar.advance()
+    return fit, errors
 
 
 def _rigid(motion: Motion, plan: Plan) -> Fit:
     fit = _rigid_start(motion, plan)
     plan.bar.advance()
-    fit = with_weights(motion, fit.columns, *_unset(motion), _search(plan, thorough=True), plan.smooth)
+    fit = with_weights(motion, fit.columns, *no_weights(motion), _search(plan, thorough=True), plan.smooth)
     fit = _rounds(motion, fit, plan, plan.rounds // 15, plan.smooth)
     plan.bar.advance()
     return measured(motion, fit)
@@ -131,12 +174,42 @@ def _rigid_start(motion: Motion, plan: Plan) -> Fit:
     sample, frames = evenly(motion.vertex_count, _RIGID_SAMPLE), evenly(motion.rows // 3, _RIGID_FRAMES)
     rows = (3 * frames[:, None] + np.arange(3)).reshape(-1)
     every, few = motion.some(sample), motion.some(sample, rows)
-    reduced, directions = in_principal_directions(few)
     locked = None if plan.locked is None else plan.locked[rows]
-    fit = _groups(reduced, None if locked is None else directions.T @ locked, plan, _SHARES[0])
+    if plan.guess is None:
+        reduced, directions = in_principal_directions(few)
+        fit = _groups(reduced, None if locked is None else directions.T @ locked, plan, _SHARES[0])
+    else:
+        fit = _guessed(few, motion, plan, lambda some: some.some(np.arange(some.vertex_count), rows))
     fit = replace(fit, columns=_turned(few, fit, locked, plan, sweeps=1))
     fit = _staged(few, fit, plan, plan.rounds // 12)
     return replace(fit, columns=_turned(every, fit, plan.locked, plan, sweeps=4 * _SWEEPS))
+
+
+class Quick:
+    """Quick affine fits to a sample of the vertices, to tell how the error falls with the number of bones."""
+
+    def __init__(self, motion: Motion, influences: int):
+        self._motion, self._influences = motion, influences
+        reduced, self._directions = in_principal_directions(motion)
+        few = reduced.some(evenly(reduced.vertex_count, _QUICK_SAMPLE))
+        paths = motion.targets.reshape(motion.vertex_count, -1, 3)
+        self._total = float(((paths - paths.mean(axis=1, keepdims=True)) ** 2).sum()) / motion.vertex_count
+        self._strong = few.strongest(_QUICK_DETAIL * self._total * few.vertex_count)
+
+    def left(self, bones: int) -> float:
+        """The share (root of squares) that `bones` bones leave of the motion about each vertex's mean."""
+        if not self._total > 0:
+            return 0.0
+        strong = self._strong
+        if bones == 1:
+            fit = clusters.one_bone(strong)
+        else:
+            plan = Plan(bones, self._influences, rigid=True, falling=_FALLING_RIGID, most_times=_MOST_TIMES_RIGID)
+            columns = np.ascontiguousarray(self._directions[:, : strong.rows].T @ _rigid_start(self._motion, plan).columns)
+            plan = replace(plan, rigid=False, most_times=1, bones=columns.shape[1] // 4)
+            fit = with_weights(strong, columns, *no_weights(strong), _search(plan, thorough=True))
+            fit = _rounds(strong, fit, plan, _QUICK_ROUNDS)
+        return float(np.sqrt(max(fit.error, 0.0) / (strong.vertex_count * self._total)))
 
 
 def measured(motion: Motion, fit: Fit) -> Fit:
@@ -218,7 +291,7 @@ def _staged(motion: Motion, fit: Fit, plan: Plan, count: int) -> Fit:
         if between < fit.bones:
             fit = _rounds(motion, fit, replace(plan, influences=between), count)
     if fit.index.shape[1] > last:
-        fit = with_weights(motion, fit.columns, *_unset(motion), _search(plan, thorough=True))
+        fit = with_weights(motion, fit.columns, *no_weights(motion), _search(plan, thorough=True))
     return _rounds(motion, fit, plan, count)
 
 
@@ -258,5 +331,6 @@ def _moving(fit: Fit, plan: Plan) -> np.ndarray:
     return np.arange(fit.bones) >= plan.locked_count
 
 
-def _unset(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
+def no_weights(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
+    """Index and weight (V,1) of nothing: where the solver of weights is to begin from the bones alone."""
     return np.zeros((motion.vertex_count, 1), np.int32), np.zeros((motion.vertex_count, 1))

@@ -22,6 +22,8 @@ _METHODS = {
     "poisson": "Poisson",
     "smooth": "Smooth",
     "ssdr": "Ssdr",
+    "temporal": "Temporal",
+    "fesam": "Fesam",
     "two_layer": "TwoLayer",
 }
 

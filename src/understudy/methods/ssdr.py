@@ -20,9 +20,10 @@ from typing import Literal
 
 import numpy as np
 
-from understudy import __version__, checks
+from understudy import checks
 from understudy.decomposition import kernels
 from understudy.decomposition.motion import Frame, read_motion
+from understudy.decomposition.result import deformer_of, skin_and_bones
 from understudy.decomposition.smoothness import smoother
 from understudy.decomposition.solve import Plan, bones_for_weights, decompose, decompose_to_error
 from understudy.deformer import Deformer, Skin
@@ -31,7 +32,6 @@ from understudy.methods.base import Config, Method
 from understudy.poses import Poses
 from understudy.progress import SILENT, Progress
 from understudy.rigs.base import Rig
-from understudy.skeleton import Skeleton
 
 _BONES = 20  # where neither bones nor an error are asked for
 
@@ -90,16 +90,7 @@ class Ssdr(Method):
         locked_bones    (T,L,3,4) bones to keep, as world_from_rest: the first L bones of the result, unless no vertex uses them
         """
         skin, world_from_bone, error = self._decompose(poses, progress, locked_weights, locked_bones)
-        bones = world_from_bone.shape[1]
-        return Deformer(
-            mesh=poses.mesh,
-            skeleton=Skeleton(tuple(f"bone_{b}" for b in range(bones)), np.full(bones, -1), np.tile(np.eye(3, 4), (bones, 1, 1))),
-            skin=skin,
-            clips=poses.clips(world_from_bone),
-            method=self.name,
-            training={"poses": poses.pose_count, "bones": bones, "influences": skin.influences, "e": error},
-            provenance={"understudy": __version__, "poses": poses.name, "config": asdict(self.config)},
-        )
+        return deformer_of(poses, skin, world_from_bone, self.name, {"e": error}, {"config": asdict(self.config)})
 
     def decompose(self, poses: Poses, progress: Progress = SILENT, locked_weights=None, locked_bones=None) -> tuple[Skin, np.ndarray]:
         """The skin and the bones, world_from_rest (T,B,3,4) float64; arguments as in `fit`."""
@@ -133,26 +124,10 @@ class Ssdr(Method):
                 fit = decompose_to_error(motion, plan, lambda squared: measure(squared) <= config.error)
             else:
                 fit = decompose(motion, plan)
-        skin, used = _skin(fit.index, fit.weight, frame.order)
-        return skin, np.ascontiguousarray(frame.to_world(fit.columns)[:, used]), measure(fit.error)
+        return *skin_and_bones(fit, frame), measure(fit.error)
 
 
 def _locked(bones, poses: Poses, frame: Frame) -> np.ndarray | None:
     if bones is None:
         return None
     return frame.from_world(checks.array(bones, "locked_bones", (poses.pose_count, None, 3, 4), np.float64))
-
-
-def _skin(index: np.ndarray, weight: np.ndarray, order: np.ndarray) -> tuple[Skin, np.ndarray]:
-    """The skin in the mesh's vertex order, without the bones nobody uses and without empty places; and which bones are used (n,)."""
-    largest_first = np.argsort(-weight, axis=1, kind="stable")
-    index, weight = np.take_along_axis(index, largest_first, axis=1), np.take_along_axis(weight, largest_first, axis=1)
-    used = np.unique(index[weight > 0])
-    number = np.zeros(int(index.max()) + 1, np.int32)
-    number[used] = np.arange(len(used))
-    places = max(1, int((weight > 0).sum(axis=1).max()))
-    packed_index, packed_weight = np.empty((len(order), places), np.int32), np.empty((len(order), places), np.float32)
-    packed_index[order] = np.where(weight > 0, number[index], 0)[:, :places]
-    packed_weight[order] = weight[:, :places]
-    packed_weight[:, 0] += (1.0 - packed_weight.sum(axis=1, dtype=np.float64)).astype(np.float32)  # the largest takes up the rounding
-    return Skin(packed_index, packed_weight), used

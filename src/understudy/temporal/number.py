@@ -1,0 +1,86 @@
+"""How many bones a motion needs.
+
+With D(B) the error that B bones leave, as a share of the motion, the number is where
+
+    g(D(B)) + gamma B,   g(D) = ln D,  and below D0  g(D) = ln D0 + c ln(max(D, floor) / D0)
+
+is lowest: a bone must lower the error by more than gamma of itself, in form an information criterion. Only sequences that were made by skinning get
+below D0, and there the error goes on falling until the last of their bones is found, so a fall counts c times; below the floor nothing counts.
+The constants are set on rigged characters whose number is known; how many labels a network uses does not tell them apart (see ARCHITECTURE.md).
+D is found by quick fits to a sample of the vertices, for a few numbers of bones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from understudy.decomposition.motion import Motion
+from understudy.decomposition.solve import Quick
+from understudy.progress import SILENT, Progress
+
+MOST = 64  # bones, as many as the networks have labels
+_GAMMA, _EXACT, _COUNTS, _FLOOR = 0.0875, 3e-3, 1.95, 3e-4  # gamma, D0, c and the floor
+_LADDER = (2, 4, 8, 16, 32, MOST)
+_NEAR = 0.1  # of the number: gaps no wider are not looked into
+_MOST_FITS = 16
+_AROUND = 1.8  # times the lowest point, how far its surroundings reach
+_VERTICES = 4  # that a bone needs to be determined at all
+
+
+@dataclass
+class Curve:
+    """Shares of the motion that are left, by number of bones."""
+
+    left: dict[int, float] = field(default_factory=dict)
+
+    def lowest(self) -> int:
+        """The number, among those tried, at which the criterion is lowest; more bones never count as worse than fewer."""
+        bones, error = self._logs()
+        return int(bones[np.argmin(np.where(error < 0, _COUNTS * error, error) + _GAMMA * bones)])
+
+    def smoothed(self) -> int:
+        """The lowest number once more: where the sequence is no exact skin, on a parabola through the points around it, as fits are uneven."""
+        lowest = self.lowest()
+        bones, error = self._logs()
+        near = (bones >= lowest / _AROUND) & (bones <= lowest * _AROUND)
+        if near.sum() < 5 or error[near].min() < 0:
+            return lowest
+        every = np.arange(bones[near].min(), bones[near].max() + 1)
+        return int(every[np.argmin(np.polyval(np.polyfit(bones[near], error[near], 2), every) + _GAMMA * every)])
+
+    def _logs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of bones, and ln(D / D0) of each."""
+        bones = np.array(sorted(self.left))
+        return bones, np.log(np.maximum(np.minimum.accumulate([self.left[b] for b in bones]), _FLOOR) / _EXACT)
+
+    def next(self) -> int | None:
+        """The number to try next: in the middle of the wider gap beside the lowest point, or None where both gaps are narrow."""
+        bones, lowest = sorted(self.left), self.lowest()
+        gaps = [pair for pair in zip(bones, bones[1:]) if lowest in pair and pair[1] - pair[0] > max(1, _NEAR * lowest)]
+        if not gaps:
+            return None
+        below, above = max(gaps, key=lambda pair: pair[1] / pair[0])
+        return (below + above) // 2
+
+
+def number_of_bones(motion: Motion, influences: int, progress: Progress = SILENT, most: int = MOST) -> tuple[int, Curve]:
+    """At least one, and never more than a quarter of the vertices; and the curve it was read from."""
+    most = max(1, min(most, motion.vertex_count // _VERTICES))
+    quick, curve = Quick(motion, influences), Curve()
+    with progress.task("counting bones", _MOST_FITS) as bar:
+
+        def fit(bones: int) -> None:
+            curve.left[bones] = quick.left(bones)
+            bar.note(f"{bones} bones leave {100 * curve.left[bones]:.3g} % of the motion")
+            bar.advance()
+
+        fit(1)
+        for bones in _LADDER:
+            if bones > most or min(curve.left.values()) <= _FLOOR:  # more bones cannot leave less than nothing
+                break
+            fit(bones)
+        while len(curve.left) < _MOST_FITS and (bones := curve.next()) is not None:
+            fit(bones)
+    return curve.smoothed(), curve
