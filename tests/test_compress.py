@@ -66,9 +66,21 @@ def test_several_clips_at_once(strip, capsys, tmp_path):
         assert np.abs(deformer.deform_clip(1) - second).mean() < 0.05
 
 
+def test_nothing_need_be_set(strip, capsys, tmp_path):
+    out = tmp_path / "a.understudy"
+    code, text, errors = run(capsys, "compress", strip / "bend.npz", "-o", out)
+    assert code == 0, errors
+    deformer = Deformer.load(out)
+    assert deformer.method == "temporal"
+    assert 2 <= deformer.skeleton.bone_count <= 3  # two made it
+    assert deformer.skin.influences <= 6
+    assert deformer.training["e"] < 1
+    assert "temporal" in text
+
+
 def test_without_bones_an_error_is_reached(strip, capsys, tmp_path):
     out = tmp_path / "a.understudy"
-    assert run(capsys, "compress", strip / "bend.npz", "-o", out)[0] == 0
+    assert run(capsys, "compress", strip / "bend.npz", "-o", out, "--method", "ssdr")[0] == 0
     few = Deformer.load(out)
     assert few.training["e"] <= 2.0 * 1.01
     assert run(capsys, "compress", strip / "bend.npz", "-o", out, "--error", 20)[0] == 0
@@ -91,6 +103,8 @@ def test_two_layer(strip, capsys, tmp_path):
         (("none.npz",), "no such file"),
         (("none_*.obj",), "no file matches"),
         (("bend.npz", "--method", "sdr"), "did you mean 'ssdr'"),
+        (("bend.npz", "--method", "temporal", "--error", "1"), "for an error to reach or rigid bones use ssdr"),
+        (("bend.npz", "--method", "temporal", "--transforms", "rigid"), "for an error to reach or rigid bones use ssdr"),
         (("bend.npz", "--transforms", "elastic"), "unknown transforms"),
         (("bend.npz", "--error", "0"), "error: expected a number above 0"),
         (("bend.npz", "--bones", "1000"), "more than the mesh has vertices"),

@@ -1,4 +1,4 @@
-"""The command line: `understudy demo | sample | ranges | fit | compress | evaluate | compare | export | info | methods | bench`.
+"""The command line: `understudy demo | sample | ranges | fit | compress | train | evaluate | compare | export | info | methods | bench`.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 2 something the user can put right (one clear line),
 130 interrupted.
@@ -130,19 +130,24 @@ def fit(
 def compress(
     sequence: Annotated[list[str], typer.Argument(help="A .npz, a folder or a 'pattern' of .obj or .ply files; several: one clip each.")],
     out: Out,
-    bones: Annotated[int | None, typer.Option(min=1, help="At most so many bones.")] = None,
+    bones: Annotated[int | None, typer.Option(min=1, help="At most so many bones. Default: found from the motion.")] = None,
     error: Annotated[
-        float | None, typer.Option(help="The error E to reach, in thousandths of half the rest box's diagonal. Default without --bones: 2.")
+        float | None, typer.Option(help="The error E to reach, in thousandths of half the rest box's diagonal (ssdr, two_layer).")
     ] = None,
-    influences: Annotated[int, typer.Option(min=1, help="Bones per vertex; of two_layer, blending operations per vertex.")] = 4,
-    transforms: Annotated[str, typer.Option(help="Bones that may stretch (affine) or not (rigid).")] = "affine",
-    method: Annotated[str, typer.Option(help="ssdr, or two_layer: dense weights through virtual bones.")] = "ssdr",
+    influences: Annotated[
+        int | None, typer.Option(min=1, help="Bones per vertex: 6 of temporal, else 4; of two_layer, blending operations per vertex.")
+    ] = None,
+    transforms: Annotated[str, typer.Option(help="Bones that may stretch (affine) or not (rigid; ssdr).")] = "affine",
+    method: Annotated[
+        str | None,
+        typer.Option(help="temporal: nothing to set; ssdr; two_layer: dense weights through virtual bones. Default: temporal; told bones, ssdr."),
+    ] = None,
     rest: Annotated[Path | None, typer.Option(help="The shape at rest (.obj, .ply or .npz); else the one in the .npz, else the first frame.")] = None,
     frame_rate: Annotated[float | None, typer.Option(help="Frames per second, where the files do not say.")] = None,
     as_json: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
     seed: Seed = 0,
 ) -> None:
-    """Turn an animated mesh into few bones, few influences and their clips: what every engine plays."""
+    """Turn an animated mesh into few bones, few influences and their clips: what every engine plays. No option is needed."""
     from understudy.compress import compress as job
 
     result = job(
@@ -153,6 +158,31 @@ def compress(
     if as_json is not None:
         about = {"bytes_before": result.bytes_before, "bytes_after": result.bytes_after}
         _write_json(as_json, {"unit": result.deformer.mesh.unit, **about, **{k: float(v) for k, v in result.figures.items()}})
+
+
+@app.command()
+def train(
+    what: Annotated[str, typer.Argument(help="What to train: temporal, the networks that compress asks which bones move a vertex.")],
+    out: Out,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder above corpus/, with rigged characters; else UNDERSTUDY_DATA, else ../shared/data.")
+    ] = None,
+    generated: Annotated[bool, typer.Option("--generated", help="Learn from characters made by our own code; needs no data.")] = False,
+    networks: Annotated[str, typer.Option(help="Which networks, separated by commas.")] = "lstm,cnn,hybrid",
+    kinds: Annotated[str, typer.Option(help="Which kinds of character, separated by commas.")] = "animals,humans",
+    epochs: Annotated[int, typer.Option(min=1, help="Times that all lessons are read; the paper's 20 to 100.")] = 100,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: the fastest there is.")] = "auto",
+    seed: Seed = 0,
+) -> None:
+    """Train the networks of `temporal` again, as the shipped ones were. A network that is there already is kept: delete it to train it anew."""
+    from understudy.real_data import data_folder
+    from understudy.temporal.training import train_networks
+
+    checks.one_of(what, "what to train", ("temporal",))
+    split = lambda text: tuple(part.strip() for part in text.split(",") if part.strip())
+    folder = None if generated else data_folder(data)
+    for line in train_networks(out, folder, split(kinds), split(networks), epochs, device, seed, _progress()):
+        print(line)
 
 
 @app.command()
@@ -235,7 +265,7 @@ def methods() -> None:
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark: body, face, decompose, two-layer or runtime.")],
+    name: Annotated[str, typer.Argument(help="Which benchmark: body, face, decompose, two-layer, temporal or runtime.")],
     quick: Annotated[bool, typer.Option(help="A look in 60 s on two cores; its figures are not the method's best.")] = False,
     full: Annotated[bool, typer.Option(help="Everything, however long it takes.")] = False,
     data: Annotated[Path | None, typer.Option(help="Folder of real data; else UNDERSTUDY_DATA, else ../shared/data.")] = None,

@@ -17,9 +17,11 @@ from understudy.methods import method_type
 from understudy.poses import Poses
 from understudy.progress import SILENT, Progress
 
-METHODS = ("ssdr", "two_layer")
-# Where neither bones nor an error is asked for: E = 2, a five-hundredth of half the box's diagonal, about where a difference stops showing.
+METHODS = ("temporal", "ssdr", "two_layer")
+# Where a method that must be told is told neither bones nor an error: E = 2, a five-hundredth of half the box's diagonal, about where a difference
+# stops showing.
 DEFAULT_ERROR = 2.0
+_INFLUENCES = {"temporal": 6, "ssdr": 4, "two_layer": 4}
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +62,9 @@ def compress(
     *,
     bones: int | None = None,
     error: float | None = None,
-    influences: int = 4,
+    influences: int | None = None,
     transforms: str = "affine",
-    method: str = "ssdr",
+    method: str | None = None,
     rest: str | Path | None = None,
     frame_rate: float | None = None,
     seed: int = 0,
@@ -70,11 +72,17 @@ def compress(
 ) -> Compressed:
     """Read, fit, measure, write `out` (whole or not at all).
 
-    bones, error  at most so many bones, or as many as E <= error needs; neither: E <= `DEFAULT_ERROR`
-    influences    bones per vertex; of `two_layer`, blending operations per vertex
+    bones, error  at most so many bones, or as many as E <= error needs; neither: `temporal` finds the number, the others stop at `DEFAULT_ERROR`
+    influences    bones per vertex; of `two_layer`, blending operations per vertex; None: six of `temporal`, else four
+    method        None: `temporal`, and `ssdr` where bones, an error or rigid bones are asked for
     """
-    checks.one_of(method, "method of compress", METHODS)
     checks.one_of(transforms, "transforms", ("affine", "rigid"))
+    if method is None:
+        method = "temporal" if bones is None and error is None and transforms == "affine" else "ssdr"
+    checks.one_of(method, "method of compress", METHODS)
+    if method == "temporal" and (error is not None or transforms != "affine"):
+        raise InputError("temporal: finds the number of bones by itself, and they are affine; for an error to reach or rigid bones use ssdr")
+    influences = _INFLUENCES[method] if influences is None else influences
     if bones is not None:
         checks.between(bones, "bones", 1)
     if error is not None:
@@ -84,7 +92,7 @@ def compress(
         checks.between(frame_rate, "frame rate", above=0)
     if Path(out).is_dir():
         raise FileError(f"{out}: is a folder; give a file name")
-    asked = DEFAULT_ERROR if bones is None and error is None else error
+    asked = DEFAULT_ERROR if bones is None and error is None and method != "temporal" else error
     poses = read_sequence(sources, rest, progress=progress)
     if frame_rate is not None:
         poses = replace(poses, frame_rate=frame_rate, spans=tuple(replace(span, frame_rate=frame_rate) for span in poses.spans))
@@ -113,7 +121,10 @@ def fit_sequence(
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Deformer:
-    """Fit `ssdr`, or `ssdr` with dense weights and `two_layer` on top of it; the clips are those the poses came in."""
+    """Fit `temporal`, `ssdr`, or `ssdr` with dense weights and `two_layer` on top of it; the clips are those the poses came in."""
+    if method == "temporal":
+        temporal = method_type("temporal")
+        return temporal(temporal.Config(bones=bones, influences=influences, seed=seed)).fit(poses, progress=progress)
     ssdr = method_type("ssdr")
     options = {"bones": bones, "error": error, "transforms": transforms, "seed": seed}
     dense = method == "two_layer"

@@ -14,7 +14,7 @@ from understudy import checks, machine
 from understudy.progress import SILENT, Progress
 from understudy.report import CaseResult
 
-_BENCHMARKS = {"body": "body", "face": "face", "decompose": "decompose", "two-layer": "two_layer", "runtime": "runtime"}
+_BENCHMARKS = {"body": "body", "face": "face", "decompose": "decompose", "two-layer": "two_layer", "temporal": "temporal", "runtime": "runtime"}
 
 
 @dataclass(frozen=True)

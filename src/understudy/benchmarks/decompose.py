@@ -103,7 +103,8 @@ def run(request: Request, progress: Progress) -> Outcome:
 # What a row of these tables shows; the pages have the rest.
 _SHOWN = (
     "e", "paper_e", "erms", "disper", "max_avg_dist", "norm_distort", "crp", "delta_w", "paper_delta_w", "bones", "influences", "virtual_bones",
-    "bytes", "fit_s", "time_ratio", "error_ratio", "peak_mb",
+    "bytes", "fit_s", "time_ratio", "error_ratio", "peak_mb", "true_bones", "paper_bones", "paper_erms", "rival_erms", "rounds_to_fesam", "cg_ms",
+    "direct_ms",
 )  # fmt: skip
 
 
@@ -227,9 +228,14 @@ def _write_reports(cases: Sequence[Case], results: Sequence[CaseResult], request
 
 def write_sequence_report(file: Path, results: Sequence[CaseResult], request: Request, command: str) -> None:
     """The report of one sequence's rows."""
-    mesh = read_sequence(file).mesh
+    write_poses_report(read_sequence(file), file.stem, results, request, command)
+
+
+def write_poses_report(poses: Poses, title: str, results: Sequence[CaseResult], request: Request, command: str) -> None:
+    """The report of rows that approximate the same poses."""
+    mesh = poses.mesh
     data = ReportData(
-        title=file.stem,
+        title=title,
         mesh=mesh,
         unit=mesh.unit,
         height=mesh.height,
@@ -238,7 +244,7 @@ def write_sequence_report(file: Path, results: Sequence[CaseResult], request: Re
         notes=["Every row approximates the very sequence it was fitted to: these are errors of compression."],
         provenance={"understudy": __version__, "command": f"understudy {command} ({request.size})", "seed": request.seed},
     )
-    write_report(request.out / f"{file.stem}.html", data)
+    write_report(request.out / f"{title}.html", data)
 
 
 def plot_rows(path: Path, results: Sequence[CaseResult], known: dict[str, float]) -> None:

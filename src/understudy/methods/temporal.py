@@ -37,7 +37,7 @@ from understudy.temporal.networks import KINDS, probabilities, shipped
 from understudy.temporal.number import number_of_bones
 from understudy.temporal.trajectories import trajectories
 
-_ROUNDS = 90  # half as many again as ssdr makes
+_ROUNDS, _FALLING = 90, 3e-3  # half as many again as ssdr makes, and more while the squared error falls by this share
 _PAPER_ROUNDS = 5
 _SAMPLE = 1000  # vertices that a proposal is judged and pruned on
 
@@ -87,7 +87,7 @@ class Temporal(Method):
             if bones is None:
                 bones, curve = number_of_bones(motion, config.influences, progress)
                 counted = {"motion_left_by_bones": {str(number): left for number, left in sorted(curve.left.items())}}
-            plan = Plan(min(bones, motion.vertex_count), config.influences, rounds=_ROUNDS, progress=progress)
+            plan = Plan(min(bones, motion.vertex_count), config.influences, rounds=_ROUNDS, falling=_FALLING, progress=progress)
             sample = evenly(motion.vertex_count, _SAMPLE)
             kind, word = self.read(motion, sample)
             fit, errors = (self._as_the_paper if config.fitting == "paper" else self._ours)(motion, plan, kind, sample, word)

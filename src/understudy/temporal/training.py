@@ -7,7 +7,7 @@ from epoch to epoch, so that no network counts frames.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from understudy.progress import SILENT, Progress
 from understudy.temporal.corpus import HELD_OUT, Character, corpus_files, family_of, read_characters
 from understudy.temporal.generated import generate
 from understudy.temporal.labels import common_labels, descriptor
-from understudy.temporal.networks import KINDS, LABELS, shapes
+from understudy.temporal.networks import KINDS, LABELS, NETWORKS, shapes
 from understudy.temporal.trajectories import trajectories
 
 _VERTICES = 1000  # of each character, drawn with repetition where it has fewer
@@ -189,3 +189,35 @@ def save_weights(path: Path, trained: Trained) -> None:
     """Write a network as `networks.read_weights` reads it: float16."""
     with written_whole(path) as part:
         save_file({name: np.ascontiguousarray(value, np.float16) for name, value in trained.weights.items()}, part)
+
+
+def train_networks(
+    out: Path,
+    data: Path | None,
+    kinds: Sequence[str],
+    networks: Sequence[str],
+    epochs: int,
+    device: str = "auto",
+    seed: int = 0,
+    progress: Progress = SILENT,
+) -> Iterator[str]:
+    """Train each network for each kind into `out`, one file each; a line about each as it is done. Those that are there already are kept."""
+    for name in kinds:
+        checks.one_of(name, "kind of character", KINDS)
+    for name in networks:
+        checks.one_of(name, "network", NETWORKS)
+    checks.one_of(device, "device", ("auto", "cpu", "cuda"))
+    device = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu" if device != "cuda" else device
+    out.mkdir(parents=True, exist_ok=True)
+    for kind in kinds:
+        wanted = [network for network in networks if not (out / f"{kind}_{network}.safetensors").exists()]
+        yield from (f"{kind} {network}: there already, kept" for network in networks if network not in wanted)
+        taught = lessons(characters_of(kind, data), seed, progress) if wanted else []
+        for network in wanted:
+            trained = train(network, taught, epochs=epochs, seed=seed, device=device, progress=progress)
+            save_weights(out / f"{kind}_{network}.safetensors", trained)
+            accuracy = 100 * trained.validation_accuracy[-1]
+            yield (
+                f"{kind} {network}: {len(taught)} animations, {epochs} epochs, loss {trained.loss[-1]:.4f}, "
+                f"on vertices kept aside {trained.validation_loss[-1]:.4f} ({accuracy:.2f} % of labels right)"
+            )
