@@ -23,6 +23,7 @@ import numpy as np
 from understudy import __version__, checks
 from understudy.decomposition import kernels
 from understudy.decomposition.motion import Frame, read_motion
+from understudy.decomposition.skins import packed_skin
 from understudy.decomposition.smoothness import smoother
 from understudy.decomposition.solve import Plan, bones_for_weights, decompose, decompose_to_error
 from understudy.deformer import Deformer, Skin
@@ -144,15 +145,8 @@ def _locked(bones, poses: Poses, frame: Frame) -> np.ndarray | None:
 
 
 def _skin(index: np.ndarray, weight: np.ndarray, order: np.ndarray) -> tuple[Skin, np.ndarray]:
-    """The skin in the mesh's vertex order, without the bones nobody uses and without empty places; and which bones are used (n,)."""
-    largest_first = np.argsort(-weight, axis=1, kind="stable")
-    index, weight = np.take_along_axis(index, largest_first, axis=1), np.take_along_axis(weight, largest_first, axis=1)
+    """The skin in the mesh's vertex order, without the bones nobody uses; and which bones are used (n,)."""
     used = np.unique(index[weight > 0])
     number = np.zeros(int(index.max()) + 1, np.int32)
     number[used] = np.arange(len(used))
-    places = max(1, int((weight > 0).sum(axis=1).max()))
-    packed_index, packed_weight = np.empty((len(order), places), np.int32), np.empty((len(order), places), np.float32)
-    packed_index[order] = np.where(weight > 0, number[index], 0)[:, :places]
-    packed_weight[order] = weight[:, :places]
-    packed_weight[:, 0] += (1.0 - packed_weight.sum(axis=1, dtype=np.float64)).astype(np.float32)  # the largest takes up the rounding
-    return Skin(packed_index, packed_weight), used
+    return packed_skin(number[index], weight, order), used
