@@ -5,8 +5,8 @@ Two bones that turn about a common point c keep it together: T_i c = T_j c in ev
     c_ij = argmin_c  sum over frames |T_i c - T_j c|^2 + e |c - border_ij|^2
 
 with the border of the two bones' clusters of vertices as the place to be where their motion does not say (bones that hardly move against each other,
-or turn about one axis only). What is left of the sum is what a joint there would cost; the minimum spanning tree over it is the skeleton. Clusters that
-no edge of the mesh joins (shells) may be joined too, at the middle of the gap between them, for a price: there is always one tree.
+or turn about one axis only). What is left of the sum is what a joint there would cost; the minimum spanning tree over it is the skeleton. Clusters
+that no edge of the mesh joins (shells) may be joined too, at the middle of the gap between them, for a price: there is always one tree.
 """
 
 from __future__ import annotations

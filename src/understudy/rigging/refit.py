@@ -1,8 +1,8 @@
 """Motion and weights of a tree, fitted again in turn, and the way there from bones that knew nothing of each other.
 
 The bones of a decomposition share vertices in any way that lowers its error, so a tree over them is a poor start. Better is one over clusters that
-belong to one bone each: their borders are where joints are. From there as in `ssdr`: rounds with two influences, then more than K, then K, on a sample
-of the vertices and frames, and at last on all. A skin that is a tree's already is best left as it is, so the tree over the bones as they
+belong to one bone each: their borders are where joints are. From there as in `ssdr`: rounds with two influences, then more than K, then K, on a
+sample of the vertices and frames, and at last on all. A skin that is a tree's already is best left as it is, so the tree over the bones as they
 came is tried as well, and the better one goes on.
 """
 
@@ -24,14 +24,14 @@ from understudy.rigging.joints import Borders, borders, joints_of_pairs, spannin
 
 _VERTICES, _FRAMES = 2000, 64  # that the first rounds work on
 _CHOOSINGS = 10  # of clusters: every vertex anew, every bone anew
-_FIRST_STEPS, _STEPS = 15, 2  # of Gauss-Newton for new weights, and within a round
+_FIRST_STEPS, _STEPS = 15, 1  # of Gauss-Newton for new weights, and within a round
 _ROUNDS, _LAST_ROUNDS = 30, 30
 _RECENT, _STILL = 5, 3e-4  # so many rounds that lower the squared error by less than this share end them
 _ANEW = 10  # rounds after which every vertex's bones are searched from all bones down
 _MOMENTUM, _MOST_MOMENTUM = 0.5, 0.98
-# How much joints are held to the borders: as much as the bones turning by half a degree, of the vertices below the joint; and of at least so many
-# bones' worth, so that a bone that moves next to nothing does not put its joint far off.
-_HOLD, _LEAST_HELD = 1e-4, 0.01
+# How much joints are held to the borders: as much as the bones turning by a fifth of a degree, of the vertices below the joint; and of at least so
+# many bones' worth, so that a bone that moves next to nothing does not put its joint far off.
+_HOLD, _LEAST_HELD = 1e-5, 0.1
 
 
 @dataclass(frozen=True, eq=False)

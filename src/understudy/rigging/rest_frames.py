@@ -35,7 +35,7 @@ def from_the_root(tree: Tree, mass: np.ndarray) -> np.ndarray:
 def rest_frames(tree: Tree, joints: np.ndarray, middles: np.ndarray, mass: np.ndarray, up_axis: str) -> np.ndarray:
     """World from bone at rest, (B,3,4) rotations: the origin at the joint, +Y towards where the bone leads.
 
-    That is the joint of its heaviest child, or without children the middle of its own vertices, middles (B,3). The root's origin is given as its joint.
+    That is the joint of its heaviest child, or without children the middle of its own vertices, middles (B,3). Joints (B,3), the root's too.
     """
     bones = tree.bones
     carried = tree.below.astype(float) @ mass

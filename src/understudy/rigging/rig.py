@@ -50,7 +50,7 @@ class Rigged:
 
     @property
     def rotations(self) -> np.ndarray:
-        """(T,B,3,3): each bone in its parent's frame, the root in the world. With `root_translation` and the skeleton's offsets that is all there is."""
+        """(T,B,3,3): each bone in its parent's frame, the root in the world. With `root_translation` all there is (`world_from_rotations`)."""
         return parent_from_bone(self.world_from_bone, self.skeleton.parents)[..., :3]
 
     @property
@@ -70,7 +70,7 @@ def world_from_rotations(skeleton: Skeleton, rotations: np.ndarray, root_transla
     """Forward kinematics, level by level: (T,B,3,3) in the parents' frames and (T,3) -> world_from_bone (T,B,3,4), offsets those at rest."""
     offsets = parent_from_bone(skeleton.world_from_bone, skeleton.parents)[..., 3]
     local = np.concatenate([rotations, np.broadcast_to(offsets[..., None], (len(rotations), *offsets.shape, 1))], axis=-1)
-    local[:, skeleton.roots, :, 3] = root_translation[:, None]
+    local[:, skeleton.roots[0], :, 3] = root_translation
     world = local.copy()
     level = np.flatnonzero(skeleton.parents < 0)
     while len(level := np.flatnonzero(np.isin(skeleton.parents, level))):
