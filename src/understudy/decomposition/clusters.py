@@ -39,7 +39,7 @@ def grown(motion: Motion, fit: Fit, bones: int, locked: int = 0, share: float = 
     """
     exact = _ROUNDING * motion.vertex_count * motion.rows
     while fit.bones < bones and fit.error > exact:
-        fit = chosen(motion, np.column_stack([fit.columns, _split(motion, fit, share)]))
+        fit = chosen(motion, np.column_stack([fit.columns, split_off(motion, fit, share)]))
         fit = settled(motion, fit, _REPEATS, locked)
     return settled(motion, fit, _LAST_REPEATS, locked)
 
@@ -52,7 +52,7 @@ def settled(motion: Motion, fit: Fit, repeats: int, locked: int = 0) -> Fit:
     return fit
 
 
-def _split(motion: Motion, fit: Fit, share: float) -> np.ndarray:
+def split_off(motion: Motion, fit: Fit, share: float) -> np.ndarray:
     """A bone (R,4) for the worst vertex of the worst group and its surroundings."""
     group = int(np.argmax(np.bincount(fit.index[:, 0], fit.value, fit.bones)))
     members = np.flatnonzero(fit.index[:, 0] == group)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -46,8 +47,13 @@ def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     edges = np.linspace(0, max(rows, columns), count + 1).astype(int)
     parts = [slice(*pair) for pair in zip(edges[:-1], edges[1:])]
     one = lambda part: np.matmul(left[part], right, out=result[part]) if by_row else np.matmul(left, right[:, part], out=result[:, part])
-    list(_pool(count).map(one, parts))
+    mapped(one, parts)
     return result
+
+
+def mapped(work: Callable, parts: Iterable) -> list:
+    """[work(part) for part in parts], on all threads; worth it for work that NumPy does without holding Python up."""
+    return list(_pool(threads()).map(work, parts))
 
 
 @cache

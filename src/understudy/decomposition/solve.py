@@ -251,6 +251,11 @@ def bones_for_weights(motion: Motion, weights: np.ndarray, plan: Plan) -> Fit:
     return measured(motion, replace(fit, columns=columns))
 
 
+def rigid_rounds(motion: Motion, start: Fit, influences: int, count: int) -> Fit:
+    """So many rounds with rigid bones, from rigid bones (3F,4B) and weights that are there already."""
+    return measured(motion, _rounds(motion, start, Plan(start.bones, influences, rigid=True, falling=_FALLING_RIGID, most_times=1), count))
+
+
 def _groups(motion: Motion, locked: np.ndarray | None, plan: Plan, share: float) -> Fit:
     """The start (see `clusters`), on the strongest rows; the bones are then fitted to all rows."""
     strong = motion.strongest(_START_DETAIL * float(motion.square.sum()))
