@@ -10,6 +10,7 @@ from sequence_builders import bending_strip
 from understudy import Deformer, Mesh
 from understudy.formats.obj import write_obj
 from understudy.formats.ply import write_ply
+from understudy.geometry.transforms import parent_from_bone
 from understudy.metrics import decomposition_error
 
 
@@ -78,6 +79,19 @@ def test_nothing_need_be_set(strip, capsys, tmp_path):
     assert "temporal" in text
 
 
+def test_a_skeleton_on_request(strip, capsys, tmp_path):
+    out = tmp_path / "a.understudy"
+    code, text, errors = run(capsys, "compress", strip / "bend.npz", "-o", out, "--skeleton", "--bones", 2)
+    assert code == 0, errors
+    deformer = Deformer.load(out)
+    assert "2 bones in one skeleton" in text
+    assert deformer.skeleton.parents.tolist() == [-1, 0]
+    turns = deformer.clips[0].world_from_bone[..., :3]
+    np.testing.assert_allclose(turns @ np.swapaxes(turns, -1, -2), np.broadcast_to(np.eye(3), turns.shape), atol=1e-9)
+    joint = parent_from_bone(deformer.clips[0].world_from_bone, deformer.skeleton.parents)[:, 1, :, 3]
+    np.testing.assert_allclose(joint, np.broadcast_to(joint[0], joint.shape), atol=1e-9)
+
+
 def test_without_bones_an_error_is_reached(strip, capsys, tmp_path):
     out = tmp_path / "a.understudy"
     assert run(capsys, "compress", strip / "bend.npz", "-o", out, "--method", "ssdr")[0] == 0
@@ -103,6 +117,7 @@ def test_two_layer(strip, capsys, tmp_path):
         (("none.npz",), "no such file"),
         (("none_*.obj",), "no file matches"),
         (("bend.npz", "--method", "sdr"), "did you mean 'ssdr'"),
+        (("bend.npz", "--method", "ssdr", "--skeleton"), "ssdr makes loose bones"),
         (("bend.npz", "--method", "temporal", "--error", "1"), "for an error to reach or rigid bones use ssdr"),
         (("bend.npz", "--method", "temporal", "--transforms", "rigid"), "for an error to reach or rigid bones use ssdr"),
         (("bend.npz", "--transforms", "elastic"), "unknown transforms"),

@@ -142,6 +142,7 @@ def compress(
         str | None,
         typer.Option(help="temporal: nothing to set; ssdr; two_layer: dense weights through virtual bones. Default: temporal; told bones, ssdr."),
     ] = None,
+    skeleton: Annotated[bool, typer.Option("--skeleton", help="One skeleton that turns about fixed joints, to edit and retarget.")] = False,
     rest: Annotated[Path | None, typer.Option(help="The shape at rest (.obj, .ply or .npz); else the one in the .npz, else the first frame.")] = None,
     frame_rate: Annotated[float | None, typer.Option(help="Frames per second, where the files do not say.")] = None,
     as_json: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
@@ -151,8 +152,8 @@ def compress(
     from understudy.compress import compress as job
 
     result = job(
-        sequence, out, bones=bones, error=error, influences=influences, transforms=transforms, method=method, rest=rest, frame_rate=frame_rate,
-        seed=seed, progress=_progress(),
+        sequence, out, bones=bones, error=error, influences=influences, transforms=transforms, method=method, skeleton=skeleton, rest=rest,
+        frame_rate=frame_rate, seed=seed, progress=_progress(),
     )  # fmt: skip
     print(result.summary(out))
     if as_json is not None:

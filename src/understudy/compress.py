@@ -38,6 +38,7 @@ class Compressed:
         """The closing lines a user reads."""
         f, mesh, skin = self.figures, self.deformer.mesh, self.deformer.skin
         virtual = f", {f['virtual_bones']:.0f} virtual bones" if "virtual_bones" in f else ""
+        joined = " in one skeleton" if (self.deformer.skeleton.parents >= 0).any() else ""
         frames = sum(clip.frame_count for clip in self.deformer.clips)
         clips = ", ".join(f"{clip.name} ({clip.frame_count} frames)" for clip in self.deformer.clips)
         shown = lambda name: f"{figure_of(name).label} {digits3(f[name])} {figure_of(name).unit.format(unit=unit_text(mesh.unit))}".rstrip()
@@ -45,7 +46,7 @@ class Compressed:
         lines = [
             f"{out}: {self.deformer.method}",
             f"sequence     {mesh.vertex_count} vertices x {frames} frames: {clips}",
-            f"skin         {f['bones']:.0f} bones, up to {f['influences']:.0f} per vertex, {skin.blend} blend{virtual}",
+            f"skin         {f['bones']:.0f} bones{joined}, up to {f['influences']:.0f} per vertex, {skin.blend} blend{virtual}",
             "error        " + ", ".join(shown(name) for name in errors if name in f),
             f"size         {size_text(self.bytes_before)} of float32 positions before, {size_text(self.bytes_after)} in the file after",
             f"compression  {shown('crp')}",
@@ -65,6 +66,7 @@ def compress(
     influences: int | None = None,
     transforms: str = "affine",
     method: str | None = None,
+    skeleton: bool = False,
     rest: str | Path | None = None,
     frame_rate: float | None = None,
     seed: int = 0,
@@ -74,14 +76,17 @@ def compress(
 
     bones, error  at most so many bones, or as many as E <= error needs; neither: `temporal` finds the number, the others stop at `DEFAULT_ERROR`
     influences    bones per vertex; of `two_layer`, blending operations per vertex; None: six of `temporal`, else four
+    skeleton      one tree of bones that turn about fixed joints, to be edited and retargeted (`temporal`)
     method        None: `temporal`, and `ssdr` where bones, an error or rigid bones are asked for
     """
     checks.one_of(transforms, "transforms", ("affine", "rigid"))
     if method is None:
-        method = "temporal" if bones is None and error is None and transforms == "affine" else "ssdr"
+        method = "temporal" if skeleton or (bones is None and error is None and transforms == "affine") else "ssdr"
     checks.one_of(method, "method of compress", METHODS)
     if method == "temporal" and (error is not None or transforms != "affine"):
         raise InputError("temporal: finds the number of bones by itself, and they are affine; for an error to reach or rigid bones use ssdr")
+    if method != "temporal" and skeleton:
+        raise InputError(f"skeleton: {method} makes loose bones; leave the method out, or use temporal")
     influences = _INFLUENCES[method] if influences is None else influences
     if bones is not None:
         checks.between(bones, "bones", 1)
@@ -99,7 +104,9 @@ def compress(
     if bones is not None and bones > poses.vertex_count:
         raise InputError(f"bones: {bones} are more than the mesh has vertices ({poses.vertex_count})")
     started = time.perf_counter()
-    deformer = fit_sequence(poses, method, bones=bones, error=asked, influences=influences, transforms=transforms, seed=seed, progress=progress)
+    deformer = fit_sequence(
+        poses, method, bones=bones, error=asked, influences=influences, transforms=transforms, skeleton=skeleton, seed=seed, progress=progress
+    )
     seconds = time.perf_counter() - started
     figures = measure(method, deform_clips(deformer), Reference.of(poses.name, poses), deformer_figures(deformer)).figures
     figures = {**figures, "fit_s": seconds}
@@ -118,13 +125,14 @@ def fit_sequence(
     error: float | None = None,
     influences: int | None = 4,
     transforms: str = "affine",
+    skeleton: bool = False,
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Deformer:
     """Fit `temporal`, `ssdr`, or `ssdr` with dense weights and `two_layer` on top of it; the clips are those the poses came in."""
     if method == "temporal":
         temporal = method_type("temporal")
-        return temporal(temporal.Config(bones=bones, influences=influences, seed=seed)).fit(poses, progress=progress)
+        return temporal(temporal.Config(bones=bones, influences=influences, skeleton=skeleton, seed=seed)).fit(poses, progress=progress)
     ssdr = method_type("ssdr")
     options = {"bones": bones, "error": error, "transforms": transforms, "seed": seed}
     dense = method == "two_layer"

@@ -120,12 +120,17 @@ def _starts(motion: Motion, few: Motion, directions: np.ndarray, plan: Plan) -> 
     for start in groups:
         starts.append(_staged(strong, replace(start, columns=np.ascontiguousarray(start.columns[: strong.rows])), plan, plan.rounds // 5))
         plan.bar.advance()
-    for rigid_plan in (plan, replace(plan, guess=None))[plan.guess is None :]:
-        columns = np.ascontiguousarray(directions[:, : strong.rows].T @ _rigid_start(motion, rigid_plan).columns)
+    for one in _guessing_or_not(plan):
+        columns = np.ascontiguousarray(directions[:, : strong.rows].T @ _rigid_start(motion, one).columns)
         start = with_weights(strong, columns, *no_weights(strong), _search(plan, thorough=True))
         starts.append(_rounds(strong, start, plan, plan.rounds // 5))
         plan.bar.advance()
     return strong, starts
+
+
+def _guessing_or_not(plan: Plan) -> tuple[Plan, ...]:
+    """The plan without its guess, and with it where it has one."""
+    return (replace(plan, guess=None),) if plan.guess is None else (replace(plan, guess=None), plan)
 
 
 def _guessed(motion: Motion, whole: Motion, plan: Plan, rows_of: Callable[[Motion], Motion]) -> Fit:
@@ -160,9 +165,10 @@ def plain_rounds(
 
 
 def _rigid(motion: Motion, plan: Plan) -> Fit:
-    fit = _rigid_start(motion, plan)
+    starts = [_rigid_start(motion, one).columns for one in _guessing_or_not(plan)]
     plan.bar.advance()
-    fit = with_weights(motion, fit.columns, *no_weights(motion), _search(plan, thorough=True), plan.smooth)
+    fits = [with_weights(motion, columns, *no_weights(motion), _search(plan, thorough=True), plan.smooth) for columns in starts]
+    fit = min(fits, key=lambda fit: fit.error)
     fit = _rounds(motion, fit, plan, plan.rounds // 15, plan.smooth)
     plan.bar.advance()
     return measured(motion, fit)

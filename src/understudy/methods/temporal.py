@@ -21,17 +21,20 @@ from typing import Literal
 
 import numpy as np
 
-from understudy import checks
+from understudy import __version__, checks
 from understudy.decomposition import kernels
 from understudy.decomposition.motion import Motion, in_principal_directions, read_motion
 from understudy.decomposition.pruning import pruned
 from understudy.decomposition.result import deformer_of, erms_of, skin_and_bones
 from understudy.decomposition.rounds import Fit, Search, affine_bones, with_weights
 from understudy.decomposition.solve import Plan, decompose, measured, no_weights, plain_rounds
-from understudy.deformer import Deformer
+from understudy.deformer import Deformer, Skin
+from understudy.errors import InputError
 from understudy.methods.base import Config, Method
+from understudy.metrics import skin_weights
 from understudy.poses import Poses, evenly
 from understudy.progress import SILENT, Progress
+from understudy.rigging.rig import rig_sequence
 from understudy.rigs.base import Rig
 from understudy.temporal.networks import KINDS, probabilities, shipped
 from understudy.temporal.number import number_of_bones
@@ -50,6 +53,7 @@ class TemporalConfig(Config):
     kind        what the network was trained on: animals, humans; auto: the one that explains the sequence better
     bones       how many; none: found
     influences  most bones a vertex may follow
+    skeleton    one skeleton: a root that moves, all other bones turn about fixed joints; editable, at some cost in error
     fitting     ours; paper: five rounds from the network's own weights
     solver      of the paper's rounds: direct, or conjugate_gradients as in the paper
     """
@@ -58,6 +62,7 @@ class TemporalConfig(Config):
     kind: Literal["auto", "animals", "humans"] = "auto"
     bones: int | None = None
     influences: int = 6
+    skeleton: bool = False
     fitting: Literal["ours", "paper"] = "ours"
     solver: Literal["direct", "conjugate_gradients"] = "direct"
 
@@ -70,6 +75,8 @@ class TemporalConfig(Config):
         checks.between(self.influences, "influences", 1)
         if self.bones is not None:
             checks.between(self.bones, "bones", 1, 1000)
+        if self.skeleton and self.fitting == "paper":
+            raise InputError("skeleton and fitting=paper: the paper's rounds are for bones that are free; choose one")
 
 
 class Temporal(Method):
@@ -87,13 +94,25 @@ class Temporal(Method):
             if bones is None:
                 bones, curve = number_of_bones(motion, config.influences, progress)
                 counted = {"motion_left_by_bones": {str(number): left for number, left in sorted(curve.left.items())}}
-            plan = Plan(min(bones, motion.vertex_count), config.influences, rounds=_ROUNDS, falling=_FALLING, progress=progress)
+            plan = Plan(min(bones, motion.vertex_count), config.influences, config.skeleton, _ROUNDS, falling=_FALLING, progress=progress)
             sample = evenly(motion.vertex_count, _SAMPLE)
             kind, word = self.read(motion, sample)
             fit, errors = (self._as_the_paper if config.fitting == "paper" else self._ours)(motion, plan, kind, sample, word)
+        skin, world_from_rest = skin_and_bones(fit, frame)
         erms = [erms_of(error, motion, frame) for error in errors]
-        about = {"config": asdict(self.config), "kind": kind, "erms_curve": erms, **counted}
-        return deformer_of(poses, *skin_and_bones(fit, frame), self.name, {"erms": erms[-1]}, about)
+        about = {"config": asdict(self.config), "kind": kind, **counted}
+        if config.skeleton:
+            return self._joined(poses, skin, world_from_rest, about, progress)
+        return deformer_of(poses, skin, world_from_rest, self.name, {"erms": erms[-1]}, {**about, "erms_curve": erms})
+
+    def _joined(self, poses: Poses, skin: Skin, world_from_rest: np.ndarray, about: dict, progress: Progress) -> Deformer:
+        """The bones joined to a skeleton, and everything fitted to it again."""
+        weights = skin_weights(skin, world_from_rest.shape[1]).toarray()
+        rigged = rig_sequence(poses, weights, world_from_rest, influences=self.config.influences, progress=progress)
+        erms = [100 * error for error in rigged.errors]
+        training = {"poses": poses.pose_count, "bones": rigged.skeleton.bone_count, "influences": rigged.skin.influences, "erms": erms[-1]}
+        made = {"understudy": __version__, "poses": poses.name, **about, "erms_curve": erms}
+        return rigged.deformer(poses, method=self.name, training=training, provenance=made)
 
     def read(self, motion: Motion, vertices: np.ndarray) -> tuple[str, np.ndarray]:
         """The kind of network that explains some vertices (n,) best, and its probabilities (n,LABELS)."""

@@ -1,0 +1,113 @@
+"""`bench temporal` on tiny data: every row, figure and file is there; the figures themselves are for the real data."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from sequence_builders import bending_strip
+
+from understudy import FileError, InputError, cli
+from understudy.benchmarks import Request, decompose, temporal
+from understudy.formats.sequences import read_sequence, sequence_from_arrays
+from understudy.progress import SILENT
+from understudy.temporal.generated import generate
+
+
+@pytest.fixture
+def data(tmp_path):
+    sequences, corpus = tmp_path / "data" / "sequences", tmp_path / "data" / "corpus"
+    sequences.mkdir(parents=True)
+    corpus.mkdir()
+    vertices, faces, rest = bending_strip(8)
+    np.savez(sequences / "strip.npz", vertices=vertices, faces=faces, rest=rest)
+    made = generate(1, frames=12)
+    index = np.tile(np.arange(made.bones), (made.mesh.vertex_count, 1))
+    world = np.tile(np.eye(4), (made.bones, 1, 1))
+    animations = {"anim_00": made.transforms, "anim_01": made.transforms[::-1]}
+    weights = {"weight_index": index, "weight_value": made.weights}
+    np.savez(corpus / "animal_qfarm_Made.npz", rest=made.mesh.vertices, faces=made.mesh.triangles, inverse_bind=world, **weights, **animations)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def no_pages(monkeypatch):
+    """Reports are tested elsewhere, and drawing them takes longer than everything else here."""
+    written = []
+    monkeypatch.setattr(decompose, "write_report", lambda path, data: written.append(path.name))
+    return written
+
+
+def test_it_writes_its_rows(data, no_pages, tmp_path, capsys):
+    where = ["--data", data, "--json", tmp_path / "a.json", "-o", tmp_path / "out"]
+    cli.main([str(a) for a in ["bench", "temporal", "--cases", "strip", *where]])
+    shown = capsys.readouterr().out
+    rows = {row["method"]: row for row in json.loads((tmp_path / "a.json").read_text())["rows"]}
+    assert set(rows) == set(temporal.METHODS)
+    for row in rows.values():
+        for name in ("erms", "disper", "max_avg_dist", "norm_distort", "crp", "bones", "influences", "fit_s", "peak_mb"):
+            assert math.isfinite(row[name])
+        assert row["influences"] <= 6
+    found = rows["temporal"]
+    assert {rows[name]["bones"] <= found["bones"] for name in ("fesam", "ssdr-affine", "temporal-paper")} == {True}
+    assert found["erms"] <= rows["fesam"]["erms"]
+    assert found["cg_ms"] > 0
+    assert found["direct_ms"] > 0
+    assert found["rounds_to_fesam"] <= 5
+    assert "x the ERMS of FESAM-WT" in shown
+    assert "x the ERMS of ssdr-rigid" in shown
+    assert (tmp_path / "out" / "strip_rounds.png").stat().st_size > 0
+    assert no_pages == ["strip.html"]
+
+
+def test_unseen_characters_are_found_and_counted(data, no_pages, tmp_path):
+    request = Request("default", data, out=tmp_path / "out")
+    names, notes = temporal.find_cases(request)
+    assert names == ["corpus/animal_qfarm_Made/1"]
+    assert "horse_gallop" in notes[0]
+    outcome = temporal.run(Request("default", data, cases=tuple(names), methods=("temporal", "ssdr-affine"), out=tmp_path / "out"), SILENT)
+    own = outcome.results[0].figures
+    assert own["true_bones"] == generate(1).bones
+    assert any("within a factor of 1.5" in note for note in outcome.notes)
+    assert any("DisPer below ssdr's" in note for note in outcome.notes)
+
+
+def test_decimation_keeps_a_share_of_the_vertices_and_the_surface():
+    vertices, faces, rest = bending_strip(6, columns=40, rows=9)
+    poses = sequence_from_arrays(vertices, faces, rest)
+    few = temporal.decimated(poses, 0.5)
+    assert few.vertex_count == 180
+    kept = {tuple(v) for v in np.asarray(poses.mesh.vertices)}
+    assert all(tuple(v) in kept for v in np.asarray(few.mesh.vertices))
+    triangles = few.mesh.triangles
+    assert len(np.unique(triangles)) > 0.9 * few.vertex_count
+    area = lambda mesh: np.linalg.norm(
+        np.cross(mesh.vertices[mesh.triangles[:, 1]] - mesh.vertices[mesh.triangles[:, 0]],
+                 mesh.vertices[mesh.triangles[:, 2]] - mesh.vertices[mesh.triangles[:, 0]]), axis=1).sum()  # fmt: skip
+    assert area(few.mesh) == pytest.approx(area(poses.mesh), rel=0.25)
+    assert few.pose_count == 6
+
+
+def test_wrong_requests(data, tmp_path):
+    ask = lambda **options: temporal.run(Request("quick", data, out=tmp_path / "out", **options), SILENT)
+    with pytest.raises(FileError, match="no such file"):
+        ask(cases=("nothing",))
+    with pytest.raises(InputError, match="percent of its vertices"):
+        ask(cases=("strip:many",))
+    with pytest.raises(InputError, match="expected corpus/character/animation"):
+        ask(cases=("corpus/animal_qfarm_Made",))
+    with pytest.raises(FileError, match="above corpus/"):
+        ask(cases=("corpus/animal_qfarm_Other/0",))
+    with pytest.raises(InputError, match="animation of animal_qfarm_Made"):
+        ask(cases=("corpus/animal_qfarm_Made/9",))
+    with pytest.raises(InputError, match="method of bench temporal"):
+        ask(cases=("strip",), methods=("temporl",))
+    with pytest.raises(FileError, match="none of the sequences"):
+        temporal.run(Request("quick", tmp_path, out=tmp_path / "out"), SILENT)
+
+
+def test_a_case_can_be_read_by_name(data):
+    case = temporal.read_case("strip:50", data)
+    whole = read_sequence(data / "sequences" / "strip.npz")
+    assert case.poses.vertex_count == round(whole.vertex_count / 2)
+    assert temporal.read_case("corpus/animal_qfarm_Made/0", data).true_bones == generate(1).bones
