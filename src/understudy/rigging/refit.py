@@ -28,7 +28,9 @@ _CHOOSINGS = 10  # of clusters: every vertex anew, every bone anew
 _SPLIT = 0.25  # of a cluster that a bone without vertices takes over
 _FIRST_STEPS, _STEPS = 15, 2  # of Gauss-Newton for new weights, and within a round
 _ROUNDS, _LAST_ROUNDS = 50, 40
-_RECENT, _STILL = 5, 1e-4  # so many rounds that lower the squared error by less than this share end them
+# So many rounds that lower the squared error by less than this share end them. While they lower it by the share below, more than planned are made, up
+# to so many times.
+_RECENT, _STILL, _FALLING, _MOST_TIMES = 5, 1e-4, 3e-3, 4
 _ANEW = 10  # rounds after which every vertex's bones are searched from all bones down
 _MOMENTUM, _MOST_MOMENTUM = 0.5, 0.98
 # How much joints are held to the borders: as much as the bones turning by a third of a degree, of the vertices below the joint; and of at least so
@@ -57,10 +59,10 @@ def articulated(motion: Motion, start: Fit, edges: np.ndarray, influences: int, 
     clusters = _clusters(motion, replace(start, index=labels[:, None].astype(np.int32), weight=np.ones((motion.vertex_count, 1))))
     clustered = _hung(clusters, borders(motion.rest[:, :3], clusters.index[:, 0], edges, start.bones))
     last = min(influences, start.bones)
-    given = _rounds(few, _fitted(few, _some(as_given, vertices, frames)), last, _ROUNDS)
+    given = _rounds(few, _fewer(few, _fitted(few, _some(as_given, vertices, frames)), last), last, _ROUNDS)
     bar.advance()
     found = _fitted(few, _some(clustered, vertices, frames))
-    for count in sorted({min(count, start.bones) for count in (2, 4, influences + 2) if count != last}):
+    for count in sorted({min(count, start.bones) for count in (2, 4, influences + 2)} - {last}):
         found = _rounds(few, found, count, _ROUNDS)
     found = min(_rounds(few, _fewer(few, found, last), last, _ROUNDS), given, key=lambda character: character.fit.error)
     bar.advance()
@@ -134,7 +136,7 @@ def _rounds(motion: Motion, character: Character, influences: int, count: int, t
     fit = with_weights(motion, pose.columns(), character.fit.index, character.fit.weight, Search(influences))
     prior = _prior(Moments.of(motion, fit), character)
     before, momentum, errors = None, _MOMENTUM, [fit.error]
-    for number in range(count):
+    for number in range(_MOST_TIMES * count):
         search = Search(influences, from_all=number % _ANEW == _ANEW - 1)
         found = refined(Moments.of(motion, fit), pose, prior, _STEPS)
         beyond = found if before is None else _beyond(found, before, momentum)
@@ -149,7 +151,8 @@ def _rounds(motion: Motion, character: Character, influences: int, count: int, t
         pose, fit = beyond, after
         errors.append(fit.error)
         told(fit.error)
-        if number >= _RECENT and fit.error >= (1 - _STILL) * errors[-1 - _RECENT]:
+        least = _STILL if number + 1 < count else _FALLING
+        if len(errors) > _RECENT and fit.error >= (1 - least) * errors[-1 - _RECENT]:
             break
     return replace(character, pose=pose, fit=fit, errors=(*character.errors, *errors))
 
