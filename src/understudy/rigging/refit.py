@@ -33,19 +33,19 @@ _ROUNDS, _LAST_ROUNDS = 50, 40
 _RECENT, _STILL, _FALLING, _MOST_TIMES = 5, 1e-4, 3e-3, 4
 _ANEW = 10  # rounds after which every vertex's bones are searched from all bones down
 _MOMENTUM, _MOST_MOMENTUM = 0.5, 0.98
-# How much joints are held to the borders: as much as the bones turning by a third of a degree, of the vertices below the joint; and of at least so
-# many bones' worth, so that a bone that moves next to nothing does not put its joint far off. Held less, the error is a little lower (horse_gallop:
-# 5 % from 1e-4 to 1e-6), and hinges slide sideways out of the body.
-_HOLD, _LEAST_HELD = 3e-5, 0.1
+# How much joints are held to where the tree was made, near the borders: as much as the bones turning by half a degree, of the vertices below the
+# joint; and of at least so many bones' worth, so that a bone that moves next to nothing does not put its joint far off. Not held, the error is a
+# little lower, and hinges slide along their axes out of the body.
+_HOLD, _LEAST_HELD = 1e-4, 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Character:
-    """A tree's motion, the weights that go with it, the borders its joints were sought at, and the squared error after each round."""
+    """A tree's motion, the weights that go with it, the joints (B,3) it started from, and the squared error after each round."""
 
     pose: Articulation
     fit: Fit
-    borders: Borders
+    first_joints: np.ndarray
     errors: tuple[float, ...] = ()
 
 
@@ -96,7 +96,7 @@ def _hung(fit: Fit, found: Borders) -> Character:
     bones = np.ascontiguousarray(fit.columns.reshape(-1, 3, fit.bones, 4).transpose(0, 2, 1, 3))
     at = joints[np.arange(fit.bones), tree.parents]
     at[tree.root] = 0
-    return Character(Articulation(tree, at, np.ascontiguousarray(bones[..., :3]), bones[:, tree.root, :, 3]), fit, found)
+    return Character(Articulation(tree, at, np.ascontiguousarray(bones[..., :3]), bones[:, tree.root, :, 3]), fit, at)
 
 
 def _some(character: Character, vertices: np.ndarray, frames: np.ndarray) -> Character:
@@ -110,9 +110,7 @@ def _prior(moments: Moments, character: Character) -> JointPrior:
     shared = moments.gram.reshape(bones, 4, bones, 4)[:, 3, :, 3]
     below = tree.below.astype(float)
     carried = np.einsum("kb,bc,kc->k", below, shared, below, optimize=True)  # sum_i W_ik^2
-    at = character.borders.at[np.arange(bones), tree.parents]
-    at[tree.root] = character.pose.joints[tree.root]
-    return JointPrior(at, _HOLD * frames * (carried + _LEAST_HELD * shared.sum() / bones))
+    return JointPrior(character.first_joints, _HOLD * frames * (carried + _LEAST_HELD * shared.sum() / bones))
 
 
 def _fitted(motion: Motion, character: Character) -> Character:
