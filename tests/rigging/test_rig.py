@@ -171,6 +171,14 @@ def test_joints_that_may_slide_leave_less_error():
     assert (sliding.skeleton.parents < 0).sum() == 1
 
 
+@pytest.mark.parametrize("influences", [1, 2, 9])
+def test_no_vertex_follows_more_bones_than_asked(influences):
+    poses, _, bones = arm(frames=6, noise=0.05)
+    rigged = rig_sequence(poses, np.full((poses.vertex_count, 4), 0.25), bones, influences=influences)
+    holds(rigged)
+    assert rigged.skin.influences <= influences
+
+
 def test_bones_that_stretch_are_taken_for_their_rotations():
     poses, weights, bones = arm(frames=8)
     stretched = bones.copy()

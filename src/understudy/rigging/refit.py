@@ -29,22 +29,24 @@ _CHOOSINGS = 10  # of clusters: every vertex anew, every bone anew
 _SPLIT = 0.25  # of a cluster that a bone without vertices takes over
 _FIRST_STEPS, _STEPS = 15, 2  # of Gauss-Newton for new weights, and within a round
 _ROUNDS, _LAST_ROUNDS = 50, 40
-_RECENT, _STILL = 5, 1e-4  # so many rounds that lower the squared error by less than this share end them
+# So many rounds that lower the squared error by less than this share end them. While they lower it by the share below, more than planned are made, up
+# to so many times.
+_RECENT, _STILL, _FALLING, _MOST_TIMES = 5, 1e-4, 3e-3, 4
 _ANEW = 10  # rounds after which every vertex's bones are searched from all bones down
 _MOMENTUM, _MOST_MOMENTUM = 0.5, 0.98
-# How much joints are held to the borders: as much as the bones turning by a third of a degree, of the vertices below the joint; and of at least so
-# many bones' worth, so that a bone that moves next to nothing does not put its joint far off. Held less, the error is a little lower (horse_gallop:
-# 5 % from 1e-4 to 1e-6), and hinges slide sideways out of the body.
-_HOLD, _LEAST_HELD = 3e-5, 0.1
+# How much joints are held to where the tree was made, near the borders: as much as the bones turning by half a degree, of the vertices below the
+# joint; and of at least so many bones' worth, so that a bone that moves next to nothing does not put its joint far off. Not held, the error is a
+# little lower, and hinges slide along their axes out of the body.
+_HOLD, _LEAST_HELD = 1e-4, 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Character:
-    """A tree's motion, the weights that go with it, the borders its joints were sought at, and the squared error after each round."""
+    """A tree's motion, the weights that go with it, the joints (B,3) it started from, and the squared error after each round."""
 
     pose: Articulation
     fit: Fit
-    borders: Borders
+    first_joints: np.ndarray
     errors: tuple[float, ...] = ()
 
 
@@ -58,10 +60,10 @@ def articulated(motion: Motion, start: Fit, edges: np.ndarray, influences: int, 
     clusters = _clusters(motion, replace(start, index=labels[:, None].astype(np.int32), weight=np.ones((motion.vertex_count, 1))))
     clustered = _hung(clusters, borders(motion.rest[:, :3], clusters.index[:, 0], edges, start.bones))
     last = min(influences, start.bones)
-    given = _rounds(few, _fitted(few, _some(as_given, vertices, frames)), last, _ROUNDS)
+    given = _rounds(few, _fewer(few, _fitted(few, _some(as_given, vertices, frames)), last), last, _ROUNDS)
     bar.advance()
     found = _fitted(few, _some(clustered, vertices, frames))
-    for count in sorted({min(count, start.bones) for count in (2, 4, influences + 2) if count != last}):
+    for count in sorted({min(count, start.bones) for count in (2, 4, influences + 2)} - {last}):
         found = _rounds(few, found, count, _ROUNDS)
     found = min(_rounds(few, _fewer(few, found, last), last, _ROUNDS), given, key=lambda character: character.fit.error)
     bar.advance()
@@ -95,7 +97,7 @@ def _hung(fit: Fit, found: Borders) -> Character:
     bones = np.ascontiguousarray(fit.columns.reshape(-1, 3, fit.bones, 4).transpose(0, 2, 1, 3))
     at = joints[np.arange(fit.bones), tree.parents]
     at[tree.root] = 0
-    return Character(Articulation(tree, at, np.ascontiguousarray(bones[..., :3]), bones[:, tree.root, :, 3]), fit, found)
+    return Character(Articulation(tree, at, np.ascontiguousarray(bones[..., :3]), bones[:, tree.root, :, 3]), fit, at)
 
 
 def _some(character: Character, vertices: np.ndarray, frames: np.ndarray) -> Character:
@@ -109,9 +111,7 @@ def _prior(moments: Moments, character: Character) -> JointPrior:
     shared = moments.gram.reshape(bones, 4, bones, 4)[:, 3, :, 3]
     below = tree.below.astype(float)
     carried = np.einsum("kb,bc,kc->k", below, shared, below, optimize=True)  # sum_i W_ik^2
-    at = character.borders.at[np.arange(bones), tree.parents]
-    at[tree.root] = character.pose.joints[tree.root]
-    return JointPrior(at, _HOLD * frames * (carried + _LEAST_HELD * shared.sum() / bones))
+    return JointPrior(character.first_joints, _HOLD * frames * (carried + _LEAST_HELD * shared.sum() / bones))
 
 
 def _fitted(motion: Motion, character: Character) -> Character:
@@ -135,7 +135,7 @@ def _rounds(motion: Motion, character: Character, influences: int, count: int, t
     fit = with_weights(motion, pose.columns(), character.fit.index, character.fit.weight, Search(influences))
     prior = _prior(Moments.of(motion, fit), character)
     before, momentum, errors = None, _MOMENTUM, [fit.error]
-    for number in range(count):
+    for number in range(_MOST_TIMES * count):
         search = Search(influences, from_all=number % _ANEW == _ANEW - 1)
         found = refined(Moments.of(motion, fit), pose, prior, _STEPS)
         beyond = found if before is None else _beyond(found, before, momentum)
@@ -150,7 +150,8 @@ def _rounds(motion: Motion, character: Character, influences: int, count: int, t
         pose, fit = beyond, after
         errors.append(fit.error)
         told(fit.error)
-        if number >= _RECENT and fit.error >= (1 - _STILL) * errors[-1 - _RECENT]:
+        least = _STILL if number + 1 < count else _FALLING
+        if len(errors) > _RECENT and fit.error >= (1 - least) * errors[-1 - _RECENT]:
             break
     return replace(character, pose=pose, fit=fit, errors=(*character.errors, *errors))
 

@@ -63,6 +63,7 @@ class Rigged:
         return Deformer(mesh=poses.mesh, skeleton=self.skeleton, skin=self.skin, clips=self.clips(poses), **about)
 
     def clips(self, poses: Poses) -> tuple[Clip, ...]:
+        """The animation as the clips that `poses` came in."""
         return poses.clips(self.world_from_bone)
 
 
