@@ -2,10 +2,11 @@
 
 With D(B) the error that B bones leave, as a share of the motion, the number is where
 
-    g(D(B)) + gamma B,   g(D) = ln D,  and below D0  g(D) = ln D0 + c ln(max(D, floor) / D0)
+    g(D(B)) + gamma B,   g(D) = ln D
 
 is lowest: a bone must lower the error by more than gamma of itself, in form an information criterion. Only sequences that were made by skinning get
-below D0, and there the error goes on falling until the last of their bones is found, so a fall counts c times; below the floor nothing counts.
+below `_EXACT`, and there the error goes on falling until the last of their bones is found, so there a fall counts about twice. Below `_SEEN` nothing
+shows any more, and only the plunge of an error that is about to vanish still counts, a third; below `_NOTHING` nothing does.
 The constants are set on rigged characters whose number is known; how many labels a network uses does not tell them apart (see ARCHITECTURE.md).
 D is found by quick fits to a sample of the vertices, for a few numbers of bones.
 """
@@ -21,7 +22,9 @@ from understudy.decomposition.solve import Quick
 from understudy.progress import SILENT, Progress
 
 MOST = 64  # bones, as many as the networks have labels
-_GAMMA, _EXACT, _COUNTS, _FLOOR = 0.0875, 3e-3, 1.95, 3e-4  # gamma, D0, c and the floor
+_GAMMA = 0.0875
+_EXACT, _SEEN, _NOTHING = 3e-3, 3e-4, 1e-6
+_COUNTS_EXACT, _COUNTS_UNSEEN = 1.95, 0.3
 _LADDER = (2, 4, 8, 16, 32, MOST)
 _NEAR = 0.1  # of the number: gaps no wider are not looked into
 _MOST_FITS = 16
@@ -38,7 +41,9 @@ class Curve:
     def lowest(self) -> int:
         """The number, among those tried, at which the criterion is lowest; more bones never count as worse than fewer."""
         bones, error = self._logs()
-        return int(bones[np.argmin(np.where(error < 0, _COUNTS * error, error) + _GAMMA * bones)])
+        exact, unseen = np.log(_SEEN / _EXACT), np.log(_NOTHING / _EXACT)
+        value = np.maximum(error, 0) + _COUNTS_EXACT * np.clip(error, exact, 0) + _COUNTS_UNSEEN * np.clip(error - exact, unseen - exact, 0)
+        return int(bones[np.argmin(value + _GAMMA * bones)])
 
     def smoothed(self) -> int:
         """The lowest number once more: where the sequence is no exact skin, on a parabola through the points around it, as fits are uneven."""
@@ -51,9 +56,9 @@ class Curve:
         return int(every[np.argmin(np.polyval(np.polyfit(bones[near], error[near], 2), every) + _GAMMA * every)])
 
     def _logs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of bones, and ln(D / D0) of each."""
+        """Numbers of bones, and ln(D / _EXACT) of each."""
         bones = np.array(sorted(self.left))
-        return bones, np.log(np.maximum(np.minimum.accumulate([self.left[b] for b in bones]), _FLOOR) / _EXACT)
+        return bones, np.log(np.maximum(np.minimum.accumulate([self.left[b] for b in bones]), _NOTHING) / _EXACT)
 
     def next(self) -> int | None:
         """The number to try next: in the middle of the wider gap beside the lowest point, or None where both gaps are narrow."""
@@ -78,7 +83,8 @@ def number_of_bones(motion: Motion, influences: int, progress: Progress = SILENT
 
         fit(1)
         for bones in _LADDER:
-            if bones > most or min(curve.left.values()) <= _FLOOR:  # more bones cannot leave less than nothing
+            # More bones cannot leave less than nothing; and two rungs that did not pay are enough.
+            if bones > most or min(curve.left.values()) <= _NOTHING or 4 * curve.lowest() <= max(curve.left):
                 break
             fit(bones)
         while len(curve.left) < _MOST_FITS and (bones := curve.next()) is not None:
