@@ -38,6 +38,7 @@ _MOMENTUM, _MOST_MOMENTUM = 0.5, 0.98
 # joint; and of at least so many bones' worth, so that a bone that moves next to nothing does not put its joint far off. Not held, the error is a
 # little lower, and hinges slide along their axes out of the body.
 _HOLD, _LEAST_HELD = 1e-4, 0.1
+_CENTRE = 1e-2  # mean square of a turn, about six degrees: axes that bones turn less about do not say where a joint is
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +68,27 @@ def articulated(motion: Motion, start: Fit, edges: np.ndarray, influences: int, 
         found = _rounds(few, found, count, _ROUNDS)
     found = min(_rounds(few, _fewer(few, found, last), last, _ROUNDS), given, key=lambda character: character.fit.error)
     bar.advance()
-    found = _all_frames(motion.some(vertices), found, frames)
+    found = _centred(motion, _all_frames(motion.some(vertices), found, frames), vertices, edges)
     fit = with_weights(motion, found.pose.columns(), *no_weights(motion), Search(last, from_all=True))
     found = _rounds(motion, replace(found, fit=fit, errors=()), last, _LAST_ROUNDS, lambda error: bar.note(note(error)))
     bar.advance()
     return found
+
+
+def _centred(motion: Motion, character: Character, vertices: np.ndarray, edges: np.ndarray) -> Character:
+    """Joints moved to where their bones' vertices meet, as far as the motion leaves that open: along a hinge's axis a joint may be anywhere, and an
+    artist looks for it inside the body. From here on they are held there.
+    """
+    pose, bones = character.pose, character.fit.bones
+    every = with_weights(motion, pose.columns(), *no_weights(motion), Search(1))
+    children = np.flatnonzero(np.arange(bones) != pose.tree.root)
+    parents = pose.tree.parents[children]
+    meet = borders(motion.rest[:, :3], every.index[:, 0], edges, bones).at[children, parents]
+    against = pose.turns[:, parents] - pose.turns[:, children]
+    apart = np.einsum("tkij,tkil->kjl", against, against, optimize=True) / pose.frames
+    joints = pose.joints.copy()
+    joints[children] += np.linalg.solve(apart + _CENTRE * np.eye(3), _CENTRE * (meet - joints[children])[..., None])[..., 0]
+    return _fitted(motion.some(vertices), replace(character, pose=replace(pose, joints=joints), first_joints=joints))
 
 
 def _clusters(motion: Motion, fit: Fit) -> Fit:
