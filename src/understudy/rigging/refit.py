@@ -43,11 +43,14 @@ _CENTRE = 1e-2  # mean square of a turn, about six degrees: axes that bones turn
 
 @dataclass(frozen=True, eq=False)
 class Character:
-    """A tree's motion, the weights that go with it, the joints (B,3) it started from, and the squared error after each round."""
+    """A tree's motion, the weights that go with it, the joints (B,3) it started from, where each bone's vertices met its parent's (B,3), and the
+    squared error after each round.
+    """
 
     pose: Articulation
     fit: Fit
     first_joints: np.ndarray
+    meet: np.ndarray
     errors: tuple[float, ...] = ()
 
 
@@ -68,27 +71,26 @@ def articulated(motion: Motion, start: Fit, edges: np.ndarray, influences: int, 
         found = _rounds(few, found, count, _ROUNDS)
     found = min(_rounds(few, _fewer(few, found, last), last, _ROUNDS), given, key=lambda character: character.fit.error)
     bar.advance()
-    found = _centred(motion, _all_frames(motion.some(vertices), found, frames), vertices, edges)
+    every = motion.some(vertices)
+    found = _centred(every, _all_frames(every, found, frames))
     fit = with_weights(motion, found.pose.columns(), *no_weights(motion), Search(last, from_all=True))
     found = _rounds(motion, replace(found, fit=fit, errors=()), last, _LAST_ROUNDS, lambda error: bar.note(note(error)))
     bar.advance()
     return found
 
 
-def _centred(motion: Motion, character: Character, vertices: np.ndarray, edges: np.ndarray) -> Character:
-    """Joints moved to where their bones' vertices meet, as far as the motion leaves that open: along a hinge's axis a joint may be anywhere, and an
+def _centred(motion: Motion, character: Character) -> Character:
+    """Joints moved to where their bones' clusters meet, as far as the motion leaves that open: along a hinge's axis a joint may be anywhere, and an
     artist looks for it inside the body. From here on they are held there.
     """
-    pose, bones = character.pose, character.fit.bones
-    every = with_weights(motion, pose.columns(), *no_weights(motion), Search(1))
-    children = np.flatnonzero(np.arange(bones) != pose.tree.root)
-    parents = pose.tree.parents[children]
-    meet = borders(motion.rest[:, :3], every.index[:, 0], edges, bones).at[children, parents]
-    against = pose.turns[:, parents] - pose.turns[:, children]
+    pose = character.pose
+    children = np.flatnonzero(np.arange(character.fit.bones) != pose.tree.root)
+    against = pose.turns[:, pose.tree.parents[children]] - pose.turns[:, children]
     apart = np.einsum("tkij,tkil->kjl", against, against, optimize=True) / pose.frames
     joints = pose.joints.copy()
-    joints[children] += np.linalg.solve(apart + _CENTRE * np.eye(3), _CENTRE * (meet - joints[children])[..., None])[..., 0]
-    return _fitted(motion.some(vertices), replace(character, pose=replace(pose, joints=joints), first_joints=joints))
+    away = character.meet[children] - joints[children]
+    joints[children] += np.linalg.solve(apart + _CENTRE * np.eye(3), _CENTRE * away[..., None])[..., 0]
+    return _fitted(motion, replace(character, pose=replace(pose, joints=joints), first_joints=joints))
 
 
 def _clusters(motion: Motion, fit: Fit) -> Fit:
@@ -112,9 +114,9 @@ def _hung(fit: Fit, found: Borders) -> Character:
     joints, cost = joints_of_pairs(fit.columns, found)
     tree = spanning_tree(cost)
     bones = np.ascontiguousarray(fit.columns.reshape(-1, 3, fit.bones, 4).transpose(0, 2, 1, 3))
-    at = joints[np.arange(fit.bones), tree.parents]
+    at, meet = joints[np.arange(fit.bones), tree.parents], found.at[np.arange(fit.bones), tree.parents]
     at[tree.root] = 0
-    return Character(Articulation(tree, at, np.ascontiguousarray(bones[..., :3]), bones[:, tree.root, :, 3]), fit, at)
+    return Character(Articulation(tree, at, np.ascontiguousarray(bones[..., :3]), bones[:, tree.root, :, 3]), fit, at, meet)
 
 
 def _some(character: Character, vertices: np.ndarray, frames: np.ndarray) -> Character:
