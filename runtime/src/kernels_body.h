@@ -3,6 +3,7 @@
 //     load store load_half set1 zero add sub mul div fma(a, b, c) = a b + c  max min round  power_of_two(n)
 //     apply(matrix, point)    four columns of four times (x, y, z, 1); load4 store4 add4 on V::Four, four floats
 //     kFour, move_four        see `skin_four`
+//     transpose(rows)         W registers as a W x W matrix
 // Everything is in an unnamed namespace and uses no templates of the standard library: a function built here for a newer processor must never
 // be picked by the linker for an older one.
 

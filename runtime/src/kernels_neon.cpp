@@ -35,13 +35,23 @@ struct V {
         sum = vfmaq_laneq_f32(sum, matrix[1], point, 1);
         return vfmaq_laneq_f32(sum, matrix[2], point, 2);
     }
+    static void prefetch(const char* p) { __builtin_prefetch(p, 0, 2); }
+    static void transpose(F (&row)[4]) {
+        const F a = vzip1q_f32(row[0], row[2]), b = vzip2q_f32(row[0], row[2]), c = vzip1q_f32(row[1], row[3]), d = vzip2q_f32(row[1], row[3]);
+        row[0] = vzip1q_f32(a, c);
+        row[1] = vzip2q_f32(a, c);
+        row[2] = vzip1q_f32(b, d);
+        row[3] = vzip2q_f32(b, d);
+    }
     static constexpr bool kFour = false;
 };
 
 }  // namespace
 
 #include "kernels_body.h"
+#include "kernels_lanes.h"
 
-extern const Kernels kNeon{"neon", dense, blend, blend_dense, skin_linear, skin_dual_quaternion, read};
+extern const Kernels kNeon{"neon", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
+                           to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, read};
 
 }  // namespace understudy

@@ -328,4 +328,16 @@ Model::Model(std::unique_ptr<Description> given) : description(std::move(given))
     description->basis_halves = {};
 }
 
+VertexJob Model::vertex_job(std::size_t first, std::size_t last) const {
+    VertexJob job{};
+    job.first = first;
+    job.last = last;
+    job.base = base.as<float>();
+    job.slot_starts = bases.empty() ? nullptr : slot_starts.data();
+    job.slots = slots.data();
+    job.skin = skin;
+    job.simple = simple.data();
+    return job;
+}
+
 }  // namespace understudy

@@ -73,6 +73,8 @@ struct Model {
 
     std::size_t vertex_count() const { return description->vertex_count(); }
     std::size_t bone_count() const { return description->bone_count(); }
+    // What is the same for every pose of the job that moves vertices first..last.
+    VertexJob vertex_job(std::size_t first, std::size_t last) const;
 
 private:
     friend class Packer;

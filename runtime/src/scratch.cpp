@@ -1,5 +1,7 @@
 #include "scratch.h"
 
+#include <algorithm>
+
 namespace understudy {
 namespace {
 
@@ -26,7 +28,11 @@ Scratch::Scratch(const Model& given, Pool* helpers)
       transforms(floats(kBlock * transform_stride)),
       dual_quaternions(given.description->blend == Blend::dual_quaternion ? floats(kBlock * transform_stride) : AlignedBytes()),
       face_normals(floats(kBlock * normal_stride)),
-      centres(floats(kBlock * 8)),
+      centres(floats(kBlock * kCentre)),
+      lane_features(floats(kLanes * feature_stride)),
+      lane_bones(floats(kLanes * std::max(bone_stride, stride_of(16)))),
+      lane_transforms(given.virtual_count ? floats(kLanes * transform_stride) : AlignedBytes()),
+      lane_centres(floats(kLanes * kCentre)),
       gather_stride(stride_of(kBlock * given.widest_gather)),
       plane_stride(stride_of(3 * kBlock * given.tallest_shared)),
       inverse_stride(stride_of(12 * given.bone_count())) {

@@ -1,0 +1,92 @@
+#include "crowd.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace understudy {
+namespace {
+
+constexpr std::size_t kTaskNumbers = 512;  // turned into lanes by one task
+
+// Of a size known here: copied without a call.
+void copy_lanes(const float* from, float* to) { std::memcpy(to, from, kLanes * sizeof *to); }
+
+}  // namespace
+
+void Crowd::run(Pool* pool) {
+    Block::run(pool, [this, pool] { spread(pool); }, [this](const Task& task, std::size_t thread) { run_task(task, thread); });
+}
+
+// What `prepare` left pose by pose, into lanes.
+void Crowd::spread(Pool* pool) {
+    const struct {
+        const float* from;
+        std::size_t stride, count;
+        float* to;
+    } all[] = {{features(0), scratch_.feature_stride, about_.feature_columns.size(), scratch_.lane_features.as<float>()},
+               {bone_transforms(0), model_.virtual_count ? scratch_.bone_stride : scratch_.transform_stride,
+                16 * std::max<std::size_t>(1, model_.bone_count()), scratch_.lane_bones.as<float>()},
+               {centre(0), Scratch::kCentre, Scratch::kCentre, scratch_.lane_centres.as<float>()}};
+    for (const auto& one : all)
+        share(pool, (one.count + kTaskNumbers - 1) / kTaskNumbers, [&](std::size_t piece, std::size_t) {
+            const std::size_t first = piece * kTaskNumbers;
+            use_.to_lanes(one.from + first, one.stride, std::min(kTaskNumbers, one.count - first), one.to + first * kLanes);
+        });
+}
+
+void Crowd::run_task(const Task& task, std::size_t thread) {
+    switch (task.kind) {
+        case Task::Kind::layer: return run_layer(model_.layers[task.what], task, thread);
+        case Task::Kind::basis: return run_basis(model_.bases[task.what], task, thread);
+        case Task::Kind::virtual_bones: return blend_virtual_bones(task);
+        case Task::Kind::vertices: return move_vertices(task);
+        default: return;  // `can_play`: no dual quaternions; normals are the block's
+    }
+}
+
+void Crowd::run_layer(const LayerPlan& layer, const Task& task, std::size_t thread) {
+    const float* x = values() + layer.from * kLanes;
+    if (layer.inputs) {
+        float* to = gathered(thread);
+        for (std::size_t i = 0; i < layer.weight.columns; ++i)
+            copy_lanes(scratch_.lane_features.as<float>() + static_cast<std::size_t>(layer.inputs[i]) * kLanes, to + i * kLanes);
+        x = to;
+    }
+    use_.dense_lanes(layer.weight, task.first, task.last, {x, 1, 0, layer.bias, layer.finish, values() + layer.to * kLanes, kLanes, 0});
+}
+
+void Crowd::run_basis(const BasisPlan& basis, const Task& task, std::size_t thread) {
+    const std::size_t columns = basis.matrix.columns, axes = basis.shared ? 3 : 1;
+    float* x = gathered(thread);
+    for (std::size_t p = 0; p < axes * columns; ++p) {
+        float* to = x + p * kLanes;
+        if (!basis.starts) {
+            copy_lanes(values() + std::size_t{basis.writers[p]} * kLanes, to);
+            continue;
+        }
+        std::fill(to, to + kLanes, 0.0f);
+        for (std::uint32_t at = basis.starts[p]; at != basis.starts[p + 1]; ++at)
+            for (std::size_t lane = 0; lane < kLanes; ++lane) to[lane] += values()[std::size_t{basis.writers[at]} * kLanes + lane];
+    }
+    float* out = scratch_.displacements.as<float>() + basis.to * kLanes;
+    use_.dense_lanes(basis.matrix, task.first, task.last, {x, axes, columns * kLanes, nullptr, Finish::linear, out, axes * kLanes, kLanes});
+}
+
+void Crowd::blend_virtual_bones(const Task& task) {
+    const float* from = scratch_.lane_bones.as<float>();
+    float* to = scratch_.lane_transforms.as<float>();
+    if (model_.virtual_weights.empty()) use_.blend_lanes(model_.virtual_bones, task.first, task.last, from, to);
+    else use_.blend_dense_lanes(model_.virtual_weights.data(), model_.bone_count(), task.first, task.last, from, to);
+}
+
+void Crowd::move_vertices(const Task& task) {
+    VertexJob job = model_.vertex_job(task.first, task.last);
+    job.displacements = scratch_.displacements.as<float>();
+    job.transforms = (model_.virtual_count ? scratch_.lane_transforms : scratch_.lane_bones).as<float>();
+    job.centre = scratch_.lane_centres.as<float>();
+    job.positions = positions_;
+    job.pose_stride = 3 * model_.vertex_count();
+    use_.skin_lanes(job);
+}
+
+}  // namespace understudy
