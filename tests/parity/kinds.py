@@ -83,8 +83,8 @@ KINDS = {
 }
 
 
-def drivers(deformer: Deformer, poses: int = 11, seed: int = 1):
-    """Bones and controls, None where the deformer has none."""
+def drivers(deformer: Deformer, poses: int = 21, seed: int = 1):
+    """Bones and controls, None where the deformer has none. By default more poses than the runtime takes at once, 16, and some that are left."""
     rng = np.random.default_rng(seed)
     bones = None if deformer.skeleton is None else random_motion(deformer.skeleton, poses, seed)
     controls = None if deformer.control_spec is None else rng.normal(size=(poses, deformer.control_spec.count))

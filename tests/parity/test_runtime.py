@@ -40,12 +40,12 @@ def test_one_pose_and_many_agree(kind):
 
 @pytest.mark.parametrize("threads", [2, 3, 7])
 def test_threads_change_no_bit(kind, threads):
-    bones, controls = drivers(kind, 9)
+    bones, controls = drivers(kind, 19)
     np.testing.assert_array_equal(kind.deform(bones, controls, threads=threads), kind.deform(bones, controls, threads=1))
 
 
 def test_normals(kind):
-    bones, controls = drivers(kind, 9)
+    bones, controls = drivers(kind, 19)
     vertices, normals = kind.deform(bones, controls, normals=True)
     np.testing.assert_allclose(normals, vertex_normals(vertices, kind.mesh.triangles), atol=2e-4)
     np.testing.assert_array_equal(vertices, kind.deform(bones, controls))
@@ -54,7 +54,7 @@ def test_normals(kind):
 def test_far_from_the_origin(kind):
     if kind.skeleton is None:
         return
-    bones, controls = drivers(kind, 3)
+    bones, controls = drivers(kind, 19)
     bones[..., 3] += [1e6, -2e6, 5e5]
     got, want = kind.deform(bones, controls), kind.deform_reference(bones, controls)
     np.testing.assert_allclose(got, want, rtol=0, atol=2 * np.spacing(np.float32(2e6)))
