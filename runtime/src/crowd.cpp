@@ -19,19 +19,18 @@ void Crowd::run(Pool* pool) {
 
 // What `prepare` left pose by pose, into lanes.
 void Crowd::spread(Pool* pool) {
-    const struct {
-        const float* from;
-        std::size_t stride, count;
-        float* to;
-    } all[] = {{features(0), scratch_.feature_stride, about_.feature_columns.size(), scratch_.lane_features.as<float>()},
-               {bone_transforms(0), model_.virtual_count ? scratch_.bone_stride : scratch_.transform_stride,
-                16 * std::max<std::size_t>(1, model_.bone_count()), scratch_.lane_bones.as<float>()},
-               {centre(0), Scratch::kCentre, Scratch::kCentre, scratch_.lane_centres.as<float>()}};
-    for (const auto& one : all)
-        share(pool, (one.count + kTaskNumbers - 1) / kTaskNumbers, [&](std::size_t piece, std::size_t) {
-            const std::size_t first = piece * kTaskNumbers;
-            use_.to_lanes(one.from + first, one.stride, std::min(kTaskNumbers, one.count - first), one.to + first * kLanes);
-        });
+    const std::size_t feature_count = about_.feature_columns.size(), numbers = 16 * std::max<std::size_t>(1, model_.bone_count());
+    const std::size_t bone_stride = model_.virtual_count ? scratch_.bone_stride : scratch_.transform_stride;
+    const std::size_t pieces = (numbers + kTaskNumbers - 1) / kTaskNumbers, feature_pieces = (feature_count + kTaskNumbers - 1) / kTaskNumbers;
+    share(pool, pieces + feature_pieces, [&](std::size_t piece, std::size_t) {
+        if (!piece) use_.to_lanes(centre(0), Scratch::kCentre, Scratch::kCentre, scratch_.lane_centres.as<float>());
+        const std::size_t first = (piece < pieces ? piece : piece - pieces) * kTaskNumbers;
+        if (piece < pieces)
+            use_.to_lanes(bone_transforms(0) + first, bone_stride, std::min(kTaskNumbers, numbers - first), scratch_.lane_bones.as<float>() + first * kLanes);
+        else
+            use_.to_lanes(features(0) + first, scratch_.feature_stride, std::min(kTaskNumbers, feature_count - first),
+                          scratch_.lane_features.as<float>() + first * kLanes);
+    });
 }
 
 void Crowd::run_task(const Task& task, std::size_t thread) {
