@@ -15,13 +15,15 @@ public:
 protected:
     ~Block() = default;
 
-    // prepared(pool) is called when every pose has its features and transforms, run_task(task, thread) for every task of the model's phases.
+    // prepared(pool) is called when every pose has its features and transforms, run_task(task, thread) for every task of the model's phases, whose
+    // last are `vertex_phases`.
     template <class Prepared, class RunTask>
-    void run(Pool* pool, const Prepared& prepared, const RunTask& run_task) {
+    void run(Pool* pool, const Model::Phases& vertex_phases, const Prepared& prepared, const RunTask& run_task) {
         share(pool, poses_, [this](std::size_t pose, std::size_t thread) { prepare(pose, thread); });
         prepared();
-        for (const std::vector<Task>& phase : model_.phases)
-            share(pool, phase.size(), [&](std::size_t task, std::size_t thread) { run_task(phase[task], thread); });
+        for (const Model::Phases* phases : {&model_.phases, &vertex_phases})
+            for (const std::vector<Task>& phase : *phases)
+                share(pool, phase.size(), [&](std::size_t task, std::size_t thread) { run_task(phase[task], thread); });
         if (!normals_) return;
         share(pool, model_.face_normal_tasks.size(), [this](std::size_t task, std::size_t) { face_normals(model_.face_normal_tasks[task]); });
         share(pool, model_.vertex_normal_tasks.size(), [this](std::size_t task, std::size_t) { vertex_normals(model_.vertex_normal_tasks[task]); });

@@ -14,7 +14,7 @@ void copy_lanes(const float* from, float* to) { std::memcpy(to, from, kLanes * s
 }  // namespace
 
 void Crowd::run(Pool* pool) {
-    Block::run(pool, [this, pool] { spread(pool); }, [this](const Task& task, std::size_t thread) { run_task(task, thread); });
+    Block::run(pool, model_.window_phases, [this, pool] { spread(pool); }, [this](const Task& task, std::size_t thread) { run_task(task, thread); });
 }
 
 // What `prepare` left pose by pose, into lanes.
@@ -36,17 +36,21 @@ void Crowd::spread(Pool* pool) {
 void Crowd::run_task(const Task& task, std::size_t thread) {
     switch (task.kind) {
         case Task::Kind::layer: return run_layer(model_.layers[task.what], task, thread);
-        case Task::Kind::basis: return run_basis(model_.bases[task.what], task, thread);
+        case Task::Kind::coefficients:
+            for (std::size_t number = task.first; number < task.last; ++number) gather(model_.coefficients[number]);
+            return;
         case Task::Kind::virtual_bones: return blend_virtual_bones(task);
-        case Task::Kind::vertices: return move_vertices(task);
-        default: return;  // `can_play`: no dual quaternions; normals are the block's
+        case Task::Kind::windows:
+            for (std::size_t number = task.first; number < task.last; ++number) move_window(model_.windows[number], thread);
+            return;
+        default: return;  // `can_play`: no dual quaternions; bases and vertices come in windows, normals are the block's
     }
 }
 
 void Crowd::run_layer(const LayerPlan& layer, const Task& task, std::size_t thread) {
     const float* x = values() + layer.from * kLanes;
     if (layer.inputs) {
-        float* to = gathered(thread);
+        float* to = scratch_.gathered.as<float>() + thread * scratch_.gather_stride;
         for (std::size_t i = 0; i < layer.weight.columns; ++i)
             copy_lanes(scratch_.lane_features.as<float>() + static_cast<std::size_t>(layer.inputs[i]) * kLanes, to + i * kLanes);
         x = to;
@@ -54,21 +58,38 @@ void Crowd::run_layer(const LayerPlan& layer, const Task& task, std::size_t thre
     use_.dense_lanes(layer.weight, task.first, task.last, {x, 1, 0, layer.bias, layer.finish, values() + layer.to * kLanes, kLanes, 0});
 }
 
-void Crowd::run_basis(const BasisPlan& basis, const Task& task, std::size_t thread) {
-    const std::size_t columns = basis.matrix.columns, axes = basis.shared ? 3 : 1;
-    float* x = gathered(thread);
-    for (std::size_t p = 0; p < axes * columns; ++p) {
-        float* to = x + p * kLanes;
-        if (!basis.starts) {
-            copy_lanes(values() + std::size_t{basis.writers[p]} * kLanes, to);
+void Crowd::move_window(const Window& window, std::size_t thread) {
+    float* displacements = scratch_.window_displacements.as<float>() + thread * scratch_.window_stride;
+    for (std::size_t number = window.first_basis; number < window.last_basis; ++number)
+        run_basis(model_.bases[number], displacements + (model_.bases[number].to - window.from) * kLanes);
+    VertexJob job = model_.vertex_job(window.first_vertex, window.last_vertex);
+    job.displacements = displacements;
+    job.slots_before = static_cast<std::uint32_t>(window.from);
+    job.transforms = (model_.virtual_count ? scratch_.lane_transforms : scratch_.lane_bones).as<float>();
+    job.centre = scratch_.lane_centres.as<float>();
+    job.positions = positions_;
+    job.pose_stride = 3 * model_.vertex_count();
+    use_.skin_lanes(job);
+}
+
+void Crowd::gather(const CoefficientPlan& plan) {
+    float* to = scratch_.coefficients.as<float>() + plan.to * kLanes;
+    for (std::size_t p = 0; p < plan.count; ++p) {
+        if (!plan.starts) {
+            copy_lanes(values() + std::size_t{plan.writers[p]} * kLanes, to + p * kLanes);
             continue;
         }
-        std::fill(to, to + kLanes, 0.0f);
-        for (std::uint32_t at = basis.starts[p]; at != basis.starts[p + 1]; ++at)
-            for (std::size_t lane = 0; lane < kLanes; ++lane) to[lane] += values()[std::size_t{basis.writers[at]} * kLanes + lane];
+        float sum[kLanes] = {};
+        for (std::uint32_t at = plan.starts[p]; at != plan.starts[p + 1]; ++at)
+            for (std::size_t lane = 0; lane < kLanes; ++lane) sum[lane] += values()[std::size_t{plan.writers[at]} * kLanes + lane];
+        copy_lanes(sum, to + p * kLanes);
     }
-    float* out = scratch_.displacements.as<float>() + basis.to * kLanes;
-    use_.dense_lanes(basis.matrix, task.first, task.last, {x, axes, columns * kLanes, nullptr, Finish::linear, out, axes * kLanes, kLanes});
+}
+
+void Crowd::run_basis(const BasisPlan& basis, float* to) {
+    const std::size_t columns = basis.matrix.columns, axes = basis.shared ? 3 : 1;
+    const float* x = scratch_.coefficients.as<float>() + basis.from * kLanes;
+    use_.dense_lanes(basis.matrix, 0, basis.matrix.panel_count(), {x, axes, columns * kLanes, nullptr, Finish::linear, to, axes * kLanes, kLanes});
 }
 
 void Crowd::blend_virtual_bones(const Task& task) {
@@ -76,16 +97,6 @@ void Crowd::blend_virtual_bones(const Task& task) {
     float* to = scratch_.lane_transforms.as<float>();
     if (model_.virtual_weights.empty()) use_.blend_lanes(model_.virtual_bones, task.first, task.last, from, to);
     else use_.blend_dense_lanes(model_.virtual_weights.data(), model_.bone_count(), task.first, task.last, from, to);
-}
-
-void Crowd::move_vertices(const Task& task) {
-    VertexJob job = model_.vertex_job(task.first, task.last);
-    job.displacements = scratch_.displacements.as<float>();
-    job.transforms = (model_.virtual_count ? scratch_.lane_transforms : scratch_.lane_bones).as<float>();
-    job.centre = scratch_.lane_centres.as<float>();
-    job.positions = positions_;
-    job.pose_stride = 3 * model_.vertex_count();
-    use_.skin_lanes(job);
 }
 
 }  // namespace understudy

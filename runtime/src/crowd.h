@@ -19,12 +19,12 @@ private:
     void spread(Pool* pool);
     void run_task(const Task& task, std::size_t thread);
     void run_layer(const LayerPlan& layer, const Task& task, std::size_t thread);
-    void run_basis(const BasisPlan& basis, const Task& task, std::size_t thread);
+    void move_window(const Window& window, std::size_t thread);
+    void gather(const CoefficientPlan& plan);
+    void run_basis(const BasisPlan& basis, float* to);
     void blend_virtual_bones(const Task& task);
-    void move_vertices(const Task& task);
 
     float* values() { return scratch_.values.as<float>(); }
-    float* gathered(std::size_t thread) { return scratch_.gathered.as<float>() + thread * scratch_.gather_stride; }
 };
 
 }  // namespace understudy

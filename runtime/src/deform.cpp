@@ -15,18 +15,25 @@ public:
     using Block::Block;
 
     void run(Pool* pool) {
-        Block::run(pool, [] {}, [this](const Task& task, std::size_t thread) { run_task(task, thread); });
+        Block::run(pool, model_.vertex_phases, [] {}, [this](const Task& task, std::size_t thread) { run_task(task, thread); });
     }
 
 private:
     void run_task(const Task& task, std::size_t thread) {
         switch (task.kind) {
             case Task::Kind::layer: return run_layer(model_.layers[task.what], task.first, task.last, thread);
+            case Task::Kind::coefficients:
+                for (std::size_t number = task.first; number < task.last; ++number) gather(model_.coefficients[number]);
+                return;
             case Task::Kind::basis: return run_basis(model_.bases[task.what], task.first, task.last, thread);
+            case Task::Kind::bases:
+                for (std::size_t number = task.first; number < task.last; ++number)
+                    run_basis(model_.bases[number], 0, model_.bases[number].matrix.panel_count(), thread);
+                return;
             case Task::Kind::virtual_bones: return blend_virtual_bones(task.first, task.last);
             case Task::Kind::dual_quaternions: return split_transforms(task.first, task.last);
             case Task::Kind::vertices: return move_vertices(task.first, task.last);
-            default: return;  // normals are the block's
+            default: return;  // windows are of crowds, normals the block's
         }
     }
 
@@ -47,35 +54,38 @@ private:
         use_.dense(layer.weight, first, last, x, stride, poses_, layer.bias, layer.finish, values(0) + layer.to, scratch_.value_stride);
     }
 
+    void gather(const CoefficientPlan& plan) {
+        for (std::size_t pose = 0; pose < poses_; ++pose) {
+            const float* from = values(pose);
+            float* to = scratch_.coefficients.as<float>() + plan.to * Scratch::kBlock + pose * plan.count;
+            for (std::size_t p = 0; p < plan.count; ++p) {
+                if (!plan.starts) {
+                    to[p] = from[plan.writers[p]];
+                    continue;
+                }
+                float sum = 0;
+                for (std::uint32_t at = plan.starts[p]; at != plan.starts[p + 1]; ++at) sum += from[plan.writers[at]];
+                to[p] = sum;
+            }
+        }
+    }
+
     void run_basis(const BasisPlan& basis, std::size_t first, std::size_t last, std::size_t thread) {
-        const std::size_t columns = basis.matrix.columns, named = columns * (basis.shared ? 3 : 1);
-        float* gathered = scratch_.gathered.as<float>() + thread * scratch_.gather_stride;
-        for (std::size_t pose = 0; pose < poses_; ++pose) gather_coefficients(basis, named, values(pose), gathered + pose * named);
+        const std::size_t columns = basis.matrix.columns;
+        const float* x = scratch_.coefficients.as<float>() + basis.from * Scratch::kBlock;
         float* out = scratch_.displacements.as<float>() + basis.to;
         if (!basis.shared)
-            return use_.dense(basis.matrix, first, last, gathered, columns, poses_, nullptr, Finish::linear, out, scratch_.displacement_stride);
+            return use_.dense(basis.matrix, first, last, x, columns, poses_, nullptr, Finish::linear, out, scratch_.displacement_stride);
         // x, y and z as three poses; then side by side.
         const std::size_t row = first * Panels::kRows, height = std::min(basis.matrix.rows, last * Panels::kRows) - row;
         float* planes = scratch_.planes.as<float>() + thread * scratch_.plane_stride;
-        use_.dense(basis.matrix, first, last, gathered, columns, 3 * poses_, nullptr, Finish::linear, planes - row, height);
+        use_.dense(basis.matrix, first, last, x, columns, 3 * poses_, nullptr, Finish::linear, planes - row, height);
         const std::size_t used = std::min(height, basis.vertex_count - std::min(basis.vertex_count, row));
-        for (std::size_t pose = 0; pose < poses_; ++pose)
-            for (std::size_t axis = 0; axis < 3; ++axis) {
-                const float* plane = planes + (3 * pose + axis) * height;
-                float* to = out + pose * scratch_.displacement_stride + 3 * row + axis;
-                for (std::size_t n = 0; n < used; ++n) to[3 * n] = plane[n];
-            }
-    }
-
-    static void gather_coefficients(const BasisPlan& basis, std::size_t named, const float* values, float* to) {
-        if (!basis.starts) {
-            for (std::size_t p = 0; p < named; ++p) to[p] = values[basis.writers[p]];
-            return;
-        }
-        for (std::size_t p = 0; p < named; ++p) {
-            float sum = 0;
-            for (std::uint32_t at = basis.starts[p]; at != basis.starts[p + 1]; ++at) sum += values[basis.writers[at]];
-            to[p] = sum;
+        for (std::size_t pose = 0; pose < poses_; ++pose) {
+            const float* plane = planes + 3 * pose * height;
+            float* to = out + pose * scratch_.displacement_stride + 3 * row;
+            for (std::size_t n = 0; n < used; ++n)
+                for (std::size_t axis = 0; axis < 3; ++axis) to[3 * n + axis] = plane[axis * height + n];
         }
     }
 

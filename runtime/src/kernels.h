@@ -49,7 +49,9 @@ struct VertexJob {
     const float* transforms;            // linear: columns of 4 (the last number 0); dual quaternion: see `dual_quaternion_entry`
     const float* centre;                // 4 floats to add, and 4 more that make up for the rounding of the first
     float* positions;                   // of the whole pose, 3 per vertex
-    std::size_t pose_stride = 0;        // of lanes alone: floats from the positions of one pose to those of the next
+    // Of lanes alone: floats from the positions of one pose to those of the next, and what to take off `slots`.
+    std::size_t pose_stride = 0;
+    std::uint32_t slots_before = 0;
 };
 
 // Poses that one call of the functions for lanes works on: number i of all of them stands at i * kLanes.

@@ -138,7 +138,7 @@ inline void move_lanes(const VertexJob& job, std::size_t vertex, int part, float
     for (int axis = 0; axis < 3; ++axis) point[axis] = V::set1(job.base[3 * vertex + axis]);
     if (job.slot_starts)
         for (std::uint32_t slot = job.slot_starts[vertex]; slot != job.slot_starts[vertex + 1]; ++slot) {
-            const float* moved = job.displacements + std::size_t{job.slots[slot]} * kLanes + part * W;
+            const float* moved = job.displacements + std::size_t{job.slots[slot] - job.slots_before} * kLanes + part * W;
             for (int axis = 0; axis < 3; ++axis) point[axis] = V::add(point[axis], V::load(moved + axis * kLanes));
         }
     for (int axis = 0; axis < 3; ++axis) sum[axis] = V::zero();

@@ -21,10 +21,11 @@ struct Scratch {
     std::size_t feature_stride, value_stride, displacement_stride, transform_stride, bone_stride, normal_stride;
     AlignedBytes features, values, displacements, bones, transforms, dual_quaternions, face_normals;
     AlignedBytes centres;
-    AlignedBytes lane_features, lane_bones, lane_transforms, lane_centres;  // of `Crowd`; values and displacements serve both ways of working
+    AlignedBytes coefficients;  // basis after basis, of all poses of each
+    AlignedBytes lane_features, lane_bones, lane_transforms, lane_centres;  // of `Crowd`; values serve both ways of working
     // Per thread.
-    std::size_t gather_stride, plane_stride, inverse_stride;
-    AlignedBytes gathered, planes;
+    std::size_t gather_stride, plane_stride, inverse_stride, window_stride;
+    AlignedBytes gathered, planes, window_displacements;
     AlignedBytes inverses;  // 12 doubles per bone
 };
 
