@@ -15,9 +15,9 @@ void to_lanes(const float* from, std::size_t stride, std::size_t count, float* t
         }
 }
 
-// y = W x, or y += W x where it is `more`, for `Rows` rows and W of the poses; columns of the weights are `step` floats apart. Rows are so few that the sums stay in registers.
-// Later passes over a panel find it in the cache, so that one pass would wait for memory while the others leave it idle: each therefore also
-// fetches its part of the panel that comes `ahead` bytes later.
+// y = W x, or y += W x where it is `more`, for as many of the rows as leave the sums in registers, and W of the poses; columns of the weights are
+// `step` floats apart. A panel comes from memory in its first pass, and is in the cache in the others, while memory would be idle: so each pass
+// fetches its part of the panel after this one, `ahead`.
 template <int Rows, bool Distance>
 inline void lanes_of_rows(const float* w, std::size_t step, std::size_t columns, const char* ahead, std::size_t ahead_step, const float* x, bool more,
                           float* y, std::size_t y_row) {
@@ -165,11 +165,11 @@ void skin_lanes(const VertexJob& job) {
     alignas(64) float tile[3 * kVertices * kLanes];
     for (std::size_t vertex = job.first; vertex < job.last; vertex += kVertices) {
         const std::size_t count = job.last - vertex < kVertices ? job.last - vertex : kVertices;
-        for (std::size_t pose = 0; pose < kLanes; ++pose)
-            for (std::size_t i = 0; i < 4; ++i) V::prefetch(reinterpret_cast<const char*>(job.positions + pose * job.pose_stride + 3 * vertex) + 64 * i);
+        float* out = job.positions + 3 * vertex;
+        for (std::size_t pose = 0; pose < kLanes; ++pose)  // 16 places far apart are more than a processor foresees
+            for (std::size_t i = 0; i < 4; ++i) V::prefetch(reinterpret_cast<const char*>(out + pose * job.pose_stride) + 64 * i);
         for (std::size_t n = 0; n < count; ++n)
             for (int part = 0; part < kPerUnit; ++part) move_lanes(job, vertex + n, part, tile + 3 * n * kLanes + part * W);
-        float* out = job.positions + 3 * vertex;
         if (count < kVertices) {
             for (std::size_t pose = 0; pose < kLanes; ++pose)
                 for (std::size_t i = 0; i < 3 * count; ++i) out[pose * job.pose_stride + i] = tile[i * kLanes + pose];
