@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UNDERSTUDY_FORMAT_VERSION 2
+#define UNDERSTUDY_FORMAT_VERSION 3
 
 #if defined(UNDERSTUDY_SHARED) && defined(_WIN32)
 #  if defined(UNDERSTUDY_BUILDING)

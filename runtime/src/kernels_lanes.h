@@ -33,7 +33,7 @@ inline void lanes_of_rows(const float* w, std::size_t step, std::size_t columns,
 
 // `Rows` rows of a panel that starts at `w` and has `height` rows, for all sets and poses.
 template <int Rows, bool Distance>
-void unit_lanes(const float* w, std::size_t height, std::size_t columns, std::size_t row, const LaneProduct& of) {
+void unit_lanes(const float* w, const float*, std::size_t height, std::size_t columns, std::size_t row, const LaneProduct& of) {
     const char* ahead = reinterpret_cast<const char*>(w + height * columns);
     for (std::size_t set = 0; set < of.sets; ++set)
         for (int part = 0; part < kPerUnit; ++part)
@@ -41,17 +41,19 @@ void unit_lanes(const float* w, std::size_t height, std::size_t columns, std::si
                                           of.y + set * of.y_set + row * of.y_row + part * W, of.y_row);
 }
 
-// The same from 16 bits: some columns at a time are widened once for all sets and poses.
-template <int Rows, bool Distance>
-void unit_lanes(const std::uint16_t* w, std::size_t height, std::size_t columns, std::size_t row, const LaneProduct& of) {
+// The same from 16 or 8 bits: some columns at a time are widened, and multiplied by what each row is, once for all sets and poses.
+template <int Rows, bool Distance, class Weight>
+void unit_lanes(const Weight* w, const float* scales, std::size_t height, std::size_t columns, std::size_t row, const LaneProduct& of) {
     constexpr std::size_t kColumns = 128;
     alignas(64) float wide[kColumns * Rows];
     const std::size_t ahead = height * columns;
     for (std::size_t first = 0; first == 0 || first < columns; first += kColumns) {
         const std::size_t count = columns - first < kColumns ? columns - first : kColumns;
-        const std::uint16_t* from = w + first * height;
-        for (std::size_t k = 0; k < count; ++k)
-            for (int r = 0; r < Rows; r += W) V::store(wide + k * Rows + r, V::load_half(from + k * height + r));
+        const Weight* from = w + first * height;
+        for (int r = 0; r < Rows; r += W) {
+            const F scale = scales ? V::load(scales + row + r) : V::set1(1.0f);
+            for (std::size_t k = 0; k < count; ++k) V::store(wide + k * Rows + r, V::mul(load_weight(from + k * height + r), scale));
+        }
         for (std::size_t set = 0; set < of.sets; ++set)
             for (int part = 0; part < kPerUnit; ++part)
                 lanes_of_rows<Rows, Distance>(wide, Rows, count, reinterpret_cast<const char*>(from + ahead), height * sizeof *w,
@@ -67,7 +69,7 @@ void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last, con
         const std::size_t left = matrix.rows - top, height = left < Panels::kRows ? left : Panels::kRows;
         const Weight* w = static_cast<const Weight*>(matrix.data) + top * matrix.columns;
         for (std::size_t row = top; row < top + height; row += kRows) {
-            unit_lanes<kRows, Distance>(w + (row - top), height, matrix.columns, row, of);
+            unit_lanes<kRows, Distance>(w + (row - top), matrix.scales, height, matrix.columns, row, of);
             if (!of.bias) continue;
             for (std::size_t set = 0; set < of.sets; ++set)
                 for (std::size_t r = row; r < row + kRows; ++r)
@@ -80,7 +82,8 @@ void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last, con
 }
 
 void dense_lanes(const Panels& w, std::size_t first, std::size_t last, const LaneProduct& of) {
-    if (w.half) panels_lanes<false, std::uint16_t>(w, first, last, of);
+    if (w.number_size == 1) panels_lanes<false, std::int8_t>(w, first, last, of);
+    else if (w.number_size == 2) panels_lanes<false, std::uint16_t>(w, first, last, of);
     else if (of.finish == Finish::rbf) panels_lanes<true, float>(w, first, last, of);
     else panels_lanes<false, float>(w, first, last, of);
 }

@@ -30,7 +30,7 @@ Finish finish_of(Activation activation) {
     return Finish::linear;
 }
 
-std::size_t packed_bytes(const MatrixView& matrix, std::size_t rows) { return padded(padded(rows) * matrix.columns * (matrix.half ? 2 : 4), 64); }
+std::size_t packed_bytes(const MatrixView& matrix, std::size_t rows) { return padded(padded(rows) * matrix.columns * matrix.number_size(), 64); }
 
 // `rows` rows of `from`, each found by which(row), into panels; see `Panels`.
 template <class Scalar, class Which>
@@ -49,7 +49,7 @@ void cut_tasks(std::vector<Task>& tasks, Task::Kind kind, std::size_t what, std:
 }
 
 std::size_t panels_per_task(const Panels& matrix) {
-    return kTaskBytes / std::max<std::size_t>(1, Panels::kRows * matrix.columns * (matrix.half ? 2 : 4));
+    return kTaskBytes / std::max<std::size_t>(1, Panels::kRows * matrix.columns * matrix.number_size);
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ public:
         find_simple();
         pack_neighbours();
         plan_phases();
-        model_.bytes = model_.packed_.size() + model_.biases_.size() + model_.base.size() + 4 * (model_.slot_starts.size() + model_.slots.size()) +
+        model_.bytes = model_.packed_.size() + model_.biases_.size() + model_.scales_.size() + model_.base.size() + 4 * (model_.slot_starts.size() + model_.slots.size()) +
                        8 * (model_.skin_entries_.size() + model_.virtual_entries_.size()) + 4 * (model_.skin_starts_.size() + model_.virtual_starts_.size() + model_.virtual_weights.size());
     }
 
@@ -128,25 +128,36 @@ private:
     template <class Which>
     Panels pack_matrix(const MatrixView& matrix, std::size_t rows, const Which& which) {
         Panels panels;
-        panels.half = matrix.half != nullptr;
+        panels.number_size = static_cast<std::uint8_t>(matrix.number_size());
         panels.columns = matrix.columns;
         panels.rows = padded(rows);
         std::uint8_t* place = model_.packed_.as<std::uint8_t>() + packed_at_;
         panels.data = place;
-        if (panels.half) pack_rows(matrix.half, which, rows, matrix.columns, reinterpret_cast<std::uint16_t*>(place));
+        if (matrix.byte) {
+            pack_rows(matrix.byte, which, rows, matrix.columns, reinterpret_cast<std::int8_t*>(place));
+            float* scales = model_.scales_.as<float>() + scales_at_;
+            for (std::size_t row = 0; row < rows; ++row) scales[row] = matrix.scales[which(row)];
+            panels.scales = scales;
+            scales_at_ += panels.rows;
+        } else if (matrix.half) pack_rows(matrix.half, which, rows, matrix.columns, reinterpret_cast<std::uint16_t*>(place));
         else pack_rows(matrix.single, which, rows, matrix.columns, reinterpret_cast<float*>(place));
         packed_at_ += packed_bytes(matrix, rows);
         return panels;
     }
 
     void pack_matrices() {
-        std::size_t bytes = 0, bias_count = 0;
+        std::size_t bytes = 0, bias_count = 0, scale_count = 0;
+        const auto count = [&](const MatrixView& matrix, std::size_t rows) {
+            bytes += packed_bytes(matrix, rows);
+            scale_count += matrix.byte ? padded(rows) : 0;
+        };
         for (const Net& net : from_.nets)
             for (const NetLayer& layer : net.layers) {
-                bytes += packed_bytes(layer.weight, layer.weight.rows);
+                count(layer.weight, layer.weight.rows);
                 bias_count += padded(layer.weight.rows);
             }
-        for (const Piece& piece : pieces_) bytes += packed_bytes(from_.bases[piece.basis].matrix, piece.rows(from_));
+        for (const Piece& piece : pieces_) count(from_.bases[piece.basis].matrix, piece.rows(from_));
+        model_.scales_ = AlignedBytes(4 * scale_count);
         model_.packed_ = AlignedBytes(bytes);
         model_.biases_ = AlignedBytes(4 * bias_count);
         // Layers in the order they run, so that a call reads memory straight through: all first layers, all second ones, ...
@@ -381,7 +392,7 @@ private:
                 cut_tasks(tasks, Task::Kind::basis, number, 0, matrix.panel_count(), step);
                 continue;
             }
-            const auto bytes = [](const Panels& m) { return m.rows * m.columns * (m.half ? 2 : 4); };
+            const auto bytes = [](const Panels& m) { return m.rows * m.columns * m.number_size; };
             std::size_t last = number + 1, sum = bytes(matrix);
             while (last < model_.bases.size() && sum + bytes(model_.bases[last].matrix) <= kTaskBytes) {
                 if (model_.bases[last].shared) model_.tallest_shared = std::max(model_.tallest_shared, model_.bases[last].matrix.rows);
@@ -402,7 +413,7 @@ private:
 
     Model& model_;
     const Description& from_;
-    std::size_t packed_at_ = 0;
+    std::size_t packed_at_ = 0, scales_at_ = 0;
     std::vector<std::size_t> output_at_, layer_depth_;
     std::vector<Piece> pieces_;  // window after window; they become the model's bases
 };
@@ -414,6 +425,8 @@ Model::Model(std::unique_ptr<Description> given) : description(std::move(given))
     description->net_halves = {};
     description->basis_values = {};
     description->basis_halves = {};
+    description->net_bytes = description->basis_bytes = {};
+    description->net_scales = description->basis_scales = {};
 }
 
 VertexJob Model::vertex_job(std::size_t first, std::size_t last) const {

@@ -99,7 +99,7 @@ struct Model {
 
 private:
     friend class Packer;
-    AlignedBytes packed_, biases_;
+    AlignedBytes packed_, biases_, scales_;
     std::vector<Influence> skin_entries_, virtual_entries_;
     std::vector<std::uint32_t> skin_starts_, virtual_starts_, writers_, writer_starts_;
 };

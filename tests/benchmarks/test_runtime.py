@@ -29,7 +29,7 @@ def test_every_row_and_figure_is_there(tmp_path, capsys):
     shown = capsys.readouterr().out
     rows = {(row["case"], row["method"]): row for row in json.loads((tmp_path / "a.json").read_text())["rows"]}
     peers = [name for name in bench.PEERS if bench.find_spec(name)]
-    assert set(rows) == {("tigress", m) for m in ("understudy", "understudy-fp16", *peers)} | {("elephant", m) for m in bench.SKINS}
+    assert set(rows) == {("tigress", m) for m in (*bench.OURS, *peers)} | {("elephant", m) for m in bench.SKINS}
     for (_, method), row in rows.items():
         for name in ("ms_1", "ms_2", "ms_p99_1", "ms_p99_2"):
             assert math.isfinite(row[name])

@@ -6,6 +6,7 @@ import numpy as np
 from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
 
 from understudy import Basis, ControlSpec, Deformer, Features, Net, Skin
+from understudy.precision import in_bytes
 
 
 def _skin(influences: int, blend: str = "linear", seed: int = 0) -> Deformer:
@@ -78,6 +79,8 @@ KINDS = {
     "wide": _wide,
     "wide-half": lambda: _wide().half(),
     "full-half": lambda: full_deformer().half(),
+    "wide-int8": lambda: in_bytes(_wide(), 1.0),
+    "full-int8": lambda: in_bytes(full_deformer(), 1e-3),
     "unclamped": lambda: full_deformer().without_clamp(),
     "mean-only": lambda: replace(full_deformer(), nets=(), bases=(), features=Features()),
 }
