@@ -24,7 +24,7 @@ from understudy.networks import Basis, Net, NetGroups
 
 # A weight matrix as (net, layer), or a basis as (None, basis).
 Tensor = tuple[int | None, int]
-_SAMPLES = 48
+_SAMPLES = 100
 _SCALE_BITS = 17  # of a row's number: times a byte it is then exact in a 32-bit float
 
 
@@ -147,6 +147,7 @@ class _Judge:
     def __init__(self, deformer: Deformer, features: np.ndarray):
         self._deformer, self._features = deformer, features
         self._coefficients = self._played(deformer.nets)
+        self._displaced = [_displaced(basis, self._coefficients) for basis in deformer.bases]
         self._readers: dict[int, list[int]] = {}
         for number, basis in enumerate(deformer.bases):
             for c in np.unique(basis.coefficients):
@@ -166,9 +167,12 @@ class _Judge:
             net = only[0]
             coefficients = coefficients + self._played([nets[net]]) - self._played([own.nets[net]])
             which = sorted({number for c in own.nets[net].outputs for number in self._readers.get(int(c), ())})
-        distance = np.zeros((_SAMPLES, own.mesh.vertex_count, 3), np.float32)
-        for number in which:
-            distance[:, bases[number].vertices] += _displaced(bases[number], coefficients) - _displaced(own.bases[number], self._coefficients)
+        if len(which) == 1:
+            distance = _displaced(bases[which[0]], coefficients) - self._displaced[which[0]]
+        else:
+            distance = np.zeros((_SAMPLES, own.mesh.vertex_count, 3), np.float32)
+            for number in which:
+                distance[:, bases[number].vertices] += _displaced(bases[number], coefficients) - self._displaced[number]
         return float(np.linalg.norm(distance, axis=2).max(initial=0))
 
 
