@@ -9,7 +9,7 @@ from builders import full_deformer
 from parity.kinds import KINDS, drivers
 from safetensors import safe_open
 
-from understudy import Basis, Deformer, Features, InputError, Net
+from understudy import Basis, Deformer, Features, InputError, Net, cli
 from understudy.precision import bytes_of, in_bytes, round_to_bytes
 
 
@@ -123,3 +123,10 @@ def test_8_bits_need_ranges_to_judge_by():
             np.testing.assert_array_equal(a, b)
     with pytest.raises(InputError, match="in int8 already"):
         deformer.int8().save("never", dtype=np.float16)
+
+
+@pytest.mark.parametrize(("option", "storage"), [("--half", "float16"), ("--int8", "int8")])
+def test_the_command_line_writes_it(tmp_path, option, storage):
+    KINDS["wide"]().save(tmp_path / "a.understudy")
+    cli.main(["export", str(tmp_path / "a.understudy"), str(tmp_path / "b.understudy"), option])
+    assert Deformer.load(tmp_path / "b.understudy").storage == storage

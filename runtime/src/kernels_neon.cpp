@@ -41,7 +41,13 @@ struct V {
         sum = vfmaq_laneq_f32(sum, matrix[1], point, 1);
         return vfmaq_laneq_f32(sum, matrix[2], point, 2);
     }
-    static void prefetch(const char* p) { __builtin_prefetch(p, 0, 2); }
+    static void prefetch(const char* p) {
+#if defined(_MSC_VER)
+        __prefetch(p);
+#else
+        __builtin_prefetch(p, 0, 2);
+#endif
+    }
     static void transpose(F (&row)[4]) {
         const F a = vzip1q_f32(row[0], row[2]), b = vzip2q_f32(row[0], row[2]), c = vzip1q_f32(row[1], row[3]), d = vzip2q_f32(row[1], row[3]);
         row[0] = vzip1q_f32(a, c);
