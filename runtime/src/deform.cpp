@@ -144,13 +144,13 @@ void deform(const Model& model, Scratch& scratch, const Kernels& use, std::size_
     const std::size_t bones = 12 * model.bone_count(), controls_per = model.description->control_names.size(), floats = 3 * model.vertex_count();
     const bool crowd = Crowd::can_play(*model.description);
     for (std::size_t first = 0, count; first < poses; first += count) {
-        const auto play = [&](auto&& block) { block.run(pool); };
         const double* world = world_from_bone ? world_from_bone + bones * first : nullptr;
         const double* values = controls ? controls + controls_per * first : nullptr;
         float* normals_here = normals ? normals + floats * first : nullptr;
         count = std::min(Scratch::kBlock, poses - first);
-        if (crowd && count == kLanes) play(Crowd(model, scratch, use, count, world, values, positions + floats * first, normals_here));
-        else play(FewPoses(model, scratch, use, count, world, values, positions + floats * first, normals_here));
+        float* positions_here = positions + floats * first;
+        if (crowd && count == kLanes) Crowd(model, scratch, use, count, world, values, positions_here, normals_here).run(pool);
+        else FewPoses(model, scratch, use, count, world, values, positions_here, normals_here).run(pool);
     }
     if (pool) pool->release();
 }
