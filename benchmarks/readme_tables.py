@@ -41,7 +41,7 @@ LONG = {
             "crowd_ms_2": "of a crowd, 2 threads (ms)",
             "bytes": "MB read",
         },
-        ("understudy", "understudy-fp16", "onnxruntime", "torch", "rig", "two_layer", "lbs-4", "lbs-all"),
+        ("understudy", "understudy-fp16", "understudy-int8", "onnxruntime", "torch", "rig", "two_layer", "lbs-4", "lbs-all"),
     ),
 }
 # Tables with a row for each case: benchmark -> (method, figure, header) of each column

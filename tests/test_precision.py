@@ -1,4 +1,4 @@
-"""Weights and bases in 16 bits: half the bytes, the same shape."""
+"""Weights and bases in 16 bits, or partly in 8: fewer bytes, the same shape."""
 
 import json
 from dataclasses import replace
@@ -9,7 +9,8 @@ from builders import full_deformer
 from parity.kinds import KINDS, drivers
 from safetensors import safe_open
 
-from understudy import Basis, Deformer, Features, InputError, Net
+from understudy import Basis, Deformer, Features, InputError, Net, cli
+from understudy.precision import bytes_of, in_bytes, round_to_bytes
 
 
 @pytest.mark.parametrize("name", ["full-linear-direct-tanh", "full-linear-direct-rbf", "wide"])
@@ -70,3 +71,62 @@ def test_numbers_that_do_not_fit_are_refused():
     with pytest.raises(InputError, match="unknown dtype 'float64'"):
         deformer.save("never", dtype=np.float64)
     assert deformer.half().half().storage == "float16"
+
+
+def test_bytes_are_found_again():
+    values = np.random.default_rng(0).normal(size=(40, 30)).astype(np.float32) * np.logspace(-6, 6, 40, dtype=np.float32)[:, None]
+    values[7] = 0
+    rounded = round_to_bytes(values)
+    numbers, scales = bytes_of(rounded)
+    np.testing.assert_array_equal(numbers.astype(np.float32) * scales[:, None], rounded)
+    assert (np.abs(rounded - values) <= 0.51 * np.abs(values).max(axis=1, keepdims=True) / 127).all()
+    assert bytes_of(values) is None
+    assert round_to_bytes(np.zeros((2, 0), np.float32)).shape == (2, 0)
+
+
+def test_8_bits_go_where_the_error_allows():
+    deformer = KINDS["wide"]()
+    bones, controls = drivers(deformer)
+    exact, shares = deformer.deform_reference(bones, controls), []
+    for error in (1e-5, 1e-3, 1e-2):
+        coarse = in_bytes(deformer, error)
+        matrices = [matrix for net in coarse.nets for matrix in net.weights] + [basis.matrix for basis in coarse.bases]
+        shares.append(sum(bytes_of(matrix) is not None and matrix.any() for matrix in matrices))
+        moved = np.linalg.norm(coarse.deform_reference(bones, controls) - exact, axis=2).max()
+        # Judged on other poses than these; and 16 bits alone are off by more than the first of the errors.
+        assert moved < max(2 * error, 3e-4) * deformer.mesh.height
+    assert shares[0] < shares[1] < shares[2]
+
+
+def test_the_file_in_8_bits_round_trips(tmp_path):
+    deformer = KINDS["wide"]()
+    coarse = in_bytes(deformer, 1.0)
+    coarse.save(tmp_path / "bytes")
+    deformer.save(tmp_path / "half", dtype=np.float16)
+    loaded = Deformer.load(tmp_path / "bytes")
+    assert loaded.storage == "int8"
+    for one, other in zip(loaded.nets, coarse.nets):
+        for a, b in zip(one.weights, other.weights):
+            np.testing.assert_array_equal(a, b)
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "bytes").read_bytes() == (tmp_path / "again").read_bytes()
+    assert (tmp_path / "bytes").stat().st_size < 0.75 * (tmp_path / "half").stat().st_size
+    assert header(tmp_path / "bytes")["format_version"] == 3
+    assert all(all(net["bytes"]) == (net["activation"] != "rbf") for net in header(tmp_path / "bytes")["nets"])
+
+
+def test_8_bits_need_ranges_to_judge_by():
+    deformer = full_deformer().without_clamp()
+    assert deformer.int8().storage == "int8"
+    for net, half in zip(deformer.int8().nets, deformer.half().nets):
+        for a, b in zip(net.weights, half.weights):
+            np.testing.assert_array_equal(a, b)
+    with pytest.raises(InputError, match="in int8 already"):
+        deformer.int8().save("never", dtype=np.float16)
+
+
+@pytest.mark.parametrize(("option", "storage"), [("--half", "float16"), ("--int8", "int8")])
+def test_the_command_line_writes_it(tmp_path, option, storage):
+    KINDS["wide"]().save(tmp_path / "a.understudy")
+    cli.main(["export", str(tmp_path / "a.understudy"), str(tmp_path / "b.understudy"), option])
+    assert Deformer.load(tmp_path / "b.understudy").storage == storage

@@ -26,9 +26,10 @@ bool try_bytes(const std::uint8_t* data, std::size_t size) {
     }
     understudy_scratch* scratch = understudy_create_scratch(model.get(), nullptr);
     if (!scratch) return true;
-    const Drivers drivers(model.get(), 3);
-    std::vector<float> out(3 * 3 * understudy_vertex_count(model.get())), normals(out.size());
-    understudy_deform_many(model.get(), scratch, 3, drivers.bones.data(), drivers.controls.data(), out.data(), normals.data());
+    constexpr std::size_t kPoses = 19;  // sixteen in lanes, and some that are left
+    const Drivers drivers(model.get(), kPoses);
+    std::vector<float> out(kPoses * 3 * understudy_vertex_count(model.get())), normals(out.size());
+    understudy_deform_many(model.get(), scratch, kPoses, drivers.bones.data(), drivers.controls.data(), out.data(), normals.data());
     understudy_deform(model.get(), scratch, drivers.bones.data(), drivers.controls.data(), out.data(), nullptr);
     for (std::size_t clip = 0; clip < understudy_clip_count(model.get()); ++clip)
         understudy_deform(model.get(), scratch, understudy_clip_frame(model.get(), clip, understudy_clip_frame_count(model.get(), clip) - 1),

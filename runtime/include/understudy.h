@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UNDERSTUDY_FORMAT_VERSION 2
+#define UNDERSTUDY_FORMAT_VERSION 3
 
 #if defined(UNDERSTUDY_SHARED) && defined(_WIN32)
 #  if defined(UNDERSTUDY_BUILDING)
@@ -107,7 +107,8 @@ UNDERSTUDY_API void understudy_free_scratch(understudy_scratch* scratch);
 UNDERSTUDY_API understudy_status understudy_deform(const understudy_model* model, understudy_scratch* scratch, const double* world_from_bone,
                                                    const double* controls, float* positions, float* normals);
 
-/* Many poses (a crowd, a clip), several at a time so that each weight is read once for all of them. Arrays as above, pose after pose. */
+/* Many poses (a crowd, a clip), 16 at a time so that each weight is read once for all of them: a pose then takes less than half of the time it takes
+   alone. Those left of a multiple of 16, and dual quaternions, gain less. Arrays as above, pose after pose. */
 UNDERSTUDY_API understudy_status understudy_deform_many(const understudy_model* model, understudy_scratch* scratch, size_t pose_count,
                                                         const double* world_from_bone, const double* controls, float* positions, float* normals);
 

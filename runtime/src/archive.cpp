@@ -13,12 +13,14 @@ Type type_of(const std::string& text) {
     if (text == "F16") return Type::f16;
     if (text == "F32") return Type::f32;
     if (text == "F64") return Type::f64;
+    if (text == "I8") return Type::i8;
     if (text == "I32") return Type::i32;
     return Type::other;
 }
 
 std::size_t bytes_of(Type type) {
     switch (type) {
+        case Type::i8: return 1;
         case Type::f16: return 2;
         case Type::f32: case Type::i32: return 4;
         case Type::f64: return 8;
@@ -108,6 +110,8 @@ std::vector<double> Archive::doubles(const std::string& name, std::size_t axes) 
 }
 
 std::vector<std::int32_t> Archive::integers(const std::string& name, std::size_t axes) const { return copy<std::int32_t>(name, Type::i32, axes); }
+
+std::vector<std::int8_t> Archive::bytes(const std::string& name, std::size_t axes) const { return copy<std::int8_t>(name, Type::i8, axes); }
 
 std::vector<std::uint16_t> Archive::halves(const std::string& name, std::size_t axes) const {
     std::vector<std::uint16_t> values = copy<std::uint16_t>(name, Type::f16, axes);

@@ -10,7 +10,7 @@
 
 namespace understudy {
 
-enum class Type { f16, f32, f64, i32, other };
+enum class Type { f16, f32, f64, i8, i32, other };
 
 class Archive {
 public:
@@ -28,6 +28,7 @@ public:
     std::vector<double> doubles(const std::string& name, std::size_t axes) const;
     std::vector<std::int32_t> integers(const std::string& name, std::size_t axes) const;
     std::vector<std::uint16_t> halves(const std::string& name, std::size_t axes) const;
+    std::vector<std::int8_t> bytes(const std::string& name, std::size_t axes) const;
 
 private:
     struct Entry {

@@ -136,27 +136,72 @@ Activation activation_of(const std::string& name) {
     return Activation::rbf;
 }
 
-void read_nets(const Archive& file, const std::vector<Json>& entries, bool half, Description& into) {
+enum class Storage { single, half, byte };
+
+Storage storage_of(const Json& header) {
+    const Json* storage = header.find("storage");
+    if (!storage) return Storage::single;
+    need(storage->kind == Kind::text, "the header's storage is not known");
+    if (storage->text == "int8") return Storage::byte;
+    if (storage->text == "float16") return Storage::half;
+    need(storage->text == "float32", "the header's storage is not known");
+    return Storage::single;
+}
+
+// The matrices of nets or bases, one after the other, each cut from the array that holds numbers of its kind.
+class Matrices {
+public:
+    Matrices(Storage storage, const std::vector<float>& values, const std::vector<std::uint16_t>& halves, const std::vector<std::int8_t>& bytes,
+             const std::vector<float>& scales, const char* name)
+        : values(values, name), storage_(storage), halves_(halves, name), bytes_(bytes, name), scales_(scales, name) {}
+
+    // in_bytes: what the header's entry says, where storage is in bytes at all. `exact`: never less than single precision.
+    void cut(MatrixView& matrix, bool in_bytes, bool exact) {
+        if (storage_ == Storage::byte && in_bytes && !exact) {
+            matrix.byte = bytes_.cut(matrix.rows, matrix.columns);
+            matrix.scales = scales_.cut(matrix.rows);
+        } else if (storage_ != Storage::single && !exact) {
+            matrix.half = halves_.cut(matrix.rows, matrix.columns);
+        } else {
+            matrix.single = values.cut(matrix.rows, matrix.columns);
+        }
+    }
+
+    void end() const { values.end(), halves_.end(), bytes_.end(), scales_.end(); }
+
+    Cuts<float> values;
+
+private:
+    Storage storage_;
+    Cuts<std::uint16_t> halves_;
+    Cuts<std::int8_t> bytes_;
+    Cuts<float> scales_;
+};
+
+void read_nets(const Archive& file, const std::vector<Json>& entries, Storage storage, Description& into) {
     if (file.has("nets.inputs")) into.net_inputs = file.integers("nets.inputs", 1);
     if (file.has("nets.outputs")) into.net_outputs = file.integers("nets.outputs", 1);
     if (file.has("nets.values")) into.net_values = file.floats("nets.values", 1);
-    if (half && file.has("nets.half")) into.net_halves = file.halves("nets.half", 1);
+    if (storage != Storage::single && file.has("nets.half")) into.net_halves = file.halves("nets.half", 1);
+    if (storage == Storage::byte && file.has("nets.bytes")) into.net_bytes = file.bytes("nets.bytes", 1);
+    if (storage == Storage::byte && file.has("nets.scales")) into.net_scales = file.floats("nets.scales", 1);
     Cuts<std::int32_t> inputs(into.net_inputs, "nets.inputs"), outputs(into.net_outputs, "nets.outputs");
-    Cuts<float> values(into.net_values, "nets.values");
-    Cuts<std::uint16_t> halves(into.net_halves, "nets.half");
+    Matrices matrices(storage, into.net_values, into.net_halves, into.net_bytes, into.net_scales, "nets");
     for (const Json& entry : entries) {
         Net net;
         net.activation = activation_of(entry.need("activation", Kind::text).text);
         const std::vector<Json>& sizes = entry.need("sizes", Kind::array).items;
         need(sizes.size() >= 2, "nets: expected at least two layer sizes");
+        const std::vector<Json>* in_bytes = storage == Storage::byte ? &entry.need("bytes", Kind::array).items : nullptr;
+        need(!in_bytes || in_bytes->size() + 1 == sizes.size(), "nets: expected one answer per layer to whether it is in bytes");
         for (std::size_t layer = 1; layer < sizes.size(); ++layer) {
             NetLayer next;
             next.weight.columns = static_cast<std::size_t>(sizes[layer - 1].whole("a layer size"));
             next.weight.rows = static_cast<std::size_t>(sizes[layer].whole("a layer size"));
             // Centres of radial functions stay in single precision: they are compared with features, not multiplied.
-            if (half && net.activation != Activation::rbf) next.weight.half = halves.cut(next.weight.rows, next.weight.columns);
-            else next.weight.single = values.cut(next.weight.rows, next.weight.columns);
-            next.bias = values.cut(next.weight.rows);
+            need(!in_bytes || (*in_bytes)[layer - 1].kind == Kind::boolean, "nets: whether a layer is in bytes is true or false");
+            matrices.cut(next.weight, in_bytes && (*in_bytes)[layer - 1].truth, net.activation == Activation::rbf);
+            next.bias = matrices.values.cut(next.weight.rows);
             net.layers.push_back(next);
         }
         const std::size_t in = net.layers.front().weight.columns, out = net.layers.back().weight.rows;
@@ -169,18 +214,19 @@ void read_nets(const Archive& file, const std::vector<Json>& entries, bool half,
         }
         into.nets.push_back(std::move(net));
     }
-    inputs.end(), outputs.end(), values.end(), halves.end();
+    inputs.end(), outputs.end(), matrices.end();
     need(into.coefficient_count <= into.net_outputs.size(), "nets.outputs: a coefficient is named beyond those the nets write");
 }
 
-void read_bases(const Archive& file, const std::vector<Json>& entries, bool half, Description& into) {
+void read_bases(const Archive& file, const std::vector<Json>& entries, Storage storage, Description& into) {
     if (file.has("bases.vertices")) into.basis_vertices = file.integers("bases.vertices", 1);
     if (file.has("bases.coefficients")) into.basis_coefficients = file.integers("bases.coefficients", 1);
-    if (!half && file.has("bases.values")) into.basis_values = file.floats("bases.values", 1);
-    if (half && file.has("bases.half")) into.basis_halves = file.halves("bases.half", 1);
+    if (storage == Storage::single && file.has("bases.values")) into.basis_values = file.floats("bases.values", 1);
+    if (storage != Storage::single && file.has("bases.half")) into.basis_halves = file.halves("bases.half", 1);
+    if (storage == Storage::byte && file.has("bases.bytes")) into.basis_bytes = file.bytes("bases.bytes", 1);
+    if (storage == Storage::byte && file.has("bases.scales")) into.basis_scales = file.floats("bases.scales", 1);
     Cuts<std::int32_t> vertices(into.basis_vertices, "bases.vertices"), coefficients(into.basis_coefficients, "bases.coefficients");
-    Cuts<float> values(into.basis_values, "bases.values");
-    Cuts<std::uint16_t> halves(into.basis_halves, "bases.half");
+    Matrices matrices(storage, into.basis_values, into.basis_halves, into.basis_bytes, into.basis_scales, "bases");
     for (const Json& entry : entries) {
         Basis basis;
         basis.shared = entry.need("shared", Kind::boolean).truth;
@@ -188,15 +234,14 @@ void read_bases(const Archive& file, const std::vector<Json>& entries, bool half
         basis.vertices = vertices.cut(basis.vertex_count);
         basis.matrix.columns = static_cast<std::size_t>(entry.need("components", Kind::number).whole("a basis' components"));
         basis.matrix.rows = basis.vertex_count * (basis.shared ? 1 : 3);
-        if (half) basis.matrix.half = halves.cut(basis.matrix.rows, basis.matrix.columns);
-        else basis.matrix.single = values.cut(basis.matrix.rows, basis.matrix.columns);
+        matrices.cut(basis.matrix, storage == Storage::byte && entry.need("bytes", Kind::boolean).truth, false);
         const std::size_t named = basis.shared ? 3 : 1;
         basis.coefficients = coefficients.cut(named, basis.matrix.columns);
         in_range(basis.vertices, basis.vertex_count, into.vertex_count(), "bases.vertices");
         in_range(basis.coefficients, named * basis.matrix.columns, into.coefficient_count, "bases.coefficients");
         into.bases.push_back(basis);
     }
-    vertices.end(), coefficients.end(), values.end(), halves.end();
+    vertices.end(), coefficients.end(), matrices.end();
 }
 
 void read_clips(const Archive& file, const std::vector<Json>& entries, Description& into) {
@@ -223,11 +268,7 @@ void read_description(const std::uint8_t* data, std::size_t size, Description& i
     const std::uint64_t version = header.need("format_version", Kind::number).whole("the format version");
     need(version >= 1, "the header has no valid format version");
     need(version <= UNDERSTUDY_FORMAT_VERSION, "written by a newer understudy (format " + std::to_string(version) + "); upgrade to read it");
-    bool half = false;
-    if (const Json* storage = header.find("storage")) {
-        need(storage->kind == Kind::text && (storage->text == "float16" || storage->text == "float32"), "the header's storage is not known");
-        half = storage->text == "float16";
-    }
+    const Storage storage = storage_of(header);
     into.method = header.need("method", Kind::text).text;
     read_mesh(file, header, into);
     if (header.find("skeleton")) read_skeleton(file, header.need("skeleton", Kind::object), into);
@@ -235,8 +276,8 @@ void read_description(const std::uint8_t* data, std::size_t size, Description& i
     if (header.find("skin")) read_skin(file, header.need("skin", Kind::object), into);
     need((header.find("skeleton") != nullptr) == into.skinned, "a skeleton and a skin come together: one of them is missing");
     read_features(file, into);
-    read_nets(file, header.need("nets", Kind::array).items, half, into);
-    read_bases(file, header.need("bases", Kind::array).items, half, into);
+    read_nets(file, header.need("nets", Kind::array).items, storage, into);
+    read_bases(file, header.need("bases", Kind::array).items, storage, into);
     if (header.find("clips")) read_clips(file, header.need("clips", Kind::array).items, into);
 }
 

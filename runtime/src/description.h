@@ -10,11 +10,15 @@ namespace understudy {
 enum class Activation : std::uint8_t { tanh, relu, gelu, rbf };
 enum class Blend : std::uint8_t { linear, dual_quaternion };
 
-// Numbers row by row, in single or half precision, in an array that the description owns.
+// Numbers row by row, in single or half precision or as bytes times a number per row, in arrays that the description owns.
 struct MatrixView {
     const float* single = nullptr;
     const std::uint16_t* half = nullptr;
+    const std::int8_t* byte = nullptr;
+    const float* scales = nullptr;  // of bytes: one per row
     std::size_t rows = 0, columns = 0;
+
+    std::size_t number_size() const { return byte ? 1 : half ? 2 : 4; }
 };
 
 struct NetLayer {
@@ -76,8 +80,9 @@ struct Description {
 
     // What the nets and bases point into.
     std::vector<std::int32_t> net_inputs, net_outputs, basis_vertices, basis_coefficients;
-    std::vector<float> net_values, basis_values;
+    std::vector<float> net_values, basis_values, net_scales, basis_scales;
     std::vector<std::uint16_t> net_halves, basis_halves;
+    std::vector<std::int8_t> net_bytes, basis_bytes;
 };
 
 // Fills `into` from a whole file in memory, or throws ReadError.

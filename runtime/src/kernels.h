@@ -12,7 +12,8 @@ namespace understudy {
 // so that a product reads memory straight through and needs no sums across a register. Rows are padded with zeros to a multiple of 16.
 struct Panels {
     const void* data = nullptr;
-    bool half = false;
+    std::uint8_t number_size = 4;   // 4: floats, 2: halves, 1: bytes
+    const float* scales = nullptr;  // of bytes: what each row is multiplied by, padded like the rows
     std::size_t columns = 0;
     std::size_t rows = 0;  // padded
 
@@ -49,6 +50,22 @@ struct VertexJob {
     const float* transforms;            // linear: columns of 4 (the last number 0); dual quaternion: see `dual_quaternion_entry`
     const float* centre;                // 4 floats to add, and 4 more that make up for the rounding of the first
     float* positions;                   // of the whole pose, 3 per vertex
+    // Of lanes alone: floats from the positions of one pose to those of the next, and what to take off `slots`.
+    std::size_t pose_stride = 0;
+    std::uint32_t slots_before = 0;
+};
+
+// Poses that one call of the functions for lanes works on: number i of all of them stands at i * kLanes.
+constexpr std::size_t kLanes = 16;
+
+// y = finish(W x + bias) in lanes, for `sets` vectors x that are `x_set` floats apart; rows of y are `y_row` floats apart, sets `y_set`.
+struct LaneProduct {
+    const float* x;
+    std::size_t sets, x_set;
+    const float* bias;  // padded like the rows, or nullptr
+    Finish finish;
+    float* y;
+    std::size_t y_row, y_set;
 };
 
 struct Kernels {
@@ -62,6 +79,12 @@ struct Kernels {
     void (*blend_dense)(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out);
     void (*skin_linear)(const VertexJob& job);
     void (*skin_dual_quaternion)(const VertexJob& job);
+    // The same in lanes: `to_lanes` takes rows of 16 poses, `stride` floats apart; offsets of influences count rows of lanes.
+    void (*to_lanes)(const float* from, std::size_t stride, std::size_t count, float* to);
+    void (*dense_lanes)(const Panels& w, std::size_t first, std::size_t last, const LaneProduct& of);
+    void (*blend_lanes)(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out);
+    void (*blend_dense_lanes)(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out);
+    void (*skin_lanes)(const VertexJob& job);
     // Reads every byte once and does next to nothing with it; `size` is a multiple of 256.
     float (*read)(const void* data, std::size_t size);
 };

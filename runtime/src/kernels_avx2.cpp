@@ -12,6 +12,7 @@ struct V {
     static constexpr int W = 8;
     static F load(const float* p) { return _mm256_loadu_ps(p); }
     static F load_half(const std::uint16_t* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+    static F load_byte(const std::int8_t* p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))); }
     static void store(float* p, F a) { _mm256_storeu_ps(p, a); }
     static F set1(float a) { return _mm256_set1_ps(a); }
     static F zero() { return _mm256_setzero_ps(); }
@@ -37,13 +38,34 @@ struct V {
         const F sum = _mm256_fmadd_ps(matrix[0], left, _mm256_mul_ps(matrix[1], right));
         return _mm_add_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps(sum, 1));
     }
+    static void prefetch(const char* p) { _mm_prefetch(p, _MM_HINT_T1); }
+    static void transpose(F (&row)[8]) {
+        F a[8];
+        for (int i = 0; i < 8; i += 2) {
+            a[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
+            a[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
+        }
+        for (int i = 0; i < 8; i += 4) {
+            row[i] = _mm256_shuffle_ps(a[i], a[i + 2], 0x44);
+            row[i + 1] = _mm256_shuffle_ps(a[i], a[i + 2], 0xEE);
+            row[i + 2] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0x44);
+            row[i + 3] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0xEE);
+        }
+        for (int i = 0; i < 4; ++i) {
+            a[i] = _mm256_permute2f128_ps(row[i], row[i + 4], 0x20);
+            a[i + 4] = _mm256_permute2f128_ps(row[i], row[i + 4], 0x31);
+        }
+        for (int i = 0; i < 8; ++i) row[i] = a[i];
+    }
     static constexpr bool kFour = false;
 };
 
 }  // namespace
 
 #include "kernels_body.h"
+#include "kernels_lanes.h"
 
-extern const Kernels kAvx2{"avx2", dense, blend, blend_dense, skin_linear, skin_dual_quaternion, read};
+extern const Kernels kAvx2{"avx2", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
+                           to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, read};
 
 }  // namespace understudy

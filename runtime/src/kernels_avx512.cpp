@@ -12,6 +12,7 @@ struct V {
     static constexpr int W = 16;
     static F load(const float* p) { return _mm512_loadu_ps(p); }
     static F load_half(const std::uint16_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+    static F load_byte(const std::int8_t* p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))); }
     static void store(float* p, F a) { _mm512_storeu_ps(p, a); }
     static F set1(float a) { return _mm512_set1_ps(a); }
     static F zero() { return _mm512_setzero_ps(); }
@@ -37,6 +38,34 @@ struct V {
         const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(product), _mm512_extractf32x8_ps(product, 1));
         return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
     }
+    static void prefetch(const char* p) { _mm_prefetch(p, _MM_HINT_T1); }
+    static void transpose(F (&row)[16]) {
+        F a[16];
+        for (int i = 0; i < 16; i += 2) {
+            a[i] = _mm512_unpacklo_ps(row[i], row[i + 1]);
+            a[i + 1] = _mm512_unpackhi_ps(row[i], row[i + 1]);
+        }
+        const auto low = [](F x, F y) { return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(x), _mm512_castps_pd(y))); };
+        const auto high = [](F x, F y) { return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(x), _mm512_castps_pd(y))); };
+        for (int i = 0; i < 16; i += 4) {  // now 4 x 4 blocks
+            row[i] = low(a[i], a[i + 2]);
+            row[i + 1] = high(a[i], a[i + 2]);
+            row[i + 2] = low(a[i + 1], a[i + 3]);
+            row[i + 3] = high(a[i + 1], a[i + 3]);
+        }
+        for (int i = 0; i < 4; ++i) {  // blocks change places
+            a[i] = _mm512_shuffle_f32x4(row[i], row[i + 4], 0x88);
+            a[i + 4] = _mm512_shuffle_f32x4(row[i], row[i + 4], 0xDD);
+            a[i + 8] = _mm512_shuffle_f32x4(row[i + 8], row[i + 12], 0x88);
+            a[i + 12] = _mm512_shuffle_f32x4(row[i + 8], row[i + 12], 0xDD);
+        }
+        for (int i = 0; i < 4; ++i) {
+            row[i] = _mm512_shuffle_f32x4(a[i], a[i + 8], 0x88);
+            row[i + 8] = _mm512_shuffle_f32x4(a[i], a[i + 8], 0xDD);
+            row[i + 4] = _mm512_shuffle_f32x4(a[i + 4], a[i + 12], 0x88);
+            row[i + 12] = _mm512_shuffle_f32x4(a[i + 4], a[i + 12], 0xDD);
+        }
+    }
     // Four points, 12 floats side by side, are spread to four columns of a register, moved together and packed again.
     static constexpr bool kFour = true;
     static void move_four(const float* base, const float* displacement, const float* matrix, const float* centre, float* out) {
@@ -60,7 +89,9 @@ struct V {
 }  // namespace
 
 #include "kernels_body.h"
+#include "kernels_lanes.h"
 
-extern const Kernels kAvx512{"avx512", dense, blend, blend_dense, skin_linear, skin_dual_quaternion, read};
+extern const Kernels kAvx512{"avx512", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
+                             to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, read};
 
 }  // namespace understudy

@@ -1,8 +1,9 @@
 // The hot loops, written once over a register type `V` that each instruction set defines before it includes this file:
 //     V::F               a register of V::W floats (4, 8 or 16)
-//     load store load_half set1 zero add sub mul div fma(a, b, c) = a b + c  max min round  power_of_two(n)
+//     load store load_half load_byte set1 zero add sub mul div fma(a, b, c) = a b + c  max min round  power_of_two(n)
 //     apply(matrix, point)    four columns of four times (x, y, z, 1); load4 store4 add4 on V::Four, four floats
 //     kFour, move_four        see `skin_four`
+//     transpose(rows)         W registers as a W x W matrix
 // Everything is in an unnamed namespace and uses no templates of the standard library: a function built here for a newer processor must never
 // be picked by the linker for an older one.
 
@@ -64,6 +65,7 @@ inline F finished(F sum, F bias, Finish finish) {
 
 inline F load_weight(const float* w) { return V::load(w); }
 inline F load_weight(const std::uint16_t* w) { return V::load_half(w); }
+inline F load_weight(const std::int8_t* w) { return V::load_byte(w); }
 
 template <bool Distance>
 inline F accumulate(F weight, F x, F sum) {
@@ -109,62 +111,71 @@ inline void panel_many(const Weight* w, std::size_t step, std::size_t columns, c
     }
 }
 
+// What is the same for every pose: the bias of each row, and what its sum is multiplied by (nullptr: nothing).
+struct Rows {
+    const float* bias;
+    const float* scales;
+    Finish finish;
+
+    Rows from(std::size_t row) const { return {bias ? bias + row : nullptr, scales ? scales + row : nullptr, finish}; }
+};
+
 template <int Registers>
-inline void write_rows(const F (&sum)[Registers], const float* bias, Finish finish, float* y) {
-    for (int r = 0; r < Registers; ++r) V::store(y + r * W, finished(sum[r], bias ? V::load(bias + r * W) : V::zero(), finish));
+inline void write_rows(const F (&sum)[Registers], const Rows& rows, float* y) {
+    for (int r = 0; r < Registers; ++r) {
+        const F scaled = rows.scales ? V::mul(sum[r], V::load(rows.scales + r * W)) : sum[r];
+        V::store(y + r * W, finished(scaled, rows.bias ? V::load(rows.bias + r * W) : V::zero(), rows.finish));
+    }
 }
 
 template <int Units, int Poses, bool Distance, class Weight>
-void poses_of_panel(const Weight* w, std::size_t columns, const float* x, std::size_t x_stride, const float* bias, Finish finish, float* y,
-                    std::size_t y_stride) {
+void poses_of_panel(const Weight* w, std::size_t columns, const float* x, std::size_t x_stride, const Rows& rows, float* y, std::size_t y_stride) {
     // As many units of 16 rows at a time as leave the sums in registers: 32 of 16 floats, else 16 or more of fewer.
     constexpr int kTogether = W == 16 ? Units : 1;
     for (int unit = 0; unit < Units; unit += kTogether) {
         F sum[Poses][kTogether * kPerUnit];
         panel_many<kTogether * kPerUnit, Poses, Distance>(w + unit * 16, Units * 16, columns, x, x_stride, sum);
-        for (int p = 0; p < Poses; ++p) write_rows(sum[p], bias ? bias + unit * 16 : nullptr, finish, y + p * y_stride + unit * 16);
+        for (int p = 0; p < Poses; ++p) write_rows(sum[p], rows.from(unit * 16), y + p * y_stride + unit * 16);
     }
 }
 
 template <int Units, bool Distance, class Weight>
-void panel(const Weight* w, std::size_t columns, const float* x, std::size_t x_stride, std::size_t poses, const float* bias, Finish finish, float* y,
+void panel(const Weight* w, std::size_t columns, const float* x, std::size_t x_stride, std::size_t poses, const Rows& rows, float* y,
            std::size_t y_stride) {
     if (poses == 1) {
         F sum[Units * kPerUnit];
         panel_one<Units * kPerUnit, 4 / Units, Distance>(w, columns, x, sum);
-        return write_rows(sum, bias, finish, y);
+        return write_rows(sum, rows, y);
     }
     for (; poses >= 4; poses -= 4, x += 4 * x_stride, y += 4 * y_stride)
-        poses_of_panel<Units, 4, Distance>(w, columns, x, x_stride, bias, finish, y, y_stride);
-    if (poses == 3) poses_of_panel<Units, 3, Distance>(w, columns, x, x_stride, bias, finish, y, y_stride);
-    if (poses == 2) poses_of_panel<Units, 2, Distance>(w, columns, x, x_stride, bias, finish, y, y_stride);
-    if (poses == 1) poses_of_panel<Units, 1, Distance>(w, columns, x, x_stride, bias, finish, y, y_stride);
+        poses_of_panel<Units, 4, Distance>(w, columns, x, x_stride, rows, y, y_stride);
+    if (poses == 3) poses_of_panel<Units, 3, Distance>(w, columns, x, x_stride, rows, y, y_stride);
+    if (poses == 2) poses_of_panel<Units, 2, Distance>(w, columns, x, x_stride, rows, y, y_stride);
+    if (poses == 1) poses_of_panel<Units, 1, Distance>(w, columns, x, x_stride, rows, y, y_stride);
 }
 
 template <bool Distance, class Weight>
-void panels(const Weight* data, std::size_t columns, std::size_t rows, std::size_t first, std::size_t last, const float* x, std::size_t x_stride,
-            std::size_t poses, const float* bias, Finish finish, float* y, std::size_t y_stride) {
+void panels(const Panels& matrix, std::size_t first, std::size_t last, const float* x, std::size_t x_stride, std::size_t poses, const Rows& all, float* y,
+            std::size_t y_stride) {
     for (std::size_t number = first; number < last; ++number) {
         const std::size_t row = number * Panels::kRows;
-        const std::size_t left = rows - row;
-        const Weight* w = data + row * columns;
-        const float* b = bias ? bias + row : nullptr;
-        if (left >= 64) panel<4, Distance>(w, columns, x, x_stride, poses, b, finish, y + row, y_stride);
-        else if (left == 48) panel<3, Distance>(w, columns, x, x_stride, poses, b, finish, y + row, y_stride);
-        else if (left == 32) panel<2, Distance>(w, columns, x, x_stride, poses, b, finish, y + row, y_stride);
-        else panel<1, Distance>(w, columns, x, x_stride, poses, b, finish, y + row, y_stride);
+        const std::size_t left = matrix.rows - row;
+        const Weight* w = static_cast<const Weight*>(matrix.data) + row * matrix.columns;
+        const Rows rows = all.from(row);
+        if (left >= 64) panel<4, Distance>(w, matrix.columns, x, x_stride, poses, rows, y + row, y_stride);
+        else if (left == 48) panel<3, Distance>(w, matrix.columns, x, x_stride, poses, rows, y + row, y_stride);
+        else if (left == 32) panel<2, Distance>(w, matrix.columns, x, x_stride, poses, rows, y + row, y_stride);
+        else panel<1, Distance>(w, matrix.columns, x, x_stride, poses, rows, y + row, y_stride);
     }
 }
 
 void dense(const Panels& w, std::size_t first, std::size_t last, const float* x, std::size_t x_stride, std::size_t poses, const float* bias,
            Finish finish, float* y, std::size_t y_stride) {
-    if (w.half) {
-        panels<false>(static_cast<const std::uint16_t*>(w.data), w.columns, w.rows, first, last, x, x_stride, poses, bias, finish, y, y_stride);
-    } else if (finish == Finish::rbf) {
-        panels<true>(static_cast<const float*>(w.data), w.columns, w.rows, first, last, x, x_stride, poses, bias, finish, y, y_stride);
-    } else {
-        panels<false>(static_cast<const float*>(w.data), w.columns, w.rows, first, last, x, x_stride, poses, bias, finish, y, y_stride);
-    }
+    const Rows rows{bias, w.scales, finish};
+    if (w.number_size == 1) panels<false, std::int8_t>(w, first, last, x, x_stride, poses, rows, y, y_stride);
+    else if (w.number_size == 2) panels<false, std::uint16_t>(w, first, last, x, x_stride, poses, rows, y, y_stride);
+    else if (finish == Finish::rbf) panels<true, float>(w, first, last, x, x_stride, poses, rows, y, y_stride);
+    else panels<false, float>(w, first, last, x, x_stride, poses, rows, y, y_stride);
 }
 
 // The influences of a row, found by either of the two layouts.

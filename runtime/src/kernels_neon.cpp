@@ -2,6 +2,7 @@
 #include <arm_neon.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "kernels.h"
 
@@ -14,6 +15,11 @@ struct V {
     static constexpr int W = 4;
     static F load(const float* p) { return vld1q_f32(p); }
     static F load_half(const std::uint16_t* p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
+    static F load_byte(const std::int8_t* p) {
+        std::int32_t four;
+        std::memcpy(&four, p, sizeof four);
+        return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four))))));
+    }
     static void store(float* p, F a) { vst1q_f32(p, a); }
     static F set1(float a) { return vdupq_n_f32(a); }
     static F zero() { return vdupq_n_f32(0.0f); }
@@ -35,13 +41,29 @@ struct V {
         sum = vfmaq_laneq_f32(sum, matrix[1], point, 1);
         return vfmaq_laneq_f32(sum, matrix[2], point, 2);
     }
+    static void prefetch(const char* p) {
+#if defined(_MSC_VER)
+        __prefetch(p);
+#else
+        __builtin_prefetch(p, 0, 2);
+#endif
+    }
+    static void transpose(F (&row)[4]) {
+        const F a = vzip1q_f32(row[0], row[2]), b = vzip2q_f32(row[0], row[2]), c = vzip1q_f32(row[1], row[3]), d = vzip2q_f32(row[1], row[3]);
+        row[0] = vzip1q_f32(a, c);
+        row[1] = vzip2q_f32(a, c);
+        row[2] = vzip1q_f32(b, d);
+        row[3] = vzip2q_f32(b, d);
+    }
     static constexpr bool kFour = false;
 };
 
 }  // namespace
 
 #include "kernels_body.h"
+#include "kernels_lanes.h"
 
-extern const Kernels kNeon{"neon", dense, blend, blend_dense, skin_linear, skin_dual_quaternion, read};
+extern const Kernels kNeon{"neon", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
+                           to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, read};
 
 }  // namespace understudy

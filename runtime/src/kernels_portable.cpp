@@ -21,6 +21,7 @@ struct V {
     }
     static F load(const float* p) { return each([&](int i) { return p[i]; }); }
     static F load_half(const std::uint16_t* p) { return each([&](int i) { return float_of_half(p[i]); }); }
+    static F load_byte(const std::int8_t* p) { return each([&](int i) { return static_cast<float>(p[i]); }); }
     static void store(float* p, F a) { std::memcpy(p, a.lane, sizeof a.lane); }
     static F set1(float a) { return each([&](int) { return a; }); }
     static F zero() { return set1(0.0f); }
@@ -49,14 +50,25 @@ struct V {
         sum = fma(matrix[1], set1(point.lane[1]), sum);
         return fma(matrix[2], set1(point.lane[2]), sum);
     }
+    static void prefetch(const char*) {}
+    static void transpose(F (&row)[4]) {
+        for (int i = 0; i < W; ++i)
+            for (int j = 0; j < i; ++j) {
+                const float kept = row[i].lane[j];
+                row[i].lane[j] = row[j].lane[i];
+                row[j].lane[i] = kept;
+            }
+    }
     static constexpr bool kFour = false;
 };
 
 }  // namespace
 
 #include "kernels_body.h"
+#include "kernels_lanes.h"
 
-extern const Kernels kPortable{"portable", dense, blend, blend_dense, skin_linear, skin_dual_quaternion, read};
+extern const Kernels kPortable{"portable", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
+                               to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, read};
 
 float float_of_half(std::uint16_t half) {
     const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "affine.h"
 #include "json.h"
@@ -11,8 +12,11 @@ namespace {
 
 // Of a task: large enough that claiming it costs nothing beside it, small enough that threads finish together.
 constexpr std::size_t kTaskBytes = 48 << 10;
-constexpr std::uint32_t kTaskVertices = 512;
+constexpr std::uint32_t kTaskVertices = 512, kTaskCoefficients = 8192;
 constexpr std::uint32_t kTaskRows = 64, kTaskSplits = 32;  // virtual bones; transforms split for dual quaternions
+// Displacements of a window, of 192 bytes each in a crowd: few enough for a cache, and for enough windows that threads finish together; not fewer,
+// since every window asks its bases for their coefficients. Its vertices come in steps, of three panels per basis.
+constexpr std::size_t kLeastWindow = 1024, kMostWindow = 4096, kManyWindows = 32, kWindowStep = 64;
 
 std::size_t padded(std::size_t count, std::size_t unit = Panels::kUnit) { return (count + unit - 1) / unit * unit; }
 
@@ -26,26 +30,26 @@ Finish finish_of(Activation activation) {
     return Finish::linear;
 }
 
-std::size_t packed_numbers(const MatrixView& matrix) { return padded(matrix.rows) * matrix.columns; }
+std::size_t packed_bytes(const MatrixView& matrix, std::size_t rows) { return padded(padded(rows) * matrix.columns * matrix.number_size(), 64); }
 
-// Rows of `from` into panels; see `Panels`.
-template <class Scalar>
-void pack_rows(const Scalar* from, std::size_t rows, std::size_t columns, Scalar* to) {
+// `rows` rows of `from`, each found by which(row), into panels; see `Panels`.
+template <class Scalar, class Which>
+void pack_rows(const Scalar* from, const Which& which, std::size_t rows, std::size_t columns, Scalar* to) {
     for (std::size_t first = 0; first < rows; first += Panels::kRows) {
         const std::size_t height = std::min(Panels::kRows, padded(rows - first));
         for (std::size_t row = first; row < std::min(rows, first + height); ++row)
-            for (std::size_t column = 0; column < columns; ++column) to[first * columns + column * height + (row - first)] = from[row * columns + column];
+            for (std::size_t column = 0; column < columns; ++column) to[first * columns + column * height + (row - first)] = from[which(row) * columns + column];
     }
 }
 
-void cut_tasks(std::vector<Task>& tasks, Task::Kind kind, std::size_t what, std::size_t count, std::size_t step) {
+void cut_tasks(std::vector<Task>& tasks, Task::Kind kind, std::size_t what, std::size_t begin, std::size_t end, std::size_t step) {
     step = std::max<std::size_t>(1, step);
-    for (std::size_t first = 0; first < count; first += step)
-        tasks.push_back({kind, static_cast<std::uint32_t>(what), static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(std::min(count, first + step))});
+    for (std::size_t first = begin; first < end; first += step)
+        tasks.push_back({kind, static_cast<std::uint32_t>(what), static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(std::min(end, first + step))});
 }
 
 std::size_t panels_per_task(const Panels& matrix) {
-    return kTaskBytes / std::max<std::size_t>(1, Panels::kRows * matrix.columns * (matrix.half ? 2 : 4));
+    return kTaskBytes / std::max<std::size_t>(1, Panels::kRows * matrix.columns * matrix.number_size);
 }
 
 }  // namespace
@@ -58,6 +62,7 @@ public:
     void pack() {
         too_large(from_.nets.size() + from_.bases.size());
         pack_bones();
+        find_windows();
         pack_matrices();
         pack_influences(from_.skin, model_.skin_entries_, model_.skin_starts_, model_.skin);
         pack_virtual_bones();
@@ -66,7 +71,7 @@ public:
         find_simple();
         pack_neighbours();
         plan_phases();
-        model_.bytes = model_.packed_.size() + model_.biases_.size() + model_.base.size() + 4 * (model_.slot_starts.size() + model_.slots.size()) +
+        model_.bytes = model_.packed_.size() + model_.biases_.size() + model_.scales_.size() + model_.base.size() + 4 * (model_.slot_starts.size() + model_.slots.size()) +
                        8 * (model_.skin_entries_.size() + model_.virtual_entries_.size()) + 4 * (model_.skin_starts_.size() + model_.virtual_starts_.size() + model_.virtual_weights.size());
     }
 
@@ -92,28 +97,67 @@ private:
         model_.transform_count = !from_.skinned ? 1 : model_.virtual_count ? model_.virtual_count : bones;
     }
 
-    Panels pack_matrix(const MatrixView& matrix) {
+    // Cuts the vertices into windows, and the bases into what they have in each.
+    void find_windows() {
+        std::vector<std::uint32_t> displaced(model_.vertex_count() / kWindowStep + 1, 0), window_of(displaced.size());
+        for (const std::int32_t vertex : from_.basis_vertices) ++displaced[static_cast<std::size_t>(vertex) / kWindowStep];
+        const std::size_t most = std::min(std::max(from_.basis_vertices.size() / kManyWindows, kLeastWindow), kMostWindow);
+        for (std::size_t step = 0, here = 0; step < displaced.size(); ++step, here += displaced[step - 1]) {
+            const std::size_t vertex = step * kWindowStep;
+            if (vertex < model_.vertex_count() &&
+                (model_.windows.empty() || (here && here + displaced[step] > most) || vertex - model_.windows.back().first_vertex >= kTaskVertices)) {
+                if (!model_.windows.empty()) model_.windows.back().last_vertex = static_cast<std::uint32_t>(vertex);
+                model_.windows.push_back({static_cast<std::uint32_t>(vertex), static_cast<std::uint32_t>(model_.vertex_count()), 0, 0, 0});
+                here = 0;
+            }
+            window_of[step] = static_cast<std::uint32_t>(model_.windows.size() - 1);
+        }
+        for (std::size_t b = 0; b < from_.bases.size(); ++b) {
+            std::map<std::uint32_t, Piece> mine;
+            for (std::size_t n = 0; n < from_.bases[b].vertex_count; ++n)
+                mine[window_of[static_cast<std::size_t>(from_.bases[b].vertices[n]) / kWindowStep]].entries.push_back(static_cast<std::uint32_t>(n));
+            for (auto& [window, piece] : mine) {
+                piece.basis = b;
+                piece.window = window;
+                pieces_.push_back(std::move(piece));
+            }
+        }
+        std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.window < b.window; });
+    }
+
+    template <class Which>
+    Panels pack_matrix(const MatrixView& matrix, std::size_t rows, const Which& which) {
         Panels panels;
-        panels.half = matrix.half != nullptr;
+        panels.number_size = static_cast<std::uint8_t>(matrix.number_size());
         panels.columns = matrix.columns;
-        panels.rows = padded(matrix.rows);
+        panels.rows = padded(rows);
         std::uint8_t* place = model_.packed_.as<std::uint8_t>() + packed_at_;
         panels.data = place;
-        if (panels.half) pack_rows(matrix.half, matrix.rows, matrix.columns, reinterpret_cast<std::uint16_t*>(place));
-        else pack_rows(matrix.single, matrix.rows, matrix.columns, reinterpret_cast<float*>(place));
-        packed_at_ += padded(packed_numbers(matrix) * (panels.half ? 2 : 4), 64);
+        if (matrix.byte) {
+            pack_rows(matrix.byte, which, rows, matrix.columns, reinterpret_cast<std::int8_t*>(place));
+            float* scales = model_.scales_.as<float>() + scales_at_;
+            for (std::size_t row = 0; row < rows; ++row) scales[row] = matrix.scales[which(row)];
+            panels.scales = scales;
+            scales_at_ += panels.rows;
+        } else if (matrix.half) pack_rows(matrix.half, which, rows, matrix.columns, reinterpret_cast<std::uint16_t*>(place));
+        else pack_rows(matrix.single, which, rows, matrix.columns, reinterpret_cast<float*>(place));
+        packed_at_ += packed_bytes(matrix, rows);
         return panels;
     }
 
     void pack_matrices() {
-        std::size_t bytes = 0, bias_count = 0;
-        const auto count = [&](const MatrixView& matrix) { bytes += padded(packed_numbers(matrix) * (matrix.half ? 2 : 4), 64); };
+        std::size_t bytes = 0, bias_count = 0, scale_count = 0;
+        const auto count = [&](const MatrixView& matrix, std::size_t rows) {
+            bytes += packed_bytes(matrix, rows);
+            scale_count += matrix.byte ? padded(rows) : 0;
+        };
         for (const Net& net : from_.nets)
             for (const NetLayer& layer : net.layers) {
-                count(layer.weight);
+                count(layer.weight, layer.weight.rows);
                 bias_count += padded(layer.weight.rows);
             }
-        for (const Basis& basis : from_.bases) count(basis.matrix);
+        for (const Piece& piece : pieces_) count(from_.bases[piece.basis].matrix, piece.rows(from_));
+        model_.scales_ = AlignedBytes(4 * scale_count);
         model_.packed_ = AlignedBytes(bytes);
         model_.biases_ = AlignedBytes(4 * bias_count);
         // Layers in the order they run, so that a call reads memory straight through: all first layers, all second ones, ...
@@ -129,7 +173,7 @@ private:
                 if (level >= net.layers.size()) continue;
                 const NetLayer& layer = net.layers[level];
                 LayerPlan plan;
-                plan.weight = pack_matrix(layer.weight);
+                plan.weight = pack_matrix(layer.weight, layer.weight.rows, [](std::size_t row) { return row; });
                 float* bias = model_.biases_.as<float>() + bias_at;
                 std::copy(layer.bias, layer.bias + layer.weight.rows, bias);
                 plan.bias = bias;
@@ -160,15 +204,9 @@ private:
             for (std::size_t i = 0; i < net.layers.back().weight.rows; ++i)
                 writers[fill[static_cast<std::size_t>(net.outputs[i])]++] = static_cast<std::uint32_t>(output_at_[number] + i);
         }
-        std::vector<std::size_t> writers_at, starts_at;  // of each basis; turned into pointers when the arrays no longer grow
+        std::vector<std::size_t> writers_at, starts_at;  // of each basis; become pointers when the arrays no longer grow
         constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
         for (const Basis& basis : from_.bases) {
-            BasisPlan plan;
-            plan.matrix = pack_matrix(basis.matrix);
-            plan.vertex_count = basis.vertex_count;
-            plan.shared = basis.shared;
-            plan.to = model_.displacement_count;
-            model_.displacement_count += padded(3 * padded(basis.vertex_count));
             const std::size_t named = basis.matrix.columns * (basis.shared ? 3 : 1);
             const auto lonely = [&](std::int32_t c) { return starts[static_cast<std::size_t>(c) + 1] - starts[static_cast<std::size_t>(c)] == 1; };
             writers_at.push_back(model_.writers_.size());
@@ -180,15 +218,34 @@ private:
                 model_.writers_.insert(model_.writers_.end(), writers.begin() + starts[c], writers.begin() + starts[c + 1]);
             }
             if (!simple) model_.writer_starts_.push_back(static_cast<std::uint32_t>(model_.writers_.size() - writers_at.back()));
-            model_.widest_gather = std::max(model_.widest_gather, named);
+            model_.coefficients.push_back({nullptr, nullptr, named, model_.coefficient_count});
+            model_.coefficient_count += named;
+        }
+        too_large(model_.writers_.size());
+        for (std::size_t b = 0; b < from_.bases.size(); ++b) {
+            model_.coefficients[b].writers = model_.writers_.data() + writers_at[b];
+            model_.coefficients[b].starts = starts_at[b] == kNone ? nullptr : model_.writer_starts_.data() + starts_at[b];
+        }
+        for (const Piece& piece : pieces_) {
+            const Basis& basis = from_.bases[piece.basis];
+            BasisPlan plan;
+            plan.vertex_count = piece.entries.size();
+            plan.shared = basis.shared;
+            plan.to = model_.displacement_count;
+            if (basis.shared) plan.matrix = pack_matrix(basis.matrix, piece.rows(from_), [&](std::size_t row) { return std::size_t{piece.entries[row]}; });
+            else plan.matrix = pack_matrix(basis.matrix, piece.rows(from_), [&](std::size_t row) { return 3 * std::size_t{piece.entries[row / 3]} + row % 3; });
+            plan.from = model_.coefficients[piece.basis].to;
+            Window& window = model_.windows[piece.window];
+            if (window.first_basis == window.last_basis) {
+                window.first_basis = window.last_basis = static_cast<std::uint32_t>(model_.bases.size());
+                window.from = plan.to;
+            }
+            ++window.last_basis;
+            model_.displacement_count += padded(3 * padded(plan.vertex_count));
+            model_.widest_window = std::max(model_.widest_window, model_.displacement_count - window.from);
             model_.bases.push_back(plan);
         }
         too_large(model_.displacement_count);
-        too_large(model_.writers_.size());
-        for (std::size_t b = 0; b < model_.bases.size(); ++b) {
-            model_.bases[b].writers = model_.writers_.data() + writers_at[b];
-            model_.bases[b].starts = starts_at[b] == kNone ? nullptr : model_.writer_starts_.data() + starts_at[b];
-        }
     }
 
     // Influences without weight are left out. The first stays in any case: dual quaternions take their signs from it.
@@ -247,9 +304,11 @@ private:
         for (std::size_t v = 0; v < model_.vertex_count(); ++v) starts[v + 1] += starts[v];
         model_.slots.resize(from_.basis_vertices.size());
         std::vector<std::uint32_t> fill(starts.begin(), starts.end() - 1);
-        for (std::size_t b = 0; b < from_.bases.size(); ++b)
-            for (std::size_t n = 0; n < from_.bases[b].vertex_count; ++n)
-                model_.slots[fill[static_cast<std::size_t>(from_.bases[b].vertices[n])]++] = static_cast<std::uint32_t>(model_.bases[b].to + 3 * n);
+        for (std::size_t p = 0; p < pieces_.size(); ++p)
+            for (std::size_t n = 0; n < pieces_[p].entries.size(); ++n) {
+                const std::int32_t vertex = from_.bases[pieces_[p].basis].vertices[pieces_[p].entries[n]];
+                model_.slots[fill[static_cast<std::size_t>(vertex)]++] = static_cast<std::uint32_t>(model_.bases[p].to + 3 * n);
+            }
     }
 
     void find_simple() {
@@ -282,41 +341,81 @@ private:
     void plan_phases() {
         using Kind = Task::Kind;
         std::vector<Task> tasks;
-        const auto close = [&] {
-            if (!tasks.empty()) model_.phases.push_back(std::move(tasks));
+        const auto close = [&](Model::Phases& phases) {
+            if (!tasks.empty()) phases.push_back(std::move(tasks));
             tasks.clear();
         };
         const bool dual = from_.skinned && from_.blend == Blend::dual_quaternion;
-        cut_tasks(tasks, Kind::virtual_bones, 0, model_.virtual_count, kTaskRows);
-        if (dual && !model_.virtual_count) cut_tasks(tasks, Kind::dual_quaternions, 0, model_.transform_count, kTaskSplits);
+        cut_tasks(tasks, Kind::virtual_bones, 0, 0, model_.virtual_count, kTaskRows);
+        if (dual && !model_.virtual_count) cut_tasks(tasks, Kind::dual_quaternions, 0, 0, model_.transform_count, kTaskSplits);
         std::size_t level = 0;
         for (std::size_t number = 0; number < model_.layers.size(); ++number) {
             if (layer_depth_[number] != level) {
-                close();
+                close(model_.phases);
                 level = layer_depth_[number];
             }
             const Panels& weight = model_.layers[number].weight;
-            cut_tasks(tasks, Kind::layer, number, weight.panel_count(), panels_per_task(weight));
+            cut_tasks(tasks, Kind::layer, number, 0, weight.panel_count(), panels_per_task(weight));
         }
-        close();
-        if (dual && model_.virtual_count) cut_tasks(tasks, Kind::dual_quaternions, 0, model_.transform_count, kTaskSplits);
-        for (std::size_t number = 0; number < model_.bases.size(); ++number) {
-            const BasisPlan& basis = model_.bases[number];
-            const std::size_t step = std::max<std::size_t>(1, panels_per_task(basis.matrix));
-            cut_tasks(tasks, Kind::basis, number, basis.matrix.panel_count(), step);
-            if (basis.shared) model_.tallest_shared = std::max(model_.tallest_shared, std::min(basis.matrix.rows, step * Panels::kRows));
-        }
-        close();
-        cut_tasks(tasks, Kind::vertices, 0, model_.vertex_count(), kTaskVertices);
-        close();
-        cut_tasks(model_.face_normal_tasks, Kind::face_normals, 0, from_.triangles.size() / 3, 2 * kTaskVertices);
-        cut_tasks(model_.vertex_normal_tasks, Kind::vertex_normals, 0, model_.vertex_count(), kTaskVertices);
+        close(model_.phases);
+        plan_coefficients(tasks);
+        close(model_.phases);
+        if (dual && model_.virtual_count) cut_tasks(tasks, Kind::dual_quaternions, 0, 0, model_.transform_count, kTaskSplits);
+        plan_bases(tasks);
+        close(model_.vertex_phases);
+        cut_tasks(tasks, Kind::vertices, 0, 0, model_.vertex_count(), kTaskVertices);
+        close(model_.vertex_phases);
+        cut_tasks(tasks, Kind::windows, 0, 0, model_.windows.size(), 1);
+        close(model_.window_phases);
+        cut_tasks(model_.face_normal_tasks, Kind::face_normals, 0, 0, from_.triangles.size() / 3, 2 * kTaskVertices);
+        cut_tasks(model_.vertex_normal_tasks, Kind::vertex_normals, 0, 0, model_.vertex_count(), kTaskVertices);
     }
+
+    void plan_coefficients(std::vector<Task>& tasks) {
+        std::uint32_t first = 0;
+        for (std::uint32_t last = 1, count = 0; last <= model_.coefficients.size(); ++last) {
+            count += static_cast<std::uint32_t>(model_.coefficients[last - 1].count);
+            if (count < kTaskCoefficients && last < model_.coefficients.size()) continue;
+            tasks.push_back({Task::Kind::coefficients, 0, first, last});
+            first = last;
+            count = 0;
+        }
+    }
+
+    // Large bases are several tasks, small ones one together.
+    void plan_bases(std::vector<Task>& tasks) {
+        for (std::size_t number = 0; number < model_.bases.size(); ++number) {
+            const Panels& matrix = model_.bases[number].matrix;
+            const std::size_t step = std::max<std::size_t>(1, panels_per_task(matrix));
+            if (model_.bases[number].shared) model_.tallest_shared = std::max(model_.tallest_shared, std::min(matrix.rows, step * Panels::kRows));
+            if (matrix.panel_count() > step) {
+                cut_tasks(tasks, Task::Kind::basis, number, 0, matrix.panel_count(), step);
+                continue;
+            }
+            const auto bytes = [](const Panels& m) { return m.rows * m.columns * m.number_size; };
+            std::size_t last = number + 1, sum = bytes(matrix);
+            while (last < model_.bases.size() && sum + bytes(model_.bases[last].matrix) <= kTaskBytes) {
+                if (model_.bases[last].shared) model_.tallest_shared = std::max(model_.tallest_shared, model_.bases[last].matrix.rows);
+                sum += bytes(model_.bases[last++].matrix);
+            }
+            tasks.push_back({Task::Kind::bases, 0, static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(last)});
+            number = last - 1;
+        }
+    }
+
+    // The rows of a basis, by their places in it, whose vertices lie in one window.
+    struct Piece {
+        std::size_t basis = 0, window = 0;
+        std::vector<std::uint32_t> entries;
+
+        std::size_t rows(const Description& from) const { return entries.size() * (from.bases[basis].shared ? 1 : 3); }
+    };
 
     Model& model_;
     const Description& from_;
-    std::size_t packed_at_ = 0;
+    std::size_t packed_at_ = 0, scales_at_ = 0;
     std::vector<std::size_t> output_at_, layer_depth_;
+    std::vector<Piece> pieces_;  // window after window; they become the model's bases
 };
 
 Model::Model(std::unique_ptr<Description> given) : description(std::move(given)) {
@@ -326,6 +425,20 @@ Model::Model(std::unique_ptr<Description> given) : description(std::move(given))
     description->net_halves = {};
     description->basis_values = {};
     description->basis_halves = {};
+    description->net_bytes = description->basis_bytes = {};
+    description->net_scales = description->basis_scales = {};
+}
+
+VertexJob Model::vertex_job(std::size_t first, std::size_t last) const {
+    VertexJob job{};
+    job.first = first;
+    job.last = last;
+    job.base = base.as<float>();
+    job.slot_starts = bases.empty() ? nullptr : slot_starts.data();
+    job.slots = slots.data();
+    job.skin = skin;
+    job.simple = simple.data();
+    return job;
 }
 
 }  // namespace understudy

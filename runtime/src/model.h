@@ -21,19 +21,34 @@ struct LayerPlan {
     const std::int32_t* inputs = nullptr;  // of a first layer: which features; nullptr: the layer before
 };
 
+// The coefficients of a basis, side by side: number p is the sum of values at writers[starts[p]] .. writers[starts[p + 1]]; where each has one
+// writer, `starts` is nullptr.
+struct CoefficientPlan {
+    const std::uint32_t* writers = nullptr;
+    const std::uint32_t* starts = nullptr;
+    std::size_t count = 0;
+    std::size_t to = 0;
+};
+
+// The part of a basis that moves vertices of one window.
 struct BasisPlan {
     Panels matrix;
     std::size_t vertex_count = 0;
     bool shared = false;
-    // Coefficient p is the sum of values at writers[starts[p]] .. writers[starts[p + 1]]; where each has one writer, `starts` is nullptr.
-    const std::uint32_t* writers = nullptr;
-    const std::uint32_t* starts = nullptr;
-    std::size_t to = 0;  // where its displacements begin
+    std::size_t from = 0;  // where its coefficients lie
+    std::size_t to = 0;    // where its displacements begin
 };
 
-// A piece of work that one thread does: panels or rows first..last of thing `what`.
+// A stretch of vertices and the bases that move them. One thread moves those of a crowd: their displacements, many times those of one pose, then
+// stay in its cache between the bases and the skin.
+struct Window {
+    std::uint32_t first_vertex, last_vertex, first_basis, last_basis;
+    std::size_t from;  // where their displacements begin
+};
+
+// A piece of work that one thread does: panels or rows first..last of thing `what`; or coefficients, bases or windows first..last.
 struct Task {
-    enum class Kind : std::uint8_t { layer, basis, virtual_bones, dual_quaternions, vertices, face_normals, vertex_normals };
+    enum class Kind : std::uint8_t { layer, coefficients, basis, bases, virtual_bones, dual_quaternions, vertices, windows, face_normals, vertex_normals };
     Kind kind;
     std::uint32_t what, first, last;
 };
@@ -50,10 +65,12 @@ struct Model {
     bool reads_controls = false;
 
     std::vector<LayerPlan> layers;
+    std::vector<CoefficientPlan> coefficients;
     std::vector<BasisPlan> bases;
     std::size_t value_count = 0;         // of all layers of a pose, padded
+    std::size_t coefficient_count = 0;   // of all bases of a pose
     std::size_t displacement_count = 0;  // of all bases of a pose, padded
-    std::size_t widest_gather = 0;       // most inputs of a first layer, most coefficients of a basis (three times where shared)
+    std::size_t widest_gather = 0;       // most inputs of a first layer
     std::size_t tallest_shared = 0;      // most rows of a task of a shared basis
 
     AlignedBytes base;                        // rest plus mean
@@ -67,16 +84,22 @@ struct Model {
     // Vertex -> the triangles around it, for normals.
     std::vector<std::uint32_t> around_starts, around;
 
-    // Tasks of one phase may run in any order; phases follow each other.
-    std::vector<std::vector<Task>> phases;
+    std::vector<Window> windows;
+    std::size_t widest_window = 0;  // most displacements of one, padded
+
+    // Tasks of one phase may run in any order; phases follow each other: bones and nets; then vertices, bases first, or window by window.
+    using Phases = std::vector<std::vector<Task>>;
+    Phases phases, vertex_phases, window_phases;
     std::vector<Task> face_normal_tasks, vertex_normal_tasks;
 
     std::size_t vertex_count() const { return description->vertex_count(); }
     std::size_t bone_count() const { return description->bone_count(); }
+    // What is the same for every pose of the job that moves vertices first..last.
+    VertexJob vertex_job(std::size_t first, std::size_t last) const;
 
 private:
     friend class Packer;
-    AlignedBytes packed_, biases_;
+    AlignedBytes packed_, biases_, scales_;
     std::vector<Influence> skin_entries_, virtual_entries_;
     std::vector<std::uint32_t> skin_starts_, virtual_starts_, writers_, writer_starts_;
 };

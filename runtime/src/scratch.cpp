@@ -1,5 +1,7 @@
 #include "scratch.h"
 
+#include <algorithm>
+
 namespace understudy {
 namespace {
 
@@ -26,13 +28,20 @@ Scratch::Scratch(const Model& given, Pool* helpers)
       transforms(floats(kBlock * transform_stride)),
       dual_quaternions(given.description->blend == Blend::dual_quaternion ? floats(kBlock * transform_stride) : AlignedBytes()),
       face_normals(floats(kBlock * normal_stride)),
-      centres(floats(kBlock * 8)),
+      centres(floats(kBlock * kCentre)),
+      coefficients(floats(stride_of(kBlock * given.coefficient_count))),
+      lane_features(floats(kLanes * feature_stride)),
+      lane_bones(floats(kLanes * std::max(bone_stride, stride_of(16)))),
+      lane_transforms(given.virtual_count ? floats(kLanes * transform_stride) : AlignedBytes()),
+      lane_centres(floats(kLanes * kCentre)),
       gather_stride(stride_of(kBlock * given.widest_gather)),
       plane_stride(stride_of(3 * kBlock * given.tallest_shared)),
-      inverse_stride(stride_of(12 * given.bone_count())) {
+      inverse_stride(stride_of(12 * given.bone_count())),
+      window_stride(stride_of(kLanes * given.widest_window)) {
     const std::size_t threads = static_cast<std::size_t>(pool ? pool->threads() : 1);
     gathered = floats(threads * gather_stride);
     planes = floats(threads * plane_stride);
+    window_displacements = floats(threads * window_stride);
     inverses = AlignedBytes(threads * inverse_stride * sizeof(double), false);
 }
 

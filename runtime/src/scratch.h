@@ -9,7 +9,8 @@ namespace understudy {
 
 struct Scratch {
     // Poses that go through the matrix products together: each weight is read once for all of them.
-    static constexpr std::size_t kBlock = 16;
+    static constexpr std::size_t kBlock = kLanes;
+    static constexpr std::size_t kCentre = 16;  // floats per pose: what is added to positions, see `VertexJob`
 
     Scratch(const Model& model, Pool* pool);
 
@@ -19,10 +20,12 @@ struct Scratch {
     // Per pose, `*_stride` floats apart.
     std::size_t feature_stride, value_stride, displacement_stride, transform_stride, bone_stride, normal_stride;
     AlignedBytes features, values, displacements, bones, transforms, dual_quaternions, face_normals;
-    AlignedBytes centres;   // 8 floats per pose
+    AlignedBytes centres;
+    AlignedBytes coefficients;  // basis after basis, of all poses of each
+    AlignedBytes lane_features, lane_bones, lane_transforms, lane_centres;  // of `Crowd`; values serve both ways of working
     // Per thread.
-    std::size_t gather_stride, plane_stride, inverse_stride;
-    AlignedBytes gathered, planes;
+    std::size_t gather_stride, plane_stride, inverse_stride, window_stride;
+    AlignedBytes gathered, planes, window_displacements;
     AlignedBytes inverses;  // 12 doubles per bone
 };
 

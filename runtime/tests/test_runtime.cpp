@@ -57,9 +57,10 @@ void test_questions(const understudy_model* model) {
 }
 
 void test_threads_change_no_bit(const understudy_model* model) {
-    const std::vector<float> alone = played(model, 1, 11);
+    constexpr std::size_t kPoses = understudy::kLanes + 11;
+    const std::vector<float> alone = played(model, 1, kPoses);
     for (const float value : alone) CHECK(std::isfinite(value));
-    for (const int threads : {2, 5}) CHECK(played(model, threads, 11) == alone);
+    for (const int threads : {2, 5}) CHECK(played(model, threads, kPoses) == alone);
     for (const float value : played(model, 2, 3, true)) CHECK(std::abs(value) <= 1.0001f);
 }
 
@@ -70,18 +71,19 @@ void test_instruction_sets(const understudy_model* model_of_api, const char* pat
     understudy::read_description(reinterpret_cast<const std::uint8_t*>(file.data()), file.size(), *description);
     const understudy::Model model(std::move(description));
     understudy::Scratch scratch(model, nullptr);
-    const Drivers drivers(model_of_api, 5);
-    const std::size_t count = 5 * 3 * model.vertex_count();
+    constexpr std::size_t kPoses = understudy::kLanes + 7;  // one block in lanes, some poses that are left
+    const Drivers drivers(model_of_api, kPoses);
+    const std::size_t count = kPoses * 3 * model.vertex_count();
     std::vector<float> want(count), got(count);
     const understudy::Kernels* const* last = understudy::all_kernels();
     while (last[1]) ++last;
     CHECK(std::string((*last)->name) == "portable");
-    understudy::deform(model, scratch, **last, 5, drivers.bones.data(), drivers.controls.data(), want.data(), nullptr);
+    understudy::deform(model, scratch, **last, kPoses, drivers.bones.data(), drivers.controls.data(), want.data(), nullptr);
     const float tolerance = 1e-5f * size_of(model_of_api);
     for (const understudy::Kernels* const* use = understudy::all_kernels(); *use; ++use) {
-        understudy::deform(model, scratch, **use, 5, drivers.bones.data(), drivers.controls.data(), got.data(), nullptr);
+        understudy::deform(model, scratch, **use, kPoses, drivers.bones.data(), drivers.controls.data(), got.data(), nullptr);
         for (std::size_t i = 0; i < count; ++i) CHECK(std::abs(got[i] - want[i]) <= tolerance);
-        const std::size_t one = count / 5;  // one pose takes another path through the products
+        const std::size_t one = count / kPoses;  // one pose takes another path through the products
         understudy::deform(model, scratch, **use, 1, drivers.bones.data(), drivers.controls.data(), got.data(), nullptr);
         for (std::size_t i = 0; i < one; ++i) CHECK(std::abs(got[i] - want[i]) <= tolerance);
     }

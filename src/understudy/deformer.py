@@ -32,7 +32,7 @@ from understudy.mesh import Mesh
 from understudy.networks import Basis, Net, NetGroups
 from understudy.skeleton import Skeleton
 
-STORAGES = ("float32", "float16")
+STORAGES = ("float32", "float16", "int8")
 # Poses deformed at once: large enough for matrix products, small enough that blended matrices of 170,000 vertices stay below 300 MB.
 _BLOCK_VALUES = 6_000_000
 
@@ -130,7 +130,8 @@ class Deformer:
     training                        errors on the training poses, plain numbers with the unit in `mesh.unit`
     provenance                      what it was made from: rig, poses, seed, version, config
     clips                           the bones' motion of the sequences it was fitted to, in the order they came; empty for a rig
-    storage                         float32, or float16: weights and bases are 16-bit numbers, and files and runtime keep them so (`half()`)
+    storage                         float32, or float16: weights and bases are 16-bit numbers, and files and runtime keep them so (`half()`); or int8:
+                                    the same, some of them bytes times a number per row (`int8()`)
     """
 
     mesh: Mesh
@@ -176,8 +177,8 @@ class Deformer:
             checks.index(basis.vertices, f"vertices of basis {number}", vertex_count)
             checks.index(basis.coefficients, f"coefficients of basis {number}", self.coefficient_count, basis.coefficients.shape)
         checks.one_of(self.storage, "storage", STORAGES)
-        if self.storage == "float16":
-            self._need_halves()
+        if self.storage != "float32":
+            self._need_few_bits()
 
     @cached_property
     def coefficient_count(self) -> int:
@@ -265,14 +266,20 @@ class Deformer:
 
         return halved(self)
 
+    def int8(self) -> Deformer:
+        """The same deformer with weights and bases in 8 bits where the error allows, else in 16; see `understudy.precision`."""
+        from understudy.precision import in_bytes
+
+        return in_bytes(self)
+
     def save(self, path: str | Path, dtype=None) -> None:
-        """Write a `.understudy` file (see `understudy.file`); whole or not at all. dtype float16 stores weights and bases in 16 bits."""
+        """Write a `.understudy` file (see `understudy.file`); whole or not at all. dtype: float16 or int8 store weights and bases in fewer bits."""
         from understudy.file import save
 
         wanted = self.storage if dtype is None else checks.one_of(np.dtype(dtype).name, "dtype", STORAGES)
-        if wanted == "float32" and self.storage == "float16":
-            raise InputError("dtype: this deformer is in float16 already; save it as it is")
-        save(self.half() if wanted == "float16" else self, path)
+        if self.storage not in ("float32", wanted):
+            raise InputError(f"dtype: this deformer is in {self.storage} already; save it as it is")
+        save({"float32": lambda: self, "float16": self.half, "int8": self.int8}[wanted](), path)
 
     @staticmethod
     def load(path: str | Path) -> Deformer:
@@ -288,13 +295,15 @@ class Deformer:
         wide = np.full(self.features.count, np.inf, np.float32)
         return replace(self, features=replace(self.features, low=-wide, high=wide))
 
-    def _need_halves(self) -> None:
-        """Raise unless a 16-bit float holds every weight and basis number exactly."""
+    def _need_few_bits(self) -> None:
+        """Raise unless a 16-bit float holds every weight and basis number exactly; or, in int8, its row's bytes do."""
+        from understudy.precision import bytes_of
+
         matrices = [(f"weights of net {n}", w) for n, net in enumerate(self.nets) if net.activation != "rbf" for w in net.weights]
         for name, matrix in [*matrices, *((f"basis {n}", basis.matrix) for n, basis in enumerate(self.bases))]:
             with np.errstate(over="ignore"):
                 exact = np.array_equal(matrix.astype(np.float16).astype(np.float32), matrix)
-            if not exact:
+            if not exact and (self.storage != "int8" or bytes_of(matrix) is None):
                 raise InputError(f"{name}: numbers that 16 bits do not hold; `Deformer.half()` rounds them")
 
     @staticmethod

@@ -2,7 +2,8 @@
 
 Layout: every array of a `Deformer` under a dotted name; ragged lists (nets, bases) are concatenated, with their sizes in the header. The
 header sits in the safetensors metadata under the single key `understudy` (one key: with several, their order would vary from run to run).
-Of a deformer in 16 bits (`storage`) the weights of nets and bases lie in `nets.half` and `bases.half` instead; biases stay with `nets.values`.
+Of a deformer in 16 bits (`storage`) the weights of nets and bases lie in `nets.half` and `bases.half` instead; biases stay with `nets.values`. In
+int8 some of them, as their entries say, lie in `nets.bytes` and `bases.bytes`, rows times `nets.scales` and `bases.scales`.
 The reader distrusts the file: magic, version, sizes, indices and finiteness are checked by the same constructors a method uses, and a file is
 loaded whole or not at all. The same deformer always gives the same bytes.
 """
@@ -30,10 +31,11 @@ from understudy.deformer import STORAGES, Deformer, Features, Skin
 from understudy.errors import FileError, InputError
 from understudy.mesh import Mesh
 from understudy.networks import Basis, Net
+from understudy.precision import bytes_of
 from understudy.skeleton import Skeleton
 
-# 2 added storage in 16 bits; a file in 32 bits is still written as version 1, for older readers.
-FORMAT_VERSION = 2
+# 2 added storage in 16 bits, 3 in 8 bits; a file is written as the lowest version that holds it, for older readers.
+FORMAT_VERSION = 3
 SUFFIX = ".understudy"
 # A header longer than this is not one of ours; the limit keeps a forged length from being allocated.
 _MAX_HEADER = 64 << 20
@@ -169,9 +171,8 @@ def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any
         "nets": [{"activation": net.activation, "sizes": [len(net.inputs), *map(len, net.biases)]} for net in deformer.nets],
         "bases": [{"vertices": len(b.vertices), "components": int(b.coefficients.shape[-1]), "shared": b.shared} for b in deformer.bases],
     }  # fmt: skip
-    half = deformer.storage == "float16"
-    if half:
-        header |= {"format_version": 2, "storage": "float16"}
+    if deformer.storage != "float32":
+        header |= {"format_version": 1 + STORAGES.index(deformer.storage), "storage": deformer.storage}
     if skeleton is not None:
         header["skeleton"] = {"names": list(skeleton.names)}
         arrays |= {"skeleton.parents": skeleton.parents, "skeleton.world_from_bone": skeleton.world_from_bone}
@@ -187,20 +188,22 @@ def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any
     if deformer.nets:
         arrays["nets.inputs"] = np.concatenate([net.inputs for net in deformer.nets])
         arrays["nets.outputs"] = np.concatenate([net.outputs for net in deformer.nets])
-        layers: list[np.ndarray] = []
-        halves: list[np.ndarray] = []
-        for net in deformer.nets:
+        matrices = _Matrices("nets", deformer.storage)
+        for net, entry in zip(deformer.nets, header["nets"]):
+            in_bytes = []
             for weight, bias in zip(net.weights, net.biases):
-                (halves if half and net.activation != "rbf" else layers).append(weight.reshape(-1))
-                layers.append(bias)
-        arrays["nets.values"] = np.concatenate(layers)
-        if halves:
-            arrays["nets.half"] = np.concatenate(halves).astype(np.float16)
+                in_bytes.append(matrices.put(weight, exact=net.activation == "rbf"))
+                matrices.values.append(bias)
+            entry |= {"bytes": in_bytes} if deformer.storage == "int8" else {}
+        arrays |= matrices.arrays()
     if deformer.bases:
         arrays["bases.vertices"] = np.concatenate([basis.vertices for basis in deformer.bases])
         arrays["bases.coefficients"] = np.concatenate([basis.coefficients.reshape(-1) for basis in deformer.bases])
-        values = np.concatenate([basis.matrix.reshape(-1) for basis in deformer.bases])
-        arrays |= {"bases.half": values.astype(np.float16)} if half else {"bases.values": values}
+        matrices = _Matrices("bases", deformer.storage)
+        for basis, entry in zip(deformer.bases, header["bases"]):
+            in_bytes = matrices.put(basis.matrix)
+            entry |= {"bytes": in_bytes} if deformer.storage == "int8" else {}
+        arrays |= matrices.arrays()
     return {name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None}, header
 
 
@@ -240,8 +243,8 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
         control_spec=spec,
         skin=skin,
         features=Features(arrays["features.columns"], arrays["features.low"], arrays["features.high"]),
-        nets=_read_nets(arrays, header["nets"], storage == "float16"),
-        bases=_read_bases(arrays, header["bases"], storage == "float16"),
+        nets=_read_nets(arrays, header["nets"], storage),
+        bases=_read_bases(arrays, header["bases"], storage),
         mean=get("mean"),
         method=header["method"],
         training=header["training"],
@@ -274,30 +277,89 @@ class _Cuts:
             raise InputError(f"{self.name}: holds {len(self.array)} numbers, the header accounts for {self.at}")
 
 
-def _read_nets(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]], half: bool) -> tuple[Net, ...]:
-    inputs, outputs, values, halves = (_Cuts(arrays, f"nets.{name}") for name in ("inputs", "outputs", "values", "half"))
+class _Matrices:
+    """Matrices one after the other, each among numbers of its own kind: 32 bits, 16 bits, or bytes with one number per row."""
+
+    def __init__(self, name: str, storage: str):
+        self._name, self._storage = name, storage
+        self.values: list[np.ndarray] = []
+        self._halves: list[np.ndarray] = []
+        self._bytes: list[np.ndarray] = []
+        self._scales: list[np.ndarray] = []
+
+    def put(self, matrix: np.ndarray, exact: bool = False) -> bool:
+        """Whether it is in bytes. exact: never in fewer than 32 bits."""
+        if exact or self._storage == "float32":
+            self.values.append(matrix.reshape(-1))
+            return False
+        found = bytes_of(matrix) if self._storage == "int8" else None
+        if found is None:
+            self._halves.append(matrix.reshape(-1).astype(np.float16))
+            return False
+        self._bytes.append(found[0].reshape(-1))
+        self._scales.append(found[1])
+        return True
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        kinds = {"values": self.values, "half": self._halves, "bytes": self._bytes, "scales": self._scales}
+        return {f"{self._name}.{kind}": np.concatenate(pieces) for kind, pieces in kinds.items() if pieces}
+
+
+class _MatrixCuts:
+    """The reader's side of `_Matrices`."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], name: str, storage: str):
+        self._storage = storage
+        self.values, self._halves, self._bytes, self._scales = (_Cuts(arrays, f"{name}.{kind}") for kind in ("values", "half", "bytes", "scales"))
+
+    def cut(self, rows: int, columns: int, in_bytes: bool, exact: bool = False) -> np.ndarray:
+        if exact or self._storage == "float32":
+            return self.values.cut(rows, columns)
+        if not in_bytes:
+            return self._halves.cut(rows, columns)
+        return self._bytes.cut(rows, columns).astype(np.float32) * self._scales.cut(rows)[:, None]
+
+    def end(self) -> None:
+        for cuts in (self.values, self._halves, self._bytes, self._scales):
+            cuts.end()
+
+
+def _in_bytes(entry: dict[str, Any], storage: str, count: int | None = None):
+    """What a net's or basis' entry says about bytes; [False] * count, or False, where there are none."""
+    if storage != "int8":
+        return False if count is None else [False] * count
+    said = entry["bytes"]
+    answers = [said] if count is None else said
+    if not isinstance(answers, list) or len(answers) != (count or 1) or not all(isinstance(answer, bool) for answer in answers):
+        raise InputError(f"bytes: expected {'true or false' if count is None else f'{count} of them'}, got {said!r}")
+    return said
+
+
+def _read_nets(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]], storage: str) -> tuple[Net, ...]:
+    inputs, outputs, matrices = *(_Cuts(arrays, f"nets.{name}") for name in ("inputs", "outputs")), _MatrixCuts(arrays, "nets", storage)
     nets = []
     for entry in entries:
         sizes = entry["sizes"]
         if not isinstance(sizes, list) or len(sizes) < 2:
             raise InputError(f"net {len(nets)}: expected at least two layer sizes, got {sizes!r}")
-        # Centres of radial functions are never stored in 16 bits; see `understudy.precision`.
-        weighty = halves if half and entry["activation"] != "rbf" else values
-        pairs = [(weighty.cut(wide, narrow), values.cut(wide)) for narrow, wide in zip(sizes, sizes[1:])]
+        # Centres of radial functions are never stored in fewer bits; see `understudy.precision`.
+        exact, in_bytes = entry["activation"] == "rbf", _in_bytes(entry, storage, len(sizes) - 1)
+        pairs = [(matrices.cut(wide, narrow, byte, exact), matrices.values.cut(wide)) for narrow, wide, byte in zip(sizes, sizes[1:], in_bytes)]
         weights, biases = zip(*pairs) if pairs else ((), ())
         nets.append(Net(inputs.cut(sizes[0]), weights, biases, outputs.cut(sizes[-1]), entry["activation"]))
-    for cuts in (inputs, outputs, values, halves):
+    for cuts in (inputs, outputs, matrices):
         cuts.end()
     return tuple(nets)
 
 
-def _read_bases(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]], half: bool) -> tuple[Basis, ...]:
-    vertices, coefficients, values = (_Cuts(arrays, f"bases.{name}") for name in ("vertices", "coefficients", "half" if half else "values"))
+def _read_bases(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]], storage: str) -> tuple[Basis, ...]:
+    vertices, coefficients = (_Cuts(arrays, f"bases.{name}") for name in ("vertices", "coefficients"))
+    matrices = _MatrixCuts(arrays, "bases", storage)
     bases = []
     for entry in entries:
         count, components, shared = entry["vertices"], entry["components"], entry["shared"]
-        rows = (count if shared else 3 * count, components)
-        bases.append(Basis(vertices.cut(count), values.cut(*rows), coefficients.cut(*((3, components) if shared else (components,)))))
-    for cuts in (vertices, coefficients, values):
+        matrix = matrices.cut(count if shared else 3 * count, components, _in_bytes(entry, storage))
+        bases.append(Basis(vertices.cut(count), matrix, coefficients.cut(*((3, components) if shared else (components,)))))
+    for cuts in (vertices, coefficients, matrices):
         cuts.end()
     return tuple(bases)

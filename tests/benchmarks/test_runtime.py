@@ -9,6 +9,7 @@ import pytest
 from understudy import InputError, cli, runtime
 from understudy.benchmarks import Request, runtime_cases, timing
 from understudy.benchmarks import runtime as bench
+from understudy.methods.differential import DifferentialConfig
 from understudy.progress import SILENT
 
 pytestmark = pytest.mark.skipif(runtime.compiled is None, reason="installed without a compiler: there is no compiled runtime to measure")
@@ -28,7 +29,7 @@ def test_every_row_and_figure_is_there(tmp_path, capsys):
     shown = capsys.readouterr().out
     rows = {(row["case"], row["method"]): row for row in json.loads((tmp_path / "a.json").read_text())["rows"]}
     peers = [name for name in bench.PEERS if bench.find_spec(name)]
-    assert set(rows) == {("tigress", m) for m in ("understudy", "understudy-fp16", *peers)} | {("elephant", m) for m in bench.SKINS}
+    assert set(rows) == {("tigress", m) for m in (*bench.OURS, *peers)} | {("elephant", m) for m in bench.SKINS}
     for (_, method), row in rows.items():
         for name in ("ms_1", "ms_2", "ms_p99_1", "ms_p99_2"):
             assert math.isfinite(row[name])
@@ -45,9 +46,11 @@ def test_every_row_and_figure_is_there(tmp_path, capsys):
 
 
 def test_the_papers_sizes():
-    face = runtime_cases.face()
-    assert (face.mesh.vertex_count, len(face.nets), len(face.bases)) == (4403, 89, 2)
-    assert face.cost()["bytes"] < 15e6
+    face, config = runtime_cases.face(), DifferentialConfig().filled()
+    hidden = [net for net in face.nets if len(net.weights) > 1]
+    assert face.mesh.vertex_count == 4403
+    assert len(hidden) == config.regions + round(config.anchors * 4403)
+    assert {tuple(len(b) for b in net.biases[:-1]) for net in hidden} == {config.hidden, config.anchor_hidden}
     bones, controls = runtime_cases.random_poses(face, 2)
     np.testing.assert_allclose(face.deform(bones, controls), face.deform_reference(bones, controls), atol=1e-5 * face.mesh.height)
 

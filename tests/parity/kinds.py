@@ -6,6 +6,7 @@ import numpy as np
 from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
 
 from understudy import Basis, ControlSpec, Deformer, Features, Net, Skin
+from understudy.precision import in_bytes
 
 
 def _skin(influences: int, blend: str = "linear", seed: int = 0) -> Deformer:
@@ -78,13 +79,15 @@ KINDS = {
     "wide": _wide,
     "wide-half": lambda: _wide().half(),
     "full-half": lambda: full_deformer().half(),
+    "wide-int8": lambda: in_bytes(_wide(), 1.0),
+    "full-int8": lambda: in_bytes(full_deformer(), 1e-3),
     "unclamped": lambda: full_deformer().without_clamp(),
     "mean-only": lambda: replace(full_deformer(), nets=(), bases=(), features=Features()),
 }
 
 
-def drivers(deformer: Deformer, poses: int = 11, seed: int = 1):
-    """Bones and controls, None where the deformer has none."""
+def drivers(deformer: Deformer, poses: int = 21, seed: int = 1):
+    """Bones and controls, None where the deformer has none. By default more poses than the runtime takes at once, 16, and some that are left."""
     rng = np.random.default_rng(seed)
     bones = None if deformer.skeleton is None else random_motion(deformer.skeleton, poses, seed)
     controls = None if deformer.control_spec is None else rng.normal(size=(poses, deformer.control_spec.count))

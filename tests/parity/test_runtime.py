@@ -19,9 +19,9 @@ def kind(request):
     return KINDS[request.param]()
 
 
-def close(deformer, got, want, tolerance=1e-5):
+def close(deformer, got, want):
     size = max(deformer.mesh.height, float(np.ptp(deformer.mesh.vertices, axis=0).max()))
-    np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * size)
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * size)
 
 
 def test_many_poses(kind):
@@ -32,20 +32,21 @@ def test_many_poses(kind):
 def test_one_pose_and_many_agree(kind):
     bones, controls = drivers(kind)
     many = kind.deform(bones, controls)
+    last_digits = 4 * np.spacing(np.abs(many).max())  # they sum in another order
     for t in range(len(many)):
         one = kind.deform(None if bones is None else bones[t], None if controls is None else controls[t])
         assert one.shape == (kind.mesh.vertex_count, 3)
-        close(kind, one, many[t], 2e-6)
+        np.testing.assert_allclose(one, many[t], rtol=0, atol=last_digits)
 
 
 @pytest.mark.parametrize("threads", [2, 3, 7])
 def test_threads_change_no_bit(kind, threads):
-    bones, controls = drivers(kind, 9)
+    bones, controls = drivers(kind, 19)
     np.testing.assert_array_equal(kind.deform(bones, controls, threads=threads), kind.deform(bones, controls, threads=1))
 
 
 def test_normals(kind):
-    bones, controls = drivers(kind, 9)
+    bones, controls = drivers(kind, 19)
     vertices, normals = kind.deform(bones, controls, normals=True)
     np.testing.assert_allclose(normals, vertex_normals(vertices, kind.mesh.triangles), atol=2e-4)
     np.testing.assert_array_equal(vertices, kind.deform(bones, controls))
@@ -54,7 +55,7 @@ def test_normals(kind):
 def test_far_from_the_origin(kind):
     if kind.skeleton is None:
         return
-    bones, controls = drivers(kind, 3)
+    bones, controls = drivers(kind, 19)
     bones[..., 3] += [1e6, -2e6, 5e5]
     got, want = kind.deform(bones, controls), kind.deform_reference(bones, controls)
     np.testing.assert_allclose(got, want, rtol=0, atol=2 * np.spacing(np.float32(2e6)))

@@ -17,8 +17,8 @@ from understudy.methods import method_type
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "runtime-tests"
 FILES = (
-    "full-linear-direct-tanh", "full-dual_quaternion-virtual-rbf", "full-linear-virtual-gelu", "controls-only", "wide", "wide-half", "sparse-dual",
-    "skin-12",
+    "full-linear-direct-tanh", "full-dual_quaternion-virtual-rbf", "full-linear-virtual-gelu", "controls-only", "wide", "wide-half", "wide-int8",
+    "full-int8", "sparse-dual", "skin-12",
 )  # fmt: skip
 
 

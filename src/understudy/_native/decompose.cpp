@@ -4,8 +4,18 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
-#include <thread>
+#include <map>
+#include <mutex>
+#include <utility>
 #include <vector>
+
+#if defined(_WIN32)
+#include <process.h>
+#else
+#include <unistd.h>
+#endif
+
+#include "pool.h"
 
 // One build runs everywhere and uses wide vectors where the machine has them.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__)
@@ -17,17 +27,40 @@
 namespace understudy {
 namespace {
 
+long process_number() {
+#if defined(_WIN32)
+    return _getpid();
+#else
+    return getpid();
+#endif
+}
+
 constexpr double kRounding = 1e-14;  // relative to the numbers that cancelled: below this a difference is noise
 constexpr double kWorth = 1e-9;      // relative gain below which an exchange is not made
+
+// Threads that stay: starting one takes longer than many a call here. Made anew in a forked process, which has none; never ended, since no call
+// tells which is the last.
+Pool& pool_of(int threads) {
+    static std::mutex mutex;
+    static std::map<std::pair<long, int>, Pool*> pools;
+    const std::lock_guard<std::mutex> lock(mutex);
+    Pool*& pool = pools[{process_number(), threads}];
+    if (!pool) pool = new Pool(threads);
+    return *pool;
+}
 
 // Calls work(first, last) on as many threads as asked, each with its own stretch of 0..count.
 template <class Work>
 void in_parallel(std::int64_t count, std::int64_t threads, const Work& work) {
-    threads = std::max<std::int64_t>(1, std::min(threads, count));
-    std::vector<std::thread> others;
-    for (std::int64_t t = 1; t < threads; ++t) others.emplace_back([&, t] { work(count * t / threads, count * (t + 1) / threads); });
-    work(0, count / threads);
-    for (auto& other : others) other.join();
+    threads = std::max<std::int64_t>(1, std::min<std::int64_t>({threads, count, Pool::kMostThreads}));
+    const auto one = [&](std::uint32_t t, int) { work(count * t / threads, count * (t + 1) / threads); };
+    Pool* pool = threads > 1 ? &pool_of(static_cast<int>(threads)) : nullptr;
+    if (pool && pool->acquire()) {
+        pool->run(static_cast<std::uint32_t>(threads), one);
+        pool->release();
+    } else {  // alone, or another call has the pool
+        for (std::int64_t t = 0; t < threads; ++t) one(static_cast<std::uint32_t>(t), 0);
+    }
 }
 
 // So many threads, or one where the work, in multiply-adds, is done before another has started.
@@ -43,9 +76,10 @@ void in_parallel_as_free(std::int64_t count, std::int64_t stretch, std::int64_t 
     });
 }
 
-// out[b] = sum_k ten[k] * pairs[k][b], less pull[b] on both sides, plus square: one row of R.
-UNDERSTUDY_WIDE void residual_row(const double* pairs, const double* ten, const double* pull, double own, std::int64_t bones, double* out) {
-    for (std::int64_t b = 0; b < bones; ++b) {
+// out[b] = sum_k ten[k] * pairs[k][b], less pull[b] on both sides, plus square: `count` numbers of one row of R, whose rows are `bones` long.
+UNDERSTUDY_WIDE void residual_row(const double* pairs, const double* ten, const double* pull, double own, std::int64_t bones, std::int64_t count,
+                                  double* out) {
+    for (std::int64_t b = 0; b < count; ++b) {
         double sum = own - pull[b];
         for (int k = 0; k < 10; ++k) sum += ten[k] * pairs[k * bones + b];
         out[b] = sum;
@@ -110,7 +144,14 @@ class Vertex {
     using Set = Support<Most>;
 
     Vertex(const WeightProblem& problem, const double* pairs)
-        : p_(problem), pairs_(pairs), bones_(problem.bones), rows_(bones_ * bones_), made_(bones_), pull_(bones_), diagonal_(bones_), slope_(bones_) {}
+        : p_(problem), pairs_(pairs), bones_(problem.bones), rows_(bones_ * bones_), made_(bones_), pull_(bones_), diagonal_(bones_), slope_(bones_) {
+        const std::size_t most = static_cast<std::size_t>(std::min<std::int64_t>(Most, bones_));
+        matrix_.resize(most * most);
+        goal_.resize(most);
+        column_.resize(most);
+        entering_.reserve(static_cast<std::size_t>(bones_));
+        leaving_.reserve(most);
+    }
 
     void open(std::int64_t vertex) {
         const double* v = p_.rest + 4 * vertex;
@@ -140,6 +181,13 @@ class Vertex {
     }
 
     std::int64_t best_single() const { return std::min_element(diagonal_.begin(), diagonal_.end()) - diagonal_.begin(); }
+
+    // The value of one bone alone.
+    double single_value(std::int64_t b) const {
+        double own;
+        residual_row(pairs_ + 10 * bones_ * b + b, ten_, pull_.data() + b, base_ - pull_[b], bones_, 1, &own);
+        return std::max(own + strength_, 0.0);
+    }
 
     // The best weights within a support, from feasible ones; bones that are not needed are dropped.
     void settle(Set& s) {
@@ -203,7 +251,7 @@ class Vertex {
         double* out = rows_.data() + bones_ * b;
         if (!made_[b]) {
             made_[b] = 1;
-            residual_row(pairs_ + 10 * bones_ * b, ten_, pull_.data(), base_ - pull_[b], bones_, out);
+            residual_row(pairs_ + 10 * bones_ * b, ten_, pull_.data(), base_ - pull_[b], bones_, bones_, out);
             out[b] += strength_;
         }
         return out;
@@ -217,7 +265,6 @@ class Vertex {
         for (std::int64_t out = 0; out < n; ++out) {
             if (s.bone[out] == kept) continue;
             double inverse = 0;  // diagonal of the inverse: column `out` of the inverted factor, squared
-            column_.assign(n, 0.0);
             for (std::int64_t a = out; a < n; ++a) {
                 double sum = a == out;
                 for (std::int64_t k = out; k < a; ++k) sum -= matrix_[a * n + k] * column_[k];
@@ -261,8 +308,6 @@ class Vertex {
     // Leaves the factor in matrix_, the multiple in size_ and the sum of the inverse's entries in total_.
     void solve(const Set& s) {
         const std::int64_t n = s.count;
-        matrix_.resize(n * n);
-        goal_.assign(n, 1.0);
         double size = noise_;
         for (std::int64_t a = 0; a < n; ++a) size = std::max(size, diagonal_[s.bone[a]]);
         for (std::int64_t a = 0; a < n; ++a) {
@@ -277,7 +322,7 @@ class Vertex {
                 for (std::int64_t k = 0; k < c; ++k) sum -= matrix_[a * n + k] * matrix_[c * n + k];
                 matrix_[a * n + c] = a == c ? std::sqrt(std::max(sum, least)) : sum / matrix_[c * n + c];
             }
-            double sum = goal_[a];
+            double sum = 1;
             for (std::int64_t k = 0; k < a; ++k) sum -= matrix_[a * n + k] * goal_[k];
             goal_[a] = sum / matrix_[a * n + a];
         }
@@ -288,7 +333,7 @@ class Vertex {
             goal_[a] = sum / matrix_[a * n + a];
             total_ += goal_[a];
         }
-        for (double& g : goal_) g /= total_;
+        for (std::int64_t a = 0; a < n; ++a) goal_[a] /= total_;
     }
 
     // entering_ = the bones outside the support that lower the value most when walked towards in a straight line, best first.
@@ -337,11 +382,20 @@ constexpr std::int64_t kStretch = 64;  // vertices that a thread takes at a time
 template <int Most>
 void solve_weights_of(const WeightProblem& problem, const WeightSearch& search, std::int32_t* index, double* weight, double* value) {
     const std::int64_t places = search.influences;
+    const bool chooses_one = places == 1 && !search.exchanges && !search.from_all;  // the groups of a start: nothing to weigh
     const std::vector<double> pairs = bone_pairs(problem);
-    in_parallel_as_free(problem.vertices, kStretch, search.threads, [&] {
+    // To open a vertex takes 14 multiply-adds per bone; to weigh bones, many times that.
+    const std::int64_t work = problem.vertices * problem.bones * (chooses_one ? 14 : 1000);
+    in_parallel_as_free(problem.vertices, kStretch, worth(search.threads, work), [&] {
         return [&, vertex = Vertex<Most>(problem, pairs.data()), order = std::vector<std::int64_t>()](std::int64_t first, std::int64_t last) mutable {
             for (std::int64_t i = first; i < last; ++i) {
                 vertex.open(i);
+                if (chooses_one) {
+                    if (!(weight[i] > 0)) index[i] = static_cast<std::int32_t>(vertex.best_single());
+                    weight[i] = 1;
+                    value[i] = vertex.single_value(index[i]);
+                    continue;
+                }
                 Support<Most> now;
                 for (std::int64_t k = 0; k < places; ++k)
                     if (weight[i * places + k] > 0) now.add(index[i * places + k], weight[i * places + k]);
@@ -400,7 +454,7 @@ void normal_equations(std::int64_t vertices, std::int64_t influences, std::int64
     std::fill(gram, gram + width * width, 0.0);
     std::fill(cross, cross + width * rows, 0.0);
     // Each thread owns some columns of `cross` and some bones' rows of `gram`, so that no sum depends on the number of threads.
-    in_parallel(threads, threads, [&](std::int64_t mine, std::int64_t) {
+    const auto share = [&](std::int64_t mine) {
         const std::int64_t begin = 16 * (stretches * mine / threads), count = std::min(16 * (stretches * (mine + 1) / threads), rows) - begin;
         for (std::int64_t i = 0; i < vertices; ++i)
             for (std::int64_t k = 0; k < influences; ++k) {
@@ -421,6 +475,9 @@ void normal_equations(std::int64_t vertices, std::int64_t influences, std::int64
                         for (int l = 0; l < 4; ++l) block[j * width + l] += factor * outer[4 * j + l];
                 }
             }
+    };
+    in_parallel(threads, threads, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t mine = first; mine < last; ++mine) share(mine);
     });
     for (std::int64_t a = 0; a < width; ++a)
         for (std::int64_t b = a + 1; b < width; ++b) gram[b * width + a] = gram[a * width + b];

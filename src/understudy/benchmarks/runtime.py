@@ -2,8 +2,8 @@
 
 Cases are deformers of the papers' sizes (`runtime_cases`) and `human`, fitted to the built-in rig in this run; the time depends on the sizes, so the
 fit is short. Methods: `understudy` (one call of `Deformer.deform`, everything included, into an array that is there), `understudy-fp16` (the same
-with weights in 16 bits), `onnxruntime` (the exported graph, the fastest of its settings), `torch` (the torch module) and `rig`. The floor is the
-time to read as many bytes as a call reads, once, with the same threads and instructions.
+with weights in 16 bits), `understudy-int8` (in 8 bits where the error allows), `onnxruntime` (the exported graph, the fastest of its settings),
+`torch` (the torch module) and `rig`. The floor is the time to read as many bytes as a call reads, once, with the same threads and instructions.
 
 `max_pct` of a row is its largest distance from the NumPy reference in single precision, in % of height. `crowd_ms_2` is one pose of a hundred.
 `busy_ms_2` is two threads while a neighbour keeps a processor busy: to be held against `busy_ms_1`, one thread beside the same neighbour.
@@ -32,7 +32,8 @@ from understudy.progress import Progress
 from understudy.report import CaseResult
 
 PEERS = ("onnxruntime", "torch")
-METHODS = ("understudy", "understudy-fp16", *PEERS, "rig")
+OURS = {"understudy": lambda deformer: deformer, "understudy-fp16": Deformer.half, "understudy-int8": Deformer.int8}
+METHODS = (*OURS, *PEERS, "rig")
 SKINS = ("lbs-4", "lbs-all", "two_layer")
 CASES = ("tigress", "astrid", "face", "elephant", "human")
 _CROWD = 100
@@ -84,8 +85,8 @@ def _case(case: str, methods: list[str], request: Request, size: _Size) -> Itera
         bones, controls = runtime_cases.random_poses(deformer, _POSES, request.seed)
     contenders: dict[str, _Contender] = {}
     for name in methods:
-        if name in ("understudy", "understudy-fp16"):
-            contenders[name] = _Ours(deformer.half() if name.endswith("fp16") else deformer, bones, controls)
+        if name in OURS:
+            contenders[name] = _Ours(OURS[name](deformer), bones, controls)
         elif name in PEERS:
             contenders[name] = {"onnxruntime": _OnnxRuntime, "torch": _Torch}[name](deformer, bones, controls)
     wanted = deformer.deform_reference(bones, controls)
@@ -307,7 +308,7 @@ def _findings(results: list[CaseResult]) -> Iterator[str]:
     """The ratios that the rows are there for."""
     row = {(r.case, r.method): r.figures for r in results}
     for case in dict.fromkeys(r.case for r in results):
-        ours, half, ort, torch, rig = (row.get((case, m)) for m in ("understudy", "understudy-fp16", "onnxruntime", "torch", "rig"))
+        ours, half, byte, ort, torch, rig = (row.get((case, m)) for m in (*OURS, *PEERS, "rig"))
         if ours:
             for n in (1, 2):
                 parts = [
@@ -315,7 +316,7 @@ def _findings(results: list[CaseResult]) -> Iterator[str]:
                     f"p99 {ours[f'ms_p99_{n}'] / ours[f'floor_p99_{n}']:.2f} x its p99",
                 ]
                 parts += [f"{ours[f'ms_{n}'] / peer[f'ms_{n}']:.2f} x {name}" for name, peer in (("onnxruntime", ort), ("torch", torch)) if peer]
-                parts += [f"fp16 {half[f'ms_{n}'] / ours[f'ms_{n}']:.2f} x fp32"] if half else []
+                parts += [f"{name} {few[f'ms_{n}'] / ours[f'ms_{n}']:.2f} x fp32" for name, few in (("fp16", half), ("int8", byte)) if few]
                 yield f"{case}, {n} thread{'s' * (n > 1)}: " + ", ".join(parts)
             crowd = ", ".join(f"{ours[f'crowd_ms_{n}'] / ours[f'ms_{n}']:.2f} x a single pose on {n}" for n in (1, 2))
             yield f"{case}: a pose of a crowd of {_CROWD} takes {crowd} thread(s)"

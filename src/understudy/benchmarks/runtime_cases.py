@@ -2,8 +2,8 @@
 
 tigress   Fast and Deep Deformation Approximations: 16,206 vertices, 67 networks of 2 x 128, rigid skin; 64 components each make the 21 MB
 astrid    the same paper's largest: 168,635 vertices, 45 networks; 32 components each
-face      differential subspace reconstruction in its small default: 4,403 vertices, one wide network with 140 components, 88 anchors with a
-          network of 3 x 64 each and one basis shared by x, y and z
+face      the default of `differential`, at the paper's 4,403 vertices: as many regions and anchors, with networks as wide, as its options say. How
+          far regions reach and how much they read no option says: those shares are what fits of the built-in face came to
 elephant  two-layer sparse compression: 42,321 vertices, 30 bones; dense, with four influences, and as two layers with the paper's choice of
           2 V / 31 virtual bones of up to 30 bones each
 """
@@ -16,12 +16,19 @@ from understudy.controls import ControlSpec
 from understudy.deformer import Deformer, Features, Skin
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.mesh import Mesh
+from understudy.methods.differential import DifferentialConfig
 from understudy.networks import Basis, Net
 from understudy.skeleton import Skeleton
 
 # The characters are this high, in cm; correctives move vertices by about one.
 _HEIGHT = 170.0
 _ELEPHANT_VERTICES, _ELEPHANT_BONES = 42321, 30
+_FACE_VERTICES, _FACE_BONES, _FACE_CONTROLS = 4403, 23, 77
+# Of `most_components` and of the vertices: a region's shapes near it and far from it. Of the features: what networks read. Of the vertices: what
+# neighbouring anchors move.
+_SHAPES = ((0.4, 0.07), (0.15, 0.33))
+_FACE_GAIN = 0.02  # of first layers: features come as they are, in cm
+_REGION_READS, _ANCHOR_READS, _ANCHOR_REACH = 0.65, 0.4, 0.27
 
 
 def tigress(seed: int = 0) -> Deformer:
@@ -33,23 +40,43 @@ def astrid(seed: int = 0) -> Deformer:
 
 
 def face(seed: int = 0) -> Deformer:
-    rng = np.random.default_rng(seed)
-    count, bones, controls, components, anchors = 4403, 4, 100, 140, 88
-    skeleton = _skeleton(bones, rng)
-    spec = ControlSpec(tuple(f"control{c}" for c in range(controls)), [-1.0] * controls, [1.0] * controls, numeric=[True] * controls)
-    columns = np.arange(12, 12 * bones + controls)
-    wide = _net(rng, np.arange(len(columns)), (512, 512), np.arange(components))
-    first = components
-    small = [
-        _net(rng, rng.choice(len(columns), 24, replace=False), (64, 64, 64), np.arange(first + 3 * a, first + 3 * a + 3)) for a in range(anchors)
-    ]
-    bases = (
-        Basis(np.arange(count), _basis(rng, 3 * count, components), np.arange(components)),
-        Basis(np.arange(count), _basis(rng, count, anchors), np.arange(first, first + 3 * anchors).reshape(-1, 3).T),
+    """Every region has a network and a linear map beside it, which write the shapes of a basis near it and of one far from it; every anchor the same
+    for its own three numbers, which neighbouring anchors' bases share by x, y and z."""
+    rng, config = np.random.default_rng(seed), DifferentialConfig().filled()
+    count, regions, anchors = _FACE_VERTICES, config.regions, round(config.anchors * _FACE_VERTICES)
+    skeleton = _skeleton(_FACE_BONES, rng)
+    spec = ControlSpec(
+        tuple(f"control{c}" for c in range(_FACE_CONTROLS)), *(np.full(_FACE_CONTROLS, end) for end in (-1.0, 1.0)), numeric=[True] * _FACE_CONTROLS
     )
-    return Deformer(
-        _strip(count), skeleton, spec, _spread_skin(count, bones, 4, rng), _features(columns), (wide, *small), bases, method="differential"
-    )
+    columns = np.arange(12 * _FACE_BONES // 2, 12 * _FACE_BONES + _FACE_CONTROLS)  # half of the bones move nothing by themselves
+    nets, bases, free = [], [], 0
+
+    def learned(share: float, hidden: tuple[int, ...], outputs: np.ndarray) -> None:
+        inputs = np.sort(rng.choice(len(columns), int(share * len(columns)), replace=False))
+        nets.append(_net(rng, inputs, hidden, outputs, config.activation, _FACE_GAIN))
+        if config.linear:
+            nets.append(_net(rng, inputs, (), outputs, gain=_FACE_GAIN))
+
+    def around(region: int, share: float) -> np.ndarray:
+        """Vertices next to each other in the list, about the middle of a region."""
+        size = int(share * count)
+        return int((region + 0.5) / regions * (count - size)) + np.arange(size)
+
+    for region in range(regions):
+        outputs = np.arange(free, free := free + sum(int(s * config.most_components) for s, _ in _SHAPES))
+        learned(_REGION_READS, config.hidden, outputs)
+        for shapes, reach in _SHAPES:
+            mine, outputs = np.split(outputs, [int(shapes * config.most_components)])
+            vertices = around(region, reach)
+            bases.append(Basis(vertices, _basis(rng, 3 * len(vertices), len(mine)), mine))
+    for region, group in enumerate(np.array_split(np.arange(anchors), regions)):
+        outputs = np.arange(free, free := free + 3 * len(group)).reshape(-1, 3)
+        for own in outputs:
+            learned(_ANCHOR_READS, config.anchor_hidden, own)
+        vertices = around(region, _ANCHOR_REACH)
+        bases.append(Basis(vertices, _basis(rng, len(vertices), len(group)), outputs.T))
+    skin = _spread_skin(count, _FACE_BONES, config.influences, rng)
+    return Deformer(_strip(count), skeleton, spec, skin, _features(columns), tuple(nets), tuple(bases), method="differential")
 
 
 def elephant(kind: str, seed: int = 0) -> Deformer:
@@ -104,10 +131,11 @@ def _fdda(count: int, nets: int, components: int, seed: int) -> Deformer:
     return Deformer(_strip(count), skeleton, None, Skin.rigid(owner), _features(columns), tuple(made), tuple(bases), method="fdda")
 
 
-def _net(rng, inputs: np.ndarray, hidden: tuple[int, ...], outputs: np.ndarray) -> Net:
+def _net(rng, inputs: np.ndarray, hidden: tuple[int, ...], outputs: np.ndarray, activation: str = "tanh", gain: float = 1.0) -> Net:
     sizes = [len(inputs), *hidden, len(outputs)]
     weights = tuple((rng.normal(size=(b, a)) / np.sqrt(a)).astype(np.float32) for a, b in zip(sizes, sizes[1:]))
-    return Net(inputs, weights, tuple(rng.normal(size=b) * 0.1 for b in sizes[1:]), outputs)
+    weights[0][:] *= np.float32(gain)
+    return Net(inputs, weights, tuple(rng.normal(size=b) * 0.1 for b in sizes[1:]), outputs, activation)
 
 
 def _basis(rng, rows: int, components: int) -> np.ndarray:

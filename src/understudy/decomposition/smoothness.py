@@ -18,8 +18,8 @@ from understudy.mesh import Mesh
 
 def smoother(mesh: Mesh, order: np.ndarray, smoothness: float, frames: int) -> Callable | None:
     """A function of (index, weight, bones) to (anchor (V,B), strength (V,)) for vertices in `order`; None without smoothness or edges."""
-    ends = _edges(mesh)
-    if not smoothness or not len(ends):
+    ends = _edges(mesh) if smoothness else ()
+    if not len(ends):
         return None
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))

@@ -1,0 +1,102 @@
+#include "crowd.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace understudy {
+namespace {
+
+constexpr std::size_t kTaskNumbers = 512;  // turned into lanes by one task
+
+// Of a size known here: copied without a call.
+void copy_lanes(const float* from, float* to) { std::memcpy(to, from, kLanes * sizeof *to); }
+
+}  // namespace
+
+void Crowd::run(Pool* pool) {
+    Block::run(pool, model_.window_phases, [this, pool] { spread(pool); }, [this](const Task& task, std::size_t thread) { run_task(task, thread); });
+}
+
+// What `prepare` left pose by pose, into lanes.
+void Crowd::spread(Pool* pool) {
+    const std::size_t feature_count = about_.feature_columns.size(), numbers = 16 * std::max<std::size_t>(1, model_.bone_count());
+    const std::size_t bone_stride = model_.virtual_count ? scratch_.bone_stride : scratch_.transform_stride;
+    const std::size_t pieces = (numbers + kTaskNumbers - 1) / kTaskNumbers, feature_pieces = (feature_count + kTaskNumbers - 1) / kTaskNumbers;
+    share(pool, pieces + feature_pieces, [&](std::size_t piece, std::size_t) {
+        if (!piece) use_.to_lanes(centre(0), Scratch::kCentre, Scratch::kCentre, scratch_.lane_centres.as<float>());
+        const std::size_t first = (piece < pieces ? piece : piece - pieces) * kTaskNumbers;
+        if (piece < pieces)
+            use_.to_lanes(bone_transforms(0) + first, bone_stride, std::min(kTaskNumbers, numbers - first), scratch_.lane_bones.as<float>() + first * kLanes);
+        else
+            use_.to_lanes(features(0) + first, scratch_.feature_stride, std::min(kTaskNumbers, feature_count - first),
+                          scratch_.lane_features.as<float>() + first * kLanes);
+    });
+}
+
+void Crowd::run_task(const Task& task, std::size_t thread) {
+    switch (task.kind) {
+        case Task::Kind::layer: return run_layer(model_.layers[task.what], task, thread);
+        case Task::Kind::coefficients:
+            for (std::size_t number = task.first; number < task.last; ++number) gather(model_.coefficients[number]);
+            return;
+        case Task::Kind::virtual_bones: return blend_virtual_bones(task);
+        case Task::Kind::windows:
+            for (std::size_t number = task.first; number < task.last; ++number) move_window(model_.windows[number], thread);
+            return;
+        default: return;  // `can_play`: no dual quaternions; bases and vertices come in windows, normals are the block's
+    }
+}
+
+void Crowd::run_layer(const LayerPlan& layer, const Task& task, std::size_t thread) {
+    const float* x = values() + layer.from * kLanes;
+    if (layer.inputs) {
+        float* to = scratch_.gathered.as<float>() + thread * scratch_.gather_stride;
+        for (std::size_t i = 0; i < layer.weight.columns; ++i)
+            copy_lanes(scratch_.lane_features.as<float>() + static_cast<std::size_t>(layer.inputs[i]) * kLanes, to + i * kLanes);
+        x = to;
+    }
+    use_.dense_lanes(layer.weight, task.first, task.last, {x, 1, 0, layer.bias, layer.finish, values() + layer.to * kLanes, kLanes, 0});
+}
+
+void Crowd::move_window(const Window& window, std::size_t thread) {
+    float* displacements = scratch_.window_displacements.as<float>() + thread * scratch_.window_stride;
+    for (std::size_t number = window.first_basis; number < window.last_basis; ++number)
+        run_basis(model_.bases[number], displacements + (model_.bases[number].to - window.from) * kLanes);
+    VertexJob job = model_.vertex_job(window.first_vertex, window.last_vertex);
+    job.displacements = displacements;
+    job.slots_before = static_cast<std::uint32_t>(window.from);
+    job.transforms = (model_.virtual_count ? scratch_.lane_transforms : scratch_.lane_bones).as<float>();
+    job.centre = scratch_.lane_centres.as<float>();
+    job.positions = positions_;
+    job.pose_stride = 3 * model_.vertex_count();
+    use_.skin_lanes(job);
+}
+
+void Crowd::gather(const CoefficientPlan& plan) {
+    float* to = scratch_.coefficients.as<float>() + plan.to * kLanes;
+    for (std::size_t p = 0; p < plan.count; ++p) {
+        if (!plan.starts) {
+            copy_lanes(values() + std::size_t{plan.writers[p]} * kLanes, to + p * kLanes);
+            continue;
+        }
+        float sum[kLanes] = {};
+        for (std::uint32_t at = plan.starts[p]; at != plan.starts[p + 1]; ++at)
+            for (std::size_t lane = 0; lane < kLanes; ++lane) sum[lane] += values()[std::size_t{plan.writers[at]} * kLanes + lane];
+        copy_lanes(sum, to + p * kLanes);
+    }
+}
+
+void Crowd::run_basis(const BasisPlan& basis, float* to) {
+    const std::size_t columns = basis.matrix.columns, axes = basis.shared ? 3 : 1;
+    const float* x = scratch_.coefficients.as<float>() + basis.from * kLanes;
+    use_.dense_lanes(basis.matrix, 0, basis.matrix.panel_count(), {x, axes, columns * kLanes, nullptr, Finish::linear, to, axes * kLanes, kLanes});
+}
+
+void Crowd::blend_virtual_bones(const Task& task) {
+    const float* from = scratch_.lane_bones.as<float>();
+    float* to = scratch_.lane_transforms.as<float>();
+    if (model_.virtual_weights.empty()) use_.blend_lanes(model_.virtual_bones, task.first, task.last, from, to);
+    else use_.blend_dense_lanes(model_.virtual_weights.data(), model_.bone_count(), task.first, task.last, from, to);
+}
+
+}  // namespace understudy

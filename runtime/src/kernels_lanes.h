@@ -1,0 +1,191 @@
+// Sixteen poses at once: every number becomes a row of 16, one lane per pose, so that weights, skins and rest positions are read once for all of
+// them and nothing is ever summed across a register. Included after kernels_body.h, under the same rules; needs V::transpose and
+// V::prefetch besides.
+
+namespace {
+
+// Rows of numbers of 16 poses, `stride` floats apart, become `count` lanes; `count` is rounded up to 16.
+void to_lanes(const float* from, std::size_t stride, std::size_t count, float* to) {
+    for (std::size_t first = 0; first < count; first += W)
+        for (int part = 0; part < kPerUnit; ++part) {
+            F block[W];
+            for (int i = 0; i < W; ++i) block[i] = V::load(from + (part * W + i) * stride + first);
+            V::transpose(block);
+            for (int i = 0; i < W; ++i) V::store(to + (first + i) * kLanes + part * W, block[i]);
+        }
+}
+
+// y = W x, or y += W x where it is `more`, for as many of the rows as leave the sums in registers, and W of the poses; columns of the weights are
+// `step` floats apart. A panel comes from memory in its first pass, and is in the cache in the others, while memory would be idle: so each pass
+// fetches its part of the panel after this one, `ahead`.
+template <int Rows, bool Distance>
+inline void lanes_of_rows(const float* w, std::size_t step, std::size_t columns, const char* ahead, std::size_t ahead_step, const float* x, bool more,
+                          float* y, std::size_t y_row) {
+    F sum[Rows];
+    for (int r = 0; r < Rows; ++r) sum[r] = more ? V::load(y + r * y_row) : V::zero();
+    for (std::size_t k = 0; k < columns; ++k, w += step, x += kLanes, ahead += ahead_step) {
+        V::prefetch(ahead);
+        const F at = V::load(x);
+        for (int r = 0; r < Rows; ++r) sum[r] = accumulate<Distance>(V::set1(w[r]), at, sum[r]);
+    }
+    for (int r = 0; r < Rows; ++r) V::store(y + r * y_row, sum[r]);
+}
+
+// `Rows` rows of a panel that starts at `w` and has `height` rows, for all sets and poses.
+template <int Rows, bool Distance>
+void unit_lanes(const float* w, const float*, std::size_t height, std::size_t columns, std::size_t row, const LaneProduct& of) {
+    const char* ahead = reinterpret_cast<const char*>(w + height * columns);
+    for (std::size_t set = 0; set < of.sets; ++set)
+        for (int part = 0; part < kPerUnit; ++part)
+            lanes_of_rows<Rows, Distance>(w, height, columns, ahead, height * sizeof *w, of.x + set * of.x_set + part * W, false,
+                                          of.y + set * of.y_set + row * of.y_row + part * W, of.y_row);
+}
+
+// The same from 16 or 8 bits: some columns at a time are widened, and multiplied by what each row is, once for all sets and poses.
+template <int Rows, bool Distance, class Weight>
+void unit_lanes(const Weight* w, const float* scales, std::size_t height, std::size_t columns, std::size_t row, const LaneProduct& of) {
+    constexpr std::size_t kColumns = 128;
+    alignas(64) float wide[kColumns * Rows];
+    const std::size_t ahead = height * columns;
+    for (std::size_t first = 0; first == 0 || first < columns; first += kColumns) {
+        const std::size_t count = columns - first < kColumns ? columns - first : kColumns;
+        const Weight* from = w + first * height;
+        for (int r = 0; r < Rows; r += W) {
+            const F scale = scales ? V::load(scales + row + r) : V::set1(1.0f);
+            for (std::size_t k = 0; k < count; ++k) V::store(wide + k * Rows + r, V::mul(load_weight(from + k * height + r), scale));
+        }
+        for (std::size_t set = 0; set < of.sets; ++set)
+            for (int part = 0; part < kPerUnit; ++part)
+                lanes_of_rows<Rows, Distance>(wide, Rows, count, reinterpret_cast<const char*>(from + ahead), height * sizeof *w,
+                                              of.x + set * of.x_set + first * kLanes + part * W, first != 0,
+                                              of.y + set * of.y_set + row * of.y_row + part * W, of.y_row);
+    }
+}
+
+template <bool Distance, class Weight>
+void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last, const LaneProduct& of) {
+    constexpr std::size_t kRows = W == 16 ? 16 : 8;
+    for (std::size_t top = first * Panels::kRows; top < last * Panels::kRows && top < matrix.rows; top += Panels::kRows) {
+        const std::size_t left = matrix.rows - top, height = left < Panels::kRows ? left : Panels::kRows;
+        const Weight* w = static_cast<const Weight*>(matrix.data) + top * matrix.columns;
+        for (std::size_t row = top; row < top + height; row += kRows) {
+            unit_lanes<kRows, Distance>(w + (row - top), matrix.scales, height, matrix.columns, row, of);
+            if (!of.bias) continue;
+            for (std::size_t set = 0; set < of.sets; ++set)
+                for (std::size_t r = row; r < row + kRows; ++r)
+                    for (int part = 0; part < kPerUnit; ++part) {
+                        float* y = of.y + set * of.y_set + r * of.y_row + part * W;
+                        V::store(y, finished(V::load(y), V::set1(of.bias[r]), of.finish));
+                    }
+        }
+    }
+}
+
+void dense_lanes(const Panels& w, std::size_t first, std::size_t last, const LaneProduct& of) {
+    if (w.number_size == 1) panels_lanes<false, std::int8_t>(w, first, last, of);
+    else if (w.number_size == 2) panels_lanes<false, std::uint16_t>(w, first, last, of);
+    else if (of.finish == Finish::rbf) panels_lanes<true, float>(w, first, last, of);
+    else panels_lanes<false, float>(w, first, last, of);
+}
+
+// The 12 numbers of a transform that are not zero: three of each of four columns.
+constexpr int kNumbers = 12;
+inline std::size_t number_at(int i) { return static_cast<std::size_t>(i / 3 * 4 + i % 3) * kLanes; }
+
+void blend_lanes(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out) {
+    for (std::size_t number = first; number < last; ++number)
+        for (int part = 0; part < kPerUnit; ++part) {
+            F sum[kNumbers];
+            for (F& s : sum) s = V::zero();
+            const Row row(rows, number);
+            for (const Influence* at = row.begin; at != row.end; ++at) {
+                const float* t = transforms + std::size_t{at->offset} * kLanes + part * W;
+                const F weight = V::set1(at->weight);
+                for (int i = 0; i < kNumbers; ++i) sum[i] = V::fma(V::load(t + number_at(i)), weight, sum[i]);
+            }
+            for (int i = 0; i < kNumbers; ++i) V::store(out + 16 * kLanes * number + number_at(i) + part * W, sum[i]);
+        }
+}
+
+template <int Rows>
+inline void blend_rows_lanes(const float* weights, std::size_t count, const float* transforms, float* out) {
+    F sum[Rows][kNumbers];
+    for (int row = 0; row < Rows; ++row)
+        for (F& s : sum[row]) s = V::zero();
+    for (std::size_t k = 0; k < count; ++k, transforms += 16 * kLanes) {
+        F weight[Rows];
+        for (int row = 0; row < Rows; ++row) weight[row] = V::set1(weights[row * count + k]);
+        for (int i = 0; i < kNumbers; ++i) {
+            const F number = V::load(transforms + number_at(i));
+            for (int row = 0; row < Rows; ++row) sum[row][i] = V::fma(number, weight[row], sum[row][i]);
+        }
+    }
+    for (int row = 0; row < Rows; ++row)
+        for (int i = 0; i < kNumbers; ++i) V::store(out + 16 * kLanes * row + number_at(i), sum[row][i]);
+}
+
+void blend_dense_lanes(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out) {
+    constexpr int kTogether = W == 8 ? 1 : 2;  // as many as leave the sums in registers
+    for (int part = 0; part < kPerUnit; ++part) {
+        const float* from = transforms + part * W;
+        float* to = out + part * W;
+        std::size_t row = first;
+        for (; row + kTogether <= last; row += kTogether) blend_rows_lanes<kTogether>(weights + row * count, count, from, to + 16 * kLanes * row);
+        for (; row < last; ++row) blend_rows_lanes<1>(weights + row * count, count, from, to + 16 * kLanes * row);
+    }
+}
+
+// One vertex of W poses. Moved by each influence, then weighed: fewer products than blending transforms first.
+inline void move_lanes(const VertexJob& job, std::size_t vertex, int part, float* to) {
+    F point[3], sum[3];
+    for (int axis = 0; axis < 3; ++axis) point[axis] = V::set1(job.base[3 * vertex + axis]);
+    if (job.slot_starts)
+        for (std::uint32_t slot = job.slot_starts[vertex]; slot != job.slot_starts[vertex + 1]; ++slot) {
+            const float* moved = job.displacements + std::size_t{job.slots[slot] - job.slots_before} * kLanes + part * W;
+            for (int axis = 0; axis < 3; ++axis) point[axis] = V::add(point[axis], V::load(moved + axis * kLanes));
+        }
+    for (int axis = 0; axis < 3; ++axis) sum[axis] = V::zero();
+    const Row row(job.skin, vertex);
+    for (const Influence* at = row.begin; at != row.end; ++at) {
+        const float* t = job.transforms + std::size_t{at->offset} * kLanes + part * W;
+        const F weight = V::set1(at->weight);
+        for (int axis = 0; axis < 3; ++axis) {
+            F moved = V::fma(V::load(t + axis * kLanes), point[0], V::load(t + (12 + axis) * kLanes));
+            moved = V::fma(V::load(t + (4 + axis) * kLanes), point[1], moved);
+            moved = V::fma(V::load(t + (8 + axis) * kLanes), point[2], moved);
+            sum[axis] = V::fma(moved, weight, sum[axis]);
+        }
+    }
+    for (int axis = 0; axis < 3; ++axis) {
+        const float* centre = job.centre + axis * kLanes + part * W;
+        V::store(to + axis * kLanes, V::add(V::add(sum[axis], V::load(centre + 4 * kLanes)), V::load(centre)));
+    }
+}
+
+// Vertices are moved sixteen at a time, and turned from lanes into poses together: 48 floats of each.
+void skin_lanes(const VertexJob& job) {
+    constexpr std::size_t kVertices = 16;
+    alignas(64) float tile[3 * kVertices * kLanes];
+    for (std::size_t vertex = job.first; vertex < job.last; vertex += kVertices) {
+        const std::size_t count = job.last - vertex < kVertices ? job.last - vertex : kVertices;
+        float* out = job.positions + 3 * vertex;
+        for (std::size_t pose = 0; pose < kLanes; ++pose)  // 16 places far apart are more than a processor foresees
+            for (std::size_t i = 0; i < 4; ++i) V::prefetch(reinterpret_cast<const char*>(out + pose * job.pose_stride) + 64 * i);
+        for (std::size_t n = 0; n < count; ++n)
+            for (int part = 0; part < kPerUnit; ++part) move_lanes(job, vertex + n, part, tile + 3 * n * kLanes + part * W);
+        if (count < kVertices) {
+            for (std::size_t pose = 0; pose < kLanes; ++pose)
+                for (std::size_t i = 0; i < 3 * count; ++i) out[pose * job.pose_stride + i] = tile[i * kLanes + pose];
+            continue;
+        }
+        for (int part = 0; part < kPerUnit; ++part)
+            for (std::size_t first = 0; first < 3 * kVertices; first += W) {
+                F block[W];
+                for (int i = 0; i < W; ++i) block[i] = V::load(tile + (first + i) * kLanes + part * W);
+                V::transpose(block);
+                for (int i = 0; i < W; ++i) V::store(out + (part * W + i) * job.pose_stride + first, block[i]);
+            }
+    }
+}
+
+}  // namespace
