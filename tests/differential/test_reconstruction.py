@@ -7,6 +7,7 @@ from builders import grid_mesh
 from understudy import InputError, Mesh
 from understudy.differential.anchors import checked_anchors, choose_anchors, random_anchors
 from understudy.differential.components import enough, error_left, region_components
+from understudy.differential.folding import near_and_far
 from understudy.differential.laplacian import Laplacian
 from understudy.differential.reconstruction import Reconstruction, Weights
 from understudy.differential.regions import mesh_regions
@@ -71,6 +72,23 @@ def test_folded_is_solved(sheet, laplacian):
     folded = c @ reconstruction.fold(basis, some).T + h @ reconstruction.fold_held(offsets, some).T
     folded = folded.reshape(5, -1, 3) + np.einsum("vn,tni->tvi", reconstruction.anchor_basis(), a)
     np.testing.assert_allclose(folded, reconstruction.solve(delta, a, held), atol=1e-9)
+
+
+@pytest.mark.parametrize("least", [1e-9, 0.05])
+def test_a_folded_basis_loses_no_more_than_it_may_and_gets_smaller_for_it(sheet, laplacian, least):
+    rng = np.random.default_rng(3)
+    said = rng.normal(size=(400, 3)) @ rng.normal(size=(3, 8)) + 0.001 * rng.normal(size=(400, 8))  # eight numbers that say three things
+    region = np.arange(30)
+    basis = rng.normal(size=(90, 8))
+    folded = Reconstruction(laplacian, np.array([3, 50, 90]), Weights(1.0, 1.0, 0.5)).fold(basis, region).reshape(-1, 3, 8)
+    near = (laplacian.symmetric != 0).astype(float)
+    parts = near_and_far(folded, said.T @ said / len(said), region, near, least)
+    whole = np.einsum("vip,tp->tvi", folded, said)
+    again = np.zeros_like(whole)
+    for vertices, matrix, transfer in parts:
+        again[:, vertices] += (said @ transfer.T @ matrix.T).reshape(len(said), -1, 3)
+        assert len(transfer) == 8 if least < 1e-6 else len(transfer) <= 3
+    assert np.sqrt(np.square(again - whole).sum(axis=2).mean(axis=0)).max() <= 1.01 * least
 
 
 def test_high_frequency_errors_are_damped_more_than_low_ones(sheet, laplacian):

@@ -54,7 +54,7 @@ class _Size:
 
 
 # A body has more parts that move apart than a face, and a rig ten times as slow to ask.
-_BODY_NETS = {"regions": "64", "anchors": "0.01", "input_poses": "8", "hidden": "128,128"}
+_BODY_NETS = {"regions": "64", "anchors": "0.01", "input_poses": "8", "basis_error": "0.01", "most_components": "120", "batch": "256"}
 SIZES = {
     "quick": _Size(400, {"epochs": "40"}, (), 200, False, {**_BODY_NETS, "epochs": "4", "anchor_epochs": "4", "input_poses": "1"}),
     "default": _Size(5000, {}, ("02_01", "10_01", "13_29"), 1000, True, _BODY_NETS),

@@ -1,8 +1,9 @@
 """What the nets read (Eq. 9): the 12 numbers of every joint in its parent's frame and every control, each brought to a common size.
 
 A control is normalised on its own, over the poses seen; so is each entry of a joint's 3x3; the joints' translations share one scale, since their
-sizes compare. Numbers that never vary are left out, and so is the root: a character that stands elsewhere deforms alike. All of it is folded into
-the nets' first layers, so that a runtime reads raw numbers.
+sizes compare. Numbers that never vary are left out, and so is the root: a character that stands elsewhere deforms alike. Left out too are numbers
+that others of the same joint tell already (a hinge's matrix holds its sine and cosine twice): a first layer can make nothing of them that it could
+not make of the others. All of it is folded into the nets' first layers, so that a runtime reads raw numbers.
 
 Letters: T poses, X features; a unit is a bone (its 12 numbers) or a control.
 """
@@ -13,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import qr
 
 from understudy.deformer import raw_features
 from understudy.errors import InputError
@@ -21,7 +23,8 @@ from understudy.progress import Progress
 from understudy.rigs.base import Rig
 from understudy.training.inputs import units_from_data, units_from_rig, varying_features
 
-SOURCES = ("auto", "rig", "data", "all")
+_STEADY = 1e-3  # of a number's size: one that varies less is a cosine near 1, its sine says more, and float32 reads it badly
+_TOLD = 1e-2  # of a number's spread: what is left of it once others are known, to count as told by them
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,19 +50,42 @@ class FeatureTable:
         if spec is not None and controls != "none":
             chosen = np.flatnonzero(spec.numeric) if controls == "numeric" and bones else np.arange(spec.count)
         units = varying_features(raw, bones, np.zeros(0, int) if skeleton is None else skeleton.roots, chosen)
-        picked = raw[:, units.columns].astype(np.float64)
+        own = telling_columns(raw[:, units.columns].astype(np.float64), units.unit)
+        columns, unit = units.columns[own], units.unit[own]
+        picked = raw[:, columns].astype(np.float64)
         spread = np.maximum(picked.std(axis=0), 1e-9)
-        shifts = (units.columns < 12 * bones) & (units.columns % 4 == 3)
+        shifts = (columns < 12 * bones) & (columns % 4 == 3)
         if shifts.any():
             spread[shifts] = np.sqrt(np.mean(spread[shifts] ** 2))
         centre = picked.mean(axis=0)
         standard = ((picked - centre) / spread).astype(np.float32)
-        low, high = (picked.min(axis=0), picked.max(axis=0)) if len(units.columns) else (np.zeros(0), np.zeros(0))
-        return FeatureTable(units.columns, units.unit, bones + (0 if spec is None else spec.count), centre, spread, low, high, standard)
+        low, high = (picked.min(axis=0), picked.max(axis=0)) if len(columns) else (np.zeros(0), np.zeros(0))
+        return FeatureTable(columns, unit, bones + (0 if spec is None else spec.count), centre, spread, low, high, standard)
 
     def inputs_of(self, needs: np.ndarray) -> np.ndarray:
         """Feature numbers of the units that are needed (units,) bool."""
         return np.flatnonzero(needs[self.unit]).astype(np.int32)
+
+
+def telling_columns(picked: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Numbers, increasing, of the columns of picked (T,X) that no others of the same unit (X,) tell, by QR with pivoting.
+
+    >>> turn = np.linspace(0, 1, 9)
+    >>> telling_columns(np.stack([np.cos(turn), np.sin(turn), -np.sin(turn), 3 * turn], axis=1), np.array([0, 0, 0, 1])).tolist()
+    [0, 1, 3]
+    """
+    kept = []
+    spread = np.maximum(picked.std(axis=0), 1e-9)
+    steady = spread < _STEADY * np.abs(picked).max(axis=0, initial=0)
+    for one in np.unique(unit):
+        at = np.flatnonzero(unit == one)
+        at = at[~steady[at]] if not steady[at].all() else at
+        if len(at) > 1:
+            rows = (picked[:, at] - picked[:, at].mean(axis=0)) / (spread[at] * np.sqrt(len(picked)))
+            triangle, order = qr(rows, mode="r", pivoting=True)
+            at = at[order[: int((np.abs(np.diag(triangle)) > _TOLD).sum())]]
+        kept.append(at)
+    return np.sort(np.concatenate(kept)) if kept else np.zeros(0, int)
 
 
 def needed_units(

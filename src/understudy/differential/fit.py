@@ -5,13 +5,15 @@ Letters: T poses, V vertices, n anchors, P components.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 
 from understudy.deformer import Deformer
 from understudy.differential.anchors import checked_anchors, choose_anchors, random_anchors
 from understudy.differential.components import Components, enough, region_components
-from understudy.differential.folding import NOTHING, anchor_bases, near_and_far, widened
+from understudy.differential.folding import anchor_bases, near_and_far, rewritten
 from understudy.differential.judge import Judge, guessed_weights
 from understudy.differential.laplacian import Laplacian
 from understudy.differential.nets import Learned, learn
@@ -23,11 +25,11 @@ from understudy.networks import Basis, Net
 from understudy.poses import evenly
 
 BASIS_POSES = 2000  # poses that span the shapes; more change little
-_FEWEST_ANCHORS = 32  # of a small mesh a share is too few to hold it
+_FEWEST_ANCHORS = 64  # of a small mesh a share is too few to hold it
 _ANCHOR_POSES = 600
 _ANCHOR_MODES = 300
 _ERROR_POSES = 60
-_COARSER = 1.0  # times the components' error that the offsets may leave
+_ALONE = 0.01
 
 
 class DifferentialFit(SubspaceFit):
@@ -55,7 +57,7 @@ class DifferentialFit(SubspaceFit):
         table = self.feature_table([*coefficients, anchored])
         shaped, nailed = self._learn(table, components, coefficients, anchors, anchored, moving)
         judge = Judge(self, table, components, offsets, coefficients, anchors, anchored, moving, shaped, nailed, mean)
-        nets, bases = self._fold(judge.best_reconstruction(weights), components, offsets, shaped, moving, nailed, anchored)
+        nets, bases = self._fold(judge.best_reconstruction(weights), components, offsets, coefficients, shaped, moving, nailed, anchored)
         figures = {"anchors": len(anchors), "components": sum(part.count for part in components), **judge.figures}
         return self.result(table, nets, shaped, bases, mean, figures, {"anchors": [int(a) for a in anchors]})
 
@@ -82,7 +84,7 @@ class DifferentialFit(SubspaceFit):
             most = max(1, round(config.components * self.poses.vertex_count / len(regions)))
             return [region_components(delta, region, config.metric, most, reconstruction) for region in regions]
         found = [region_components(delta, region, config.metric, config.most_components, reconstruction) for region in regions]
-        return enough(found, delta[evenly(len(delta), _ERROR_POSES)], reconstruction, self._basis_error())
+        return enough(found, delta[evenly(len(delta), _ERROR_POSES)], reconstruction, self.basis_error)
 
     def _offsets(self, sample: np.ndarray) -> np.ndarray:
         """(3n,Q) float32: the broad shapes of a region's displacements (T,n,3), to hold its vertices by; none where they are not held."""
@@ -91,11 +93,7 @@ class DifferentialFit(SubspaceFit):
             return np.zeros((rows.shape[1], 0), np.float32)
         directions = principal_components(rows, self.config.most_components)[0].astype(np.float32)
         some = rows[evenly(len(rows), _ERROR_POSES)]
-        error = _COARSER * self._basis_error()
-        return directions[:, : components_for_error(some, directions, np.ones(sample.shape[1]), error)]
-
-    def _basis_error(self) -> float:
-        return 3e-4 * self.height if self.config.basis_error is None else self.config.basis_error
+        return directions[:, : components_for_error(some, directions, np.ones(sample.shape[1]), self.basis_error)]
 
     def _targets(
         self, components: list[Components], offsets: list[np.ndarray], anchors: np.ndarray, mean: np.ndarray
@@ -135,26 +133,26 @@ class DifferentialFit(SubspaceFit):
         return shaped, learn(table, own, targets, first, schedule, config.linear, self.progress, self.checkpoint("-anchors"))
 
     def _fold(
-        self, reconstruction, components, offsets, shaped: Learned, moving: np.ndarray, nailed: Learned, anchored
+        self, reconstruction, components, offsets, coefficients, shaped: Learned, moving: np.ndarray, nailed: Learned, anchored
     ) -> tuple[list[Net], list[Basis]]:
         """The deformer's nets and bases: every region's, near and far, and the anchors' shared one, block by block."""
-        least = NOTHING * self.height
+        least = self.basis_error if self.config.fold_error is None else self.config.fold_error
         neighbours = sp.csr_matrix(self.laplacian.symmetric != 0).astype(np.float64)
-        nets, bases = [*shaped.nets, *nailed.nets], []
-        free = 1 + max((int(net.outputs.max()) for net in nets if len(net.outputs)), default=-1)
-        for part, basis, numbers in zip(components, offsets, shaped.outputs):
+        bases, told, free = [], {}, 0  # told: a region's first number as the nets know it -> what they have to write instead
+        for part, basis, rows, numbers in zip(components, offsets, coefficients, shaped.outputs):
             if not len(numbers):
                 continue
             folded = [reconstruction.fold(part.basis, part.vertices), reconstruction.fold_held(basis, part.vertices)]
             folded = np.concatenate(folded, axis=1).reshape(-1, 3, len(numbers))
-            size = np.concatenate([part.size, np.full(basis.shape[1], part.size.max(initial=0.0))])
-            near, far, broad, transfer = near_and_far(folded, size, part.vertices, neighbours, least)
-            bases.append(Basis(near, folded[near].reshape(-1, len(numbers)), numbers))
-            if len(far):
-                extra = np.arange(free, free + len(transfer))
+            transfers = [np.zeros((0, len(numbers)))]
+            first = free
+            for vertices, matrix, transfer in near_and_far(folded, _second_moments(rows), part.vertices, neighbours, least):
+                bases.append(Basis(vertices, matrix, np.arange(free, free + len(transfer))))
+                transfers.append(transfer)
                 free += len(transfer)
-                nets = [widened(net, numbers, extra, transfer) if np.array_equal(net.outputs, numbers) else net for net in nets]
-                bases.append(Basis(far, broad, extra))
+            told[int(numbers[0])] = np.concatenate(transfers), np.arange(first, free)
+        nets = [rewritten(net, *told[int(net.outputs[0])]) for net in shaped.nets]
+        nets = [net for net in nets if len(net.outputs)]  # a region that moves nothing has nothing to say
         if len(moving):
             owner = np.empty(self.poses.vertex_count, int)
             for number, part in enumerate(components):
@@ -162,6 +160,15 @@ class DifferentialFit(SubspaceFit):
             owner = owner[reconstruction.anchors[moving]]
             size = np.sqrt(np.mean(np.square(anchored[:, moving], dtype=np.float64).sum(axis=2), axis=0))
             groups = [np.flatnonzero(owner == number) for number in np.unique(owner)]
-            coefficients = np.concatenate(nailed.outputs).reshape(-1, 3).T
-            bases += anchor_bases(reconstruction.anchor_basis()[:, moving], coefficients, groups, size, least)
+            shift = free - int(nailed.outputs[0][0])
+            nets += [replace(net, outputs=net.outputs + shift) for net in nailed.nets]
+            numbers = (np.concatenate(nailed.outputs) + shift).reshape(-1, 3).T
+            bases += anchor_bases(reconstruction.anchor_basis()[:, moving], numbers, groups, size, least)
         return nets, bases
+
+
+def _second_moments(rows: np.ndarray) -> np.ndarray:
+    """(T,P) -> (P,P) float64, a little of each coefficient on its own added: poses not seen may mix them in other ways."""
+    rows = rows.astype(np.float64)
+    moments = rows.T @ rows / max(1, len(rows))
+    return moments + _ALONE**2 * np.diag(np.diag(moments))

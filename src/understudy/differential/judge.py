@@ -80,9 +80,10 @@ class Judge:
             return tried[pair][0]
 
         factor = min(_ANCHOR_FACTORS, key=lambda a: error((a, 0.3)))
-        held = min(_HOLD_FACTORS, key=lambda h: error((factor, h)))
+        for hold_factor in _HOLD_FACTORS:
+            error((factor, hold_factor))
         best = min(tried, key=lambda pair: tried[pair][0])
-        self.figures |= {"anchor_factor": best[0], "hold_factor": best[1], "error_unseen": error((factor, held))}
+        self.figures |= {"anchor_factor": best[0], "hold_factor": best[1], "error_unseen": tried[best][0]}
         return tried[best][1]
 
     def _around(self, errors: np.ndarray) -> np.ndarray:

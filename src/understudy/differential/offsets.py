@@ -64,6 +64,5 @@ class OffsetFit(SubspaceFit):
             most = max(1, round(config.components * self.poses.vertex_count / regions))
             return principal_components(rows, most)[0].astype(np.float32)
         directions = principal_components(rows, config.most_components)[0].astype(np.float32)
-        error = 3e-4 * self.height if config.basis_error is None else config.basis_error
         some = rows[evenly(len(rows), _ERROR_POSES)]
-        return directions[:, : components_for_error(some, directions, np.ones(rows.shape[1] // 3), error)]
+        return directions[:, : components_for_error(some, directions, np.ones(rows.shape[1] // 3), self.basis_error)]

@@ -1,11 +1,13 @@
 """The skin below the displacements: the T_i of Eq. 11, found by perturbing the rig where it allows that, else fitted to the poses.
 
 Perturbation (Eq. 12, 13): move every rest vertex a little along x, y and z; how the posed vertices follow is the linear part of T_i, whatever the
-stack above does. The weights are then the convex ones whose blend of bones comes nearest to it over some poses,
+stack above does. What squeezes it flat (a lid pressed against the ball) is no bone's doing, and the blend nearest to a flat T_i would be one of bones
+that turn apart, however far away. So T_i gives way to its rotation, and the weights are the convex ones whose blend of bones comes nearest to it over
+some poses,
 
-    minimise over w >= 0, sum w = 1:   h^2 sum_t |sum_b w_b X_tb - T_ti|^2  +  e sum_t |sum_b w_b M_tb v~ - y_ti|^2
+    minimise over w >= 0, sum w = 1:   h^2 sum_t |sum_b w_b X_tb - R(T_ti)|^2  +  e sum_t |sum_b w_b M_tb v~ - y_ti|^2
 
-X the linear parts of M, h the size of the mesh. The second term (e small) decides between bones that only shift, which the first cannot tell apart.
+X the linear parts of M, h the size of the mesh. The second term decides between bones that only shift, which the first cannot tell apart.
 
 Labels always use the T_i that the deformer has at run time: the blend by these weights (`geometry.unskin`), never the perturbed one itself.
 """
@@ -21,6 +23,7 @@ from understudy.geometry.hull_point import Hulls
 from understudy.geometry.patches import blended_skin
 from understudy.geometry.rigid_bones import best_bone, reduce_bones, rigid_errors
 from understudy.geometry.skin_weights import Grams, solve_sparse
+from understudy.geometry.skinning import polar
 from understudy.geometry.sparse_hull_point import nearest_few
 from understudy.geometry.transforms import compose
 from understudy.poses import Poses, evenly
@@ -30,7 +33,7 @@ from understudy.rigs.base import Rig
 _FIT_POSES = 1000
 _PERTURBED_POSES = 40
 _STEP = 1e-3  # of the height: small, since stacks above the skin (contacts) are linear only nearby
-_POSE_TERM = 0.05  # e: enough to decide where nothing else does
+_POSE_TERM = 10.0  # e: of 0.05, 1, 10 and 50 the one that left the face the least rough displacements
 _FAINT = 0.02  # weights below this answer to rounding in the perturbed poses, and would cost every vertex of the skull three bones
 _TAU, _RINGS = 1.2, 4  # as fdda's skin
 
@@ -65,11 +68,11 @@ def perturbed_transforms(rig: Rig, values: np.ndarray, step: float) -> np.ndarra
 
 
 def perturbed_skin(poses: Poses, rig: Rig, influences: int, progress: Progress) -> Skin:
-    """The convex weights, at most `influences` a vertex, that come nearest to the rig's own transforms."""
+    """The convex weights, at most `influences` a vertex, that come nearest to the rotations of the rig's own transforms."""
     chosen = evenly(poses.pose_count, _PERTURBED_POSES)
     height = poses.mesh.height
     with progress.task("perturbing the rig's rest vertices", 1) as bar:
-        wanted = perturbed_transforms(rig, poses.controls[chosen], _STEP * height)
+        wanted = polar(perturbed_transforms(rig, poses.controls[chosen], _STEP * height))[0]
         bar.advance()
     grams = Grams.of(poses, chosen)
     linear = compose(poses.world_from_bone[chosen], poses.skeleton.bone_from_world)[..., :3]

@@ -39,6 +39,7 @@ class SubspaceFit:
         self.method, self.header, self.config = method, config.header(), config.filled()
         self.poses, self.rig, self.progress = poses, rig, progress
         self.height = poses.mesh.height
+        self.basis_error = 1e-4 * self.height if self.config.basis_error is None else self.config.basis_error
         self.skin = None if poses.skeleton is None else make_skin(self.config.skin, poses, rig, self.config.influences, progress)
         small = 12 * poses.pose_count * poses.vertex_count <= _HELD_BYTES
         self._held = gathered(poses, self.skin, np.arange(poses.pose_count)) if small else None
@@ -73,13 +74,24 @@ class SubspaceFit:
         config = self.config
         error = 2e-4 * self.height if config.input_error is None else config.input_error
         # Some vertices of each group tell what moves it as well as all of them do.
-        few = [np.asarray(group)[evenly(len(group), _ASKED_VERTICES)] for group in groups]
+        few = [self._telling(np.asarray(group)) for group in groups]
         asked = np.unique(np.concatenate(few)) if few else np.zeros(0, int)
         needs = needed_units(
             table, self.poses, self.rig, config.inputs, lambda moved: self._displace(moved, asked), [np.searchsorted(asked, group) for group in few],
             targets, error, config.input_poses, config.seed, self.progress,
         )  # fmt: skip
         return [table.inputs_of(row) for row in needs]
+
+    def _telling(self, group: np.ndarray) -> np.ndarray:
+        """Some vertices of a group, and of each bone the one that follows it most: a lone one may answer to a bone that no other does."""
+        some = group[evenly(len(group), _ASKED_VERTICES)]
+        if self.skin is None:
+            return some
+        index, weight = self.skin.bone_index[group], self.skin.weight[group]
+        order = np.argsort(-weight, axis=None, kind="stable")
+        order = order[weight.reshape(-1)[order] > 0]
+        first = np.unique(index.reshape(-1)[order], return_index=True)[1]
+        return np.union1d(some, group[order[first] // index.shape[1]])
 
     def _displace(self, moved: Poses, vertices: np.ndarray) -> np.ndarray:
         """Rest-space displacements of some vertices in any poses of the same rig: (t,n,3)."""

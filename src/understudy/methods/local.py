@@ -37,7 +37,7 @@ class LocalConfig(SubspaceConfig):
     regions         nets the vertices are shared among; 1: one for all, as in the paper
     linear          begin every net with a ridge regression
     components      their number as a share of the vertices; none in the default preset: by basis_error
-    basis_error     mean distance per vertex the components may leave, in model units; none: 0.03 % of the height
+    basis_error     mean distance per vertex the components may leave, in model units; none: 0.01 % of the height
     most_components upper limit of components per region
     skin            perturbed, fitted, blended, or auto: as in differential
     influences      most bones a vertex may follow
