@@ -22,13 +22,13 @@ from understudy.decomposition.solve import Quick
 from understudy.progress import SILENT, Progress
 
 MOST = 64  # bones, as many as the networks have labels
-_GAMMA = 0.0875
+_GAMMA = 0.0845
 _EXACT, _SEEN, _NOTHING = 3e-3, 3e-4, 1e-6
-_COUNTS_EXACT, _COUNTS_UNSEEN = 1.95, 0.3
-_LADDER = (2, 4, 8, 16, 32, MOST)
+_COUNTS_EXACT, _COUNTS_UNSEEN = 1.9, 0.29
+_LADDER = (2, 4, 8, 12, 16, 24, 32, MOST)
 _NEAR = 0.1  # of the number: gaps no wider are not looked into
 _MOST_FITS = 16
-_AROUND = 1.8  # times the lowest point, how far its surroundings reach
+_SMOOTH_FROM = 8  # bones
 _VERTICES = 4  # that a bone needs to be determined at all
 
 
@@ -46,14 +46,17 @@ class Curve:
         return int(bones[np.argmin(value + _GAMMA * bones)])
 
     def smoothed(self) -> int:
-        """The lowest number once more: where the sequence is no exact skin, on a parabola through the points around it, as fits are uneven."""
+        """The lowest number once more: where the sequence is no exact skin, on a smooth curve through all points, because fits are uneven and the
+        criterion is flat around its lowest point.
+        """
         lowest = self.lowest()
         bones, error = self._logs()
-        near = (bones >= lowest / _AROUND) & (bones <= lowest * _AROUND)
-        if near.sum() < 5 or error[near].min() < 0:
+        known = bones >= _SMOOTH_FROM
+        if lowest < _SMOOTH_FROM or known.sum() < 5 or error[bones == lowest] < 0:
             return lowest
-        every = np.arange(bones[near].min(), bones[near].max() + 1)
-        return int(every[np.argmin(np.polyval(np.polyfit(bones[near], error[near], 2), every) + _GAMMA * every)])
+        every = np.arange(_SMOOTH_FROM, bones[-1] + 1)
+        smooth = np.polyval(np.polyfit(np.log(bones[known]), error[known], 3), np.log(every))
+        return int(every[np.argmin(smooth + _GAMMA * every)])
 
     def _logs(self) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of bones, and ln(D / _EXACT) of each."""
