@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from understudy.figures import digits3
+from understudy.figures import digits3, figure_of
 
 ROOT = Path(__file__).resolve().parents[1]
 # Tables with a row for each case and method: benchmark -> (columns: figure, header), (rows: methods)
@@ -56,6 +56,19 @@ WIDE = {
         ("dem-bones", "fit_s", "Dem Bones fit (s)"),
         ("ssdr-rigid", "time_ratio", "time ratio"),
     ),
+    "temporal": (
+        ("temporal", "bones", "bones found"),
+        ("temporal", "true_bones", "true bones"),
+        ("temporal", "paper_bones", "paper's bones"),
+        ("temporal", "erms", "`temporal` ERMS"),
+        ("temporal", "paper_erms", "paper ERMS"),
+        ("fesam", "erms", "FESAM-WT ERMS"),
+        ("ssdr-affine", "erms", "`ssdr` ERMS"),
+        ("temporal-skeleton", "bones", "skeleton's bones"),
+        ("temporal-skeleton", "erms", "skeleton ERMS"),
+        ("ssdr-rigid", "erms", "`ssdr` rigid ERMS"),
+        ("temporal", "fit_s", "fit (s)"),
+    ),
     "two-layer": (
         ("two_layer-ex", "e", "`two_layer` with examples"),
         ("two_layer-ex", "paper_e", "paper"),
@@ -75,7 +88,8 @@ def table(name: str) -> str:
     content = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
     rows = {(row["case"], row["method"]): row for row in content["rows"]}
     cases = list(dict.fromkeys(case for case, _ in rows))
-    cell = lambda figures, c: digits3(figures[c] / (1e6 if c == "bytes" else 1)) if c in figures else ""
+    shown = lambda value, c: f"{value:.0f}" if figure_of(c).unit == "count" else digits3(value / (1e6 if c == "bytes" else 1))
+    cell = lambda figures, c: shown(figures[c], c) if c in figures else ""
     if name in LONG:
         columns, methods = LONG[name]
         lines = ["| case | method | " + " | ".join(columns.values()) + " |", "| --- | --- |" + " ---: |" * len(columns)]

@@ -15,7 +15,7 @@ from understudy.progress import SILENT, Progress
 from understudy.sparse_skinning.examples import Examples
 from understudy.sparse_skinning.neighbourhood import Neighbourhood
 
-_SETTLED = 1.5e-3  # relative gain of the error over a round of the last phase below which it is over
+_SETTLED = 1e-4  # relative gain of the error over a round of the last phase below which it is over
 _RELOCATED = 0.05  # share of the atoms that start again at once
 _RELOCATE_EVERY = 4  # rounds
 _NEAR, _FAR = 20, 100  # vertices around whose atoms a vertex tries in every round, and after a relocation
