@@ -17,7 +17,7 @@ import typer
 
 from understudy import __version__, checks
 from understudy.deformer import Deformer
-from understudy.errors import InputError, UnderstudyError
+from understudy.errors import InputError, MissingDependencyError, UnderstudyError
 from understudy.file import ensure_writable, written_whole
 
 app = typer.Typer(
@@ -177,8 +177,11 @@ def train(
 ) -> None:
     """Train the networks of `temporal` again, as the shipped ones were. A network that is there already is kept: delete it to train it anew."""
     from understudy.real_data import data_folder
-    from understudy.temporal.training import train_networks
 
+    try:
+        from understudy.temporal.training import train_networks
+    except ImportError as problem:
+        raise MissingDependencyError("training networks needs torch: pip install 'understudy[fit]'") from problem
     checks.one_of(what, "what to train", ("temporal",))
     split = lambda text: tuple(part.strip() for part in text.split(",") if part.strip())
     folder = None if generated else data_folder(data)
@@ -215,11 +218,13 @@ def export(
     file: Annotated[Path, typer.Argument(help="A .understudy file.")],
     out: Annotated[Path, typer.Argument(help="What to write; the name's end says the format: .onnx, or .understudy with --half or --int8.")],
     half: Annotated[bool, typer.Option(help="Weights and bases in 16 bits: half the bytes.")] = False,
-    int8: Annotated[bool, typer.Option(help="In 8 bits where that moves no vertex by more than 0.005 % of the height, else in 16.")] = False,
+    int8: Annotated[bool, typer.Option(help="In 8 bits where sampled poses stay within 0.005 % of the height, else in 16.")] = False,
 ) -> None:
     """Write a stand-in in another format: .onnx holds the whole deformer as one graph."""
     checks.one_of(out.suffix, "format to export", (".onnx", ".understudy"))
     ensure_writable(out)
+    if half and int8:
+        raise InputError("--half and --int8: choose one")
     deformer = Deformer.load(file)
     deformer = deformer.int8() if int8 else deformer.half() if half else deformer
     if out.suffix == ".onnx":

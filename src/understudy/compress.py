@@ -83,6 +83,8 @@ def compress(
     if method is None:
         method = "temporal" if skeleton or (bones is None and error is None and transforms == "affine") else "ssdr"
     checks.one_of(method, "method of compress", METHODS)
+    if skeleton and (error is not None or transforms != "affine"):
+        raise InputError("skeleton: its bones turn about joints, as many as --bones says or the motion asks for; leave --error and --transforms out")
     if method == "temporal" and (error is not None or transforms != "affine"):
         raise InputError("temporal: finds the number of bones by itself, and they are affine; for an error to reach or rigid bones use ssdr")
     if method != "temporal" and skeleton:

@@ -52,7 +52,7 @@ FIGURES = {
     "fit_s": Figure("fit", "s", "time to fit, on the machine named at the end"),
     "time_ratio": Figure("time /peer", "", "time to fit over the peer's on the same case in the same run; below 1 is faster", True),
     "error_ratio": Figure("E /peer", "", "E over the peer's on the same case in the same run; below 1 is better", True),
-    "cg_ms": Figure("CG", "ms", "time to find all transformations for given weights by conjugate gradients"),
+    "cg_ms": Figure("CG", "ms", "time to find all transformations for random weights by conjugate gradients"),
     "direct_ms": Figure("direct", "ms", "the same by a direct solver"),
     "peak_mb": Figure("peak memory", "MB", "memory in use while fitting"),
     "ms": Figure("one pose", "ms", "time of one pose with NumPy, the fastest of twenty"),

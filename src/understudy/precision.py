@@ -26,6 +26,7 @@ from understudy.networks import Basis, Net, NetGroups
 Tensor = tuple[int | None, int]
 _SAMPLES = 100
 _SCALE_BITS = 17  # of a row's number: times a byte it is then exact in a 32-bit float
+_TINY = 2.0**-100  # a row of no larger numbers is a row of zeros in 8 bits
 
 
 def halved(deformer: Deformer) -> Deformer:
@@ -99,6 +100,7 @@ def round_to_bytes(values: np.ndarray) -> np.ndarray:
     [[127.0, -4.0]]
     """
     largest = np.abs(values).max(axis=1, initial=0).astype(np.float64)
+    largest[largest < _TINY] = 0  # float32 holds no number for such a row
     mantissa, exponent = np.frexp(largest / 127)
     scales = np.ldexp(np.ceil(np.ldexp(mantissa, _SCALE_BITS)), exponent - _SCALE_BITS)[:, None]
     return (np.rint(values / np.where(scales > 0, scales, 1)) * scales).astype(np.float32)

@@ -100,6 +100,20 @@ def test_a_static_mesh_is_one_bone():
     np.testing.assert_allclose(play(still), np.repeat(mesh.vertices[None], 5, axis=0), atol=1e-5)
 
 
+@pytest.mark.parametrize("frames", [2, 10, 23])
+def test_neither_a_still_nor_a_shifted_mesh_counts_for_more_than_one_bone(frames):
+    mesh = generate(0).mesh
+    for step in (0.0, 13.7):
+        shapes = mesh.vertices[None] + step * np.arange(frames)[:, None, None] * np.array([1.0, 0.4, 0.2])
+        motion, frame = read_motion(Poses(mesh, shapes))
+        assert number_of_bones(motion, 6, frame.rounding)[0] == 1
+
+
+def test_as_many_bones_as_the_vertices_allow_are_tried():
+    _, curve = number_of_bones(read_motion(generate(4).poses())[0], 6, most=10)
+    assert 10 in curve.left
+
+
 def test_a_mesh_that_moves_as_a_whole_is_one_bone():
     mesh = generate(0).mesh
     turns = rotation_from_axis_angle(np.linspace(0, 2, 9)[:, None] * np.array([0.3, 1.0, 0.2]))

@@ -42,6 +42,11 @@ class Motion:
         targets = np.ascontiguousarray(self.targets[vertices] if rows is None else self.targets[np.ix_(vertices, rows)])
         return Motion(np.ascontiguousarray(self.rest[vertices]), targets, np.einsum("vr,vr->v", targets, targets))
 
+    def turned(self, directions: np.ndarray) -> Motion:
+        """In other directions (R,n)."""
+        targets = self.targets @ directions
+        return Motion(self.rest, targets, np.einsum("vr,vr->v", targets, targets))
+
     def strongest(self, left_out: float) -> Motion:
         """The first rows, so many that the others hold no more than `left_out` of the squared motion."""
         tail = np.cumsum((self.targets[:, ::-1] ** 2).sum(axis=0))
@@ -58,6 +63,7 @@ class Frame:
     offsets: np.ndarray
     size: float
     order: np.ndarray
+    rounding: float  # what float32 leaves of a coordinate, in the solver's units
 
     def to_world(self, columns: np.ndarray) -> np.ndarray:
         """Bones (3F,4B) of the solver as world_from_rest (F,B,3,4) of the model."""
@@ -81,7 +87,9 @@ def read_motion(poses: Poses) -> tuple[Motion, Frame]:
     size = float(np.sqrt((rest**2).sum(axis=1).mean()))
     vertex_count, frames = poses.vertex_count, poses.pose_count
     targets, offsets = np.empty((vertex_count, frames, 3)), np.empty((frames, 3))
+    largest = float(np.abs(poses.mesh.vertices).max(initial=0))
     for where, block in poses.pose_blocks(64):
+        largest = max(largest, float(np.abs(block).max(initial=0)))
         offsets[where] = block.mean(axis=1, dtype=np.float64)
         targets[:, where] = (block - offsets[where][:, None]).transpose(1, 0, 2)
     if not size > 0:
@@ -93,7 +101,7 @@ def read_motion(poses: Poses) -> tuple[Motion, Frame]:
     # No turn of the scene and no shuffle of the vertices changes this order (but for vertices that are as good as equal).
     order = np.lexsort((np.einsum("vi,vi->v", rest, rest), square))
     rest = np.column_stack([rest[order], np.ones(vertex_count)])
-    return Motion(rest, targets[order], square[order]), Frame(centre, offsets, size, order)
+    return Motion(rest, targets[order], square[order]), Frame(centre, offsets, size, order, np.finfo(np.float32).eps * largest / size)
 
 
 def in_principal_directions(motion: Motion) -> tuple[Motion, np.ndarray]:
@@ -110,9 +118,7 @@ def in_principal_directions(motion: Motion) -> tuple[Motion, np.ndarray]:
     held = np.cumsum(energy[::-1])
     count = min(int(np.searchsorted(held, (1 - _SILENT) * total)) + 1, len(energy), _MOST_DIRECTIONS)
     directions = np.ascontiguousarray(directions[:, :count])
-    targets = motion.targets @ directions
-    square = np.einsum("vr,vr->v", targets, targets)
-    return Motion(motion.rest, targets, square), directions
+    return motion.turned(directions), directions
 
 
 def _strongest(targets: np.ndarray, count: int) -> np.ndarray:

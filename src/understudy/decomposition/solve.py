@@ -15,6 +15,7 @@ from understudy.decomposition import clusters
 from understudy.decomposition.motion import Motion, in_principal_directions
 from understudy.decomposition.pruning import pruned
 from understudy.decomposition.rounds import Fit, Search, affine_bones, nearest_rigid, predict, rigid_bones, with_weights
+from understudy.errors import InputError
 from understudy.poses import evenly
 from understudy.progress import SILENT, Progress, Task
 
@@ -48,8 +49,9 @@ class Plan:
     guess   groups to start from besides our own: some vertices (n,) and the number of each one's group (n,); more or fewer groups than bones will do
     smooth  see `rounds.with_weights`
     note    told each round's squared error; what it answers is shown beside the progress bar
-    on_all  told the squared error at the start and after each of the last rounds, which are on all vertices
-    `bar`, `falling`, `most_times` and `alone` (see `rounds.affine_bones`) are set by `decompose`.
+    on_all  of affine bones: told the squared error at the start and after each of the last rounds, which are on all vertices
+    falling while the squared error falls by this share over a few rounds, more are made than planned
+    `bar`, `most_times`, `alone` (see `rounds.affine_bones`) and, but for affine bones of few influences, `falling` are set by `decompose`.
     """
 
     bones: int
@@ -66,6 +68,10 @@ class Plan:
     falling: float = _FALLING
     most_times: int = _MOST_TIMES
     alone: float = 0.0
+
+    def __post_init__(self):
+        if self.locked is not None and self.guess is not None:
+            raise InputError("locked and guess: a guess does not know of bones that stay; give one of them")
 
     @property
     def locked_count(self) -> int:
@@ -114,7 +120,7 @@ def _starts(motion: Motion, few: Motion, directions: np.ndarray, plan: Plan) -> 
     locked = None if plan.locked is None else directions.T @ plan.locked
     groups = [_groups(few, locked, plan, share) for share in _SHARES]
     if plan.guess is not None:
-        groups.append(_guessed(few, motion, plan, lambda some: replace(some, targets=some.targets @ directions)))
+        groups.append(_guessed(few, motion, plan, lambda some: some.turned(directions)))
     strong = few.strongest(_DETAIL * min(start.error for start in groups))
     starts = []
     for start in groups:
@@ -194,17 +200,19 @@ def _rigid_start(motion: Motion, plan: Plan) -> Fit:
 class Quick:
     """Quick affine fits to a sample of the vertices, to tell how the error falls with the number of bones."""
 
-    def __init__(self, motion: Motion, influences: int):
+    def __init__(self, motion: Motion, influences: int, rounding: float = 0.0):
+        """rounding: see `motion.Frame`; a motion that is no more than that is none."""
         self._motion, self._influences = motion, influences
         reduced, self._directions = in_principal_directions(motion)
         few = reduced.some(evenly(reduced.vertex_count, _QUICK_SAMPLE))
         paths = motion.targets.reshape(motion.vertex_count, -1, 3)
         self._total = float(((paths - paths.mean(axis=1, keepdims=True)) ** 2).sum()) / motion.vertex_count
+        self._moves = self._total > motion.rows * rounding**2
         self._strong = few.strongest(_QUICK_DETAIL * self._total * few.vertex_count)
 
     def left(self, bones: int) -> float:
         """The share (root of squares) that `bones` bones leave of the motion about each vertex's mean."""
-        if not self._total > 0:
+        if not self._moves:
             return 0.0
         strong = self._strong
         if bones == 1:
@@ -259,6 +267,8 @@ def bones_for_weights(motion: Motion, weights: np.ndarray, plan: Plan) -> Fit:
 
 def rigid_rounds(motion: Motion, start: Fit, influences: int, count: int) -> Fit:
     """So many rounds with rigid bones, from rigid bones (3F,4B) and weights that are there already."""
+    if start.index.shape[1] > influences:
+        start = with_weights(motion, start.columns, *no_weights(motion), Search(influences, from_all=True))
     return measured(motion, _rounds(motion, start, Plan(start.bones, influences, rigid=True, falling=_FALLING_RIGID, most_times=1), count))
 
 

@@ -7,10 +7,7 @@ of vertices, clips of different meshes, mixed units, NaN, a mesh squashed into a
 from __future__ import annotations
 
 import glob
-import lzma
 import re
-import zipfile
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +18,7 @@ from understudy import checks
 from understudy.clip import ClipSpan
 from understudy.errors import FileError, InputError
 from understudy.file import written_whole
+from understudy.formats.numbers import UNREADABLE
 from understudy.formats.obj import read_obj, read_obj_vertices
 from understudy.formats.ply import read_ply, read_ply_vertices
 from understudy.mesh import Mesh
@@ -201,7 +199,7 @@ def _read_npz(path: Path, rest_only: bool = False) -> _Clip:
                 found = opened.files
     except FileError:
         raise
-    except (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as problem:
+    except UNREADABLE as problem:
         raise FileError(f"{path}: damaged, truncated or not a .npz file: {problem}") from problem
     if rest_only and "rest" not in arrays and arrays.get("vertices", np.zeros(0)).ndim == 2:
         arrays["rest"] = arrays["vertices"]

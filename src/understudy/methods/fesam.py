@@ -71,15 +71,15 @@ class Fesam(Method):
         places = min(config.influences, bones)
         fit = _clustered(reduced, bones)
         index = _nearest_bones(reduced, fit.columns, places)
-        fit = replace(fit, index=index, weight=np.full(index.shape, 1 / places))
+        fit = _on_these_bones(reduced, fit.columns, index)
         errors = [fit.error]
         with progress.task(f"fesam: {config.rounds} rounds", config.rounds) as bar:
             for _ in range(config.rounds):
-                fit = _on_these_bones(reduced, fit.columns, index)
                 fit = _on_these_bones(reduced, affine_bones(reduced, fit), index)
                 errors.append(fit.error)
                 bar.advance()
-        return measured(motion, Fit(directions @ fit.columns, fit.index, fit.weight, fit.value)), errors
+        fit = measured(motion, replace(fit, columns=directions @ fit.columns))
+        return fit, [*errors[:-1], fit.error]
 
 
 def _on_these_bones(motion: Motion, columns: np.ndarray, index: np.ndarray) -> Fit:

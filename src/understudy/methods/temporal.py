@@ -92,7 +92,7 @@ class Temporal(Method):
         with kernels.own_threads():
             bones, counted = config.bones, {}
             if bones is None:
-                bones, curve = number_of_bones(motion, config.influences, progress)
+                bones, curve = number_of_bones(motion, config.influences, frame.rounding, progress)
                 counted = {"motion_left_by_bones": {str(number): left for number, left in sorted(curve.left.items())}}
             plan = Plan(min(bones, motion.vertex_count), config.influences, config.skeleton, _ROUNDS, falling=_FALLING, progress=progress)
             sample = evenly(motion.vertex_count, _SAMPLE)

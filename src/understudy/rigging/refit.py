@@ -164,6 +164,8 @@ def _rounds(motion: Motion, character: Character, influences: int, count: int, t
             before, momentum, beyond = None, 0.5 * momentum, found
             after = with_weights(motion, found.columns(), fit.index, fit.weight, search)
         if after.error > fit.error:  # the joints' hold outweighed the vertices: from here on they are held where they are
+            if prior.at is pose.joints:
+                break
             prior = replace(prior, at=pose.joints)
             continue
         pose, fit = beyond, after

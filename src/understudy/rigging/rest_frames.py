@@ -46,6 +46,7 @@ def rest_frames(tree: Tree, joints: np.ndarray, middles: np.ndarray, mass: np.nd
     along = tails - joints
     size = float(np.abs(middles - middles.mean(axis=0)).max()) or 1.0
     above = joints - joints[tree.parents]
+    above[tree.root] = 0
     up = np.eye(3)["XYZ".index(up_axis)]
     front = np.array([0.0, 0.0, 1.0]) if up_axis == "Y" else np.array([0.0, -1.0, 0.0])
     for other in (middles - joints, above, np.tile(up, (bones, 1))):

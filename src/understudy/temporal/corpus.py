@@ -15,6 +15,7 @@ import numpy as np
 from understudy import checks
 from understudy.deformer import Skin
 from understudy.errors import FileError, InputError
+from understudy.formats.numbers import UNREADABLE
 from understudy.geometry.skinning import weight_matrix
 from understudy.geometry.transforms import compose
 from understudy.mesh import Mesh
@@ -106,11 +107,12 @@ def read_characters(file: Path, most: int | None = None) -> Iterator[Character]:
     """A character's animations, one after the other, at most so many."""
     kind, family = family_of(file)
     try:
-        data = np.load(file)
-        rest, faces, index, value = (data[name] for name in ("rest", "faces", "weight_index", "weight_value"))
-        bind = data["inverse_bind"].astype(np.float64)
-        names = sorted(name for name in data.files if name.startswith("anim_") and name != "anim_names")
-    except (OSError, KeyError, ValueError) as problem:
+        with np.load(file, allow_pickle=False) as data:
+            rest, faces, index, value = (data[name] for name in ("rest", "faces", "weight_index", "weight_value"))
+            bind = data["inverse_bind"].astype(np.float64)
+            names = sorted(name for name in data.files if name.startswith("anim_") and name != "anim_names")
+            animations = {name: data[name].astype(np.float64) for name in names[:most]}
+    except UNREADABLE as problem:
         raise FileError(f"{file}: not a rigged character ({problem})") from None
     if not names:
         raise InputError(f"{file}: has no animation")
@@ -120,6 +122,6 @@ def read_characters(file: Path, most: int | None = None) -> Iterator[Character]:
     weights /= weights.sum(axis=1, keepdims=True)
     used = np.flatnonzero(weights.any(axis=0))
     mesh = Mesh.from_faces(rest, faces)
-    for name in names[:most]:
-        transforms = compose(data[name].astype(np.float64)[:, used], bind[used, :3])
+    for name, joints in animations.items():
+        transforms = compose(joints[:, used], bind[used, :3])
         yield Character(f"{file.stem}/{int(name[5:])}", kind, family, mesh, np.ascontiguousarray(weights[:, used]), transforms)

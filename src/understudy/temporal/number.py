@@ -73,10 +73,10 @@ class Curve:
         return (below + above) // 2
 
 
-def number_of_bones(motion: Motion, influences: int, progress: Progress = SILENT, most: int = MOST) -> tuple[int, Curve]:
-    """At least one, and never more than a quarter of the vertices; and the curve it was read from."""
+def number_of_bones(motion: Motion, influences: int, rounding: float = 0.0, progress: Progress = SILENT, most: int = MOST) -> tuple[int, Curve]:
+    """At least one, and never more than a quarter of the vertices; and the curve it was read from. rounding: see `decomposition.motion.Frame`."""
     most = max(1, min(most, motion.vertex_count // _VERTICES))
-    quick, curve = Quick(motion, influences), Curve()
+    quick, curve = Quick(motion, influences, rounding), Curve()
     with progress.task("counting bones", _MOST_FITS) as bar:
 
         def fit(bones: int) -> None:
@@ -85,9 +85,9 @@ def number_of_bones(motion: Motion, influences: int, progress: Progress = SILENT
             bar.advance()
 
         fit(1)
-        for bones in _LADDER:
-            # More bones cannot leave less than nothing; and two rungs that did not pay are enough.
-            if bones > most or min(curve.left.values()) <= _NOTHING or 4 * curve.lowest() <= max(curve.left):
+        for bones in (*(rung for rung in _LADDER if rung < most), most):
+            # More bones cannot leave less than nothing; and it is enough to have tried four times the best number.
+            if bones == 1 or min(curve.left.values()) <= _NOTHING or 4 * curve.lowest() <= max(curve.left):
                 break
             fit(bones)
         while len(curve.left) < _MOST_FITS and (bones := curve.next()) is not None:

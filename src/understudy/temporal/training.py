@@ -1,6 +1,7 @@
 """Training of the networks: `understudy train temporal`. The shipped weights came from this.
 
-As in the paper: binary cross-entropy, Adam at 1e-3, batches of 4096, a fifth of the vertices kept for validation. Our own: one set of labels for
+As in the paper: binary cross-entropy, Adam at 1e-3, batches of 4096, a fifth of the vertices drawn kept for validation (of a small character some
+are drawn twice, and may be on both sides). Our own: one set of labels for
 all characters (`labels`), bones that move alike are one (`Character.apart`), as many vertices of every character, and clips read at different rates
 from epoch to epoch, so that no network counts frames.
 """
@@ -18,6 +19,7 @@ from torch import nn
 
 from understudy import checks
 from understudy.decomposition.motion import read_motion
+from understudy.errors import InputError
 from understudy.file import written_whole
 from understudy.progress import SILENT, Progress
 from understudy.temporal.corpus import HELD_OUT, Character, corpus_files, family_of, read_characters
@@ -25,6 +27,7 @@ from understudy.temporal.generated import generate
 from understudy.temporal.labels import common_labels, descriptor
 from understudy.temporal.networks import KINDS, LABELS, NETWORKS, shapes
 from understudy.temporal.trajectories import trajectories
+from understudy.training.trainer import pick_device
 
 _VERTICES = 1000  # of each character, drawn with repetition where it has fewer
 _LENGTHS = (12, 20, 32, 48)  # frames a clip is read at
@@ -182,6 +185,8 @@ def characters_of(kind: str, data: Path | None) -> list[Character]:
         made = (generate(seed) for seed in range(2 * _GENERATED))
         return [character for character in made if character.kind == one]
     files = [file for file in corpus_files(data) if family_of(file)[0] == one and family_of(file)[1] not in HELD_OUT]
+    if not files:
+        raise InputError(f"{data}: holds no {kind} to learn from; families {', '.join(HELD_OUT)} are kept aside")
     return [character for file in files for character in read_characters(file)]
 
 
@@ -207,7 +212,7 @@ def train_networks(
     for name in networks:
         checks.one_of(name, "network", NETWORKS)
     checks.one_of(device, "device", ("auto", "cpu", "cuda"))
-    device = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu" if device != "cuda" else device
+    device = str(pick_device(device))
     out.mkdir(parents=True, exist_ok=True)
     for kind in kinds:
         wanted = [network for network in networks if not (out / f"{kind}_{network}.safetensors").exists()]
@@ -219,5 +224,5 @@ def train_networks(
             accuracy = 100 * trained.validation_accuracy[-1]
             yield (
                 f"{kind} {network}: {len(taught)} animations, {epochs} epochs, loss {trained.loss[-1]:.4f}, "
-                f"on vertices kept aside {trained.validation_loss[-1]:.4f} ({accuracy:.2f} % of labels right)"
+                f"on draws kept aside {trained.validation_loss[-1]:.4f} ({accuracy:.2f} % of labels right)"
             )

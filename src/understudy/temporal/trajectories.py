@@ -14,6 +14,7 @@ from understudy.poses import evenly
 
 CHANNELS = 6
 MOST_FRAMES = 48  # more are thinned out evenly: a network that read every frame of a long clip would say the same, later
+_MEASURED = 4000  # vertices that the size of the motion is taken from, whichever are read
 LEAST_FRAMES = 3  # what two convolutions over pairs of frames need; a shorter clip is held
 
 
@@ -34,7 +35,8 @@ def trajectories(motion: Motion, vertices: np.ndarray) -> np.ndarray:
     paths = motion.targets[vertices].reshape(len(vertices), frames, 3) @ turn
     mean = paths.mean(axis=1, keepdims=True)
     moved = paths - mean
-    size = float(np.sqrt((moved**2).sum(axis=2).mean())) or 1.0
+    every = motion.targets[evenly(motion.vertex_count, _MEASURED)].reshape(-1, frames, 3)
+    size = float(np.sqrt(((every - every.mean(axis=1, keepdims=True)) ** 2).sum(axis=2).mean())) or 1.0
     read = np.concatenate([np.broadcast_to(mean, paths.shape), moved / size], axis=2)[:, evenly(frames, MOST_FRAMES)]
     if read.shape[1] < LEAST_FRAMES:
         read = np.concatenate([read] + [read[:, -1:]] * (LEAST_FRAMES - read.shape[1]), axis=1)
