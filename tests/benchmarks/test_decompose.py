@@ -23,14 +23,6 @@ def data(tmp_path):
     return tmp_path / "data"
 
 
-@pytest.fixture
-def no_pages(monkeypatch):
-    """Reports are tested elsewhere, and drawing them takes longer than everything else here."""
-    written = []
-    monkeypatch.setattr(decompose, "write_report", lambda path, data: written.append(path.name))
-    return written
-
-
 def test_decompose_writes_its_rows(data, no_pages, tmp_path, capsys):
     peer = decompose.importlib.util.find_spec("py_dem_bones") is not None
     where = ["--data", data, "--json", tmp_path / "a.json", "-o", tmp_path / "out"]

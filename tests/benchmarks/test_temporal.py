@@ -8,7 +8,7 @@ import pytest
 from sequence_builders import bending_strip
 
 from understudy import FileError, InputError, cli
-from understudy.benchmarks import Request, decompose, temporal
+from understudy.benchmarks import Request, temporal
 from understudy.formats.sequences import read_sequence, sequence_from_arrays
 from understudy.progress import SILENT
 from understudy.temporal.generated import generate
@@ -28,14 +28,6 @@ def data(tmp_path):
     weights = {"weight_index": index, "weight_value": made.weights}
     np.savez(corpus / "animal_qfarm_Made.npz", rest=made.mesh.vertices, faces=made.mesh.triangles, inverse_bind=world, **weights, **animations)
     return tmp_path / "data"
-
-
-@pytest.fixture
-def no_pages(monkeypatch):
-    """Reports are tested elsewhere, and drawing them takes longer than everything else here."""
-    written = []
-    monkeypatch.setattr(decompose, "write_report", lambda path, data: written.append(path.name))
-    return written
 
 
 def test_it_writes_its_rows(data, no_pages, tmp_path, capsys):
