@@ -97,7 +97,10 @@ class Temporal(Method):
             plan = Plan(min(bones, motion.vertex_count), config.influences, config.skeleton, _ROUNDS, falling=_FALLING, progress=progress)
             sample = evenly(motion.vertex_count, _SAMPLE)
             kind, word = self.read(motion, sample)
-            fit, errors = (self._as_the_paper if config.fitting == "paper" else self._ours)(motion, plan, kind, sample, word)
+            if config.fitting == "paper":
+                fit, errors = self._as_the_paper(motion, plan, kind, sample, word)
+            else:
+                fit, errors = _ours(motion, plan, sample, word)
         skin, world_from_rest = skin_and_bones(fit, frame)
         erms = [erms_of(error, motion, frame) for error in errors]
         about = {"config": asdict(self.config), "kind": kind, **counted}
@@ -134,23 +137,27 @@ class Temporal(Method):
         weight = np.maximum(np.take_along_axis(word, index, axis=1), 1e-12)
         return np.ascontiguousarray(index, np.int32), weight / weight.sum(axis=1, keepdims=True)
 
-    def _ours(self, motion: Motion, plan: Plan, kind: str, sample: np.ndarray, word: np.ndarray) -> tuple[Fit, list[float]]:
-        """Two more starts for `ssdr`: from the groups of vertices that share their likeliest label. And the errors of the rounds on all vertices."""
-        errors: list[float] = []
-        fit = decompose(motion, replace(plan, guess=(sample, word.argmax(axis=1)), on_all=errors.append))
-        return fit, [*errors, fit.error]
-
     def _as_the_paper(self, motion: Motion, plan: Plan, kind: str, sample: np.ndarray, word: np.ndarray) -> tuple[Fit, list[float]]:
         """Five rounds from the network's weights; where more bones are named than asked for, they are first pruned on the sample."""
         reduced, directions = in_principal_directions(motion)
         labels = np.unique(word.argmax(axis=1))
-        fit = affine_start(reduced, *self._highest(self._word(kind, trajectories(motion, np.arange(motion.vertex_count))), labels))
-        if fit.bones > plan.bones:
-            few = pruned(reduced.some(sample), affine_start(reduced.some(sample), *self._highest(word, labels)), plan.bones, plan.influences)
+        if len(labels) > plan.bones:
+            few = reduced.some(sample)
+            few = pruned(few, affine_start(few, *self._highest(word, labels)), plan.bones, plan.influences)
             fit = with_weights(reduced, few.columns, *no_weights(reduced), Search(plan.influences, from_all=True))
+        else:
+            every = self._word(kind, trajectories(motion, np.arange(motion.vertex_count)))
+            fit = affine_start(reduced, *self._highest(every, labels))
         fit, errors = plain_rounds(reduced, fit, plan.influences, _PAPER_ROUNDS, self.config.solver, plan.progress)
         fit = measured(motion, replace(fit, columns=directions @ fit.columns))
         return fit, [*errors[:-1], fit.error]
+
+
+def _ours(motion: Motion, plan: Plan, sample: np.ndarray, word: np.ndarray) -> tuple[Fit, list[float]]:
+    """Two more starts for `ssdr`: from the groups of vertices that share their likeliest label. And the errors of the rounds on all vertices."""
+    errors: list[float] = []
+    fit = decompose(motion, replace(plan, guess=(sample, word.argmax(axis=1)), on_all=errors.append))
+    return fit, [*errors, fit.error]
 
 
 def affine_start(motion: Motion, index: np.ndarray, weight: np.ndarray) -> Fit:
