@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -146,9 +147,9 @@ class Vertex {
     Vertex(const WeightProblem& problem, const double* pairs)
         : p_(problem), pairs_(pairs), bones_(problem.bones), rows_(bones_ * bones_), made_(bones_), pull_(bones_), diagonal_(bones_), slope_(bones_) {
         const std::size_t most = static_cast<std::size_t>(std::min<std::int64_t>(Most, bones_));
-        matrix_.resize(most * most);
-        goal_.resize(most);
-        column_.resize(most);
+        stride_ = static_cast<std::int64_t>(most);
+        factor_.resize(Most <= 16 ? Most * Most : most * most);
+        for (auto* per_bone : {&half_, &pivot_, &goal_, &inverse_}) per_bone->resize(most);
         entering_.reserve(static_cast<std::size_t>(bones_));
         leaving_.reserve(most);
     }
@@ -178,6 +179,8 @@ class Vertex {
         }
         noise_ = kRounding * (largest + base_) + 1e-290;
         std::fill(made_.begin(), made_.end(), 0);
+        factored_.count = 0;
+        size_ = 0;
     }
 
     std::int64_t best_single() const { return std::min_element(diagonal_.begin(), diagonal_.end()) - diagonal_.begin(); }
@@ -262,16 +265,10 @@ class Vertex {
     void best_without_one(const Set& s, std::int32_t kept, Set& best) {
         const std::int64_t n = s.count;
         leaving_.clear();
+        with_size(n, [&](auto size) { invert_diagonal(size); });
         for (std::int64_t out = 0; out < n; ++out) {
             if (s.bone[out] == kept) continue;
-            double inverse = 0;  // diagonal of the inverse: column `out` of the inverted factor, squared
-            for (std::int64_t a = out; a < n; ++a) {
-                double sum = a == out;
-                for (std::int64_t k = out; k < a; ++k) sum -= matrix_[a * n + k] * column_[k];
-                column_[a] = sum / matrix_[a * n + a];
-                inverse += column_[a] * column_[a];
-            }
-            const double left = total_ * (1 - goal_[out] * goal_[out] * total_ / inverse);
+            const double left = total_ * (1 - goal_[out] * goal_[out] * total_ / inverse_[out]);
             leaving_.emplace_back(left > 0 ? 1 / left - size_ : std::numeric_limits<double>::infinity(), static_cast<std::int32_t>(out));
         }
         std::sort(leaving_.begin(), leaving_.end());
@@ -305,36 +302,89 @@ class Vertex {
     }
 
     // goal_ = the minimum of w^T R w over sum w = 1 within the support. R plus a multiple of the all-ones matrix has the same minimum and is regular.
-    // Leaves the factor in matrix_, the multiple in size_ and the sum of the inverse's entries in total_.
+    // Leaves the Cholesky factor in factor_, the inverse of its diagonal in pivot_, the multiple in size_ and the sum of the inverse's entries in
+    // total_. Supports tried one after the other begin alike: rows of the factor that belong to the same bones as before are still there.
     void solve(const Set& s) {
-        const std::int64_t n = s.count;
         double size = noise_;
-        for (std::int64_t a = 0; a < n; ++a) size = std::max(size, diagonal_[s.bone[a]]);
-        for (std::int64_t a = 0; a < n; ++a) {
-            const double* r = row(s.bone[a]);
-            for (std::int64_t c = 0; c <= a; ++c) matrix_[a * n + c] = r[s.bone[c]] + size;
-            matrix_[a * n + a] += 1e-13 * size + 0.1 * noise_;
-        }
-        const double least = 1e-14 * size;
-        for (std::int64_t a = 0; a < n; ++a) {  // Cholesky, then both triangles
-            for (std::int64_t c = 0; c <= a; ++c) {
-                double sum = matrix_[a * n + c];
-                for (std::int64_t k = 0; k < c; ++k) sum -= matrix_[a * n + k] * matrix_[c * n + k];
-                matrix_[a * n + c] = a == c ? std::sqrt(std::max(sum, least)) : sum / matrix_[c * n + c];
-            }
-            double sum = 1;
-            for (std::int64_t k = 0; k < a; ++k) sum -= matrix_[a * n + k] * goal_[k];
-            goal_[a] = sum / matrix_[a * n + a];
-        }
-        total_ = 0, size_ = size;
-        for (std::int64_t a = n - 1; a >= 0; --a) {
-            double sum = goal_[a];
-            for (std::int64_t k = a + 1; k < n; ++k) sum -= matrix_[k * n + a] * goal_[k];
-            goal_[a] = sum / matrix_[a * n + a];
-            total_ += goal_[a];
-        }
-        for (std::int64_t a = 0; a < n; ++a) goal_[a] /= total_;
+        for (std::int64_t a = 0; a < s.count; ++a) size = std::max(size, diagonal_[s.bone[a]]);
+        if (size > 4 * size_ || 4 * size < size_) size_ = size, factored_.count = 0;
+        std::int64_t same = 0;
+        while (same < std::min(s.count, factored_.count) && s.bone[same] == factored_.bone[same]) ++same;
+        factored_.count = s.count;
+        std::copy(s.bone + same, s.bone + s.count, factored_.bone + same);
+        with_size(s.count, [&](auto n) { solve_from(same, n); });
     }
+
+    template <class Size>
+    void solve_from(std::int64_t same, Size n) {
+        double goal[capacity(n)];
+        for (std::int64_t a = 0; a < n; ++a)
+            if (a >= same) factor_row(a);
+        double total = 0;
+        for (std::int64_t a = n - 1; a >= 0; --a) {
+            double sum = half_[a];
+            for (std::int64_t k = a + 1; k < n; ++k) sum -= factor_[k * stride() + a] * goal[k];
+            goal[a] = sum * pivot_[a];
+            total += goal[a];
+        }
+        const double share = 1 / total;
+        for (std::int64_t a = 0; a < n; ++a) goal_[a] = goal[a] * share;
+        total_ = total;
+    }
+
+    // Row a of the factor, and of half_, the factor's inverse times all ones.
+    void factor_row(std::int64_t a) {
+        const double* r = row(factored_.bone[a]);
+        double* const mine = &factor_[a * stride()];
+        double own = r[factored_.bone[a]] + (1 + 1e-13) * size_ + 0.1 * noise_, left = 1;
+        for (std::int64_t c = 0; c < a; ++c) {
+            const double* const other = &factor_[c * stride()];
+            double sum = r[factored_.bone[c]] + size_;
+            for (std::int64_t k = 0; k < c; ++k) sum -= mine[k] * other[k];
+            sum *= pivot_[c];
+            mine[c] = sum;
+            own -= sum * sum;
+            left -= sum * half_[c];
+        }
+        pivot_[a] = 1 / std::sqrt(std::max(own, 1e-14 * size_));
+        half_[a] = left * pivot_[a];
+    }
+
+    // The diagonal of the inverse of what was solved last: columns of the inverted factor, squared.
+    template <class Size>
+    void invert_diagonal(Size n) {
+        double column[capacity(n)];
+        for (std::int64_t b = 0; b < n; ++b) {
+            column[b] = pivot_[b];
+            double square = column[b] * column[b];
+            for (std::int64_t a = b + 1; a < n; ++a) {
+                double sum = 0;
+                for (std::int64_t k = b; k < a; ++k) sum -= factor_[a * stride() + k] * column[k];
+                column[a] = sum * pivot_[a];
+                square += column[a] * column[a];
+            }
+            inverse_[b] = square;
+        }
+    }
+
+    // work(count), the count known to the compiler where it is small: loops over a handful of numbers are then no loops.
+    template <class Work>
+    static void with_size(std::int64_t count, const Work& work) {
+        switch (count) {
+            case 2: return work(Known<2>());
+            case 3: return work(Known<3>());
+            case 4: return work(Known<4>());
+            case 5: return work(Known<5>());
+            case 6: return work(Known<6>());
+            default: return work(count);
+        }
+    }
+    template <std::int64_t N>
+    using Known = std::integral_constant<std::int64_t, N>;
+    template <std::int64_t N>
+    static constexpr std::int64_t capacity(Known<N>) { return N; }
+    static constexpr std::int64_t capacity(std::int64_t) { return Most; }
+    std::int64_t stride() const { return Most <= 16 ? Most : stride_; }
 
     // entering_ = the bones outside the support that lower the value most when walked towards in a straight line, best first.
     // A bone whose slope is not below the value cannot enter with gain, whichever bone leaves for it.
@@ -359,7 +409,9 @@ class Vertex {
     std::int64_t bones_;
     std::vector<double> rows_;
     std::vector<char> made_;
-    std::vector<double> pull_, diagonal_, slope_, matrix_, goal_, column_;
+    std::vector<double> pull_, diagonal_, slope_, factor_, half_, pivot_, goal_, inverse_;
+    std::int64_t stride_ = 0;
+    Set factored_;  // the bones of the factor's rows; their weights mean nothing
     std::vector<std::pair<double, std::int32_t>> entering_, leaving_;
     double ten_[10] = {}, strength_ = 0, base_ = 0, noise_ = 0, total_ = 0, size_ = 0;
 };

@@ -175,7 +175,8 @@ def _rigid(motion: Motion, plan: Plan) -> Fit:
     plan.bar.advance()
     fits = [with_weights(motion, columns, *no_weights(motion), _search(plan, thorough=True), plan.smooth) for columns in starts]
     fit = min(fits, key=lambda fit: fit.error)
-    fit = _rounds(motion, fit, plan, plan.rounds // 15, plan.smooth)
+    # Every vertex's bones were searched from all bones down just now; to do so again before these few rounds end costs more than it gains.
+    fit = _rounds(motion, fit, plan, plan.rounds // 15, plan.smooth, anew=plan.most_times * plan.rounds)
     plan.bar.advance()
     return measured(motion, fit)
 
@@ -316,14 +317,14 @@ def _staged(motion: Motion, fit: Fit, plan: Plan, count: int) -> Fit:
     return _rounds(motion, fit, plan, count)
 
 
-def _rounds(motion: Motion, fit: Fit, plan: Plan, count: int, smooth=None) -> Fit:
+def _rounds(motion: Motion, fit: Fit, plan: Plan, count: int, smooth=None, anew: int = _ANEW) -> Fit:
     """Weights and bones in turn, with momentum: each round starts a little beyond where the last one led. A step that raises the error is undone."""
     moving = _moving(fit, plan)
     before, momentum = None, _MOMENTUM
     fit = with_weights(motion, fit.columns, fit.index, fit.weight, _search(plan), smooth)
     errors = [fit.error]
     for number in range(plan.most_times * count):
-        search = _search(plan, thorough=number % _ANEW == _ANEW - 1)
+        search = _search(plan, thorough=number % anew == anew - 1)
         found = rigid_bones(motion, fit, _SWEEPS, moving) if plan.rigid else affine_bones(motion, fit, moving, plan.alone)
         beyond = found if before is None else found + momentum * (found - before)
         if plan.rigid and before is not None:
