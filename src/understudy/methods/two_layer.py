@@ -69,7 +69,7 @@ class TwoLayerConfig(Config):
     bones_per_virtual: int | None = None
     kappa: float = 1.0
     rounds: int = 3
-    finish: int = 60
+    finish: int = 40
     examples: bool = True
     bones: int = 20
 

@@ -61,7 +61,7 @@ class Limits:
     per_atom: int = 1
     kappa: float = 1.0
     rounds: int = 3
-    finish: int = 60
+    finish: int = 40
 
 
 @dataclass(frozen=True, eq=False)
