@@ -13,13 +13,12 @@ from understudy.poses import Poses
 _BLOCK_BYTES = 1 << 28
 
 
-def displacements(poses: Poses, skin: Skin | None, start: int, stop: int) -> np.ndarray:
-    """(stop-start,V,3) float32 in rest space."""
-    vertices = poses.read_poses(start, stop)
+def _displacements(poses: Poses, skin: Skin | None, at: np.ndarray, vertices: np.ndarray) -> np.ndarray:
+    """(t,V,3) float32 in rest space, of the poses `at` (t,) with their `vertices` (t,V,3)."""
     if skin is None:
         return vertices - poses.mesh.vertices
     everything = np.arange(poses.vertex_count)
-    return rest_displacements(poses.world_from_bone[start:stop], poses.skeleton, skin, poses.mesh.vertices, everything, vertices)
+    return rest_displacements(poses.world_from_bone[at], poses.skeleton, skin, poses.mesh.vertices, everything, vertices)
 
 
 def displacement_blocks(poses: Poses, skin: Skin | None, chosen: np.ndarray | None = None) -> Iterator[tuple[slice, np.ndarray]]:
@@ -30,7 +29,8 @@ def displacement_blocks(poses: Poses, skin: Skin | None, chosen: np.ndarray | No
         stop = min(start + size, poses.pose_count)
         first, last = np.searchsorted(chosen, [start, stop])
         if first < last:
-            yield slice(first, last), displacements(poses, skin, start, stop)[chosen[first:last] - start]
+            at = chosen[first:last]
+            yield slice(first, last), _displacements(poses, skin, at, poses.read_poses(start, stop)[at - start])
 
 
 def gathered(poses: Poses, skin: Skin | None, chosen: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ import numpy as np
 from understudy import checks
 from understudy.deformer import Deformer, Skin
 from understudy.differential.anchors import choose_anchors
-from understudy.differential.labels import displacements, gathered
+from understudy.differential.labels import gathered
 from understudy.geometry.pca import principal_components
 from understudy.poses import Poses, evenly
 
@@ -41,7 +41,7 @@ class Kpsa:
 
     def deform(self, poses: Poses) -> np.ndarray:
         """(T,V,3) float32 from the true key points of `poses`."""
-        true = displacements(poses, self.skin, 0, poses.pose_count)
+        true = gathered(poses, self.skin, np.arange(poses.pose_count))
         rows = (self.key_points[:, None] * 3 + np.arange(3)).reshape(-1)
         c = (true[:, self.key_points].reshape(len(true), -1) - self.mean[rows]) @ self.pull.T
         d = (self.mean + c @ self.basis.T).reshape(len(true), -1, 3).astype(np.float32)

@@ -5,15 +5,16 @@ For each pose, in the root's frame (so that neither the place nor the heading of
     1  d      = F g(pose)                        sculpts: muscles, volume, slide, creases, twist, stretch, breath, expressions (sculpt.py)
     2  x_i    = DQ_i(rest_i + d_i)               dual-quaternion skinning with the MakeHuman weights
     3  s      = S^n x,   v_i = s_i + A_i e_i     delta mush: e = (rest + d) - S^n (rest + d) is the fine detail before skinning,
-                                                 A_i = R_i R0_i^T turns it from the smoothed unskinned to the smoothed skinned surface
+                                                 A_i turns it: the rotation of DQ, blended with the smoothed weights S^n w
     4  v      = root applied to v
 
 Scale is kept out of the quaternions (two phases): stretch enters with d as the linear field sum_b w_b (s_b - 1) y_b y_b^T (x - h_b) in rest space,
 and the rigid part of each bone carries the rest. Signs of the quaternions are made equal along the hierarchy (each bone against its
 parent turns by less than a half turn), so the blend is one sparse product.
 
-Delta mush is relative to the sculpted rest shape, so it evens out what skinning does at the joints and leaves the sculpts alone. Its frames are
-the polar-free kind: two fixed tangent stencils per vertex, made square. S is half vertex, half mean of the neighbours; n = 8.
+Delta mush is relative to the sculpted rest shape, so it evens out what skinning does at the joints and leaves the sculpts alone. Detail turns with
+the bones, as in direct delta mush (Le and Lewis 2019), not with tangents of the smoothed surface: in a closed fold (armpit, groin) those span no
+area, and their normal, with the detail on it, flips from one moment to the next. S is half vertex, half mean of the neighbours; n = 8.
 
 Memory: poses go through in small batches laid out (V,3,T), so every step streams over contiguous poses.
 
@@ -62,9 +63,7 @@ class Deformation:
         self._rest = anatomy.vertices.astype(np.float32)
         self._weights = anatomy.weights.astype(np.float32)
         self._smoother = bench.smoother.astype(np.float32)
-        self._tangents = _tangent_stencils(anatomy, self._smooth(self._rest))
-        frame = self._surface_frames(self._smooth(self._rest)[:, :, None])
-        self._rest_frame_inverse = np.ascontiguousarray(np.swapaxes(frame[..., 0], 1, 2))
+        self._smooth_weights = sparse.csr_matrix(self._smooth(self._weights.toarray()))
         names = skeleton.names
         resting = Readings(self._bones, np.zeros((1, len(names), 3)), np.ones((1, len(names))), _AllZero())
         self._at_rest = np.array([driver(resting.on(suffix)).item() for driver, suffix in self._drivers])
@@ -112,11 +111,8 @@ class Deformation:
         shift = place - np.einsum("tbij,bj->tbi", turn, self._heads)
         result = self._skin(shaped, quaternion, shift)
         if self._mush:
-            detail = shaped - self._smooth(shaped)
-            smooth = self._smooth(result)
-            frame = self._surface_frames(smooth)
-            local = np.einsum("vij,vjt->vit", self._rest_frame_inverse, detail)
-            result = smooth + np.einsum("vijt,vjt->vit", frame, local)
+            blend = _blended(self._smooth_weights, quaternion)
+            result = self._smooth(result) + _turned(shaped - self._smooth(shaped), blend[:, 0], blend[:, 1:])
         vertices = np.einsum("tij,vjt->tvi", root_turn.astype(np.float32), result, optimize=True)
         return (vertices + root_place[:, None]).astype(np.float32)
 
@@ -136,22 +132,15 @@ class Deformation:
 
     def _skin(self, points: np.ndarray, quaternion: np.ndarray, shift: np.ndarray) -> np.ndarray:
         """Dual-quaternion skinning: points (V,3,T), quaternion (T,B,4), shift (T,B,3) -> (V,3,T)."""
-        count = points.shape[2]
         half = np.concatenate([np.zeros_like(shift[..., :1]), 0.5 * shift], axis=-1)
-        dual = _multiply(half, quaternion)
-        both = np.moveaxis(np.concatenate([quaternion, dual], axis=-1), 0, 2).astype(np.float32)  # (B,8,T)
-        blend = (self._weights @ both.reshape(len(both), -1)).reshape(-1, 8, count)
-        blend /= np.sqrt(np.sum(blend[:, :4] ** 2, axis=1, keepdims=True))
+        blend = _blended(self._weights, np.concatenate([quaternion, _multiply(half, quaternion)], axis=-1))
         w, u, dw, du = blend[:, 0], blend[:, 1:4], blend[:, 4], blend[:, 5:8]
-        inner = _cross(u, points)
-        inner += w[:, None] * points
-        result = _cross(u, inner)
-        result += w[:, None] * du
-        result -= dw[:, None] * u
-        result += _cross(u, du)
-        result *= 2.0
-        result += points
-        return result
+        moved = _cross(u, du)
+        moved += w[:, None] * du
+        moved -= dw[:, None] * u
+        moved *= 2.0
+        moved += _turned(points, w, u)
+        return moved
 
     def _smooth(self, field: np.ndarray) -> np.ndarray:
         """S^n applied to (V,...) float32."""
@@ -159,14 +148,6 @@ class Deformation:
         for _ in range(MUSH_ROUNDS):
             flat = self._smoother @ flat
         return flat.reshape(field.shape)
-
-    def _surface_frames(self, points: np.ndarray) -> np.ndarray:
-        """Orthonormal frames of the surface (V,3,3,T): columns tangent, bitangent, normal. points (V,3,T)."""
-        flat = points.reshape(len(points), -1)
-        first, second = ((stencil @ flat).reshape(points.shape) for stencil in self._tangents)
-        normal = _unit(_cross(first, second))
-        first = _unit(first)
-        return np.stack([first, _cross(normal, first), normal], axis=2)
 
 
 class _AllZero(dict):
@@ -176,38 +157,22 @@ class _AllZero(dict):
         return np.zeros(1)
 
 
-def _tangent_stencils(anatomy: Anatomy, smooth: np.ndarray) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
-    """Two (V,V) CSR float32 stencils: weights on the neighbours whose sums give two tangents of the surface at each vertex.
+def _blended(weights: sparse.csr_matrix, parts: np.ndarray) -> np.ndarray:
+    """Quaternions or dual quaternions (T,B,4 or 8) blended by weights (V,B), the rotation of unit length: (V,4 or 8,T) float32."""
+    by_bone = np.moveaxis(parts, 0, 2).astype(np.float32)
+    blend = (weights @ by_bone.reshape(len(by_bone), -1)).reshape(-1, *by_bone.shape[1:])
+    blend /= np.sqrt(np.sum(blend[:, :4] ** 2, axis=1, keepdims=True))
+    return blend
 
-    With edge vectors projected on two tangent directions p_j, least squares gives the derivative along each: (sum p p^T)^-1 p_j (x_j - x_i).
-    """
-    count = len(smooth)
-    quads = anatomy.quads
-    corner = smooth[quads]
-    face = np.cross(corner[:, 2] - corner[:, 0], corner[:, 3] - corner[:, 1])
-    normal = np.zeros((count, 3))
-    for k in range(4):
-        np.add.at(normal, quads[:, k], face)
-    normal /= np.linalg.norm(normal, axis=1, keepdims=True)
-    pairs = np.concatenate([np.stack([quads[:, k], quads[:, (k + step) % 4]], axis=1) for k in range(4) for step in (1, 2, 3)])
-    pairs = np.unique(pairs, axis=0)  # with the quads' diagonals: more neighbours, steadier frames
-    i, j = pairs.T
-    helper = np.zeros((count, 3))
-    helper[np.arange(count), np.abs(normal).argmin(axis=1)] = 1.0
-    t1 = np.cross(helper, normal)
-    t1 /= np.linalg.norm(t1, axis=1, keepdims=True)
-    t2 = np.cross(normal, t1)
-    edge = smooth[j] - smooth[i]
-    a, b = np.sum(edge * t1[i], axis=1), np.sum(edge * t2[i], axis=1)
-    add = lambda values: np.bincount(i, values, minlength=count)
-    aa, ab, bb = add(a * a), add(a * b), add(b * b)
-    det = aa * bb - ab * ab
-    det = np.where(np.abs(det) < 1e-12, 1e-12, det)
-    stencils = []
-    for c in ((bb[i] * a - ab[i] * b) / det[i], (aa[i] * b - ab[i] * a) / det[i]):
-        off = sparse.csr_matrix((c, (i, j)), shape=(count, count))
-        stencils.append(sparse.csr_matrix(off - sparse.diags(np.asarray(off.sum(axis=1)).ravel()), dtype=np.float32))
-    return stencils[0], stencils[1]
+
+def _turned(points: np.ndarray, w: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """points (V,3,T) turned by the unit quaternions w (V,T), u (V,3,T)."""
+    inner = _cross(u, points)
+    inner += w[:, None] * points
+    result = _cross(u, inner)
+    result *= 2.0
+    result += points
+    return result
 
 
 def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -218,10 +183,6 @@ def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         np.multiply(a[:, m], b[:, n], out=out[:, k])
         out[:, k] -= a[:, n] * b[:, m]
     return out
-
-
-def _unit(a: np.ndarray) -> np.ndarray:
-    return a / np.maximum(np.sqrt(np.sum(a * a, axis=1, keepdims=True)), 1e-12)
 
 
 def _multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
