@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from builders import grid_mesh
+from scipy.sparse.csgraph import dijkstra
 
 from understudy import InputError, Mesh
-from understudy.differential.anchors import checked_anchors, choose_anchors, random_anchors
+from understudy.differential.anchors import checked_anchors, choose_anchors, even_anchors, random_anchors
 from understudy.differential.components import enough, error_left, region_components
 from understudy.differential.folding import near_and_far
 from understudy.differential.laplacian import Laplacian
@@ -114,6 +115,17 @@ def test_a_piece_without_an_anchor_is_named():
 def test_wrong_anchor_lists_are_refused(anchors, says):
     with pytest.raises(InputError, match=says):
         checked_anchors(anchors, Laplacian.of(two_pieces()).piece)
+
+
+def test_even_anchors_cover_every_piece_and_begin_where_it_moves_most(sheet, laplacian):
+    apart = Laplacian.of(two_pieces())
+    motion = np.zeros(len(apart.piece))
+    motion[[7, 15]] = 1
+    assert even_anchors(apart.symmetric, motion, apart.piece, 2).tolist() == [7, 15]
+    steps = lambda anchors: dijkstra(abs(laplacian.symmetric), unweighted=True, indices=anchors).min(axis=0).max()
+    even = even_anchors(laplacian.symmetric, np.ones(sheet.vertex_count), laplacian.piece, 8)
+    assert len(set(even.tolist())) == 8
+    assert steps(even) < min(steps(random_anchors(laplacian.piece, 8, seed)) for seed in range(3))
 
 
 def test_chosen_anchors_determine_the_shape_and_cover_every_piece():

@@ -221,10 +221,11 @@ def test_one_net_for_all_anchors_is_possible(sampled):
     assert np.isfinite(deformer.deform(sampled.world_from_bone[:2], sampled.controls[:2])).all()
 
 
-def test_random_anchors_are_possible_and_differ(sampled):
+def test_anchors_choose_themselves_by_what_holds_the_mesh(sampled):
     few = sampled.take(np.arange(60))
-    chosen = [Differential(DifferentialConfig(**SMALL, anchor_choice=choice)).fit(few).provenance["anchors"] for choice in ("pivot", "random")]
-    assert chosen[0] != chosen[1]
+    anchors = lambda **options: Differential(DifferentialConfig(**SMALL, **options)).fit(few).provenance["anchors"]
+    assert anchors() == anchors(anchor_choice="pivot") != anchors(anchor_choice="random")
+    assert anchors(weighing="paper") == anchors(weighing="paper", anchor_choice="even") != anchors(weighing="paper", anchor_choice="pivot")
 
 
 def test_kpsa_reads_the_truth_at_its_key_points(sampled, unseen):

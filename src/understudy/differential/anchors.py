@@ -10,6 +10,10 @@ go on. So the chosen points determine the shape: what is left once they are know
 Two things the basis cannot know are added: neighbours of an anchor are held back (`spread`), since a net errs alike on both, and every connected
 piece of the mesh gets at least one anchor, since without one its place is undetermined (L_s is singular there).
 
+Where nothing but the anchors holds the mesh (the paper's reconstruction), such points are the wrong ones: they crowd where the mesh moves most, their
+own nets err most there, and all else drifts. The errors of the coordinates add up along the edges, so `even_anchors` lets no vertex be many edges
+from an anchor.
+
 Letters: V vertices, K components, n anchors.
 """
 
@@ -18,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import dijkstra
 
 from understudy import checks
 from understudy.errors import InputError
@@ -57,6 +63,24 @@ def choose_anchors(basis: np.ndarray, points: np.ndarray, piece: np.ndarray, cou
         directions = directions[:, sizes > 1e-9 * max(first, 1e-30)]
         if directions.shape[1]:
             left = left - (left @ directions) @ directions.T
+    return np.array(chosen, dtype=np.int64)
+
+
+def even_anchors(symmetric: sp.csr_matrix, motion: np.ndarray, piece: np.ndarray, count: int) -> np.ndarray:
+    """(n,) farthest points along the edges: in every piece the vertex that moves most, then always the one most edges away from those taken.
+
+    symmetric  (V,V) L_s; motion (V,) how much each vertex moves
+
+    >>> chain = sp.csr_matrix(np.eye(7, k=1) + np.eye(7, k=-1))
+    >>> even_anchors(chain, np.eye(7)[0], np.zeros(7, int), 3).tolist()
+    [0, 6, 3]
+    """
+    edges = abs(symmetric)
+    chosen = [int(at[motion[at].argmax()]) for at in (np.flatnonzero(piece == one) for one in np.unique(piece))]
+    nearest = np.min([dijkstra(edges, unweighted=True, indices=vertex) for vertex in chosen], axis=0)
+    while len(chosen) < min(count, len(piece)):
+        chosen.append(int(nearest.argmax()))
+        nearest = np.minimum(nearest, dijkstra(edges, unweighted=True, indices=chosen[-1]))
     return np.array(chosen, dtype=np.int64)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from understudy.deformer import Deformer
-from understudy.differential.anchors import checked_anchors, choose_anchors, random_anchors
+from understudy.differential.anchors import checked_anchors, choose_anchors, even_anchors, random_anchors
 from understudy.differential.components import Components, enough, region_components
 from understudy.differential.folding import anchor_bases, near_and_far, rewritten
 from understudy.differential.judge import Judge, guessed_weights
@@ -47,7 +47,7 @@ class DifferentialFit(SubspaceFit):
             delta = self.laplacian.coordinates(sample)
             weights = self._weights(sample, delta, anchors)
             bar.advance()
-            components = self._components(delta, anchors, Reconstruction(self.laplacian, anchors, weights))
+            components = self._components(delta, self._seeds(sample, anchors), Reconstruction(self.laplacian, anchors, weights))
             offsets = [self._offsets(sample[:, part.vertices]) for part in components]
             bar.advance()
         del sample, delta
@@ -68,18 +68,38 @@ class DifferentialFit(SubspaceFit):
         count = max(1 if config.preset == "paper" else _FEWEST_ANCHORS, round(config.anchors * self.poses.vertex_count))
         if config.anchor_choice == "random":
             return random_anchors(piece, count, config.seed)
+        if self._even:
+            return even_anchors(self.laplacian.symmetric, np.linalg.norm(sample, axis=(0, 2)), piece, count)
+        return self._pivots(sample, count)
+
+    def _seeds(self, sample: np.ndarray, anchors: np.ndarray) -> np.ndarray:
+        """What the regions grow around: the first anchors, or, where those are spread evenly, the points that determine the shape."""
+        count = self.config.regions
+        return self._pivots(sample, len(anchors))[:count] if self._even and count > 1 else anchors[:count]
+
+    @property
+    def _holding(self) -> bool:
+        """Whether every vertex is held to an offset, each equation weighing what it has earned."""
+        return self.config.weighing == "earned" and self.config.omega is None
+
+    @property
+    def _even(self) -> bool:
+        choice = self.config.anchor_choice
+        return not self.config.anchor_list and (choice == "even" or (choice == "auto" and not self._holding))
+
+    def _pivots(self, sample: np.ndarray, count: int) -> np.ndarray:
         few = sample[evenly(len(sample), _ANCHOR_POSES)].reshape(-1, 3 * sample.shape[1])
         directions, sizes = principal_components(few, min(3 * count, _ANCHOR_MODES))
-        return choose_anchors(directions * sizes, self.poses.mesh.vertices.astype(np.float64), piece, count)
+        return choose_anchors(directions * sizes, self.poses.mesh.vertices.astype(np.float64), self.laplacian.piece, count)
 
     def _weights(self, sample: np.ndarray, delta: np.ndarray, anchors: np.ndarray) -> Weights:
-        if self.config.weighing == "paper" or self.config.omega is not None:
+        if not self._holding:
             return Weights(1.0 if self.config.omega is None else self.config.omega)
         return guessed_weights(self.laplacian, sample, delta, anchors, self.height)
 
-    def _components(self, delta: np.ndarray, anchors: np.ndarray, reconstruction: Reconstruction) -> list[Components]:
+    def _components(self, delta: np.ndarray, seeds: np.ndarray, reconstruction: Reconstruction) -> list[Components]:
         config = self.config
-        regions = mesh_regions(self.poses.mesh, anchors[: config.regions])
+        regions = mesh_regions(self.poses.mesh, seeds)
         if config.components is not None:
             most = max(1, round(config.components * self.poses.vertex_count / len(regions)))
             return [region_components(delta, region, config.metric, most, reconstruction) for region in regions]
@@ -89,7 +109,7 @@ class DifferentialFit(SubspaceFit):
     def _offsets(self, sample: np.ndarray) -> np.ndarray:
         """(3n,Q) float32: the broad shapes of a region's displacements (T,n,3), to hold its vertices by; none where they are not held."""
         rows = sample.reshape(len(sample), -1)
-        if self.config.weighing == "paper" or self.config.omega is not None:
+        if not self._holding:
             return np.zeros((rows.shape[1], 0), np.float32)
         directions = principal_components(rows, self.config.most_components)[0].astype(np.float32)
         some = rows[evenly(len(rows), _ERROR_POSES)]

@@ -57,7 +57,7 @@ class DifferentialConfig(SubspaceConfig):
     metric          what the components explain most of: reconstruction (the face) or differential (delta, as in the paper)
     anchors         their number as a share of the vertices
     anchor_list     the anchors themselves, as vertex numbers; empty: chosen automatically
-    anchor_choice   how they are chosen: pivot (QR with pivoting) or random
+    anchor_choice   pivot (QR with pivoting), even (few edges from every vertex), random, or auto: even where they alone hold the mesh, else pivot
     anchor_hidden   widths of the hidden layers of every anchor's net
     anchor_epochs   passes over the training poses for the anchors' nets
     anchor_loss     l1 or l2 (the paper's), of the anchors' nets
@@ -92,7 +92,7 @@ class DifferentialConfig(SubspaceConfig):
             "weighing": "paper",
             "anchors": 0.02,
             "anchor_hidden": (64, 64, 64),
-            "anchor_epochs": PAPER_NETS["epochs"],
+            "anchor_epochs": 4500,
             "anchor_loss": "l2",
             "fold_error": 1e-6,
         },
@@ -102,7 +102,7 @@ class DifferentialConfig(SubspaceConfig):
         "metric": ("reconstruction", "differential"),
         "weighing": ("earned", "paper"),
         "anchor_loss": ("l1", "l2"),
-        "anchor_choice": ("pivot", "random"),
+        "anchor_choice": ("auto", "pivot", "even", "random"),
         "anchor_nets": ("split", "single"),
     }
     counts: ClassVar[tuple[str, ...]] = (*SubspaceConfig.counts, "anchor_hidden", "anchor_epochs")
@@ -112,7 +112,7 @@ class DifferentialConfig(SubspaceConfig):
     metric: str | None = None
     anchors: float | None = None
     anchor_list: tuple[int, ...] = ()
-    anchor_choice: str = "pivot"
+    anchor_choice: str = "auto"
     anchor_hidden: tuple[int, ...] | None = None
     anchor_epochs: int | None = None
     anchor_loss: str | None = None

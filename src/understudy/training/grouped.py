@@ -99,12 +99,12 @@ class Stack(torch.nn.Module):
         return result
 
 
-def stack_order(tasks: Sequence[GroupedTask]) -> list[list[int]]:
-    """Task numbers gathered into stacks of similar input width, widest first."""
+def stack_order(tasks: Sequence[GroupedTask], fill: float = _FILL) -> list[list[int]]:
+    """Task numbers gathered into stacks of similar input width, widest first; fill 0: one stack."""
     order = sorted(range(len(tasks)), key=lambda g: (-len(tasks[g].inputs), g))
     stacks: list[list[int]] = []
     for g in order:
-        if stacks and len(tasks[g].inputs) >= _FILL * len(tasks[stacks[-1][0]].inputs):
+        if stacks and len(tasks[g].inputs) >= fill * len(tasks[stacks[-1][0]].inputs):
             stacks[-1].append(g)
         else:
             stacks.append([g])
