@@ -1,9 +1,9 @@
-"""Bones for given weights."""
+"""Bones for given weights, and the rest shape for given bones and weights."""
 
 import numpy as np
 
 from understudy.decomposition.motion import Motion
-from understudy.decomposition.rounds import Fit, affine_bones
+from understudy.decomposition.rounds import Fit, affine_bones, best_rest, predict
 
 
 def test_bones_that_could_cancel_each_other_stay_near_what_they_move():
@@ -19,3 +19,16 @@ def test_bones_that_could_cancel_each_other_stay_near_what_they_move():
     wander = lambda alone: np.abs(affine_bones(motion, fit, alone=alone) - np.tile(np.eye(3, 4), (1, 2))).max()
     assert wander(0.0) > 0.3
     assert wander(1e-3) < 0.05
+
+
+def test_the_rest_shape_is_found_from_where_its_vertices_went():
+    rng = np.random.default_rng(0)
+    rest = np.column_stack([rng.normal(size=(50, 3)), np.ones(50)])
+    weight = rng.dirichlet(np.ones(2), 50)
+    index = np.array([rng.permutation(4)[:2] for _ in range(50)], np.int32)
+    fit = Fit(rng.normal(size=(18, 16)), index, weight, np.zeros(50))
+    targets = predict(Motion(rest, np.zeros((50, 18)), np.zeros(50)), fit)
+    moved = rest + np.column_stack([rng.normal(size=(50, 3)), np.zeros(50)])
+    motion = Motion(moved, targets, (targets**2).sum(axis=1))
+    np.testing.assert_allclose(best_rest(motion, fit, moved, 0.0), rest, atol=1e-8)
+    np.testing.assert_allclose(best_rest(motion, fit, moved, 1e12), moved, atol=1e-8)

@@ -3,6 +3,7 @@
 With X the design matrix, X_i = [w_ib v~_i]_b (V,4B), and M the bones (R,4B) side by side, the squared error is |Y - X M^T|^2:
     bones    affine: (X^T X + e) M^T = X^T Y + e M_before for all frames at once, from one Gram matrix
              rigid:  one bone at a time, by the rotation that fits best, in every frame (Le & Deng 2012, section 4.3), from the same Gram matrix
+    rest     where it is free: one vertex at a time, from the same Gram matrix of the bones
     weights  per vertex, w^T R w on the simplex with at most K bones (see `_native/decompose.h`), the support searched anew
 """
 
@@ -16,6 +17,7 @@ from understudy.decomposition import kernels
 from understudy.decomposition.motion import Motion
 
 _RIDGE = 1e-9
+_VERTICES = 2000  # whose rest is solved for at a time
 _RESIDUAL = 1e-5  # of the right-hand side, where conjugate gradients stop: rounds go on from there anyway
 
 
@@ -54,6 +56,13 @@ def predict(motion: Motion, fit: Fit) -> np.ndarray:
     for k in range(fit.index.shape[1]):
         design[rows, fit.index[:, k]] += fit.weight[:, k, None] * motion.rest
     return design.reshape(motion.vertex_count, -1) @ fit.columns.T
+
+
+def dense_weights(fit: Fit) -> np.ndarray:
+    """(V,B), zeros where a bone has nothing of a vertex."""
+    result = np.zeros((len(fit.index), fit.bones))
+    np.add.at(result, (np.arange(len(result))[:, None], fit.index), fit.weight)
+    return result
 
 
 def with_weights(motion: Motion, columns: np.ndarray, index: np.ndarray, weight: np.ndarray, search: Search, smooth=None) -> Fit:
@@ -122,6 +131,20 @@ def _conjugate_gradients(gram: np.ndarray, right: np.ndarray, start: np.ndarray)
         after = eased(left)
         before, size = size, np.einsum("nr,nr->r", left, after)
         step = after + np.divide(size, before, out=np.zeros_like(size), where=before > 0) * step
+    return result
+
+
+def best_rest(motion: Motion, fit: Fit, near: np.ndarray, hold: float) -> np.ndarray:
+    """The rest shape (V,4) for these bones and weights: every vertex by least squares over all rows, with  hold |v - near_i|^2  added, near (V,4)."""
+    bones, weights, result = fit.bones, dense_weights(fit), near.copy()
+    gram = (fit.columns.T @ fit.columns).reshape(bones, 4, bones, 4).transpose(0, 2, 1, 3).reshape(bones, -1)
+    for start in range(0, len(weights), _VERTICES):
+        part = slice(start, start + _VERTICES)
+        weight = weights[part]
+        square = np.einsum("vb,vbij->vij", weight, (weight @ gram).reshape(-1, bones, 4, 4))
+        pull = np.einsum("vb,vbi->vi", weight, kernels.product(motion.targets[part], fit.columns).reshape(-1, bones, 4))
+        right = pull[:, :3] - square[:, :3, 3] + hold * near[part, :3]
+        result[part, :3] = np.linalg.solve(square[:, :3, :3] + hold * np.eye(3), right[..., None])[..., 0]
     return result
 
 

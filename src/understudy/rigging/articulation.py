@@ -14,6 +14,7 @@ so everything a fit needs of the vertices are sums of products: `Moments`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -101,9 +102,34 @@ class Articulation:
         bone = self.transforms()[:, root]
         return Articulation(tree, joints, self.turns, bone[..., :3] @ point + bone[..., 3])
 
+    def links(self) -> list[Link]:
+        return [Link(int(bone), int(self.tree.parents[bone]), self.joints[bone]) for bone in np.flatnonzero(self.tree.parents >= 0)]
+
     def columns(self) -> np.ndarray:
         """(3F,4B): all bones side by side, as `decomposition` has them."""
         return np.ascontiguousarray(self.transforms().transpose(0, 2, 1, 3)).reshape(3 * self.frames, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """Two bones that share a point (3,) at rest."""
+
+    one: int
+    two: int
+    point: np.ndarray
+
+
+def hung(links: Sequence[Link], transforms: np.ndarray, root: int = 0) -> Articulation:
+    """Bones (F,B,3,4) world from rest on the tree of these links: the root goes where it went, the others turn as they did."""
+    bones = transforms.shape[1]
+    parents, joints, reached = np.full(bones, -1), np.zeros((bones, 3)), [root]
+    for bone in reached:
+        for link in links:
+            other = link.two if link.one == bone else link.one if link.two == bone else bone
+            if other != bone and other not in reached:
+                parents[other], joints[other] = bone, link.point
+                reached.append(other)
+    return Articulation(Tree(parents), joints, np.ascontiguousarray(transforms[..., :3]), np.ascontiguousarray(transforms[:, root, :, 3]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,19 +5,20 @@ clusters, a hierarchy, joints adjusted, rotations about them (there after Le & D
 - the hierarchy is the spanning tree whose joints fit the motion best (`joints`), so that shells without common edges hang together too;
 - rotations, the root's place and the joints are solved for together, by Gauss-Newton over all frames (`gauss_newton`): taken in turn, a chain of
   bones converges very slowly, for every bone carries all that hang on it;
-- weights are fitted again in rounds with the motion (`refit`), with the solvers of `ssdr`.
+- weights and the rest shape are fitted again in rounds with the motion (`refit`), with the solvers of `ssdr`;
+- the tree is searched further under its own constraint (`regraft`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from understudy import checks
 from understudy.clip import Clip
 from understudy.decomposition import kernels
-from understudy.decomposition.motion import Frame, Motion, read_motion
+from understudy.decomposition.motion import Frame, read_motion
 from understudy.decomposition.result import packed_skin
 from understudy.decomposition.rounds import Fit
 from understudy.decomposition.solve import rigid_rounds
@@ -39,12 +40,14 @@ class Rigged:
 
     skeleton         one root; a bone's origin is its joint, +Y leads along it
     skin             (V,K), linear blend
+    rest             (V,3) the shape it is bound in, near the mesh's own; see `rig_sequence`
     world_from_bone  (T,B,3,4) rotations and translations, the animation
     errors           root mean square error (model units, per coordinate) after each of the last rounds; it never rises
     """
 
     skeleton: Skeleton
     skin: Skin
+    rest: np.ndarray
     world_from_bone: np.ndarray
     errors: tuple[float, ...]
 
@@ -60,7 +63,7 @@ class Rigged:
 
     def deformer(self, poses: Poses, **about) -> Deformer:
         """The stand-in for `poses`; `about` are further fields, such as `method` and `provenance`."""
-        return Deformer(mesh=poses.mesh, skeleton=self.skeleton, skin=self.skin, clips=self.clips(poses), **about)
+        return Deformer(mesh=replace(poses.mesh, vertices=self.rest), skeleton=self.skeleton, skin=self.skin, clips=self.clips(poses), **about)
 
     def clips(self, poses: Poses) -> tuple[Clip, ...]:
         """The animation as the clips that `poses` came in."""
@@ -98,6 +101,9 @@ def rig_sequence(
                       the hierarchy is then only an order to hold on to. The error is lower, that of rigid `ssdr`: choose it where fidelity
                       matters more than editing
 
+    The rest shape is fitted too, and held to the mesh that came: a sequence's first frame is as noisy as any other, and what is off in it would be
+    off in all. With joints that may slide it stays as it came.
+
     No bone is added and none is left out; nothing is random.
     """
     weights = checks.array(weights, "weights", (poses.vertex_count, None), np.float64)
@@ -117,30 +123,32 @@ def rig_sequence(
     columns = rigid_start(frame.from_world(bones))
     start = Fit(columns, heaviest, np.ascontiguousarray(np.take_along_axis(weights[frame.order], heaviest, axis=1)), motion.square)
     rms = lambda squared: frame.size * float(np.sqrt(max(squared, 0.0) / (motion.vertex_count * motion.rows)))
-    with kernels.own_threads(), progress.task(f"joining {weights.shape[1]} bones", 4) as bar:
+    with kernels.own_threads(), progress.task(f"joining {weights.shape[1]} bones", 5) as bar:
         found = articulated(motion, start, place[poses.mesh.edges], influences, bar, lambda squared: f"ERMS {100 * rms(squared):.3f}")
-        transforms, fit, errors = found.pose.transforms(), found.fit, found.errors
+        transforms, fit, rest, errors = found.pose.transforms(), found.fit, found.rest, found.errors
         if not constant_lengths:
             loose = rigid_rounds(motion, start, influences, _SLIDING_ROUNDS)
             if loose.error < fit.error:
-                fit, errors = loose, (loose.error,)
+                fit, rest, errors = loose, motion.rest, (loose.error,)
                 transforms = loose.columns.reshape(-1, 3, fit.bones, 4).transpose(0, 2, 1, 3)
         bar.advance()
-    skeleton, order = _skeleton(poses, motion, frame, found, fit)
+    skeleton, order = _skeleton(poses, rest, frame, found, fit)
     world_from_rest = frame.to_world(np.ascontiguousarray(transforms.transpose(0, 2, 1, 3)).reshape(motion.rows, -1))
     number = np.argsort(order).astype(np.int32)
     skin = packed_skin(number[fit.index], fit.weight, frame.order)
     world_from_bone = compose(world_from_rest[:, order], skeleton.world_from_bone)
-    return Rigged(skeleton, skin, world_from_bone, tuple(rms(error) for error in errors))
+    bound = np.empty((poses.vertex_count, 3))
+    bound[frame.order] = frame.size * rest[:, :3] + frame.centre
+    return Rigged(skeleton, skin, bound, world_from_bone, tuple(rms(error) for error in errors))
 
 
-def _skeleton(poses: Poses, motion: Motion, frame: Frame, found: Character, fit: Fit) -> tuple[Skeleton, np.ndarray]:
+def _skeleton(poses: Poses, rest: np.ndarray, frame: Frame, found: Character, fit: Fit) -> tuple[Skeleton, np.ndarray]:
     """The bones as an artist expects them, and which of the solver's each of them is (B,)."""
     bones, flat = fit.bones, fit.index.reshape(-1)
     mass = np.bincount(flat, fit.weight.reshape(-1), bones)
     lone = (fit.weight**2).reshape(-1)  # what a bone has mostly to itself says best where it lies
     total = np.bincount(flat, lone, bones)
-    rest = np.repeat(motion.rest[:, :3], fit.index.shape[1], axis=0)
+    rest = np.repeat(rest[:, :3], fit.index.shape[1], axis=0)
     sums = np.stack([np.bincount(flat, lone * rest[:, axis], bones) for axis in range(3)], axis=1)
     middles = np.where(total[:, None] > 0, sums / np.maximum(total, 1e-300)[:, None], found.pose.joints)
     root = central_bone(found.pose.tree, mass)
