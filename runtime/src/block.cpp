@@ -25,6 +25,8 @@ void Block::prepare(std::size_t pose, std::size_t thread) {
             centre[4 + axis] = static_cast<float>(root[axis] - centre[axis]);
         }
     float* columns = bone_transforms(pose);
+    use_.claim(columns, 16 * bones);
+    use_.claim(features(pose), about_.feature_columns.size());
     for (std::size_t bone = 0; bone < bones; ++bone) {
         double local[12], moved[12];
         std::copy(world + 12 * bone, world + 12 * bone + 12, local);

@@ -35,7 +35,8 @@ void Crowd::spread(Pool* pool) {
 
 void Crowd::run_task(const Task& task, std::size_t thread) {
     switch (task.kind) {
-        case Task::Kind::layer: return run_layer(model_.layers[task.what], task, thread);
+        case Task::Kind::layer: return run_layer(model_.layers[task.what], task.first, task.last, inputs_of(model_.layers[task.what], thread));
+        case Task::Kind::layers: return run_layers(task.first, task.last, thread);
         case Task::Kind::coefficients:
             for (std::size_t number = task.first; number < task.last; ++number) gather(model_.coefficients[number]);
             return;
@@ -47,24 +48,35 @@ void Crowd::run_task(const Task& task, std::size_t thread) {
     }
 }
 
-void Crowd::run_layer(const LayerPlan& layer, const Task& task, std::size_t thread) {
-    const float* x = values() + layer.from * kLanes;
-    if (layer.inputs) {
-        float* to = scratch_.gathered.as<float>() + thread * scratch_.gather_stride;
-        for (std::size_t i = 0; i < layer.weight.columns; ++i)
-            copy_lanes(scratch_.lane_features.as<float>() + static_cast<std::size_t>(layer.inputs[i]) * kLanes, to + i * kLanes);
-        x = to;
+const float* Crowd::inputs_of(const LayerPlan& layer, std::size_t thread) {
+    if (!layer.inputs) return values() + layer.from * kLanes;
+    float* to = scratch_.gathered.as<float>() + thread * scratch_.gather_stride;
+    for (std::size_t i = 0; i < layer.weight.columns; ++i)
+        copy_lanes(scratch_.lane_features.as<float>() + static_cast<std::size_t>(layer.inputs[i]) * kLanes, to + i * kLanes);
+    return to;
+}
+
+void Crowd::run_layer(const LayerPlan& layer, std::size_t first_panel, std::size_t last_panel, const float* x) {
+    const std::size_t first = first_panel * Panels::kRows, count = layer.weight.rows_of(first_panel, last_panel);
+    use_.dense_lanes(layer.weight, first, first + count, {x, 1, 0, layer.bias, layer.finish, values() + (layer.to + first) * kLanes, kLanes, 0});
+}
+
+void Crowd::run_layers(std::size_t first, std::size_t last, std::size_t thread) {
+    const float* x = nullptr;
+    for (std::size_t number = first; number < last; ++number) {
+        const LayerPlan& layer = model_.layers[number];
+        if (number == first || !layer.same_inputs) x = inputs_of(layer, thread);
+        run_layer(layer, 0, layer.weight.panel_count(), x);
     }
-    use_.dense_lanes(layer.weight, task.first, task.last, {x, 1, 0, layer.bias, layer.finish, values() + layer.to * kLanes, kLanes, 0});
 }
 
 void Crowd::move_window(const Window& window, std::size_t thread) {
     float* displacements = scratch_.window_displacements.as<float>() + thread * scratch_.window_stride;
-    for (std::size_t number = window.first_basis; number < window.last_basis; ++number)
-        run_basis(model_.bases[number], displacements + (model_.bases[number].to - window.from) * kLanes);
+    for (std::size_t number = window.first_part; number < window.last_part; ++number)
+        run_basis(model_.parts[number], number + 1 < model_.parts.size() ? &model_.parts[number + 1] : nullptr, displacements);
     VertexJob job = model_.vertex_job(window.first_vertex, window.last_vertex);
     job.displacements = displacements;
-    job.slots_before = static_cast<std::uint32_t>(window.from);
+    job.slots = model_.window_slots.data();
     job.transforms = (model_.virtual_count ? scratch_.lane_transforms : scratch_.lane_bones).as<float>();
     job.centre = scratch_.lane_centres.as<float>();
     job.positions = positions_;
@@ -86,10 +98,13 @@ void Crowd::gather(const CoefficientPlan& plan) {
     }
 }
 
-void Crowd::run_basis(const BasisPlan& basis, float* to) {
-    const std::size_t columns = basis.matrix.columns, axes = basis.shared ? 3 : 1;
+void Crowd::run_basis(const BasisPart& part, const BasisPart* next, float* displacements) {
+    const BasisPlan& basis = model_.bases[part.basis];
+    const std::size_t axes = basis.shared ? 3 : 1;
     const float* x = scratch_.coefficients.as<float>() + basis.from * kLanes;
-    use_.dense_lanes(basis.matrix, 0, basis.matrix.panel_count(), {x, axes, columns * kLanes, nullptr, Finish::linear, to, axes * kLanes, kLanes});
+    use_.dense_lanes(basis.matrix, part.first, part.last,
+                     {x, axes, basis.matrix.columns * kLanes, nullptr, Finish::linear, displacements + part.to * kLanes, axes * kLanes, kLanes,
+                      next ? model_.bases[next->basis].matrix.row(next->first) : nullptr});
 }
 
 void Crowd::blend_virtual_bones(const Task& task) {

@@ -21,7 +21,12 @@ public:
 private:
     void run_task(const Task& task, std::size_t thread) {
         switch (task.kind) {
-            case Task::Kind::layer: return run_layer(model_.layers[task.what], task.first, task.last, thread);
+            case Task::Kind::layer: {
+                const LayerPlan& layer = model_.layers[task.what];
+                claim(values(0) + layer.to + task.first * Panels::kRows, layer.weight.rows_of(task.first, task.last));
+                return run_layer(layer, task.first, task.last, inputs_of(layer, thread));
+            }
+            case Task::Kind::layers: return run_layers(task.first, task.last, thread);
             case Task::Kind::coefficients:
                 for (std::size_t number = task.first; number < task.last; ++number) gather(model_.coefficients[number]);
                 return;
@@ -37,21 +42,43 @@ private:
         }
     }
 
+    // What a task will write, where that is not much.
+    void claim(float* to, std::size_t count) {
+        if (poses_ == 1) use_.claim(to, count);
+    }
+
     float* values(std::size_t pose) { return scratch_.values.as<float>() + pose * scratch_.value_stride; }
 
-    void run_layer(const LayerPlan& layer, std::size_t first, std::size_t last, std::size_t thread) {
-        const float* x = values(0) + layer.from;
-        std::size_t stride = scratch_.value_stride;
-        if (layer.inputs) {
-            float* gathered = scratch_.gathered.as<float>() + thread * scratch_.gather_stride;
-            stride = layer.weight.columns;
-            for (std::size_t pose = 0; pose < poses_; ++pose) {
-                const float* from = features(pose);
-                for (std::size_t i = 0; i < stride; ++i) gathered[pose * stride + i] = from[layer.inputs[i]];
-            }
-            x = gathered;
+    // What a layer reads of every pose, and how far it is from one pose to the next.
+    struct Inputs {
+        const float* x;
+        std::size_t stride;
+    };
+
+    Inputs inputs_of(const LayerPlan& layer, std::size_t thread) {
+        if (!layer.inputs) return {values(0) + layer.from, scratch_.value_stride};
+        float* gathered = scratch_.gathered.as<float>() + thread * scratch_.gather_stride;
+        const std::size_t count = layer.weight.columns;
+        for (std::size_t pose = 0; pose < poses_; ++pose) {
+            const float* from = features(pose);
+            for (std::size_t i = 0; i < count; ++i) gathered[pose * count + i] = from[layer.inputs[i]];
         }
-        use_.dense(layer.weight, first, last, x, stride, poses_, layer.bias, layer.finish, values(0) + layer.to, scratch_.value_stride);
+        return {gathered, count};
+    }
+
+    void run_layer(const LayerPlan& layer, std::size_t first, std::size_t last, const Inputs& inputs) {
+        use_.dense(layer.weight, first, last, inputs.x, inputs.stride, poses_, layer.bias, layer.finish, values(0) + layer.to, scratch_.value_stride);
+    }
+
+    void run_layers(std::size_t first, std::size_t last, std::size_t thread) {
+        const LayerPlan& end = model_.layers[last - 1];
+        claim(values(0) + model_.layers[first].to, end.to + end.weight.rows - model_.layers[first].to);
+        Inputs inputs{};
+        for (std::size_t number = first; number < last; ++number) {
+            const LayerPlan& layer = model_.layers[number];
+            if (number == first || !layer.same_inputs) inputs = inputs_of(layer, thread);
+            run_layer(layer, 0, layer.weight.panel_count(), inputs);
+        }
     }
 
     void gather(const CoefficientPlan& plan) {
@@ -74,10 +101,11 @@ private:
         const std::size_t columns = basis.matrix.columns;
         const float* x = scratch_.coefficients.as<float>() + basis.from * Scratch::kBlock;
         float* out = scratch_.displacements.as<float>() + basis.to;
+        const std::size_t row = first * Panels::kRows, height = basis.matrix.rows_of(first, last), axes = basis.shared ? 3 : 1;
+        claim(out + axes * row, axes * height);
         if (!basis.shared)
             return use_.dense(basis.matrix, first, last, x, columns, poses_, nullptr, Finish::linear, out, scratch_.displacement_stride);
         // x, y and z as three poses; then side by side.
-        const std::size_t row = first * Panels::kRows, height = std::min(basis.matrix.rows, last * Panels::kRows) - row;
         float* planes = scratch_.planes.as<float>() + thread * scratch_.plane_stride;
         use_.dense(basis.matrix, first, last, x, columns, 3 * poses_, nullptr, Finish::linear, planes - row, height);
         const std::size_t used = std::min(height, basis.vertex_count - std::min(basis.vertex_count, row));

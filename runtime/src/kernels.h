@@ -19,6 +19,12 @@ struct Panels {
 
     static constexpr std::size_t kRows = 64, kUnit = 16;
     std::size_t panel_count() const { return (rows + kRows - 1) / kRows; }
+    // In panels first..last.
+    std::size_t rows_of(std::size_t first, std::size_t last) const { return (last * kRows < rows ? last * kRows : rows) - first * kRows; }
+    // Where the first number of a row lies.
+    const void* row(std::size_t number) const {
+        return static_cast<const char*>(data) + (number / kRows * kRows * columns + number % kRows) * number_size;
+    }
 };
 
 // Of a product: what becomes of W x + bias. `linear` keeps it; `rbf` is exp(-bias |x - w|^2) instead.
@@ -50,15 +56,14 @@ struct VertexJob {
     const float* transforms;            // linear: columns of 4 (the last number 0); dual quaternion: see `dual_quaternion_entry`
     const float* centre;                // 4 floats to add, and 4 more that make up for the rounding of the first
     float* positions;                   // of the whole pose, 3 per vertex
-    // Of lanes alone: floats from the positions of one pose to those of the next, and what to take off `slots`.
-    std::size_t pose_stride = 0;
-    std::uint32_t slots_before = 0;
+    std::size_t pose_stride = 0;        // of lanes alone: floats from the positions of one pose to those of the next
 };
 
 // Poses that one call of the functions for lanes works on: number i of all of them stands at i * kLanes.
-constexpr std::size_t kLanes = 16;
+constexpr std::size_t kLanes = 16, kLaneRows = 4;
 
-// y = finish(W x + bias) in lanes, for `sets` vectors x that are `x_set` floats apart; rows of y are `y_row` floats apart, sets `y_set`.
+// y = finish(W x + bias) in lanes, for `sets` vectors x that are `x_set` floats apart; rows of y are `y_row` floats apart, sets `y_set`, and begin with
+// the first row that is asked for.
 struct LaneProduct {
     const float* x;
     std::size_t sets, x_set;
@@ -66,6 +71,7 @@ struct LaneProduct {
     Finish finish;
     float* y;
     std::size_t y_row, y_set;
+    const void* next = nullptr;  // weights that will be read after these; nullptr: those after them in memory
 };
 
 struct Kernels {
@@ -79,12 +85,15 @@ struct Kernels {
     void (*blend_dense)(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out);
     void (*skin_linear)(const VertexJob& job);
     void (*skin_dual_quaternion)(const VertexJob& job);
-    // The same in lanes: `to_lanes` takes rows of 16 poses, `stride` floats apart; offsets of influences count rows of lanes.
+    // The same in lanes: `to_lanes` takes rows of 16 poses, `stride` floats apart; offsets of influences count rows of lanes;
+    // `dense_lanes` makes rows first..last, multiples of kLaneRows.
     void (*to_lanes)(const float* from, std::size_t stride, std::size_t count, float* to);
     void (*dense_lanes)(const Panels& w, std::size_t first, std::size_t last, const LaneProduct& of);
     void (*blend_lanes)(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out);
     void (*blend_dense_lanes)(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out);
     void (*skin_lanes)(const VertexJob& job);
+    // Fetches memory that is about to be written, which another processor may hold: all of it at once, not line by line as the writing comes there.
+    void (*claim)(float* data, std::size_t count);
     // Reads every byte once and does next to nothing with it; `size` is a multiple of 256.
     float (*read)(const void* data, std::size_t size);
 };

@@ -39,6 +39,7 @@ struct V {
         return _mm_add_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps(sum, 1));
     }
     static void prefetch(const char* p) { _mm_prefetch(p, _MM_HINT_T1); }
+    static void prefetch_write(float* p) { _m_prefetchw(p); }
     static void transpose(F (&row)[8]) {
         F a[8];
         for (int i = 0; i < 8; i += 2) {
@@ -66,6 +67,6 @@ struct V {
 #include "kernels_lanes.h"
 
 extern const Kernels kAvx2{"avx2", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
-                           to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, read};
+                           to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, claim, read};
 
 }  // namespace understudy

@@ -39,6 +39,7 @@ struct V {
         return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
     }
     static void prefetch(const char* p) { _mm_prefetch(p, _MM_HINT_T1); }
+    static void prefetch_write(float* p) { _m_prefetchw(p); }
     static void transpose(F (&row)[16]) {
         F a[16];
         for (int i = 0; i < 16; i += 2) {
@@ -92,6 +93,6 @@ struct V {
 #include "kernels_lanes.h"
 
 extern const Kernels kAvx512{"avx512", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
-                             to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, read};
+                             to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, claim, read};
 
 }  // namespace understudy

@@ -4,6 +4,7 @@
 //     apply(matrix, point)    four columns of four times (x, y, z, 1); load4 store4 add4 on V::Four, four floats
 //     kFour, move_four        see `skin_four`
 //     transpose(rows)         W registers as a W x W matrix
+//     prefetch prefetch_write a line of the cache to come, to be read or written
 // Everything is in an unnamed namespace and uses no templates of the standard library: a function built here for a newer processor must never
 // be picked by the linker for an older one.
 
@@ -336,6 +337,10 @@ void skin_dual_quaternion(const VertexJob& job) {
                                 z + w * tz + a * ty - b * tx + 2 * (w * ec - ew * c + a * eb - b * ea)};
         for (int axis = 0; axis < 3; ++axis) job.positions[3 * vertex + axis] = (local[axis] + job.centre[4 + axis]) + job.centre[axis];
     }
+}
+
+void claim(float* data, std::size_t count) {
+    for (std::size_t i = 0; i < count; i += 16) V::prefetch_write(data + i);
 }
 
 float read(const void* data, std::size_t size) {

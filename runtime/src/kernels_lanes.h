@@ -15,6 +15,12 @@ void to_lanes(const float* from, std::size_t stride, std::size_t count, float* t
         }
 }
 
+// A number known when this is compiled.
+template <int N>
+struct Count {
+    static constexpr int value = N;
+};
+
 // y = W x, or y += W x where it is `more`, for as many of the rows as leave the sums in registers, and W of the poses; columns of the weights are
 // `step` floats apart. A panel comes from memory in its first pass, and is in the cache in the others, while memory would be idle: so each pass
 // fetches its part of the panel after this one, `ahead`.
@@ -31,53 +37,70 @@ inline void lanes_of_rows(const float* w, std::size_t step, std::size_t columns,
     for (int r = 0; r < Rows; ++r) V::store(y + r * y_row, sum[r]);
 }
 
-// `Rows` rows of a panel that starts at `w` and has `height` rows, for all sets and poses.
+// `Rows` rows, 4 to 16, of which the weights of column `first` begin at `w`, for all sets and poses.
 template <int Rows, bool Distance>
-void unit_lanes(const float* w, const float*, std::size_t height, std::size_t columns, std::size_t row, const LaneProduct& of) {
-    const char* ahead = reinterpret_cast<const char*>(w + height * columns);
+inline void rows_lanes(const float* w, std::size_t step, std::size_t first, std::size_t columns, const char* ahead, std::size_t ahead_step,
+                       const LaneProduct& of, float* y) {
+    constexpr int kTogether = W == 16 || Rows < 8 ? Rows : 8;  // as many as leave the sums in registers
+    constexpr int kRest = Rows % kTogether;
     for (std::size_t set = 0; set < of.sets; ++set)
-        for (int part = 0; part < kPerUnit; ++part)
-            lanes_of_rows<Rows, Distance>(w, height, columns, ahead, height * sizeof *w, of.x + set * of.x_set + part * W, false,
-                                          of.y + set * of.y_set + row * of.y_row + part * W, of.y_row);
+        for (int part = 0; part < kPerUnit; ++part) {
+            const float* x = of.x + set * of.x_set + first * kLanes + part * W;
+            float* to = y + set * of.y_set + part * W;
+            for (int row = 0; row + kTogether <= Rows; row += kTogether)
+                lanes_of_rows<kTogether, Distance>(w + row, step, columns, ahead, ahead_step, x, first != 0, to + row * of.y_row, of.y_row);
+            if constexpr (kRest != 0)
+                lanes_of_rows<kRest, Distance>(w + Rows - kRest, step, columns, ahead, ahead_step, x, first != 0, to + (Rows - kRest) * of.y_row, of.y_row);
+        }
+}
+
+// `Rows` rows from `offset` on of a unit of 16 whose weights begin at `w`, in a panel of `height` rows.
+template <int Rows, bool Distance>
+void unit_lanes(const float* w, const float*, std::size_t offset, std::size_t height, std::size_t columns, const char* ahead, const LaneProduct& of,
+                float* y) {
+    rows_lanes<Rows, Distance>(w + offset, height, 0, columns, ahead, height * sizeof *w, of, y);
 }
 
 // The same from 16 or 8 bits: some columns at a time are widened, and multiplied by what each row is, once for all sets and poses.
 template <int Rows, bool Distance, class Weight>
-void unit_lanes(const Weight* w, const float* scales, std::size_t height, std::size_t columns, std::size_t row, const LaneProduct& of) {
+void unit_lanes(const Weight* w, const float* scales, std::size_t offset, std::size_t height, std::size_t columns, const char* ahead,
+                const LaneProduct& of, float* y) {
     constexpr std::size_t kColumns = 128;
-    alignas(64) float wide[kColumns * Rows];
-    const std::size_t ahead = height * columns;
+    alignas(64) float wide[kColumns * Panels::kUnit];
     for (std::size_t first = 0; first == 0 || first < columns; first += kColumns) {
         const std::size_t count = columns - first < kColumns ? columns - first : kColumns;
         const Weight* from = w + first * height;
-        for (int r = 0; r < Rows; r += W) {
-            const F scale = scales ? V::load(scales + row + r) : V::set1(1.0f);
-            for (std::size_t k = 0; k < count; ++k) V::store(wide + k * Rows + r, V::mul(load_weight(from + k * height + r), scale));
+        for (std::size_t r = 0; r < Panels::kUnit; r += W) {
+            const F scale = scales ? V::load(scales + r) : V::set1(1.0f);
+            for (std::size_t k = 0; k < count; ++k) V::store(wide + k * Panels::kUnit + r, V::mul(load_weight(from + k * height + r), scale));
         }
-        for (std::size_t set = 0; set < of.sets; ++set)
-            for (int part = 0; part < kPerUnit; ++part)
-                lanes_of_rows<Rows, Distance>(wide, Rows, count, reinterpret_cast<const char*>(from + ahead), height * sizeof *w,
-                                              of.x + set * of.x_set + first * kLanes + part * W, first != 0,
-                                              of.y + set * of.y_set + row * of.y_row + part * W, of.y_row);
+        rows_lanes<Rows, Distance>(wide + offset, Panels::kUnit, first, count, ahead + first * height * sizeof *w, height * sizeof *w, of, y);
     }
 }
 
 template <bool Distance, class Weight>
 void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last, const LaneProduct& of) {
-    constexpr std::size_t kRows = W == 16 ? 16 : 8;
-    for (std::size_t top = first * Panels::kRows; top < last * Panels::kRows && top < matrix.rows; top += Panels::kRows) {
-        const std::size_t left = matrix.rows - top, height = left < Panels::kRows ? left : Panels::kRows;
-        const Weight* w = static_cast<const Weight*>(matrix.data) + top * matrix.columns;
-        for (std::size_t row = top; row < top + height; row += kRows) {
-            unit_lanes<kRows, Distance>(w + (row - top), matrix.scales, height, matrix.columns, row, of);
-            if (!of.bias) continue;
-            for (std::size_t set = 0; set < of.sets; ++set)
-                for (std::size_t r = row; r < row + kRows; ++r)
-                    for (int part = 0; part < kPerUnit; ++part) {
-                        float* y = of.y + set * of.y_set + r * of.y_row + part * W;
-                        V::store(y, finished(V::load(y), V::set1(of.bias[r]), of.finish));
-                    }
-        }
+    for (std::size_t unit = first / Panels::kUnit * Panels::kUnit; unit < last; unit += Panels::kUnit) {
+        const std::size_t top = unit / Panels::kRows * Panels::kRows, left = matrix.rows - top, height = left < Panels::kRows ? left : Panels::kRows;
+        const std::size_t begin = unit < first ? first : unit, end = last < unit + Panels::kUnit ? last : unit + Panels::kUnit;
+        const Weight* w = static_cast<const Weight*>(matrix.data) + top * matrix.columns + (unit - top);
+        const Weight* ahead = of.next && top + height >= last ? static_cast<const Weight*>(of.next) + (unit - top) : w + height * matrix.columns;
+        float* y = of.y + (begin - first) * of.y_row;
+        const auto product = [&](auto rows) {
+            unit_lanes<decltype(rows)::value, Distance>(w, matrix.scales ? matrix.scales + unit : nullptr, begin - unit, height, matrix.columns,
+                                                        reinterpret_cast<const char*>(ahead), of, y);
+        };
+        if (end - begin == 16) product(Count<16>());
+        else if (end - begin == 12) product(Count<12>());
+        else if (end - begin == 8) product(Count<8>());
+        else product(Count<4>());
+        if (!of.bias) continue;
+        for (std::size_t set = 0; set < of.sets; ++set)
+            for (std::size_t r = begin; r < end; ++r)
+                for (int part = 0; part < kPerUnit; ++part) {
+                    float* at = y + set * of.y_set + (r - begin) * of.y_row + part * W;
+                    V::store(at, finished(V::load(at), V::set1(of.bias[r]), of.finish));
+                }
     }
 }
 
@@ -141,7 +164,7 @@ inline void move_lanes(const VertexJob& job, std::size_t vertex, int part, float
     for (int axis = 0; axis < 3; ++axis) point[axis] = V::set1(job.base[3 * vertex + axis]);
     if (job.slot_starts)
         for (std::uint32_t slot = job.slot_starts[vertex]; slot != job.slot_starts[vertex + 1]; ++slot) {
-            const float* moved = job.displacements + std::size_t{job.slots[slot] - job.slots_before} * kLanes + part * W;
+            const float* moved = job.displacements + std::size_t{job.slots[slot]} * kLanes + part * W;
             for (int axis = 0; axis < 3; ++axis) point[axis] = V::add(point[axis], V::load(moved + axis * kLanes));
         }
     for (int axis = 0; axis < 3; ++axis) sum[axis] = V::zero();

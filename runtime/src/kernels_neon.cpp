@@ -48,6 +48,13 @@ struct V {
         __builtin_prefetch(p, 0, 2);
 #endif
     }
+    static void prefetch_write(float* p) {
+#if defined(_MSC_VER)
+        __prefetch(p);
+#else
+        __builtin_prefetch(p, 1, 3);
+#endif
+    }
     static void transpose(F (&row)[4]) {
         const F a = vzip1q_f32(row[0], row[2]), b = vzip2q_f32(row[0], row[2]), c = vzip1q_f32(row[1], row[3]), d = vzip2q_f32(row[1], row[3]);
         row[0] = vzip1q_f32(a, c);
@@ -64,6 +71,6 @@ struct V {
 #include "kernels_lanes.h"
 
 extern const Kernels kNeon{"neon", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
-                           to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, read};
+                           to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, claim, read};
 
 }  // namespace understudy

@@ -51,6 +51,7 @@ struct V {
         return fma(matrix[2], set1(point.lane[2]), sum);
     }
     static void prefetch(const char*) {}
+    static void prefetch_write(float*) {}
     static void transpose(F (&row)[4]) {
         for (int i = 0; i < W; ++i)
             for (int j = 0; j < i; ++j) {
@@ -68,7 +69,7 @@ struct V {
 #include "kernels_lanes.h"
 
 extern const Kernels kPortable{"portable", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
-                               to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, read};
+                               to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, claim, read};
 
 float float_of_half(std::uint16_t half) {
     const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;

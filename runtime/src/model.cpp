@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
+#include <numeric>
 
 #include "affine.h"
 #include "json.h"
@@ -12,11 +12,11 @@ namespace {
 
 // Of a task: large enough that claiming it costs nothing beside it, small enough that threads finish together.
 constexpr std::size_t kTaskBytes = 48 << 10;
-constexpr std::uint32_t kTaskVertices = 512, kTaskCoefficients = 8192;
+constexpr std::uint32_t kTaskVertices = 256, kTaskCoefficients = 8192;
 constexpr std::uint32_t kTaskRows = 64, kTaskSplits = 32;  // virtual bones; transforms split for dual quaternions
 // Displacements of a window, of 192 bytes each in a crowd: few enough for a cache, and for enough windows that threads finish together; not fewer,
 // since every window asks its bases for their coefficients. Its vertices come in steps, of three panels per basis.
-constexpr std::size_t kLeastWindow = 1024, kMostWindow = 4096, kManyWindows = 32, kWindowStep = 64;
+constexpr std::size_t kLeastWindow = 1024, kMostWindow = 4096, kManyWindows = 32, kWindowStep = 64, kWindowVertices = 512;
 
 std::size_t padded(std::size_t count, std::size_t unit = Panels::kUnit) { return (count + unit - 1) / unit * unit; }
 
@@ -41,6 +41,13 @@ void pack_rows(const Scalar* from, const Which& which, std::size_t rows, std::si
             for (std::size_t column = 0; column < columns; ++column) to[first * columns + column * height + (row - first)] = from[which(row) * columns + column];
     }
 }
+
+// Order and equality of nets by what they read.
+bool reads_before(const Net& a, const Net& b) {
+    return std::lexicographical_compare(a.inputs, a.inputs + a.layers[0].weight.columns, b.inputs, b.inputs + b.layers[0].weight.columns);
+}
+
+bool same_inputs(const Net& a, const Net& b) { return !reads_before(a, b) && !reads_before(b, a); }
 
 void cut_tasks(std::vector<Task>& tasks, Task::Kind kind, std::size_t what, std::size_t begin, std::size_t end, std::size_t step) {
     step = std::max<std::size_t>(1, step);
@@ -97,7 +104,7 @@ private:
         model_.transform_count = !from_.skinned ? 1 : model_.virtual_count ? model_.virtual_count : bones;
     }
 
-    // Cuts the vertices into windows, and the bases into what they have in each.
+    // Cuts the vertices into windows, and finds what bases have in each.
     void find_windows() {
         std::vector<std::uint32_t> displaced(model_.vertex_count() / kWindowStep + 1, 0), window_of(displaced.size());
         for (const std::int32_t vertex : from_.basis_vertices) ++displaced[static_cast<std::size_t>(vertex) / kWindowStep];
@@ -105,22 +112,25 @@ private:
         for (std::size_t step = 0, here = 0; step < displaced.size(); ++step, here += displaced[step - 1]) {
             const std::size_t vertex = step * kWindowStep;
             if (vertex < model_.vertex_count() &&
-                (model_.windows.empty() || (here && here + displaced[step] > most) || vertex - model_.windows.back().first_vertex >= kTaskVertices)) {
+                (model_.windows.empty() || (here && here + displaced[step] > most) || vertex - model_.windows.back().first_vertex >= kWindowVertices)) {
                 if (!model_.windows.empty()) model_.windows.back().last_vertex = static_cast<std::uint32_t>(vertex);
-                model_.windows.push_back({static_cast<std::uint32_t>(vertex), static_cast<std::uint32_t>(model_.vertex_count()), 0, 0, 0});
+                model_.windows.push_back({static_cast<std::uint32_t>(vertex), static_cast<std::uint32_t>(model_.vertex_count()), 0, 0});
                 here = 0;
             }
             window_of[step] = static_cast<std::uint32_t>(model_.windows.size() - 1);
         }
-        for (std::size_t b = 0; b < from_.bases.size(); ++b) {
-            std::map<std::uint32_t, Piece> mine;
-            for (std::size_t n = 0; n < from_.bases[b].vertex_count; ++n)
-                mine[window_of[static_cast<std::size_t>(from_.bases[b].vertices[n]) / kWindowStep]].entries.push_back(static_cast<std::uint32_t>(n));
-            for (auto& [window, piece] : mine) {
-                piece.basis = b;
-                piece.window = window;
-                pieces_.push_back(std::move(piece));
+        // The vertices of each basis, window after window.
+        for (const Basis& basis : from_.bases) {
+            std::vector<std::uint32_t> order(basis.vertex_count);
+            std::iota(order.begin(), order.end(), 0u);
+            const auto window = [&](std::uint32_t entry) { return window_of[static_cast<std::size_t>(basis.vertices[entry]) / kWindowStep]; };
+            std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return window(a) < window(b); });
+            const std::uint32_t number = static_cast<std::uint32_t>(orders_.size());
+            for (std::uint32_t first = 0, last = 0; first < order.size(); first = last) {
+                while (last < order.size() && window(order[last]) == window(order[first])) ++last;
+                pieces_.push_back({number, window(order[first]), first, last});
             }
+            orders_.push_back(std::move(order));
         }
         std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.window < b.window; });
     }
@@ -156,40 +166,71 @@ private:
                 count(layer.weight, layer.weight.rows);
                 bias_count += padded(layer.weight.rows);
             }
-        for (const Piece& piece : pieces_) count(from_.bases[piece.basis].matrix, piece.rows(from_));
+        for (const Basis& basis : from_.bases) count(basis.matrix, basis.matrix.rows);
         model_.scales_ = AlignedBytes(4 * scale_count);
         model_.packed_ = AlignedBytes(bytes);
         model_.biases_ = AlignedBytes(4 * bias_count);
-        // Layers in the order they run, so that a call reads memory straight through: all first layers, all second ones, ...
-        std::size_t depth = 0;
-        for (const Net& net : from_.nets) depth = std::max(depth, net.layers.size());
+        plan_layers();
         std::vector<std::size_t> last_value(from_.nets.size());
         std::size_t bias_at = 0;
         output_at_.resize(from_.nets.size());
-        layer_depth_.clear();
-        for (std::size_t level = 0; level < depth; ++level)
-            for (std::size_t number = 0; number < from_.nets.size(); ++number) {
-                const Net& net = from_.nets[number];
-                if (level >= net.layers.size()) continue;
-                const NetLayer& layer = net.layers[level];
-                LayerPlan plan;
-                plan.weight = pack_matrix(layer.weight, layer.weight.rows, [](std::size_t row) { return row; });
-                float* bias = model_.biases_.as<float>() + bias_at;
-                std::copy(layer.bias, layer.bias + layer.weight.rows, bias);
-                plan.bias = bias;
-                plan.finish = level + 1 == net.layers.size() ? Finish::linear : finish_of(net.activation);
-                plan.inputs = level == 0 ? net.inputs : nullptr;
-                plan.from = last_value[number];
-                plan.to = model_.value_count;
-                last_value[number] = output_at_[number] = plan.to;
-                if (level == 0) model_.widest_gather = std::max(model_.widest_gather, layer.weight.columns);
-                bias_at += padded(layer.weight.rows);
-                model_.value_count += padded(layer.weight.rows);
-                model_.layers.push_back(plan);
-                layer_depth_.push_back(level);
-            }
+        const LayerAt* before = nullptr;
+        for (const LayerAt& at : order_) {
+            const Net& net = from_.nets[at.net];
+            const NetLayer& layer = net.layers[at.level];
+            LayerPlan plan;
+            plan.weight = pack_matrix(layer.weight, layer.weight.rows, [](std::size_t row) { return row; });
+            float* bias = model_.biases_.as<float>() + bias_at;
+            std::copy(layer.bias, layer.bias + layer.weight.rows, bias);
+            plan.bias = bias;
+            plan.finish = at.level + 1 == net.layers.size() ? Finish::linear : finish_of(net.activation);
+            plan.inputs = at.level == 0 ? net.inputs : nullptr;
+            plan.from = last_value[at.net];
+            plan.to = model_.value_count;
+            last_value[at.net] = output_at_[at.net] = plan.to;
+            plan.same_inputs = before && before->level == 0 && at.level == 0 && same_inputs(from_.nets[before->net], net);
+            before = &at;
+            if (at.level == 0) model_.widest_gather = std::max(model_.widest_gather, layer.weight.columns);
+            bias_at += padded(layer.weight.rows);
+            model_.value_count += padded(layer.weight.rows);
+            model_.layers.push_back(plan);
+        }
         too_large(model_.value_count);
         pack_bases();
+    }
+
+    // Layers in the order they run, so that a call reads memory straight through: first layers, second ones, ... of large nets, each a phase. Small
+    // nets go along with the first: some together are one task, in which their layers take turns, so that none waits for the one before it.
+    void plan_layers() {
+        std::vector<std::size_t> bytes(from_.nets.size(), 0), small;
+        std::size_t depth = 0;
+        for (std::size_t number = 0; number < from_.nets.size(); ++number) {
+            for (const NetLayer& layer : from_.nets[number].layers) bytes[number] += packed_bytes(layer.weight, layer.weight.rows);
+            if (bytes[number] > kTaskBytes) depth = std::max(depth, from_.nets[number].layers.size());
+            else small.push_back(number);
+        }
+        // Nets that read the same are neighbours: what they read is then fetched once.
+        std::stable_sort(small.begin(), small.end(), [&](std::size_t a, std::size_t b) { return reads_before(from_.nets[a], from_.nets[b]); });
+        for (std::size_t level = 0; level < std::max<std::size_t>(1, depth); ++level) {
+            for (std::size_t number = 0; number < from_.nets.size(); ++number)
+                if (bytes[number] > kTaskBytes && level < from_.nets[number].layers.size()) order_.push_back({number, level, level, 0});
+            if (level == 0) plan_small(small, bytes);
+        }
+    }
+
+    void plan_small(const std::vector<std::size_t>& small, const std::vector<std::size_t>& bytes) {
+        std::size_t group = 0;
+        for (std::size_t first = 0, last = 0; first < small.size(); first = last) {
+            ++group;
+            std::size_t sum = 0, deepest = 0;
+            for (; last < small.size() && (last == first || sum + bytes[small[last]] <= kTaskBytes); ++last) {
+                sum += bytes[small[last]];
+                deepest = std::max(deepest, from_.nets[small[last]].layers.size());
+            }
+            for (std::size_t level = 0; level < deepest; ++level)
+                for (std::size_t n = first; n < last; ++n)
+                    if (level < from_.nets[small[n]].layers.size()) order_.push_back({small[n], level, 0, group});
+        }
     }
 
     void pack_bases() {
@@ -226,26 +267,39 @@ private:
             model_.coefficients[b].writers = model_.writers_.data() + writers_at[b];
             model_.coefficients[b].starts = starts_at[b] == kNone ? nullptr : model_.writer_starts_.data() + starts_at[b];
         }
-        for (const Piece& piece : pieces_) {
-            const Basis& basis = from_.bases[piece.basis];
+        for (std::size_t b = 0; b < from_.bases.size(); ++b) {
+            const Basis& basis = from_.bases[b];
+            const std::vector<std::uint32_t>& order = orders_[b];
             BasisPlan plan;
-            plan.vertex_count = piece.entries.size();
+            plan.vertex_count = basis.vertex_count;
             plan.shared = basis.shared;
+            plan.from = model_.coefficients[b].to;
             plan.to = model_.displacement_count;
-            if (basis.shared) plan.matrix = pack_matrix(basis.matrix, piece.rows(from_), [&](std::size_t row) { return std::size_t{piece.entries[row]}; });
-            else plan.matrix = pack_matrix(basis.matrix, piece.rows(from_), [&](std::size_t row) { return 3 * std::size_t{piece.entries[row / 3]} + row % 3; });
-            plan.from = model_.coefficients[piece.basis].to;
-            Window& window = model_.windows[piece.window];
-            if (window.first_basis == window.last_basis) {
-                window.first_basis = window.last_basis = static_cast<std::uint32_t>(model_.bases.size());
-                window.from = plan.to;
-            }
-            ++window.last_basis;
+            if (basis.shared) plan.matrix = pack_matrix(basis.matrix, basis.matrix.rows, [&](std::size_t row) { return std::size_t{order[row]}; });
+            else plan.matrix = pack_matrix(basis.matrix, basis.matrix.rows, [&](std::size_t row) { return 3 * std::size_t{order[row / 3]} + row % 3; });
             model_.displacement_count += padded(3 * padded(plan.vertex_count));
-            model_.widest_window = std::max(model_.widest_window, model_.displacement_count - window.from);
             model_.bases.push_back(plan);
         }
         too_large(model_.displacement_count);
+        cut_windows();
+    }
+
+    // What every window needs of every basis.
+    void cut_windows() {
+        std::size_t to = 0;
+        for (const Piece& piece : pieces_) {
+            const std::uint32_t rows = model_.bases[piece.basis].shared ? 1 : 3;
+            const std::uint32_t first = rows * piece.first / kLaneRows * kLaneRows, last = static_cast<std::uint32_t>(padded(rows * piece.last, kLaneRows));
+            Window& window = model_.windows[piece.window];
+            if (window.first_part == window.last_part) {
+                window.first_part = window.last_part = static_cast<std::uint32_t>(model_.parts.size());
+                to = 0;
+            }
+            ++window.last_part;
+            model_.parts.push_back({piece.basis, first, last, to});
+            to += (last - first) * (3 / rows);
+            model_.widest_window = std::max(model_.widest_window, to);
+        }
     }
 
     // Influences without weight are left out. The first stays in any case: dual quaternions take their signs from it.
@@ -303,12 +357,18 @@ private:
         for (const std::int32_t vertex : from_.basis_vertices) ++starts[static_cast<std::size_t>(vertex) + 1];
         for (std::size_t v = 0; v < model_.vertex_count(); ++v) starts[v + 1] += starts[v];
         model_.slots.resize(from_.basis_vertices.size());
+        model_.window_slots.resize(model_.slots.size());
         std::vector<std::uint32_t> fill(starts.begin(), starts.end() - 1);
-        for (std::size_t p = 0; p < pieces_.size(); ++p)
-            for (std::size_t n = 0; n < pieces_[p].entries.size(); ++n) {
-                const std::int32_t vertex = from_.bases[pieces_[p].basis].vertices[pieces_[p].entries[n]];
-                model_.slots[fill[static_cast<std::size_t>(vertex)]++] = static_cast<std::uint32_t>(model_.bases[p].to + 3 * n);
+        for (std::size_t p = 0; p < pieces_.size(); ++p) {
+            const BasisPlan& basis = model_.bases[pieces_[p].basis];
+            const BasisPart& part = model_.parts[p];
+            for (std::size_t n = pieces_[p].first; n < pieces_[p].last; ++n) {
+                const std::int32_t vertex = from_.bases[pieces_[p].basis].vertices[orders_[pieces_[p].basis][n]];
+                const std::uint32_t at = fill[static_cast<std::size_t>(vertex)]++;
+                model_.slots[at] = static_cast<std::uint32_t>(basis.to + 3 * n);
+                model_.window_slots[at] = static_cast<std::uint32_t>(part.to + 3 * n - (basis.shared ? 3 : 1) * part.first);
             }
+        }
     }
 
     void find_simple() {
@@ -348,11 +408,13 @@ private:
         const bool dual = from_.skinned && from_.blend == Blend::dual_quaternion;
         cut_tasks(tasks, Kind::virtual_bones, 0, 0, model_.virtual_count, kTaskRows);
         if (dual && !model_.virtual_count) cut_tasks(tasks, Kind::dual_quaternions, 0, 0, model_.transform_count, kTaskSplits);
-        std::size_t level = 0;
-        for (std::size_t number = 0; number < model_.layers.size(); ++number) {
-            if (layer_depth_[number] != level) {
-                close(model_.phases);
-                level = layer_depth_[number];
+        for (std::size_t number = 0, last = 0; number < order_.size(); number = last) {
+            if (number && order_[number].phase != order_[number - 1].phase) close(model_.phases);
+            last = number + 1;
+            if (order_[number].group) {
+                while (last < order_.size() && order_[last].group == order_[number].group) ++last;
+                tasks.push_back({Kind::layers, 0, static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(last)});
+                continue;
             }
             const Panels& weight = model_.layers[number].weight;
             cut_tasks(tasks, Kind::layer, number, 0, weight.panel_count(), panels_per_task(weight));
@@ -367,8 +429,8 @@ private:
         close(model_.vertex_phases);
         cut_tasks(tasks, Kind::windows, 0, 0, model_.windows.size(), 1);
         close(model_.window_phases);
-        cut_tasks(model_.face_normal_tasks, Kind::face_normals, 0, 0, from_.triangles.size() / 3, 2 * kTaskVertices);
-        cut_tasks(model_.vertex_normal_tasks, Kind::vertex_normals, 0, 0, model_.vertex_count(), kTaskVertices);
+        cut_tasks(model_.face_normal_tasks, Kind::face_normals, 0, 0, from_.triangles.size() / 3, 4 * kTaskVertices);
+        cut_tasks(model_.vertex_normal_tasks, Kind::vertex_normals, 0, 0, model_.vertex_count(), 2 * kTaskVertices);
     }
 
     void plan_coefficients(std::vector<Task>& tasks) {
@@ -403,19 +465,23 @@ private:
         }
     }
 
-    // The rows of a basis, by their places in it, whose vertices lie in one window.
+    // The vertices of a basis, by their places in its order, that lie in one window.
     struct Piece {
-        std::size_t basis = 0, window = 0;
-        std::vector<std::uint32_t> entries;
+        std::uint32_t basis, window, first, last;
+    };
 
-        std::size_t rows(const Description& from) const { return entries.size() * (from.bases[basis].shared ? 1 : 3); }
+    // One layer of one net: in which phase it runs, and in which group of small nets (0: in none, by itself).
+    struct LayerAt {
+        std::size_t net, level, phase, group;
     };
 
     Model& model_;
     const Description& from_;
     std::size_t packed_at_ = 0, scales_at_ = 0;
-    std::vector<std::size_t> output_at_, layer_depth_;
-    std::vector<Piece> pieces_;  // window after window; they become the model's bases
+    std::vector<LayerAt> order_;
+    std::vector<std::size_t> output_at_;
+    std::vector<std::vector<std::uint32_t>> orders_;  // of each basis: its vertices, window after window
+    std::vector<Piece> pieces_;                       // window after window; they become the model's parts
 };
 
 Model::Model(std::unique_ptr<Description> given) : description(std::move(given)) {

@@ -19,6 +19,7 @@ struct LayerPlan {
     std::size_t from = 0;           // where its input lies; of a first layer, unused
     std::size_t to = 0;
     const std::int32_t* inputs = nullptr;  // of a first layer: which features; nullptr: the layer before
+    bool same_inputs = false;              // as the layer before it in the list
 };
 
 // The coefficients of a basis, side by side: number p is the sum of values at writers[starts[p]] .. writers[starts[p + 1]]; where each has one
@@ -30,7 +31,7 @@ struct CoefficientPlan {
     std::size_t to = 0;
 };
 
-// The part of a basis that moves vertices of one window.
+// A basis, its vertices window after window.
 struct BasisPlan {
     Panels matrix;
     std::size_t vertex_count = 0;
@@ -39,16 +40,21 @@ struct BasisPlan {
     std::size_t to = 0;    // where its displacements begin
 };
 
+// Those rows of a basis that move vertices of one window, and up to kLaneRows - 1 more at either end.
+struct BasisPart {
+    std::uint32_t basis, first, last;
+    std::size_t to;  // where their displacements begin, among the window's own
+};
+
 // A stretch of vertices and the bases that move them. One thread moves those of a crowd: their displacements, many times those of one pose, then
 // stay in its cache between the bases and the skin.
 struct Window {
-    std::uint32_t first_vertex, last_vertex, first_basis, last_basis;
-    std::size_t from;  // where their displacements begin
+    std::uint32_t first_vertex, last_vertex, first_part, last_part;
 };
 
-// A piece of work that one thread does: panels or rows first..last of thing `what`; or coefficients, bases or windows first..last.
+// A piece of work that one thread does: panels or rows first..last of thing `what`; or layers, coefficients, bases or windows first..last.
 struct Task {
-    enum class Kind : std::uint8_t { layer, coefficients, basis, bases, virtual_bones, dual_quaternions, vertices, windows, face_normals, vertex_normals };
+    enum class Kind : std::uint8_t { layer, layers, coefficients, basis, bases, virtual_bones, dual_quaternions, vertices, windows, face_normals, vertex_normals };
     Kind kind;
     std::uint32_t what, first, last;
 };
@@ -75,6 +81,7 @@ struct Model {
 
     AlignedBytes base;                        // rest plus mean
     std::vector<std::uint32_t> slot_starts, slots;
+    std::vector<std::uint32_t> window_slots;  // the same places among the displacements of the vertex' window
     std::vector<std::uint8_t> simple;         // see `VertexJob`
     InfluenceRows skin, virtual_bones;
     std::vector<float> virtual_weights;       // of every bone for every virtual bone, where most are there; then `virtual_bones` is empty
@@ -85,6 +92,7 @@ struct Model {
     std::vector<std::uint32_t> around_starts, around;
 
     std::vector<Window> windows;
+    std::vector<BasisPart> parts;   // window after window
     std::size_t widest_window = 0;  // most displacements of one, padded
 
     // Tasks of one phase may run in any order; phases follow each other: bones and nets; then vertices, bases first, or window by window.

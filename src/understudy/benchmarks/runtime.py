@@ -52,7 +52,7 @@ class _Size:
 
 
 SIZES = {
-    "quick": _Size(("tigress", "face", "elephant", "human"), 20, 1.0, 60, 2),
+    "quick": _Size(("tigress", "face", "elephant", "human"), 12, 0.8, 60, 2),
     "default": _Size(CASES, 20, 12.0, 1000, 30),
     "full": _Size(CASES, 20, 60.0, 5000, 150),
 }
