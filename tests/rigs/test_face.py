@@ -1,5 +1,8 @@
 """The built-in face: what an animator and a method may rely on."""
 
+from copy import copy
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -105,6 +108,19 @@ def test_the_lower_lip_does_not_pass_through_the_upper_one(face):
     gap = pressed[face._lips._upper, 1] - pressed[face._lips._lower, 1]
     rest = face.mesh.vertices[face._lips._upper, 1] - face.mesh.vertices[face._lips._lower, 1]
     assert (gap - rest).min() > -0.35
+
+
+def test_detail_never_flips(face):
+    """Delta mush follows the pose at a bounded rate where lids and lips fold onto themselves; tangents of the surface made detail jump there."""
+    added = []
+    mush = face._mush.apply
+    plain = copy(face)
+    plain._mush = SimpleNamespace(apply=lambda shaped, skinned, turn: added.append(mush(shaped, skinned, turn) - skinned) or skinned)
+    here, there = (gaussian(face.controls, 60, seed=seed) for seed in (1, 2))
+    small = 1e-3
+    plain.evaluate(np.concatenate([here, here + small * (there - here)]))
+    before, after = np.split(np.concatenate(added, axis=2), 2, axis=2)
+    assert np.linalg.norm(after - before, axis=1).max() / small < 3  # cm on the whole way from one random pose to another; with tangents 13
 
 
 def test_it_is_far_from_linear(face):

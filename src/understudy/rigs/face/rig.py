@@ -46,7 +46,13 @@ class FaceRig:
         self.controls = control_spec()
         self._joints = Joints(anatomy, self.controls)
         self.skeleton = self._joints.skeleton
-        self._shapes, self._mush, self._lids, self._lips, self._cheeks = Shapes(surface), Mush(surface), Lids(anatomy), Lips(anatomy), Cheeks(surface)
+        self._shapes, self._mush, self._lids, self._lips, self._cheeks = (
+            Shapes(surface),
+            Mush(surface, anatomy.weights),
+            Lids(anatomy),
+            Lips(anatomy),
+            Cheeks(surface),
+        )
         self._weights = anatomy.weights.astype(np.float32)
         self._rest = anatomy.vertices.astype(np.float32)
         self._head = anatomy.joint("head")
@@ -81,7 +87,7 @@ class FaceRig:
         flat = np.moveaxis(in_head, 0, -1).reshape(len(self.skeleton.names), -1).astype(np.float32)
         blend = (self._weights @ flat).reshape(-1, 3, 4, count)
         points = np.einsum("vijt,vjt->vit", blend[:, :, :3], shaped) + blend[:, :, 3]
-        points = self._mush.apply(shaped, points)
+        points = self._mush.apply(shaped, points, in_head[..., :3])
         self._lids.apply(points, in_head[..., :3])
         self._lips.apply(points, read["sticky_L"], read["sticky_R"])
         self._cheeks.apply(points)

@@ -1,4 +1,4 @@
-"""What the face's stages need to know about the resting surface: neighbours, smoothing, normals, and fields made from words.
+"""What the face's stages need to know about the resting surface: smoothing, normals, and fields made from words.
 
 Letters: V vertices. Fields are (V,) or (V,3) float64 in centimetres.
 """
@@ -22,7 +22,6 @@ class Surface:
         near = sparse.coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(count, count))
         near = ((near + near.T) > 0).astype(np.float64)
         self.smoother = sparse.csr_matrix(0.5 * sparse.identity(count) + 0.5 * sparse.diags(1.0 / np.asarray(near.sum(axis=1)).ravel()) @ near)
-        self.neighbours = near.tocoo()
         self.normals = self._normals()
         self.skin = np.zeros(count)
         self.skin[anatomy.parts["skin"]] = 1.0

@@ -36,6 +36,7 @@ from understudy.rigs.human.sculpts_extremities import sculpt_extremities
 from understudy.rigs.human.sculpts_face import sculpt_face
 from understudy.rigs.human.sculpts_limbs import sculpt_limbs
 from understudy.rigs.human.sculpts_trunk import sculpt_trunk
+from understudy.rigs.turning import blended, cross, turned
 from understudy.skeleton import Skeleton
 
 ALL_STAGES = (*STAGES, "mush")
@@ -111,8 +112,8 @@ class Deformation:
         shift = place - np.einsum("tbij,bj->tbi", turn, self._heads)
         result = self._skin(shaped, quaternion, shift)
         if self._mush:
-            blend = _blended(self._smooth_weights, quaternion)
-            result = self._smooth(result) + _turned(shaped - self._smooth(shaped), blend[:, 0], blend[:, 1:])
+            blend = blended(self._smooth_weights, quaternion)
+            result = self._smooth(result) + turned(shaped - self._smooth(shaped), blend[:, 0], blend[:, 1:])
         vertices = np.einsum("tij,vjt->tvi", root_turn.astype(np.float32), result, optimize=True)
         return (vertices + root_place[:, None]).astype(np.float32)
 
@@ -133,13 +134,13 @@ class Deformation:
     def _skin(self, points: np.ndarray, quaternion: np.ndarray, shift: np.ndarray) -> np.ndarray:
         """Dual-quaternion skinning: points (V,3,T), quaternion (T,B,4), shift (T,B,3) -> (V,3,T)."""
         half = np.concatenate([np.zeros_like(shift[..., :1]), 0.5 * shift], axis=-1)
-        blend = _blended(self._weights, np.concatenate([quaternion, _multiply(half, quaternion)], axis=-1))
+        blend = blended(self._weights, np.concatenate([quaternion, _multiply(half, quaternion)], axis=-1))
         w, u, dw, du = blend[:, 0], blend[:, 1:4], blend[:, 4], blend[:, 5:8]
-        moved = _cross(u, du)
+        moved = cross(u, du)
         moved += w[:, None] * du
         moved -= dw[:, None] * u
         moved *= 2.0
-        moved += _turned(points, w, u)
+        moved += turned(points, w, u)
         return moved
 
     def _smooth(self, field: np.ndarray) -> np.ndarray:
@@ -155,34 +156,6 @@ class _AllZero(dict):
 
     def __missing__(self, name: str) -> np.ndarray:
         return np.zeros(1)
-
-
-def _blended(weights: sparse.csr_matrix, parts: np.ndarray) -> np.ndarray:
-    """Quaternions or dual quaternions (T,B,4 or 8) blended by weights (V,B), the rotation of unit length: (V,4 or 8,T) float32."""
-    by_bone = np.moveaxis(parts, 0, 2).astype(np.float32)
-    blend = (weights @ by_bone.reshape(len(by_bone), -1)).reshape(-1, *by_bone.shape[1:])
-    blend /= np.sqrt(np.sum(blend[:, :4] ** 2, axis=1, keepdims=True))
-    return blend
-
-
-def _turned(points: np.ndarray, w: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """points (V,3,T) turned by the unit quaternions w (V,T), u (V,3,T)."""
-    inner = _cross(u, points)
-    inner += w[:, None] * points
-    result = _cross(u, inner)
-    result *= 2.0
-    result += points
-    return result
-
-
-def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Cross product along axis 1 of (V,3,T)."""
-    out = np.empty_like(b)
-    for k in range(3):
-        m, n = (k + 1) % 3, (k + 2) % 3
-        np.multiply(a[:, m], b[:, n], out=out[:, k])
-        out[:, k] -= a[:, n] * b[:, m]
-    return out
 
 
 def _multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
