@@ -191,8 +191,11 @@ class Deformer:
         out       (T,V,3) float32 to write to and return, C-contiguous; float64 drivers and `out` are then used as they are, without a copy
         normals   also return the vertex normals, of the same shape: (vertices, normals)
         """
-        threads = runtime.checked_threads(threads)
         packed = runtime.runtime_of(self)
+        # A pose a frame is what most callers play: checks that take as long as a tenth of a small character are left to what needs them.
+        if packed is not None and out is not None and not normals and packed.play(world_from_bone, controls, out, threads):
+            return out
+        threads = runtime.checked_threads(threads)
         if packed is None:
             vertices = self.deform_reference(world_from_bone, controls)
             if out is not None:
