@@ -78,6 +78,36 @@ def test_out_is_written_in_place_and_returned():
     np.testing.assert_array_equal(out, deformer.deform(bones, controls))
     one = np.empty(out.shape[1:], np.float32)
     assert np.shares_memory(deformer.deform(bones[0], controls[0], out=one), one)
+    np.testing.assert_allclose(one, out[0], rtol=0, atol=1e-6)
+
+
+def test_one_pose_that_needs_conversion_gives_the_same():
+    deformer = full_deformer()
+    bones, controls = drivers(deformer)
+    wanted = deformer.deform(bones[0], controls[0])
+    plain, other = np.empty_like(wanted), np.empty_like(wanted)
+    deformer.deform(bones[0], controls[0], out=plain)
+    deformer.deform(bones[0].tolist(), np.asfortranarray(np.repeat(controls[0], 2))[::2], out=other, threads=np.int64(2))
+    np.testing.assert_array_equal(plain, wanted)
+    np.testing.assert_allclose(other, wanted, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("wrong", ["bones", "controls", "threads", "finite"])
+def test_one_pose_into_memory_is_checked(wrong):
+    deformer = full_deformer()
+    bones, controls = (driver[0].copy() for driver in drivers(deformer))
+    threads = None
+    if wrong == "bones":
+        bones = bones[1:]
+    elif wrong == "controls":
+        controls = controls[1:]
+    elif wrong == "finite":
+        bones[0, 0, 0] = np.nan
+    else:
+        threads = True
+    named = {"bones": "world_from_bone: expected", "controls": "controls: expected", "threads": "threads: expected", "finite": "NaN"}[wrong]
+    with pytest.raises(InputError, match=named):
+        deformer.deform(bones, controls, out=np.empty((deformer.mesh.vertex_count, 3), np.float32), threads=threads)
 
 
 @pytest.mark.parametrize("make", [lambda s: np.empty(s), lambda s: np.empty(s[1:], np.float32), lambda s: np.empty(s, np.float32)[:, ::-1]])
