@@ -6,6 +6,7 @@ import torch
 
 from understudy import InputError
 from understudy.progress import SILENT
+from understudy.training import trainer
 from understudy.training.grouped import GroupedTask, Stack, stack_order
 from understudy.training.trainer import Schedule, train
 
@@ -71,21 +72,21 @@ def test_same_seed_same_weights_other_seed_other_weights():
 
 @contextlib.contextmanager
 def interrupted_after(steps):
-    """Ctrl-C in the middle of an epoch: the optimizer's step number `steps` never returns."""
-    step, done = torch.optim.Adam.step, 0
+    """Ctrl-C in the middle of an epoch: step number `steps` is never made."""
+    step, done = trainer._Steps.__call__, 0
 
-    def counted(self, *arguments, **options):
+    def counted(self, *arguments):
         nonlocal done
         done += 1
         if done == steps:
             raise KeyboardInterrupt
-        return step(self, *arguments, **options)
+        return step(self, *arguments)
 
-    torch.optim.Adam.step = counted
+    trainer._Steps.__call__ = counted
     try:
         yield
     finally:
-        torch.optim.Adam.step = step
+        trainer._Steps.__call__ = step
 
 
 @pytest.mark.parametrize("steps", [3, 20, 24])  # in the first epoch, in the middle of a later one, at the end of one
