@@ -28,7 +28,7 @@ LONG = {
             "bytes": "MB",
             "fit_s": "fit (s)",
         },
-        ("fdda", "fdda-open", "lbs-4", "lbs-all", "lbs-all-ontest", "rotational_regression-15-ontest", "wpsd-100-ontest"),
+        ("fdda", "fdda-open", "differential", "lbs-4", "lbs-all", "lbs-all-ontest", "rotational_regression-15-ontest", "wpsd-100-ontest"),
     ),
     "face": (
         {
