@@ -47,7 +47,8 @@ class Runtime:
         self._threads = min(processors(), max(1, self._model.bytes // _BYTES_PER_THREAD))
         self._own = threading.local()
         self._bones = None if deformer.skeleton is None else (deformer.skeleton.bone_count, 3, 4)
-        self._controls = (deformer.control_spec.count,) if deformer._reads_controls or deformer.skeleton is None else None
+        reads = deformer.control_spec is not None and (deformer._reads_controls or deformer.skeleton is None)
+        self._controls = (deformer.control_spec.count,) if reads else None
         self._vertices = (deformer.mesh.vertex_count, 3)
 
     @property
@@ -68,6 +69,8 @@ class Runtime:
         if not (_is(out, self._vertices, np.float32) and out.flags.writeable):
             return False
         bones = values = None
+        if self._bones is None and self._controls is None:  # nothing drives it: the caller says so
+            return False
         if self._bones is not None:
             if not _is(world_from_bone, self._bones, np.float64):
                 return False

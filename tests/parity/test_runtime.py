@@ -81,6 +81,14 @@ def test_out_is_written_in_place_and_returned():
     np.testing.assert_allclose(one, out[0], rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_nothing_drives_says_so(in_place):
+    mesh = full_deformer().mesh
+    out = np.empty((mesh.vertex_count, 3), np.float32) if in_place else None
+    with pytest.raises(InputError, match="nothing drives this deformer"):
+        Deformer(mesh).deform(out=out)
+
+
 def test_one_pose_that_needs_conversion_gives_the_same():
     deformer = full_deformer()
     bones, controls = drivers(deformer)
