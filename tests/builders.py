@@ -41,6 +41,13 @@ def grid_mesh(columns: int = 8, rows: int = 3, **about) -> Mesh:
     return Mesh.from_faces(vertices, quads, corner_uvs=vertices[quads.reshape(-1), :2], parts=parts, materials=("skin",), **about)
 
 
+def symmetric_mesh() -> Mesh:
+    """A sheet that is the same left and right of x = 0, and not above and below y = 0."""
+    sheet = grid_mesh(9, 6)
+    x, y = sheet.vertices[:, 0] - 1, sheet.vertices[:, 1]
+    return Mesh(np.stack([x * (1 + 0.3 * y), y, 0.2 * x**2], axis=1), sheet.polygon_sizes, sheet.polygon_vertices)
+
+
 def full_deformer(blend: str = "linear", virtual: bool = False, activation: str = "tanh", seed: int = 0) -> Deformer:
     """A deformer that uses every part of the form: K=3 skin, bones and controls as features, several nets, both kinds of basis."""
     rng = np.random.default_rng(seed)

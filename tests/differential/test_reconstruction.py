@@ -6,9 +6,10 @@ from builders import grid_mesh
 from scipy.sparse.csgraph import dijkstra
 
 from understudy import InputError, Mesh
-from understudy.differential.anchors import checked_anchors, choose_anchors, even_anchors, random_anchors
+from understudy.differential.anchors import anchors_by_errors, checked_anchors, choose_anchors, even_anchors, random_anchors
 from understudy.differential.components import enough, error_left, region_components
 from understudy.differential.folding import near_and_far
+from understudy.differential.judge import Words
 from understudy.differential.laplacian import Laplacian
 from understudy.differential.reconstruction import Reconstruction, Weights
 from understudy.differential.regions import mesh_regions
@@ -126,6 +127,26 @@ def test_even_anchors_cover_every_piece_and_begin_where_it_moves_most(sheet, lap
     even = even_anchors(laplacian.symmetric, np.ones(sheet.vertex_count), laplacian.piece, 8)
     assert len(set(even.tolist())) == 8
     assert steps(even) < min(steps(random_anchors(laplacian.piece, 8, seed)) for seed in range(3))
+
+
+def test_anchors_go_where_the_reconstruction_errs_most(sheet, laplacian):
+    true = smooth_fields(sheet, 12)
+    delta = laplacian.coordinates(true)
+    delta[:, 40:44] *= 0.3  # what a net never learned
+    words = Words(np.arange(12), True, delta, np.zeros_like(delta), true, 0.0)
+    start, omega = np.array([0, 107]), 0.8
+    chosen = anchors_by_errors(Reconstruction(laplacian, start, Weights(omega)), omega, words, 6)
+    assert chosen[:2].tolist() == start.tolist()
+    assert len(set(chosen.tolist())) == 6
+
+    def error(anchors):
+        return np.linalg.norm(Reconstruction(laplacian, anchors, Weights(omega)).solve(delta, true[:, anchors]) - true, axis=2)
+
+    # Each is the worst vertex of a reconstruction, made anew, from those before it.
+    for known in range(2, 6):
+        assert chosen[known] == np.square(error(chosen[:known])).sum(axis=0).argmax()
+    others = [np.concatenate([start, random_anchors(laplacian.piece, 4, seed)]) for seed in range(5)]
+    assert error(chosen).max() < min(error(np.unique(list_)).max() for list_ in others)
 
 
 def test_chosen_anchors_determine_the_shape_and_cover_every_piece():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders import grid_mesh
+from builders import grid_mesh, symmetric_mesh
 
 from understudy import ControlSpec, InputError, Poses
 from understudy.differential.fit import DifferentialFit
@@ -48,6 +48,23 @@ def linear_sheet(count=200, seed=0):
     shapes = rng.normal(size=(3, mesh.vertex_count, 3)) * 0.1
     values = rng.uniform(-1, 1, size=(count, 3))
     return Poses(mesh, mesh.vertices + np.tensordot(values, shapes, 1), control_spec=spec, controls=values), shapes
+
+
+def symmetric_sheet(count, seed=0):
+    """A sheet that is the same left and right: controls that bend a half each, one that turns its sign, and one that does nothing."""
+    mesh = symmetric_mesh()
+    x, y = mesh.vertices[:, :2].T / np.ptp(mesh.vertices[:, 0])
+    spec = ControlSpec(("left", "right", "low.left", "low.right", "sway", "idle"), [-1] * 6, [1] * 6)
+    values = np.random.default_rng(seed).uniform(-1, 1, (count, 6))
+    moved = np.zeros((count, mesh.vertex_count, 3))
+    for side, column in ((-1, 0), (1, 1)):
+        own = np.exp(-8 * (x - 0.3 * side) ** 2)
+        up, low, sway = values[:, column, None], values[:, column + 2, None], side * values[:, 4, None]
+        moved[..., 2] += own * (up + 0.5 * np.sin(2 * up * low + y))
+        moved[..., 0] += side * own * 0.2 * np.abs(low + sway)
+        moved[..., 1] += own * 0.4 * low
+    moved[..., 0] += 0.3 * values[:, 4, None]
+    return Poses(mesh, mesh.vertices + moved, control_spec=spec, controls=values)
 
 
 class Recorded(DifferentialFit):
@@ -225,7 +242,28 @@ def test_anchors_choose_themselves_by_what_holds_the_mesh(sampled):
     few = sampled.take(np.arange(60))
     anchors = lambda **options: Differential(DifferentialConfig(**SMALL, **options)).fit(few).provenance["anchors"]
     assert anchors() == anchors(anchor_choice="pivot") != anchors(anchor_choice="random")
-    assert anchors(weighing="paper") == anchors(weighing="paper", anchor_choice="even") != anchors(weighing="paper", anchor_choice="pivot")
+    alone = {choice: anchors(weighing="paper", anchor_choice=choice) for choice in ("auto", "errors", "even", "pivot")}
+    assert alone["auto"] == alone["errors"]
+    half = len(alone["even"]) // 2
+    assert alone["auto"][:half] == alone["even"][:half]
+    assert len({tuple(chosen) for chosen in alone.values()}) == 3
+    assert len(set(alone["auto"])) == len(alone["even"])
+    with pytest.raises(InputError, match="weighing=paper"):
+        DifferentialConfig(anchor_choice="errors")
+
+
+def test_mirror_images_of_recorded_poses_are_learned_too():
+    recorded, aside = symmetric_sheet(150), symmetric_sheet(100, seed=1)
+    fit = lambda **options: Differential(DifferentialConfig(**SMALL, **options)).fit(recorded)
+    mirrored, plain = fit(), fit(mirror="none")
+    assert mirrored.training["mirrored"]
+    assert not plain.training["mirrored"]
+    assert mirrored.training["poses"] == plain.training["poses"] == 150
+    assert error(mirrored, aside) < 0.9 * error(plain, aside)
+
+
+def test_a_rig_that_can_be_asked_is_not_mirrored(tube, sampled):
+    assert not Differential(DifferentialConfig(**SMALL)).fit(sampled.take(np.arange(60)), rig=tube).training["mirrored"]
 
 
 def test_kpsa_reads_the_truth_at_its_key_points(sampled, unseen):

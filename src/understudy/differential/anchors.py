@@ -12,7 +12,10 @@ piece of the mesh gets at least one anchor, since without one its place is undet
 
 Where nothing but the anchors holds the mesh (the paper's reconstruction), such points are the wrong ones: they crowd where the mesh moves most, their
 own nets err most there, and all else drifts. The errors of the coordinates add up along the edges, so `even_anchors` lets no vertex be many edges
-from an anchor.
+from an anchor. Half of the anchors are enough for that; the others go, once the nets of the coordinates are trained, where these err most on poses
+kept aside (`anchors_by_errors`). With a new anchor j the reconstruction S^-1 changes by one outer product, and so does what is left of the error:
+
+    g = S^-1 e_j,    gamma = omega^2 / (1 + omega^2 g_j),    S^-1 <- S^-1 - gamma g g^T,    r <- r - gamma g r_j
 
 Letters: V vertices, K components, n anchors.
 """
@@ -20,6 +23,7 @@ Letters: V vertices, K components, n anchors.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +31,10 @@ from scipy.sparse.csgraph import dijkstra
 
 from understudy import checks
 from understudy.errors import InputError
+
+if TYPE_CHECKING:
+    from understudy.differential.judge import Words
+    from understudy.differential.reconstruction import Reconstruction
 
 _EXHAUSTED = 1e-4  # of the first pivot: below this the basis has nothing more to say, and distance decides
 
@@ -81,6 +89,27 @@ def even_anchors(symmetric: sp.csr_matrix, motion: np.ndarray, piece: np.ndarray
     while len(chosen) < min(count, len(piece)):
         chosen.append(int(nearest.argmax()))
         nearest = np.minimum(nearest, dijkstra(edges, unweighted=True, indices=chosen[-1]))
+    return np.array(chosen, dtype=np.int64)
+
+
+def anchors_by_errors(start: Reconstruction, omega: float, words: Words, count: int) -> np.ndarray:
+    """(n,) the anchors of `start`, then always the vertex whose error, root mean square over the poses of `words`, is largest: where the coordinates
+    are those that nets predict, and the anchors are where they should be."""
+    chosen = list(start.anchors)
+    left = (words.true - start.solve(words.delta, words.true[:, start.anchors])).astype(np.float32)  # r (T,V,3)
+    columns, gains = [], []  # g and gamma of the anchors added
+    while len(chosen) < count:
+        error = np.einsum("tvi,tvi->v", left, left, optimize=True)
+        error[chosen] = -1.0
+        pick = int(error.argmax())
+        column = start.response(pick)
+        for other, gain in zip(columns, gains):
+            column -= gain * other[pick] * other
+        gain = omega**2 / (1 + omega**2 * column[pick])
+        left -= (gain * column).astype(np.float32)[None, :, None] * left[:, pick, None]
+        chosen.append(pick)
+        columns.append(column)
+        gains.append(gain)
     return np.array(chosen, dtype=np.int64)
 
 

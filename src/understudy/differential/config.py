@@ -11,8 +11,9 @@ from understudy import checks
 from understudy.errors import InputError
 from understudy.methods.base import Config
 
+LOSSES = ("l1", "l2", "mixed")
 DEFAULT_NETS = {
-    "hidden": (128, 128), "activation": "gelu", "epochs": 60, "batch": 128, "rate": 0.004, "optimizer": "adam", "weight_decay": 0.6, "loss": "l1",
+    "hidden": (128, 128), "activation": "gelu", "epochs": 60, "batch": 128, "rate": 0.004, "optimizer": "adam", "weight_decay": 0.6, "loss": "mixed",
     "regions": 24, "linear": True,
 }  # fmt: skip
 # 5 x 2048 rectifiers on everything, SGD at 0.1, 10,000 epochs: 180 s for 5,000 poses of the face on a data-centre GPU, 300 s for the whole fit.
@@ -28,7 +29,7 @@ class SubspaceConfig(Config):
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": DEFAULT_NETS, "paper": PAPER_NETS}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "activation": ("tanh", "relu", "gelu"), "optimizer": ("adam", "sgd"), "loss": ("l1", "l2"),
+        "activation": ("tanh", "relu", "gelu"), "optimizer": ("adam", "sgd"), "loss": LOSSES,
         "skin": ("auto", "perturbed", "fitted", "blended"), "inputs": ("auto", "rig", "data", "all"), "controls": ("numeric", "all", "none"),
     }  # fmt: skip
     counts: ClassVar[tuple[str, ...]] = ("epochs", "batch", "regions", "most_components", "influences", "input_poses", "hidden")

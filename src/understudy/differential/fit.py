@@ -1,4 +1,4 @@
-"""The steps of `differential`, in order: shapes, anchors, components, nets, weights, fold.
+"""The steps of `differential`, in order: mirror images, shapes, anchors, components, nets, weights, fold.
 
 Letters: T poses, V vertices, n anchors, P components.
 """
@@ -11,18 +11,22 @@ import numpy as np
 import scipy.sparse as sp
 
 from understudy.deformer import Deformer
-from understudy.differential.anchors import checked_anchors, choose_anchors, even_anchors, random_anchors
+from understudy.differential.anchors import anchors_by_errors, checked_anchors, choose_anchors, even_anchors, random_anchors
 from understudy.differential.components import Components, enough, region_components
+from understudy.differential.config import SubspaceConfig
 from understudy.differential.folding import anchor_bases, near_and_far, rewritten
-from understudy.differential.judge import Judge, guessed_weights
+from understudy.differential.judge import Judge, Words, guessed_weights
 from understudy.differential.laplacian import Laplacian
+from understudy.differential.mirror import find_mirror
 from understudy.differential.nets import Learned, learn
 from understudy.differential.reconstruction import Reconstruction, Weights
 from understudy.differential.regions import mesh_regions
 from understudy.differential.subspace import STILL, SubspaceFit
 from understudy.geometry.pca import components_for_error, principal_components
 from understudy.networks import Basis, Net
-from understudy.poses import evenly
+from understudy.poses import Poses, evenly
+from understudy.progress import Progress
+from understudy.rigs.base import Rig
 
 BASIS_POSES = 2000  # poses that span the shapes; more change little
 _FEWEST_ANCHORS = 64  # of a small mesh a share is too few to hold it
@@ -34,6 +38,11 @@ _ALONE = 0.01
 
 class DifferentialFit(SubspaceFit):
     """One fit of `differential`; `deformer` runs it."""
+
+    def __init__(self, method: str, config: SubspaceConfig, poses: Poses, rig: Rig | None, progress: Progress):
+        mirror = find_mirror(poses) if config.mirror == "auto" and rig is None else None
+        super().__init__(method, config, poses if mirror is None else mirror.with_images(poses), rig, progress)
+        self._given = {"poses": poses.pose_count, "mirrored": mirror is not None}
 
     def deformer(self) -> Deformer:
         poses = self.poses
@@ -52,13 +61,23 @@ class DifferentialFit(SubspaceFit):
             bar.advance()
         del sample, delta
         coefficients, anchored = self._targets(components, offsets, anchors, mean)
-        self.release()
-        moving = np.flatnonzero(np.abs(anchored).max(axis=(0, 2), initial=0) > STILL * self.height)
         table = self.feature_table([*coefficients, anchored])
-        shaped, nailed = self._learn(table, components, coefficients, anchors, anchored, moving)
-        judge = Judge(self, table, components, offsets, coefficients, anchors, anchored, moving, shaped, nailed, mean)
+        regions, own = self._inputs(table, components, coefficients, anchors, anchored)
+        if not self._late:
+            self.release()
+        shaped = self._learn_shapes(table, regions, components, coefficients)
+        words = Words.of(self, table, components, offsets, coefficients, shaped, mean)
+        if self._late:
+            first = Reconstruction(self.laplacian, anchors[: max(len(anchors) // 2, self.laplacian.piece.max() + 1)], weights)
+            anchors = anchors_by_errors(first, weights.anchor, words, len(anchors))
+            anchored = self._anchored(anchors, mean)
+            own = self._anchor_inputs(table, anchors, anchored)
+            self.release()
+        moving = self._moving(anchored)
+        nailed = self._learn_anchors(table, own, [anchored[:, a] for a in moving], sum(rows.shape[1] for rows in coefficients))
+        judge = Judge(self, table, words, anchors, anchored, moving, nailed)
         nets, bases = self._fold(judge.best_reconstruction(weights), components, offsets, coefficients, shaped, moving, nailed, anchored)
-        figures = {"anchors": len(anchors), "components": sum(part.count for part in components), **judge.figures}
+        figures = {**self._given, "anchors": len(anchors), "components": sum(part.count for part in components), **judge.figures}
         return self.result(table, nets, shaped, bases, mean, figures, {"anchors": [int(a) for a in anchors]})
 
     def _anchors(self, sample: np.ndarray) -> np.ndarray:
@@ -68,24 +87,25 @@ class DifferentialFit(SubspaceFit):
         count = max(1 if config.preset == "paper" else _FEWEST_ANCHORS, round(config.anchors * self.poses.vertex_count))
         if config.anchor_choice == "random":
             return random_anchors(piece, count, config.seed)
-        if self._even:
+        if self._spread:
             return even_anchors(self.laplacian.symmetric, np.linalg.norm(sample, axis=(0, 2)), piece, count)
         return self._pivots(sample, count)
 
     def _seeds(self, sample: np.ndarray, anchors: np.ndarray) -> np.ndarray:
         """What the regions grow around: the first anchors, or, where those are spread evenly, the points that determine the shape."""
         count = self.config.regions
-        return self._pivots(sample, len(anchors))[:count] if self._even and count > 1 else anchors[:count]
+        return self._pivots(sample, len(anchors))[:count] if self._spread and count > 1 else anchors[:count]
 
     @property
-    def _holding(self) -> bool:
-        """Whether every vertex is held to an offset, each equation weighing what it has earned."""
-        return self.config.weighing == "earned" and self.config.omega is None
-
-    @property
-    def _even(self) -> bool:
+    def _late(self) -> bool:
+        """Whether half of the anchors are chosen only once the nets of the coordinates are known."""
         choice = self.config.anchor_choice
-        return not self.config.anchor_list and (choice == "even" or (choice == "auto" and not self._holding))
+        return not self.config.anchor_list and (choice == "errors" or (choice == "auto" and not self.config.holding))
+
+    @property
+    def _spread(self) -> bool:
+        """Whether the anchors are, to begin with, spread evenly."""
+        return self._late or (not self.config.anchor_list and self.config.anchor_choice == "even")
 
     def _pivots(self, sample: np.ndarray, count: int) -> np.ndarray:
         few = sample[evenly(len(sample), _ANCHOR_POSES)].reshape(-1, 3 * sample.shape[1])
@@ -93,7 +113,7 @@ class DifferentialFit(SubspaceFit):
         return choose_anchors(directions * sizes, self.poses.mesh.vertices.astype(np.float64), self.laplacian.piece, count)
 
     def _weights(self, sample: np.ndarray, delta: np.ndarray, anchors: np.ndarray) -> Weights:
-        if not self._holding:
+        if not self.config.holding:
             return Weights(1.0 if self.config.omega is None else self.config.omega)
         return guessed_weights(self.laplacian, sample, delta, anchors, self.height)
 
@@ -109,7 +129,7 @@ class DifferentialFit(SubspaceFit):
     def _offsets(self, sample: np.ndarray) -> np.ndarray:
         """(3n,Q) float32: the broad shapes of a region's displacements (T,n,3), to hold its vertices by; none where they are not held."""
         rows = sample.reshape(len(sample), -1)
-        if not self._holding:
+        if not self.config.holding:
             return np.zeros((rows.shape[1], 0), np.float32)
         directions = principal_components(rows, self.config.most_components)[0].astype(np.float32)
         some = rows[evenly(len(rows), _ERROR_POSES)]
@@ -133,24 +153,46 @@ class DifferentialFit(SubspaceFit):
                 bar.advance(len(block))
         return coefficients, anchored
 
-    def _learn(self, table, components, coefficients, anchors, anchored, moving) -> tuple[Learned, Learned]:
-        """The nets of the regions and those of the anchors that move."""
-        config, regions = self.config, len(components)
-        targets = [anchored[:, a] for a in moving]
+    def _anchored(self, anchors: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """(T,n,3): every pose's displacements of the anchors."""
+        return np.concatenate([block[:, anchors] - mean[anchors] for _, block in self.blocks()])
+
+    def _moving(self, anchored: np.ndarray) -> np.ndarray:
+        """Numbers of the anchors that move at all."""
+        return np.flatnonzero(np.abs(anchored).max(axis=(0, 2), initial=0) > STILL * self.height)
+
+    def _inputs(self, table, components, coefficients, anchors, anchored) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """What the nets of the regions and those of the anchors that move read, asked for together; of anchors that are not yet chosen, nothing."""
+        if self._late:
+            return self._wide_inputs(table) or self.inputs(table, [part.vertices for part in components], coefficients), []
+        moving = self._moving(anchored)
         groups = [part.vertices for part in components] + [anchors[a : a + 1] for a in moving]
-        inputs = self.inputs(table, groups, [*coefficients, *targets])
-        everything = np.arange(len(table.columns), dtype=np.int32)
-        wide = [everything] if config.regions == 1 else inputs[:regions]
+        inputs = self.inputs(table, groups, [*coefficients, *(anchored[:, a] for a in moving)])
+        return self._wide_inputs(table) or inputs[: len(components)], inputs[len(components) :]
+
+    def _anchor_inputs(self, table, anchors: np.ndarray, anchored: np.ndarray) -> list[np.ndarray]:
+        moving = self._moving(anchored)
+        return self.inputs(table, [anchors[a : a + 1] for a in moving], [anchored[:, a] for a in moving])
+
+    def _wide_inputs(self, table) -> list[np.ndarray]:
+        """Of a single net for all coordinates: everything."""
+        return [np.arange(len(table.columns), dtype=np.int32)] if self.config.regions == 1 else []
+
+    def _learn_shapes(self, table, inputs, components, coefficients) -> Learned:
+        config = self.config
         # The paper's loss is that of delta itself, not of its coefficients.
-        measure = components[0].basis.astype(np.float32) if config.metric == "differential" and regions == 1 and components[0].count else None
+        alone = config.metric == "differential" and len(components) == 1 and components[0].count
+        measure = components[0].basis.astype(np.float32) if alone else None
         schedule = self.schedule(config.hidden, config.epochs, config.loss)
-        shaped = learn(table, wide, coefficients, 0, schedule, config.linear, self.progress, self.checkpoint(), measure)
-        own = inputs[regions:]
-        if config.anchor_nets == "single" and len(moving):
-            own, targets = [everything], [np.concatenate(targets, axis=1)]
+        return learn(table, inputs, coefficients, 0, schedule, config.linear, self.progress, self.checkpoint(), measure)
+
+    def _learn_anchors(self, table, inputs, targets: list[np.ndarray], first: int) -> Learned:
+        """The nets of the anchors that move: targets (T,3) each; their coefficients are numbered from `first` on."""
+        config = self.config
+        if config.anchor_nets == "single" and targets:
+            inputs, targets = [np.arange(len(table.columns), dtype=np.int32)], [np.concatenate(targets, axis=1)]
         schedule = self.schedule(config.anchor_hidden, config.anchor_epochs, config.anchor_loss)
-        first = sum(rows.shape[1] for rows in coefficients)
-        return shaped, learn(table, own, targets, first, schedule, config.linear, self.progress, self.checkpoint("-anchors"))
+        return learn(table, inputs, targets, first, schedule, config.linear, self.progress, self.checkpoint("-anchors"))
 
     def _fold(
         self, reconstruction, components, offsets, coefficients, shaped: Learned, moving: np.ndarray, nailed: Learned, anchored

@@ -9,6 +9,8 @@ Letters: T kept-aside poses, V vertices, n anchors.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from understudy.differential.laplacian import Laplacian
@@ -33,49 +35,73 @@ def guessed_weights(laplacian: Laplacian, sample: np.ndarray, delta: np.ndarray,
     return Weights(middle / motion[anchors], middle / np.maximum(rows, _LEAST_SIZE * middle), _GUESSED_HOLD * middle / motion)
 
 
+@dataclass(frozen=True, eq=False)
+class Words:
+    """What the nets of the regions say of some poses (T,), as a rule kept aside: coordinates delta and offsets held (T,V,3), beside the true
+    displacements (T,V,3); unseen: whether no net was trained on them; wrong: the mean squared error of delta, but for what the components leave."""
+
+    poses: np.ndarray
+    unseen: bool
+    delta: np.ndarray
+    held: np.ndarray
+    true: np.ndarray
+    wrong: float
+
+    @staticmethod
+    def of(fit, table, components, offsets, coefficients, shaped, mean) -> Words:
+        aside = validation_poses(fit.poses.pose_count, fit.schedule(fit.config.hidden, fit.config.epochs, fit.config.loss))
+        unseen = bool(len(aside))
+        aside = aside if unseen else np.arange(fit.poses.pose_count)
+        poses = aside[evenly(len(aside), _MEASURED_POSES)]
+        said = _said(table, poses, shaped.nets, sum(rows.shape[1] for rows in coefficients))
+        delta = np.zeros((len(said), fit.poses.vertex_count, 3))
+        held, wrong = np.zeros_like(delta), 0.0
+        for part, basis, rows, numbers in zip(components, offsets, coefficients, shaped.outputs):
+            own, rest = said[:, numbers[: part.count]], said[:, numbers[part.count :]]
+            delta[:, part.vertices] = (own @ part.basis.T).reshape(len(own), -1, 3)
+            held[:, part.vertices] = (rest @ basis.T).reshape(len(own), -1, 3)
+            wrong += float(np.square((own - rows[poses, : part.count]) @ part.basis.T).sum())
+        return Words(poses, unseen, delta, held, fit.displacements(poses) - mean, wrong / delta.size)
+
+
+def _said(table, poses: np.ndarray, nets, count: int) -> np.ndarray:
+    """(t,count): what nets write for some poses."""
+    raw = (table.standard[poses] * table.spread + table.centre).astype(np.float32)
+    return NetGroups(nets, len(table.columns), count)(raw)
+
+
 class Judge:
     """The nets' words on the kept-aside poses. `figures`: their mean squared errors (delta, anchors), the factors found and the error left."""
 
-    def __init__(self, fit, table, components, offsets, coefficients, anchors, anchored, moving, shaped, nailed, mean):
-        self._laplacian, self._config, self._anchors, self.figures = fit.laplacian, fit.config, anchors, {}
-        aside = validation_poses(fit.poses.pose_count, fit.schedule(fit.config.hidden, fit.config.epochs, fit.config.loss))
-        self._poses = aside[evenly(len(aside), _MEASURED_POSES)] if len(aside) else aside
-        if not len(self._poses):
+    def __init__(self, fit, table, words: Words, anchors, anchored, moving, nailed):
+        self._laplacian, self._config, self._anchors, self._words, self._height = fit.laplacian, fit.config, anchors, words, fit.height
+        self.figures = {}
+        if not words.unseen:
             return
-        nets, first = (*shaped.nets, *nailed.nets), sum(rows.shape[1] for rows in coefficients)
-        raw = (table.standard[self._poses] * table.spread + table.centre).astype(np.float32)
-        said = NetGroups(nets, len(table.columns), first + 3 * len(moving))(raw)
-        self._true = fit.displacements(self._poses) - mean
-        self._delta = np.zeros((len(said), fit.poses.vertex_count, 3))
-        self._held = np.zeros_like(self._delta)
-        wrong = 0.0
-        for part, basis, rows, numbers in zip(components, offsets, coefficients, shaped.outputs):
-            own, rest = said[:, numbers[: part.count]], said[:, numbers[part.count :]]
-            self._delta[:, part.vertices] = (own @ part.basis.T).reshape(len(own), -1, 3)
-            self._held[:, part.vertices] = (rest @ basis.T).reshape(len(own), -1, 3)
-            wrong += float(np.square((own - rows[self._poses, : part.count]) @ part.basis.T).sum())
-        self._said = np.zeros((len(said), len(anchors), 3))
-        self._said[:, moving] = said[:, first:].reshape(len(said), -1, 3)
-        self._height = fit.height
-        missed = np.linalg.norm(self._said - anchored[self._poses], axis=2)
-        self.figures = {"mse_differential": wrong / self._delta.size, "mse_anchors": float(np.mean(missed**2) / 3)}
+        self._said = np.zeros((len(words.poses), len(anchors), 3))
+        if len(moving):
+            first = int(nailed.outputs[0][0])
+            self._said[:, moving] = _said(table, words.poses, nailed.nets, first + 3 * len(moving))[:, first:].reshape(len(words.poses), -1, 3)
+        missed = np.linalg.norm(self._said - anchored[words.poses], axis=2)
+        self.figures = {"mse_differential": words.wrong, "mse_anchors": float(np.mean(missed**2) / 3)}
 
     def best_reconstruction(self, guess: Weights) -> Reconstruction:
         """The one that errs least on average over the kept-aside poses; the guess where none were kept or the weights are given."""
-        if self._config.omega is not None or self._config.weighing == "paper" or not len(self._poses):
+        words = self._words
+        if not self._config.holding or not words.unseen:
             return Reconstruction(self._laplacian, self._anchors, guess)
         least = 0.5 * _LEAST_MOTION * self._height
-        rows = self._around(self._laplacian.degree * _rms(self._delta - self._laplacian.coordinates(self._true)))
+        rows = self._around(self._laplacian.degree * _rms(words.delta - self._laplacian.coordinates(words.true)))
         middle = max(float(np.median(rows)), 1e-2 * least)
         row = middle / np.maximum(rows, _LEAST_SIZE * middle)
-        anchor = middle / np.maximum(_rms(self._said - self._true[:, self._anchors]), least)
-        hold = middle / np.maximum(self._around(_rms(self._held - self._true)), least)
+        anchor = middle / np.maximum(_rms(self._said - words.true[:, self._anchors]), least)
+        hold = middle / np.maximum(self._around(_rms(words.held - words.true)), least)
         tried: dict[tuple[float, float], tuple[float, Reconstruction]] = {}
 
         def error(pair: tuple[float, float]) -> float:
             if pair not in tried:
                 reconstruction = Reconstruction(self._laplacian, self._anchors, Weights(pair[0] * anchor, row, pair[1] * hold))
-                apart = reconstruction.solve(self._delta, self._said, self._held) - self._true
+                apart = reconstruction.solve(words.delta, self._said, words.held) - words.true
                 tried[pair] = (float(np.linalg.norm(apart, axis=2).mean()), reconstruction)
             return tried[pair][0]
 

@@ -92,6 +92,12 @@ class Reconstruction:
         columns = self._gather[:, vertices].toarray() * self.laplacian.degree[vertices]
         return self._solved(columns)
 
+    def response(self, vertex: int) -> np.ndarray:
+        """S^-1 e_i: (V,) float64, what a unit pull at one vertex does to every vertex."""
+        right = np.zeros(len(self.laplacian.degree))
+        right[vertex] = 1.0
+        return self._factor.solve(right)
+
     def anchor_basis(self) -> np.ndarray:
         """S^-1 P^T omega^2: (V,n) float64, the same for x, y and z."""
         return self._solved(self._pick.toarray())

@@ -17,6 +17,8 @@ with few poses; it departs from the paper in this:
 - The wide net is cut into regions of differential coordinates, each reading only what moves it; no seam opens, since the reconstruction joins them.
 - Components are chosen by what they do to the face, their number by the error they leave; 5 % of V can be far too few (or many).
 - A ridge regression goes before every net, and Adam with a falling rate trains what it leaves.
+- The loss counts small errors as l1 does and large ones as l2 does: on average it is as good as l1, and the largest errors are smaller.
+- Recorded poses of a symmetric rig are learned with their mirror images.
 - Features are clamped to the range seen, widened; the folded bases are cut to the rank that counts (`fold_error`).
 """
 
@@ -27,8 +29,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from understudy.deformer import Deformer
-from understudy.differential.config import DEFAULT_NETS, PAPER_NETS, SubspaceConfig
-from understudy.errors import MissingDependencyError
+from understudy.differential.config import DEFAULT_NETS, LOSSES, PAPER_NETS, SubspaceConfig
+from understudy.errors import InputError, MissingDependencyError
 from understudy.methods.base import Method
 from understudy.poses import Poses
 from understudy.progress import SILENT, Progress
@@ -47,7 +49,7 @@ class DifferentialConfig(SubspaceConfig):
     rate            first learning rate
     optimizer       adam or sgd
     weight_decay    how fast unused weights shrink (Adam: decoupled)
-    loss            l1 or l2, of the differential nets
+    loss            l1 (the paper's), l2 or mixed (their sum), of the differential nets
     regions         nets the differential coordinates are shared among; 1: one for all, as in the paper
     linear          begin every net with a ridge regression
     components      their number as a share of the vertices; none in the default preset: by basis_error
@@ -57,13 +59,15 @@ class DifferentialConfig(SubspaceConfig):
     metric          what the components explain most of: reconstruction (the face) or differential (delta, as in the paper)
     anchors         their number as a share of the vertices
     anchor_list     the anchors themselves, as vertex numbers; empty: chosen automatically
-    anchor_choice   pivot (QR with pivoting), even (few edges from every vertex), random, or auto: even where they alone hold the mesh, else pivot
+    anchor_choice   pivot (QR with pivoting), even (few edges from every vertex), errors (half of them even, the others where the differential nets
+                    err; where anchors alone hold the mesh), random, or auto: errors where they alone hold it, else pivot
     anchor_hidden   widths of the hidden layers of every anchor's net
     anchor_epochs   passes over the training poses for the anchors' nets
-    anchor_loss     l1 or l2 (the paper's), of the anchors' nets
+    anchor_loss     l1, l2 (the paper's) or mixed, of the anchors' nets
     anchor_nets     split: one net per anchor; single: one for all of them (for comparison)
     weighing        of the equations of the reconstruction: earned (each by its error on the poses kept aside) or paper (omega for every anchor)
     omega           the anchors' weight against the differential coordinates, where weighing is paper; none: 1
+    mirror          auto: poses that were recorded from controls alone, and of a symmetric rig, are learned with their mirror images; or none
     skin            perturbed (Eq. 12), fitted, blended (best bone, soft borders), or auto: perturbed where the rig can be, else blended
     influences      most bones a vertex may follow
     inputs          where each net's inputs come from: rig (perturb it live), data, all, or auto (rig if there is one)
@@ -84,7 +88,7 @@ class DifferentialConfig(SubspaceConfig):
             "anchors": 0.02,
             "anchor_hidden": (32, 32, 32),
             "anchor_epochs": DEFAULT_NETS["epochs"],
-            "anchor_loss": "l1",
+            "anchor_loss": DEFAULT_NETS["loss"],
         },
         "paper": {
             **PAPER_NETS,
@@ -101,9 +105,10 @@ class DifferentialConfig(SubspaceConfig):
         **SubspaceConfig.choices,
         "metric": ("reconstruction", "differential"),
         "weighing": ("earned", "paper"),
-        "anchor_loss": ("l1", "l2"),
-        "anchor_choice": ("auto", "pivot", "even", "random"),
+        "anchor_loss": LOSSES,
+        "anchor_choice": ("auto", "pivot", "even", "errors", "random"),
         "anchor_nets": ("split", "single"),
+        "mirror": ("auto", "none"),
     }
     counts: ClassVar[tuple[str, ...]] = (*SubspaceConfig.counts, "anchor_hidden", "anchor_epochs")
     positive: ClassVar[tuple[str, ...]] = (*SubspaceConfig.positive, "anchors", "omega", "fold_error")
@@ -120,6 +125,17 @@ class DifferentialConfig(SubspaceConfig):
     weighing: str | None = None
     omega: float | None = None
     fold_error: float | None = None
+    mirror: str = "auto"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.anchor_choice == "errors" and self.holding:
+            raise InputError("anchor_choice=errors is for a mesh that its anchors alone hold; set weighing=paper, or leave the choice to auto")
+
+    @property
+    def holding(self) -> bool:
+        """Whether every vertex is held to an offset, each equation weighing what it has earned."""
+        return self.filled().weighing == "earned" and self.omega is None
 
 
 class Differential(Method):

@@ -4,16 +4,19 @@ The comparison of Song, Shi and Reed 2020, section 4.4.1 ("Local"): the same net
 
     d = mean + U c,     c = net(features)
 
-so that whatever `differential` gains over it, it owes to its coordinates. The same options mean the same nets; in the default preset that includes
-the regions, which here are regions of positions and may open seams.
+The same options mean the same nets; in the default preset that includes the regions, which here are regions of positions and may open seams. The
+loss is the paper's in both presets (l1), and the poses are those given: what `differential` gains over it, it owes to its coordinates, and by default
+to its loss and to mirror images too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from understudy.deformer import Deformer
-from understudy.differential.config import SubspaceConfig
+from understudy.differential.config import DEFAULT_NETS, PAPER_NETS, SubspaceConfig
 from understudy.errors import MissingDependencyError
 from understudy.methods.base import Method
 from understudy.poses import Poses
@@ -33,7 +36,7 @@ class LocalConfig(SubspaceConfig):
     rate            first learning rate
     optimizer       adam or sgd
     weight_decay    how fast unused weights shrink (Adam: decoupled)
-    loss            l1 or l2
+    loss            l1, l2 or mixed (their sum)
     regions         nets the vertices are shared among; 1: one for all, as in the paper
     linear          begin every net with a ridge regression
     components      their number as a share of the vertices; none in the default preset: by basis_error
@@ -50,6 +53,8 @@ class LocalConfig(SubspaceConfig):
     device          auto, cpu or cuda
     checkpoint      file to keep the state of training in, to go on after an interruption
     """
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {**DEFAULT_NETS, "loss": "l1"}, "paper": PAPER_NETS}
 
 
 class Local(Method):

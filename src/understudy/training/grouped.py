@@ -28,6 +28,10 @@ class GroupedTask:
     measure: np.ndarray | None = None
 
 
+# Of differences in the scaled targets' units. Most are far below 1, where `mixed` is l1; those above it, it counts as l2 does.
+_LOSSES = {"l1": torch.abs, "l2": torch.square, "mixed": lambda difference: difference.abs() + difference.square()}
+
+
 class Stack(torch.nn.Module):
     """G networks of equal hidden widths. Data is gathered once: x (G,T,I), y (G,T,P)."""
 
@@ -83,7 +87,7 @@ class Stack(torch.nn.Module):
         difference = self(self.x[:, poses]) - self.y[:, poses]
         if self.measure is not None:
             difference = difference @ self.measure
-        return (difference.square() if kind == "l2" else difference.abs()).sum() / len(poses)
+        return _LOSSES[kind](difference).sum() / len(poses)
 
     def frozen(self) -> list[tuple[list[np.ndarray], list[np.ndarray]]]:
         """Per net its (out,in) weights and biases in the targets' own units, padding cut away, as float64."""

@@ -39,7 +39,7 @@ class Schedule:
     epochs            passes over the training poses
     batch             poses per step
     rate              the first learning rate; Adam's falls to zero along a cosine, SGD's as 1 / (1 + 1e-6 steps)
-    loss              "l2" or "l1"
+    loss              "l2", "l1", or "mixed": their sum
     optimizer         "adam" or "sgd" (no momentum; the loss is then the mean over outputs, as in the differential paper)
     weight_decay      decoupled: each step shrinks the weights by rate times this
     validation        share of the poses kept aside to measure, never trained on
