@@ -68,7 +68,9 @@ def test_ablations_name_every_variant_and_their_anchors_lie_on_every_piece():
     mesh = load_rig("face").mesh
     subject = face.Subject("face", type("Sample", (), {"mesh": mesh})(), None, {})
     names = [name for name, _, _ in face_ablations._variants(subject)]
-    assert {"layers-1", "layers-5", "anchors-5", "single", "scalp", "random", "hand", "data-25", "pcs-5"} <= set(names)
+    assert {"layers-1", "layers-5", "anchors-5", "single", "scalp", "random", "hand", "data-25", "pcs-5", "alone-errors", "alone-random-3"} <= set(
+        names
+    )
     for anchors in (face_ablations.hand_made_anchors(mesh), face_ablations.scalp_anchors(mesh)):
         assert 70 < len(anchors) < 120
         assert all(np.isin(part, anchors).any() for part in mesh.parts.values())

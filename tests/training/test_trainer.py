@@ -129,3 +129,14 @@ def test_one_pose_trains_without_a_validation_set():
     trained = train(np.zeros((1, 2), np.float32), [GroupedTask(np.array([0]), np.ones((1, 1), np.float32))], SCHEDULE, SILENT)
     assert np.isnan(trained.validation_curve).all()
     assert trained.training_curve[-1] < 0.1
+
+
+def test_a_mixed_loss_is_the_sum_of_both():
+    x, tasks = problem()
+    stack = Stack(tasks[:1], torch.as_tensor(x), (16, 16), "tanh", torch.Generator().manual_seed(0))
+    poses = torch.arange(50)
+    apart = (stack(stack.x[:, poses]) - stack.y[:, poses]).detach().double()
+    sums = {kind: stack.loss(poses, kind).item() for kind in ("l1", "l2", "mixed")}
+    assert sums["l1"] == pytest.approx(float(apart.abs().sum()) / 50, rel=1e-5)
+    assert sums["l2"] == pytest.approx(float(apart.square().sum()) / 50, rel=1e-5)
+    assert sums["mixed"] == pytest.approx(sums["l1"] + sums["l2"], rel=1e-5)

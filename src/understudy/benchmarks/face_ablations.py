@@ -2,7 +2,10 @@
 
 Rows are named `differential-<what>`: layers-1 .. -5; anchors-1, -2, -5 (per cent); single (one net for all anchors); scalp, random and hand (other
 anchors); data-25 .. -100 (per cent of the poses); pcs-1 .. -10 (components as per cent of V, one region). All start from `differential-base`, a
-smaller training than the default's, so that twenty of them end within the hour; compare them with it, not with the main table.
+smaller training than the default's, so that thirty of them end within the hour; compare them with it, not with the main table.
+
+alone-<choice> are anchors in the paper's own reconstruction, where nothing else holds the mesh: one net of rectifiers for the coordinates, 5 % of V
+components, 2 % anchors, omega 1. Compare them with each other: errors (the automatic choice there), even, pivot, hand, scalp, random-0 .. -3.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ import numpy as np
 
 from understudy.benchmarks import Request
 from understudy.benchmarks.face_data import Subject, face_subject
+from understudy.differential.anchors import random_anchors
+from understudy.differential.laplacian import Laplacian
 from understudy.evaluation import Reference, deform_poses, measure
 from understudy.mesh import Mesh
 from understudy.progress import Progress
@@ -24,6 +29,8 @@ BASE = {
     "default": {"epochs": "20", "anchor_epochs": "30", "hidden": "128,128", "input_poses": "10"},
     "full": {},
 }
+ALONE = {"weighing": "paper", "metric": "differential", "regions": "1", "components": "0.05", "linear": "false", "activation": "relu", "loss": "l1"}
+_RANDOM_LISTS = 4
 # Where an artist would nail a face, left half and middle, as (x, y) in cm seen from the front; the right half mirrors them.
 _MIDDLE = [
     (0, 170),
@@ -84,6 +91,13 @@ def _variants(subject: Subject):
         yield f"data-{share}", share / 100, {}
     for share in (1, 2, 5, 10):
         yield f"pcs-{share}", 1.0, {"components": str(share / 100), "regions": "1"}
+    for choice in ("errors", "even", "pivot"):
+        yield f"alone-{choice}", 1.0, {**ALONE, "anchor_choice": choice}
+    piece = Laplacian.of(mesh).piece
+    lists = {"hand": hand_made_anchors(mesh), "scalp": scalp_anchors(mesh)}
+    lists |= {f"random-{seed}": random_anchors(piece, round(0.02 * mesh.vertex_count), seed) for seed in range(_RANDOM_LISTS)}
+    for choice, anchors in lists.items():
+        yield f"alone-{choice}", 1.0, {**ALONE, **listed(anchors)}
 
 
 def hand_made_anchors(mesh: Mesh) -> np.ndarray:
