@@ -181,7 +181,8 @@ private:
             LayerPlan plan;
             plan.weight = pack_matrix(layer.weight, layer.weight.rows, [](std::size_t row) { return row; });
             float* bias = model_.biases_.as<float>() + bias_at;
-            std::copy(layer.bias, layer.bias + layer.weight.rows, bias);
+            if (layer.half_bias) std::transform(layer.half_bias, layer.half_bias + layer.weight.rows, bias, float_of_half);
+            else std::copy(layer.bias, layer.bias + layer.weight.rows, bias);
             plan.bias = bias;
             plan.finish = at.level + 1 == net.layers.size() ? Finish::linear : finish_of(net.activation);
             plan.inputs = at.level == 0 ? net.inputs : nullptr;
