@@ -9,7 +9,7 @@ from builders import full_deformer
 from parity.kinds import KINDS, drivers
 from safetensors import safe_open
 
-from understudy import Basis, Deformer, Features, InputError, Net, cli
+from understudy import Basis, Deformer, Features, InputError, Net, cli, runtime
 from understudy.benchmarks import runtime_cases
 from understudy.precision import bytes_of, from_grid, grid_of, in_bytes, is_half, round_to_bytes
 
@@ -68,6 +68,8 @@ def test_half_is_half_the_bytes(request, tmp_path, name):
     deformer.save(tmp_path / "full")
     deformer.save(tmp_path / "half", dtype=np.float16)
     assert (tmp_path / "half").stat().st_size <= 0.5 * (tmp_path / "full").stat().st_size
+    if runtime.compiled is not None:
+        assert runtime.runtime_of(deformer.half()).bytes <= 0.5 * runtime.runtime_of(deformer).bytes
 
 
 @pytest.mark.parametrize("name", ["character", "face"])
