@@ -104,6 +104,17 @@ def test_what_half_rounds_is_on_grids():
     assert all(is_half(bias) for net in half.nets for bias in net.biases[1:])
 
 
+def test_what_is_the_same_everywhere_stays_exactly_that():
+    deformer = upright(full_deformer())
+    flat = replace(deformer.mesh, vertices=deformer.mesh.vertices * [1, 1, 0] + np.array([0, 0, 0.3]))
+    even = np.full_like(deformer.skin.weight, 1 / 3)
+    half = replace(deformer, mesh=flat, mean=None, skin=replace(deformer.skin, weight=even)).half()
+    assert (half.mesh.vertices[:, 2] == np.float32(0.3)).all()
+    np.testing.assert_array_equal(half.skin.weight, even)
+    assert grid_of(half.mesh.vertices) is not None
+    assert grid_of(half.skin.weight.reshape(-1, 1)) is not None
+
+
 def upright(deformer):
     return replace(deformer, mesh=replace(deformer.mesh, vertices=deformer.mesh.vertices[:, [1, 0, 2]]))
 

@@ -91,7 +91,7 @@ def _grid_step(extent: np.ndarray, spare: int = 0) -> np.ndarray:
     """The smallest powers of two of which 65535, less some to spare, reach over each extent."""
     mantissa, exponent = np.frexp(extent / (_GRID_LAST - spare))
     step = np.ldexp(1.0, np.where(mantissa == 0.5, exponent - 1, exponent))
-    return np.where(extent > 0, np.maximum(step, _SMALLEST_STEP), 1.0)
+    return np.where(extent > 0, np.maximum(step, _SMALLEST_STEP), _SMALLEST_STEP)
 
 
 def _to_steps(values: np.ndarray, step: np.ndarray) -> np.ndarray:
