@@ -5,16 +5,25 @@ import os
 import numpy as np
 import pytest
 from builders import full_deformer, random_motion
+from parity.kinds import KINDS
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from understudy import Deformer, FileError
+from understudy import Deformer, FileError, InputError, runtime
+from understudy.file import _narrowed, _widened
 
 
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "test.understudy"
     full_deformer(virtual=True).save(path)
+    return path
+
+
+@pytest.fixture
+def saved_narrow(tmp_path):
+    path = tmp_path / "narrow.understudy"
+    KINDS["full-packed"]().save(path)
     return path
 
 
@@ -105,7 +114,58 @@ def test_damage_is_found(saved, change):
         Deformer.load(saved)
 
 
-def test_a_thousand_mutated_files_give_an_error_or_a_deformer(saved):
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a, h: a.pop("mesh.vertices.grid"),
+        lambda a, h: a.__setitem__("mesh.vertices.grid", a["mesh.vertices.grid"][:1]),
+        lambda a, h: a.__setitem__("mesh.vertices.grid", a["mesh.vertices.grid"][:, :2]),
+        lambda a, h: a["mesh.vertices.grid"].__setitem__((0, 0), np.nan),
+        lambda a, h: a["mesh.vertices.grid"].__setitem__((1, 0), 3e38),
+        lambda a, h: a.__setitem__("mesh.vertices", a["mesh.vertices"].astype(np.int16)),
+        lambda a, h: a.__setitem__("mesh.vertices", a["mesh.vertices"][:-1]),
+        lambda a, h: a.__setitem__("mean", np.concatenate([a["mean"], a["mean"]])),
+        lambda a, h: a["skin.weight"].__setitem__((0, 0), 65535),
+        lambda a, h: a.__setitem__("skin.weight", a["skin.weight"][:, :1]),
+        lambda a, h: a["skin.bone_index"].__setitem__((0, 0), 200),
+        lambda a, h: a.__setitem__("nets.inputs.steps", a.pop("nets.inputs").astype(np.int8)),  # sums of what were numbers
+        lambda a, h: a.__setitem__("nets.inputs", a["nets.inputs"].astype(np.float32)),
+        lambda a, h: a.__setitem__("mesh.polygon_vertices", a["mesh.polygon_vertices"][:-1]),
+        lambda a, h: a.__setitem__("nets.half", a["nets.half"][:-1]),
+        lambda a, h: a.__setitem__("nets.half", np.append(a["nets.half"], np.float16(0))),
+        lambda a, h: a["nets.half"].__setitem__(-1, np.inf),  # a bias
+        lambda a, h: h.update(format_version=3),  # biases are looked for elsewhere
+    ],
+)
+def test_damage_of_narrow_arrays_is_found(saved_narrow, change):
+    rewrite(saved_narrow, change)
+    with pytest.raises(FileError, match=str(saved_narrow)):
+        Deformer.load(saved_narrow)
+    if runtime.compiled is not None:
+        with pytest.raises(ValueError, match=r"array |nets|skin|mesh|mean"):
+            runtime.compiled.Model(saved_narrow.read_bytes())
+
+
+@pytest.mark.parametrize("values", [[0, 255], [0, 256], [300, 301, 302], [0, 65535], [70000, 70001, 69999], [0, 10**9], [-1, 0, 0], []])
+def test_indices_are_as_narrow_as_holds_them(values):
+    given = {"a.b": np.array(values, np.int32)}
+    stored = _narrowed(given)
+    assert len(stored) == 1
+    back = _widened(stored)
+    assert list(back) == ["a.b"]
+    np.testing.assert_array_equal(back["a.b"], values)
+    (array,) = stored.values()
+    assert array.itemsize == {(0, 10**9): 4, (0, 256): 2, (300, 301, 302): 2, (0, 65535): 2, (70000, 70001, 69999): 4}.get(tuple(values), 1)
+
+
+def test_steps_beyond_32_bits_are_refused():
+    with pytest.raises(InputError, match="beyond int32"):
+        _widened({"a.steps": np.full(70000, 32767, np.int16)})
+
+
+@pytest.mark.parametrize("which", ["saved", "saved_narrow"])
+def test_a_thousand_mutated_files_give_an_error_or_a_deformer(request, which):
+    saved = request.getfixturevalue(which)
     whole = np.frombuffer(saved.read_bytes(), np.uint8)
     rng = np.random.default_rng(0)
     header_end = 8 + int.from_bytes(whole[:8].tobytes(), "little")

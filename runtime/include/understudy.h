@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UNDERSTUDY_FORMAT_VERSION 3
+#define UNDERSTUDY_FORMAT_VERSION 4
 
 #if defined(UNDERSTUDY_SHARED) && defined(_WIN32)
 #  if defined(UNDERSTUDY_BUILDING)

@@ -14,14 +14,17 @@ Type type_of(const std::string& text) {
     if (text == "F32") return Type::f32;
     if (text == "F64") return Type::f64;
     if (text == "I8") return Type::i8;
+    if (text == "I16") return Type::i16;
     if (text == "I32") return Type::i32;
+    if (text == "U8") return Type::u8;
+    if (text == "U16") return Type::u16;
     return Type::other;
 }
 
 std::size_t bytes_of(Type type) {
     switch (type) {
-        case Type::i8: return 1;
-        case Type::f16: return 2;
+        case Type::i8: case Type::u8: return 1;
+        case Type::f16: case Type::i16: case Type::u16: return 2;
         case Type::f32: case Type::i32: return 4;
         case Type::f64: return 8;
         case Type::other: break;
@@ -80,7 +83,8 @@ const std::string& Archive::metadata(const std::string& name) const {
 }
 
 const Archive::Entry& Archive::entry(const std::string& name) const {
-    const auto found = arrays_.find(name);
+    auto found = arrays_.find(name);
+    if (found == arrays_.end()) found = arrays_.find(name + ".steps");
     if (found == arrays_.end()) throw ReadError("array " + name + " is missing");
     return found->second;
 }
@@ -94,8 +98,38 @@ std::vector<Scalar> Archive::copy(const std::string& name, Type type, std::size_
     return values;
 }
 
+template <class Scalar>
+std::vector<std::int32_t> Archive::widened(const std::string& name, Type type, std::size_t axes) const {
+    const std::vector<Scalar> narrow = copy<Scalar>(name, type, axes);
+    return std::vector<std::int32_t>(narrow.begin(), narrow.end());
+}
+
+template <class Scalar>
+std::vector<std::int32_t> Archive::summed(const std::string& name, Type type, std::size_t axes) const {
+    std::vector<std::int32_t> values = widened<Scalar>(name, type, axes);
+    std::int64_t at = 0;
+    for (std::int32_t& value : values) {
+        at += value;
+        if (at != static_cast<std::int32_t>(at)) throw ReadError("array " + name + ": a number is larger than 32 bits");
+        value = static_cast<std::int32_t>(at);
+    }
+    return values;
+}
+
+// The grid: as many lows as the last axis is long, or one for all, and as many steps.
+std::vector<float> Archive::from_grid(const std::string& name, std::size_t axes) const {
+    const std::vector<std::uint16_t> numbers = copy<std::uint16_t>(name, Type::u16, axes);
+    const std::vector<float> grid = floats(name + ".grid", 2);
+    const std::size_t width = shape(name + ".grid")[1];
+    if (shape(name + ".grid")[0] != 2 || !width || (width != 1 && (!axes || width != shape(name).back())))
+        throw ReadError("array " + name + ".grid does not fit " + name);
+    std::vector<float> values(numbers.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) values[i] = grid[i % width] + static_cast<float>(numbers[i]) * grid[width + i % width];
+    return values;
+}
+
 std::vector<float> Archive::floats(const std::string& name, std::size_t axes, bool any) const {
-    std::vector<float> values = copy<float>(name, Type::f32, axes);
+    std::vector<float> values = entry(name).type == Type::u16 ? from_grid(name, axes) : copy<float>(name, Type::f32, axes);
     if (!any)
         for (const float value : values)
             if (!std::isfinite(value)) throw ReadError("array " + name + " holds NaN or infinity");
@@ -109,7 +143,13 @@ std::vector<double> Archive::doubles(const std::string& name, std::size_t axes) 
     return values;
 }
 
-std::vector<std::int32_t> Archive::integers(const std::string& name, std::size_t axes) const { return copy<std::int32_t>(name, Type::i32, axes); }
+std::vector<std::int32_t> Archive::integers(const std::string& name, std::size_t axes) const {
+    const Type type = entry(name).type;
+    if (!arrays_.count(name)) return type == Type::i8 ? summed<std::int8_t>(name, type, axes) : summed<std::int16_t>(name, Type::i16, axes);
+    if (type == Type::u8) return widened<std::uint8_t>(name, type, axes);
+    if (type == Type::u16) return widened<std::uint16_t>(name, type, axes);
+    return copy<std::int32_t>(name, Type::i32, axes);
+}
 
 std::vector<std::int8_t> Archive::bytes(const std::string& name, std::size_t axes) const { return copy<std::int8_t>(name, Type::i8, axes); }
 

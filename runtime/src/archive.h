@@ -10,7 +10,7 @@
 
 namespace understudy {
 
-enum class Type { f16, f32, f64, i8, i32, other };
+enum class Type { f16, f32, f64, i8, i16, i32, u8, u16, other };
 
 class Archive {
 public:
@@ -19,11 +19,12 @@ public:
 
     // The text that the file's metadata holds under `name`; ReadError where it is missing.
     const std::string& metadata(const std::string& name) const;
-    bool has(const std::string& name) const { return arrays_.count(name) != 0; }
-    Type type(const std::string& name) const { return entry(name).type; }
+    // Whether there is such an array, as it is or as steps from one number to the next.
+    bool has(const std::string& name) const { return arrays_.count(name) || arrays_.count(name + ".steps"); }
     const std::vector<std::size_t>& shape(const std::string& name) const { return entry(name).shape; }
 
-    // A copy of an array of exactly this type and number of axes; floats must be finite unless `any` is set.
+    // A copy of an array of this type and number of axes. Floats must be finite unless `any` is set, and may be stored as 16-bit numbers on a grid;
+    // integers may be stored in 8 or 16 bits, or as steps from one to the next.
     std::vector<float> floats(const std::string& name, std::size_t axes, bool any = false) const;
     std::vector<double> doubles(const std::string& name, std::size_t axes) const;
     std::vector<std::int32_t> integers(const std::string& name, std::size_t axes) const;
@@ -40,6 +41,11 @@ private:
     const Entry& entry(const std::string& name) const;
     template <class Scalar>
     std::vector<Scalar> copy(const std::string& name, Type type, std::size_t axes) const;
+    template <class Scalar>
+    std::vector<std::int32_t> widened(const std::string& name, Type type, std::size_t axes) const;
+    template <class Scalar>
+    std::vector<std::int32_t> summed(const std::string& name, Type type, std::size_t axes) const;
+    std::vector<float> from_grid(const std::string& name, std::size_t axes) const;
     void read_entry(const std::string& name, const Json& about, const std::uint8_t* data, std::size_t size);
 
     std::map<std::string, Entry> arrays_;

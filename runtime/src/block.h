@@ -45,6 +45,16 @@ protected:
     float* features(std::size_t pose) { return scratch_.features.as<float>() + pose * scratch_.feature_stride; }
     float* centre(std::size_t pose) { return scratch_.centres.as<float>() + pose * Scratch::kCentre; }
 
+    // Rows first..first + count of a layer's bias; the pointer is that of row 0.
+    const float* bias_of(const LayerPlan& layer, std::size_t first, std::size_t count, std::size_t thread) {
+        if (layer.bias) return layer.bias;
+        float* wide = scratch_.wide_biases.as<float>() + thread * scratch_.wide_bias_stride;
+        use_.widen(layer.half_bias + first, count, wide + first);
+        return wide;
+    }
+    // `Model::vertex_job` for packed vertices, whose first is then the job's number 0. Its points are still to be placed, and have no slots.
+    VertexJob unpacked_job(std::size_t first, std::size_t last, std::size_t thread);
+
     const Model& model_;
     const Description& about_;
     Scratch& scratch_;

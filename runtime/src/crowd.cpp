@@ -35,7 +35,7 @@ void Crowd::spread(Pool* pool) {
 
 void Crowd::run_task(const Task& task, std::size_t thread) {
     switch (task.kind) {
-        case Task::Kind::layer: return run_layer(model_.layers[task.what], task.first, task.last, inputs_of(model_.layers[task.what], thread));
+        case Task::Kind::layer: return run_layer(model_.layers[task.what], task.first, task.last, inputs_of(model_.layers[task.what], thread), thread);
         case Task::Kind::layers: return run_layers(task.first, task.last, thread);
         case Task::Kind::coefficients:
             for (std::size_t number = task.first; number < task.last; ++number) gather(model_.coefficients[number]);
@@ -56,9 +56,10 @@ const float* Crowd::inputs_of(const LayerPlan& layer, std::size_t thread) {
     return to;
 }
 
-void Crowd::run_layer(const LayerPlan& layer, std::size_t first_panel, std::size_t last_panel, const float* x) {
+void Crowd::run_layer(const LayerPlan& layer, std::size_t first_panel, std::size_t last_panel, const float* x, std::size_t thread) {
     const std::size_t first = first_panel * Panels::kRows, count = layer.weight.rows_of(first_panel, last_panel);
-    use_.dense_lanes(layer.weight, first, first + count, {x, 1, 0, layer.bias, layer.finish, values() + (layer.to + first) * kLanes, kLanes, 0});
+    const float* bias = bias_of(layer, first, count, thread);
+    use_.dense_lanes(layer.weight, first, first + count, {x, 1, 0, bias, layer.finish, values() + (layer.to + first) * kLanes, kLanes, 0});
 }
 
 void Crowd::run_layers(std::size_t first, std::size_t last, std::size_t thread) {
@@ -66,7 +67,7 @@ void Crowd::run_layers(std::size_t first, std::size_t last, std::size_t thread) 
     for (std::size_t number = first; number < last; ++number) {
         const LayerPlan& layer = model_.layers[number];
         if (number == first || !layer.same_inputs) x = inputs_of(layer, thread);
-        run_layer(layer, 0, layer.weight.panel_count(), x);
+        run_layer(layer, 0, layer.weight.panel_count(), x, thread);
     }
 }
 
@@ -74,14 +75,38 @@ void Crowd::move_window(const Window& window, std::size_t thread) {
     float* displacements = scratch_.window_displacements.as<float>() + thread * scratch_.window_stride;
     for (std::size_t number = window.first_part; number < window.last_part; ++number)
         run_basis(model_.parts[number], number + 1 < model_.parts.size() ? &model_.parts[number + 1] : nullptr, displacements);
-    VertexJob job = model_.vertex_job(window.first_vertex, window.last_vertex);
+    VertexJob job = window_job(window, thread);
     job.displacements = displacements;
-    job.slots = model_.window_slots.data();
     job.transforms = (model_.virtual_count ? scratch_.lane_transforms : scratch_.lane_bones).as<float>();
     job.centre = scratch_.lane_centres.as<float>();
-    job.positions = positions_;
+    job.positions = positions_ + 3 * (window.first_vertex - job.first);
     job.pose_stride = 3 * model_.vertex_count();
     use_.skin_lanes(job);
+}
+
+VertexJob Crowd::window_job(const Window& window, std::size_t thread) {
+    if (!model_.is_packed()) {
+        VertexJob job = model_.vertex_job(window.first_vertex, window.last_vertex);
+        job.slots = model_.window_slots.data();
+        return job;
+    }
+    VertexJob job = unpacked_job(window.first_vertex, window.last_vertex, thread);
+    const Unpacked& to = scratch_.unpacked[thread];
+    use_.place_points(model_.packed, window.first_vertex, window.last_vertex, nullptr, nullptr, to.points.as<float>());
+    // Displacements are in lanes, far more numbers than there are slots: each vertex gets its own again.
+    std::uint32_t *starts = to.slot_starts.as<std::uint32_t>(), *slots = to.slots.as<std::uint32_t>(), at = 0;
+    const PackedVertices::Start& start = model_.packed.starts[window.first_vertex / PackedVertices::kStep];
+    const VertexRun* run = model_.packed.runs + start.run;
+    const std::uint32_t* places = model_.window_slots.data() + start.place;
+    for (std::size_t vertex = 0; vertex < job.last; places += run->places, ++run)
+        for (std::uint32_t n = 0; n < run->length; ++n) {
+            starts[vertex++] = at;
+            for (std::uint32_t p = 0; p < run->places; ++p) slots[at++] = places[p] + 3 * n;
+        }
+    starts[job.last] = at;
+    job.slot_starts = model_.bases.empty() ? nullptr : starts;
+    job.slots = slots;
+    return job;
 }
 
 void Crowd::gather(const CoefficientPlan& plan) {

@@ -19,9 +19,10 @@ private:
     void spread(Pool* pool);
     void run_task(const Task& task, std::size_t thread);
     const float* inputs_of(const LayerPlan& layer, std::size_t thread);
-    void run_layer(const LayerPlan& layer, std::size_t first_panel, std::size_t last_panel, const float* x);
+    void run_layer(const LayerPlan& layer, std::size_t first_panel, std::size_t last_panel, const float* x, std::size_t thread);
     void run_layers(std::size_t first, std::size_t last, std::size_t thread);
     void move_window(const Window& window, std::size_t thread);
+    VertexJob window_job(const Window& window, std::size_t thread);
     void gather(const CoefficientPlan& plan);
     void run_basis(const BasisPart& part, const BasisPart* next, float* displacements);
     void blend_virtual_bones(const Task& task);

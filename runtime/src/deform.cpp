@@ -24,7 +24,7 @@ private:
             case Task::Kind::layer: {
                 const LayerPlan& layer = model_.layers[task.what];
                 claim(values(0) + layer.to + task.first * Panels::kRows, layer.weight.rows_of(task.first, task.last));
-                return run_layer(layer, task.first, task.last, inputs_of(layer, thread));
+                return run_layer(layer, task.first, task.last, inputs_of(layer, thread), thread);
             }
             case Task::Kind::layers: return run_layers(task.first, task.last, thread);
             case Task::Kind::coefficients:
@@ -37,7 +37,7 @@ private:
                 return;
             case Task::Kind::virtual_bones: return blend_virtual_bones(task.first, task.last);
             case Task::Kind::dual_quaternions: return split_transforms(task.first, task.last);
-            case Task::Kind::vertices: return move_vertices(task.first, task.last);
+            case Task::Kind::vertices: return move_vertices(task.first, task.last, thread);
             default: return;  // windows are of crowds, normals the block's
         }
     }
@@ -66,8 +66,9 @@ private:
         return {gathered, count};
     }
 
-    void run_layer(const LayerPlan& layer, std::size_t first, std::size_t last, const Inputs& inputs) {
-        use_.dense(layer.weight, first, last, inputs.x, inputs.stride, poses_, layer.bias, layer.finish, values(0) + layer.to, scratch_.value_stride);
+    void run_layer(const LayerPlan& layer, std::size_t first, std::size_t last, const Inputs& inputs, std::size_t thread) {
+        const float* bias = bias_of(layer, first * Panels::kRows, layer.weight.rows_of(first, last), thread);
+        use_.dense(layer.weight, first, last, inputs.x, inputs.stride, poses_, bias, layer.finish, values(0) + layer.to, scratch_.value_stride);
     }
 
     void run_layers(std::size_t first, std::size_t last, std::size_t thread) {
@@ -77,7 +78,7 @@ private:
         for (std::size_t number = first; number < last; ++number) {
             const LayerPlan& layer = model_.layers[number];
             if (number == first || !layer.same_inputs) inputs = inputs_of(layer, thread);
-            run_layer(layer, 0, layer.weight.panel_count(), inputs);
+            run_layer(layer, 0, layer.weight.panel_count(), inputs, thread);
         }
     }
 
@@ -149,14 +150,16 @@ private:
             }
     }
 
-    void move_vertices(std::size_t first, std::size_t last) {
+    void move_vertices(std::size_t first, std::size_t last, std::size_t thread) {
         const bool dual = about_.skinned && about_.blend == Blend::dual_quaternion;
+        VertexJob job = model_.is_packed() ? unpacked_job(first, last, thread) : model_.vertex_job(first, last);
         for (std::size_t pose = 0; pose < poses_; ++pose) {
-            VertexJob job = model_.vertex_job(first, last);
             job.displacements = scratch_.displacements.as<float>() + pose * scratch_.displacement_stride;
             job.transforms = dual ? scratch_.dual_quaternions.as<float>() + pose * scratch_.transform_stride : transforms(pose);
             job.centre = centre(pose);
-            job.positions = positions_ + 3 * model_.vertex_count() * pose;
+            job.positions = positions_ + 3 * (model_.vertex_count() * pose + first - job.first);
+            if (model_.is_packed())
+                use_.place_points(model_.packed, first, last, model_.slots.data(), job.displacements, scratch_.unpacked[thread].points.as<float>());
             (dual ? use_.skin_dual_quaternion : use_.skin_linear)(job);
         }
     }

@@ -137,6 +137,7 @@ Activation activation_of(const std::string& name) {
 }
 
 enum class Storage { single, half, byte };
+constexpr std::uint64_t kFirstNarrow = 4;  // the version from which biases of later layers are in 16 bits where weights are
 
 Storage storage_of(const Json& header) {
     const Json* storage = header.find("storage");
@@ -153,7 +154,7 @@ class Matrices {
 public:
     Matrices(Storage storage, const std::vector<float>& values, const std::vector<std::uint16_t>& halves, const std::vector<std::int8_t>& bytes,
              const std::vector<float>& scales, const char* name)
-        : values(values, name), storage_(storage), halves_(halves, name), bytes_(bytes, name), scales_(scales, name) {}
+        : storage_(storage), values_(values, name), halves_(halves, name), bytes_(bytes, name), scales_(scales, name) {}
 
     // in_bytes: what the header's entry says, where storage is in bytes at all. `exact`: never less than single precision.
     void cut(MatrixView& matrix, bool in_bytes, bool exact) {
@@ -163,22 +164,26 @@ public:
         } else if (storage_ != Storage::single && !exact) {
             matrix.half = halves_.cut(matrix.rows, matrix.columns);
         } else {
-            matrix.single = values.cut(matrix.rows, matrix.columns);
+            matrix.single = values_.cut(matrix.rows, matrix.columns);
         }
     }
 
-    void end() const { values.end(), halves_.end(), bytes_.end(), scales_.end(); }
+    void cut_bias(NetLayer& layer, bool half) {
+        if (half) layer.half_bias = halves_.cut(layer.weight.rows);
+        else layer.bias = values_.cut(layer.weight.rows);
+    }
 
-    Cuts<float> values;
+    void end() const { values_.end(), halves_.end(), bytes_.end(), scales_.end(); }
 
 private:
     Storage storage_;
+    Cuts<float> values_;
     Cuts<std::uint16_t> halves_;
     Cuts<std::int8_t> bytes_;
     Cuts<float> scales_;
 };
 
-void read_nets(const Archive& file, const std::vector<Json>& entries, Storage storage, Description& into) {
+void read_nets(const Archive& file, const std::vector<Json>& entries, Storage storage, bool half_biases, Description& into) {
     if (file.has("nets.inputs")) into.net_inputs = file.integers("nets.inputs", 1);
     if (file.has("nets.outputs")) into.net_outputs = file.integers("nets.outputs", 1);
     if (file.has("nets.values")) into.net_values = file.floats("nets.values", 1);
@@ -201,7 +206,7 @@ void read_nets(const Archive& file, const std::vector<Json>& entries, Storage st
             // Centres of radial functions stay in single precision: they are compared with features, not multiplied.
             need(!in_bytes || (*in_bytes)[layer - 1].kind == Kind::boolean, "nets: whether a layer is in bytes is true or false");
             matrices.cut(next.weight, in_bytes && (*in_bytes)[layer - 1].truth, net.activation == Activation::rbf);
-            next.bias = matrices.values.cut(next.weight.rows);
+            matrices.cut_bias(next, half_biases && layer > 1 && net.activation != Activation::rbf);
             net.layers.push_back(next);
         }
         const std::size_t in = net.layers.front().weight.columns, out = net.layers.back().weight.rows;
@@ -269,6 +274,7 @@ void read_description(const std::uint8_t* data, std::size_t size, Description& i
     need(version >= 1, "the header has no valid format version");
     need(version <= UNDERSTUDY_FORMAT_VERSION, "written by a newer understudy (format " + std::to_string(version) + "); upgrade to read it");
     const Storage storage = storage_of(header);
+    into.few_bits = storage != Storage::single;
     into.method = header.need("method", Kind::text).text;
     read_mesh(file, header, into);
     if (header.find("skeleton")) read_skeleton(file, header.need("skeleton", Kind::object), into);
@@ -276,7 +282,7 @@ void read_description(const std::uint8_t* data, std::size_t size, Description& i
     if (header.find("skin")) read_skin(file, header.need("skin", Kind::object), into);
     need((header.find("skeleton") != nullptr) == into.skinned, "a skeleton and a skin come together: one of them is missing");
     read_features(file, into);
-    read_nets(file, header.need("nets", Kind::array).items, storage, into);
+    read_nets(file, header.need("nets", Kind::array).items, storage, into.few_bits && version >= kFirstNarrow, into);
     read_bases(file, header.need("bases", Kind::array).items, storage, into);
     if (header.find("clips")) read_clips(file, header.need("clips", Kind::array).items, into);
 }

@@ -23,7 +23,8 @@ struct MatrixView {
 
 struct NetLayer {
     MatrixView weight;
-    const float* bias = nullptr;
+    const float* bias = nullptr;  // as many as the weight has rows; or, of later layers in few bits, `half_bias`
+    const std::uint16_t* half_bias = nullptr;
 };
 
 struct Net {
@@ -60,6 +61,7 @@ struct Description {
     Description& operator=(const Description&) = delete;
 
     std::string method, unit;
+    bool few_bits = false;  // weights, and what else can be, are stored in 16 bits or fewer
     std::vector<float> rest, mean;  // 3 V; mean may be empty
     std::vector<std::int32_t> triangles;
     std::vector<std::string> bone_names, control_names;

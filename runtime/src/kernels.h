@@ -59,6 +59,34 @@ struct VertexJob {
     std::size_t pose_stride = 0;        // of lanes alone: floats from the positions of one pose to those of the next
 };
 
+// Consecutive vertices whose displacements lie side by side too, each at so many places.
+struct VertexRun {
+    std::uint16_t length, places;
+};
+
+// What a `VertexJob` reads of its vertices, in half the bytes or fewer: rest and weights are 16-bit numbers on a grid, low + number * step, and where
+// displacements lie is said once for a run of vertices. It is unpacked for one job at a time, into memory that stays in the nearest cache.
+struct PackedVertices {
+    static constexpr std::size_t kStep = 64;  // a job begins at a multiple of it; no run goes on beyond one
+    static constexpr std::size_t kAxes = 48;  // x, y and z over and over, for registers of any length
+    static constexpr std::size_t kTogether = 16;
+
+    // Of each kStep vertices: their first influence, their first run and the first of its places.
+    struct Start {
+        std::uint32_t influence, run, place;
+    };
+
+    const std::uint16_t* base = nullptr;  // 3 per vertex; 15 numbers beyond the last may be read
+    const float *lows = nullptr, *steps = nullptr;  // of the base, kAxes each
+    const std::uint16_t* influences = nullptr;  // the numbers of a transform and of a weight, in turns; 15 beyond the last may be read
+    float weight_low = 0, weight_step = 0;
+    // Of each vertex, where its influences end among those of its kTogether vertices, the last of which are padded; nullptr: each has `width` of them.
+    const std::uint8_t* ends = nullptr;
+    std::size_t width = 0;
+    const VertexRun* runs = nullptr;
+    const Start* starts = nullptr;
+};
+
 // Poses that one call of the functions for lanes works on: number i of all of them stands at i * kLanes.
 constexpr std::size_t kLanes = 16, kLaneRows = 4;
 
@@ -92,6 +120,14 @@ struct Kernels {
     void (*blend_lanes)(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out);
     void (*blend_dense_lanes)(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out);
     void (*skin_lanes)(const VertexJob& job);
+    // Of vertices first..last, into arrays that begin with the first. Rest plus displacements, or rest alone where those are nullptr: displacements are
+    // read, and points written, up to 15 floats beyond the last. Influences, up to 7 beyond the last; and `starts`, up to 15 beyond, where vertices
+    // have different numbers of them.
+    void (*place_points)(const PackedVertices& from, std::size_t first, std::size_t last, const std::uint32_t* places, const float* displacements,
+                         float* out);
+    void (*unpack_influences)(const PackedVertices& from, std::size_t first, std::size_t last, Influence* entries, std::uint32_t* starts);
+    // Halves to floats; `count` is a multiple of 16.
+    void (*widen)(const std::uint16_t* halves, std::size_t count, float* out);
     // Fetches memory that is about to be written, which another processor may hold: all of it at once, not line by line as the writing comes there.
     void (*claim)(float* data, std::size_t count);
     // Reads every byte once and does next to nothing with it; `size` is a multiple of 256.

@@ -12,6 +12,7 @@ struct V {
     static constexpr int W = 8;
     static F load(const float* p) { return _mm256_loadu_ps(p); }
     static F load_half(const std::uint16_t* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+    static F load_u16(const std::uint16_t* p) { return _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))); }
     static F load_byte(const std::int8_t* p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))); }
     static void store(float* p, F a) { _mm256_storeu_ps(p, a); }
     static F set1(float a) { return _mm256_set1_ps(a); }
@@ -26,6 +27,12 @@ struct V {
     static F round(F a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
     static F power_of_two(F n) {
         return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
+    }
+    // Pairs of a transform's number and a weight's, as `Influence`s.
+    static F load_influences(const std::uint16_t* p, F low, F step) {
+        const __m256i pair = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+        const F offset = _mm256_castsi256_ps(_mm256_slli_epi32(pair, 4));
+        return _mm256_blend_ps(offset, fma(_mm256_cvtepi32_ps(pair), step, low), 0xAA);
     }
     static Four load4(const float* p) { return _mm_loadu_ps(p); }
     static void store4(float* p, Four a) { _mm_storeu_ps(p, a); }
@@ -65,8 +72,9 @@ struct V {
 
 #include "kernels_body.h"
 #include "kernels_lanes.h"
+#include "kernels_packed.h"
 
 extern const Kernels kAvx2{"avx2", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
-                           to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, claim, read};
+                           to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, place_points, unpack_influences, widen, claim, read};
 
 }  // namespace understudy

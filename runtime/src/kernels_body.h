@@ -1,8 +1,9 @@
 // The hot loops, written once over a register type `V` that each instruction set defines before it includes this file:
 //     V::F               a register of V::W floats (4, 8 or 16)
-//     load store load_half load_byte set1 zero add sub mul div fma(a, b, c) = a b + c  max min round  power_of_two(n)
+//     load store load_half load_u16 load_byte set1 zero add sub mul div fma(a, b, c) = a b + c  max min round  power_of_two(n)
 //     apply(matrix, point)    four columns of four times (x, y, z, 1); load4 store4 add4 on V::Four, four floats
 //     kFour, move_four        see `skin_four`
+//     load_influences         see `unpack_influences`
 //     transpose(rows)         W registers as a W x W matrix
 //     prefetch prefetch_write a line of the cache to come, to be read or written
 // Everything is in an unnamed namespace and uses no templates of the standard library: a function built here for a newer processor must never

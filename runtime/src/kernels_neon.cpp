@@ -15,6 +15,7 @@ struct V {
     static constexpr int W = 4;
     static F load(const float* p) { return vld1q_f32(p); }
     static F load_half(const std::uint16_t* p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
+    static F load_u16(const std::uint16_t* p) { return vcvtq_f32_u32(vmovl_u16(vld1_u16(p))); }
     static F load_byte(const std::int8_t* p) {
         std::int32_t four;
         std::memcpy(&four, p, sizeof four);
@@ -32,6 +33,11 @@ struct V {
     static F min(F a, F b) { return vminq_f32(a, b); }
     static F round(F a) { return vrndnq_f32(a); }
     static F power_of_two(F n) { return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127)), 23)); }
+    // Pairs of a transform's number and a weight's, as `Influence`s.
+    static F load_influences(const std::uint16_t* p, F low, F step) {
+        const uint32x4_t pair = vmovl_u16(vld1_u16(p)), odd = vreinterpretq_u32_u64(vdupq_n_u64(0xFFFFFFFF00000000u));
+        return vbslq_f32(odd, fma(vcvtq_f32_u32(pair), step, low), vreinterpretq_f32_u32(vshlq_n_u32(pair, 4)));
+    }
     static Four load4(const float* p) { return vld1q_f32(p); }
     static void store4(float* p, Four a) { vst1q_f32(p, a); }
     static Four add4(Four a, Four b) { return vaddq_f32(a, b); }
@@ -69,8 +75,9 @@ struct V {
 
 #include "kernels_body.h"
 #include "kernels_lanes.h"
+#include "kernels_packed.h"
 
 extern const Kernels kNeon{"neon", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
-                           to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, claim, read};
+                           to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, place_points, unpack_influences, widen, claim, read};
 
 }  // namespace understudy

@@ -21,6 +21,7 @@ struct V {
     }
     static F load(const float* p) { return each([&](int i) { return p[i]; }); }
     static F load_half(const std::uint16_t* p) { return each([&](int i) { return float_of_half(p[i]); }); }
+    static F load_u16(const std::uint16_t* p) { return each([&](int i) { return static_cast<float>(p[i]); }); }
     static F load_byte(const std::int8_t* p) { return each([&](int i) { return static_cast<float>(p[i]); }); }
     static void store(float* p, F a) { std::memcpy(p, a.lane, sizeof a.lane); }
     static F set1(float a) { return each([&](int) { return a; }); }
@@ -40,6 +41,15 @@ struct V {
             std::memcpy(&value, &bits, sizeof value);
             return value;
         });
+    }
+    // Pairs of a transform's number and a weight's, as `Influence`s.
+    static F load_influences(const std::uint16_t* p, F low, F step) {
+        F result = fma(load_u16(p), step, low);
+        for (int i = 0; i < W; i += 2) {
+            const std::uint32_t offset = 16 * std::uint32_t{p[i]};
+            std::memcpy(result.lane + i, &offset, sizeof offset);
+        }
+        return result;
     }
     static Four load4(const float* p) { return load(p); }
     static void store4(float* p, Four a) { store(p, a); }
@@ -67,9 +77,10 @@ struct V {
 
 #include "kernels_body.h"
 #include "kernels_lanes.h"
+#include "kernels_packed.h"
 
 extern const Kernels kPortable{"portable", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
-                               to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, claim, read};
+                               to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, place_points, unpack_influences, widen, claim, read};
 
 float float_of_half(std::uint16_t half) {
     const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;

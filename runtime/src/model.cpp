@@ -1,6 +1,7 @@
 #include "model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -17,6 +18,7 @@ constexpr std::uint32_t kTaskRows = 64, kTaskSplits = 32;  // virtual bones; tra
 // Displacements of a window, of 192 bytes each in a crowd: few enough for a cache, and for enough windows that threads finish together; not fewer,
 // since every window asks its bases for their coefficients. Its vertices come in steps, of three panels per basis.
 constexpr std::size_t kLeastWindow = 1024, kMostWindow = 4096, kManyWindows = 32, kWindowStep = 64, kWindowVertices = 512;
+static_assert(kTaskVertices % PackedVertices::kStep == 0 && kWindowStep % PackedVertices::kStep == 0, "jobs begin where packed vertices can");
 
 std::size_t padded(std::size_t count, std::size_t unit = Panels::kUnit) { return (count + unit - 1) / unit * unit; }
 
@@ -55,6 +57,37 @@ void cut_tasks(std::vector<Task>& tasks, Task::Kind kind, std::size_t what, std:
         tasks.push_back({kind, static_cast<std::uint32_t>(what), static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(std::min(end, first + step))});
 }
 
+template <class Item>
+std::size_t bytes_in(const std::vector<Item>& items) {
+    return items.size() * sizeof(Item);
+}
+
+// 16-bit numbers for floats: low + number * step. The step is a power of two, so that the product is exact and the sum the same on every processor.
+struct Grid {
+    float low = 0, step = 1;
+
+    std::uint16_t number(float value) const { return static_cast<std::uint16_t>((double{value} - low) / step + 0.5); }
+    bool holds(float value) const { return low + static_cast<float>(number(value)) * step == value; }
+};
+
+// The finest grid over the values that are `stride` apart; false: some of them are not on it.
+bool find_grid(const float* values, std::size_t count, std::size_t stride, Grid& grid) {
+    if (!count) return false;
+    double low = values[0], high = values[0];
+    for (std::size_t i = 0; i < count; ++i) {
+        if (!std::isfinite(values[i * stride])) return false;
+        low = std::min<double>(low, values[i * stride]);
+        high = std::max<double>(high, values[i * stride]);
+    }
+    int exponent = 0;
+    const double mantissa = std::frexp((high - low) / 65535, &exponent);
+    grid.low = static_cast<float>(low);
+    if (high > low) grid.step = static_cast<float>(std::ldexp(1.0, std::max(mantissa == 0.5 ? exponent - 1 : exponent, -126)));
+    for (std::size_t i = 0; i < count; ++i)
+        if (!grid.holds(values[i * stride])) return false;
+    return true;
+}
+
 std::size_t panels_per_task(const Panels& matrix) {
     return kTaskBytes / std::max<std::size_t>(1, Panels::kRows * matrix.columns * matrix.number_size);
 }
@@ -76,10 +109,14 @@ public:
         pack_base();
         pack_slots();
         find_simple();
+        pack_vertices();
         pack_neighbours();
         plan_phases();
-        model_.bytes = model_.packed_.size() + model_.biases_.size() + model_.scales_.size() + model_.base.size() + 4 * (model_.slot_starts.size() + model_.slots.size()) +
-                       8 * (model_.skin_entries_.size() + model_.virtual_entries_.size()) + 4 * (model_.skin_starts_.size() + model_.virtual_starts_.size() + model_.virtual_weights.size());
+        model_.bytes = model_.packed_.size() + model_.biases_.size() + model_.half_biases_.size() + model_.scales_.size() + model_.base.size() +
+                       bytes_in(model_.slot_starts) + bytes_in(model_.slots) + bytes_in(model_.skin_entries_) + bytes_in(model_.skin_starts_) +
+                       bytes_in(model_.virtual_entries_) + bytes_in(model_.virtual_starts_) + bytes_in(model_.virtual_weights) +
+                       model_.packed_base_.size() + model_.packed_axes_.size() + bytes_in(model_.packed_influences_) +
+                       bytes_in(model_.packed_ends_) + bytes_in(model_.packed_runs_) + bytes_in(model_.packed_starts_);
     }
 
 private:
@@ -155,8 +192,16 @@ private:
         return panels;
     }
 
+    template <class Scalar>
+    const Scalar* pack_bias(const Scalar* from, std::size_t rows, const AlignedBytes& biases, std::size_t& at) {
+        Scalar* to = biases.as<Scalar>() + at;
+        std::copy(from, from + rows, to);
+        at += padded(rows);
+        return to;
+    }
+
     void pack_matrices() {
-        std::size_t bytes = 0, bias_count = 0, scale_count = 0;
+        std::size_t bytes = 0, bias_count = 0, half_bias_count = 0, scale_count = 0;
         const auto count = [&](const MatrixView& matrix, std::size_t rows) {
             bytes += packed_bytes(matrix, rows);
             scale_count += matrix.byte ? padded(rows) : 0;
@@ -164,15 +209,16 @@ private:
         for (const Net& net : from_.nets)
             for (const NetLayer& layer : net.layers) {
                 count(layer.weight, layer.weight.rows);
-                bias_count += padded(layer.weight.rows);
+                (layer.bias ? bias_count : half_bias_count) += padded(layer.weight.rows);
             }
         for (const Basis& basis : from_.bases) count(basis.matrix, basis.matrix.rows);
         model_.scales_ = AlignedBytes(4 * scale_count);
         model_.packed_ = AlignedBytes(bytes);
         model_.biases_ = AlignedBytes(4 * bias_count);
+        model_.half_biases_ = AlignedBytes(2 * half_bias_count);
         plan_layers();
         std::vector<std::size_t> last_value(from_.nets.size());
-        std::size_t bias_at = 0;
+        std::size_t bias_at = 0, half_bias_at = 0;
         output_at_.resize(from_.nets.size());
         const LayerAt* before = nullptr;
         for (const LayerAt& at : order_) {
@@ -180,9 +226,9 @@ private:
             const NetLayer& layer = net.layers[at.level];
             LayerPlan plan;
             plan.weight = pack_matrix(layer.weight, layer.weight.rows, [](std::size_t row) { return row; });
-            float* bias = model_.biases_.as<float>() + bias_at;
-            std::copy(layer.bias, layer.bias + layer.weight.rows, bias);
-            plan.bias = bias;
+            if (layer.bias) plan.bias = pack_bias(layer.bias, layer.weight.rows, model_.biases_, bias_at);
+            else plan.half_bias = pack_bias(layer.half_bias, layer.weight.rows, model_.half_biases_, half_bias_at);
+            if (plan.half_bias) model_.tallest_half_bias = std::max(model_.tallest_half_bias, plan.weight.rows);
             plan.finish = at.level + 1 == net.layers.size() ? Finish::linear : finish_of(net.activation);
             plan.inputs = at.level == 0 ? net.inputs : nullptr;
             plan.from = last_value[at.net];
@@ -191,7 +237,6 @@ private:
             plan.same_inputs = before && before->level == 0 && at.level == 0 && same_inputs(from_.nets[before->net], net);
             before = &at;
             if (at.level == 0) model_.widest_gather = std::max(model_.widest_gather, layer.weight.columns);
-            bias_at += padded(layer.weight.rows);
             model_.value_count += padded(layer.weight.rows);
             model_.layers.push_back(plan);
         }
@@ -384,6 +429,115 @@ private:
         };
         for (std::size_t vertex = 0; vertex + 4 <= model_.vertex_count(); vertex += 4)
             model_.simple[vertex / 4] = alike(vertex, vertex) && alike(vertex, vertex + 1) && alike(vertex, vertex + 2) && alike(vertex, vertex + 3);
+    }
+
+    // Of a model in few bits: what was packed of its vertices until here, in few bits too. Not where some number is not on a grid, or too large.
+    void pack_vertices() {
+        Grid axes[3], weights;
+        if (!from_.few_bits || !find_grids(axes, weights)) return;
+        if (model_.transform_count > 65536 || most_between(model_.slot_starts, 1) > 65535) return;
+        if (most_between(model_.skin_starts_, PackedVertices::kTogether) > 255) return;
+        pack_points(axes);
+        pack_skin(weights);
+        pack_runs();
+        find_largest_job();
+        model_.slot_starts = {};
+        find_simple();  // again: displacements will be in the points, and no longer stand in its way
+        model_.base = AlignedBytes();
+        model_.skin = {};
+        model_.skin_entries_ = {};
+        model_.skin_starts_ = {};
+    }
+
+    bool find_grids(Grid (&axes)[3], Grid& weights) const {
+        for (std::size_t axis = 0; axis < 3; ++axis)
+            if (!find_grid(model_.base.as<float>() + axis, model_.vertex_count(), 3, axes[axis])) return false;
+        static_assert(sizeof(Influence) == 2 * sizeof(float), "weights are every other float");
+        return !model_.skin_entries_.empty() && find_grid(&model_.skin_entries_[0].weight, model_.skin_entries_.size(), 2, weights);
+    }
+
+    void pack_points(const Grid (&axes)[3]) {
+        const std::size_t count = 3 * model_.vertex_count();
+        model_.packed_base_ = AlignedBytes(2 * (count + Panels::kUnit - 1));
+        std::uint16_t* numbers = model_.packed_base_.as<std::uint16_t>();
+        for (std::size_t i = 0; i < count; ++i) numbers[i] = axes[i % 3].number(model_.base.as<float>()[i]);
+        model_.packed_axes_ = AlignedBytes(2 * PackedVertices::kAxes * sizeof(float));
+        float *lows = model_.packed_axes_.as<float>(), *steps = lows + PackedVertices::kAxes;
+        for (std::size_t i = 0; i < PackedVertices::kAxes; ++i) {
+            lows[i] = axes[i % 3].low;
+            steps[i] = axes[i % 3].step;
+        }
+        model_.packed.base = numbers;
+        model_.packed.lows = lows;
+        model_.packed.steps = steps;
+    }
+
+    void pack_skin(const Grid& weights) {
+        std::vector<std::uint16_t>& numbers = model_.packed_influences_;
+        for (const Influence& entry : model_.skin_entries_) {
+            numbers.push_back(static_cast<std::uint16_t>(entry.offset / 16));
+            numbers.push_back(weights.number(entry.weight));
+        }
+        numbers.resize(numbers.size() + Panels::kUnit - 1);
+        const std::vector<std::uint32_t>& starts = model_.skin_starts_;
+        std::vector<std::uint8_t>& ends = model_.packed_ends_;
+        for (std::size_t i = 0; i + 1 < starts.size(); ++i)
+            ends.push_back(static_cast<std::uint8_t>(starts[i + 1] - starts[i - i % PackedVertices::kTogether]));
+        while (ends.size() % PackedVertices::kTogether) ends.push_back(ends.back());
+        model_.packed.influences = numbers.data();
+        model_.packed.weight_low = weights.low;
+        model_.packed.weight_step = weights.step;
+        model_.packed.ends = ends.empty() ? nullptr : ends.data();
+        model_.packed.width = model_.skin.width;
+    }
+
+    // The most that any `together` neighbours have, which begin at a multiple of that.
+    static std::uint32_t most_between(const std::vector<std::uint32_t>& starts, std::size_t together) {
+        std::uint32_t most = 0;
+        for (std::size_t i = 0; i + 1 < starts.size(); i += together) most = std::max(most, starts[std::min(i + together, starts.size() - 1)] - starts[i]);
+        return most;
+    }
+
+    // Vertices whose displacements lie side by side, and where those of the first lie.
+    void pack_runs() {
+        const std::vector<std::uint32_t> slots = std::move(model_.slots), window_slots = std::move(model_.window_slots);
+        model_.slots = model_.window_slots = {};
+        const auto start = [&](std::size_t vertex) { return model_.slot_starts.empty() ? 0 : model_.slot_starts[vertex]; };
+        const auto follows = [&](std::size_t vertex) {  // the one before it
+            const std::uint32_t before = start(vertex - 1), here = start(vertex), count = start(vertex + 1) - here;
+            if (here - before != count) return false;
+            for (std::uint32_t k = 0; k < count; ++k)
+                if (slots[here + k] != slots[before + k] + 3 || window_slots[here + k] != window_slots[before + k] + 3) return false;
+            return true;
+        };
+        for (std::size_t vertex = 0; vertex < model_.vertex_count(); ++vertex) {
+            const bool step = vertex % PackedVertices::kStep == 0;
+            const std::size_t influence = model_.skin.width ? vertex * model_.skin.width : model_.skin_starts_[vertex];
+            if (step)
+                model_.packed_starts_.push_back({static_cast<std::uint32_t>(influence), static_cast<std::uint32_t>(model_.packed_runs_.size()),
+                                                 static_cast<std::uint32_t>(model_.slots.size())});
+            if (!step && follows(vertex)) {
+                ++model_.packed_runs_.back().length;
+                continue;
+            }
+            model_.packed_runs_.push_back({1, static_cast<std::uint16_t>(start(vertex + 1) - start(vertex))});
+            model_.slots.insert(model_.slots.end(), slots.begin() + start(vertex), slots.begin() + start(vertex + 1));
+            model_.window_slots.insert(model_.window_slots.end(), window_slots.begin() + start(vertex), window_slots.begin() + start(vertex + 1));
+        }
+        model_.packed.runs = model_.packed_runs_.data();
+        model_.packed.starts = model_.packed_starts_.data();
+    }
+
+    void find_largest_job() {
+        const auto check = [&](std::size_t first, std::size_t last) {
+            const auto between = [&](const std::vector<std::uint32_t>& starts) { return starts.empty() ? 0 : starts[last] - starts[first]; };
+            model_.most_vertices = std::max(model_.most_vertices, last - first);
+            model_.most_influences = std::max<std::size_t>(model_.most_influences, model_.skin.width * (last - first) + between(model_.skin_starts_));
+            model_.most_slots = std::max<std::size_t>(model_.most_slots, between(model_.slot_starts));
+        };
+        for (const Window& window : model_.windows) check(window.first_vertex, window.last_vertex);
+        for (std::size_t first = 0; first < model_.vertex_count(); first += kTaskVertices)
+            check(first, std::min<std::size_t>(model_.vertex_count(), first + kTaskVertices));
     }
 
     void pack_neighbours() {

@@ -14,7 +14,8 @@ namespace understudy {
 // One layer of one net. Values of all layers of a pose lie in one array; places count floats in it.
 struct LayerPlan {
     Panels weight;
-    const float* bias = nullptr;    // padded like the rows
+    const float* bias = nullptr;    // padded like the rows; or `half_bias`, the same in 16 bits
+    const std::uint16_t* half_bias = nullptr;
     Finish finish = Finish::linear;
     std::size_t from = 0;           // where its input lies; of a first layer, unused
     std::size_t to = 0;
@@ -77,8 +78,12 @@ struct Model {
     std::size_t coefficient_count = 0;   // of all bases of a pose
     std::size_t displacement_count = 0;  // of all bases of a pose, padded
     std::size_t widest_gather = 0;       // most inputs of a first layer
+    std::size_t tallest_half_bias = 0;   // most rows of a layer whose bias is in 16 bits
     std::size_t tallest_shared = 0;      // most rows of a task of a shared basis
 
+    // Of a model in few bits, if its numbers allow, vertices are `packed`: base, slot_starts and skin are then empty, and slots are those of its runs.
+    PackedVertices packed;
+    std::size_t most_vertices = 0, most_influences = 0, most_slots = 0;  // of one job, no less
     AlignedBytes base;                        // rest plus mean
     std::vector<std::uint32_t> slot_starts, slots;
     std::vector<std::uint32_t> window_slots;  // the same places among the displacements of the vertex' window
@@ -102,12 +107,18 @@ struct Model {
 
     std::size_t vertex_count() const { return description->vertex_count(); }
     std::size_t bone_count() const { return description->bone_count(); }
-    // What is the same for every pose of the job that moves vertices first..last.
+    bool is_packed() const { return packed.base != nullptr; }
+    // What is the same for every pose of the job that moves vertices first..last; not of packed ones.
     VertexJob vertex_job(std::size_t first, std::size_t last) const;
 
 private:
     friend class Packer;
-    AlignedBytes packed_, biases_, scales_;
+    AlignedBytes packed_, biases_, half_biases_, scales_;
+    AlignedBytes packed_base_, packed_axes_;
+    std::vector<std::uint16_t> packed_influences_;
+    std::vector<std::uint8_t> packed_ends_;
+    std::vector<VertexRun> packed_runs_;
+    std::vector<PackedVertices::Start> packed_starts_;
     std::vector<Influence> skin_entries_, virtual_entries_;
     std::vector<std::uint32_t> skin_starts_, virtual_starts_, writers_, writer_starts_;
 };

@@ -37,12 +37,17 @@ Scratch::Scratch(const Model& given, Pool* helpers)
       gather_stride(stride_of(kBlock * given.widest_gather)),
       plane_stride(stride_of(3 * kBlock * given.tallest_shared)),
       inverse_stride(stride_of(12 * given.bone_count())),
-      window_stride(stride_of(kLanes * given.widest_window)) {
+      window_stride(stride_of(kLanes * given.widest_window)),
+      wide_bias_stride(stride_of(given.tallest_half_bias)) {
     const std::size_t threads = static_cast<std::size_t>(pool ? pool->threads() : 1);
     gathered = floats(threads * gather_stride);
     planes = floats(threads * plane_stride);
     window_displacements = floats(threads * window_stride);
     inverses = AlignedBytes(threads * inverse_stride * sizeof(double), false);
+    wide_biases = floats(threads * wide_bias_stride);
+    for (std::size_t thread = 0; given.is_packed() && thread < threads; ++thread)
+        unpacked.push_back({floats(stride_of(3 * given.most_vertices)), floats(stride_of(2 * given.most_influences)), floats(stride_of(given.most_vertices)),
+                            floats(stride_of(given.most_vertices)), floats(stride_of(given.most_slots))});
 }
 
 }  // namespace understudy

@@ -1,11 +1,18 @@
 // Everything one call writes besides its output, for up to `kBlock` poses at a time.
 #pragma once
 
+#include <vector>
+
 #include "memory.h"
 #include "model.h"
 #include "pool.h"
 
 namespace understudy {
+
+// What packed vertices of one job become.
+struct Unpacked {
+    AlignedBytes points, influences, influence_starts, slot_starts, slots;
+};
 
 struct Scratch {
     // Poses that go through the matrix products together: each weight is read once for all of them.
@@ -27,6 +34,9 @@ struct Scratch {
     std::size_t gather_stride, plane_stride, inverse_stride, window_stride;
     AlignedBytes gathered, planes, window_displacements;
     AlignedBytes inverses;  // 12 doubles per bone
+    AlignedBytes wide_biases;
+    std::size_t wide_bias_stride;
+    std::vector<Unpacked> unpacked;  // empty where the model's vertices are not packed
 };
 
 }  // namespace understudy

@@ -45,7 +45,7 @@ float size_of(const understudy_model* model) {
 
 void test_questions(const understudy_model* model) {
     CHECK(understudy_vertex_count(model) >= 1);
-    CHECK(understudy_model_bytes(model) >= 12 * understudy_vertex_count(model));
+    CHECK(understudy_model_bytes(model) >= 6 * understudy_vertex_count(model));
     CHECK(std::strlen(understudy_method(model)) > 0);
     for (std::size_t bone = 0; bone < understudy_bone_count(model); ++bone) {
         CHECK(std::strlen(understudy_bone_name(model, bone)) > 0);

@@ -67,6 +67,20 @@ def index(value, name: str, size: int, shape: Sequence[int | None] = (None,), dt
     return wide.astype(dtype)
 
 
+def kind_of(value: np.ndarray, name: str, kind: str) -> np.ndarray:
+    """Raise unless the numbers of `value` are of NumPy's `kind`: "i" whole, "u" whole and not negative, "f" floats."""
+    if value.dtype.kind != kind:
+        raise InputError(f"{name}: numbers of type {value.dtype.name} were not expected")
+    return value
+
+
+def within(value: np.ndarray, name: str, dtype) -> np.ndarray:
+    """Whole numbers as `dtype`, which must hold them."""
+    if value.size and (value.min() < np.iinfo(dtype).min or value.max() > np.iinfo(dtype).max):
+        raise InputError(f"{name}: a number is beyond {np.dtype(dtype).name}")
+    return value.astype(dtype)
+
+
 def one_of(value: str, name: str, choices: Iterable[str]) -> str:
     """Raise unless `value` is one of `choices`; the message offers the nearest one.
 

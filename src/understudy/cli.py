@@ -217,8 +217,10 @@ def compare(
 def export(
     file: Annotated[Path, typer.Argument(help="A .understudy file.")],
     out: Annotated[Path, typer.Argument(help="What to write; the name's end says the format: .onnx, or .understudy with --half or --int8.")],
-    half: Annotated[bool, typer.Option(help="Weights and bases in 16 bits: half the bytes.")] = False,
-    int8: Annotated[bool, typer.Option(help="In 8 bits where sampled poses stay within 0.005 % of the height, else in 16.")] = False,
+    half: Annotated[bool, typer.Option(help="In 16 bits: half the bytes.")] = False,
+    int8: Annotated[
+        bool, typer.Option(help="Weights and bases in 8 bits where sampled poses stay within 0.005 % of the height, else in 16.")
+    ] = False,
 ) -> None:
     """Write a stand-in in another format: .onnx holds the whole deformer as one graph."""
     checks.one_of(out.suffix, "format to export", (".onnx", ".understudy"))

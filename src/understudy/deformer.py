@@ -130,8 +130,8 @@ class Deformer:
     training                        errors on the training poses, plain numbers with the unit in `mesh.unit`
     provenance                      what it was made from: rig, poses, seed, version, config
     clips                           the bones' motion of the sequences it was fitted to, in the order they came; empty for a rig
-    storage                         float32, or float16: weights and bases are 16-bit numbers, and files and runtime keep them so (`half()`); or int8:
-                                    the same, some of them bytes times a number per row (`int8()`)
+    storage                         float32, or float16: weights and bases are 16-bit numbers, as are rest and skin where they allow, and files and
+                                    runtime keep them so (`half()`); or int8: the same, some weights bytes times a number per row (`int8()`)
     """
 
     mesh: Mesh
@@ -264,7 +264,7 @@ class Deformer:
         return {"bytes": 4 * values, "multiply_adds": net_work + basis_work + skin_work}
 
     def half(self) -> Deformer:
-        """The same deformer with weights and bases in 16 bits: half the bytes, see `understudy.precision`."""
+        """The same deformer in 16 bits: half the bytes, see `understudy.precision`."""
         from understudy.precision import halved
 
         return halved(self)
@@ -276,7 +276,7 @@ class Deformer:
         return in_bytes(self)
 
     def save(self, path: str | Path, dtype=None) -> None:
-        """Write a `.understudy` file (see `understudy.file`); whole or not at all. dtype: float16 or int8 store weights and bases in fewer bits."""
+        """Write a `.understudy` file (see `understudy.file`); whole or not at all. dtype: float16 or int8 store it in fewer bits."""
         from understudy.file import save
 
         wanted = self.storage if dtype is None else checks.one_of(np.dtype(dtype).name, "dtype", STORAGES)
@@ -300,13 +300,11 @@ class Deformer:
 
     def _need_few_bits(self) -> None:
         """Raise unless a 16-bit float holds every weight and basis number exactly; or, in int8, its row's bytes do."""
-        from understudy.precision import bytes_of
+        from understudy.precision import bytes_of, is_half
 
         matrices = [(f"weights of net {n}", w) for n, net in enumerate(self.nets) if net.activation != "rbf" for w in net.weights]
         for name, matrix in [*matrices, *((f"basis {n}", basis.matrix) for n, basis in enumerate(self.bases))]:
-            with np.errstate(over="ignore"):
-                exact = np.array_equal(matrix.astype(np.float16).astype(np.float32), matrix)
-            if not exact and (self.storage != "int8" or bytes_of(matrix) is None):
+            if not is_half(matrix) and (self.storage != "int8" or bytes_of(matrix) is None):
                 raise InputError(f"{name}: numbers that 16 bits do not hold; `Deformer.half()` rounds them")
 
     @staticmethod

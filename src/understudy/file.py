@@ -2,8 +2,10 @@
 
 Layout: every array of a `Deformer` under a dotted name; ragged lists (nets, bases) are concatenated, with their sizes in the header. The
 header sits in the safetensors metadata under the single key `understudy` (one key: with several, their order would vary from run to run).
-Of a deformer in 16 bits (`storage`) the weights of nets and bases lie in `nets.half` and `bases.half` instead; biases stay with `nets.values`. In
-int8 some of them, as their entries say, lie in `nets.bytes` and `bases.bytes`, rows times `nets.scales` and `bases.scales`.
+Of a deformer in 16 bits (`storage`) the weights of nets and bases, and biases but those of first layers, lie in `nets.half` and `bases.half` instead.
+In int8 some of them, as their entries say, lie in `nets.bytes` and `bases.bytes`, rows times `nets.scales` and `bases.scales`. Other arrays of both
+are as narrow as holds them: indices are of 8 or 16 bits, or `.steps` from one to the next; numbers on a grid (see `understudy.precision`) are of 16,
+with its lows and steps beside them as `.grid`.
 The reader distrusts the file: magic, version, sizes, indices and finiteness are checked by the same constructors a method uses, and a file is
 loaded whole or not at all. The same deformer always gives the same bytes.
 """
@@ -31,11 +33,13 @@ from understudy.deformer import STORAGES, Deformer, Features, Skin
 from understudy.errors import FileError, InputError
 from understudy.mesh import Mesh
 from understudy.networks import Basis, Net
-from understudy.precision import bytes_of
+from understudy.precision import bytes_of, from_grid, grid_of, is_half
 from understudy.skeleton import Skeleton
 
-# 2 added storage in 16 bits, 3 in 8 bits; a file is written as the lowest version that holds it, for older readers.
-FORMAT_VERSION = 3
+# 2 added storage in 16 bits, 3 in 8 bits, 4 narrow arrays for both; float32 is written as version 1, for older readers.
+FORMAT_VERSION = 4
+_FIRST_NARROW = 4
+_ON_GRIDS = ("mesh.vertices", "mesh.corner_uvs", "mesh.corner_normals", "mean", "skin.weight")
 SUFFIX = ".understudy"
 # A header longer than this is not one of ours; the limit keeps a forged length from being allocated.
 _MAX_HEADER = 64 << 20
@@ -171,8 +175,9 @@ def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any
         "nets": [{"activation": net.activation, "sizes": [len(net.inputs), *map(len, net.biases)]} for net in deformer.nets],
         "bases": [{"vertices": len(b.vertices), "components": int(b.coefficients.shape[-1]), "shared": b.shared} for b in deformer.bases],
     }  # fmt: skip
+    narrow = _is_narrow(deformer)
     if deformer.storage != "float32":
-        header |= {"format_version": 1 + STORAGES.index(deformer.storage), "storage": deformer.storage}
+        header |= {"format_version": _FIRST_NARROW if narrow else 1 + STORAGES.index(deformer.storage), "storage": deformer.storage}
     if skeleton is not None:
         header["skeleton"] = {"names": list(skeleton.names)}
         arrays |= {"skeleton.parents": skeleton.parents, "skeleton.world_from_bone": skeleton.world_from_bone}
@@ -191,9 +196,9 @@ def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any
         matrices = _Matrices("nets", deformer.storage)
         for net, entry in zip(deformer.nets, header["nets"]):
             in_bytes = []
-            for weight, bias in zip(net.weights, net.biases):
+            for layer, (weight, bias) in enumerate(zip(net.weights, net.biases)):
                 in_bytes.append(matrices.put(weight, exact=net.activation == "rbf"))
-                matrices.values.append(bias)
+                matrices.put_bias(bias, half=narrow and layer > 0 and net.activation != "rbf")
             entry |= {"bytes": in_bytes} if deformer.storage == "int8" else {}
         arrays |= matrices.arrays()
     if deformer.bases:
@@ -204,10 +209,58 @@ def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any
             in_bytes = matrices.put(basis.matrix)
             entry |= {"bytes": in_bytes} if deformer.storage == "int8" else {}
         arrays |= matrices.arrays()
-    return {name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None}, header
+    given = {name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None}
+    return _narrowed(given) if narrow else given, header
+
+
+def _is_narrow(deformer: Deformer) -> bool:
+    """Whether its file is one of narrow arrays. What an older version put in 16 bits is not: its biases are of 32."""
+    later = (bias for net in deformer.nets if net.activation != "rbf" for bias in net.biases[1:])
+    return deformer.storage != "float32" and all(map(is_half, later))
+
+
+def _narrowed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Indices and numbers on grids in the fewest bits that hold them; other arrays as they are."""
+    result = {}
+    for name, array in arrays.items():
+        found = grid_of(array.reshape(-1, 1) if name == "skin.weight" else array) if name in _ON_GRIDS else None
+        if found is not None:
+            result |= {name: found[0].reshape(array.shape), f"{name}.grid": found[1]}
+        elif array.dtype == np.int32:
+            result |= _narrow_integers(name, array)
+        else:
+            result[name] = array
+    return result
+
+
+def _narrow_integers(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    flat = values.reshape(-1).astype(np.int64)
+    steps = np.diff(flat, prepend=0)
+    for bits in (8, 16):
+        for numbers, kind, to in ((flat, f"uint{bits}", name), (steps, f"int{bits}", f"{name}.steps")):
+            if not numbers.size or (numbers.min() >= np.iinfo(kind).min and numbers.max() <= np.iinfo(kind).max):
+                return {to: numbers.astype(kind).reshape(values.shape)}
+    return {name: values}
+
+
+def _widened(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The reader's side of `_narrowed`."""
+    result = dict(arrays)
+    for name in arrays:
+        of, _, what = name.rpartition(".")
+        if what == "steps":
+            numbers = np.cumsum(checks.kind_of(result.pop(name), name, "i"), dtype=np.int64).reshape(arrays[name].shape)
+            result[of] = checks.within(numbers, name, np.int32)
+        elif what == "grid":
+            numbers, grid = checks.kind_of(arrays[of], of, "u"), checks.array(result.pop(name), name, (2, None))
+            result[of] = from_grid(numbers, grid)
+    for name in filter(result.__contains__, _ON_GRIDS):
+        checks.kind_of(result[name], name, "f")  # not numbers whose grid is missing
+    return result
 
 
 def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Deformer:
+    arrays = _widened(arrays)
     get = arrays.get
     about = header["mesh"]
     for name, kind in (("method", str), ("training", dict), ("provenance", dict), ("nets", list), ("bases", list)):
@@ -243,7 +296,7 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
         control_spec=spec,
         skin=skin,
         features=Features(arrays["features.columns"], arrays["features.low"], arrays["features.high"]),
-        nets=_read_nets(arrays, header["nets"], storage),
+        nets=_read_nets(arrays, header["nets"], storage, half_biases=storage != "float32" and header["format_version"] >= _FIRST_NARROW),
         bases=_read_bases(arrays, header["bases"], storage),
         mean=get("mean"),
         method=header["method"],
@@ -282,7 +335,7 @@ class _Matrices:
 
     def __init__(self, name: str, storage: str):
         self._name, self._storage = name, storage
-        self.values: list[np.ndarray] = []
+        self._values: list[np.ndarray] = []
         self._halves: list[np.ndarray] = []
         self._bytes: list[np.ndarray] = []
         self._scales: list[np.ndarray] = []
@@ -290,7 +343,7 @@ class _Matrices:
     def put(self, matrix: np.ndarray, exact: bool = False) -> bool:
         """Whether it is in bytes. exact: never in fewer than 32 bits."""
         if exact or self._storage == "float32":
-            self.values.append(matrix.reshape(-1))
+            self._values.append(matrix.reshape(-1))
             return False
         found = bytes_of(matrix) if self._storage == "int8" else None
         if found is None:
@@ -300,8 +353,11 @@ class _Matrices:
         self._scales.append(found[1])
         return True
 
+    def put_bias(self, bias: np.ndarray, half: bool) -> None:
+        (self._halves if half else self._values).append(bias.astype(np.float16) if half else bias)
+
     def arrays(self) -> dict[str, np.ndarray]:
-        kinds = {"values": self.values, "half": self._halves, "bytes": self._bytes, "scales": self._scales}
+        kinds = {"values": self._values, "half": self._halves, "bytes": self._bytes, "scales": self._scales}
         return {f"{self._name}.{kind}": np.concatenate(pieces) for kind, pieces in kinds.items() if pieces}
 
 
@@ -310,17 +366,20 @@ class _MatrixCuts:
 
     def __init__(self, arrays: dict[str, np.ndarray], name: str, storage: str):
         self._storage = storage
-        self.values, self._halves, self._bytes, self._scales = (_Cuts(arrays, f"{name}.{kind}") for kind in ("values", "half", "bytes", "scales"))
+        self._values, self._halves, self._bytes, self._scales = (_Cuts(arrays, f"{name}.{kind}") for kind in ("values", "half", "bytes", "scales"))
 
     def cut(self, rows: int, columns: int, in_bytes: bool, exact: bool = False) -> np.ndarray:
         if exact or self._storage == "float32":
-            return self.values.cut(rows, columns)
+            return self._values.cut(rows, columns)
         if not in_bytes:
             return self._halves.cut(rows, columns)
         return self._bytes.cut(rows, columns).astype(np.float32) * self._scales.cut(rows)[:, None]
 
+    def cut_bias(self, rows: int, half: bool) -> np.ndarray:
+        return (self._halves if half else self._values).cut(rows)
+
     def end(self) -> None:
-        for cuts in (self.values, self._halves, self._bytes, self._scales):
+        for cuts in (self._values, self._halves, self._bytes, self._scales):
             cuts.end()
 
 
@@ -335,7 +394,7 @@ def _in_bytes(entry: dict[str, Any], storage: str, count: int | None = None):
     return said
 
 
-def _read_nets(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]], storage: str) -> tuple[Net, ...]:
+def _read_nets(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]], storage: str, half_biases: bool) -> tuple[Net, ...]:
     inputs, outputs, matrices = *(_Cuts(arrays, f"nets.{name}") for name in ("inputs", "outputs")), _MatrixCuts(arrays, "nets", storage)
     nets = []
     for entry in entries:
@@ -344,9 +403,11 @@ def _read_nets(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]], sto
             raise InputError(f"net {len(nets)}: expected at least two layer sizes, got {sizes!r}")
         # Centres of radial functions are never stored in fewer bits; see `understudy.precision`.
         exact, in_bytes = entry["activation"] == "rbf", _in_bytes(entry, storage, len(sizes) - 1)
-        pairs = [(matrices.cut(wide, narrow, byte, exact), matrices.values.cut(wide)) for narrow, wide, byte in zip(sizes, sizes[1:], in_bytes)]
-        weights, biases = zip(*pairs) if pairs else ((), ())
-        nets.append(Net(inputs.cut(sizes[0]), weights, biases, outputs.cut(sizes[-1]), entry["activation"]))
+        weights, biases = [], []
+        for layer, (narrow, wide, byte) in enumerate(zip(sizes, sizes[1:], in_bytes)):
+            weights.append(matrices.cut(wide, narrow, byte, exact))
+            biases.append(matrices.cut_bias(wide, half_biases and layer > 0 and not exact))
+        nets.append(Net(inputs.cut(sizes[0]), tuple(weights), tuple(biases), outputs.cut(sizes[-1]), entry["activation"]))
     for cuts in (inputs, outputs, matrices):
         cuts.end()
     return tuple(nets)

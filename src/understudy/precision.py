@@ -1,11 +1,13 @@
-"""Weights and bases in 16 bits, or partly in 8: half the bytes to ship and to read at every call, or fewer.
+"""A deformer in 16 bits, or partly in 8: half the bytes to ship and to read at every call, or fewer.
 
-A 16-bit float has 11 significant bits. Where that would hurt, it is made up for:
-- Biases stay in 32 bits; they are few.
+Weights, bases and biases become 16-bit floats, which have 11 significant bits. Where that would hurt, it is made up for:
 - A first layer reads raw features, which may lie far from zero beside how much they vary (a bone 90 cm above the ground that moves by 2). There the
   rounding of the weights would act on the 90. Its effect at the middle of each feature's range is moved into the bias, so that only what the
-  feature deviates from its middle is multiplied by a rounding error.
+  feature deviates from its middle is multiplied by a rounding error. These biases stay in 32 bits.
 - The centres of radial functions stay in 32 bits: they are compared with features, not multiplied.
+
+Rest positions, skin weights and UVs are too coarse as 16-bit floats. They become whole numbers of 16 bits on a grid: `low + number * step`, where the
+step is a power of two, so that sums of such numbers are exact. What a grid would round too far stays in 32 bits.
 
 8 bits are whole numbers times one number per row, a coarse grid: a tensor goes there only where that moves no vertex by more than is allowed, judged
 on feature vectors from the middle of their ranges; all others stay in 16 bits. First layers mostly do: their columns read features of very
@@ -18,8 +20,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from understudy.deformer import Deformer
+from understudy.deformer import Deformer, Skin
 from understudy.errors import InputError
+from understudy.mesh import Mesh
 from understudy.networks import Basis, Net, NetGroups
 
 # A weight matrix as (net, layer), or a basis as (None, basis).
@@ -27,15 +30,20 @@ Tensor = tuple[int | None, int]
 _SAMPLES = 100
 _SCALE_BITS = 17  # of a row's number: times a byte it is then exact in a 32-bit float
 _TINY = 2.0**-100  # a row of no larger numbers is a row of zeros in 8 bits
+_GRID_LAST = 65535
+_SMALLEST_STEP = 2.0**-126  # of a normal 32-bit float
+# What a grid may cost: rest positions move by at most this share of the height; steps of skin weights, UVs and normals are at most these.
+_REST_ERROR, _WEIGHT_STEP, _UV_STEP, _NORMAL_STEP = 3e-5, 2.0**-14, 2.0**-15, 2.0**-14
 
 
 def halved(deformer: Deformer) -> Deformer:
-    """The same deformer with its weights and bases rounded to 16-bit floats and kept so in files and by the runtime."""
+    """The same deformer with its numbers rounded to 16 bits, and kept so in files and by the runtime."""
     if deformer.storage != "float32":
         return deformer
     nets = tuple(_round_net(net, _middle(deformer)) for net in deformer.nets)
     bases = tuple(Basis(b.vertices, round_to_half(b.matrix, f"basis {number}"), b.coefficients) for number, b in enumerate(deformer.bases))
-    return replace(deformer, nets=nets, bases=bases, storage="float16")
+    mesh, mean = _round_rest(deformer)
+    return replace(deformer, mesh=mesh, mean=mean, skin=_round_skin(deformer.skin), nets=nets, bases=bases, storage="float16")
 
 
 def round_to_half(values: np.ndarray, name: str) -> np.ndarray:
@@ -51,6 +59,80 @@ def round_to_half(values: np.ndarray, name: str) -> np.ndarray:
     return rounded
 
 
+def is_half(values: np.ndarray) -> bool:
+    """Whether 16-bit floats hold these numbers exactly."""
+    with np.errstate(over="ignore"):
+        return np.array_equal(values.astype(np.float16).astype(np.float32), values)
+
+
+def grid_of(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """(n,d) float32 -> whole numbers (n,d) uint16 and the grid (2,d) float32 of lows and steps that give the values back; None: there is none.
+
+    >>> numbers, grid = grid_of(np.array([[1.5], [1.25], [2.0]], np.float32))
+    >>> from_grid(numbers, grid).tolist()
+    [[1.5], [1.25], [2.0]]
+    """
+    if not values.size:
+        return None
+    low = values.min(axis=0).astype(np.float64)
+    step = _grid_step(values.max(axis=0) - low)
+    numbers = np.rint((values - low) / step).astype(np.uint16)
+    grid = np.stack([low, step]).astype(np.float32)
+    return (numbers, grid) if np.array_equal(from_grid(numbers, grid), values) else None
+
+
+def from_grid(numbers: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """(n,d) float32. A number times a power of two is exact, so that the sum alone is rounded: the same on every processor."""
+    with np.errstate(over="ignore", invalid="ignore"):  # of a damaged file; what it gives is looked at
+        return grid[0] + numbers.astype(np.float32) * grid[1]
+
+
+def _grid_step(extent: np.ndarray, spare: int = 0) -> np.ndarray:
+    """The smallest powers of two of which 65535, less some to spare, reach over each extent."""
+    mantissa, exponent = np.frexp(extent / (_GRID_LAST - spare))
+    step = np.ldexp(1.0, np.where(mantissa == 0.5, exponent - 1, exponent))
+    return np.where(extent > 0, np.maximum(step, _SMALLEST_STEP), _SMALLEST_STEP)
+
+
+def _to_steps(values: np.ndarray, step: np.ndarray) -> np.ndarray:
+    return (np.rint(values / step) * step).astype(np.float32)
+
+
+def _on_grid(values: np.ndarray | None, coarsest: float) -> np.ndarray | None:
+    """values (n,d) on the grid of their own extents, or as they are where that would be coarser than allowed."""
+    if values is None or not values.size:
+        return values
+    step = _grid_step(np.ptp(values.astype(np.float64), axis=0), spare=1)
+    return _to_steps(values, step) if (step <= coarsest).all() else values
+
+
+def _round_rest(deformer: Deformer) -> tuple[Mesh, np.ndarray | None]:
+    """The mesh, and the mean displacement, on one grid: the runtime adds the two, and their sum is on that grid again."""
+    mesh, mean = deformer.mesh, deformer.mean
+    mesh = replace(mesh, corner_uvs=_on_grid(mesh.corner_uvs, _UV_STEP), corner_normals=_on_grid(mesh.corner_normals, _NORMAL_STEP))
+    rest = mesh.vertices.astype(np.float64)
+    moved = rest if mean is None else rest + mean
+    step = _grid_step(np.maximum(np.ptp(rest, axis=0), np.ptp(moved, axis=0)), spare=1)
+    if np.linalg.norm(step) / 2 > _REST_ERROR * mesh.height:
+        return mesh, mean
+    mesh = replace(mesh, vertices=_to_steps(rest, step))
+    return mesh, None if mean is None else _to_steps(moved, step) - mesh.vertices
+
+
+def _round_skin(skin: Skin | None) -> Skin | None:
+    """Weights on a grid; each row keeps its sum, which its largest weight makes up for."""
+    if skin is None:
+        return None
+    weight = skin.weight.astype(np.float64)
+    step = float(_grid_step(np.ptp(weight), spare=skin.influences))
+    if step > _WEIGHT_STEP:
+        return skin
+    steps = np.rint(weight / step)
+    rows, largest = np.arange(len(weight)), np.abs(weight).argmax(axis=1)
+    steps[rows, largest] += np.rint(weight.sum(axis=1) / step) - steps.sum(axis=1)
+    return replace(skin, weight=(steps * step).astype(np.float32))
+
+
 def _middle(deformer: Deformer) -> np.ndarray:
     """(X,) the middle of each feature's range; 0 where it has no end."""
     low, high = (bound.astype(np.float64) for bound in (deformer.features.low, deformer.features.high))
@@ -62,10 +144,9 @@ def _round_net(net: Net, middle: np.ndarray) -> Net:
     if net.activation == "rbf":
         return net
     weights = [round_to_half(weight, "net weights") for weight in net.weights]
-    biases = list(net.biases)
     moved = (net.weights[0].astype(np.float64) - weights[0]) @ middle[net.inputs]
-    biases[0] = (biases[0] + moved).astype(np.float32)
-    return Net(net.inputs, tuple(weights), tuple(biases), net.outputs, net.activation)
+    biases = ((net.biases[0] + moved).astype(np.float32), *(round_to_half(bias, "net biases") for bias in net.biases[1:]))
+    return Net(net.inputs, tuple(weights), biases, net.outputs, net.activation)
 
 
 def in_bytes(deformer: Deformer, error: float = 5e-5) -> Deformer:
@@ -90,7 +171,7 @@ def in_bytes(deformer: Deformer, error: float = 5e-5) -> Deformer:
         else:
             over = middle
     nets, bases = _with_bytes(deformer, coarse, order[:kept])
-    return replace(deformer, nets=tuple(nets), bases=tuple(bases), storage="int8")
+    return replace(coarse, nets=tuple(nets), bases=tuple(bases), storage="int8")
 
 
 def round_to_bytes(values: np.ndarray) -> np.ndarray:

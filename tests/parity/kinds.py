@@ -6,7 +6,7 @@ import numpy as np
 from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
 
 from understudy import Basis, ControlSpec, Deformer, Features, Net, Skin
-from understudy.precision import in_bytes
+from understudy.precision import in_bytes, round_to_half
 
 
 def _skin(influences: int, blend: str = "linear", seed: int = 0) -> Deformer:
@@ -63,6 +63,18 @@ def _wide() -> Deformer:
     return Deformer(mesh, skeleton, skin=skin, features=Features(columns, np.full(48, -0.7), np.full(48, 0.8)), nets=nets, bases=bases)
 
 
+def _upright(deformer: Deformer) -> Deformer:
+    """Standing instead of lying: beside its height a grid of 16 bits is then fine enough for its rest."""
+    return replace(deformer, mesh=replace(deformer.mesh, vertices=deformer.mesh.vertices[:, [1, 0, 2]]))
+
+
+def _halved_by_version_2(deformer: Deformer) -> Deformer:
+    """Weights and bases in 16 bits, all else in 32: what files of format 2 hold."""
+    nets = tuple(n if n.activation == "rbf" else replace(n, weights=tuple(round_to_half(w, "weights") for w in n.weights)) for n in deformer.nets)
+    bases = tuple(replace(b, matrix=round_to_half(b.matrix, "basis")) for b in deformer.bases)
+    return replace(deformer, nets=nets, bases=bases, storage="float16")
+
+
 KINDS = {
     **{
         f"full-{blend}-{'virtual' if virtual else 'direct'}-{activation}": (lambda b=blend, v=virtual, a=activation: full_deformer(b, v, a))
@@ -79,6 +91,16 @@ KINDS = {
     "wide": _wide,
     "wide-half": lambda: _wide().half(),
     "full-half": lambda: full_deformer().half(),
+    "wide-version-2": lambda: _halved_by_version_2(_upright(_wide())),
+    "wide-packed": lambda: _upright(_wide()).half(),
+    "full-packed": lambda: _upright(full_deformer()).half(),
+    "full-packed-virtual-dual": lambda: _upright(full_deformer("dual_quaternion", virtual=True, activation="rbf")).half(),
+    "skin-packed": lambda: _upright(_skin(4)).half(),
+    "sparse-packed": lambda: _upright(_sparse("linear")).half(),
+    "sparse-packed-dual": lambda: _upright(_sparse("dual_quaternion")).half(),
+    "rigid-packed": lambda: _upright(KINDS["rigid"]()).half(),
+    "controls-packed": lambda: _upright(_controls_only()).half(),
+    "wide-packed-int8": lambda: in_bytes(_upright(_wide()), 1.0),
     "wide-int8": lambda: in_bytes(_wide(), 1.0),
     "full-int8": lambda: in_bytes(full_deformer(), 1e-3),
     "unclamped": lambda: full_deformer().without_clamp(),

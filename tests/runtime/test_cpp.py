@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "runtime-tests"
 FILES = (
     "full-linear-direct-tanh", "full-dual_quaternion-virtual-rbf", "full-linear-virtual-gelu", "controls-only", "wide", "wide-half", "wide-int8",
-    "full-int8", "sparse-dual", "skin-12",
+    "full-int8", "sparse-dual", "skin-12", "wide-version-2", "wide-packed", "full-packed", "sparse-packed",
+    "full-packed-virtual-dual", "wide-packed-int8",
 )  # fmt: skip
 
 

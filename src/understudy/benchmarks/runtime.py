@@ -2,7 +2,7 @@
 
 Cases are deformers of the papers' sizes (`runtime_cases`) and `human`, fitted to the built-in rig in this run; the time depends on the sizes, so the
 fit is short. Methods: `understudy` (one call of `Deformer.deform`, everything included, into an array that is there), `understudy-fp16` (the same
-with weights in 16 bits), `understudy-int8` (in 8 bits where the error allows), `onnxruntime` (the exported graph, the fastest of its settings),
+in 16 bits), `understudy-int8` (in 8 bits where the error allows), `onnxruntime` (the exported graph, the fastest of its settings),
 `torch` (the torch module) and `rig`. The floor is the time to read as many bytes as a call reads, once, with the same threads and instructions.
 
 `max_pct` of a row is its largest distance from the NumPy reference in single precision, in % of height. `crowd_ms_2` is one pose of a hundred.
