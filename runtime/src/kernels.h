@@ -36,11 +36,13 @@ struct Influence {
     float weight;
 };
 
-// The influences of consecutive rows: `width` each, or, where that is 0, those from starts[row] to starts[row + 1].
+// The influences of consecutive rows: `width` each, or, where that is 0, those from starts[row] to starts[row + 1]. Where most transforms have a part
+// in most rows there are no entries but `weights`, of the first `width` transforms for every row.
 struct InfluenceRows {
     const Influence* entries = nullptr;
     const std::uint32_t* starts = nullptr;
     std::uint32_t width = 0;
+    const float* weights = nullptr;
 };
 
 // What moves vertices first..last of one pose.

@@ -168,16 +168,21 @@ inline void move_lanes(const VertexJob& job, std::size_t vertex, int part, float
             for (int axis = 0; axis < 3; ++axis) point[axis] = V::add(point[axis], V::load(moved + axis * kLanes));
         }
     for (int axis = 0; axis < 3; ++axis) sum[axis] = V::zero();
-    const Row row(job.skin, vertex);
-    for (const Influence* at = row.begin; at != row.end; ++at) {
-        const float* t = job.transforms + std::size_t{at->offset} * kLanes + part * W;
-        const F weight = V::set1(at->weight);
+    const auto move = [&](std::size_t offset, float share) {
+        const float* t = job.transforms + offset * kLanes + part * W;
+        const F weight = V::set1(share);
         for (int axis = 0; axis < 3; ++axis) {
             F moved = V::fma(V::load(t + axis * kLanes), point[0], V::load(t + (12 + axis) * kLanes));
             moved = V::fma(V::load(t + (4 + axis) * kLanes), point[1], moved);
             moved = V::fma(V::load(t + (8 + axis) * kLanes), point[2], moved);
             sum[axis] = V::fma(moved, weight, sum[axis]);
         }
+    };
+    if (job.skin.weights) {
+        for (std::size_t k = 0; k < job.skin.width; ++k) move(16 * k, job.skin.weights[vertex * job.skin.width + k]);
+    } else {
+        const Row row(job.skin, vertex);
+        for (const Influence* at = row.begin; at != row.end; ++at) move(at->offset, at->weight);
     }
     for (int axis = 0; axis < 3; ++axis) {
         const float* centre = job.centre + axis * kLanes + part * W;

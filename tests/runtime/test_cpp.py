@@ -83,6 +83,11 @@ def test_its_own_tests_under_sanitizers(sanitized, files, clip_file):
     assert f"{len(files) + 1} files" in run(sanitized / "test_runtime", *files, clip_file)
 
 
+@pytest.mark.parametrize("kind", ["plain", "sanitized"])
+def test_skins_of_any_length(kind, request):
+    assert "instruction sets" in run(request.getfixturevalue(kind) / "test_skin")
+
+
 def test_a_thousand_mutated_files_under_sanitizers(sanitized, files, clip_file):
     said = run(sanitized / "fuzz_reader", "N150", 1, *files, clip_file)
     tried, refused, played = (int(n) for n in re.findall(r"\d+", said))
