@@ -10,10 +10,17 @@
 // Everything is in an unnamed namespace and uses no templates of the standard library: a function built here for a newer processor must never
 // be picked by the linker for an older one.
 
+// What has to stay in registers: functions that are never called, and short loops over arrays of registers that are written out.
 #if defined(_MSC_VER)
 #define UNDERSTUDY_INLINE __forceinline
+#define UNDERSTUDY_UNROLL
 #else
 #define UNDERSTUDY_INLINE inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNDERSTUDY_UNROLL _Pragma("unroll")
+#else
+#define UNDERSTUDY_UNROLL _Pragma("GCC unroll 8")
+#endif
 #endif
 
 namespace {
@@ -302,12 +309,14 @@ UNDERSTUDY_INLINE bool skin_four(const VertexJob& job, std::size_t vertex) {
 // Writes one float beyond them.
 template <int Width, int Count, class Registers>
 UNDERSTUDY_INLINE void skin_pairs(const VertexJob& job, std::size_t first, const typename Registers::Centre& centre) {
-    const std::size_t vertex = first + Count - 2;
-    Matrix matrix, next;
-    matrix_of<Width>(job, vertex, matrix);
-    matrix_of<Width>(job, vertex + 1, next);
-    if constexpr (Count > 2) skin_pairs<Width, Count - 2, Registers>(job, first, centre);
-    Registers::move_pair(matrix, next, point_of(job, vertex), point_of(job, vertex + 1), centre, job.positions + 3 * vertex);
+    Matrix matrix[Count];
+    UNDERSTUDY_UNROLL
+    for (int n = 0; n < Count; ++n) matrix_of<Width>(job, first + n, matrix[n]);
+    UNDERSTUDY_UNROLL
+    for (int n = 0; n < Count; n += 2) {
+        const std::size_t vertex = first + n;
+        Registers::move_pair(matrix[n], matrix[n + 1], point_of(job, vertex), point_of(job, vertex + 1), centre, job.positions + 3 * vertex);
+    }
 }
 
 // As many vertices as can be moved together where the instruction set has a way to (`S::kPairs`); the first that is left, of at most two.
