@@ -36,14 +36,19 @@ struct Influence {
     float weight;
 };
 
-// The influences of consecutive rows: `width` each, or, where that is 0, those from starts[row] to starts[row + 1]. Where most transforms have a part
-// in most rows there are no entries but `weights`, of the first `width` transforms for every row.
+// The influences of consecutive rows: `width` each, or, where that is 0, those from starts[row] to starts[row + 1].
 struct InfluenceRows {
     const Influence* entries = nullptr;
     const std::uint32_t* starts = nullptr;
     std::uint32_t width = 0;
-    const float* weights = nullptr;
+    bool same = false;  // of a width: every row names the same transforms, in the same order
 };
+
+// Where most transforms have a part in most rows, weights alone: of every kWeightRows rows those for the first transform, then those for the second,
+// and so on; as if there were a multiple of as many rows. Where the weight of a row for the first of `count` transforms stands; kWeightRows further
+// on is the one for the second.
+constexpr std::size_t kWeightRows = 16;
+static inline std::size_t weights_at(std::size_t row, std::size_t count) { return row / kWeightRows * kWeightRows * count + row % kWeightRows; }
 
 // What moves vertices first..last of one pose.
 struct VertexJob {
@@ -83,7 +88,7 @@ struct Kernels {
                   Finish finish, float* y, std::size_t y_stride);
     // Rows first..last of blended transforms, 16 floats each.
     void (*blend)(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out);
-    // The same for rows that have a weight for every one of `count` transforms, in their order.
+    // The same for rows that have a weight for every one of `count` transforms, see kWeightRows, of which `first` is a multiple.
     void (*blend_dense)(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out);
     void (*skin_linear)(const VertexJob& job);
     void (*skin_dual_quaternion)(const VertexJob& job);

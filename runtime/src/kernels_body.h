@@ -240,29 +240,24 @@ void blend(const InfluenceRows& rows, std::size_t first, std::size_t last, const
     }
 }
 
-// `Rows` rows at once: each transform is loaded once for all of them.
-template <int Rows>
-inline void blend_rows(const float* weights, std::size_t count, const float* transforms, float* out) {
-    F sum[Rows][kPerUnit];
-    for (int row = 0; row < Rows; ++row)
-        for (int r = 0; r < kPerUnit; ++r) sum[row][r] = V::zero();
-    for (std::size_t k = 0; k < count; ++k) {
-        F transform[kPerUnit];
-        for (int r = 0; r < kPerUnit; ++r) transform[r] = V::load(transforms + 16 * k + r * W);
-        for (int row = 0; row < Rows; ++row) {
-            const F weight = V::set1(weights[row * count + k]);
-            for (int r = 0; r < kPerUnit; ++r) sum[row][r] = V::fma(transform[r], weight, sum[row][r]);
-        }
+// W rows at once, one in each lane, so that the numbers of a transform that are always zero cost nothing; then turned into rows.
+inline void blend_rows(const float* weights, std::size_t count, const float* transforms, F (&sum)[kPerUnit][W]) {
+    for (int n = 0; n < 16; ++n) sum[n / W][n % W] = V::zero();
+    for (std::size_t k = 0; k < count; ++k, weights += kWeightRows, transforms += 16) {
+        const F weight = V::load(weights);
+        for (int column = 0; column < 16; column += 4)
+            for (int n = column; n < column + 3; ++n) sum[n / W][n % W] = V::fma(weight, V::set1(transforms[n]), sum[n / W][n % W]);
     }
-    for (int row = 0; row < Rows; ++row)
-        for (int r = 0; r < kPerUnit; ++r) V::store(out + 16 * row + r * W, sum[row][r]);
+    for (int part = 0; part < kPerUnit; ++part) V::transpose(sum[part]);
 }
 
 void blend_dense(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out) {
-    constexpr int kTogether = W == 16 ? 8 : W == 8 ? 4 : 2;  // as many as leave the sums in registers
-    std::size_t row = first;
-    for (; row + kTogether <= last; row += kTogether) blend_rows<kTogether>(weights + row * count, count, transforms, out + 16 * row);
-    for (; row < last; ++row) blend_rows<1>(weights + row * count, count, transforms, out + 16 * row);
+    for (std::size_t row = first; row < last; row += W) {
+        F rows[kPerUnit][W];
+        blend_rows(weights + weights_at(row, count), count, transforms, rows);
+        for (int n = 0; n < W && row + n < last; ++n)
+            for (int part = 0; part < kPerUnit; ++part) V::store(out + 16 * (row + n) + part * W, rows[part][n]);
+    }
 }
 
 // Rest, mean and every displacement of a vertex.
@@ -359,27 +354,48 @@ inline void skin_linear_of(const VertexJob& job) {
     else skin_linear_of<Width, false>(job);
 }
 
-// Where most transforms move every vertex: they are blended for some vertices at a time, so that each is loaded once for several.
-inline void skin_dense(const VertexJob& job) {
-    constexpr std::size_t kVertices = 64;
+// The same transforms for `Rows` rows: each is loaded once for all of them.
+template <int Rows>
+inline void blend_same(const Influence* entries, std::size_t count, const float* transforms, float* out) {
+    F sum[Rows][kPerUnit];
+    for (int row = 0; row < Rows; ++row)
+        for (int r = 0; r < kPerUnit; ++r) sum[row][r] = V::zero();
+    for (std::size_t k = 0; k < count; ++k) {
+        F transform[kPerUnit];
+        for (int r = 0; r < kPerUnit; ++r) transform[r] = V::load(transforms + entries[k].offset + r * W);
+        for (int row = 0; row < Rows; ++row) {
+            const F weight = V::set1(entries[row * count + k].weight);
+            for (int r = 0; r < kPerUnit; ++r) sum[row][r] = V::fma(transform[r], weight, sum[row][r]);
+        }
+    }
+    for (int row = 0; row < Rows; ++row)
+        for (int r = 0; r < kPerUnit; ++r) V::store(out + 16 * row + r * W, sum[row][r]);
+}
+
+// Where the same transforms move every vertex: they are blended for some vertices at a time.
+inline void skin_same(const VertexJob& job) {
+    constexpr std::size_t kVertices = 64, kTogether = W == 16 ? 8 : W == 8 ? 4 : 2;  // as many as leave the sums in registers
     alignas(64) float matrices[16 * kVertices];
-    const std::size_t count = job.skin.width;
+    const std::size_t width = job.skin.width;
     for (VertexJob part = job; part.first < job.last; part.first = part.last) {
-        part.last = job.last - part.first < kVertices ? job.last : part.first + kVertices;
-        blend_dense(job.skin.weights + part.first * count, count, 0, part.last - part.first, job.transforms, matrices);
+        const std::size_t count = job.last - part.first < kVertices ? job.last - part.first : kVertices;
+        const Influence* entries = job.skin.entries + part.first * width;
+        std::size_t row = 0;
+        for (; row + kTogether <= count; row += kTogether) blend_same<kTogether>(entries + row * width, width, job.transforms, matrices + 16 * row);
+        for (; row < count; ++row) blend_same<1>(entries + row * width, width, job.transforms, matrices + 16 * row);
+        part.last = part.first + count;
         part.transforms = matrices;
         skin_linear_of<kBlended>(part);
     }
 }
 
 void skin_linear(const VertexJob& job) {
-    if (job.skin.weights) return skin_dense(job);
     switch (job.skin.width) {
         case 1: return skin_linear_of<1>(job);
         case 2: return skin_linear_of<2>(job);
         case 3: return skin_linear_of<3>(job);
         case 4: return skin_linear_of<4>(job);
-        default: return skin_linear_of<0>(job);
+        default: return job.skin.same ? skin_same(job) : skin_linear_of<0>(job);
     }
 }
 

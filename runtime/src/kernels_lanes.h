@@ -131,20 +131,22 @@ void blend_lanes(const InfluenceRows& rows, std::size_t first, std::size_t last,
 }
 
 template <int Rows>
-inline void blend_rows_lanes(const float* weights, std::size_t count, const float* transforms, float* out) {
+inline void blend_rows_lanes(const float* weights, std::size_t first, std::size_t count, const float* transforms, float* out) {
+    const float* at[Rows];
+    for (int row = 0; row < Rows; ++row) at[row] = weights + weights_at(first + row, count);
     F sum[Rows][kNumbers];
     for (int row = 0; row < Rows; ++row)
         for (F& s : sum[row]) s = V::zero();
     for (std::size_t k = 0; k < count; ++k, transforms += 16 * kLanes) {
         F weight[Rows];
-        for (int row = 0; row < Rows; ++row) weight[row] = V::set1(weights[row * count + k]);
+        for (int row = 0; row < Rows; ++row) weight[row] = V::set1(at[row][k * kWeightRows]);
         for (int i = 0; i < kNumbers; ++i) {
             const F number = V::load(transforms + number_at(i));
             for (int row = 0; row < Rows; ++row) sum[row][i] = V::fma(number, weight[row], sum[row][i]);
         }
     }
     for (int row = 0; row < Rows; ++row)
-        for (int i = 0; i < kNumbers; ++i) V::store(out + 16 * kLanes * row + number_at(i), sum[row][i]);
+        for (int i = 0; i < kNumbers; ++i) V::store(out + 16 * kLanes * (first + row) + number_at(i), sum[row][i]);
 }
 
 void blend_dense_lanes(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out) {
@@ -153,8 +155,8 @@ void blend_dense_lanes(const float* weights, std::size_t count, std::size_t firs
         const float* from = transforms + part * W;
         float* to = out + part * W;
         std::size_t row = first;
-        for (; row + kTogether <= last; row += kTogether) blend_rows_lanes<kTogether>(weights + row * count, count, from, to + 16 * kLanes * row);
-        for (; row < last; ++row) blend_rows_lanes<1>(weights + row * count, count, from, to + 16 * kLanes * row);
+        for (; row + kTogether <= last; row += kTogether) blend_rows_lanes<kTogether>(weights, row, count, from, to);
+        for (; row < last; ++row) blend_rows_lanes<1>(weights, row, count, from, to);
     }
 }
 
@@ -168,21 +170,16 @@ inline void move_lanes(const VertexJob& job, std::size_t vertex, int part, float
             for (int axis = 0; axis < 3; ++axis) point[axis] = V::add(point[axis], V::load(moved + axis * kLanes));
         }
     for (int axis = 0; axis < 3; ++axis) sum[axis] = V::zero();
-    const auto move = [&](std::size_t offset, float share) {
-        const float* t = job.transforms + offset * kLanes + part * W;
-        const F weight = V::set1(share);
+    const Row row(job.skin, vertex);
+    for (const Influence* at = row.begin; at != row.end; ++at) {
+        const float* t = job.transforms + std::size_t{at->offset} * kLanes + part * W;
+        const F weight = V::set1(at->weight);
         for (int axis = 0; axis < 3; ++axis) {
             F moved = V::fma(V::load(t + axis * kLanes), point[0], V::load(t + (12 + axis) * kLanes));
             moved = V::fma(V::load(t + (4 + axis) * kLanes), point[1], moved);
             moved = V::fma(V::load(t + (8 + axis) * kLanes), point[2], moved);
             sum[axis] = V::fma(moved, weight, sum[axis]);
         }
-    };
-    if (job.skin.weights) {
-        for (std::size_t k = 0; k < job.skin.width; ++k) move(16 * k, job.skin.weights[vertex * job.skin.width + k]);
-    } else {
-        const Row row(job.skin, vertex);
-        for (const Influence* at = row.begin; at != row.end; ++at) move(at->offset, at->weight);
     }
     for (int axis = 0; axis < 3; ++axis) {
         const float* centre = job.centre + axis * kLanes + part * W;

@@ -13,7 +13,6 @@ namespace {
 // Of a task: large enough that claiming it costs nothing beside it, small enough that threads finish together.
 constexpr std::size_t kTaskBytes = 48 << 10;
 constexpr std::uint32_t kTaskVertices = 256, kTaskCoefficients = 8192;
-constexpr std::size_t kDenseInfluences = 8;  // of a vertex on average, from which on their weights are kept for every transform
 constexpr std::uint32_t kTaskRows = 64, kTaskSplits = 32;  // virtual bones; transforms split for dual quaternions
 // Displacements of a window, of 192 bytes each in a crowd: few enough for a cache, and for enough windows that threads finish together; not fewer,
 // since every window asks its bases for their coefficients. Its vertices come in steps, of three panels per basis.
@@ -72,7 +71,7 @@ public:
         pack_bones();
         find_windows();
         pack_matrices();
-        pack_skin();
+        pack_influences(from_.skin, model_.skin_entries_, model_.skin_starts_, model_.skin);
         pack_virtual_bones();
         pack_base();
         pack_slots();
@@ -80,7 +79,7 @@ public:
         pack_neighbours();
         plan_phases();
         model_.bytes = model_.packed_.size() + model_.biases_.size() + model_.scales_.size() + model_.base.size() + 4 * (model_.slot_starts.size() + model_.slots.size()) +
-                       8 * (model_.skin_entries_.size() + model_.virtual_entries_.size()) + 4 * (model_.skin_starts_.size() + model_.virtual_starts_.size() + model_.virtual_weights.size() + model_.skin_weights.size());
+                       8 * (model_.skin_entries_.size() + model_.virtual_entries_.size()) + 4 * (model_.skin_starts_.size() + model_.virtual_starts_.size() + model_.virtual_weights.size());
     }
 
 private:
@@ -321,37 +320,25 @@ private:
         rows.entries = entries.data();
         if (even && count) {
             rows.width = static_cast<std::uint32_t>(entries.size() / count);
+            rows.same = true;
+            for (std::size_t i = rows.width; i < entries.size(); ++i) rows.same = rows.same && entries[i].offset == entries[i - rows.width].offset;
             starts = {};
         }
         rows.starts = starts.data();
     }
 
-    // Weights of every one of `transforms` for every row; false: too few of them are there. Weights alone, without saying which, are half the bytes.
-    bool pack_weights(const Influences& given, std::size_t transforms, std::vector<float>& weights) {
-        if (2 * given.width < transforms || !given.width) return false;
-        const std::size_t rows = given.index.size() / given.width;
-        too_large(16 * std::max(rows, given.index.size()));
-        weights.assign(rows * transforms, 0.0f);
-        for (std::size_t i = 0; i < given.index.size(); ++i) weights[i / given.width * transforms + static_cast<std::size_t>(given.index[i])] += given.weight[i];
-        return true;
-    }
-
-    // Few influences are quicker one by one, and dual quaternions need to know which is the first.
-    void pack_skin() {
-        const std::size_t there = from_.skin.weight.size() - static_cast<std::size_t>(std::count(from_.skin.weight.begin(), from_.skin.weight.end(), 0.0f));
-        const bool many = there >= kDenseInfluences * model_.vertex_count() && 2 * there >= model_.transform_count * model_.vertex_count();
-        if (many && from_.blend == Blend::linear && pack_weights(from_.skin, model_.transform_count, model_.skin_weights)) {
-            model_.skin.weights = model_.skin_weights.data();
-            model_.skin.width = static_cast<std::uint32_t>(model_.transform_count);
-        } else {
-            pack_influences(from_.skin, model_.skin_entries_, model_.skin_starts_, model_.skin);
-        }
-    }
-
-    // Virtual bones mostly blend most bones.
+    // Virtual bones mostly blend most bones: weights alone, without saying which, are then half the bytes.
     void pack_virtual_bones() {
-        if (!pack_weights(from_.virtual_bones, from_.bone_count(), model_.virtual_weights))
-            pack_influences(from_.virtual_bones, model_.virtual_entries_, model_.virtual_starts_, model_.virtual_bones);
+        const Influences& given = from_.virtual_bones;
+        const std::size_t bones = from_.bone_count();
+        if (2 * given.width < bones || !given.width) {
+            pack_influences(given, model_.virtual_entries_, model_.virtual_starts_, model_.virtual_bones);
+            return;
+        }
+        too_large(16 * std::max(model_.virtual_count, given.index.size()));
+        model_.virtual_weights.assign(padded(model_.virtual_count, kWeightRows) * bones, 0.0f);
+        for (std::size_t i = 0; i < given.index.size(); ++i)
+            model_.virtual_weights[weights_at(i / given.width, bones) + static_cast<std::size_t>(given.index[i]) * kWeightRows] += given.weight[i];
     }
 
     void pack_base() {
@@ -388,7 +375,6 @@ private:
 
     void find_simple() {
         model_.simple.assign(model_.vertex_count() / 4 + 1, 0);
-        if (model_.skin.weights) return;
         const auto start = [&](std::size_t vertex) { return model_.skin.width ? vertex * model_.skin.width : model_.skin.starts[vertex]; };
         const auto alike = [&](std::size_t vertex, std::size_t other) {
             const Influence &a = model_.skin.entries[start(vertex)], &b = model_.skin.entries[start(other)];

@@ -15,14 +15,14 @@ using understudy::Kernels;
 using understudy::VertexJob;
 
 constexpr std::size_t kVertices = 150, kTransforms = 13;
-constexpr int kRagged = 0, kDense = -1;
+constexpr int kRagged = 0, kSame = -1, kSameWidth = 9;
 constexpr float kUntouched = 12345.0f;
 
 float some(std::size_t i) { return std::sin(1.0f + 12.9f * static_cast<float>(i % 1009)); }
 
 // Numbers as a job needs them; `lanes` is 1, or kLanes where every number stands there that often, a little different.
 struct Numbers {
-    std::vector<float> base, displacements, transforms, centre, weights;
+    std::vector<float> base, displacements, transforms, centre;
     std::vector<std::uint32_t> slot_starts, slots, starts;
     std::vector<Influence> entries;
     std::vector<std::uint8_t> simple;
@@ -45,19 +45,18 @@ struct Numbers {
         for (std::size_t vertex = 0; vertex < kVertices; ++vertex) {
             for (std::size_t n = 0; n < vertex % 3; ++n) slots.push_back(static_cast<std::uint32_t>(3 * slots.size()));
             slot_starts.push_back(static_cast<std::uint32_t>(slots.size()));
-            const std::size_t count = width == kRagged ? 1 + vertex * 7 % 12 : static_cast<std::size_t>(width == kDense ? 0 : width);
+            const std::size_t count = width == kRagged ? 1 + vertex * 7 % 12 : static_cast<std::size_t>(width == kSame ? kSameWidth : width);
+            const std::size_t from = width == kSame ? 2 : vertex;
             for (std::size_t n = 0; n < count; ++n)
-                entries.push_back({static_cast<std::uint32_t>(16 * ((vertex + 5 * n) % kTransforms)), width == 1 ? 1.0f : some(vertex + 31 * n)});
+                entries.push_back({static_cast<std::uint32_t>(16 * ((from + 5 * n) % kTransforms)), width == 1 ? 1.0f : some(vertex + 31 * n)});
             starts.push_back(static_cast<std::uint32_t>(entries.size()));
         }
         displacements = values(3 * slots.size(), lanes, 1);
-        if (width == kDense) weights = values(kVertices * kTransforms, 1, 0);
         job.base = base.data();
         job.slot_starts = displaced ? slot_starts.data() : nullptr;
         job.slots = slots.data();
         job.displacements = displacements.data();
-        job.skin = {entries.data(), starts.data(), static_cast<std::uint32_t>(width == kDense ? static_cast<int>(kTransforms) : width),
-                    width == kDense ? weights.data() : nullptr};
+        job.skin = {entries.data(), starts.data(), static_cast<std::uint32_t>(width == kSame ? kSameWidth : width), width == kSame};
         job.simple = simple.data();
         job.transforms = transforms.data();
         job.centre = centre.data();
@@ -126,7 +125,7 @@ int main() {
     test_plain(**last);
     int count = 0;
     for (const Kernels* const* use = understudy::all_kernels(); *use; ++use, ++count) {
-        for (const int width : {1, 2, 3, 4, 5, kRagged, kDense})
+        for (const int width : {1, 2, 3, 4, 5, kRagged, kSame})
             for (const bool displaced : {false, true}) test_linear(**use, **last, width, displaced);
         test_simple(**use, **last);
     }

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "runtime-tests"
 FILES = (
     "full-linear-direct-tanh", "full-dual_quaternion-virtual-rbf", "full-linear-virtual-gelu", "controls-only", "wide", "wide-half", "wide-int8",
-    "full-int8", "sparse-dual", "skin-12",
+    "full-int8", "sparse-dual", "skin-12", "dense", "two-layer-12",
 )  # fmt: skip
 
 
