@@ -254,7 +254,7 @@ inline void blend_rows(const float* weights, std::size_t count, const float* tra
 void blend_dense(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out) {
     for (std::size_t row = first; row < last; row += W) {
         F rows[kPerUnit][W];
-        blend_rows(weights + weights_at(row, count), count, transforms, rows);
+        blend_rows(weights + row / kWeightRows * kWeightRows * count + row % kWeightRows, count, transforms, rows);
         for (int n = 0; n < W && row + n < last; ++n)
             for (int part = 0; part < kPerUnit; ++part) V::store(out + 16 * (row + n) + part * W, rows[part][n]);
     }

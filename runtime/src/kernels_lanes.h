@@ -131,22 +131,20 @@ void blend_lanes(const InfluenceRows& rows, std::size_t first, std::size_t last,
 }
 
 template <int Rows>
-inline void blend_rows_lanes(const float* weights, std::size_t first, std::size_t count, const float* transforms, float* out) {
-    const float* at[Rows];
-    for (int row = 0; row < Rows; ++row) at[row] = weights + weights_at(first + row, count);
+inline void blend_rows_lanes(const float* weights, std::size_t count, const float* transforms, float* out) {
     F sum[Rows][kNumbers];
     for (int row = 0; row < Rows; ++row)
         for (F& s : sum[row]) s = V::zero();
     for (std::size_t k = 0; k < count; ++k, transforms += 16 * kLanes) {
         F weight[Rows];
-        for (int row = 0; row < Rows; ++row) weight[row] = V::set1(at[row][k * kWeightRows]);
+        for (int row = 0; row < Rows; ++row) weight[row] = V::set1(weights[row * count + k]);
         for (int i = 0; i < kNumbers; ++i) {
             const F number = V::load(transforms + number_at(i));
             for (int row = 0; row < Rows; ++row) sum[row][i] = V::fma(number, weight[row], sum[row][i]);
         }
     }
     for (int row = 0; row < Rows; ++row)
-        for (int i = 0; i < kNumbers; ++i) V::store(out + 16 * kLanes * (first + row) + number_at(i), sum[row][i]);
+        for (int i = 0; i < kNumbers; ++i) V::store(out + 16 * kLanes * row + number_at(i), sum[row][i]);
 }
 
 void blend_dense_lanes(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out) {
@@ -155,8 +153,8 @@ void blend_dense_lanes(const float* weights, std::size_t count, std::size_t firs
         const float* from = transforms + part * W;
         float* to = out + part * W;
         std::size_t row = first;
-        for (; row + kTogether <= last; row += kTogether) blend_rows_lanes<kTogether>(weights, row, count, from, to);
-        for (; row < last; ++row) blend_rows_lanes<1>(weights, row, count, from, to);
+        for (; row + kTogether <= last; row += kTogether) blend_rows_lanes<kTogether>(weights + row * count, count, from, to + 16 * kLanes * row);
+        for (; row < last; ++row) blend_rows_lanes<1>(weights + row * count, count, from, to + 16 * kLanes * row);
     }
 }
 
