@@ -41,7 +41,6 @@ struct InfluenceRows {
     const Influence* entries = nullptr;
     const std::uint32_t* starts = nullptr;
     std::uint32_t width = 0;
-    bool same = false;  // of a width: every row names the same transforms, in the same order
 };
 
 // Rows whose weights for one transform after the other lie side by side, for `blend_dense`.

@@ -269,15 +269,10 @@ UNDERSTUDY_INLINE S::Four point_of(const VertexJob& job, std::size_t vertex) {
     return point;
 }
 
-// Of a `Width`: transforms are blended already, one for every vertex from the first of the job.
-constexpr int kBlended = -1;
-
 // The blended transform of a vertex; `Width` as in `InfluenceRows`: a length known here costs no test per vertex.
 template <int Width>
 UNDERSTUDY_INLINE void matrix_of(const VertexJob& job, std::size_t vertex, Matrix& matrix) {
-    if constexpr (Width == kBlended) {
-        for (int r = 0; r < kOfMatrix; ++r) matrix[r] = S::load(job.transforms + 16 * (vertex - job.first) + r * S::W);
-    } else if constexpr (Width != 0) {
+    if constexpr (Width != 0) {
         const Influence* at = job.skin.entries + vertex * Width;
         blended(at, at + Width, job.transforms, matrix);
     } else {
@@ -354,48 +349,13 @@ inline void skin_linear_of(const VertexJob& job) {
     else skin_linear_of<Width, false>(job);
 }
 
-// The same transforms for `Rows` rows: each is loaded once for all of them.
-template <int Rows>
-inline void blend_same(const Influence* entries, std::size_t count, const float* transforms, float* out) {
-    F sum[Rows][kPerUnit];
-    for (int row = 0; row < Rows; ++row)
-        for (int r = 0; r < kPerUnit; ++r) sum[row][r] = V::zero();
-    for (std::size_t k = 0; k < count; ++k) {
-        F transform[kPerUnit];
-        for (int r = 0; r < kPerUnit; ++r) transform[r] = V::load(transforms + entries[k].offset + r * W);
-        for (int row = 0; row < Rows; ++row) {
-            const F weight = V::set1(entries[row * count + k].weight);
-            for (int r = 0; r < kPerUnit; ++r) sum[row][r] = V::fma(transform[r], weight, sum[row][r]);
-        }
-    }
-    for (int row = 0; row < Rows; ++row)
-        for (int r = 0; r < kPerUnit; ++r) V::store(out + 16 * row + r * W, sum[row][r]);
-}
-
-// Where the same transforms move every vertex: they are blended for some vertices at a time.
-inline void skin_same(const VertexJob& job) {
-    constexpr std::size_t kVertices = 64, kTogether = W == 16 ? 8 : W == 8 ? 4 : 2;  // as many as leave the sums in registers
-    alignas(64) float matrices[16 * kVertices];
-    const std::size_t width = job.skin.width;
-    for (VertexJob part = job; part.first < job.last; part.first = part.last) {
-        const std::size_t count = job.last - part.first < kVertices ? job.last - part.first : kVertices;
-        const Influence* entries = job.skin.entries + part.first * width;
-        std::size_t row = 0;
-        for (; row + kTogether <= count; row += kTogether) blend_same<kTogether>(entries + row * width, width, job.transforms, matrices + 16 * row);
-        for (; row < count; ++row) blend_same<1>(entries + row * width, width, job.transforms, matrices + 16 * row);
-        part.last = part.first + count;
-        part.transforms = matrices;
-        skin_linear_of<kBlended>(part);
-    }
-}
-
 void skin_linear(const VertexJob& job) {
     switch (job.skin.width) {
         case 1: return skin_linear_of<1>(job);
         case 2: return skin_linear_of<2>(job);
         case 3: return skin_linear_of<3>(job);
         case 4: return skin_linear_of<4>(job);
-        default: return job.skin.same ? skin_same(job) : skin_linear_of<0>(job);
+        default: return skin_linear_of<0>(job);
     }
 }
 

@@ -320,8 +320,6 @@ private:
         rows.entries = entries.data();
         if (even && count) {
             rows.width = static_cast<std::uint32_t>(entries.size() / count);
-            rows.same = true;
-            for (std::size_t i = rows.width; i < entries.size(); ++i) rows.same = rows.same && entries[i].offset == entries[i - rows.width].offset;
             starts = {};
         }
         rows.starts = starts.data();

@@ -15,7 +15,7 @@ using understudy::Kernels;
 using understudy::VertexJob;
 
 constexpr std::size_t kVertices = 150, kTransforms = 13;
-constexpr int kRagged = 0, kSame = -1, kSameWidth = 9;
+constexpr int kRagged = 0;
 constexpr float kUntouched = 12345.0f;
 
 float some(std::size_t i) { return std::sin(1.0f + 12.9f * static_cast<float>(i % 1009)); }
@@ -45,10 +45,9 @@ struct Numbers {
         for (std::size_t vertex = 0; vertex < kVertices; ++vertex) {
             for (std::size_t n = 0; n < vertex % 3; ++n) slots.push_back(static_cast<std::uint32_t>(3 * slots.size()));
             slot_starts.push_back(static_cast<std::uint32_t>(slots.size()));
-            const std::size_t count = width == kRagged ? 1 + vertex * 7 % 12 : static_cast<std::size_t>(width == kSame ? kSameWidth : width);
-            const std::size_t from = width == kSame ? 2 : vertex;
+            const std::size_t count = width == kRagged ? 1 + vertex * 7 % 12 : static_cast<std::size_t>(width);
             for (std::size_t n = 0; n < count; ++n)
-                entries.push_back({static_cast<std::uint32_t>(16 * ((from + 5 * n) % kTransforms)), width == 1 ? 1.0f : some(vertex + 31 * n)});
+                entries.push_back({static_cast<std::uint32_t>(16 * ((vertex + 5 * n) % kTransforms)), width == 1 ? 1.0f : some(vertex + 31 * n)});
             starts.push_back(static_cast<std::uint32_t>(entries.size()));
         }
         displacements = values(3 * slots.size(), lanes, 1);
@@ -56,7 +55,7 @@ struct Numbers {
         job.slot_starts = displaced ? slot_starts.data() : nullptr;
         job.slots = slots.data();
         job.displacements = displacements.data();
-        job.skin = {entries.data(), starts.data(), static_cast<std::uint32_t>(width == kSame ? kSameWidth : width), width == kSame};
+        job.skin = {entries.data(), starts.data(), static_cast<std::uint32_t>(width)};
         job.simple = simple.data();
         job.transforms = transforms.data();
         job.centre = centre.data();
@@ -125,7 +124,7 @@ int main() {
     test_plain(**last);
     int count = 0;
     for (const Kernels* const* use = understudy::all_kernels(); *use; ++use, ++count) {
-        for (const int width : {1, 2, 3, 4, 5, kRagged, kSame})
+        for (const int width : {1, 2, 3, 4, 5, kRagged})
             for (const bool displaced : {false, true}) test_linear(**use, **last, width, displaced);
         test_simple(**use, **last);
     }
