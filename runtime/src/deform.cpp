@@ -120,8 +120,8 @@ private:
 
     void blend_virtual_bones(std::size_t first, std::size_t last) {
         for (std::size_t pose = 0; pose < poses_; ++pose) {
-            if (model_.virtual_weights.empty()) use_.blend(model_.virtual_bones, first, last, bone_transforms(pose), transforms(pose));
-            else use_.blend_dense(model_.virtual_weights.data(), model_.bone_count(), first, last, bone_transforms(pose), transforms(pose));
+            if (model_.virtual_columns.empty()) use_.blend(model_.virtual_bones, first, last, bone_transforms(pose), transforms(pose));
+            else use_.blend_dense(model_.virtual_columns.data(), model_.bone_count(), first, last, bone_transforms(pose), transforms(pose));
         }
     }
 

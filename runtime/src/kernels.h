@@ -43,6 +43,9 @@ struct InfluenceRows {
     std::uint32_t width = 0;
 };
 
+// Rows whose weights for one transform after the other lie side by side, for `blend_dense`.
+constexpr std::size_t kWeightRows = 16;
+
 // What moves vertices first..last of one pose.
 struct VertexJob {
     std::size_t first, last;
@@ -109,12 +112,13 @@ struct Kernels {
                   Finish finish, float* y, std::size_t y_stride);
     // Rows first..last of blended transforms, 16 floats each.
     void (*blend)(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out);
-    // The same for rows that have a weight for every one of `count` transforms, in their order.
+    // The same for rows that have a weight for every one of `count` transforms: of every kWeightRows rows the weights for the first
+    // transform, then those for the second, and so on. `first` is a multiple of kWeightRows, and the rows are padded to one.
     void (*blend_dense)(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out);
     void (*skin_linear)(const VertexJob& job);
     void (*skin_dual_quaternion)(const VertexJob& job);
     // The same in lanes: `to_lanes` takes rows of 16 poses, `stride` floats apart; offsets of influences count rows of lanes;
-    // `dense_lanes` makes rows first..last, multiples of kLaneRows.
+    // `dense_lanes` makes rows first..last, multiples of kLaneRows; `blend_dense_lanes` takes weights row by row.
     void (*to_lanes)(const float* from, std::size_t stride, std::size_t count, float* to);
     void (*dense_lanes)(const Panels& w, std::size_t first, std::size_t last, const LaneProduct& of);
     void (*blend_lanes)(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out);

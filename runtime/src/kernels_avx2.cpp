@@ -6,22 +6,15 @@
 namespace understudy {
 namespace {
 
-struct V {
-    using F = __m256;
-    using Four = __m128;
-    static constexpr int W = 8;
-    static F load(const float* p) { return _mm256_loadu_ps(p); }
+#include "kernels_eights.h"
+
+struct V : Eights {
+    using Skinning = Eights;
     static F load_half(const std::uint16_t* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
     static F load_u16(const std::uint16_t* p) { return _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))); }
     static F load_byte(const std::int8_t* p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))); }
-    static void store(float* p, F a) { _mm256_storeu_ps(p, a); }
-    static F set1(float a) { return _mm256_set1_ps(a); }
-    static F zero() { return _mm256_setzero_ps(); }
-    static F add(F a, F b) { return _mm256_add_ps(a, b); }
     static F sub(F a, F b) { return _mm256_sub_ps(a, b); }
-    static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
     static F div(F a, F b) { return _mm256_div_ps(a, b); }
-    static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
     static F max(F a, F b) { return _mm256_max_ps(a, b); }
     static F min(F a, F b) { return _mm256_min_ps(a, b); }
     static F round(F a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
@@ -33,17 +26,6 @@ struct V {
         const __m256i pair = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
         const F offset = _mm256_castsi256_ps(_mm256_slli_epi32(pair, 4));
         return _mm256_blend_ps(offset, fma(_mm256_cvtepi32_ps(pair), step, low), 0xAA);
-    }
-    static Four load4(const float* p) { return _mm_loadu_ps(p); }
-    static void store4(float* p, Four a) { _mm_storeu_ps(p, a); }
-    static Four add4(Four a, Four b) { return _mm_add_ps(a, b); }
-    static float root(float a) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(a))); }
-    static Four apply(const F (&matrix)[2], Four point) {
-        const F one = _mm256_castps128_ps256(_mm_blend_ps(point, _mm_set1_ps(1.0f), 8));
-        const F left = _mm256_permutevar8x32_ps(one, _mm256_set_epi32(1, 1, 1, 1, 0, 0, 0, 0));
-        const F right = _mm256_permutevar8x32_ps(one, _mm256_set_epi32(3, 3, 3, 3, 2, 2, 2, 2));
-        const F sum = _mm256_fmadd_ps(matrix[0], left, _mm256_mul_ps(matrix[1], right));
-        return _mm_add_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps(sum, 1));
     }
     static void prefetch(const char* p) { _mm_prefetch(p, _MM_HINT_T1); }
     static void prefetch_write(float* p) { _m_prefetchw(p); }

@@ -1,4 +1,4 @@
-// AVX-512: registers of 16 floats; a 3x4 transform is one register. Compiled with the flags of that instruction set, called only where it is there.
+// AVX-512: registers of 16 floats. Compiled with the flags of that instruction set, called only where it is there.
 #include <immintrin.h>
 
 #include "kernels.h"
@@ -6,9 +6,11 @@
 namespace understudy {
 namespace {
 
+#include "kernels_eights.h"
+
 struct V {
     using F = __m512;
-    using Four = __m128;
+    using Skinning = Eights;
     static constexpr int W = 16;
     static F load(const float* p) { return _mm512_loadu_ps(p); }
     static F load_half(const std::uint16_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
@@ -33,17 +35,6 @@ struct V {
         const __m512i pair = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
         const F offset = _mm512_castsi512_ps(_mm512_slli_epi32(pair, 4));
         return _mm512_mask_blend_ps(0xAAAA, offset, fma(_mm512_cvtepi32_ps(pair), step, low));
-    }
-    static Four load4(const float* p) { return _mm_loadu_ps(p); }
-    static void store4(float* p, Four a) { _mm_storeu_ps(p, a); }
-    static Four add4(Four a, Four b) { return _mm_add_ps(a, b); }
-    static float root(float a) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(a))); }
-    static Four apply(const F (&matrix)[1], Four point) {
-        const Four one = _mm_blend_ps(point, _mm_set1_ps(1.0f), 8);
-        const __m512i spread = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
-        const F product = _mm512_mul_ps(matrix[0], _mm512_permutexvar_ps(spread, _mm512_castps128_ps512(one)));
-        const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(product), _mm512_extractf32x8_ps(product, 1));
-        return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
     }
     static void prefetch(const char* p) { _mm_prefetch(p, _MM_HINT_T1); }
     static void prefetch_write(float* p) { _m_prefetchw(p); }

@@ -1,13 +1,28 @@
 // The hot loops, written once over a register type `V` that each instruction set defines before it includes this file:
 //     V::F               a register of V::W floats (4, 8 or 16)
 //     load store load_half load_u16 load_byte set1 zero add sub mul div fma(a, b, c) = a b + c  max min round  power_of_two(n)
-//     apply(matrix, point)    four columns of four times (x, y, z, 1); load4 store4 add4 on V::Four, four floats
 //     kFour, move_four        see `skin_four`
 //     load_influences         see `unpack_influences`
 //     transpose(rows)         W registers as a W x W matrix
 //     prefetch prefetch_write a line of the cache to come, to be read or written
+//     V::Skinning             what one pose is skinned with: registers with load store set1 zero add mul fma, of at most 16 floats, and
+//         apply(matrix, point)    four columns of four times (x, y, z, 1); load4 store4 store3 add4 on Four, four floats
+//         kPairs, move_pair       see `skin_pairs`
 // Everything is in an unnamed namespace and uses no templates of the standard library: a function built here for a newer processor must never
 // be picked by the linker for an older one.
+
+// What has to stay in registers: functions that are never called, and short loops over arrays of registers that are written out.
+#if defined(_MSC_VER)
+#define UNDERSTUDY_INLINE __forceinline
+#define UNDERSTUDY_UNROLL
+#else
+#define UNDERSTUDY_INLINE inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNDERSTUDY_UNROLL _Pragma("unroll")
+#else
+#define UNDERSTUDY_UNROLL _Pragma("GCC unroll 8")
+#endif
+#endif
 
 namespace {
 
@@ -189,84 +204,87 @@ struct Row {
           end(rows.entries + (rows.width ? (row + 1) * rows.width : rows.starts[row + 1])) {}
 };
 
-inline void blended(const Influence* at, const Influence* end, const float* transforms, F (&matrix)[kPerUnit]) {
-    F weight = V::set1(at->weight);
-    for (int r = 0; r < kPerUnit; ++r) matrix[r] = V::mul(V::load(transforms + at->offset + r * W), weight);
+// What transforms of one pose are blended in: registers `S`, of which one transform takes kOfMatrix.
+using S = V::Skinning;
+constexpr int kOfMatrix = 16 / S::W;
+using Matrix = S::F[kOfMatrix];
+
+UNDERSTUDY_INLINE void blended(const Influence* at, const Influence* end, const float* transforms, Matrix& matrix) {
+    S::F weight = S::set1(at->weight);
+    for (int r = 0; r < kOfMatrix; ++r) matrix[r] = S::mul(S::load(transforms + at->offset + r * S::W), weight);
     ++at;
     if (end - at >= 8) {  // long rows: a second sum, so that one addition need not wait for the other
-        F other[kPerUnit];
-        for (int r = 0; r < kPerUnit; ++r) other[r] = V::zero();
+        Matrix other;
+        for (int r = 0; r < kOfMatrix; ++r) other[r] = S::zero();
         for (; end - at >= 2; at += 2) {
-            weight = V::set1(at[0].weight);
-            const F second = V::set1(at[1].weight);
-            for (int r = 0; r < kPerUnit; ++r) {
-                matrix[r] = V::fma(V::load(transforms + at[0].offset + r * W), weight, matrix[r]);
-                other[r] = V::fma(V::load(transforms + at[1].offset + r * W), second, other[r]);
+            weight = S::set1(at[0].weight);
+            const S::F second = S::set1(at[1].weight);
+            for (int r = 0; r < kOfMatrix; ++r) {
+                matrix[r] = S::fma(S::load(transforms + at[0].offset + r * S::W), weight, matrix[r]);
+                other[r] = S::fma(S::load(transforms + at[1].offset + r * S::W), second, other[r]);
             }
         }
-        for (int r = 0; r < kPerUnit; ++r) matrix[r] = V::add(matrix[r], other[r]);
+        for (int r = 0; r < kOfMatrix; ++r) matrix[r] = S::add(matrix[r], other[r]);
     }
     for (; at != end; ++at) {
-        weight = V::set1(at->weight);
-        for (int r = 0; r < kPerUnit; ++r) matrix[r] = V::fma(V::load(transforms + at->offset + r * W), weight, matrix[r]);
+        weight = S::set1(at->weight);
+        for (int r = 0; r < kOfMatrix; ++r) matrix[r] = S::fma(S::load(transforms + at->offset + r * S::W), weight, matrix[r]);
     }
 }
 
 void blend(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out) {
     for (std::size_t number = first; number < last; ++number) {
         const Row row(rows, number);
-        F matrix[kPerUnit];
+        Matrix matrix;
         blended(row.begin, row.end, transforms, matrix);
-        for (int r = 0; r < kPerUnit; ++r) V::store(out + 16 * number + r * W, matrix[r]);
+        for (int r = 0; r < kOfMatrix; ++r) S::store(out + 16 * number + r * S::W, matrix[r]);
     }
 }
 
-// `Rows` rows at once: each transform is loaded once for all of them.
-template <int Rows>
-inline void blend_rows(const float* weights, std::size_t count, const float* transforms, float* out) {
-    F sum[Rows][kPerUnit];
-    for (int row = 0; row < Rows; ++row)
-        for (int r = 0; r < kPerUnit; ++r) sum[row][r] = V::zero();
-    for (std::size_t k = 0; k < count; ++k) {
-        F transform[kPerUnit];
-        for (int r = 0; r < kPerUnit; ++r) transform[r] = V::load(transforms + 16 * k + r * W);
-        for (int row = 0; row < Rows; ++row) {
-            const F weight = V::set1(weights[row * count + k]);
-            for (int r = 0; r < kPerUnit; ++r) sum[row][r] = V::fma(transform[r], weight, sum[row][r]);
-        }
+// W rows at once, one in each lane, so that the numbers of a transform that are always zero cost nothing; then turned into rows.
+inline void blend_rows(const float* weights, std::size_t count, const float* transforms, F (&sum)[kPerUnit][W]) {
+    for (int n = 0; n < 16; ++n) sum[n / W][n % W] = V::zero();
+    for (std::size_t k = 0; k < count; ++k, weights += kWeightRows, transforms += 16) {
+        const F weight = V::load(weights);
+        for (int column = 0; column < 16; column += 4)
+            for (int n = column; n < column + 3; ++n) sum[n / W][n % W] = V::fma(weight, V::set1(transforms[n]), sum[n / W][n % W]);
     }
-    for (int row = 0; row < Rows; ++row)
-        for (int r = 0; r < kPerUnit; ++r) V::store(out + 16 * row + r * W, sum[row][r]);
+    for (int part = 0; part < kPerUnit; ++part) V::transpose(sum[part]);
 }
 
 void blend_dense(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out) {
-    constexpr int kTogether = W == 16 ? 8 : W == 8 ? 4 : 2;  // as many as leave the sums in registers
-    std::size_t row = first;
-    for (; row + kTogether <= last; row += kTogether) blend_rows<kTogether>(weights + row * count, count, transforms, out + 16 * row);
-    for (; row < last; ++row) blend_rows<1>(weights + row * count, count, transforms, out + 16 * row);
+    for (std::size_t row = first; row < last; row += W) {
+        F rows[kPerUnit][W];
+        blend_rows(weights + row / kWeightRows * kWeightRows * count + row % kWeightRows, count, transforms, rows);
+        for (int n = 0; n < W && row + n < last; ++n)
+            for (int part = 0; part < kPerUnit; ++part) V::store(out + 16 * (row + n) + part * W, rows[part][n]);
+    }
 }
 
 // Rest, mean and every displacement of a vertex.
-inline typename V::Four point_of(const VertexJob& job, std::size_t vertex) {
-    typename V::Four point = V::load4(job.base + 3 * vertex);
+UNDERSTUDY_INLINE S::Four point_of(const VertexJob& job, std::size_t vertex) {
+    S::Four point = S::load4(job.base + 3 * vertex);
     if (job.slot_starts)
         for (std::uint32_t slot = job.slot_starts[vertex]; slot != job.slot_starts[vertex + 1]; ++slot)
-            point = V::add4(point, V::load4(job.displacements + job.slots[slot]));
+            point = S::add4(point, S::load4(job.displacements + job.slots[slot]));
     return point;
 }
 
-// A vertex is 12 bytes, a register of four 16: each store spills into the next vertex, which is written after it. The last of a job may not.
-inline void write_point(const VertexJob& job, std::size_t vertex, typename V::Four point) {
-    float* out = job.positions + 3 * vertex;
-    if (vertex + 1 != job.last) return V::store4(out, point);
-    float last[4];
-    V::store4(last, point);
-    for (int axis = 0; axis < 3; ++axis) out[axis] = last[axis];
+// The blended transform of a vertex; `Width` as in `InfluenceRows`: a length known here costs no test per vertex.
+template <int Width>
+UNDERSTUDY_INLINE void matrix_of(const VertexJob& job, std::size_t vertex, Matrix& matrix) {
+    if constexpr (Width != 0) {
+        const Influence* at = job.skin.entries + vertex * Width;
+        blended(at, at + Width, job.transforms, matrix);
+    } else {
+        const Row row(job.skin, vertex);
+        blended(row.begin, row.end, job.transforms, matrix);
+    }
 }
 
 // Four vertices at once where the instruction set has a way to (`V::kFour`) and they are simple enough; false: they are not.
 template <class Registers>
-inline bool skin_four(const VertexJob& job, std::size_t vertex) {
+UNDERSTUDY_INLINE bool skin_four(const VertexJob& job, std::size_t vertex) {
     if constexpr (Registers::kFour) {
         if (vertex % 4 || vertex + 4 > job.last || !job.simple[vertex / 4]) return false;
         const Row row(job.skin, vertex);
@@ -278,25 +296,58 @@ inline bool skin_four(const VertexJob& job, std::size_t vertex) {
     }
 }
 
+// `Count` vertices, two by two: all their transforms are blended before the first is used, so that nothing waits for what comes just before it.
+// Writes one float beyond them.
+template <int Width, int Count, class Registers>
+UNDERSTUDY_INLINE void skin_pairs(const VertexJob& job, std::size_t first, const typename Registers::Centre& centre) {
+    Matrix matrix[Count];
+    UNDERSTUDY_UNROLL
+    for (int n = 0; n < Count; ++n) matrix_of<Width>(job, first + n, matrix[n]);
+    UNDERSTUDY_UNROLL
+    for (int n = 0; n < Count; n += 2) {
+        const std::size_t vertex = first + n;
+        Registers::move_pair(matrix[n], matrix[n + 1], point_of(job, vertex), point_of(job, vertex + 1), centre, job.positions + 3 * vertex);
+    }
+}
+
+// As many vertices as can be moved together where the instruction set has a way to (`S::kPairs`); the first that is left, of at most two.
+template <int Width, class Registers>
+UNDERSTUDY_INLINE std::size_t skin_most(const VertexJob& job) {
+    std::size_t vertex = job.first;
+    if constexpr (Registers::kPairs) {
+        const typename Registers::Centre centre(job.centre);
+        constexpr int kTogether = Width == 0 ? 2 : W == 16 ? 8 : 4;  // as many as leave their transforms in registers
+        constexpr bool kSimple = Width == 0 || Width == 1;           // there may be four vertices that one transform moves
+        for (; !kSimple && vertex + kTogether < job.last; vertex += kTogether) skin_pairs<Width, kTogether, Registers>(job, vertex, centre);
+        while (vertex + 2 < job.last) {
+            if (kSimple && skin_four<V>(job, vertex)) {
+                vertex += 4;
+                continue;
+            }
+            skin_pairs<Width, 2, Registers>(job, vertex, centre);
+            vertex += 2;
+        }
+    }
+    return vertex;
+}
+
+template <int Width, bool Displaced>
+inline void skin_linear_of(const VertexJob& given) {
+    VertexJob job = given;  // its own: for all the compiler knows, writing positions could change the other
+    if (!Displaced) job.slot_starts = nullptr;
+    const S::Four centre = S::load4(job.centre), rounding = S::load4(job.centre + 4);
+    for (std::size_t vertex = skin_most<Width, S>(job); vertex < job.last; ++vertex) {
+        Matrix matrix;
+        matrix_of<Width>(job, vertex, matrix);
+        const S::Four moved = S::apply(matrix, point_of(job, vertex));
+        S::store3(job.positions + 3 * vertex, S::add4(S::add4(moved, rounding), centre));
+    }
+}
+
 template <int Width>
 inline void skin_linear_of(const VertexJob& job) {
-    const typename V::Four centre = V::load4(job.centre), rounding = V::load4(job.centre + 4);
-    for (std::size_t vertex = job.first; vertex != job.last; ++vertex) {
-        if (Width <= 1 && skin_four<V>(job, vertex)) {
-            vertex += 3;
-            continue;
-        }
-        F matrix[kPerUnit];
-        if (Width) {  // a length known here costs no test per vertex
-            const Influence* at = job.skin.entries + vertex * Width;
-            blended(at, at + Width, job.transforms, matrix);
-        } else {
-            const Row row(job.skin, vertex);
-            blended(row.begin, row.end, job.transforms, matrix);
-        }
-        const typename V::Four moved = V::apply(matrix, point_of(job, vertex));
-        write_point(job, vertex, V::add4(V::add4(moved, rounding), centre));
-    }
+    if (job.slot_starts) skin_linear_of<Width, true>(job);
+    else skin_linear_of<Width, false>(job);
 }
 
 void skin_linear(const VertexJob& job) {
@@ -323,12 +374,12 @@ void skin_dual_quaternion(const VertexJob& job) {
             for (int i = 8; i < 16; ++i) sum[i] += at->weight * t[i];
         }
         float p[4];
-        V::store4(p, point_of(job, vertex));
+        S::store4(p, point_of(job, vertex));
         const float* s = sum + 8;
         const float x = s[0] * p[0] + s[1] * p[1] + s[2] * p[2];
         const float y = s[1] * p[0] + s[3] * p[1] + s[4] * p[2];
         const float z = s[2] * p[0] + s[4] * p[1] + s[5] * p[2];
-        const float scale = 1 / V::root(sum[0] * sum[0] + sum[1] * sum[1] + sum[2] * sum[2] + sum[3] * sum[3]);
+        const float scale = 1 / S::root(sum[0] * sum[0] + sum[1] * sum[1] + sum[2] * sum[2] + sum[3] * sum[3]);
         const float w = sum[0] * scale, a = sum[1] * scale, b = sum[2] * scale, c = sum[3] * scale;
         const float ew = sum[4] * scale, ea = sum[5] * scale, eb = sum[6] * scale, ec = sum[7] * scale;
         // Rotate: v + 2 w (q x v) + 2 q x (q x v); shift: 2 (w e - ew q + q x e).

@@ -12,6 +12,7 @@ namespace {
 struct V {
     using F = float32x4_t;
     using Four = float32x4_t;
+    using Skinning = V;
     static constexpr int W = 4;
     static F load(const float* p) { return vld1q_f32(p); }
     static F load_half(const std::uint16_t* p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
@@ -40,6 +41,10 @@ struct V {
     }
     static Four load4(const float* p) { return vld1q_f32(p); }
     static void store4(float* p, Four a) { vst1q_f32(p, a); }
+    static void store3(float* p, Four a) {
+        vst1_f32(p, vget_low_f32(a));
+        vst1q_lane_f32(p + 2, a, 2);
+    }
     static Four add4(Four a, Four b) { return vaddq_f32(a, b); }
     static float root(float a) { return std::sqrt(a); }
     static Four apply(const F (&matrix)[4], Four point) {
@@ -68,7 +73,7 @@ struct V {
         row[2] = vzip1q_f32(b, d);
         row[3] = vzip2q_f32(b, d);
     }
-    static constexpr bool kFour = false;
+    static constexpr bool kFour = false, kPairs = false;
 };
 
 }  // namespace

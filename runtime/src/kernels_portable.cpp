@@ -12,6 +12,7 @@ struct V {
         float lane[4];
     };
     using Four = F;
+    using Skinning = V;
     static constexpr int W = 4;
     template <class Of>
     static F each(Of of) {
@@ -53,6 +54,7 @@ struct V {
     }
     static Four load4(const float* p) { return load(p); }
     static void store4(float* p, Four a) { store(p, a); }
+    static void store3(float* p, Four a) { std::memcpy(p, a.lane, 3 * sizeof(float)); }
     static Four add4(Four a, Four b) { return add(a, b); }
     static float root(float a) { return std::sqrt(a); }
     static Four apply(const F (&matrix)[4], Four point) {
@@ -70,7 +72,7 @@ struct V {
                 row[j].lane[i] = kept;
             }
     }
-    static constexpr bool kFour = false;
+    static constexpr bool kFour = false, kPairs = false;
 };
 
 }  // namespace

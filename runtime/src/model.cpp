@@ -382,6 +382,10 @@ private:
         model_.virtual_weights.assign(model_.virtual_count * bones, 0.0f);
         for (std::size_t i = 0; i < given.index.size(); ++i)
             model_.virtual_weights[i / given.width * bones + static_cast<std::size_t>(given.index[i])] += given.weight[i];
+        model_.virtual_columns.assign(padded(model_.virtual_count, kWeightRows) * bones, 0.0f);
+        for (std::size_t row = 0; row < model_.virtual_count; ++row)
+            for (std::size_t bone = 0; bone < bones; ++bone)
+                model_.virtual_columns[(row / kWeightRows * bones + bone) * kWeightRows + row % kWeightRows] = model_.virtual_weights[row * bones + bone];
     }
 
     void pack_base() {

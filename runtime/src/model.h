@@ -90,6 +90,7 @@ struct Model {
     std::vector<std::uint8_t> simple;         // see `VertexJob`
     InfluenceRows skin, virtual_bones;
     std::vector<float> virtual_weights;       // of every bone for every virtual bone, where most are there; then `virtual_bones` is empty
+    std::vector<float> virtual_columns;       // the same as `blend_dense` reads them, for one pose; crowds read them row by row
     std::size_t virtual_count = 0;
     std::size_t transform_count = 0;          // what the skin points into: virtual bones, else bones, else one identity
 

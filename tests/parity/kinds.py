@@ -28,6 +28,22 @@ def _sparse(blend: str) -> Deformer:
     return replace(deformer, skin=Skin(deformer.skin.bone_index, weight / weight.sum(1, keepdims=True), blend))
 
 
+def _dense() -> Deformer:
+    """Every bone moves every vertex."""
+    deformer = _skin(12)
+    return replace(deformer, skin=Skin(np.tile(np.arange(12), (deformer.mesh.vertex_count, 1)), deformer.skin.weight))
+
+
+def _two_layer(influences: int) -> Deformer:
+    """Two virtual bones a vertex, each a blend of every bone; more of them than a register has lanes, and not a multiple."""
+    rng = np.random.default_rng(5)
+    deformer, count = _skin(2), 41
+    index = np.stack([rng.permutation(count)[:2] for _ in range(deformer.mesh.vertex_count)])
+    bones = np.stack([rng.permutation(12)[:influences] for _ in range(count)])
+    weight = rng.uniform(-0.5, 1.5, bones.shape) + 1
+    return replace(deformer, skin=Skin(index, deformer.skin.weight, "linear", bones, weight / weight.sum(1, keepdims=True)))
+
+
 def _controls_only() -> Deformer:
     spec = ControlSpec(("smile", "frown"), [0, 0], [1, 1])
     net = Net([0, 1], (np.array([[2.0, 1.0], [0.5, -1.0]]),), (np.array([0.5, 0.1]),), [0, 1])
@@ -84,6 +100,8 @@ KINDS = {
     },
     **{f"skin-{k}": (lambda k=k: _skin(k)) for k in (1, 2, 3, 4, 5, 9, 12)},
     **{f"dual-{k}": (lambda k=k: _skin(k, "dual_quaternion")) for k in (1, 4, 12)},
+    "dense": _dense,
+    **{f"two-layer-{k}": (lambda k=k: _two_layer(k)) for k in (3, 12)},
     "sparse-linear": lambda: _sparse("linear"),
     "sparse-dual": lambda: _sparse("dual_quaternion"),
     "rigid": lambda: replace(_skin(1), skin=Skin.rigid(np.arange(280) % 12)),

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "runtime-tests"
 FILES = (
     "full-linear-direct-tanh", "full-dual_quaternion-virtual-rbf", "full-linear-virtual-gelu", "controls-only", "wide", "wide-half", "wide-int8",
-    "full-int8", "sparse-dual", "skin-12", "wide-version-2", "wide-packed", "full-packed", "sparse-packed",
+    "full-int8", "sparse-dual", "skin-12", "dense", "two-layer-12", "wide-version-2", "wide-packed", "full-packed", "sparse-packed",
     "full-packed-virtual-dual", "wide-packed-int8",
 )  # fmt: skip
 
@@ -82,6 +82,11 @@ def test_no_call_allocates(plain, files):
 
 def test_its_own_tests_under_sanitizers(sanitized, files, clip_file):
     assert f"{len(files) + 1} files" in run(sanitized / "test_runtime", *files, clip_file)
+
+
+@pytest.mark.parametrize("kind", ["plain", "sanitized"])
+def test_skins_of_any_length(kind, request):
+    assert "instruction sets" in run(request.getfixturevalue(kind) / "test_skin")
 
 
 def test_a_thousand_mutated_files_under_sanitizers(sanitized, files, clip_file):

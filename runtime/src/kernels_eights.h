@@ -1,0 +1,50 @@
+// Registers of eight floats, which skin one pose on x86 with and without AVX-512: a transform is two of them, and one weight in eight lanes serves
+// both. Processors that work on 16 floats in two halves, or fetch as many in two, gain nothing from one register per transform: it would fetch every
+// weight for 16 lanes, and need twice the shuffles to sum its columns. Included inside an unnamed namespace, after <immintrin.h>.
+
+struct Eights {
+    using F = __m256;
+    using Four = __m128;
+    static constexpr int W = 8;
+    static F load(const float* p) { return _mm256_loadu_ps(p); }
+    static void store(float* p, F a) { _mm256_storeu_ps(p, a); }
+    static F set1(float a) { return _mm256_set1_ps(a); }
+    static F zero() { return _mm256_setzero_ps(); }
+    static F add(F a, F b) { return _mm256_add_ps(a, b); }
+    static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
+    static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+    static Four load4(const float* p) { return _mm_loadu_ps(p); }
+    static void store4(float* p, Four a) { _mm_storeu_ps(p, a); }
+    static void store3(float* p, Four a) {
+        _mm_storel_pi(reinterpret_cast<__m64*>(p), a);
+        _mm_store_ss(p + 2, _mm_movehl_ps(a, a));
+    }
+    static Four add4(Four a, Four b) { return _mm_add_ps(a, b); }
+    static float root(float a) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(a))); }
+
+    static Four apply(const F (&matrix)[2], Four point) {
+        const F both = _mm256_insertf128_ps(_mm256_castps128_ps256(point), point, 1), one = _mm256_set1_ps(1.0f);
+        const F left = _mm256_permutevar_ps(both, _mm256_set_epi32(1, 1, 1, 1, 0, 0, 0, 0));
+        const F right = _mm256_blend_ps(_mm256_permute_ps(both, 0xAA), one, 0xF0);
+        const F sum = fma(matrix[0], left, mul(matrix[1], right));
+        return add4(_mm256_castps256_ps128(sum), _mm256_extractf128_ps(sum, 1));
+    }
+
+    // Two vertices side by side: each column of their transforms in one register, each number of their points all over its half.
+    static constexpr bool kPairs = true;
+    struct Centre {
+        F whole, rounding;
+        explicit Centre(const float* at) : whole(twice(at)), rounding(twice(at + 4)) {}
+        static F twice(const float* at) { return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(at)); }
+    };
+    static void move_pair(const F (&matrix)[2], const F (&next)[2], Four point, Four next_point, const Centre& centre, float* out) {
+        const F points = _mm256_insertf128_ps(_mm256_castps128_ps256(point), next_point, 1);
+        F sum = add(_mm256_permute2f128_ps(matrix[1], next[1], 0x31), centre.rounding);
+        sum = fma(_mm256_permute2f128_ps(matrix[0], next[0], 0x20), _mm256_permute_ps(points, 0x00), sum);
+        sum = fma(_mm256_permute2f128_ps(matrix[0], next[0], 0x31), _mm256_permute_ps(points, 0x55), sum);
+        sum = fma(_mm256_permute2f128_ps(matrix[1], next[1], 0x20), _mm256_permute_ps(points, 0xAA), sum);
+        sum = add(sum, centre.whole);
+        store4(out, _mm256_castps256_ps128(sum));
+        store4(out + 3, _mm256_extractf128_ps(sum, 1));
+    }
+};
