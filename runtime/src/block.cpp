@@ -65,7 +65,6 @@ void Block::find_features(std::size_t pose, const double* world, std::size_t thr
     }
 }
 
-// Twice the area of each triangle along its normal, so that their sum at a vertex is weighted by area.
 VertexJob Block::unpacked_job(std::size_t first, std::size_t last, std::size_t thread) {
     const Unpacked& to = scratch_.unpacked[thread];
     use_.unpack_influences(model_.packed, first, last, to.influences.as<Influence>(), to.influence_starts.as<std::uint32_t>());
@@ -77,6 +76,7 @@ VertexJob Block::unpacked_job(std::size_t first, std::size_t last, std::size_t t
     return job;
 }
 
+// Twice the area of each triangle along its normal, so that their sum at a vertex is weighted by area.
 void Block::face_normals(const Task& task) {
     for (std::size_t pose = 0; pose < poses_; ++pose) {
         const float* positions = positions_ + 3 * model_.vertex_count() * pose;
