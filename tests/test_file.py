@@ -120,6 +120,10 @@ def test_damage_is_found(saved, change):
         lambda a, h: a.pop("mesh.vertices.grid"),
         lambda a, h: a.__setitem__("mesh.vertices.grid", a["mesh.vertices.grid"][:1]),
         lambda a, h: a.__setitem__("mesh.vertices.grid", a["mesh.vertices.grid"][:, :2]),
+        lambda a, h: a.update({"mesh.vertices": a["mesh.vertices"][:, :1], "mesh.vertices.grid": np.ones((2, 3), np.float32)}),
+        lambda a, h: a.__setitem__("mesh.vertices", a["mesh.vertices"].astype(np.uint8)),
+        lambda a, h: a.update({"mesh.vertices.grid": np.zeros((2, 3), np.uint16), "mesh.vertices.grid.grid": np.ones((2, 3), np.float32)}),
+        lambda a, h: a.__setitem__("nets.inputs.steps", a["nets.inputs"].astype(np.int8)),  # beside the numbers
         lambda a, h: a["mesh.vertices.grid"].__setitem__((0, 0), np.nan),
         lambda a, h: a["mesh.vertices.grid"].__setitem__((1, 0), 3e38),
         lambda a, h: a.__setitem__("mesh.vertices", a["mesh.vertices"].astype(np.int16)),
@@ -156,6 +160,11 @@ def test_indices_are_as_narrow_as_holds_them(values):
     np.testing.assert_array_equal(back["a.b"], values)
     (array,) = stored.values()
     assert array.itemsize == {(0, 10**9): 4, (0, 256): 2, (300, 301, 302): 2, (0, 65535): 2, (70000, 70001, 69999): 4}.get(tuple(values), 1)
+
+
+def test_a_grid_wider_than_its_numbers_is_refused_before_it_fills_the_memory():
+    with pytest.raises(InputError, match="does not fit"):
+        _widened({"a": np.zeros((100000, 1), np.uint16), "a.grid": np.zeros((2, 100000), np.float32)})
 
 
 def test_steps_beyond_32_bits_are_refused():

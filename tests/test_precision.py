@@ -235,3 +235,14 @@ def test_the_command_line_writes_it(tmp_path, option, storage):
     KINDS["wide"]().save(tmp_path / "a.understudy")
     cli.main(["export", str(tmp_path / "a.understudy"), str(tmp_path / "b.understudy"), option])
     assert Deformer.load(tmp_path / "b.understudy").storage == storage
+
+
+def test_a_bias_beyond_16_bits_stays_as_it_is(tmp_path):
+    base = KINDS["controls-only"]()
+    net = Net([0], (np.ones((2, 1)), np.ones((1, 2))), (np.zeros(2), [1e5]), [0], "tanh")
+    deformer = replace(base, nets=(net,), bases=(Basis([0], [[1e-5], [0.0], [0.0]], [0]),), features=Features([0], [-1.0], [1.0])).half()
+    assert deformer.nets[0].biases[1][0] == np.float32(1e5)
+    deformer.save(tmp_path / "large.understudy")
+    controls = np.array([[0.3, 0], [-0.5, 0]])
+    loaded = Deformer.load(tmp_path / "large.understudy")
+    np.testing.assert_allclose(loaded.deform(controls=controls), deformer.deform_reference(controls=controls), atol=1e-5)

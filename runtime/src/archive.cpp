@@ -83,10 +83,10 @@ const std::string& Archive::metadata(const std::string& name) const {
 }
 
 const Archive::Entry& Archive::entry(const std::string& name) const {
-    auto found = arrays_.find(name);
-    if (found == arrays_.end()) found = arrays_.find(name + ".steps");
-    if (found == arrays_.end()) throw ReadError("array " + name + " is missing");
-    return found->second;
+    const auto found = arrays_.find(name), steps = arrays_.find(name + ".steps");
+    if (found != arrays_.end() && steps != arrays_.end()) throw ReadError("array " + name + " stands there twice, as numbers and as steps");
+    if (found == arrays_.end() && steps == arrays_.end()) throw ReadError("array " + name + " is missing");
+    return (found != arrays_.end() ? found : steps)->second;
 }
 
 template <class Scalar>
@@ -119,7 +119,7 @@ std::vector<std::int32_t> Archive::summed(const std::string& name, Type type, st
 // The grid: as many lows as the last axis is long, or one for all, and as many steps.
 std::vector<float> Archive::from_grid(const std::string& name, std::size_t axes) const {
     const std::vector<std::uint16_t> numbers = copy<std::uint16_t>(name, Type::u16, axes);
-    const std::vector<float> grid = floats(name + ".grid", 2);
+    const std::vector<float> grid = copy<float>(name + ".grid", Type::f32, 2);  // NaN or infinity in it will be found in what it makes
     const std::size_t width = shape(name + ".grid")[1];
     if (shape(name + ".grid")[0] != 2 || !width || (width != 1 && (!axes || width != shape(name).back())))
         throw ReadError("array " + name + ".grid does not fit " + name);
@@ -129,7 +129,7 @@ std::vector<float> Archive::from_grid(const std::string& name, std::size_t axes)
 }
 
 std::vector<float> Archive::floats(const std::string& name, std::size_t axes, bool any) const {
-    std::vector<float> values = entry(name).type == Type::u16 ? from_grid(name, axes) : copy<float>(name, Type::f32, axes);
+    std::vector<float> values = arrays_.count(name) && entry(name).type == Type::u16 ? from_grid(name, axes) : copy<float>(name, Type::f32, axes);
     if (!any)
         for (const float value : values)
             if (!std::isfinite(value)) throw ReadError("array " + name + " holds NaN or infinity");

@@ -58,7 +58,7 @@ struct VertexJob {
                                         // their displacements, if any, lie side by side
     const float* transforms;            // linear: columns of 4 (the last number 0); dual quaternion: see `dual_quaternion_entry`
     const float* centre;                // 4 floats to add, and 4 more that make up for the rounding of the first
-    float* positions;                   // of the whole pose, 3 per vertex
+    float* positions;                   // 3 per vertex, from number 0 of the job on: of the whole pose, or of vertices unpacked for this job
     std::size_t pose_stride = 0;        // of lanes alone: floats from the positions of one pose to those of the next
 };
 

@@ -57,6 +57,12 @@ void cut_tasks(std::vector<Task>& tasks, Task::Kind kind, std::size_t what, std:
         tasks.push_back({kind, static_cast<std::uint32_t>(what), static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(std::min(end, first + step))});
 }
 
+// Gives the memory back, which an assignment of nothing would not.
+template <class Item>
+void release(std::vector<Item>& items) {
+    std::vector<Item>().swap(items);
+}
+
 template <class Item>
 std::size_t bytes_in(const std::vector<Item>& items) {
     return items.size() * sizeof(Item);
@@ -365,7 +371,7 @@ private:
         rows.entries = entries.data();
         if (even && count) {
             rows.width = static_cast<std::uint32_t>(entries.size() / count);
-            starts = {};
+            release(starts);
         }
         rows.starts = starts.data();
     }
@@ -445,12 +451,12 @@ private:
         pack_skin(weights);
         pack_runs();
         find_largest_job();
-        model_.slot_starts = {};
+        release(model_.slot_starts);
         find_simple();  // again: displacements will be in the points, and no longer stand in its way
         model_.base = AlignedBytes();
         model_.skin = {};
-        model_.skin_entries_ = {};
-        model_.skin_starts_ = {};
+        release(model_.skin_entries_);
+        release(model_.skin_starts_);
     }
 
     bool find_grids(Grid (&axes)[3], Grid& weights) const {
@@ -645,12 +651,14 @@ private:
 Model::Model(std::unique_ptr<Description> given) : description(std::move(given)) {
     Packer(*this).pack();
     // Packed now; what the packing was made from is no longer needed.
-    description->net_values = {};
-    description->net_halves = {};
-    description->basis_values = {};
-    description->basis_halves = {};
-    description->net_bytes = description->basis_bytes = {};
-    description->net_scales = description->basis_scales = {};
+    release(description->net_values);
+    release(description->net_halves);
+    release(description->net_bytes);
+    release(description->net_scales);
+    release(description->basis_values);
+    release(description->basis_halves);
+    release(description->basis_bytes);
+    release(description->basis_scales);
 }
 
 VertexJob Model::vertex_job(std::size_t first, std::size_t last) const {

@@ -249,10 +249,14 @@ def _widened(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     for name in arrays:
         of, _, what = name.rpartition(".")
         if what == "steps":
+            if of in arrays:
+                raise InputError(f"{of}: stands there twice, as numbers and as steps")
             numbers = np.cumsum(checks.kind_of(result.pop(name), name, "i"), dtype=np.int64).reshape(arrays[name].shape)
             result[of] = checks.within(numbers, name, np.int32)
         elif what == "grid":
-            numbers, grid = checks.kind_of(arrays[of], of, "u"), checks.array(result.pop(name), name, (2, None))
+            numbers, grid = arrays[of], checks.array(checks.kind_of(result.pop(name), name, "f"), name, (2, None))
+            if numbers.dtype != np.uint16 or not numbers.ndim or grid.shape[1] not in (1, numbers.shape[-1]):
+                raise InputError(f"{name}: does not fit {of}")
             result[of] = from_grid(numbers, grid)
     for name in filter(result.__contains__, _ON_GRIDS):
         checks.kind_of(result[name], name, "f")  # not numbers whose grid is missing

@@ -145,8 +145,13 @@ def _round_net(net: Net, middle: np.ndarray) -> Net:
         return net
     weights = [round_to_half(weight, "net weights") for weight in net.weights]
     moved = (net.weights[0].astype(np.float64) - weights[0]) @ middle[net.inputs]
-    biases = ((net.biases[0] + moved).astype(np.float32), *(round_to_half(bias, "net biases") for bias in net.biases[1:]))
+    biases = ((net.biases[0] + moved).astype(np.float32), *(_round_bias(bias) for bias in net.biases[1:]))
     return Net(net.inputs, tuple(weights), biases, net.outputs, net.activation)
+
+
+def _round_bias(bias: np.ndarray) -> np.ndarray:
+    """As a 16-bit float, or as it is where that is too small for it: biases are few."""
+    return bias if np.abs(bias).max(initial=0) > np.finfo(np.float16).max else round_to_half(bias, "net biases")
 
 
 def in_bytes(deformer: Deformer, error: float = 5e-5) -> Deformer:

@@ -7,7 +7,7 @@ import pytest
 from builders import symmetric_mesh
 
 from understudy import ControlSpec, Mesh, Poses
-from understudy.differential.mirror import find_mirror, vertex_twins
+from understudy.differential.mirror import find_mirror, mirrored, vertex_twins
 
 NAMES = ("in.L", "in.R", "side", "idle")
 
@@ -57,6 +57,28 @@ def test_an_image_is_what_the_rig_makes_of_the_mirrored_controls():
     np.testing.assert_allclose(mirror.with_images(poses).vertices[30:], played(values).vertices, atol=1e-5)
 
 
+class Stored:
+    """Vertices that are read when they are asked for."""
+
+    def __init__(self, array):
+        self._array, self.shape = array, array.shape
+
+    def read_poses(self, start, stop):
+        return self._array[start:stop]
+
+    def read_vertices(self, vertices):
+        return self._array[:, vertices]
+
+    def read(self, start, stop, vertices):
+        return self._array[start:stop, vertices]
+
+
+def test_poses_on_disk_have_the_same_images():
+    poses = recorded()
+    stored = replace(poses, vertices=Stored(poses.vertices))
+    np.testing.assert_array_equal(find_mirror(stored).with_images(stored).vertices, find_mirror(poses).with_images(poses).vertices)
+
+
 @pytest.mark.parametrize("strength", [0.5, -1.0])
 def test_a_lopsided_rig_has_no_mirror(strength):
     assert find_mirror(recorded(strength=strength)) is None
@@ -73,8 +95,15 @@ def test_few_poses_still_controls_and_exact_maps_have_no_mirror():
     poses = recorded()
     assert find_mirror(poses.take(np.arange(6))) is None
     assert find_mirror(replace(poses, controls=np.zeros_like(poses.controls))) is None
-    linear = np.tensordot(poses.controls, np.random.default_rng(0).normal(size=(4, poses.vertex_count, 3)), 1)
-    assert find_mirror(replace(poses, vertices=(poses.mesh.vertices + linear).astype(np.float32))) is None
+    mirror = find_mirror(poses)
+    shapes = np.random.default_rng(0).normal(size=(4, poses.vertex_count, 3))
+    shapes[1:] = mirrored(shapes[:3], 0, mirror.twin)
+    shapes[2] = mirrored(shapes[3:], 0, mirror.twin)[0] - shapes[3]  # turns its sign
+    shapes[3] = 0
+    linear = replace(poses, vertices=(poses.mesh.vertices + np.tensordot(poses.controls, shapes, 1)).astype(np.float32))
+    assert find_mirror(linear) is None  # symmetric, and there is nothing to gain
+    bent = replace(linear, vertices=linear.vertices + poses.vertices - poses.mesh.vertices)
+    assert find_mirror(bent) is not None
 
 
 def test_a_mesh_in_the_mirror_itself_has_no_twins():

@@ -256,14 +256,14 @@ def test_mirror_images_of_recorded_poses_are_learned_too():
     recorded, aside = symmetric_sheet(150), symmetric_sheet(100, seed=1)
     fit = lambda **options: Differential(DifferentialConfig(**SMALL, **options)).fit(recorded)
     mirrored, plain = fit(), fit(mirror="none")
-    assert mirrored.training["mirrored"]
-    assert not plain.training["mirrored"]
+    assert mirrored.training["mirror_images"] == 150
+    assert plain.training["mirror_images"] == 0
     assert mirrored.training["poses"] == plain.training["poses"] == 150
     assert error(mirrored, aside) < 0.9 * error(plain, aside)
 
 
 def test_a_rig_that_can_be_asked_is_not_mirrored(tube, sampled):
-    assert not Differential(DifferentialConfig(**SMALL)).fit(sampled.take(np.arange(60)), rig=tube).training["mirrored"]
+    assert not Differential(DifferentialConfig(**SMALL)).fit(sampled.take(np.arange(60)), rig=tube).training["mirror_images"]
 
 
 def test_kpsa_reads_the_truth_at_its_key_points(sampled, unseen):

@@ -131,6 +131,20 @@ def test_one_pose_trains_without_a_validation_set():
     assert trained.training_curve[-1] < 0.1
 
 
+def test_mirror_images_are_kept_aside_with_their_poses():
+    aside = trainer.validation_poses(400, Schedule(validation=0.1, twins=True))
+    assert len(aside) == 40
+    np.testing.assert_array_equal(aside[20:], aside[:20] + 200)
+    assert aside[19] < 200
+
+
+@pytest.mark.parametrize("loss", ["l1", "mixed"])
+def test_curves_begin_near_one_whatever_the_loss(loss):
+    trained = train(*problem(), Schedule(**{**vars(SHORT), "loss": loss, "epochs": 1, "rate": 1e-6}), SILENT)
+    assert trained.training_curve[0] == pytest.approx(1, rel=0.1)
+    assert trained.validation_curve[0] == pytest.approx(1, rel=0.4)
+
+
 def test_a_mixed_loss_is_the_sum_of_both():
     x, tasks = problem()
     stack = Stack(tasks[:1], torch.as_tensor(x), (16, 16), "tanh", torch.Generator().manual_seed(0))

@@ -31,6 +31,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from understudy import checks
 from understudy.errors import InputError
+from understudy.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from understudy.differential.judge import Words
@@ -92,24 +93,26 @@ def even_anchors(symmetric: sp.csr_matrix, motion: np.ndarray, piece: np.ndarray
     return np.array(chosen, dtype=np.int64)
 
 
-def anchors_by_errors(start: Reconstruction, omega: float, words: Words, count: int) -> np.ndarray:
+def anchors_by_errors(start: Reconstruction, omega: float, words: Words, count: int, progress: Progress = SILENT) -> np.ndarray:
     """(n,) the anchors of `start`, then always the vertex whose error, root mean square over the poses of `words`, is largest: where the coordinates
     are those that nets predict, and the anchors are where they should be."""
     chosen = list(start.anchors)
     left = (words.true - start.solve(words.delta, words.true[:, start.anchors])).astype(np.float32)  # r (T,V,3)
-    columns, gains = [], []  # g and gamma of the anchors added
-    while len(chosen) < count:
-        error = np.einsum("tvi,tvi->v", left, left, optimize=True)
-        error[chosen] = -1.0
-        pick = int(error.argmax())
-        column = start.response(pick)
-        for other, gain in zip(columns, gains):
-            column -= gain * other[pick] * other
-        gain = omega**2 / (1 + omega**2 * column[pick])
-        left -= (gain * column).astype(np.float32)[None, :, None] * left[:, pick, None]
-        chosen.append(pick)
-        columns.append(column)
-        gains.append(gain)
+    added = count - len(chosen)
+    columns, gains = np.empty((added, left.shape[1]), np.float32), np.empty(added)  # g and gamma of the anchors added
+    with progress.task("choosing anchors", added) as bar:
+        for known in range(added):
+            error = np.einsum("tvi,tvi->v", left, left)
+            error[chosen] = -1.0
+            pick = int(error.argmax())
+            column = start.response(pick) - (gains[:known] * columns[:known, pick]) @ columns[:known]
+            gains[known] = omega**2 / (1 + omega**2 * column[pick])
+            columns[known] = column
+            push = (gains[known] * column).astype(np.float32)[:, None]
+            for pose in left:
+                pose -= push * pose[pick]
+            chosen.append(pick)
+            bar.advance()
     return np.array(chosen, dtype=np.int64)
 
 

@@ -42,7 +42,8 @@ class DifferentialFit(SubspaceFit):
     def __init__(self, method: str, config: SubspaceConfig, poses: Poses, rig: Rig | None, progress: Progress):
         mirror = find_mirror(poses) if config.mirror == "auto" and rig is None else None
         super().__init__(method, config, poses if mirror is None else mirror.with_images(poses), rig, progress)
-        self._given = {"poses": poses.pose_count, "mirrored": mirror is not None}
+        self.mirrored = mirror is not None
+        self._given = {"poses": poses.pose_count, "mirror_images": self.poses.pose_count - poses.pose_count}
 
     def deformer(self) -> Deformer:
         poses = self.poses
@@ -66,16 +67,17 @@ class DifferentialFit(SubspaceFit):
         if not self._late:
             self.release()
         shaped = self._learn_shapes(table, regions, components, coefficients)
-        words = Words.of(self, table, components, offsets, coefficients, shaped, mean)
+        heard, words = (table, components, offsets, coefficients, shaped, mean), None
         if self._late:
+            words = Words.of(self, *heard, anyway=True)
             first = Reconstruction(self.laplacian, anchors[: max(len(anchors) // 2, self.laplacian.piece.max() + 1)], weights)
-            anchors = anchors_by_errors(first, weights.anchor, words, len(anchors))
+            anchors = anchors_by_errors(first, weights.anchor, words, len(anchors), self.progress)
             anchored = self._anchored(anchors, mean)
             own = self._anchor_inputs(table, anchors, anchored)
             self.release()
         moving = self._moving(anchored)
         nailed = self._learn_anchors(table, own, [anchored[:, a] for a in moving], sum(rows.shape[1] for rows in coefficients))
-        judge = Judge(self, table, words, anchors, anchored, moving, nailed)
+        judge = Judge(self, table, words or Words.of(self, *heard), anchors, anchored, moving, nailed)
         nets, bases = self._fold(judge.best_reconstruction(weights), components, offsets, coefficients, shaped, moving, nailed, anchored)
         figures = {**self._given, "anchors": len(anchors), "components": sum(part.count for part in components), **judge.figures}
         return self.result(table, nets, shaped, bases, mean, figures, {"anchors": [int(a) for a in anchors]})

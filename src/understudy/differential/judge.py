@@ -48,13 +48,16 @@ class Words:
     wrong: float
 
     @staticmethod
-    def of(fit, table, components, offsets, coefficients, shaped, mean) -> Words:
+    def of(fit, table, components, offsets, coefficients, shaped, mean, anyway: bool = False) -> Words | None:
+        """Of poses kept aside; where there are none, of some that were trained on if they are wanted `anyway`, else None."""
         aside = validation_poses(fit.poses.pose_count, fit.schedule(fit.config.hidden, fit.config.epochs, fit.config.loss))
         unseen = bool(len(aside))
+        if not unseen and not anyway:
+            return None
         aside = aside if unseen else np.arange(fit.poses.pose_count)
         poses = aside[evenly(len(aside), _MEASURED_POSES)]
         said = _said(table, poses, shaped.nets, sum(rows.shape[1] for rows in coefficients))
-        delta = np.zeros((len(said), fit.poses.vertex_count, 3))
+        delta = np.zeros((len(said), fit.poses.vertex_count, 3), np.float32)
         held, wrong = np.zeros_like(delta), 0.0
         for part, basis, rows, numbers in zip(components, offsets, coefficients, shaped.outputs):
             own, rest = said[:, numbers[: part.count]], said[:, numbers[part.count :]]
@@ -73,10 +76,11 @@ def _said(table, poses: np.ndarray, nets, count: int) -> np.ndarray:
 class Judge:
     """The nets' words on the kept-aside poses. `figures`: their mean squared errors (delta, anchors), the factors found and the error left."""
 
-    def __init__(self, fit, table, words: Words, anchors, anchored, moving, nailed):
+    def __init__(self, fit, table, words: Words | None, anchors, anchored, moving, nailed):
         self._laplacian, self._config, self._anchors, self._words, self._height = fit.laplacian, fit.config, anchors, words, fit.height
         self.figures = {}
-        if not words.unseen:
+        self._unseen = words is not None and words.unseen
+        if not self._unseen:
             return
         self._said = np.zeros((len(words.poses), len(anchors), 3))
         if len(moving):
@@ -88,7 +92,7 @@ class Judge:
     def best_reconstruction(self, guess: Weights) -> Reconstruction:
         """The one that errs least on average over the kept-aside poses; the guess where none were kept or the weights are given."""
         words = self._words
-        if not self._config.holding or not words.unseen:
+        if not self._config.holding or not self._unseen:
             return Reconstruction(self._laplacian, self._anchors, guess)
         least = 0.5 * _LEAST_MOTION * self._height
         rows = self._around(self._laplacian.degree * _rms(words.delta - self._laplacian.coordinates(words.true)))

@@ -7,7 +7,8 @@ and the mesh is the mirror image. So each pose is worth two. Which control is wh
     controls   of the linear map from controls to vertices, mirrored, a control's part is that of its twin, or its negative
     proof      poses kept aside are predicted better when mirror images are learned too (by kernel ridge regression, which takes a second)
 
-A control that turns its sign is taken to rest at 0. Where anything does not fit, there is no mirror.
+A control that turns its sign does so about the value it rests at. Where anything does not fit, there is no mirror; nor where vertices coincide, since
+which of them is whose twin the rest shape does not say.
 
 Letters: T poses, V vertices, C controls, n vertices that are looked at.
 """
@@ -37,38 +38,39 @@ _MOST_BYTES = 1 << 30  # of the vertices with their mirror images
 
 @dataclass(frozen=True, eq=False)
 class Mirror:
-    """axis: 0, 1 or 2 for x, y or z; twin (V,); control (C,): whose value each control takes, times sign (C,)."""
+    """axis: 0, 1 or 2 for x, y or z; twin (V,); control (C,): whose distance from rest each control takes, times sign (C,); rest (C,)."""
 
     axis: int
     twin: np.ndarray
     control: np.ndarray
     sign: np.ndarray
+    rest: np.ndarray
 
     def with_images(self, poses: Poses) -> Poses:
         """The poses, then their mirror images."""
-        moved = self.displacements(poses.vertices - poses.mesh.vertices, self.twin)
-        vertices = np.concatenate([poses.vertices, poses.mesh.vertices + moved])
+        given, rest = poses.read_poses(0, poses.pose_count), poses.mesh.vertices
+        vertices = np.concatenate([given, rest + mirrored(given - rest, self.axis, self.twin)])
         return replace(poses, vertices=vertices, controls=np.concatenate([poses.controls, self.controls(poses.controls)]), spans=(), frame_rate=None)
 
     def controls(self, values: np.ndarray) -> np.ndarray:
         """(T,C) -> (T,C)."""
-        return values[:, self.control] * self.sign
+        return self.rest + (values - self.rest)[:, self.control] * self.sign
 
-    def displacements(self, moved: np.ndarray, twin: np.ndarray) -> np.ndarray:
-        """(T,n,3) -> (T,n,3), `twin` (n,) among the n."""
-        image = moved[:, twin].copy()
-        image[..., self.axis] *= -1
-        return image
+
+def mirrored(moved: np.ndarray, axis: int, twin: np.ndarray) -> np.ndarray:
+    """Displacements (T,n,3) -> (T,n,3), `twin` (n,) among the n."""
+    image = moved[:, twin]
+    image[..., axis] *= -1
+    return image
 
 
 def find_mirror(poses: Poses) -> Mirror | None:
     """The mirror that poses driven by controls alone are symmetric about; None: there is none, or it would not pay."""
-    if poses.controls is None or poses.skeleton is not None or not isinstance(poses.vertices, np.ndarray) or 2 * poses.vertices.nbytes > _MOST_BYTES:
+    if poses.controls is None or poses.skeleton is not None or 2 * 12 * poses.pose_count * poses.vertex_count > _MOST_BYTES:
         return None
-    chosen = evenly(poses.pose_count, _TRIED)
-    if len(chosen) < 2 * _ASIDE:
+    tried = poses.take(evenly(poses.pose_count, _TRIED))
+    if tried.pose_count < 2 * _ASIDE:
         return None
-    controls = poses.controls[chosen]
     for axis in range(3):
         twin = vertex_twins(poses.mesh, axis)
         if twin is None:
@@ -76,12 +78,12 @@ def find_mirror(poses: Poses) -> Mirror | None:
         some = evenly(poses.vertex_count, _LOOKED_AT)
         some = np.unique(np.concatenate([some, twin[some]]))
         own = np.searchsorted(some, twin[some])
-        moved = poses.vertices[np.ix_(chosen, some)].astype(np.float64) - poses.mesh.vertices[some]
-        pairs = _control_twins(controls, moved, axis, own)
+        moved = tried.vertices[:, some].astype(np.float64) - poses.mesh.vertices[some]
+        pairs = _control_twins(tried.controls, moved, axis, own)
         if pairs is None:
             continue
-        mirror = Mirror(axis, twin, *pairs)
-        if _pays(mirror, controls, moved, own, poses.mesh.height):
+        mirror = Mirror(axis, twin, *pairs, poses.control_spec.rest)
+        if _pays(mirror, tried.controls, moved, own, poses.mesh.height):
             return mirror
     return None
 
@@ -108,9 +110,7 @@ def _control_twins(controls: np.ndarray, moved: np.ndarray, axis: int, twin: np.
     spread = controls.std(axis=0)
     weight, _ = ridge_regression((controls - controls.mean(axis=0)) / np.maximum(spread, 1e-12), moved.reshape(len(moved), -1))
     fields = weight.T.reshape(controls.shape[1], -1, 3)
-    images = fields[:, twin].copy()
-    images[..., axis] *= -1
-    fields, images = (part.reshape(len(part), -1) for part in (fields, images))
+    fields, images = (part.reshape(len(part), -1) for part in (fields, mirrored(fields, axis, twin)))
     size = np.maximum(np.square(fields).sum(axis=1), 1e-30)
     likeness = 2 * fields @ images.T / (size[:, None] + size)  # in direction and in size: 1 only where both are the same
     own, partner = linear_sum_assignment(-np.abs(likeness))
@@ -125,7 +125,7 @@ def _pays(mirror: Mirror, controls: np.ndarray, moved: np.ndarray, twin: np.ndar
     """Whether kept-aside poses are predicted better when the others' mirror images are learned too."""
     aside = np.arange(len(controls)) % _ASIDE == 0
     x, y = controls[~aside], moved[~aside]
-    images = np.concatenate([x, mirror.controls(x)]), np.concatenate([y, mirror.displacements(y, twin)])
+    images = np.concatenate([x, mirror.controls(x)]), np.concatenate([y, mirrored(y, mirror.axis, twin)])
     alone, both = (_error(*learned, controls[aside], moved[aside]) for learned in ((x, y), images))
     return alone > _EXACT * height and both < _GAIN * alone
 

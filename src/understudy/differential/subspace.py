@@ -31,7 +31,9 @@ _ASKED_VERTICES = 60
 
 
 class SubspaceFit:
-    """One fit of one method. `config` has every option of its preset in place."""
+    """One fit of one method. `config` has every option of its preset in place; mirrored: the second half of `poses` are mirror images."""
+
+    mirrored = False
 
     def __init__(self, method: str, config: SubspaceConfig, poses: Poses, rig: Rig | None, progress: Progress):
         if poses.skeleton is None and poses.controls is None:
@@ -104,7 +106,7 @@ class SubspaceFit:
         config = self.config
         return Schedule(
             hidden=hidden, activation=config.activation, epochs=epochs, batch=config.batch, rate=config.rate, loss=loss, optimizer=config.optimizer,
-            weight_decay=config.weight_decay, validation=config.validation, seed=config.seed, device=config.device,
+            weight_decay=config.weight_decay, validation=config.validation, twins=self.mirrored, seed=config.seed, device=config.device,
         )  # fmt: skip
 
     def checkpoint(self, which: str = "") -> Path | None:

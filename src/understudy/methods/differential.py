@@ -67,7 +67,8 @@ class DifferentialConfig(SubspaceConfig):
     anchor_nets     split: one net per anchor; single: one for all of them (for comparison)
     weighing        of the equations of the reconstruction: earned (each by its error on the poses kept aside) or paper (omega for every anchor)
     omega           the anchors' weight against the differential coordinates, where weighing is paper; none: 1
-    mirror          auto: poses that were recorded from controls alone, and of a symmetric rig, are learned with their mirror images; or none
+    mirror          auto: poses that were recorded from controls alone, of a symmetric rig and up to 512 MB, are learned with their mirror images;
+                    or none
     skin            perturbed (Eq. 12), fitted, blended (best bone, soft borders), or auto: perturbed where the rig can be, else blended
     influences      most bones a vertex may follow
     inputs          where each net's inputs come from: rig (perturb it live), data, all, or auto (rig if there is one)
@@ -129,7 +130,7 @@ class DifferentialConfig(SubspaceConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.anchor_choice == "errors" and self.holding:
+        if self.anchor_choice == "errors" and self.holding and not self.anchor_list:
             raise InputError("anchor_choice=errors is for a mesh that its anchors alone hold; set weighing=paper, or leave the choice to auto")
 
     @property

@@ -84,10 +84,17 @@ class Stack(torch.nn.Module):
 
     def loss(self, poses: torch.Tensor, kind: str) -> torch.Tensor:
         """Summed over nets and outputs, averaged over the poses (n,)."""
-        difference = self(self.x[:, poses]) - self.y[:, poses]
+        return self._summed(self(self.x[:, poses]) - self.y[:, poses], kind)
+
+    @torch.no_grad()
+    def loss_of_nothing(self, kind: str) -> float:
+        """The loss of predicting zero, over all poses."""
+        return self._summed(self.y, kind).item()
+
+    def _summed(self, difference: torch.Tensor, kind: str) -> torch.Tensor:
         if self.measure is not None:
             difference = difference @ self.measure
-        return _LOSSES[kind](difference).sum() / len(poses)
+        return _LOSSES[kind](difference).sum() / difference.shape[1]
 
     def frozen(self) -> list[tuple[list[np.ndarray], list[np.ndarray]]]:
         """Per net its (out,in) weights and biases in the targets' own units, padding cut away, as float64."""

@@ -11,7 +11,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -43,6 +43,7 @@ class Schedule:
     optimizer         "adam" or "sgd" (no momentum; the loss is then the mean over outputs, as in the differential paper)
     weight_decay      decoupled: each step shrinks the weights by rate times this
     validation        share of the poses kept aside to measure, never trained on
+    twins             the second half of the poses are mirror images of the first: each is kept aside together with its own
     device            "cpu", "cuda", or "auto": a GPU where there is one
     """
 
@@ -55,6 +56,7 @@ class Schedule:
     optimizer: str = "adam"
     weight_decay: float = 0.0
     validation: float = 0.05
+    twins: bool = False
     seed: int = 0
     device: str = "auto"
 
@@ -98,15 +100,18 @@ def train(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule
     run = _Run(stacks, optimizer, checkpoint, _fingerprint(features, tasks, schedule))
     curves = run.resume()
     take = _Steps(stacks, optimizer, schedule, device)
+    # What predicting zero leaves: by how targets are scaled, 1 where errors are squared.
+    nothing = 1.0 if schedule.loss == "l2" else (sum(stack.loss_of_nothing(schedule.loss) for stack in stacks) / len(tasks) or 1.0)
     with progress.task(f"training {len(tasks)} networks", schedule.epochs) as bar, _quick_products(schedule, device):
         bar.advance(len(curves))
         try:
             for epoch in range(len(curves), schedule.epochs):
-                loss = _epoch(take, kept, len(tasks), schedule, epoch)
-                seen = _evaluate(stacks, aside, schedule.loss) if len(aside) else float("nan")
+                loss = _epoch(take, kept, len(tasks), schedule, epoch) / nothing
+                seen = _evaluate(stacks, aside, schedule.loss) / nothing if len(aside) else float("nan")
                 curves = [*curves, (loss, seen)]
                 bar.advance()
-                bar.note(f"left to learn: {100 * math.sqrt(max(seen if len(aside) else loss, 0)):.1f} % of the motion")
+                left = max(seen if len(aside) else loss, 0)
+                bar.note(f"left to learn: {100 * (math.sqrt(left) if schedule.loss == 'l2' else left):.1f} % of the motion")
                 run.epoch_done(curves)
         finally:  # interrupted or finished: the last whole epoch is kept, so that nothing after training can lose it
             run.write()
@@ -134,6 +139,9 @@ def _rate(schedule: Schedule, step: int, all_steps: int) -> float:
 
 def validation_poses(count: int, schedule: Schedule) -> np.ndarray:
     """The poses kept aside to measure, increasing; none where too few would be left."""
+    if schedule.twins:
+        half = validation_poses(count // 2, replace(schedule, twins=False))
+        return np.concatenate([half, half + count // 2])
     wanted = round(schedule.validation * count)
     return np.sort(np.random.default_rng([schedule.seed, 1]).permutation(count)[:wanted]) if wanted and count - wanted >= 1 else np.zeros(0, np.int64)
 
