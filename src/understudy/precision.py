@@ -156,7 +156,8 @@ def _round_bias(bias: np.ndarray) -> np.ndarray:
 
 def in_bytes(deformer: Deformer, error: float = 5e-5) -> Deformer:
     """The same deformer with those weights and bases in 8 bits whose rounding, all together, moves no vertex by more than `error` times the height,
-    and the others in 16. Where a feature has no range there is nothing to judge by: then all are in 16 bits."""
+    and the others in 16; rest and skin, in 16 bits, are rounded besides (`halved`). Where a feature has no range there is nothing to judge by: then
+    all are in 16 bits."""
     if deformer.storage != "float32":
         return deformer
     coarse = halved(deformer)
