@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builders import full_deformer
-from parity.kinds import KINDS, drivers
+from parity.kinds import KINDS, drivers, upright
 from safetensors import safe_open
 
 from understudy import Basis, Deformer, Features, InputError, Net, cli, runtime
@@ -113,10 +113,6 @@ def test_what_is_the_same_everywhere_stays_exactly_that():
     np.testing.assert_array_equal(half.skin.weight, even)
     assert grid_of(half.mesh.vertices) is not None
     assert grid_of(half.skin.weight.reshape(-1, 1)) is not None
-
-
-def upright(deformer):
-    return replace(deformer, mesh=replace(deformer.mesh, vertices=deformer.mesh.vertices[:, [1, 0, 2]]))
 
 
 def test_what_a_grid_would_round_too_far_stays_as_it_is(tmp_path):

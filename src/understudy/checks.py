@@ -68,7 +68,7 @@ def index(value, name: str, size: int, shape: Sequence[int | None] = (None,), dt
 
 
 def kind_of(value: np.ndarray, name: str, kind: str) -> np.ndarray:
-    """Raise unless the numbers of `value` are of NumPy's `kind`: "i" whole, "u" whole and not negative, "f" floats."""
+    """Raise unless the numbers of `value` are of NumPy's `kind`: "i" whole, "f" floats."""
     if value.dtype.kind != kind:
         raise InputError(f"{name}: numbers of type {value.dtype.name} were not expected")
     return value

@@ -79,7 +79,7 @@ def _wide() -> Deformer:
     return Deformer(mesh, skeleton, skin=skin, features=Features(columns, np.full(48, -0.7), np.full(48, 0.8)), nets=nets, bases=bases)
 
 
-def _upright(deformer: Deformer) -> Deformer:
+def upright(deformer: Deformer) -> Deformer:
     """Standing instead of lying: beside its height a grid of 16 bits is then fine enough for its rest."""
     return replace(deformer, mesh=replace(deformer.mesh, vertices=deformer.mesh.vertices[:, [1, 0, 2]]))
 
@@ -109,16 +109,16 @@ KINDS = {
     "wide": _wide,
     "wide-half": lambda: _wide().half(),
     "full-half": lambda: full_deformer().half(),
-    "wide-version-2": lambda: _halved_by_version_2(_upright(_wide())),
-    "wide-packed": lambda: _upright(_wide()).half(),
-    "full-packed": lambda: _upright(full_deformer()).half(),
-    "full-packed-virtual-dual": lambda: _upright(full_deformer("dual_quaternion", virtual=True, activation="rbf")).half(),
-    "skin-packed": lambda: _upright(_skin(4)).half(),
-    "sparse-packed": lambda: _upright(_sparse("linear")).half(),
-    "sparse-packed-dual": lambda: _upright(_sparse("dual_quaternion")).half(),
-    "rigid-packed": lambda: _upright(KINDS["rigid"]()).half(),
-    "controls-packed": lambda: _upright(_controls_only()).half(),
-    "wide-packed-int8": lambda: in_bytes(_upright(_wide()), 1.0),
+    "wide-version-2": lambda: _halved_by_version_2(upright(_wide())),
+    "wide-packed": lambda: upright(_wide()).half(),
+    "full-packed": lambda: upright(full_deformer()).half(),
+    "full-packed-virtual-dual": lambda: upright(full_deformer("dual_quaternion", virtual=True, activation="rbf")).half(),
+    "skin-packed": lambda: upright(_skin(4)).half(),
+    "sparse-packed": lambda: upright(_sparse("linear")).half(),
+    "sparse-packed-dual": lambda: upright(_sparse("dual_quaternion")).half(),
+    "rigid-packed": lambda: upright(KINDS["rigid"]()).half(),
+    "controls-packed": lambda: upright(_controls_only()).half(),
+    "wide-packed-int8": lambda: in_bytes(upright(_wide()), 1.0),
     "wide-int8": lambda: in_bytes(_wide(), 1.0),
     "full-int8": lambda: in_bytes(full_deformer(), 1e-3),
     "unclamped": lambda: full_deformer().without_clamp(),

@@ -2,7 +2,7 @@
 
 Rows are named `differential-<what>`: layers-1 .. -5; anchors-1, -2, -5 (per cent); single (one net for all anchors); scalp, random and hand (other
 anchors); data-25 .. -100 (per cent of the poses); pcs-1 .. -10 (components as per cent of V, one region). All start from `differential-base`, a
-smaller training than the default's, so that thirty of them end within the hour; compare them with it, not with the main table.
+smaller training than the default's, since there are thirty of them; compare them with it, not with the main table.
 
 alone-<choice> are anchors in the paper's own reconstruction, where nothing else holds the mesh: one net of rectifiers for the coordinates, 5 % of V
 components, 2 % anchors, omega 1. Compare them with each other: errors (the automatic choice there), even, pivot, hand, scalp, random-0 .. -3.
