@@ -87,9 +87,9 @@ class Stack(torch.nn.Module):
         return self._summed(self(self.x[:, poses]) - self.y[:, poses], kind)
 
     @torch.no_grad()
-    def loss_of_nothing(self, kind: str) -> float:
-        """The loss of predicting zero, over all poses."""
-        return self._summed(self.y, kind).item()
+    def loss_of_nothing(self, poses: torch.Tensor, kind: str) -> float:
+        """The loss of predicting zero."""
+        return self._summed(self.y[:, poses], kind).item()
 
     def _summed(self, difference: torch.Tensor, kind: str) -> torch.Tensor:
         if self.measure is not None:

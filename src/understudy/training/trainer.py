@@ -100,14 +100,13 @@ def train(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule
     run = _Run(stacks, optimizer, checkpoint, _fingerprint(features, tasks, schedule))
     curves = run.resume()
     take = _Steps(stacks, optimizer, schedule, device)
-    # What predicting zero leaves: by how targets are scaled, 1 where errors are squared.
-    nothing = 1.0 if schedule.loss == "l2" else (sum(stack.loss_of_nothing(schedule.loss) for stack in stacks) / len(tasks) or 1.0)
+    nothing, nothing_seen = (_loss_of_nothing(stacks, poses, schedule.loss) for poses in (kept, aside))
     with progress.task(f"training {len(tasks)} networks", schedule.epochs) as bar, _quick_products(schedule, device):
         bar.advance(len(curves))
         try:
             for epoch in range(len(curves), schedule.epochs):
                 loss = _epoch(take, kept, len(tasks), schedule, epoch) / nothing
-                seen = _evaluate(stacks, aside, schedule.loss) / nothing if len(aside) else float("nan")
+                seen = _evaluate(stacks, aside, schedule.loss) / nothing_seen if len(aside) else float("nan")
                 curves = [*curves, (loss, seen)]
                 bar.advance()
                 left = max(seen if len(aside) else loss, 0)
@@ -221,6 +220,13 @@ def _quick_products(schedule: Schedule, device: torch.device):
 @torch.no_grad()
 def _evaluate(stacks, poses, loss: str) -> float:
     return float(sum(stack.loss(poses, loss).double() for stack in stacks)) / sum(len(stack.x) for stack in stacks)
+
+
+def _loss_of_nothing(stacks, poses: torch.Tensor, loss: str) -> float:
+    """What predicting zero leaves, per net: by how targets are scaled, 1 where errors are squared."""
+    if loss == "l2" or not len(poses):
+        return 1.0
+    return sum(stack.loss_of_nothing(poses, loss) for stack in stacks) / sum(len(stack.x) for stack in stacks) or 1.0
 
 
 def _fingerprint(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule) -> str:
