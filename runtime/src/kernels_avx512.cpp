@@ -11,6 +11,7 @@ namespace {
 struct V {
     using F = __m512;
     using Skinning = Eights;
+    using Narrow = Eights;
     static constexpr int W = 16;
     static F load(const float* p) { return _mm512_loadu_ps(p); }
     static F load_half(const std::uint16_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }

@@ -5,6 +5,7 @@
 //     load_influences         see `unpack_influences`
 //     transpose(rows)         W registers as a W x W matrix
 //     prefetch prefetch_write a line of the cache to come, to be read or written
+//     V::Narrow               registers that multiply numbers of 16 and 8 bits with one vector: load_half load_byte set1 zero add sub fma store
 //     V::Skinning             what one pose is skinned with: registers with load store set1 zero add mul fma, of at most 16 floats, and
 //         apply(matrix, point)    four columns of four times (x, y, z, 1); load4 store4 store3 add4 on Four, four floats
 //         kPairs, move_pair       see `skin_pairs`
@@ -80,37 +81,54 @@ inline F finished(F sum, F bias, Finish finish) {
     return sum;
 }
 
-inline F load_weight(const float* w) { return V::load(w); }
-inline F load_weight(const std::uint16_t* w) { return V::load_half(w); }
-inline F load_weight(const std::int8_t* w) { return V::load_byte(w); }
+template <class R>
+inline typename R::F load_weight(const float* w) { return R::load(w); }
+template <class R>
+inline typename R::F load_weight(const std::uint16_t* w) { return R::load_half(w); }
+template <class R>
+inline typename R::F load_weight(const std::int8_t* w) { return R::load_byte(w); }
 
-template <bool Distance>
-inline F accumulate(F weight, F x, F sum) {
-    if (!Distance) return V::fma(weight, x, sum);
-    const F difference = V::sub(x, weight);
-    return V::fma(difference, difference, sum);
+template <class R, bool Distance>
+inline typename R::F accumulate(typename R::F weight, typename R::F x, typename R::F sum) {
+    if (!Distance) return R::fma(weight, x, sum);
+    const typename R::F difference = R::sub(x, weight);
+    return R::fma(difference, difference, sum);
 }
 
+// The registers for one vector and weights of a type: see `V::Narrow`.
+template <class Weight>
+struct RegistersFor {
+    using R = V::Narrow;
+};
+template <>
+struct RegistersFor<float> {
+    using R = V;
+};
+
 // One pose. Memory is read straight through, which the processor foresees: prefetching by hand was slower at every distance tried.
-// `Registers` registers of rows, each summed in `Chains` independent parts so that additions need not wait for each other.
-template <int Registers, int Chains, bool Distance, class Weight>
-inline void panel_one(const Weight* w, std::size_t columns, const float* x, F (&sum)[Registers]) {
-    F part[Chains][Registers];
+// `Units` units of 16 rows, each register of them summed in `Chains` independent parts so that additions need not wait for each other.
+template <int Units, int Chains, bool Distance, class Weight>
+inline void panel_one(const Weight* w, std::size_t columns, const float* x, F (&sum)[Units * kPerUnit]) {
+    using R = typename RegistersFor<Weight>::R;
+    constexpr int kRegisters = Units * 16 / R::W;
+    typename R::F part[Chains][kRegisters];
     for (int c = 0; c < Chains; ++c)
-        for (int r = 0; r < Registers; ++r) part[c][r] = V::zero();
+        for (int r = 0; r < kRegisters; ++r) part[c][r] = R::zero();
     std::size_t k = 0;
     for (; k + Chains <= columns; k += Chains)
-        for (int c = 0; c < Chains; ++c, w += Registers * W) {
-            const F at = V::set1(x[k + c]);
-            for (int r = 0; r < Registers; ++r) part[c][r] = accumulate<Distance>(load_weight(w + r * W), at, part[c][r]);
+        for (int c = 0; c < Chains; ++c, w += Units * 16) {
+            const typename R::F at = R::set1(x[k + c]);
+            for (int r = 0; r < kRegisters; ++r) part[c][r] = accumulate<R, Distance>(load_weight<R>(w + r * R::W), at, part[c][r]);
         }
-    for (; k < columns; ++k, w += Registers * W) {
-        const F at = V::set1(x[k]);
-        for (int r = 0; r < Registers; ++r) part[0][r] = accumulate<Distance>(load_weight(w + r * W), at, part[0][r]);
+    for (; k < columns; ++k, w += Units * 16) {
+        const typename R::F at = R::set1(x[k]);
+        for (int r = 0; r < kRegisters; ++r) part[0][r] = accumulate<R, Distance>(load_weight<R>(w + r * R::W), at, part[0][r]);
     }
     for (int c = 1; c < Chains; ++c)
-        for (int r = 0; r < Registers; ++r) part[0][r] = V::add(part[0][r], part[c][r]);
-    for (int r = 0; r < Registers; ++r) sum[r] = part[0][r];
+        for (int r = 0; r < kRegisters; ++r) part[0][r] = R::add(part[0][r], part[c][r]);
+    alignas(64) float sums[Units * 16];  // from registers of one length to those of the other
+    for (int r = 0; r < kRegisters; ++r) R::store(sums + r * R::W, part[0][r]);
+    for (int r = 0; r < Units * kPerUnit; ++r) sum[r] = V::load(sums + r * W);
 }
 
 // `Poses` poses at once over some registers of a panel whose columns are `step` numbers apart.
@@ -120,10 +138,10 @@ inline void panel_many(const Weight* w, std::size_t step, std::size_t columns, c
         for (int r = 0; r < Registers; ++r) sum[p][r] = V::zero();
     for (std::size_t k = 0; k < columns; ++k, w += step) {
         F weight[Registers];
-        for (int r = 0; r < Registers; ++r) weight[r] = load_weight(w + r * W);
+        for (int r = 0; r < Registers; ++r) weight[r] = load_weight<V>(w + r * W);
         for (int p = 0; p < Poses; ++p) {
             const F at = V::set1(x[p * x_stride + k]);
-            for (int r = 0; r < Registers; ++r) sum[p][r] = accumulate<Distance>(weight[r], at, sum[p][r]);
+            for (int r = 0; r < Registers; ++r) sum[p][r] = accumulate<V, Distance>(weight[r], at, sum[p][r]);
         }
     }
 }
@@ -161,7 +179,7 @@ void panel(const Weight* w, std::size_t columns, const float* x, std::size_t x_s
            std::size_t y_stride) {
     if (poses == 1) {
         F sum[Units * kPerUnit];
-        panel_one<Units * kPerUnit, 4 / Units, Distance>(w, columns, x, sum);
+        panel_one<Units, 4 / Units, Distance>(w, columns, x, sum);
         return write_rows(sum, rows, y);
     }
     for (; poses >= 4; poses -= 4, x += 4 * x_stride, y += 4 * y_stride)

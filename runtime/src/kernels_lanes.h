@@ -32,7 +32,7 @@ inline void lanes_of_rows(const float* w, std::size_t step, std::size_t columns,
     for (std::size_t k = 0; k < columns; ++k, w += step, x += kLanes, ahead += ahead_step) {
         V::prefetch(ahead);
         const F at = V::load(x);
-        for (int r = 0; r < Rows; ++r) sum[r] = accumulate<Distance>(V::set1(w[r]), at, sum[r]);
+        for (int r = 0; r < Rows; ++r) sum[r] = accumulate<V, Distance>(V::set1(w[r]), at, sum[r]);
     }
     for (int r = 0; r < Rows; ++r) V::store(y + r * y_row, sum[r]);
 }
@@ -72,7 +72,7 @@ void unit_lanes(const Weight* w, const float* scales, std::size_t offset, std::s
         const Weight* from = w + first * height;
         for (std::size_t r = 0; r < Panels::kUnit; r += W) {
             const F scale = scales ? V::load(scales + r) : V::set1(1.0f);
-            for (std::size_t k = 0; k < count; ++k) V::store(wide + k * Panels::kUnit + r, V::mul(load_weight(from + k * height + r), scale));
+            for (std::size_t k = 0; k < count; ++k) V::store(wide + k * Panels::kUnit + r, V::mul(load_weight<V>(from + k * height + r), scale));
         }
         rows_lanes<Rows, Distance>(wide + offset, Panels::kUnit, first, count, ahead + first * height * sizeof *w, height * sizeof *w, of, y);
     }

@@ -13,6 +13,7 @@ struct V {
     using F = float32x4_t;
     using Four = float32x4_t;
     using Skinning = V;
+    using Narrow = V;
     static constexpr int W = 4;
     static F load(const float* p) { return vld1q_f32(p); }
     static F load_half(const std::uint16_t* p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }

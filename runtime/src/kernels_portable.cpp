@@ -13,6 +13,7 @@ struct V {
     };
     using Four = F;
     using Skinning = V;
+    using Narrow = V;
     static constexpr int W = 4;
     template <class Of>
     static F each(Of of) {
