@@ -5,7 +5,7 @@
 //     load_influences         see `unpack_influences`
 //     transpose(rows)         W registers as a W x W matrix
 //     prefetch prefetch_write a line of the cache to come, to be read or written
-//     V::Narrow               registers that multiply numbers of 16 and 8 bits with one vector: load_half load_byte set1 zero add sub fma store
+//     V::Narrow               registers that multiply numbers of 16 and 8 bits with one vector: load load_half load_byte set1 zero add sub mul fma store
 //     V::Skinning             what one pose is skinned with: registers with load store set1 zero add mul fma, of at most 16 floats, and
 //         apply(matrix, point)    four columns of four times (x, y, z, 1); load4 store4 store3 add4 on Four, four floats
 //         kPairs, move_pair       see `skin_pairs`
@@ -315,7 +315,7 @@ UNDERSTUDY_INLINE bool skin_four(const VertexJob& job, std::size_t vertex) {
 }
 
 // `Count` vertices, two by two: all their transforms are blended before the first is used, so that nothing waits for what comes just before it.
-// Writes one float beyond them.
+// May write two floats beyond them.
 template <int Width, int Count, class Registers>
 UNDERSTUDY_INLINE void skin_pairs(const VertexJob& job, std::size_t first, const typename Registers::Centre& centre) {
     Matrix matrix[Count];

@@ -48,7 +48,6 @@ struct Eights {
         sum = fma(_mm256_permute2f128_ps(matrix[0], next[0], 0x31), _mm256_permute_ps(points, 0x55), sum);
         sum = fma(_mm256_permute2f128_ps(matrix[1], next[1], 0x20), _mm256_permute_ps(points, 0xAA), sum);
         sum = add(sum, centre.whole);
-        store4(out, _mm256_castps256_ps128(sum));
-        store4(out + 3, _mm256_extractf128_ps(sum, 1));
+        _mm256_storeu_ps(out, _mm256_permutevar8x32_ps(sum, _mm256_set_epi32(7, 7, 6, 5, 4, 2, 1, 0)));
     }
 };

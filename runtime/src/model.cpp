@@ -58,14 +58,14 @@ void cut_tasks(std::vector<Task>& tasks, Task::Kind kind, std::size_t what, std:
 }
 
 // Gives the memory back, which an assignment of nothing would not.
-template <class Item>
-void release(std::vector<Item>& items) {
-    std::vector<Item>().swap(items);
+template <class Vector>
+void release(Vector& items) {
+    Vector().swap(items);
 }
 
-template <class Item>
-std::size_t bytes_in(const std::vector<Item>& items) {
-    return items.size() * sizeof(Item);
+template <class Vector>
+std::size_t bytes_in(const Vector& items) {
+    return items.size() * sizeof(typename Vector::value_type);
 }
 
 // 16-bit numbers for floats: low + number * step. The step is a power of two, so that the product is exact and the sum the same on every processor.
@@ -354,7 +354,7 @@ private:
     }
 
     // Influences without weight are left out. The first stays in any case: dual quaternions take their signs from it.
-    void pack_influences(const Influences& given, std::vector<Influence>& entries, std::vector<std::uint32_t>& starts, InfluenceRows& rows) {
+    void pack_influences(const Influences& given, AlignedVector<Influence>& entries, AlignedVector<std::uint32_t>& starts, InfluenceRows& rows) {
         if (!given.width) return;
         const std::size_t count = given.index.size() / given.width;
         too_large(16 * std::max({from_.bone_count(), model_.transform_count, given.index.size()}));
@@ -407,7 +407,7 @@ private:
 
     void pack_slots() {
         if (from_.bases.empty()) return;
-        std::vector<std::uint32_t>& starts = model_.slot_starts;
+        AlignedVector<std::uint32_t>& starts = model_.slot_starts;
         starts.assign(model_.vertex_count() + 1, 0);
         for (const std::int32_t vertex : from_.basis_vertices) ++starts[static_cast<std::size_t>(vertex) + 1];
         for (std::size_t v = 0; v < model_.vertex_count(); ++v) starts[v + 1] += starts[v];
@@ -483,13 +483,13 @@ private:
     }
 
     void pack_skin(const Grid& weights) {
-        std::vector<std::uint16_t>& numbers = model_.packed_influences_;
+        AlignedVector<std::uint16_t>& numbers = model_.packed_influences_;
         for (const Influence& entry : model_.skin_entries_) {
             numbers.push_back(static_cast<std::uint16_t>(entry.offset / 16));
             numbers.push_back(weights.number(entry.weight));
         }
         numbers.resize(numbers.size() + Panels::kUnit - 1);
-        const std::vector<std::uint32_t>& starts = model_.skin_starts_;
+        const AlignedVector<std::uint32_t>& starts = model_.skin_starts_;
         std::vector<std::uint8_t>& ends = model_.packed_ends_;
         for (std::size_t i = 0; i + 1 < starts.size(); ++i)
             ends.push_back(static_cast<std::uint8_t>(starts[i + 1] - starts[i - i % PackedVertices::kTogether]));
@@ -502,7 +502,7 @@ private:
     }
 
     // The most that any `together` neighbours have, which begin at a multiple of that.
-    static std::uint32_t most_between(const std::vector<std::uint32_t>& starts, std::size_t together) {
+    static std::uint32_t most_between(const AlignedVector<std::uint32_t>& starts, std::size_t together) {
         std::uint32_t most = 0;
         for (std::size_t i = 0; i + 1 < starts.size(); i += together) most = std::max(most, starts[std::min(i + together, starts.size() - 1)] - starts[i]);
         return most;
@@ -510,7 +510,7 @@ private:
 
     // Vertices whose displacements lie side by side, and where those of the first lie.
     void pack_runs() {
-        const std::vector<std::uint32_t> slots = std::move(model_.slots), window_slots = std::move(model_.window_slots);
+        const AlignedVector<std::uint32_t> slots = std::move(model_.slots), window_slots = std::move(model_.window_slots);
         model_.slots = model_.window_slots = {};
         const auto start = [&](std::size_t vertex) { return model_.slot_starts.empty() ? 0 : model_.slot_starts[vertex]; };
         const auto follows = [&](std::size_t vertex) {  // the one before it
@@ -540,7 +540,7 @@ private:
 
     void find_largest_job() {
         const auto check = [&](std::size_t first, std::size_t last) {
-            const auto between = [&](const std::vector<std::uint32_t>& starts) { return starts.empty() ? 0 : starts[last] - starts[first]; };
+            const auto between = [&](const AlignedVector<std::uint32_t>& starts) { return starts.empty() ? 0 : starts[last] - starts[first]; };
             model_.most_vertices = std::max(model_.most_vertices, last - first);
             model_.most_influences = std::max<std::size_t>(model_.most_influences, model_.skin.width * (last - first) + between(model_.skin_starts_));
             model_.most_slots = std::max<std::size_t>(model_.most_slots, between(model_.slot_starts));

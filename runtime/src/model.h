@@ -85,12 +85,12 @@ struct Model {
     PackedVertices packed;
     std::size_t most_vertices = 0, most_influences = 0, most_slots = 0;  // of one job, no less
     AlignedBytes base;                        // rest plus mean
-    std::vector<std::uint32_t> slot_starts, slots;
-    std::vector<std::uint32_t> window_slots;  // the same places among the displacements of the vertex' window
+    AlignedVector<std::uint32_t> slot_starts, slots;
+    AlignedVector<std::uint32_t> window_slots;  // the same places among the displacements of the vertex' window
     std::vector<std::uint8_t> simple;         // see `VertexJob`
     InfluenceRows skin, virtual_bones;
-    std::vector<float> virtual_weights;       // of every bone for every virtual bone, where most are there; then `virtual_bones` is empty
-    std::vector<float> virtual_columns;       // the same as `blend_dense` reads them, for one pose; crowds read them row by row
+    AlignedVector<float> virtual_weights;     // of every bone for every virtual bone, where most are there; then `virtual_bones` is empty
+    AlignedVector<float> virtual_columns;     // the same as `blend_dense` reads them, for one pose; crowds read them row by row
     std::size_t virtual_count = 0;
     std::size_t transform_count = 0;          // what the skin points into: virtual bones, else bones, else one identity
 
@@ -116,12 +116,12 @@ private:
     friend class Packer;
     AlignedBytes packed_, biases_, half_biases_, scales_;
     AlignedBytes packed_base_, packed_axes_;
-    std::vector<std::uint16_t> packed_influences_;
+    AlignedVector<std::uint16_t> packed_influences_;
     std::vector<std::uint8_t> packed_ends_;
     std::vector<VertexRun> packed_runs_;
     std::vector<PackedVertices::Start> packed_starts_;
-    std::vector<Influence> skin_entries_, virtual_entries_;
-    std::vector<std::uint32_t> skin_starts_, virtual_starts_, writers_, writer_starts_;
+    AlignedVector<Influence> skin_entries_, virtual_entries_;
+    AlignedVector<std::uint32_t> skin_starts_, virtual_starts_, writers_, writer_starts_;
 };
 
 }  // namespace understudy
