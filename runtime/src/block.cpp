@@ -7,8 +7,8 @@
 
 namespace understudy {
 
-// Features, and the bones' transforms relative to the root: float32 cannot hold millimetres at ten kilometres.
-void Block::prepare(std::size_t pose, std::size_t thread) {
+// The bones' transforms relative to the root: float32 cannot hold millimetres at ten kilometres.
+void Block::place_bones(std::size_t pose) {
     const std::size_t bones = model_.bone_count();
     const double* world = world_ ? world_ + 12 * bones * pose : nullptr;
     float* centre = this->centre(pose);
@@ -26,7 +26,6 @@ void Block::prepare(std::size_t pose, std::size_t thread) {
         }
     float* columns = bone_transforms(pose);
     use_.claim(columns, 16 * bones);
-    use_.claim(features(pose), about_.feature_columns.size());
     for (std::size_t bone = 0; bone < bones; ++bone) {
         double local[12], moved[12];
         std::copy(world + 12 * bone, world + 12 * bone + 12, local);
@@ -35,11 +34,12 @@ void Block::prepare(std::size_t pose, std::size_t thread) {
         for (int column = 0; column < 4; ++column)
             for (int row = 0; row < 4; ++row) columns[16 * bone + 4 * column + row] = row < 3 ? static_cast<float>(moved[4 * row + column]) : 0.0f;
     }
-    if (!about_.feature_columns.empty()) find_features(pose, world, thread);
 }
 
-void Block::find_features(std::size_t pose, const double* world, std::size_t thread) {
+void Block::find_features(std::size_t pose, std::size_t thread) {
     const std::size_t bones = model_.bone_count();
+    const double* world = world_ ? world_ + 12 * bones * pose : nullptr;
+    use_.claim(features(pose), about_.feature_columns.size());
     double* inverses = scratch_.inverses.as<double>() + thread * scratch_.inverse_stride;
     for (std::size_t bone = 0; bone < bones; ++bone)
         if (model_.bone_is_inverted[bone]) bounded_invert(world + 12 * bone, inverses + 12 * bone);

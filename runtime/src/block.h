@@ -19,7 +19,11 @@ protected:
     // last are `vertex_phases`.
     template <class Prepared, class RunTask>
     void run(Pool* pool, const Model::Phases& vertex_phases, const Prepared& prepared, const RunTask& run_task) {
-        share(pool, poses_, [this](std::size_t pose, std::size_t thread) { prepare(pose, thread); });
+        const std::size_t parts = about_.feature_columns.empty() ? 1 : 2;
+        share(pool, parts * poses_, [this](std::size_t part, std::size_t thread) {
+            if (part < poses_) place_bones(part);
+            else find_features(part - poses_, thread);
+        });
         prepared();
         for (const Model::Phases* phases : {&model_.phases, &vertex_phases})
             for (const std::vector<Task>& phase : *phases)
@@ -66,8 +70,8 @@ protected:
     float* const normals_;
 
 private:
-    void prepare(std::size_t pose, std::size_t thread);
-    void find_features(std::size_t pose, const double* world, std::size_t thread);
+    void place_bones(std::size_t pose);
+    void find_features(std::size_t pose, std::size_t thread);
     void face_normals(const Task& task);
     void vertex_normals(const Task& task);
 };

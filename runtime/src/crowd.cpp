@@ -17,7 +17,7 @@ void Crowd::run(Pool* pool) {
     Block::run(pool, model_.window_phases, [this, pool] { spread(pool); }, [this](const Task& task, std::size_t thread) { run_task(task, thread); });
 }
 
-// What `prepare` left pose by pose, into lanes.
+// Transforms and features, found pose by pose, into lanes.
 void Crowd::spread(Pool* pool) {
     const std::size_t feature_count = about_.feature_columns.size(), numbers = 16 * std::max<std::size_t>(1, model_.bone_count());
     const std::size_t bone_stride = model_.virtual_count ? scratch_.bone_stride : scratch_.transform_stride;

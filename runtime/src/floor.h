@@ -1,4 +1,4 @@
-// The time to read a model's bytes once, with the same threads and the same instructions: the floor that no runtime can go below.
+// What no runtime can go below, with the same threads and the same instructions: the time to read a model's bytes once, and that of its arithmetic.
 #pragma once
 
 #include <algorithm>
@@ -18,25 +18,37 @@ public:
     float read(Pool* pool) const {
         constexpr std::size_t kPiece = 64 << 10;
         const std::uint8_t* data = data_.as<std::uint8_t>();
-        const std::uint32_t count = static_cast<std::uint32_t>((data_.size() + kPiece - 1) / kPiece);
+        return share(pool, data_.size(), kPiece, [&](std::size_t first, std::size_t count) { return kernels().read(data + first, count); });
+    }
+
+    // Does as many multiply-adds, with numbers that need not be fetched.
+    static float multiply_add(Pool* pool, std::size_t count) {
+        constexpr std::size_t kPiece = 64 << 10;
+        return share(pool, count, kPiece, [](std::size_t, std::size_t some) { return kernels().multiply_add(some); });
+    }
+
+private:
+    // The sum of work(first, count) over pieces of 0..size.
+    template <class Work>
+    static float share(Pool* pool, std::size_t size, std::size_t piece, const Work& work) {
+        const std::uint32_t pieces = static_cast<std::uint32_t>((size + piece - 1) / piece);
         float sums[Pool::kMostThreads * 16] = {};  // a line of the cache for each thread
-        const auto work = [&](std::uint32_t piece, int thread) {
-            const std::size_t first = piece * kPiece;
-            sums[16 * thread] += kernels().read(data + first, std::min(kPiece, data_.size() - first));
+        const auto one = [&](std::uint32_t number, int thread) {
+            const std::size_t first = number * piece;
+            sums[16 * thread] += work(first, std::min(piece, size - first));
         };
         if (pool && pool->threads() > 1 && pool->acquire()) {
             pool->wake();
-            pool->run(count, work);
+            pool->run(pieces, one);
             pool->release();
         } else {
-            for (std::uint32_t piece = 0; piece < count; ++piece) work(piece, 0);
+            for (std::uint32_t number = 0; number < pieces; ++number) one(number, 0);
         }
         float total = 0;
         for (const float sum : sums) total += sum;
         return total;
     }
 
-private:
     AlignedBytes data_;
 };
 

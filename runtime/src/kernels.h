@@ -136,6 +136,8 @@ struct Kernels {
     void (*claim)(float* data, std::size_t count);
     // Reads every byte once and does next to nothing with it; `size` is a multiple of 256.
     float (*read)(const void* data, std::size_t size);
+    // `count` multiply-adds, or a few more, of numbers that stay in registers.
+    float (*multiply_add)(std::size_t count);
 };
 
 const Kernels& kernels();

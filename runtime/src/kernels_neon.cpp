@@ -84,6 +84,6 @@ struct V {
 #include "kernels_packed.h"
 
 extern const Kernels kNeon{"neon", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
-                           to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, place_points, unpack_influences, widen, claim, read};
+                           to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, place_points, unpack_influences, widen, claim, read, multiply_add};
 
 }  // namespace understudy

@@ -83,7 +83,7 @@ struct V {
 #include "kernels_packed.h"
 
 extern const Kernels kPortable{"portable", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
-                               to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, place_points, unpack_influences, widen, claim, read};
+                               to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, place_points, unpack_influences, widen, claim, read, multiply_add};
 
 float float_of_half(std::uint16_t half) {
     const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;

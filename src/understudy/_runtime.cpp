@@ -22,6 +22,9 @@ using Array = nb::ndarray<Scalar, nb::ndim<Axes>, nb::c_contig, nb::device::cpu>
 using Bones = Array<const double, 4>;
 using Controls = Array<const double, 2>;
 using Points = Array<float, 3>;
+using PoseBones = Array<const double, 3>;
+using PoseControls = Array<const double, 1>;
+using PosePoints = Array<float, 2>;
 
 void need(bool holds, const std::string& what) {
     if (!holds) throw std::invalid_argument(what);
@@ -90,6 +93,21 @@ public:
         return status == UNDERSTUDY_OK;
     }
 
+    // Fills positions (V,3) with one pose if each array is there and as long as it must be; false: it is not, or a number is not finite.
+    bool play(std::optional<PoseBones> bones, std::optional<PoseControls> controls, PosePoints positions) {
+        const understudy_model* model = model_.get();
+        const std::size_t bone_count = understudy_bone_count(model);
+        const bool reads = understudy_reads_controls(model) || !bone_count;
+        if (positions.shape(0) != understudy_vertex_count(model) || positions.shape(1) != 3) return false;
+        if (bone_count && !(bones && bones->shape(0) == bone_count && bones->shape(1) == 3 && bones->shape(2) == 4)) return false;
+        if (reads && !(controls && controls->shape(0) == understudy_control_count(model))) return false;
+        const double* bone_data = bone_count ? bones->data() : nullptr;
+        const double* control_data = reads ? controls->data() : nullptr;
+        float* position_data = positions.data();
+        const nb::gil_scoped_release free;
+        return understudy_deform(model, scratch_, bone_data, control_data, position_data, nullptr) == UNDERSTUDY_OK;
+    }
+
 private:
     understudy_scratch* scratch_;
     const Model& model_;  // kept alive by the binding
@@ -101,6 +119,10 @@ public:
     float read() {
         const nb::gil_scoped_release free;
         return floor_.read(&pool_);
+    }
+    float multiply_add(std::size_t count) {
+        const nb::gil_scoped_release free;
+        return floor_.multiply_add(&pool_, count);
     }
 
 private:
@@ -115,7 +137,13 @@ NB_MODULE(_runtime, m) {
     nb::class_<Pool>(m, "Pool").def(nb::init<int>(), "threads"_a);
     nb::class_<Scratch>(m, "Scratch")
         .def(nb::init<const Model&, const Pool&>(), "model"_a, "pool"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def("play", &Scratch::play, "world_from_bone"_a.noconvert().none(), "controls"_a.noconvert().none(), "positions"_a.noconvert())
+        .def("play", [](Scratch&, nb::handle, nb::handle, nb::handle) { return false; },  // arrays of another kind
+             "world_from_bone"_a.none(), "controls"_a.none(), "positions"_a.none())
         .def("deform", &Scratch::deform, "world_from_bone"_a.none(), "controls"_a.none(), "positions"_a, "normals"_a.none() = nb::none());
-    nb::class_<Floor>(m, "Floor").def(nb::init<std::size_t, int>(), "bytes"_a, "threads"_a).def("read", &Floor::read);
+    nb::class_<Floor>(m, "Floor")
+        .def(nb::init<std::size_t, int>(), "bytes"_a, "threads"_a)
+        .def("read", &Floor::read)
+        .def("multiply_add", &Floor::multiply_add, "count"_a);
     m.def("instruction_set", &understudy_instruction_set);
 }

@@ -66,6 +66,10 @@ FIGURES = {
     "floor_ms_2": Figure("floor 2", "ms", "the same on two threads"),
     "floor_p99_1": Figure("f. p99 1", "ms", "99 of 100 such readings are faster than this on one thread"),
     "floor_p99_2": Figure("f. p99 2", "ms", "99 of 100 such readings are faster than this on two threads"),
+    "arithmetic_ms_1": Figure("sums 1", "ms", "time of the multiply-adds of one pose alone, on one thread"),
+    "arithmetic_ms_2": Figure("sums 2", "ms", "the same on two threads"),
+    "arithmetic_p99_1": Figure("s. p99 1", "ms", "99 of 100 such sums are faster than this on one thread"),
+    "arithmetic_p99_2": Figure("s. p99 2", "ms", "99 of 100 such sums are faster than this on two threads"),
     "busy_ms_1": Figure("busy 1", "ms", "time of one pose on one thread while a neighbour keeps a processor busy"),
     "busy_ms_2": Figure("busy 2", "ms", "time of one pose on two threads while a neighbour keeps a processor busy"),
 }

@@ -46,10 +46,6 @@ class Runtime:
         self._model = compiled.Model(to_bytes(replace(deformer, mesh=mesh, clips=(), training={}, provenance={})))
         self._threads = min(processors(), max(1, self._model.bytes // _BYTES_PER_THREAD))
         self._own = threading.local()
-        self._bones = None if deformer.skeleton is None else (deformer.skeleton.bone_count, 3, 4)
-        reads = deformer.control_spec is not None and (deformer._reads_controls or deformer.skeleton is None)
-        self._controls = (deformer.control_spec.count,) if reads else None
-        self._vertices = (deformer.mesh.vertex_count, 3)
 
     @property
     def bytes(self) -> int:
@@ -66,20 +62,7 @@ class Runtime:
             threads = self._threads
         elif type(threads) is not int or not 1 <= threads <= MOST_THREADS:
             return False
-        if not (_is(out, self._vertices, np.float32) and out.flags.writeable):
-            return False
-        bones = values = None
-        if self._bones is None and self._controls is None:  # nothing drives it: the caller says so
-            return False
-        if self._bones is not None:
-            if not _is(world_from_bone, self._bones, np.float64):
-                return False
-            bones = world_from_bone[None]
-        if self._controls is not None:
-            if not _is(controls, self._controls, np.float64):
-                return False
-            values = controls[None]
-        return self._scratch(threads).deform(bones, values, out[None], None)
+        return self._scratch(threads).play(world_from_bone, controls, out)
 
     def _scratch(self, threads: int):
         kept = self._own.__dict__.setdefault("scratches", {})
@@ -103,10 +86,6 @@ def runtime_of(deformer: Deformer) -> Runtime | None:
             if found is None:
                 found = _ready[deformer] = Runtime(deformer)
     return found
-
-
-def _is(array, shape: tuple[int, ...], dtype: type) -> bool:
-    return type(array) is np.ndarray and array.shape == shape and array.dtype == dtype and array.flags.c_contiguous
 
 
 def processors() -> int:

@@ -2,6 +2,8 @@
 
 import json
 import math
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -35,13 +37,15 @@ def test_every_row_and_figure_is_there(tmp_path, capsys):
             assert math.isfinite(row[name])
             assert row[name] > 0
         if method not in peers:
-            assert all(row[name] > 0 for name in ("floor_ms_1", "floor_ms_2", "floor_p99_1", "floor_p99_2", "bytes"))
+            limits = [f"{kind}_{figure}_{n}" for kind in ("floor", "arithmetic") for figure in ("ms", "p99") for n in (1, 2)]
+            assert all(row[name] > 0 for name in ("bytes", *limits))
     ours, half = rows["tigress", "understudy"], rows["tigress", "understudy-fp16"]
     assert all(ours[name] > 0 for name in ("crowd_ms_2", "busy_ms_1", "busy_ms_2"))
     assert half["bytes"] < ours["bytes"]
     assert ours["max_pct"] < 1e-3 < 0.005
     assert half["max_pct"] < 0.005
     assert "x the floor" in shown
+    assert "x the arithmetic" in shown
     assert "two_layer is" in shown
 
 
@@ -75,3 +79,37 @@ def test_turns_are_taken_and_the_lowest_median_counts(monkeypatch):
     timing.take_turns({"a": lambda i: order.append("a"), "b": lambda i: order.append("b")}, 3, 1e-9)
     changes = sum(x != y for x, y in zip(order, order[1:]))
     assert changes >= 6  # a block of one, then a block of the other
+
+
+@pytest.mark.parametrize(("seconds", "wanted"), [(0.0, timing._WARM_CALLS), (2 * timing._WARM_S, 1)])
+def test_some_calls_bring_back_the_caches_or_one_that_is_long(seconds, wanted):
+    calls = []
+
+    def call(i: int):
+        calls.append(i)
+        time.sleep(seconds)
+
+    timing._warm(call)
+    assert len(calls) == wanted
+
+
+def test_a_rest_lasts_until_threads_that_spin_have_stopped():
+    stop = threading.Event()
+
+    def spin():
+        while not stop.is_set():
+            sum(range(1000))
+
+    spinning = threading.Thread(target=spin)
+    spinning.start()
+    threading.Timer(0.06, stop.set).start()
+    begun = time.perf_counter()
+    timing._rest()
+    assert time.perf_counter() - begun > 0.05
+    spinning.join()
+
+
+def test_arithmetic_takes_longer_the_more_there_is():
+    floor = runtime.compiled.Floor(256, 2)
+    times = timing.take_turns({n: lambda i, n=n: floor.multiply_add(n) for n in (1_000_000, 8_000_000)}, 3, 0.05)
+    assert times[8_000_000].ms > 2 * times[1_000_000].ms

@@ -81,6 +81,31 @@ def test_out_is_written_in_place_and_returned():
     np.testing.assert_allclose(one, out[0], rtol=0, atol=1e-6)
 
 
+def test_out_of_many_poses_of_bones_alone_is_written():
+    kind = KINDS["dense"]()
+    bones, controls = drivers(kind, 3)
+    assert controls is None
+    out = np.empty((3, kind.mesh.vertex_count, 3), np.float32)
+    kind.deform(bones, out=out)
+    np.testing.assert_array_equal(out, kind.deform(bones))
+
+
+def _read_only(shape):
+    out = np.empty(shape, np.float32)
+    out.flags.writeable = False
+    return out
+
+
+@pytest.mark.parametrize(
+    "make", [np.empty, _read_only, lambda s: np.empty((s[0] + 1, 3), np.float32), lambda s: np.empty((s[0], 6), np.float32)[:, ::2], lambda s: [0.0]]
+)
+def test_an_output_of_one_pose_that_does_not_fit_is_refused(make):
+    deformer = full_deformer()
+    bones, controls = drivers(deformer)
+    with pytest.raises(InputError, match="out: "):
+        deformer.deform(bones[0], controls[0], out=make((deformer.mesh.vertex_count, 3)))
+
+
 @pytest.mark.parametrize("in_place", [False, True])
 def test_what_nothing_drives_says_so(in_place):
     mesh = full_deformer().mesh

@@ -4,6 +4,8 @@ Cases are deformers of the papers' sizes (`runtime_cases`) and `human`, fitted t
 fit is short. Methods: `understudy` (one call of `Deformer.deform`, everything included, into an array that is there), `understudy-fp16` (the same
 in 16 bits), `understudy-int8` (in 8 bits where the error allows), `onnxruntime` (the exported graph, the fastest of its settings),
 `torch` (the torch module) and `rig`. The floor is the time to read as many bytes as a call reads, once, with the same threads and instructions.
+Reading is all that networks and bases wait for. Skinning alone, of few bytes, is bound by arithmetic: `arithmetic_ms_1` is the time of as many
+multiply-adds as a pose needs, of numbers that need not be fetched.
 
 `max_pct` of a row is its largest distance from the NumPy reference in single precision, in % of height. `crowd_ms_2` is one pose of a hundred.
 `busy_ms_2` is two threads while a neighbour keeps a processor busy: to be held against `busy_ms_1`, one thread beside the same neighbour.
@@ -24,7 +26,7 @@ import numpy as np
 
 from understudy import checks, machine, runtime
 from understudy.benchmarks import Outcome, Request, runtime_cases
-from understudy.benchmarks.timing import Times, take_turns
+from understudy.benchmarks.timing import take_turns
 from understudy.deformer import Deformer
 from understudy.errors import InputError
 from understudy.file import ensure_writable
@@ -92,10 +94,7 @@ def _case(case: str, methods: list[str], request: Request, size: _Size) -> Itera
     wanted = deformer.deform_reference(bones, controls)
     figures = {name: dict(contender.figures(wanted, deformer.mesh.height)) for name, contender in contenders.items()}
     for name, times in _measured(contenders, size).items():
-        for threads, (call, floor) in times.items():
-            figures[name] |= {f"ms_{threads}": call.ms, f"ms_p99_{threads}": call.p99}
-            if floor is not None:
-                figures[name] |= {f"floor_ms_{threads}": floor.ms, f"floor_p99_{threads}": floor.p99}
+        figures[name] |= times
     for name, contender in contenders.items():
         if isinstance(contender, _Ours):
             figures[name] |= contender.crowd(size)
@@ -112,10 +111,7 @@ def _elephant(methods: list[str], request: Request, size: _Size) -> Iterator[Cas
     deformers = {kind: runtime_cases.elephant(kind, request.seed) for kind in SKINS if kind in methods}
     contenders = {kind: _Ours(d, *runtime_cases.random_poses(d, _POSES, request.seed)) for kind, d in deformers.items()}
     for kind, times in _measured(contenders, size).items():
-        figures = {"bytes": float(contenders[kind].bytes)}
-        for threads, (call, floor) in times.items():
-            figures |= {f"ms_{threads}": call.ms, f"ms_p99_{threads}": call.p99, f"floor_ms_{threads}": floor.ms, f"floor_p99_{threads}": floor.p99}
-        yield CaseResult("elephant", kind, figures)
+        yield CaseResult("elephant", kind, {"bytes": float(contenders[kind].bytes)} | times)
 
 
 def _human(request: Request, size: _Size):
@@ -150,15 +146,17 @@ def _fit_human(file: Path, poses: int, epochs: int, seed: int) -> None:
     kind(config).fit(rig.evaluate(gaussian(rig.controls, poses, seed)), rig=rig).save(file)
 
 
-def _measured(contenders: dict[str, _Contender], size: _Size) -> dict[str, dict[int, tuple[Times, Times | None]]]:
-    """name -> threads -> (the call's times, the floor's where it is ours); everything with the same number of threads takes turns."""
-    result: dict[str, dict[int, tuple[Times, Times | None]]] = {name: {} for name in contenders}
+def _measured(contenders: dict[str, _Contender], size: _Size) -> dict[str, dict[str, float]]:
+    """name -> the times of its calls and, where it is ours, of what it cannot go below; everything with the same number of threads takes turns."""
+    result: dict[str, dict[str, float]] = {name: {} for name in contenders}
     for threads in (1, 2):
-        calls = {name: contender.call(threads) for name, contender in contenders.items()}
-        floors = {name: c.floor(threads) for name, c in contenders.items() if isinstance(c, _Ours)}
-        times = take_turns({**calls, **{f"floor of {name}": call for name, call in floors.items()}}, size.blocks, size.seconds)
-        for name in contenders:
-            result[name][threads] = (times[name], times.get(f"floor of {name}"))
+        calls: dict[tuple[str, str], Callable[[int], object]] = {(name, ""): c.call(threads) for name, c in contenders.items()}
+        for name, contender in contenders.items():
+            if isinstance(contender, _Ours):
+                calls |= {(name, kind): call for kind, call in contender.limits(threads).items()}
+        times = take_turns(calls, size.blocks, size.seconds)
+        for (name, kind), taken in times.items():
+            result[name] |= {f"{kind}ms_{threads}": taken.ms, f"{kind or 'ms_'}p99_{threads}": taken.p99}
     return result
 
 
@@ -194,9 +192,10 @@ class _Ours(_Contender):
     def call(self, threads):
         return lambda i: self.deformer.deform(*self.pose(i), threads=threads, out=self._out)
 
-    def floor(self, threads: int) -> Callable[[int], object]:
-        memory = runtime.compiled.Floor(self.bytes, threads)
-        return lambda i: memory.read()
+    def limits(self, threads: int) -> dict[str, Callable[[int], object]]:
+        """What a call cannot be faster than: reading its bytes, and its multiply-adds."""
+        floor, work = runtime.compiled.Floor(self.bytes, threads), self.deformer.cost()["multiply_adds"]
+        return {"floor_": lambda i: floor.read(), "arithmetic_": lambda i: floor.multiply_add(work)}
 
     def vertices(self):
         return np.stack([self.deformer.deform(*self.pose(i)) for i in range(len(self.bones))])
@@ -311,13 +310,13 @@ def _findings(results: list[CaseResult]) -> Iterator[str]:
         ours, half, byte, ort, torch, rig = (row.get((case, m)) for m in (*OURS, *PEERS, "rig"))
         if ours:
             for n in (1, 2):
-                parts = [
-                    f"{ours[f'ms_{n}'] / ours[f'floor_ms_{n}']:.2f} x the floor",
-                    f"p99 {ours[f'ms_p99_{n}'] / ours[f'floor_p99_{n}']:.2f} x its p99",
-                ]
+                parts = [_beside(ours, "floor", n)]
                 parts += [f"{ours[f'ms_{n}'] / peer[f'ms_{n}']:.2f} x {name}" for name, peer in (("onnxruntime", ort), ("torch", torch)) if peer]
                 parts += [f"{name} {few[f'ms_{n}'] / ours[f'ms_{n}']:.2f} x fp32" for name, few in (("fp16", half), ("int8", byte)) if few]
-                yield f"{case}, {n} thread{'s' * (n > 1)}: " + ", ".join(parts)
+                yield f"{case}, {_threads(n)}: " + ", ".join(parts)
+                for name, few in (("fp16", half), ("int8", byte)):
+                    if few:
+                        yield f"{case}, {_threads(n)}: {name} {_beside(few, 'floor', n)}, of its own bytes"
             crowd = ", ".join(f"{ours[f'crowd_ms_{n}'] / ours[f'ms_{n}']:.2f} x a single pose on {n}" for n in (1, 2))
             yield f"{case}: a pose of a crowd of {_CROWD} takes {crowd} thread(s)"
         if ours and "busy_ms_2" in ours:
@@ -325,7 +324,19 @@ def _findings(results: list[CaseResult]) -> Iterator[str]:
         if ours and rig:
             yield f"{case}: {rig['ms_1'] / ours['ms_1']:.0f} x faster than the rig it stands in for"
     layers, few, dense = (row.get(("elephant", kind)) for kind in ("two_layer", "lbs-4", "lbs-all"))
+    for kind, skin in (("two_layer", layers), ("lbs-4", few), ("lbs-all", dense)):
+        for n in (1, 2) if skin else ():
+            yield f"elephant, {_threads(n)}: {kind} {_beside(skin, 'floor', n)}; {_beside(skin, 'arithmetic', n)}"
     if layers and few and dense:
         for n in (1, 2):
             relation = f"{dense[f'ms_{n}'] / layers[f'ms_{n}']:.2f} x faster than dense, {layers[f'ms_{n}'] / few[f'ms_{n}']:.2f} x the time of lbs-4"
-            yield f"elephant, {n} thread{'s' * (n > 1)}: two_layer is {relation}"
+            yield f"elephant, {_threads(n)}: two_layer is {relation}"
+
+
+def _threads(n: int) -> str:
+    return f"{n} thread{'s' * (n > 1)}"
+
+
+def _beside(ours: dict[str, float], limit: str, n: int) -> str:
+    """A call against what it cannot be faster than."""
+    return f"{ours[f'ms_{n}'] / ours[f'{limit}_ms_{n}']:.2f} x the {limit}, p99 {ours[f'ms_p99_{n}'] / ours[f'{limit}_p99_{n}']:.2f} x its p99"
