@@ -126,7 +126,7 @@ void Crowd::gather(const CoefficientPlan& plan) {
 void Crowd::run_basis(const BasisPart& part, const BasisPart* next, float* displacements) {
     const BasisPlan& basis = model_.bases[part.basis];
     const std::size_t axes = basis.shared ? 3 : 1;
-    const float* x = scratch_.coefficients.as<float>() + basis.from * kLanes;
+    const float* x = scratch_.coefficients.as<float>() + model_.coefficients[part.basis].to * kLanes;
     use_.dense_lanes(basis.matrix, part.first, part.last,
                      {x, axes, basis.matrix.columns * kLanes, nullptr, Finish::linear, displacements + part.to * kLanes, axes * kLanes, kLanes,
                       next ? model_.bases[next->basis].matrix.row(next->first) : nullptr});

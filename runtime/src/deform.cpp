@@ -30,10 +30,10 @@ private:
             case Task::Kind::coefficients:
                 for (std::size_t number = task.first; number < task.last; ++number) gather(model_.coefficients[number]);
                 return;
-            case Task::Kind::basis: return run_basis(model_.bases[task.what], task.first, task.last, thread);
+            case Task::Kind::basis: return run_basis(task.what, task.first, task.last, thread);
             case Task::Kind::bases:
                 for (std::size_t number = task.first; number < task.last; ++number)
-                    run_basis(model_.bases[number], 0, model_.bases[number].matrix.panel_count(), thread);
+                    run_basis(number, 0, model_.bases[number].matrix.panel_count(), thread);
                 return;
             case Task::Kind::virtual_bones: return blend_virtual_bones(task.first, task.last);
             case Task::Kind::dual_quaternions: return split_transforms(task.first, task.last);
@@ -49,7 +49,7 @@ private:
 
     float* values(std::size_t pose) { return scratch_.values.as<float>() + pose * scratch_.value_stride; }
 
-    // What a layer reads of every pose, and how far it is from one pose to the next.
+    // What a layer or a basis reads of every pose, and how far it is from one pose to the next.
     struct Inputs {
         const float* x;
         std::size_t stride;
@@ -98,17 +98,23 @@ private:
         }
     }
 
-    void run_basis(const BasisPlan& basis, std::size_t first, std::size_t last, std::size_t thread) {
-        const std::size_t columns = basis.matrix.columns;
-        const float* x = scratch_.coefficients.as<float>() + basis.from * Scratch::kBlock;
+    Inputs coefficients_of(std::size_t number) {
+        const CoefficientPlan& plan = model_.coefficients[number];
+        if (plan.in_a_row) return {values(0) + plan.writers[0], scratch_.value_stride};
+        return {scratch_.coefficients.as<float>() + plan.to * Scratch::kBlock, model_.bases[number].matrix.columns};
+    }
+
+    void run_basis(std::size_t number, std::size_t first, std::size_t last, std::size_t thread) {
+        const BasisPlan& basis = model_.bases[number];
+        const Inputs inputs = coefficients_of(number);
         float* out = scratch_.displacements.as<float>() + basis.to;
         const std::size_t row = first * Panels::kRows, height = basis.matrix.rows_of(first, last), axes = basis.shared ? 3 : 1;
         claim(out + axes * row, axes * height);
         if (!basis.shared)
-            return use_.dense(basis.matrix, first, last, x, columns, poses_, nullptr, Finish::linear, out, scratch_.displacement_stride);
+            return use_.dense(basis.matrix, first, last, inputs.x, inputs.stride, poses_, nullptr, Finish::linear, out, scratch_.displacement_stride);
         // x, y and z as three poses; then side by side.
         float* planes = scratch_.planes.as<float>() + thread * scratch_.plane_stride;
-        use_.dense(basis.matrix, first, last, x, columns, 3 * poses_, nullptr, Finish::linear, planes - row, height);
+        use_.dense(basis.matrix, first, last, inputs.x, inputs.stride, 3 * poses_, nullptr, Finish::linear, planes - row, height);
         const std::size_t used = std::min(height, basis.vertex_count - std::min(basis.vertex_count, row));
         for (std::size_t pose = 0; pose < poses_; ++pose) {
             const float* plane = planes + 3 * pose * height;

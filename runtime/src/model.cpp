@@ -316,7 +316,10 @@ private:
         too_large(model_.writers_.size());
         for (std::size_t b = 0; b < from_.bases.size(); ++b) {
             model_.coefficients[b].writers = model_.writers_.data() + writers_at[b];
-            model_.coefficients[b].starts = starts_at[b] == kNone ? nullptr : model_.writer_starts_.data() + starts_at[b];
+            CoefficientPlan& plan = model_.coefficients[b];
+            plan.starts = starts_at[b] == kNone ? nullptr : model_.writer_starts_.data() + starts_at[b];
+            plan.in_a_row = !plan.starts && plan.count && !from_.bases[b].shared;
+            for (std::size_t p = 1; p < plan.count && plan.in_a_row; ++p) plan.in_a_row = plan.writers[p] == plan.writers[p - 1] + 1;
         }
         for (std::size_t b = 0; b < from_.bases.size(); ++b) {
             const Basis& basis = from_.bases[b];
@@ -324,7 +327,6 @@ private:
             BasisPlan plan;
             plan.vertex_count = basis.vertex_count;
             plan.shared = basis.shared;
-            plan.from = model_.coefficients[b].to;
             plan.to = model_.displacement_count;
             if (basis.shared) plan.matrix = pack_matrix(basis.matrix, basis.matrix.rows, [&](std::size_t row) { return std::size_t{order[row]}; });
             else plan.matrix = pack_matrix(basis.matrix, basis.matrix.rows, [&](std::size_t row) { return 3 * std::size_t{order[row / 3]} + row % 3; });
@@ -584,27 +586,34 @@ private:
             cut_tasks(tasks, Kind::layer, number, 0, weight.panel_count(), panels_per_task(weight));
         }
         close(model_.phases);
-        plan_coefficients(tasks);
-        close(model_.phases);
+        plan_coefficients(tasks, [](const CoefficientPlan& plan) { return !plan.in_a_row; });
+        close(model_.vertex_phases);
         if (dual && model_.virtual_count) cut_tasks(tasks, Kind::dual_quaternions, 0, 0, model_.transform_count, kTaskSplits);
         plan_bases(tasks);
         close(model_.vertex_phases);
         cut_tasks(tasks, Kind::vertices, 0, 0, model_.vertex_count(), kTaskVertices);
         close(model_.vertex_phases);
+        plan_coefficients(tasks, [](const CoefficientPlan&) { return true; });
+        close(model_.window_phases);
         cut_tasks(tasks, Kind::windows, 0, 0, model_.windows.size(), 1);
         close(model_.window_phases);
         cut_tasks(model_.face_normal_tasks, Kind::face_normals, 0, 0, from_.triangles.size() / 3, 4 * kTaskVertices);
         cut_tasks(model_.vertex_normal_tasks, Kind::vertex_normals, 0, 0, model_.vertex_count(), 2 * kTaskVertices);
     }
 
-    void plan_coefficients(std::vector<Task>& tasks) {
-        std::uint32_t first = 0;
-        for (std::uint32_t last = 1, count = 0; last <= model_.coefficients.size(); ++last) {
-            count += static_cast<std::uint32_t>(model_.coefficients[last - 1].count);
-            if (count < kTaskCoefficients && last < model_.coefficients.size()) continue;
-            tasks.push_back({Task::Kind::coefficients, 0, first, last});
-            first = last;
-            count = 0;
+    template <class Wanted>
+    void plan_coefficients(std::vector<Task>& tasks, const Wanted& wanted) {
+        std::size_t count = kTaskCoefficients;
+        for (std::uint32_t number = 0; number < model_.coefficients.size(); ++number) {
+            const CoefficientPlan& plan = model_.coefficients[number];
+            if (!wanted(plan)) continue;
+            // With the one before it, if that is wanted too and they are few.
+            if (count >= kTaskCoefficients || tasks.back().last != number) {
+                tasks.push_back({Task::Kind::coefficients, 0, number, number});
+                count = 0;
+            }
+            tasks.back().last = number + 1;
+            count += plan.count;
         }
     }
 

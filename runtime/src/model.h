@@ -23,13 +23,14 @@ struct LayerPlan {
     bool same_inputs = false;              // as the layer before it in the list
 };
 
-// The coefficients of a basis, side by side: number p is the sum of values at writers[starts[p]] .. writers[starts[p + 1]]; where each has one
-// writer, `starts` is nullptr.
+// The coefficients of the basis of the same number, side by side: number p is the sum of values at writers[starts[p]] .. writers[starts[p + 1]]; where
+// each has one writer, `starts` is nullptr.
 struct CoefficientPlan {
     const std::uint32_t* writers = nullptr;
     const std::uint32_t* starts = nullptr;
     std::size_t count = 0;
     std::size_t to = 0;
+    bool in_a_row = false;  // they lie side by side as they are: of few poses, that is where they are read
 };
 
 // A basis, its vertices window after window.
@@ -37,8 +38,7 @@ struct BasisPlan {
     Panels matrix;
     std::size_t vertex_count = 0;
     bool shared = false;
-    std::size_t from = 0;  // where its coefficients lie
-    std::size_t to = 0;    // where its displacements begin
+    std::size_t to = 0;  // where its displacements begin
 };
 
 // Those rows of a basis that move vertices of one window, and up to kLaneRows - 1 more at either end.
@@ -101,7 +101,8 @@ struct Model {
     std::vector<BasisPart> parts;   // window after window
     std::size_t widest_window = 0;  // most displacements of one, padded
 
-    // Tasks of one phase may run in any order; phases follow each other: bones and nets; then vertices, bases first, or window by window.
+    // Tasks of one phase may run in any order; phases follow each other: bones and nets; then, after the coefficients that are wanted, vertices, bases
+    // first, or window by window.
     using Phases = std::vector<std::vector<Task>>;
     Phases phases, vertex_phases, window_phases;
     std::vector<Task> face_normal_tasks, vertex_normal_tasks;
