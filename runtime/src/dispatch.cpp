@@ -4,6 +4,8 @@
 #if defined(UNDERSTUDY_X86) && defined(_MSC_VER)
 #include <immintrin.h>
 #include <intrin.h>
+#elif defined(UNDERSTUDY_X86)
+#include <cpuid.h>
 #endif
 
 namespace understudy {
@@ -36,9 +38,14 @@ bool has_avx512() {
     return has_avx2() && (_xgetbv(0) & 0xE6) == 0xE6 && bit(leaf7, 1, 16) && bit(leaf7, 1, 17) && bit(leaf7, 1, 30) && bit(leaf7, 1, 31);
 }
 #else
+bool has_f16c() {  // older clangs do not know its name
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
+}
+
 bool has_avx2() {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
 bool has_avx512() {

@@ -26,7 +26,6 @@ struct V : Eights {
         return _mm256_blend_ps(offset, fma(_mm256_cvtepi32_ps(pair), step, low), 0xAA);
     }
     static void prefetch(const char* p) { _mm_prefetch(p, _MM_HINT_T1); }
-    static void prefetch_write(float* p) { _m_prefetchw(p); }
     static void transpose(F (&row)[8]) {
         F a[8];
         for (int i = 0; i < 8; i += 2) {

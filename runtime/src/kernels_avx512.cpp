@@ -38,7 +38,7 @@ struct V {
         return _mm512_mask_blend_ps(0xAAAA, offset, fma(_mm512_cvtepi32_ps(pair), step, low));
     }
     static void prefetch(const char* p) { _mm_prefetch(p, _MM_HINT_T1); }
-    static void prefetch_write(float* p) { _m_prefetchw(p); }
+    static void prefetch_write(float* p) { Eights::prefetch_write(p); }
     static void transpose(F (&row)[16]) {
         F a[16];
         for (int i = 0; i < 16; i += 2) {

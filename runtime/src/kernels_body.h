@@ -1,7 +1,7 @@
 // The hot loops, written once over a register type `V` that each instruction set defines before it includes this file:
 //     V::F               a register of V::W floats (4, 8 or 16)
 //     load store load_half load_u16 load_byte set1 zero add sub mul div fma(a, b, c) = a b + c  max min round  power_of_two(n)
-//     kFour, move_four        see `skin_four`
+//     kFour, move_four        see `skin_four`; only where Skinning has kPairs
 //     load_influences         see `unpack_influences`
 //     transpose(rows)         W registers as a W x W matrix
 //     prefetch prefetch_write a line of the cache to come, to be read or written

@@ -24,6 +24,13 @@ struct Eights {
         _mm_store_ss(p + 2, _mm_movehl_ps(a, a));
     }
     static Four add4(Four a, Four b) { return _mm_add_ps(a, b); }
+    static void prefetch_write(float* p) {
+#if defined(_MSC_VER)
+        _m_prefetchw(p);
+#else
+        __builtin_prefetch(p, 1, 3);
+#endif
+    }
     static float root(float a) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(a))); }
 
     static Four apply(const F (&matrix)[2], Four point) {

@@ -74,7 +74,7 @@ struct V {
         row[2] = vzip1q_f32(b, d);
         row[3] = vzip2q_f32(b, d);
     }
-    static constexpr bool kFour = false, kPairs = false;
+    static constexpr bool kPairs = false;
 };
 
 }  // namespace

@@ -73,7 +73,7 @@ struct V {
                 row[j].lane[i] = kept;
             }
     }
-    static constexpr bool kFour = false, kPairs = false;
+    static constexpr bool kPairs = false;
 };
 
 }  // namespace

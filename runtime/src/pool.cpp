@@ -131,12 +131,13 @@ void Pool::run_phase(std::uint32_t count, Call call, const void* context) {
     announce();
     take_tasks(0);
     look_after_helpers(started);
-    const auto all_done = [this] { return remaining_.load(std::memory_order_acquire) == 0; };
-    if (spin(all_done, kCallerSpins)) return;
-    // A helper holds a task but not a processor: sleeping gives it ours.
+    if (spin([this] { return remaining_.load(std::memory_order_acquire) == 0; }, kCallerSpins)) return;
+    // A helper holds a task but not a processor: sleeping gives it ours. The helper counts down and then looks whether we sleep; we say so and then look
+    // at the count. Each must see what the other did first, so neither look may overtake: an exchange and sequential order, where a store and an
+    // acquiring load would do on x86 but not on ARM.
     std::unique_lock<std::mutex> lock(mutex_);
-    caller_sleeps_.store(true);
-    work_done_.wait(lock, all_done);
+    caller_sleeps_.exchange(true);
+    work_done_.wait(lock, [this] { return remaining_.load() == 0; });
     caller_sleeps_.store(false);
 }
 

@@ -1,6 +1,11 @@
-"""Every kind of deformer the form allows, by name, and drivers for them: the inputs of the parity suites."""
+"""Every kind of deformer the form allows, by name, and drivers for them: the inputs of the parity suites.
 
+`python -m parity.kinds FOLDER` writes them all as files, for programs that are not Python.
+"""
+
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
@@ -132,3 +137,10 @@ def drivers(deformer: Deformer, poses: int = 21, seed: int = 1):
     bones = None if deformer.skeleton is None else random_motion(deformer.skeleton, poses, seed)
     controls = None if deformer.control_spec is None else rng.normal(size=(poses, deformer.control_spec.count))
     return bones, controls
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, make in KINDS.items():
+        make().save(folder / f"{name}.understudy")

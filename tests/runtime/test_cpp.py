@@ -57,6 +57,11 @@ def sanitized():
 
 
 @pytest.fixture(scope="module")
+def watched():
+    return build(BUILD / "watched", ROOT / "runtime", "-DUNDERSTUDY_TESTS=ON", "-DUNDERSTUDY_SANITIZE=thread")
+
+
+@pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     for name in FILES:
@@ -82,6 +87,13 @@ def test_no_call_allocates(plain, files):
 
 def test_its_own_tests_under_sanitizers(sanitized, files, clip_file):
     assert f"{len(files) + 1} files" in run(sanitized / "test_runtime", *files, clip_file)
+
+
+def test_no_thread_touches_what_another_writes(watched, files):
+    command = [str(part) for part in (watched / "test_runtime", *files)]
+    if "unexpected memory mapping" in subprocess.run(command, capture_output=True, text=True).stderr:  # where addresses are more random than it allows
+        command = ["setarch", os.uname().machine, "-R", *command]
+    assert f"{len(files)} files" in run(*command)
 
 
 @pytest.mark.parametrize("kind", ["plain", "sanitized"])
