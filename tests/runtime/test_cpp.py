@@ -91,7 +91,7 @@ def test_its_own_tests_under_sanitizers(sanitized, files, clip_file):
 
 def test_no_thread_touches_what_another_writes(watched, files):
     command = [str(part) for part in (watched / "test_runtime", *files)]
-    if "unexpected memory mapping" in subprocess.run(command, capture_output=True, text=True).stderr:  # where addresses are more random than it allows
+    if "unexpected memory mapping" in subprocess.run(command, capture_output=True, text=True).stderr:  # addresses too random for it
         command = ["setarch", os.uname().machine, "-R", *command]
     assert f"{len(files)} files" in run(*command)
 
