@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from command_line import run
 
-from understudy import cli
+from understudy import Deformer, cli
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,16 @@ def test_info_methods_ranges_and_version(work, capsys):
     assert "influences" in listed
     assert '"bend_1" = [-50.0, 50.0]' in run(capsys, "ranges", "tube")[1]
     assert re.match(r"\d+\.\d+", run(capsys, "--version")[1])
+
+
+def test_info_says_what_a_pose_reads(work, capsys, tmp_path):
+    read = {}
+    for dtype in ("float32", "float16"):
+        Deformer.load(work / "fdda.understudy").save(tmp_path / f"{dtype}.understudy", dtype)
+        shown = run(capsys, "info", tmp_path / f"{dtype}.understudy")[1]
+        assert f"numbers in {dtype}" in shown
+        read[dtype] = float(re.search(r"([\d.]+) MB read", shown)[1])
+    assert read["float16"] < 0.7 * read["float32"]
 
 
 def test_help_teaches(capsys):

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from understudy import __version__, checks
+from understudy import __version__, checks, runtime
 from understudy.deformer import Deformer
 from understudy.errors import InputError, MissingDependencyError, UnderstudyError
 from understudy.file import ensure_writable, written_whole
@@ -254,7 +254,9 @@ def info(file: Annotated[Path, typer.Argument(help="A .understudy file.")]) -> N
         print(f"clip         {clip.name}: {clip.frame_count} frames{rate}, from frame {clip.start_frame}")
     if deformer.nets:
         print(f"correctives  {len(deformer.nets)} networks, {deformer.features.count} features, {deformer.coefficient_count} coefficients")
-    print(f"cost         {deformer.cost()['multiply_adds'] / 1e6:.2f} million multiply-adds per pose")
+    packed = runtime.runtime_of(deformer)
+    read = "" if packed is None else f"{packed.bytes / 1e6:.2f} MB read and "
+    print(f"cost         {read}{deformer.cost()['multiply_adds'] / 1e6:.2f} million multiply-adds per pose, numbers in {deformer.storage}")
     print("training     " + ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in deformer.training.items()))
     shown = {k: v for k, v in deformer.provenance.items() if not k.endswith("_curve")}
     print("provenance   " + json.dumps(shown, indent=2).replace("\n", "\n             "))
