@@ -246,7 +246,7 @@ class Deformer:
         return self._place(world_from_bone, self.mesh.vertices + checks.array(displacements, "displacements", shape)).astype(np.float32)
 
     def cost(self) -> dict[str, int]:
-        """`bytes` of its arrays in 32 bits and `multiply_adds` of one pose; `runtime_of(deformer).bytes` is what the runtime reads, in fewer bits too."""
+        """`bytes` of its arrays in 32 bits and `multiply_adds` of one pose; `runtime_of(deformer).bytes` is what the runtime reads."""
         net_values = sum(w.size + b.size for net in self.nets for w, b in zip(net.weights, net.biases))
         net_work = sum(w.size for net in self.nets for w in net.weights)
         basis_values = sum(basis.matrix.size for basis in self.bases)
