@@ -49,6 +49,7 @@ LONG = {
             "ms_2": "2 threads (ms)",
             "floor_ms_1": "floor, 1 thread (ms)",
             "floor_ms_2": "floor, 2 threads (ms)",
+            "arithmetic_ms_1": "arithmetic, 1 thread (ms)",
             "ms_p99_1": "p99, 1 thread (ms)",
             "ms_p99_2": "p99, 2 threads (ms)",
             "crowd_ms_2": "of a crowd, 2 threads (ms)",
