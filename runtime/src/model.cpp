@@ -13,6 +13,7 @@ namespace {
 
 // Of a task: large enough that claiming it costs nothing beside it, small enough that threads finish together.
 constexpr std::size_t kTaskBytes = 48 << 10;
+constexpr std::size_t kNetTasks = 32;  // where nets are this many times as large as the largest, each runs whole
 constexpr std::uint32_t kTaskVertices = 256, kTaskCoefficients = 8192;
 constexpr std::uint32_t kTaskRows = 64, kTaskSplits = 32;  // virtual bones; transforms split for dual quaternions
 // Displacements of a window, of 192 bytes each in a crowd: few enough for a cache, and for enough windows that threads finish together; not fewer,
@@ -251,30 +252,33 @@ private:
     }
 
     // Layers in the order they run, so that a call reads memory straight through: first layers, second ones, ... of large nets, each a phase. Small
-    // nets go along with the first: some together are one task, in which their layers take turns, so that none waits for the one before it.
+    // nets, and those of many, go along with the first: some together are one task, in which their layers take turns, so that none waits for the one
+    // before it.
     void plan_layers() {
         std::vector<std::size_t> bytes(from_.nets.size(), 0), small;
         std::size_t depth = 0;
-        for (std::size_t number = 0; number < from_.nets.size(); ++number) {
+        for (std::size_t number = 0; number < from_.nets.size(); ++number)
             for (const NetLayer& layer : from_.nets[number].layers) bytes[number] += packed_bytes(layer.weight, layer.weight.rows);
-            if (bytes[number] > kTaskBytes) depth = std::max(depth, from_.nets[number].layers.size());
+        const std::size_t most = std::max(kTaskBytes, std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}) / kNetTasks);
+        for (std::size_t number = 0; number < from_.nets.size(); ++number) {
+            if (bytes[number] > most) depth = std::max(depth, from_.nets[number].layers.size());
             else small.push_back(number);
         }
         // Nets that read the same are neighbours: what they read is then fetched once.
         std::stable_sort(small.begin(), small.end(), [&](std::size_t a, std::size_t b) { return reads_before(from_.nets[a], from_.nets[b]); });
         for (std::size_t level = 0; level < std::max<std::size_t>(1, depth); ++level) {
             for (std::size_t number = 0; number < from_.nets.size(); ++number)
-                if (bytes[number] > kTaskBytes && level < from_.nets[number].layers.size()) order_.push_back({number, level, level, 0});
-            if (level == 0) plan_small(small, bytes);
+                if (bytes[number] > most && level < from_.nets[number].layers.size()) order_.push_back({number, level, level, 0});
+            if (level == 0) plan_small(small, bytes, most);
         }
     }
 
-    void plan_small(const std::vector<std::size_t>& small, const std::vector<std::size_t>& bytes) {
+    void plan_small(const std::vector<std::size_t>& small, const std::vector<std::size_t>& bytes, std::size_t most) {
         std::size_t group = 0;
         for (std::size_t first = 0, last = 0; first < small.size(); first = last) {
             ++group;
             std::size_t sum = 0, deepest = 0;
-            for (; last < small.size() && (last == first || sum + bytes[small[last]] <= kTaskBytes); ++last) {
+            for (; last < small.size() && (last == first || sum + bytes[small[last]] <= most); ++last) {
                 sum += bytes[small[last]];
                 deepest = std::max(deepest, from_.nets[small[last]].layers.size());
             }
