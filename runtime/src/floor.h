@@ -1,4 +1,4 @@
-// What no runtime can go below, with the same threads and the same instructions: the time to read a model's bytes once, and that of its arithmetic.
+// What a call is held against, with the same threads and the same instructions: the same bytes, read once, and as many multiply-adds in registers.
 #pragma once
 
 #include <algorithm>
@@ -32,12 +32,14 @@ private:
     template <class Work>
     static float share(Pool* pool, std::size_t size, std::size_t piece, const Work& work) {
         const std::uint32_t pieces = static_cast<std::uint32_t>((size + piece - 1) / piece);
-        float sums[Pool::kMostThreads * 16] = {};  // a line of the cache for each thread
+        alignas(64) float sums[Pool::kMostThreads * 16];  // a line of the cache for each thread
+        const int threads = pool ? pool->threads() : 1;
+        for (int thread = 0; thread < threads; ++thread) sums[16 * thread] = 0;
         const auto one = [&](std::uint32_t number, int thread) {
             const std::size_t first = number * piece;
             sums[16 * thread] += work(first, std::min(piece, size - first));
         };
-        if (pool && pool->threads() > 1 && pool->acquire()) {
+        if (threads > 1 && pool->acquire()) {
             pool->wake();
             pool->run(pieces, one);
             pool->release();
@@ -45,7 +47,7 @@ private:
             for (std::uint32_t number = 0; number < pieces; ++number) one(number, 0);
         }
         float total = 0;
-        for (const float sum : sums) total += sum;
+        for (int thread = 0; thread < threads; ++thread) total += sums[16 * thread];
         return total;
     }
 

@@ -25,7 +25,7 @@ struct Eights {
     }
     static Four add4(Four a, Four b) { return _mm_add_ps(a, b); }
     static void prefetch_write(float* p) {
-#if defined(_MSC_VER)
+#if defined(_MSC_VER) && !defined(__clang__)
         _m_prefetchw(p);
 #else
         __builtin_prefetch(p, 1, 3);

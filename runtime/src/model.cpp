@@ -374,6 +374,7 @@ private:
             starts.push_back(static_cast<std::uint32_t>(entries.size()));
             even = even && entries.size() - first == starts[1];
         }
+        entries.shrink_to_fit();
         rows.entries = entries.data();
         if (even && count) {
             rows.width = static_cast<std::uint32_t>(entries.size() / count);

@@ -133,8 +133,8 @@ void Pool::run_phase(std::uint32_t count, Call call, const void* context) {
     look_after_helpers(started);
     if (spin([this] { return remaining_.load(std::memory_order_acquire) == 0; }, kCallerSpins)) return;
     // A helper holds a task but not a processor: sleeping gives it ours. The helper counts down and then looks whether we sleep; we say so and then look
-    // at the count. Each must see what the other did first, so neither look may overtake: an exchange and sequential order, where a store and an
-    // acquiring load would do on x86 but not on ARM.
+    // at the count. One of the two must see what the other did, so our look may not overtake our word: a load in sequential order, where an acquiring
+    // one might. (An exchange, since emulators of ARM let any load overtake a store.)
     std::unique_lock<std::mutex> lock(mutex_);
     caller_sleeps_.exchange(true);
     work_done_.wait(lock, [this] { return remaining_.load() == 0; });

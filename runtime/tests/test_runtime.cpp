@@ -1,4 +1,6 @@
 // Run with the names of .understudy files: test_runtime a.understudy b.understudy ...
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -132,6 +134,46 @@ void test_callers_share_a_model(const understudy_model* model) {
     understudy_free_pool(pool);
 }
 
+// One row whose weight is 1 makes an activation of what it reads.
+void test_activations() {
+    alignas(64) float weights[16], y[16];
+    for (float& weight : weights) weight = 1;
+    understudy::Panels one;
+    one.data = weights;
+    one.columns = 1;
+    one.rows = 16;
+    for (const understudy::Kernels* const* use = understudy::all_kernels(); *use; ++use) {
+        const auto value = [&](float x, understudy::Finish finish) {
+            (*use)->dense(one, 0, 1, &x, 1, 1, nullptr, finish, y, 16);
+            for (const float other : y) CHECK(other == y[0] || std::isnan(x));
+            return double{y[0]};
+        };
+        for (float x = -20; x <= 20; x += 0.001f) {
+            CHECK(std::abs(value(x, understudy::Finish::tanh) - std::tanh(double{x})) < 4e-7);
+            CHECK(std::abs(value(x, understudy::Finish::gelu) - 0.5 * x * std::erfc(-x / std::sqrt(2.0))) < 2e-6);
+            if (std::abs(x) < 5.5f) CHECK(std::abs(value(x, understudy::Finish::gelu) - 0.5 * x * std::erfc(-x / std::sqrt(2.0))) < 1e-6);
+        }
+        for (const understudy::Finish finish : {understudy::Finish::tanh, understudy::Finish::gelu})
+            CHECK(std::isnan(value(std::numeric_limits<float>::quiet_NaN(), finish)));
+    }
+}
+
+// A helper's task outlasts its caller's patience: the caller sleeps, and is woken every time.
+void test_a_caller_sleeps_and_wakes() {
+    understudy::Pool pool(2);
+    for (int phase = 0; phase < 2000; ++phase) {
+        std::atomic<int> done{0};
+        CHECK(pool.acquire());
+        pool.run(2, [&](std::uint32_t, int thread) {
+            const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(thread ? 21 + phase % 8 : 0);
+            while (std::chrono::steady_clock::now() < end) {}
+            ++done;
+        });
+        CHECK(done == 2);
+        pool.release();
+    }
+}
+
 void test_what_is_no_file() {
     char message[8];
     CHECK(!understudy_load_file("no/such/file", message, sizeof message));
@@ -149,6 +191,8 @@ void test_what_is_no_file() {
 int main(int count, char** names) {
     CHECK(count > 1);
     test_what_is_no_file();
+    test_activations();
+    test_a_caller_sleeps_and_wakes();
     for (int i = 1; i < count; ++i) {
         understudy_model* model = load(names[i]);
         understudy_model* other = load(names[i]);

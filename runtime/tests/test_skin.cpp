@@ -93,10 +93,12 @@ void test_linear(const Kernels& use, const Kernels& plain, int width, bool displ
 void test_simple(const Kernels& use, const Kernels& plain) {
     Numbers numbers(1, false, 1);
     for (Influence& entry : numbers.entries) entry.offset = 16;
-    for (std::uint8_t& four : numbers.simple) four = 1;
-    for (const std::size_t first : {0, 2, 3, 4})
-        for (const std::size_t count : {1, 2, 4, 5, 8, 14})
-            check_same(numbers.moved(use.skin_linear, first, count, 1), numbers.moved(plain.skin_linear, first, count, 1), first, first + count);
+    for (const bool all : {true, false}) {
+        for (std::size_t four = 0; four < numbers.simple.size(); ++four) numbers.simple[four] = all || four % 2;
+        for (const std::size_t first : {0, 2, 3, 4})
+            for (const std::size_t count : {1, 2, 4, 5, 8, 14})
+                check_same(numbers.moved(use.skin_linear, first, count, 1), numbers.moved(plain.skin_linear, first, count, 1), first, first + count);
+    }
 }
 
 // The blended transforms one after the other, and the point by hand: what plain C++ itself is held against.

@@ -98,6 +98,7 @@ public:
         const understudy_model* model = model_.get();
         const std::size_t bone_count = understudy_bone_count(model);
         const bool reads = understudy_reads_controls(model) || !bone_count;
+        if (!bone_count && !understudy_control_count(model)) return false;  // nothing drives it
         if (positions.shape(0) != understudy_vertex_count(model) || positions.shape(1) != 3) return false;
         if (bone_count && !(bones && bones->shape(0) == bone_count && bones->shape(1) == 3 && bones->shape(2) == 4)) return false;
         if (reads && !(controls && controls->shape(0) == understudy_control_count(model))) return false;

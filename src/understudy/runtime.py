@@ -46,6 +46,8 @@ class Runtime:
         self._model = compiled.Model(to_bytes(replace(deformer, mesh=mesh, clips=(), training={}, provenance={})))
         self._threads = min(processors(), max(1, self._model.bytes // _BYTES_PER_THREAD))
         self._own = threading.local()
+        self._reads_bones = deformer.skeleton is not None
+        self._reads_controls = deformer._reads_controls or not self._reads_bones
 
     @property
     def bytes(self) -> int:
@@ -62,7 +64,7 @@ class Runtime:
             threads = self._threads
         elif type(threads) is not int or not 1 <= threads <= MOST_THREADS:
             return False
-        return self._scratch(threads).play(world_from_bone, controls, out)
+        return self._scratch(threads).play(world_from_bone if self._reads_bones else None, controls if self._reads_controls else None, out)
 
     def _scratch(self, threads: int):
         kept = self._own.__dict__.setdefault("scratches", {})

@@ -84,6 +84,32 @@ def _wide() -> Deformer:
     return Deformer(mesh, skeleton, skin=skin, features=Features(columns, np.full(48, -0.7), np.full(48, 0.8)), nets=nets, bases=bases)
 
 
+def _side_by_side(blend: str = "linear") -> Deformer:
+    """Coefficients that lie as the nets wrote them, of one net or on into the next, beside some that do not."""
+    rng = np.random.default_rng(5)
+    mesh, skeleton = grid_mesh(20, 7, unit="cm"), chain_skeleton(5)
+    outputs = (np.arange(16), np.arange(16, 40), np.arange(40, 47))
+    nets = tuple(
+        Net(
+            np.arange(48),
+            (rng.normal(size=(20, 48)) * 0.1, rng.normal(size=(len(own), 20)) * 0.2),
+            (np.zeros(20), rng.normal(size=len(own))),
+            own,
+            "tanh",
+        )
+        for own in outputs
+    )
+    named = (np.arange(3, 14), rng.permutation(47)[:9], np.arange(10, 30), rng.integers(0, 47, (3, 5)), np.arange(40, 47), [8])
+    bases = []
+    for coefficients in named:
+        vertices = np.sort(rng.permutation(mesh.vertex_count)[:50])
+        rows = len(vertices) * (3 if np.ndim(coefficients) == 1 else 1)
+        bases.append(Basis(vertices, rng.normal(size=(rows, np.shape(coefficients)[-1])) * 0.05, coefficients))
+    skin = Skin(np.tile([0, 2, 4], (mesh.vertex_count, 1)), rng.dirichlet(np.ones(3), mesh.vertex_count), blend)
+    features = Features(np.arange(12, 60), np.full(48, -0.7), np.full(48, 0.8))
+    return Deformer(mesh, skeleton, skin=skin, features=features, nets=nets, bases=tuple(bases))
+
+
 def upright(deformer: Deformer) -> Deformer:
     """Standing instead of lying: beside its height a grid of 16 bits is then fine enough for its rest."""
     return replace(deformer, mesh=replace(deformer.mesh, vertices=deformer.mesh.vertices[:, [1, 0, 2]]))
@@ -112,6 +138,9 @@ KINDS = {
     "rigid": lambda: replace(_skin(1), skin=Skin.rigid(np.arange(280) % 12)),
     "controls-only": _controls_only,
     "wide": _wide,
+    "side-by-side": _side_by_side,
+    "side-by-side-dual": lambda: _side_by_side("dual_quaternion"),
+    "side-by-side-packed": lambda: upright(_side_by_side()).half(),
     "wide-half": lambda: _wide().half(),
     "full-half": lambda: full_deformer().half(),
     "wide-version-2": lambda: _halved_by_version_2(upright(_wide())),

@@ -4,8 +4,8 @@ Cases are deformers of the papers' sizes (`runtime_cases`) and `human`, fitted t
 fit is short. Methods: `understudy` (one call of `Deformer.deform`, everything included, into an array that is there), `understudy-fp16` (the same
 in 16 bits), `understudy-int8` (in 8 bits where the error allows), `onnxruntime` (the exported graph, the fastest of its settings),
 `torch` (the torch module) and `rig`. The floor is the time to read as many bytes as a call reads, once, with the same threads and instructions.
-Reading is all that networks and bases wait for. Skinning alone, of few bytes, is bound by arithmetic: `arithmetic_ms_1` is the time of as many
-multiply-adds as a pose needs, of numbers that need not be fetched.
+In 32 bits networks and bases wait for little else. Skinning alone, of few bytes, waits for the processor: `arithmetic_ms_1` is the time of as many
+multiply-adds as a pose needs (`Deformer.cost`), of numbers that need not be fetched.
 
 `max_pct` of a row is its largest distance from the NumPy reference in single precision, in % of height. `crowd_ms_2` is one pose of a hundred.
 `busy_ms_2` is two threads while a neighbour keeps a processor busy: to be held against `busy_ms_1`, one thread beside the same neighbour.
@@ -147,7 +147,7 @@ def _fit_human(file: Path, poses: int, epochs: int, seed: int) -> None:
 
 
 def _measured(contenders: dict[str, _Contender], size: _Size) -> dict[str, dict[str, float]]:
-    """name -> the times of its calls and, where it is ours, of what it cannot go below; everything with the same number of threads takes turns."""
+    """name -> the times of its calls and, where it is ours, of its limits; everything with the same number of threads takes turns."""
     result: dict[str, dict[str, float]] = {name: {} for name in contenders}
     for threads in (1, 2):
         calls: dict[tuple[str, str], Callable[[int], object]] = {(name, ""): c.call(threads) for name, c in contenders.items()}
@@ -193,7 +193,7 @@ class _Ours(_Contender):
         return lambda i: self.deformer.deform(*self.pose(i), threads=threads, out=self._out)
 
     def limits(self, threads: int) -> dict[str, Callable[[int], object]]:
-        """What a call cannot be faster than: reading its bytes, and its multiply-adds."""
+        """What a call is held against: reading its bytes once, and its multiply-adds."""
         floor, work = runtime.compiled.Floor(self.bytes, threads), self.deformer.cost()["multiply_adds"]
         return {"floor_": lambda i: floor.read(), "arithmetic_": lambda i: floor.multiply_add(work)}
 
@@ -338,5 +338,5 @@ def _threads(n: int) -> str:
 
 
 def _beside(ours: dict[str, float], limit: str, n: int) -> str:
-    """A call against what it cannot be faster than."""
+    """A call against one of its limits."""
     return f"{ours[f'ms_{n}'] / ours[f'{limit}_ms_{n}']:.2f} x the {limit}, p99 {ours[f'ms_p99_{n}'] / ours[f'{limit}_p99_{n}']:.2f} x its p99"
