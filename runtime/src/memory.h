@@ -16,15 +16,17 @@
 
 namespace understudy {
 
-// From kWorthIt bytes on, memory on Linux has large pages to itself, at most four times as much as it needs: influences strewn over small pages get in each
-// other's way in the cache, which made skinning up to a fifth slower, as chance had it when a program started.
+// From kWorthIt bytes on, memory on Linux has large pages to itself, at most four times as much as it needs: influences strewn over small pages get in
+// each other's way in the cache, which made skinning up to a fifth slower, as chance had it when a program started.
 constexpr std::size_t kLargePage = std::size_t{2} << 20, kWorthIt = kLargePage / 4;
 
 inline std::size_t alignment_of(std::size_t bytes) {
 #if defined(__linux__)
     if (bytes >= kWorthIt) return kLargePage;
+#else
+    (void)bytes;
 #endif
-    return bytes ? 64 : 1;
+    return 64;
 }
 inline std::size_t rounded_up(std::size_t bytes) { return (bytes + alignment_of(bytes) - 1) / alignment_of(bytes) * alignment_of(bytes); }
 

@@ -13,7 +13,7 @@ namespace {
 
 // Of a task: large enough that claiming it costs nothing beside it, small enough that threads finish together.
 constexpr std::size_t kTaskBytes = 48 << 10;
-constexpr std::size_t kNetTasks = 32;  // where nets are this many times as large as the largest, each runs whole
+constexpr std::size_t kNetTasks = 32;  // a net of no more than this part of all nets runs whole
 constexpr std::uint32_t kTaskVertices = 256, kTaskCoefficients = 8192;
 constexpr std::uint32_t kTaskRows = 64, kTaskSplits = 32;  // virtual bones; transforms split for dual quaternions
 // Displacements of a window, of 192 bytes each in a crowd: few enough for a cache, and for enough windows that threads finish together; not fewer,
@@ -319,8 +319,8 @@ private:
         }
         too_large(model_.writers_.size());
         for (std::size_t b = 0; b < from_.bases.size(); ++b) {
-            model_.coefficients[b].writers = model_.writers_.data() + writers_at[b];
             CoefficientPlan& plan = model_.coefficients[b];
+            plan.writers = model_.writers_.data() + writers_at[b];
             plan.starts = starts_at[b] == kNone ? nullptr : model_.writer_starts_.data() + starts_at[b];
             plan.in_a_row = !plan.starts && plan.count && !from_.bases[b].shared;
             for (std::size_t p = 1; p < plan.count && plan.in_a_row; ++p) plan.in_a_row = plan.writers[p] == plan.writers[p - 1] + 1;
@@ -491,6 +491,7 @@ private:
 
     void pack_skin(const Grid& weights) {
         AlignedVector<std::uint16_t>& numbers = model_.packed_influences_;
+        numbers.reserve(2 * model_.skin_entries_.size() + Panels::kUnit - 1);
         for (const Influence& entry : model_.skin_entries_) {
             numbers.push_back(static_cast<std::uint16_t>(entry.offset / 16));
             numbers.push_back(weights.number(entry.weight));

@@ -155,7 +155,7 @@ def _measured(contenders: dict[str, _Contender], size: _Size) -> dict[str, dict[
             if isinstance(contender, _Ours):
                 calls |= {(name, kind): call for kind, call in contender.limits(threads).items()}
         times = take_turns(calls, size.blocks, size.seconds)
-        for (name, kind), taken in times.items():
+        for (name, kind), taken in times.items():  # calls: ms_1 and ms_p99_1; limits: floor_ms_1 and floor_p99_1
             result[name] |= {f"{kind}ms_{threads}": taken.ms, f"{kind or 'ms_'}p99_{threads}": taken.p99}
     return result
 
