@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from understudy.figures import digits3, figure_of
+from understudy.evaluation.metric_catalogue import digits3, figure_of
 
 ROOT = Path(__file__).resolve().parents[1]
 # Tables with a row for each case and method: benchmark -> (columns: figure, header), (rows: methods)

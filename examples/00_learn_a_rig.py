@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from understudy import Deformer
-from understudy.evaluation import Reference, deform_poses, measure
+from understudy.evaluation.measure import Reference, deform_poses, measure
 from understudy.methods import method_type
 from understudy.rigs import animate, load_rig
-from understudy.rigs.sampler import gaussian
+from understudy.rigs.sampling import gaussian
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from understudy import ControlSpec, Mesh, Poses, Skeleton
 from understudy.methods import method_type
-from understudy.rigs.sampler import gaussian
+from understudy.rigs.sampling import gaussian
 
 
 class Lid:

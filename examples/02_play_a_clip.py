@@ -9,7 +9,7 @@ import numpy as np
 
 from understudy.methods import method_type
 from understudy.rigs import load_rig
-from understudy.rigs.sampler import gaussian
+from understudy.rigs.sampling import gaussian
 
 rig = load_rig("tube")
 deformer = method_type("lbs")().fit(rig.evaluate(gaussian(rig.controls, 100, seed=0)))

@@ -1,6 +1,6 @@
 """The command line, called in this process."""
 
-from understudy import cli
+from understudy.cli import main as cli
 
 
 def run(capsys, *arguments):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.real_data import data_folder
+from understudy.benchmarks.real_data import data_folder
 
 sys.path.insert(0, str(Path(__file__).parent))
 

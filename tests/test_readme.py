@@ -14,7 +14,7 @@ def test_the_tables_are_those_of_the_results():
 
 
 def test_every_command_in_readme_exists():
-    from understudy import cli
+    from understudy.cli import main as cli
 
     known = {command.name or command.callback.__name__ for command in cli.app.registered_commands}
     text = (ROOT / "README.md").read_text(encoding="utf-8")

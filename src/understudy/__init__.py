@@ -3,16 +3,15 @@
 Everything here runs without torch: loading a `.understudy` file and deforming with it needs NumPy, SciPy and safetensors alone.
 """
 
-from understudy.clip import Clip
-from understudy.controls import ControlSpec
-from understudy.deformer import Deformer, Features, Skin
-from understudy.errors import FileError, InputError, MissingDependencyError, UnderstudyError
-from understudy.mesh import Mesh
-from understudy.networks import Basis, Net
-from understudy.poses import Poses
-from understudy.skeleton import Skeleton
-
-__version__ = "0.1.0"
+from understudy.core.clip import Clip
+from understudy.core.controls import ControlSpec
+from understudy.core.deformer import Deformer, Features, Skin
+from understudy.core.errors import FileError, InputError, MissingDependencyError, UnderstudyError
+from understudy.core.mesh import Mesh
+from understudy.core.networks import Basis, Net
+from understudy.core.poses import Poses
+from understudy.core.skeleton import Skeleton
+from understudy.core.version import __version__
 
 __all__ = [
     "Basis",
@@ -29,4 +28,5 @@ __all__ = [
     "Skeleton",
     "Skin",
     "UnderstudyError",
+    "__version__",
 ]

@@ -6,14 +6,14 @@ from builders import chain_skeleton, grid_mesh, random_motion
 
 from understudy.benchmarks.baselines import rotational_regression, wpsd
 from understudy.benchmarks.baselines.rotations import polar_rotation, rotation_matrix, rotation_vector
-from understudy.errors import InputError
+from understudy.core.errors import InputError
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses
+from understudy.core.skeleton import Skeleton
+from understudy.evaluation.metrics import max_distance, rms_distance
 from understudy.geometry.skinning import dual_quaternion_blend
 from understudy.geometry.transforms import apply, compose, rotation_from_axis_angle
-from understudy.mesh import Mesh
 from understudy.methods.lbs import Lbs
-from understudy.metrics import max_distance, rms_distance
-from understudy.poses import Poses
-from understudy.skeleton import Skeleton
 
 
 def turning(skeleton: Skeleton, poses: int, seed: int) -> np.ndarray:

@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from understudy import InputError, cli
+from understudy import InputError
 from understudy.benchmarks import Request, body, run
+from understudy.cli import main as cli
 from understudy.rigs.human import HumanRig
 
 METHODS = "fdda,fdda-noclamp,fdda-tight,linear,lbs-4,lbs-all-ontest,rotational_regression-2-ontest,wpsd-10"

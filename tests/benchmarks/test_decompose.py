@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from sequence_builders import bending_strip
 
-from understudy import FileError, InputError, cli
+from understudy import FileError, InputError
 from understudy.benchmarks import Request, decompose, two_layer
-from understudy.formats.sequences import sequence_from_arrays
-from understudy.progress import SILENT
+from understudy.cli import main as cli
+from understudy.core.progress import SILENT
+from understudy.io.sequences import sequence_from_arrays
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from understudy import InputError, cli
+from understudy import InputError
 from understudy.benchmarks import Request, face, face_ablations, run
 from understudy.benchmarks.face_data import read_blenrig, split_rows
+from understudy.cli import main as cli
 from understudy.rigs import load_rig
 from understudy.rigs.face import FaceRig
 

@@ -8,11 +8,13 @@ import time
 import numpy as np
 import pytest
 
-from understudy import InputError, cli, runtime
+from understudy import InputError
 from understudy.benchmarks import Request, runtime_cases, timing
 from understudy.benchmarks import runtime as bench
-from understudy.methods.differential import DifferentialConfig
-from understudy.progress import SILENT
+from understudy.cli import main as cli
+from understudy.core.progress import SILENT
+from understudy.methods.differential.differential import DifferentialConfig
+from understudy.runtime import native as runtime
 
 pytestmark = pytest.mark.skipif(runtime.compiled is None, reason="installed without a compiler: there is no compiled runtime to measure")
 

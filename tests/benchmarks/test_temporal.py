@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from sequence_builders import bending_strip
 
-from understudy import FileError, InputError, cli
+from understudy import FileError, InputError
 from understudy.benchmarks import Request, temporal
-from understudy.formats.sequences import read_sequence, sequence_from_arrays
-from understudy.progress import SILENT
-from understudy.temporal.generated import generate
+from understudy.cli import main as cli
+from understudy.core.progress import SILENT
+from understudy.io.sequences import read_sequence, sequence_from_arrays
+from understudy.methods.decomposition.trajectory_networks.generated import generate
 
 
 @pytest.fixture

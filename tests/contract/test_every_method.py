@@ -9,7 +9,7 @@ from understudy import Deformer, InputError, Mesh, Poses, Skeleton
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 from understudy.methods import config_from_text, method_names, method_type
 from understudy.rigs import load_rig
-from understudy.rigs.sampler import gaussian
+from understudy.rigs.sampling import gaussian
 
 # Smaller than the defaults, where a method has such an option, so that the suite stays quick.
 # Methods that find bones of their own, for sequences without any; their bones are not the poses'.
@@ -50,7 +50,7 @@ def fitted(request, tube, sampled):
 
 
 def test_it_is_better_than_the_best_single_bone(fitted, tube):
-    from understudy.metrics import best_bone_reference, enveloping_error
+    from understudy.evaluation.metrics import best_bone_reference, enveloping_error
 
     unseen = tube.evaluate(gaussian(tube.controls, 60, seed=1))
     predicted = fitted.deform(unseen.world_from_bone, unseen.controls)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from understudy import InputError, Mesh
-from understudy.evaluation import Reference, deform_poses, measure
+from understudy.evaluation.measure import Reference, deform_poses, measure
 from understudy.methods.fdda import Fdda, FddaConfig
 from understudy.rigs import animate, load_rig
-from understudy.rigs.sampler import gaussian
+from understudy.rigs.sampling import gaussian
 
 QUICK = {"epochs": 80, "hidden": (32, 32), "batch": 64}
 

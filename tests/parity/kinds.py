@@ -11,7 +11,7 @@ import numpy as np
 from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
 
 from understudy import Basis, ControlSpec, Deformer, Features, Net, Skin
-from understudy.precision import in_bytes, round_to_half
+from understudy.runtime.precision import in_bytes, round_to_half
 
 
 def _skin(influences: int, blend: str = "linear", seed: int = 0) -> Deformer:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from parity.kinds import KINDS, drivers
 
-from understudy import MissingDependencyError, cli
-from understudy.formats.onnx import write_onnx
+from understudy import MissingDependencyError
+from understudy.cli import main as cli
+from understudy.io.onnx import write_onnx
 
 ort = pytest.importorskip("onnxruntime", reason="onnxruntime checks the exported graph")
 

@@ -8,8 +8,9 @@ import pytest
 from builders import full_deformer
 from parity.kinds import KINDS, drivers
 
-from understudy import Deformer, InputError, runtime
+from understudy import Deformer, InputError
 from understudy.geometry.normals import vertex_normals
+from understudy.runtime import native as runtime
 
 pytestmark = pytest.mark.skipif(runtime.compiled is None, reason="installed without a compiler: there is no compiled runtime to compare")
 

@@ -11,7 +11,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.i
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", KINDS)
 def test_the_module_gives_the_same_vertices(name, device, monkeypatch):
-    from understudy import torch_deformer
+    from understudy.runtime import torch_deformer
 
     deformer = KINDS[name]()
     monkeypatch.setattr(torch_deformer, "_BLOCK_VALUES", 36 * deformer.mesh.vertex_count)  # three poses at a time
@@ -24,7 +24,7 @@ def test_the_module_gives_the_same_vertices(name, device, monkeypatch):
 
 
 def test_a_hidden_bone_leaves_every_vertex_finite():
-    from understudy.torch_deformer import TorchDeformer
+    from understudy.runtime.torch_deformer import TorchDeformer
 
     deformer = KINDS["full-linear-direct-tanh"]()
     bones, controls = drivers(deformer, 2)

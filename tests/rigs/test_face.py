@@ -9,7 +9,7 @@ import pytest
 from understudy import InputError
 from understudy.rigs import animate, load_rig
 from understudy.rigs.base import Rig
-from understudy.rigs.sampler import gaussian
+from understudy.rigs.sampling import gaussian
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from understudy.errors import FileError, InputError
-from understudy.real_data import data_folder
+from understudy.benchmarks.real_data import data_folder
+from understudy.core.errors import FileError, InputError
 from understudy.rigs import Rig
 from understudy.rigs.human import HumanRig
 from understudy.rigs.human.anatomy import read_anatomy

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from understudy.errors import FileError, InputError
-from understudy.real_data import data_folder
+from understudy.benchmarks.real_data import data_folder
+from understudy.core.errors import FileError, InputError
 from understudy.rigs.human import HumanRig, retarget
 
 DATA = data_folder()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from understudy.errors import InputError
+from understudy.core.errors import InputError
 from understudy.rigs import Rig, animate, load_rig
 
 

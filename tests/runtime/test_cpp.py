@@ -11,7 +11,7 @@ import pytest
 from parity.kinds import KINDS
 from sequence_builders import bending_strip
 
-from understudy.formats.sequences import sequence_from_arrays
+from understudy.io.sequences import sequence_from_arrays
 from understudy.methods import method_type
 
 ROOT = Path(__file__).parents[2]

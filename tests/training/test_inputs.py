@@ -1,10 +1,10 @@
 import numpy as np
 
 from understudy import Skin
-from understudy.geometry.unskin import rest_displacements
-from understudy.progress import SILENT
+from understudy.core.progress import SILENT
+from understudy.methods.skin_fitting.residuals import rest_displacements
 from understudy.rigs import load_rig
-from understudy.rigs.sampler import gaussian
+from understudy.rigs.sampling import gaussian
 from understudy.training.inputs import units_from_data, units_from_rig, varying_features
 
 

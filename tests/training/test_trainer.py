@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from understudy import InputError
-from understudy.progress import SILENT
+from understudy.core.progress import SILENT
 from understudy.training import trainer
 from understudy.training.grouped import GroupedTask, Stack, stack_order
 from understudy.training.trainer import Schedule, train

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy import checks, machine
-from understudy.progress import SILENT, Progress
-from understudy.report import CaseResult
+from understudy.core import checks
+from understudy.core.progress import SILENT, Progress
+from understudy.evaluation import machine
+from understudy.evaluation.report import CaseResult
 
 _BENCHMARKS = {"body": "body", "face": "face", "decompose": "decompose", "two-layer": "two_layer", "temporal": "temporal", "runtime": "runtime"}
 

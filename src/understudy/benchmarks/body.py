@@ -14,23 +14,25 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy import checks, farm, machine
 from understudy.benchmarks import Outcome, Request
 from understudy.benchmarks.baselines import rotational_regression, wpsd
-from understudy.deformer import Deformer, Skin
-from understudy.demo import report_data
-from understudy.evaluation import Approximation, Reference, deform_poses, deformer_figures, measure
-from understudy.fitting import fit_file
-from understudy.geometry.rigid_bones import best_bone, rigid_errors
-from understudy.geometry.skin_weights import Grams, solve_path
+from understudy.benchmarks.real_data import data_folder
+from understudy.cli.demo import report_data
+from understudy.core import checks
+from understudy.core.deformer import Deformer, Skin
+from understudy.core.poses import Poses, evenly
+from understudy.core.progress import Progress
+from understudy.evaluation import machine
+from understudy.evaluation.measure import Approximation, Reference, deform_poses, deformer_figures, measure
+from understudy.evaluation.report import CaseResult, write_report
 from understudy.methods.fdda import FddaConfig, assign_bones
+from understudy.methods.fitting import fit_file
 from understudy.methods.lbs import Lbs, LbsConfig
-from understudy.poses import Poses, evenly
-from understudy.progress import Progress
-from understudy.real_data import data_folder
-from understudy.report import CaseResult, write_report
+from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
+from understudy.methods.skin_fitting.skin_weights import Grams, solve_path
 from understudy.rigs import animate, load_rig
-from understudy.rigs.sampler import SamplePlan
+from understudy.rigs import parallel_sampling as farm
+from understudy.rigs.sampling import SamplePlan
 
 METHODS = (
     "fdda", "fdda-noclamp", "fdda-tight", "fdda-open", "linear", "lbs-4", "lbs-all", "lbs-4-ontest", "lbs-all-ontest", "differential",
@@ -182,7 +184,7 @@ class _Fitted:
 
 def _fit(method: str, poses: Path, out: Path, options: dict[str, str]) -> None:
     """In a process of its own, so that its peak memory is its own."""
-    from understudy.terminal import TerminalProgress
+    from understudy.core.terminal_progress import TerminalProgress
 
     fit_file(method, poses, out, options, progress=TerminalProgress())
 

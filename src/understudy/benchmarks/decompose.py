@@ -16,19 +16,21 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy import __version__, checks, machine
 from understudy.benchmarks import Outcome, Request
-from understudy.clip import Clip
-from understudy.deformer import Deformer, Skin
-from understudy.errors import FileError, InputError
-from understudy.evaluation import Reference, deform_clips, deformer_figures, measure
-from understudy.file import written_whole
-from understudy.formats.sequences import read_sequence
-from understudy.poses import Poses
-from understudy.progress import Progress
-from understudy.real_data import data_folder
-from understudy.report import CaseResult, ReportData, write_report
-from understudy.skeleton import Skeleton
+from understudy.benchmarks.real_data import data_folder
+from understudy.core import checks
+from understudy.core.clip import Clip
+from understudy.core.deformer import Deformer, Skin
+from understudy.core.errors import FileError, InputError
+from understudy.core.poses import Poses
+from understudy.core.progress import Progress
+from understudy.core.skeleton import Skeleton
+from understudy.core.version import __version__
+from understudy.evaluation import machine
+from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
+from understudy.evaluation.report import CaseResult, ReportData, write_report
+from understudy.io.sequences import read_sequence
+from understudy.io.understudy_file import written_whole
 
 METHODS = ("ssdr-affine", "ssdr-rigid", "dem-bones")
 PEER = "dem-bones"
@@ -164,10 +166,10 @@ def fit_case(method: str, file: Path, bones: int, influences: int | None, out: P
     if method == PEER:
         deformer, seconds = fit_dem_bones(poses, bones, influences)
     else:
-        from understudy.compress import fit_sequence
+        from understudy.cli.compress import fit_sequence
 
         # What a first call loads and compiles is no part of the fit; Dem Bones is imported before its clock starts, too.
-        importlib.import_module("understudy.methods.ssdr")
+        importlib.import_module("understudy.methods.decomposition.ssdr")
         started = time.perf_counter()
         deformer = fit_sequence(poses, "ssdr", bones=bones, influences=influences, transforms=method.removeprefix("ssdr-"), seed=seed)
         seconds = time.perf_counter() - started

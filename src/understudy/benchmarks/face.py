@@ -13,18 +13,18 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy import checks
 from understudy.benchmarks import Outcome, Request
 from understudy.benchmarks.baselines import kpsa
 from understudy.benchmarks.face_data import CASES, Subject, blenrig_subject, face_subject, facecap_subject
-from understudy.deformer import Deformer
-from understudy.evaluation import Approximation, Reference, deform_poses, deformer_figures, measure
+from understudy.benchmarks.real_data import data_folder
+from understudy.core import checks
+from understudy.core.deformer import Deformer
+from understudy.core.poses import Poses
+from understudy.core.progress import Progress
+from understudy.evaluation.measure import Approximation, Reference, deform_poses, deformer_figures, measure
+from understudy.evaluation.render import render, save_png
+from understudy.evaluation.report import CaseResult
 from understudy.methods import config_from_text, method_type
-from understudy.poses import Poses
-from understudy.progress import Progress
-from understudy.real_data import data_folder
-from understudy.render import render, save_png
-from understudy.report import CaseResult
 
 METHODS = ("differential", "differential-paper", "local", "pca_regression", "lbs-4", "kpsa")
 _REPEATS = 20
@@ -135,7 +135,7 @@ def deformer_row(deformer: Deformer, sample: Poses) -> dict[str, float]:
 
 
 def _skin(subject: Subject, progress: Progress):
-    from understudy.differential.skins import make_skin
+    from understudy.methods.differential.skins import make_skin
 
     return None if subject.sample.skeleton is None else make_skin("auto", subject.sample, subject.rig, 4, progress)
 

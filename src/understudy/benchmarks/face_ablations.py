@@ -16,12 +16,12 @@ import numpy as np
 
 from understudy.benchmarks import Request
 from understudy.benchmarks.face_data import Subject, face_subject
-from understudy.differential.anchors import random_anchors
-from understudy.differential.laplacian import Laplacian
-from understudy.evaluation import Reference, deform_poses, measure
-from understudy.mesh import Mesh
-from understudy.progress import Progress
-from understudy.report import CaseResult
+from understudy.core.mesh import Mesh
+from understudy.core.progress import Progress
+from understudy.evaluation.measure import Reference, deform_poses, measure
+from understudy.evaluation.report import CaseResult
+from understudy.methods.differential.anchors import random_anchors
+from understudy.methods.differential.laplacian import Laplacian
 
 POSES = {"quick": 200, "default": 1500, "full": 5000}
 BASE = {

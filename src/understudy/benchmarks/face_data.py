@@ -13,15 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy import farm
-from understudy.controls import ControlSpec
-from understudy.errors import FileError
-from understudy.mesh import Mesh
-from understudy.poses import Poses
-from understudy.progress import Progress
+from understudy.core.controls import ControlSpec
+from understudy.core.errors import FileError
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses
+from understudy.core.progress import Progress
 from understudy.rigs import animate, load_rig
+from understudy.rigs import parallel_sampling as farm
 from understudy.rigs.base import Rig
-from understudy.rigs.sampler import SamplePlan, gaussian
+from understudy.rigs.sampling import SamplePlan, gaussian
 
 LEARNED_SHARE = 0.8
 CASES = ("face/speech", "face/expressions", "blenrig", "facecap")

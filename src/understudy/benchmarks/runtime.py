@@ -24,14 +24,16 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy import checks, machine, runtime
 from understudy.benchmarks import Outcome, Request, runtime_cases
 from understudy.benchmarks.timing import take_turns
-from understudy.deformer import Deformer
-from understudy.errors import InputError
-from understudy.file import ensure_writable
-from understudy.progress import Progress
-from understudy.report import CaseResult
+from understudy.core import checks
+from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError
+from understudy.core.progress import Progress
+from understudy.evaluation import machine
+from understudy.evaluation.report import CaseResult
+from understudy.io.understudy_file import ensure_writable
+from understudy.runtime import native as runtime
 
 PEERS = ("onnxruntime", "torch")
 OURS = {"understudy": lambda deformer: deformer, "understudy-fp16": Deformer.half, "understudy-int8": Deformer.int8}
@@ -139,7 +141,7 @@ def _human(request: Request, size: _Size):
 def _fit_human(file: Path, poses: int, epochs: int, seed: int) -> None:
     from understudy.methods import config_from_text, method_type
     from understudy.rigs import load_rig
-    from understudy.rigs.sampler import gaussian
+    from understudy.rigs.sampling import gaussian
 
     rig, kind = load_rig("human"), method_type("fdda")
     config = config_from_text(kind.Config, {"epochs": str(epochs), "seed": str(seed)})
@@ -235,7 +237,7 @@ def _keep_busy(ready, stop) -> None:
 class _OnnxRuntime(_Contender):
     def __init__(self, *given):
         super().__init__(*given)
-        from understudy.formats.onnx import onnx_model
+        from understudy.io.onnx import onnx_model
 
         self._model = onnx_model(self.deformer).SerializeToString()
         self._singles = [
@@ -286,7 +288,7 @@ class _Torch(_Contender):
         super().__init__(*given)
         import torch
 
-        from understudy.torch_deformer import TorchDeformer
+        from understudy.runtime.torch_deformer import TorchDeformer
 
         self._torch, self._module = torch, TorchDeformer(self.deformer)
         self._singles = [tuple(None if v is None else torch.from_numpy(v[None]) for v in self.pose(i)) for i in range(len(self.bones))]

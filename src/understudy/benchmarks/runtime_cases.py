@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.controls import ControlSpec
-from understudy.deformer import Deformer, Features, Skin
+from understudy.core.controls import ControlSpec
+from understudy.core.deformer import Deformer, Features, Skin
+from understudy.core.mesh import Mesh
+from understudy.core.networks import Basis, Net
+from understudy.core.skeleton import Skeleton
 from understudy.geometry.transforms import rotation_from_axis_angle
-from understudy.mesh import Mesh
-from understudy.methods.differential import DifferentialConfig
-from understudy.networks import Basis, Net
-from understudy.skeleton import Skeleton
+from understudy.methods.differential.differential import DifferentialConfig
 
 # The characters are this high, in cm; correctives move vertices by about one.
 _HEIGHT = 170.0

@@ -25,24 +25,25 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
-from understudy import checks, machine
 from understudy.benchmarks import Outcome, Request
 from understudy.benchmarks.decompose import lean_row, write_poses_report
-from understudy.decomposition import kernels
-from understudy.decomposition.motion import in_principal_directions, read_motion
-from understudy.decomposition.rounds import Fit, affine_bones
-from understudy.deformer import Deformer
-from understudy.errors import FileError, InputError
-from understudy.evaluation import Reference, deform_clips, deformer_figures, measure
-from understudy.file import written_whole
-from understudy.formats.sequences import read_sequence
-from understudy.mesh import Mesh
+from understudy.benchmarks.real_data import data_folder
+from understudy.core import checks
+from understudy.core.deformer import Deformer
+from understudy.core.errors import FileError, InputError
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses
+from understudy.core.progress import Progress
+from understudy.evaluation import machine
+from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
+from understudy.evaluation.report import CaseResult
+from understudy.io.sequences import read_sequence
+from understudy.io.understudy_file import written_whole
 from understudy.methods import method_type
-from understudy.poses import Poses
-from understudy.progress import Progress
-from understudy.real_data import data_folder
-from understudy.report import CaseResult
-from understudy.temporal.corpus import HELD_OUT, corpus_files, family_of, read_characters
+from understudy.methods.decomposition import kernels
+from understudy.methods.decomposition.alternating_solve import Fit, affine_bones
+from understudy.methods.decomposition.motion import in_principal_directions, read_motion
+from understudy.methods.decomposition.trajectory_networks.corpus import HELD_OUT, corpus_files, family_of, read_characters
 
 FOUND, SKELETON = "temporal", "temporal-skeleton"
 PAPER_NETWORKS = {"temporal-paper": "lstm", "temporal-paper-cnn": "cnn", "temporal-paper-hybrid": "hybrid"}

@@ -16,20 +16,21 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy import checks, machine
 from understudy.benchmarks import Outcome, Request
 from understudy.benchmarks.decompose import Case, find_cases, lean_row, write_sequence_report
-from understudy.deformer import Deformer, Skin
-from understudy.errors import InputError
-from understudy.evaluation import Reference, deform_clips, deformer_figures, measure
-from understudy.file import written_whole
-from understudy.formats.sequences import read_sequence
-from understudy.mesh import Mesh
+from understudy.core import checks
+from understudy.core.deformer import Deformer, Skin
+from understudy.core.errors import InputError
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses
+from understudy.core.progress import Progress
+from understudy.evaluation import machine
+from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
+from understudy.evaluation.metrics import skin_weights, weight_error
+from understudy.evaluation.report import CaseResult
+from understudy.io.sequences import read_sequence
+from understudy.io.understudy_file import written_whole
 from understudy.methods import method_type
-from understudy.metrics import skin_weights, weight_error
-from understudy.poses import Poses
-from understudy.progress import Progress
-from understudy.report import CaseResult
 
 METHODS = ("two_layer", "two_layer-ex", "k_largest", "smooth", "geometry", "poisson", "ssdr-4", "ssdr-8", "dense")
 WITH_EXAMPLES = ("two_layer-ex", "geometry", "poisson")
@@ -174,7 +175,7 @@ class _Inputs:
 
 
 def _fit_ssdr(file: Path, bones: int, influences: int | None, out: Path, seed: int) -> float:
-    from understudy.compress import fit_sequence
+    from understudy.cli.compress import fit_sequence
 
     poses = read_sequence(file)
     started = time.perf_counter()

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from understudy import checks
-from understudy.deformer import Deformer
-from understudy.errors import InputError
-from understudy.poses import Poses
-from understudy.progress import SILENT, Progress
+from understudy.core import checks
+from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError
+from understudy.core.poses import Poses
+from understudy.core.progress import SILENT, Progress
 from understudy.rigs.base import Rig
 
 

@@ -36,17 +36,18 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy import __version__, checks
-from understudy.deformer import Deformer, Features, Skin, raw_features
-from understudy.errors import InputError, MissingDependencyError
-from understudy.geometry.patches import blended_skin, soft_membership
+from understudy.core import checks
+from understudy.core.deformer import Deformer, Features, Skin, raw_features
+from understudy.core.errors import InputError, MissingDependencyError
+from understudy.core.networks import Basis, Net
+from understudy.core.poses import Poses, evenly
+from understudy.core.progress import SILENT, Progress, Task
+from understudy.core.version import __version__
 from understudy.geometry.pca import components_for_error, principal_components
-from understudy.geometry.rigid_bones import best_bone, reduce_bones, rigid_errors
-from understudy.geometry.unskin import rest_displacements
 from understudy.methods.base import Config, Method
-from understudy.networks import Basis, Net
-from understudy.poses import Poses, evenly
-from understudy.progress import SILENT, Progress, Task
+from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors
+from understudy.methods.skin_fitting.blended_skin import blended_skin, soft_membership
+from understudy.methods.skin_fitting.residuals import rest_displacements
 from understudy.rigs.base import Rig
 
 

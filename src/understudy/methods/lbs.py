@@ -17,13 +17,14 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from understudy import __version__, checks
-from understudy.deformer import Deformer, Skin
-from understudy.geometry.skin_weights import Grams, packed, solve_dense, solve_sparse
+from understudy.core import checks
+from understudy.core.deformer import Deformer, Skin
+from understudy.core.poses import Poses, evenly
+from understudy.core.progress import SILENT, Progress
+from understudy.core.version import __version__
+from understudy.evaluation.metrics import ErrorSummary
 from understudy.methods.base import Config, Method
-from understudy.metrics import ErrorSummary
-from understudy.poses import Poses, evenly
-from understudy.progress import SILENT, Progress
+from understudy.methods.skin_fitting.skin_weights import Grams, packed, solve_dense, solve_sparse
 from understudy.rigs.base import Rig
 
 _MEASURED_POSES = 256  # training errors are measured on at most this many

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import importlib
 
-from understudy import checks
+from understudy.core import checks
 from understudy.methods.base import Method
 
-# name -> class in understudy.methods.<name>; the one line to add for a new method.
+# name -> module below understudy.methods, and its class; the one line to add for a new method.
 _METHODS = {
-    "fdda": "Fdda",
-    "differential": "Differential",
-    "local": "Local",
-    "pca_regression": "PcaRegression",
-    "lbs": "Lbs",
-    "geometry": "Geometry",
-    "k_largest": "KLargest",
-    "poisson": "Poisson",
-    "smooth": "Smooth",
-    "ssdr": "Ssdr",
-    "temporal": "Temporal",
-    "fesam": "Fesam",
-    "two_layer": "TwoLayer",
+    "fdda": "fdda:Fdda",
+    "differential": "differential.differential:Differential",
+    "local": "differential.local:Local",
+    "pca_regression": "differential.pca_regression:PcaRegression",
+    "lbs": "lbs:Lbs",
+    "geometry": "sparse_skinning.geometry:Geometry",
+    "k_largest": "sparse_skinning.k_largest:KLargest",
+    "poisson": "sparse_skinning.poisson:Poisson",
+    "smooth": "sparse_skinning.smooth:Smooth",
+    "ssdr": "decomposition.ssdr:Ssdr",
+    "temporal": "decomposition.temporal:Temporal",
+    "fesam": "decomposition.fesam:Fesam",
+    "two_layer": "sparse_skinning.two_layer:TwoLayer",
 }
 
 
@@ -36,4 +36,5 @@ def method_names() -> tuple[str, ...]:
 def method_type(name: str) -> type[Method]:
     """The method's class; an unknown name is an error that offers the nearest one."""
     checks.one_of(name, "method", _METHODS)
-    return getattr(importlib.import_module(f"understudy.methods.{name}"), _METHODS[name])
+    module, _, kind = _METHODS[name].partition(":")
+    return getattr(importlib.import_module(f"understudy.methods.{module}"), kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy import checks
+from understudy.core import checks
 from understudy.rigs.base import Rig, animate
 
 __all__ = ["Rig", "animate", "load_rig", "rig_names"]

@@ -6,10 +6,10 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from understudy.controls import ControlSpec
-from understudy.mesh import Mesh
-from understudy.poses import Poses
-from understudy.skeleton import Skeleton
+from understudy.core.controls import ControlSpec
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses
+from understudy.core.skeleton import Skeleton
 
 
 @runtime_checkable

@@ -1,0 +1,1 @@
+"""Grouped networks and their trainer (torch)."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.core.poses import Poses
+from understudy.core.progress import Progress
 from understudy.geometry.transforms import parent_from_bone
-from understudy.poses import Poses
-from understudy.progress import Progress
 from understudy.rigs.base import Rig
 
 _PERTURBED_AT_ONCE = 32  # poses evaluated together: bounds memory for rigs of many controls and vertices
@@ -22,7 +22,7 @@ _PERTURBED_AT_ONCE = 32  # poses evaluated together: bounds memory for rigs of m
 class FeatureUnits:
     """The features that vary over the training poses, and the unit (bone or control) each belongs to.
 
-    columns  (X,) int32 into the raw features of `understudy.deformer.raw_features`
+    columns  (X,) int32 into the raw features of `understudy.core.deformer.raw_features`
     unit     (X,) int32: bone number, or bone count + control number
     """
 

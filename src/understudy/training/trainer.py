@@ -20,9 +20,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from understudy.errors import FileError, InputError
-from understudy.file import written_whole
-from understudy.progress import Progress
+from understudy.core.errors import FileError, InputError
+from understudy.core.progress import Progress
+from understudy.io.understudy_file import written_whole
 from understudy.training.grouped import GroupedTask, Stack, stack_order
 
 _CHECKPOINT_EVERY_S = 30.0

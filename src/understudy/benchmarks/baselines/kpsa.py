@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy import checks
-from understudy.deformer import Deformer, Skin
-from understudy.differential.anchors import choose_anchors
-from understudy.differential.labels import gathered
+from understudy.core import checks
+from understudy.core.deformer import Deformer, Skin
+from understudy.core.poses import Poses, evenly
 from understudy.geometry.pca import principal_components
-from understudy.poses import Poses, evenly
+from understudy.methods.differential.anchors import choose_anchors
+from understudy.methods.differential.displacements import gathered
 
 _BASIS_POSES = 2000
 _SMALL = 1e-6  # of the largest square in U_K^T U_K

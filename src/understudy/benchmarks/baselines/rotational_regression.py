@@ -30,14 +30,14 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import SuperLU, splu
 
-from understudy import checks
 from understudy.benchmarks.baselines.rotations import polar_rotation, rotation_matrix, rotation_vector
-from understudy.geometry.rigid_bones import best_bone, rigid_errors
+from understudy.core import checks
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses, evenly
+from understudy.core.skeleton import Skeleton
 from understudy.geometry.skinning import polar
 from understudy.geometry.transforms import apply, compose
-from understudy.mesh import Mesh
-from understudy.poses import Poses, evenly
-from understudy.skeleton import Skeleton
+from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
 
 _RIDGE = 1e-4  # as if each rotation were known to a hundredth of a radian
 _POOL = 32  # bones looked at per triangle, those that explain most on their own

@@ -22,16 +22,16 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from understudy import checks
-from understudy.deformer import Skin
-from understudy.geometry.rigid_bones import best_bone, rigid_errors
-from understudy.geometry.skin_weights import Grams, packed, solve_dense
+from understudy.core import checks
+from understudy.core.deformer import Skin
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses, evenly
+from understudy.core.skeleton import Skeleton
 from understudy.geometry.skinning import weight_matrix
 from understudy.geometry.transforms import compose, parent_from_bone
-from understudy.geometry.unskin import rest_displacements
-from understudy.mesh import Mesh
-from understudy.poses import Poses, evenly
-from understudy.skeleton import Skeleton
+from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
+from understudy.methods.skin_fitting.residuals import rest_displacements
+from understudy.methods.skin_fitting.skin_weights import Grams, packed, solve_dense
 
 _WEIGHT_POSES = 1000  # enough to find weights and best bones
 _INFLUENCES = 8

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.controls import ControlSpec
+from understudy.core.controls import ControlSpec
 
 # name -> (low, high, limit_low, limit_high): the training range, and what the rig accepts
 _BOTH = (-1.0, 1.0, -1.5, 1.5)

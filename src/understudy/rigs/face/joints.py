@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.controls import ControlSpec
+from understudy.core.controls import ControlSpec
+from understudy.core.skeleton import Skeleton
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.rigs.face.anatomy import FaceAnatomy
-from understudy.skeleton import Skeleton
 
 LID_CLOSED = 30.0  # degrees the upper lid turns to meet the lower one
 LID_LOWER_UP = 9.0

@@ -17,18 +17,18 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy import checks
+from understudy.core import checks
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses
 from understudy.geometry.transforms import compose, inverse
-from understudy.mesh import Mesh
-from understudy.poses import Poses
 from understudy.rigs.face import animations
 from understudy.rigs.face.anatomy import read_face
 from understudy.rigs.face.cheeks import Cheeks
 from understudy.rigs.face.controls import control_spec
+from understudy.rigs.face.delta_mush import Mush
 from understudy.rigs.face.joints import Joints
 from understudy.rigs.face.lids import Lids
 from understudy.rigs.face.lips import Lips
-from understudy.rigs.face.mush import Mush
 from understudy.rigs.face.shapes import Shapes
 from understudy.rigs.face.surface import Surface
 

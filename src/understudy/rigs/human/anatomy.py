@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.spatial import cKDTree
 
-from understudy.errors import FileError
+from understudy.core.errors import FileError
 
 BODY_VERTICES = 13380
 CM_PER_FILE_UNIT = 10.0

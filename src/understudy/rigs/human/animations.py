@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from understudy.controls import ControlSpec
+from understudy.core.controls import ControlSpec
 
 NAMES = ("walk", "kick")
 FRAME_RATE = 30.0

@@ -29,15 +29,15 @@ from copy import copy
 import numpy as np
 import scipy.sparse as sparse
 
-from understudy import checks
+from understudy.core import checks
+from understudy.core.skeleton import Skeleton
 from understudy.rigs.human.anatomy import Anatomy
 from understudy.rigs.human.sculpt import STAGES, Bench, Readings
 from understudy.rigs.human.sculpts_extremities import sculpt_extremities
 from understudy.rigs.human.sculpts_face import sculpt_face
 from understudy.rigs.human.sculpts_limbs import sculpt_limbs
 from understudy.rigs.human.sculpts_trunk import sculpt_trunk
-from understudy.rigs.turning import blended, cross, turned
-from understudy.skeleton import Skeleton
+from understudy.rigs.quaternion_blend import blended, cross, turned
 
 ALL_STAGES = (*STAGES, "mush")
 MUSH_ROUNDS = 8

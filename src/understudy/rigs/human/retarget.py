@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 from scipy.ndimage import gaussian_filter1d
 
-from understudy import checks
-from understudy.errors import FileError
+from understudy.core import checks
+from understudy.core.errors import FileError
 from understudy.rigs.human.rig import HumanRig
 
 CM_PER_UNIT = 2.54 / 0.45  # of the CMU skeletons

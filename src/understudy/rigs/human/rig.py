@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy import checks
-from understudy.mesh import Mesh
-from understudy.poses import Poses
+from understudy.core import checks
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses
 from understudy.rigs.human import animations
 from understudy.rigs.human.anatomy import read_anatomy
 from understudy.rigs.human.deformation import Deformation

@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from understudy.controls import ControlSpec
+from understudy.core.controls import ControlSpec
+from understudy.core.skeleton import Skeleton
 from understudy.rigs.human.anatomy import Anatomy
-from understudy.skeleton import Skeleton
 
 MIRROR = np.array([-1.0, 1.0, 1.0])
 FINGERS = ("thumb", "index", "middle", "ring", "pinky")

@@ -1,0 +1,113 @@
+"""`Mesh`: the surface at rest, with everything an exporter needs carried through untouched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from understudy.core import checks
+from understudy.core.errors import InputError
+
+UNITS = ("m", "cm", "mm", "in", "ft", "unitless")
+UP_AXES = ("Y", "Z")
+HANDEDNESS = ("right", "left")
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """A polygon mesh at rest.
+
+    vertices          (V,3) float32, in `unit`
+    polygon_sizes     (F,) int32, corners of each polygon (3, 4, ...), as they came
+    polygon_vertices  (N,) int32, the vertex of each corner, polygon after polygon; N = polygon_sizes.sum()
+    corner_uvs        (N,2) float32 or None
+    corner_normals    (N,3) float32 or None
+    materials         names; polygon_material (F,) int32 points into them (None: one material)
+    parts             name -> (n,) int32 vertex indices (body, eyes, teeth, ...)
+    learn             (V,) bool, the vertices a method should learn (None: all)
+
+    >>> square = Mesh(np.eye(4, 3), polygon_sizes=[4], polygon_vertices=[0, 1, 2, 3])
+    >>> square.triangles.tolist()
+    [[0, 1, 2], [0, 2, 3]]
+    """
+
+    vertices: np.ndarray
+    polygon_sizes: np.ndarray
+    polygon_vertices: np.ndarray
+    corner_uvs: np.ndarray | None = None
+    corner_normals: np.ndarray | None = None
+    materials: tuple[str, ...] = ()
+    polygon_material: np.ndarray | None = None
+    parts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    learn: np.ndarray | None = None
+    unit: str = "unitless"
+    up_axis: str = "Y"
+    handedness: str = "right"
+
+    def __post_init__(self):
+        put = lambda name, value: object.__setattr__(self, name, value)
+        put("vertices", checks.array(self.vertices, "mesh vertices", (None, 3)))
+        if not len(self.vertices):
+            raise InputError("mesh vertices: the mesh is empty; there is nothing to deform")
+        sizes = checks.index(self.polygon_sizes, "polygon_sizes", 2**31)
+        if sizes.size and sizes.min() < 3:
+            raise InputError(f"polygon_sizes: polygon {int(sizes.argmin())} has {int(sizes.min())} corners; at least 3 are needed")
+        put("polygon_sizes", sizes)
+        corners = int(sizes.sum())
+        put("polygon_vertices", checks.index(self.polygon_vertices, "polygon_vertices", len(self.vertices), (corners,)))
+        for name, width in (("corner_uvs", 2), ("corner_normals", 3)):
+            if getattr(self, name) is not None:
+                put(name, checks.array(getattr(self, name), name, (corners, width)))
+        put("materials", checks.names(self.materials, "materials"))
+        if self.polygon_material is not None:
+            put("polygon_material", checks.index(self.polygon_material, "polygon_material", max(1, len(self.materials)), (len(sizes),)))
+        put("parts", {str(k): checks.index(v, f"part {k!r}", len(self.vertices)) for k, v in dict(self.parts).items()})
+        if self.learn is not None:
+            put("learn", checks.shape_of(np.ascontiguousarray(self.learn, dtype=bool), "learn", (len(self.vertices),)))
+        checks.one_of(self.unit, "unit", UNITS)
+        checks.one_of(self.up_axis, "up axis", UP_AXES)
+        checks.one_of(self.handedness, "handedness", HANDEDNESS)
+
+    @staticmethod
+    def from_faces(vertices, faces, **rest) -> Mesh:
+        """A mesh whose polygons all have the same number of corners: faces (F,3) or (F,4)."""
+        faces = np.asarray(faces)
+        if faces.ndim != 2:
+            raise InputError(f"faces: expected shape (F, corners), got {faces.shape}")
+        return Mesh(vertices, polygon_sizes=np.full(len(faces), faces.shape[1]), polygon_vertices=faces.reshape(-1), **rest)
+
+    @property
+    def vertex_count(self) -> int:
+        return len(self.vertices)
+
+    @cached_property
+    def height(self) -> float:
+        """Extent along the up axis; the size every "% of height" refers to. A flat mesh falls back to its longest side."""
+        extent = np.ptp(self.vertices, axis=0)
+        up = float(extent["XYZ".index(self.up_axis)])
+        return up if up > 0 else float(extent.max()) or 1.0
+
+    @cached_property
+    def triangles(self) -> np.ndarray:
+        """(M,3) int32: every polygon cut into a fan from its first corner."""
+        starts = np.concatenate([[0], np.cumsum(self.polygon_sizes)])[:-1]
+        fans = self.polygon_sizes - 2
+        polygon = np.repeat(np.arange(len(fans)), fans)
+        step = np.arange(int(fans.sum())) - np.repeat(np.cumsum(fans) - fans, fans)
+        corner = starts[polygon]
+        at = np.stack([corner, corner + step + 1, corner + step + 2], axis=1)
+        return self.polygon_vertices[at].astype(np.int32).reshape(-1, 3)
+
+    @cached_property
+    def edges(self) -> np.ndarray:
+        """(E,2) int32: the polygons' own edges (no triangulation diagonals), each once, smaller vertex first."""
+        if not len(self.polygon_vertices):
+            return np.zeros((0, 2), np.int32)
+        ends = np.cumsum(self.polygon_sizes)
+        following = np.arange(1, len(self.polygon_vertices) + 1)
+        following[ends - 1] = ends - self.polygon_sizes
+        pairs = np.sort(np.stack([self.polygon_vertices, self.polygon_vertices[following]], axis=1), axis=1)
+        return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0).astype(np.int32)

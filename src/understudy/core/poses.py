@@ -1,0 +1,163 @@
+"""`Poses`: one mesh in T shapes, with the bones and controls that made them where those are known.
+
+A random sample, an animation and a captured sequence are all Poses. The vertex array is the only large one; it may live in memory or in a
+store on disk (`understudy.io.pose_store`), and methods read it through `read_poses` (some poses, all vertices) or `read_vertices` (all poses, some
+vertices), so that neither side ever holds it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from understudy.core import checks
+from understudy.core.clip import Clip, ClipSpan, cut_clips
+from understudy.core.controls import ControlSpec
+from understudy.core.errors import InputError
+from understudy.core.mesh import Mesh
+from understudy.core.skeleton import Skeleton
+
+_BLOCK = 256  # poses read from a store at a time
+
+
+@runtime_checkable
+class VertexSource(Protocol):
+    """Vertices on disk: what a lazy (T,V,3) array must offer."""
+
+    shape: tuple[int, int, int]
+
+    def read_poses(self, start: int, stop: int) -> np.ndarray:
+        """(stop-start, V, 3) float32."""
+
+    def read_vertices(self, vertices: np.ndarray) -> np.ndarray:
+        """(T, len(vertices), 3) float32."""
+
+    def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
+        """(stop-start, len(vertices), 3) float32."""
+
+
+@dataclass(frozen=True, eq=False)
+class Poses:
+    """T shapes of one mesh.
+
+    mesh             the mesh at rest
+    vertices         (T,V,3) float32 array, or a `VertexSource`
+    skeleton         bones, or None
+    world_from_bone  (T,B,3,4) float64, or None
+    control_spec     names and ranges of the controls, or None
+    controls         (T,C) float64, or None
+    frame_rate       frames per second if the poses are an animation, else None
+    name             what reports call it
+    spans            the clips these poses are made of, one after the other; empty: one clip, or no animation at all
+    """
+
+    mesh: Mesh
+    vertices: np.ndarray | VertexSource
+    skeleton: Skeleton | None = None
+    world_from_bone: np.ndarray | None = None
+    control_spec: ControlSpec | None = None
+    controls: np.ndarray | None = None
+    frame_rate: float | None = None
+    name: str = "poses"
+    spans: tuple[ClipSpan, ...] = ()
+
+    def __post_init__(self):
+        put = lambda name, value: object.__setattr__(self, name, value)
+        if isinstance(self.vertices, VertexSource):
+            checks.same_count(self.vertices.shape[1], self.mesh.vertex_count, "vertices", f"{self.name!r}", "the mesh")
+        else:
+            given = np.asarray(self.vertices)
+            if given.ndim == 3:
+                checks.same_count(given.shape[1], self.mesh.vertex_count, "vertices", f"{self.name!r}", "the mesh")
+            put("vertices", checks.array(given, f"vertices of {self.name!r}", (None, self.mesh.vertex_count, 3)))
+        if not self.pose_count:
+            raise InputError(f"{self.name!r} holds no poses")
+        if (self.skeleton is None) != (self.world_from_bone is None):
+            raise InputError("a skeleton and world_from_bone come together: one of them is missing")
+        if self.skeleton is not None:
+            shape = (self.pose_count, self.skeleton.bone_count, 3, 4)
+            put("world_from_bone", checks.array(self.world_from_bone, "world_from_bone", shape, np.float64))
+        if (self.control_spec is None) != (self.controls is None):
+            raise InputError("control_spec and controls come together: one of them is missing")
+        if self.control_spec is not None:
+            put("controls", checks.array(self.controls, "controls", (self.pose_count, self.control_spec.count), np.float64))
+        put("spans", tuple(self.spans))
+        if self.spans:
+            checks.names((span.name for span in self.spans), f"clips of {self.name!r}")
+            frames = sum(span.frame_count for span in self.spans)
+            checks.same_count(frames, self.pose_count, "frames", f"the clips of {self.name!r} together", "its vertices")
+
+    @property
+    def pose_count(self) -> int:
+        return int(self.vertices.shape[0])
+
+    @property
+    def vertex_count(self) -> int:
+        return int(self.vertices.shape[1])
+
+    def read_poses(self, start: int, stop: int) -> np.ndarray:
+        """(stop-start, V, 3) float32: some poses, every vertex."""
+        if isinstance(self.vertices, np.ndarray):
+            return self.vertices[start:stop]
+        return self.vertices.read_poses(start, min(stop, self.pose_count))
+
+    def read_vertices(self, vertices: np.ndarray) -> np.ndarray:
+        """(T, n, 3) float32: every pose, some vertices."""
+        if isinstance(self.vertices, np.ndarray):
+            return self.vertices[:, vertices]
+        return self.vertices.read_vertices(np.asarray(vertices))
+
+    def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
+        """(stop-start, n, 3) float32: some poses, some vertices."""
+        if isinstance(self.vertices, np.ndarray):
+            return self.vertices[start:stop, vertices]
+        return self.vertices.read(start, min(stop, self.pose_count), np.asarray(vertices))
+
+    def pose_blocks(self, size: int = _BLOCK) -> Iterator[tuple[slice, np.ndarray]]:
+        """All poses, block by block: (slice of poses, (n,V,3))."""
+        for start in range(0, self.pose_count, size):
+            stop = min(start + size, self.pose_count)
+            yield slice(start, stop), self.read_poses(start, stop)
+
+    def clips(self, world_from_bone: np.ndarray) -> tuple[Clip, ...]:
+        """Bones fitted to these poses, (T,B,3,4), as the clips the poses came in."""
+        return cut_clips(world_from_bone, self.spans or (ClipSpan(self.name, self.pose_count, self.frame_rate),))
+
+    def take(self, poses: np.ndarray, name: str | None = None) -> Poses:
+        """The chosen poses, in memory, in the order given. `poses`: (n,) indices."""
+        poses = checks.index(poses, "poses to take", self.pose_count, dtype=np.int64)
+        if isinstance(self.vertices, np.ndarray):
+            vertices = self.vertices[poses]
+        else:  # read each stored block once, however the chosen poses are spread over it
+            vertices = np.empty((len(poses), self.vertex_count, 3), np.float32)
+            for start in np.unique(poses // _BLOCK * _BLOCK):
+                hit = np.flatnonzero(poses // _BLOCK * _BLOCK == start)
+                vertices[hit] = self.read_poses(int(start), int(start) + _BLOCK)[poses[hit] - start]
+        return replace(
+            self,
+            vertices=vertices,
+            world_from_bone=None if self.world_from_bone is None else self.world_from_bone[poses],
+            controls=None if self.controls is None else self.controls[poses],
+            name=self.name if name is None else name,
+            spans=(),
+        )
+
+    def need_skeleton(self, who: str) -> Skeleton:
+        """The skeleton, or an error that says which method needs it."""
+        if self.skeleton is None:
+            raise InputError(f"{who} needs bones, and {self.name!r} has none; for bare mesh sequences use a decomposition method")
+        return self.skeleton
+
+
+def evenly(count: int, most: int | None) -> np.ndarray:
+    """At most `most` of `count` pose numbers, evenly spaced, the first and the last among them.
+
+    >>> evenly(10, 4).tolist()
+    [0, 3, 6, 9]
+    """
+    if most is None or most >= count:
+        return np.arange(count)
+    return np.unique(np.linspace(0, count - 1, most).round().astype(np.int64))

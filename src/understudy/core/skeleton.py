@@ -1,0 +1,62 @@
+"""`Skeleton`: names, parents and rest transforms of the bones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from understudy.core import checks
+from understudy.core.errors import InputError
+from understudy.geometry.transforms import inverse
+
+
+@dataclass(frozen=True, eq=False)
+class Skeleton:
+    """A forest of bones, parents before children.
+
+    names            B strings
+    parents          (B,) int32, -1 for a root
+    world_from_bone  (B,3,4) float64 at rest; the 3x3 part may hold scale and shear but must be invertible
+
+    >>> rest = np.tile(np.eye(3, 4), (2, 1, 1))
+    >>> Skeleton(("hip", "knee"), [-1, 0], rest).bone_count
+    2
+    """
+
+    names: tuple[str, ...]
+    parents: np.ndarray
+    world_from_bone: np.ndarray
+
+    def __post_init__(self):
+        object.__setattr__(self, "names", checks.names(self.names, "bone names"))
+        count = len(self.names)
+        parents = np.ascontiguousarray(self.parents, dtype=np.int32)
+        checks.shape_of(parents, "bone parents", (count,))
+        wrong = np.flatnonzero((parents < -1) | (parents >= np.arange(count)))
+        if wrong.size:
+            bone = int(wrong[0])
+            raise InputError(
+                f"bone parents: bone {bone} ({self.names[bone]!r}) has parent {int(parents[bone])}; a parent must come before its child, or be -1"
+            )
+        object.__setattr__(self, "parents", parents)
+        rest = checks.array(self.world_from_bone, "rest world_from_bone", (count, 3, 4), np.float64)
+        flat = np.flatnonzero(np.abs(np.linalg.det(rest[:, :, :3])) < 1e-12) if count else np.zeros(0, int)
+        if flat.size:
+            raise InputError(f"rest world_from_bone: bone {self.names[int(flat[0])]!r} is squashed flat (its 3x3 part cannot be inverted)")
+        object.__setattr__(self, "world_from_bone", rest)
+
+    @property
+    def bone_count(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def bone_from_world(self) -> np.ndarray:
+        """(B,3,4) float64: the inverse of the rest transforms, i.e. `bone_from_rest`."""
+        return inverse(self.world_from_bone)
+
+    @cached_property
+    def roots(self) -> np.ndarray:
+        """Indices of the bones without a parent."""
+        return np.flatnonzero(self.parents < 0)

@@ -1,0 +1,179 @@
+"""The curves of a report, as inline SVG that takes the page's own text colour and typeface (so it suits a light and a dark page).
+
+matplotlib draws them; `_inline` then takes out what only a file of its own needs (namespaces, metadata, unused ids). Names never enter a plot:
+methods are told apart by colour, and the page's legend, which escapes them, says which is which.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from understudy.evaluation.render import need_drawing
+
+_INK = "#010203"  # stands for the page's text colour until `_inline` puts `currentColor` there
+_COLOURS = ("#2f7de1", "#e8871e", "#22a06b", "#c64191", "#8f6ee0", "#ad9407", "#12a3b8", "#d9534f")
+_DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+Style = tuple[str, object]
+
+
+def method_styles(methods: Sequence[str]) -> dict[str, Style]:
+    """Each method's (colour, dash) in every plot of a report; past eight methods the colours return with another dash."""
+    return {m: (_COLOURS[k % len(_COLOURS)], _DASHES[k // len(_COLOURS) % len(_DASHES)]) for k, m in enumerate(methods)}
+
+
+def histogram(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], styles: Mapping[str, Style], unit: str, key: str = "") -> str:
+    """How many vertices (over all frames) miss by how much, on a log axis: the falloff of FDDA's Figs. 6 and 7. method -> (edges, counts)."""
+    with _plot(height=2.7) as (figure, axes):
+        for method, (edges, counts) in curves.items():
+            colour, dash = styles[method]
+            shown = np.maximum(np.asarray(counts, float), 0.5)  # an empty bin sits on the floor of the log axis
+            axes.stairs(shown, edges, baseline=None, color=colour, linestyle=dash, linewidth=1.6)
+            if method == next(iter(styles)):
+                axes.stairs(shown, edges, baseline=0.5, fill=True, color=colour, alpha=0.16)
+        most = max((float(np.max(counts)) for _, counts in curves.values() if np.size(counts)), default=1.0)
+        axes.set_yscale("log")
+        axes.set_ylim(0.5, max(most, 1.0) * 2)
+        axes.set_xlim(left=0)
+        _label(axes, f"error, {unit}", "vertices, all frames")
+        axes.yaxis.set_major_formatter(lambda y, _: _short_count(y))
+        return _inline(figure, "Distribution of vertex errors", key)
+
+
+def per_frame(
+    curves: Mapping[str, tuple[np.ndarray, np.ndarray]], styles: Mapping[str, Style], unit: str, marked: int | None = None, key: str = ""
+) -> str:
+    """Mean and largest error of each frame, one above the other. method -> (mean (T,), max (T,)); `marked`: the frame pictured."""
+    with _plot(height=2.7, rows=2) as (figure, both):
+        for axes, which, name in zip(both, (0, 1), ("mean", "max")):
+            for method, pair in reversed(curves.items()):  # the first method, which the report is about, on top
+                colour, dash = styles[method]
+                alone = len(pair[which]) == 1
+                axes.plot(pair[which], color=colour, linestyle=dash, linewidth=1.4, marker="o" if alone else None, markersize=4)
+            if marked is not None:
+                axes.axvline(marked, color=_INK, linewidth=0.8, alpha=0.45, linestyle=(0, (2, 2)))
+            axes.set_ylim(bottom=0)
+            axes.margins(x=0.01)
+            _label(axes, "frame" if which else "", f"{name}, {unit}")
+        both[0].tick_params(labelbottom=False)
+        figure.align_ylabels(both)
+        return _inline(figure, "Error of each frame", key)
+
+
+def range_mark(mean: float, p99: float, largest: float, low: float, high: float, style: Style) -> str:
+    """One table row's errors on a log scale from `low` to `high`: dot = mean, thick to the 99th percentile, ring = max."""
+    place = lambda x: 6 + 128 * (np.log(max(x, low)) - np.log(low)) / max(np.log(high) - np.log(low), 1e-9)
+    known = [x for x in (mean, p99, largest) if np.isfinite(x) and x > 0]
+    parts = []
+    if known:
+        parts.append(f'<path d="M{place(min(known)):.1f} 8H{place(max(known)):.1f}" stroke-width="1.2"/>')
+    if mean in known and p99 in known:
+        parts.append(f'<path d="M{place(mean):.1f} 8H{place(p99):.1f}" stroke-width="5" stroke-opacity=".4"/>')
+    if mean in known:
+        parts.append(f'<circle cx="{place(mean):.1f}" cy="8" r="3.6" fill="{style[0]}" stroke="none"/>')
+    if largest in known:
+        parts.append(f'<circle cx="{place(largest):.1f}" cy="8" r="3.2" class="ring" stroke-width="1.6"/>')
+    return f'<svg class="range" viewBox="0 0 140 16" fill="none" stroke="{style[0]}" aria-hidden="true">{"".join(parts)}</svg>'
+
+
+def training(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], styles: Mapping[str, Style], key: str = "") -> str:
+    """What is left to learn on the way through training. method -> (epochs (n,), share of the motion not yet learned (n,))."""
+    with _plot(height=2.5) as (figure, axes):
+        for method, (steps, error) in curves.items():
+            colour, dash = styles[method]
+            axes.plot(steps, 100 * np.asarray(error), color=colour, linestyle=dash, linewidth=1.5)
+        if all(np.all(np.asarray(error) > 0) for _, error in curves.values()):
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
+        axes.margins(x=0.01)
+        _label(axes, "epoch", "motion not yet learned, %")
+        return _inline(figure, "What is left to learn during training", key)
+
+
+def over_k(k, mean, others: Mapping[str, float], styles: Mapping[str, Style], unit: str, key: str = "") -> str:
+    """Mean error of linear blend skinning over its weights per vertex `k` (n,), with other methods' means as level lines (FDDA's Fig. 8)."""
+    with _plot(height=2.5) as (figure, axes):
+        place = np.arange(len(k))
+        axes.plot(place, mean, color=_INK, linewidth=1.5, marker="o", markersize=4.5)
+        for method, value in others.items():
+            colour, dash = styles[method]
+            axes.axhline(value, color=colour, linestyle=dash, linewidth=1.5)
+        axes.set_xticks(place, [f"{int(each)}" for each in k])
+        axes.set_ylim(bottom=0)
+        _label(axes, "K, weights per vertex", f"mean error, {unit}")
+        return _inline(figure, "Linear blend skinning over weights per vertex", key)
+
+
+def _short_count(y: float) -> str:
+    """1, 10, 1k, 1M: a tick of a counting axis; nothing below one."""
+    if y < 1:
+        return ""
+    for size, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if y >= size:
+            return f"{y / size:g}{sign}"
+    return f"{y:g}"
+
+
+def _label(axes, x: str, y: str) -> None:
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+
+
+@contextmanager
+def _plot(*, width: float = 5.2, height: float, rows: int = 1) -> Iterator[tuple]:
+    """A figure and its axes (one, or `rows` of them) in the report's style. No pyplot: nothing global is touched."""
+    need_drawing()
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    style = {
+        "text.parse_math": False,
+        "text.color": _INK,
+        "axes.labelcolor": _INK,
+        "axes.edgecolor": _INK,
+        "xtick.color": _INK,
+        "ytick.color": _INK,
+        "grid.color": _INK,
+        "grid.alpha": 0.13,
+        "grid.linewidth": 0.7,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.7,
+        "xtick.major.width": 0.7,
+        "ytick.major.width": 0.7,
+        "xtick.minor.visible": False,
+        "font.size": 9,
+        "axes.labelsize": 9,
+        "axes.formatter.use_mathtext": False,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "understudy",
+    }
+    with matplotlib.rc_context(style):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure, figure.subplots(rows, 1, sharex=True)
+
+
+def _inline(figure, label: str, key: str) -> str:
+    """The figure as an `<svg>` element for an HTML page; `key` tells apart plots of the same kind that look the same."""
+    file = io.StringIO()
+    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = file.getvalue()
+    text = text[text.index("<svg") :].strip()
+    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.S)  # its style would reach the whole page
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
+    text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text).replace("xlink:href", "href")
+    text = text.replace(_INK, "currentColor")
+    text = re.sub(r"font-family: [^;\"]*", "font-family: inherit", text)
+    # Ids must be unique in a page of many plots: keep only those that are referred to, under a number of their own.
+    used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', text))
+    prefix = f"p{zlib.crc32((key + label + text).encode()):x}-"
+    text = re.sub(r'\sid="([^"]*)"', lambda m: f' id="{prefix}{m[1]}"' if m[1] in used else "", text)
+    text = re.sub(r'(url\(|href=")#', rf"\1#{prefix}", text)
+    return re.sub(r"<svg\b[^>]*?(viewBox=\"[^\"]*\")[^>]*>", rf'<svg \1 role="img" aria-label="{label}">', text, count=1)

@@ -1,0 +1,1 @@
+"""Files: the `.understudy` file, the pose store, and one module per format."""

@@ -1,0 +1,86 @@
+"""Numbers out of text and bytes without a loop: what the OBJ and PLY readers share."""
+
+from __future__ import annotations
+
+import lzma
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from understudy.core.errors import FileError
+
+# What NumPy raises on a .npz that is missing, damaged, truncated or something else.
+UNREADABLE = (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """A whole file, or a `FileError` that names it."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as problem:
+        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+
+
+def read_numbers(text: bytes) -> np.ndarray:
+    """Every number of `text`, (n,) float64; a word that is none is a `ValueError`.
+
+    >>> read_numbers(b"1 2.5\\n-3e2").tolist()
+    [1.0, 2.5, -300.0]
+    """
+    if not text.strip():
+        return np.zeros(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return np.fromstring(text.decode("ascii"), dtype=np.float64, sep=" ")
+        except (DeprecationWarning, UnicodeDecodeError):
+            raise ValueError("something that is not a number stands where numbers belong") from None
+
+
+def words_per_line(text: bytes) -> np.ndarray:
+    """How many words each line has, (lines,) int64; the last line ends with a newline.
+
+    >>> words_per_line(b"1 2 3\\n4 5\\n").tolist()
+    [3, 2]
+    """
+    data = np.frombuffer(text, np.uint8)
+    blank = data <= 32
+    starts = ~blank & np.concatenate([[True], blank[:-1]])
+    line = np.cumsum(data == 10) - (data == 10)
+    return np.bincount(line[starts], minlength=int((data == 10).sum()))
+
+
+def record_starts(following: np.ndarray, count: int) -> np.ndarray:
+    """Where each of `count` records of varying length starts, the first at 0.
+
+    following  (n+1,) for every place the place after a record that starts there, at most n; n itself means the end
+
+    Doubling: knowing the first 2^k starts and the jump over 2^k records gives the first 2^(k+1). A record past the end is a `ValueError`.
+
+    >>> record_starts(np.array([2, 9, 5, 9, 9, 6, 6]), 3).tolist()
+    [0, 2, 5]
+    """
+    end = len(following) - 1
+    jump = np.minimum(following, end)
+    starts = np.zeros(1, np.int64)
+    while len(starts) < count:
+        starts = np.concatenate([starts, jump[starts]])
+        if len(starts) < count:
+            jump = jump[jump]
+    starts = starts[:count]
+    if count and (starts.max() >= end or following[starts].max() > end):
+        raise ValueError("it ends before its last polygon")
+    return starts
+
+
+def ragged(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The places start, start+1, ... of every record, one after the other: (sizes.sum(),) int64.
+
+    >>> ragged(np.array([0, 10]), np.array([2, 3])).tolist()
+    [0, 1, 10, 11, 12]
+    """
+    ends = np.cumsum(sizes)
+    return np.arange(int(sizes.sum())) + np.repeat(starts - (ends - sizes), sizes)

@@ -1,0 +1,96 @@
+"""The three networks of the paper, run in NumPy: a trajectory of any length in, the probability of each of `LABELS` bones out.
+
+lstm    one layer of 120 units whose state passes through a sigmoid instead of tanh; its last state, then a dense layer
+cnn     two convolutions over time (8 filters, 2 frames each, ReLU), the largest value of each filter over time, then a dense layer
+hybrid  one such convolution, then the lstm
+
+`training.py` has the same networks in torch; a test holds the two together. Weights are float16 in one safetensors file per network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+import numpy as np
+from scipy.special import expit
+
+from understudy.core import checks
+from understudy.core.errors import FileError
+from understudy.methods.decomposition.trajectory_networks.trajectories import CHANNELS
+
+NETWORKS = ("lstm", "cnn", "hybrid")
+KINDS = ("animals", "humans")
+LABELS = 64  # B_max: no character of the corpus moves more bones
+UNITS, FILTERS, KERNEL = 120, 8, 2
+_BLOCK = 2048  # vertices at a time: the state of a block stays in the cache
+
+
+def shapes(network: str) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of a network's arrays.
+
+    >>> sum(int(np.prod(shape)) for shape in shapes("cnn").values())
+    816
+    """
+    checks.one_of(network, "network", NETWORKS)
+    dense = {"dense": (FILTERS if network == "cnn" else UNITS, LABELS), "dense_bias": (LABELS,)}
+    first = {"conv_0": (KERNEL * CHANNELS, FILTERS), "conv_0_bias": (FILTERS,)}
+    if network == "cnn":
+        return {**first, "conv_1": (KERNEL * FILTERS, FILTERS), "conv_1_bias": (FILTERS,), **dense}
+    inputs = CHANNELS if network == "lstm" else FILTERS
+    lstm = {"input": (inputs, 4 * UNITS), "state": (UNITS, 4 * UNITS), "state_bias": (4 * UNITS,)}
+    return {**(first if network == "hybrid" else {}), **lstm, **dense}
+
+
+def probabilities(network: str, weights: Mapping[str, np.ndarray], read: np.ndarray) -> np.ndarray:
+    """(n,LABELS) float32 for trajectories (n,F,6)."""
+    result = np.empty((len(read), LABELS), np.float32)
+    for start in range(0, len(read), _BLOCK):
+        values = read[start : start + _BLOCK]
+        if network != "lstm":
+            values = _convolved(values, weights, "conv_0")
+        values = _convolved(values, weights, "conv_1").max(axis=1) if network == "cnn" else _last_state(values, weights)
+        result[start : start + _BLOCK] = expit(values @ weights["dense"] + weights["dense_bias"])
+    return result
+
+
+def _convolved(values: np.ndarray, weights: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    pairs = np.concatenate([values[:, :-1], values[:, 1:]], axis=2)
+    return np.maximum(pairs @ weights[name] + weights[f"{name}_bias"], 0)
+
+
+def _last_state(values: np.ndarray, weights: Mapping[str, np.ndarray]) -> np.ndarray:
+    cell = hidden = np.zeros((len(values), UNITS), np.float32)
+    for frame in range(values.shape[1]):
+        gates = expit(values[:, frame] @ weights["input"] + hidden @ weights["state"] + weights["state_bias"])
+        enter, forget, new, leave = np.split(gates, 4, axis=1)
+        cell = forget * cell + enter * new
+        hidden = leave * expit(cell)
+    return hidden
+
+
+@cache
+def shipped(kind: str, network: str) -> Mapping[str, np.ndarray]:
+    """The weights that come with the package, as float32."""
+    checks.one_of(kind, "kind of character", KINDS)
+    folder = resources.files("understudy.methods.decomposition.trajectory_networks").joinpath("weights")
+    return read_weights(network, folder.joinpath(f"{kind}_{network}.safetensors").read_bytes(), kind)
+
+
+def read_weights(network: str, data: bytes, name: str) -> dict[str, np.ndarray]:
+    """Weights from the bytes of a file; anything but this network's arrays is refused."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load(data)
+    except SafetensorError as problem:
+        raise FileError(f"weights of {name}: not a safetensors file ({problem})") from None
+    expected = shapes(network)
+    if {key: array.shape for key, array in arrays.items()} != expected:
+        raise FileError(f"weights of {name}: not those of the network {network!r}")
+    arrays = {key: array.astype(np.float32) for key, array in arrays.items()}
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise FileError(f"weights of {name}: not finite")
+    return arrays

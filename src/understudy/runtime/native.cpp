@@ -1,0 +1,150 @@
+// Binding only: shapes and types are checked here, the work is in runtime/.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include <nanobind/stl/optional.h>
+
+#include "../../../runtime/include/understudy.h"
+#include "floor.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+template <class Scalar, int Axes>
+using Array = nb::ndarray<Scalar, nb::ndim<Axes>, nb::c_contig, nb::device::cpu>;
+using Bones = Array<const double, 4>;
+using Controls = Array<const double, 2>;
+using Points = Array<float, 3>;
+using PoseBones = Array<const double, 3>;
+using PoseControls = Array<const double, 1>;
+using PosePoints = Array<float, 2>;
+
+void need(bool holds, const std::string& what) {
+    if (!holds) throw std::invalid_argument(what);
+}
+
+class Model {
+public:
+    explicit Model(nb::bytes data) {
+        char message[512];
+        model_ = understudy_load_memory(data.c_str(), data.size(), message, sizeof message);
+        need(model_ != nullptr, message);
+    }
+    ~Model() { understudy_free_model(model_); }
+    Model(const Model&) = delete;
+    Model& operator=(const Model&) = delete;
+    const understudy_model* get() const { return model_; }
+    std::size_t bytes() const { return understudy_model_bytes(model_); }
+
+private:
+    understudy_model* model_;
+};
+
+class Pool {
+public:
+    explicit Pool(int threads) : pool_(understudy_create_pool(threads)) {
+        need(pool_ != nullptr, "threads: the system refuses to start that many");
+    }
+    ~Pool() { understudy_free_pool(pool_); }
+    Pool(const Pool&) = delete;
+    Pool& operator=(const Pool&) = delete;
+    understudy_pool* get() const { return pool_; }
+
+private:
+    understudy_pool* pool_;
+};
+
+class Scratch {
+public:
+    Scratch(const Model& model, const Pool& pool) : scratch_(understudy_create_scratch(model.get(), pool.get())), model_(model) {
+        if (!scratch_) throw std::bad_alloc();
+    }
+    ~Scratch() { understudy_free_scratch(scratch_); }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+
+    // Fills positions (T,V,3), and normals where given; false: bones or controls are not finite.
+    bool deform(std::optional<Bones> bones, std::optional<Controls> controls, Points positions, std::optional<Points> normals) {
+        const understudy_model* model = model_.get();
+        const std::size_t poses = positions.shape(0), vertices = understudy_vertex_count(model);
+        need(positions.shape(1) == vertices && positions.shape(2) == 3, "positions: expected shape (T, V, 3)");
+        if (normals) need(normals->shape(0) == poses && normals->shape(1) == vertices && normals->shape(2) == 3, "normals: expected shape (T, V, 3)");
+        if (bones)
+            need(bones->shape(0) == poses && bones->shape(1) == understudy_bone_count(model) && bones->shape(2) == 3 && bones->shape(3) == 4,
+                 "world_from_bone: expected shape (T, B, 3, 4)");
+        if (controls) need(controls->shape(0) == poses && controls->shape(1) == understudy_control_count(model), "controls: expected shape (T, C)");
+        const double* bone_data = bones ? bones->data() : nullptr;
+        const double* control_data = controls ? controls->data() : nullptr;
+        float* position_data = positions.data();
+        float* normal_data = normals ? normals->data() : nullptr;
+        understudy_status status;
+        {
+            const nb::gil_scoped_release free;
+            status = understudy_deform_many(model, scratch_, poses, bone_data, control_data, position_data, normal_data);
+        }
+        need(status != UNDERSTUDY_MISSING_ARGUMENT, "world_from_bone or controls are missing");
+        return status == UNDERSTUDY_OK;
+    }
+
+    // Fills positions (V,3) with one pose if each array is there and as long as it must be; false: it is not, or a number is not finite.
+    bool play(std::optional<PoseBones> bones, std::optional<PoseControls> controls, PosePoints positions) {
+        const understudy_model* model = model_.get();
+        const std::size_t bone_count = understudy_bone_count(model);
+        const bool reads = understudy_reads_controls(model) || !bone_count;
+        if (!bone_count && !understudy_control_count(model)) return false;  // nothing drives it
+        if (positions.shape(0) != understudy_vertex_count(model) || positions.shape(1) != 3) return false;
+        if (bone_count && !(bones && bones->shape(0) == bone_count && bones->shape(1) == 3 && bones->shape(2) == 4)) return false;
+        if (reads && !(controls && controls->shape(0) == understudy_control_count(model))) return false;
+        const double* bone_data = bone_count ? bones->data() : nullptr;
+        const double* control_data = reads ? controls->data() : nullptr;
+        float* position_data = positions.data();
+        const nb::gil_scoped_release free;
+        return understudy_deform(model, scratch_, bone_data, control_data, position_data, nullptr) == UNDERSTUDY_OK;
+    }
+
+private:
+    understudy_scratch* scratch_;
+    const Model& model_;  // kept alive by the binding
+};
+
+class Floor {
+public:
+    Floor(std::size_t bytes, int threads) : floor_(bytes), pool_(threads) {}
+    float read() {
+        const nb::gil_scoped_release free;
+        return floor_.read(&pool_);
+    }
+    float multiply_add(std::size_t count) {
+        const nb::gil_scoped_release free;
+        return floor_.multiply_add(&pool_, count);
+    }
+
+private:
+    understudy::Floor floor_;
+    understudy::Pool pool_;
+};
+
+}  // namespace
+
+NB_MODULE(_runtime, m) {
+    nb::class_<Model>(m, "Model").def(nb::init<nb::bytes>(), "data"_a).def_prop_ro("bytes", &Model::bytes);
+    nb::class_<Pool>(m, "Pool").def(nb::init<int>(), "threads"_a);
+    nb::class_<Scratch>(m, "Scratch")
+        .def(nb::init<const Model&, const Pool&>(), "model"_a, "pool"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def("play", &Scratch::play, "world_from_bone"_a.noconvert().none(), "controls"_a.noconvert().none(), "positions"_a.noconvert())
+        .def("play", [](Scratch&, nb::handle, nb::handle, nb::handle) { return false; },  // arrays of another kind
+             "world_from_bone"_a.none(), "controls"_a.none(), "positions"_a.none())
+        .def("deform", &Scratch::deform, "world_from_bone"_a.none(), "controls"_a.none(), "positions"_a, "normals"_a.none() = nb::none());
+    nb::class_<Floor>(m, "Floor")
+        .def(nb::init<std::size_t, int>(), "bytes"_a, "threads"_a)
+        .def("read", &Floor::read)
+        .def("multiply_add", &Floor::multiply_add, "count"_a);
+    m.def("instruction_set", &understudy_instruction_set);
+}

@@ -1,0 +1,170 @@
+"""`temporal` and `fesam`: bones and weights without parameters, on characters made here."""
+
+import numpy as np
+import pytest
+
+from understudy import Mesh, Poses
+from understudy.evaluation import metrics
+from understudy.geometry.transforms import rotation_from_axis_angle
+from understudy.methods.decomposition.alternating_solve import Fit, affine_bones, predict
+from understudy.methods.decomposition.bone_count import Curve, number_of_bones
+from understudy.methods.decomposition.fesam import Fesam, FesamConfig
+from understudy.methods.decomposition.motion import in_principal_directions, read_motion
+from understudy.methods.decomposition.pruning import pruned, standing_in
+from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
+from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
+from understudy.methods.decomposition.trajectory_networks.generated import generate
+
+
+def play(deformer):
+    return np.concatenate([deformer.deform(clip.world_from_bone) for clip in deformer.clips])
+
+
+def fit(poses, **options):
+    return Temporal(TemporalConfig(**options)).fit(poses)
+
+
+@pytest.fixture(scope="module")
+def character():
+    return generate(1)
+
+
+@pytest.fixture(scope="module")
+def fitted(character):
+    return fit(character.poses())
+
+
+def test_it_finds_about_the_true_number_of_bones_and_the_motion(character, fitted):
+    assert character.bones / 1.5 <= fitted.skeleton.bone_count <= 1.5 * character.bones
+    assert fitted.skin.influences <= 6
+    assert metrics.distortion_percentage(character.poses().vertices, play(fitted)) < 0.3
+
+
+def test_the_figures_it_keeps_are_the_true_ones(character, fitted):
+    assert fitted.training["erms"] == pytest.approx(metrics.erms(character.poses().vertices, play(fitted)), rel=0.05, abs=1e-4)
+    curve = fitted.provenance["erms_curve"]
+    assert all(after <= before * (1 + 1e-9) for before, after in zip(curve[:-1], curve[1:-1]))
+    assert fitted.provenance["kind"] in ("animals", "humans")
+
+
+def test_the_whole_sequence_shifted_turned_and_scaled_changes_nothing(character, fitted):
+    poses = character.poses()
+    turn = rotation_from_axis_angle(np.array([1.1, 0.2, -0.6]))
+    moved = Poses(poses.mesh.__class__.from_faces(7 * poses.mesh.vertices @ turn.T, [[0, 1, 2]]), 7 * poses.vertices @ turn.T + [30, 0, -10])
+    again = fit(moved)
+    assert again.skeleton.bone_count == fitted.skeleton.bone_count
+    assert again.provenance["kind"] == fitted.provenance["kind"]
+
+
+@pytest.mark.parametrize("solver", ["direct", "conjugate_gradients"])
+def test_the_papers_own_fitting_makes_five_rounds_that_never_raise_the_error(character, solver):
+    done = fit(character.poses(), fitting="paper", network="cnn", bones=12, solver=solver)
+    curve = done.provenance["erms_curve"]
+    assert len(curve) == 6
+    assert all(after <= before * (1 + 1e-6) for before, after in zip(curve, curve[1:]))
+    assert done.skeleton.bone_count <= 12
+    assert metrics.erms(character.poses().vertices, play(done)) == pytest.approx(curve[-1], rel=0.01)
+
+
+def test_conjugate_gradients_find_what_the_direct_solver_finds(character):
+    motion, _ = read_motion(character.poses())
+    random = np.random.default_rng(0)
+    index = np.argsort(random.random((motion.vertex_count, 8)), axis=1)[:, :3].astype(np.int32)
+    weight = random.dirichlet(np.ones(3), motion.vertex_count)
+    start = Fit(np.zeros((motion.rows, 32)), index, weight, motion.square)
+    left = [float(((predict(motion, Fit(affine_bones(motion, start, solver=s), index, weight, motion.square)) - motion.targets) ** 2).sum())
+            for s in ("direct", "conjugate_gradients")]  # fmt: skip
+    assert left[1] == pytest.approx(left[0], rel=1e-6)
+
+
+def test_more_starts_are_no_worse_than_ssdrs_own(character):
+    poses = character.poses()
+    bones = 9
+    error = lambda deformer: metrics.distortion_percentage(poses.vertices, play(deformer))
+    assert error(fit(poses, bones=bones)) <= 1.001 * error(Ssdr(SsdrConfig(bones=bones, influences=6)).fit(poses))
+
+
+def test_fesam_is_worse_at_the_same_number_of_bones(character):
+    poses = character.poses()
+    other = Fesam(FesamConfig(bones=9)).fit(poses)
+    curve = other.provenance["erms_curve"]
+    assert len(curve) == 16
+    assert all(after <= before * (1 + 1e-9) for before, after in zip(curve, curve[1:]))
+    assert metrics.erms(poses.vertices, play(other)) == pytest.approx(curve[-1], rel=0.01)
+    assert metrics.erms(poses.vertices, play(fit(poses, bones=9))) < curve[-1]
+
+
+def test_a_static_mesh_is_one_bone():
+    mesh = generate(0).mesh
+    still = fit(Poses(mesh, np.repeat(mesh.vertices[None], 5, axis=0)))
+    assert still.skeleton.bone_count == 1
+    np.testing.assert_allclose(play(still), np.repeat(mesh.vertices[None], 5, axis=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("frames", [2, 10, 23])
+def test_neither_a_still_nor_a_shifted_mesh_counts_for_more_than_one_bone(frames):
+    mesh = generate(0).mesh
+    for step in (0.0, 13.7):
+        shapes = mesh.vertices[None] + step * np.arange(frames)[:, None, None] * np.array([1.0, 0.4, 0.2])
+        motion, frame = read_motion(Poses(mesh, shapes))
+        assert number_of_bones(motion, 6, frame.rounding)[0] == 1
+
+
+def test_as_many_bones_as_the_vertices_allow_are_tried():
+    _, curve = number_of_bones(read_motion(generate(4).poses())[0], 6, most=10)
+    assert 10 in curve.left
+
+
+def test_a_mesh_that_moves_as_a_whole_is_one_bone():
+    mesh = generate(0).mesh
+    turns = rotation_from_axis_angle(np.linspace(0, 2, 9)[:, None] * np.array([0.3, 1.0, 0.2]))
+    shapes = np.einsum("fij,vj->fvi", turns, mesh.vertices) + np.linspace(0, 5, 9)[:, None, None]
+    whole = fit(Poses(mesh, shapes))
+    assert whole.skeleton.bone_count == 1
+    np.testing.assert_allclose(play(whole), shapes, atol=1e-4)
+
+
+def test_one_frame_two_vertices_and_a_vertex_that_no_bone_explains_give_small_results():
+    character = generate(2)
+    one = fit(character.poses().take(np.array([7])))
+    assert one.skeleton.bone_count <= 4
+    two = Poses(Mesh.from_faces([[0, 0, 0], [1, 0, 0]], np.zeros((0, 3), int)), np.random.default_rng(0).normal(size=(6, 2, 3)))
+    assert fit(two).skeleton.bone_count == 1
+    poses = character.poses()
+    shapes = poses.vertices.copy()
+    shapes[:, 11] += np.random.default_rng(1).normal(size=(len(shapes), 3))
+    odd = fit(Poses(poses.mesh, shapes))
+    assert odd.skeleton.bone_count <= 2 * character.bones
+    others = np.arange(poses.vertex_count) != 11
+    assert metrics.distortion_percentage(shapes[:, others], play(odd)[:, others]) < 3
+
+
+def test_the_number_is_where_another_bone_no_longer_pays():
+    falls = Curve({bones: 0.5 * 0.85**bones for bones in (1, 2, 4, 8, 16)})  # 15 % a bone: each pays
+    assert falls.lowest() == 16
+    stalls = Curve({1: 0.5, 2: 0.2, 4: 0.05, 8: 0.048, 16: 0.046})
+    assert stalls.lowest() == 4
+    exact = Curve({1: 0.5, 2: 0.2, 4: 0.05, 8: 1e-5, 16: 5e-6})
+    assert exact.lowest() == 8
+    assert exact.next() == 6
+
+
+def test_no_more_bones_than_a_quarter_of_the_vertices():
+    random = np.random.default_rng(0)
+    poses = Poses(Mesh.from_faces(random.normal(size=(30, 3)), [[0, 1, 2]]), random.normal(size=(20, 30, 3)))
+    assert number_of_bones(read_motion(poses)[0], 6)[0] <= 7
+
+
+def test_pruning_takes_the_bone_that_another_stands_in_for(character):
+    motion, _ = in_principal_directions(read_motion(character.poses())[0])
+    random = np.random.default_rng(0)
+    label = random.integers(0, 5, motion.vertex_count).astype(np.int32)[:, None]
+    whole = Fit(np.zeros((motion.rows, 20)), label, np.ones(label.shape), motion.square)
+    columns = affine_bones(motion, whole)
+    columns = np.column_stack([columns, columns[:, :4]])  # the sixth is the first once more
+    label[::2][label[::2] == 0] = 5
+    twice = Fit(columns, label, np.ones(label.shape), motion.square)
+    cost = standing_in(motion, twice)
+    assert set(np.argsort(cost)[:2]) == {0, 5}
+    assert cost[0] == pytest.approx(0, abs=1e-9 * cost.max())
+    assert pruned(motion, twice, 3, 1).bones == 3

@@ -1,0 +1,81 @@
+"""Characters to learn from, and learning from them."""
+
+import numpy as np
+import pytest
+
+from understudy import FileError, InputError
+from understudy.methods.decomposition.trajectory_networks import classifier as networks
+from understudy.methods.decomposition.trajectory_networks.corpus import HELD_OUT, Character, family_of, read_characters
+from understudy.methods.decomposition.trajectory_networks.generated import generate
+
+torch = pytest.importorskip("torch")
+from understudy.methods.decomposition.trajectory_networks import training  # noqa: E402
+
+
+def test_generated_characters_are_exact_skins():
+    for seed in range(6):
+        character = generate(seed)
+        assert (character.weights >= 0).all()
+        np.testing.assert_allclose(character.weights.sum(axis=1), 1, atol=1e-6)
+        assert (character.weights > 0).any(axis=0).all()
+        poses = character.poses()
+        rest = np.column_stack([character.mesh.vertices, np.ones(character.mesh.vertex_count)])
+        vertex = 7 % len(rest)
+        expected = np.einsum("b,fbij,j->fi", character.weights[vertex], character.transforms, rest[vertex])
+        np.testing.assert_allclose(poses.vertices[:, vertex], expected, atol=1e-5)
+    np.testing.assert_array_equal(generate(3).mesh.vertices, generate(3).mesh.vertices)
+    np.testing.assert_array_equal(generate(3).transforms, generate(3).transforms)
+
+
+def test_bones_that_move_alike_are_one():
+    whole = generate(1)
+    twice = np.concatenate([whole.transforms, whole.transforms[:, :1]], axis=1)
+    weights = np.column_stack([whole.weights, 0.5 * whole.weights[:, 0]])
+    weights[:, 0] *= 0.5
+    doubled = Character("x", "animal", "made", whole.mesh, weights, twice)
+    assert doubled.bones == whole.bones + 1
+    assert doubled.apart().bones == whole.apart().bones
+    np.testing.assert_allclose(doubled.apart().poses().vertices, whole.poses().vertices, atol=1e-3)
+
+
+def test_a_network_learns_and_the_same_seed_gives_the_same_weights():
+    taught = training.lessons([generate(seed) for seed in range(4)])
+    assert all((lesson.moved_by.sum(axis=1) >= 1).all() for lesson in taught)
+    once = training.train("cnn", taught, epochs=4, batch=256, rate=0.01)
+    again = training.train("cnn", taught, epochs=4, batch=256, rate=0.01)
+    assert once.validation_loss[-1] < 0.9 * once.validation_loss[0]
+    for name, value in once.weights.items():
+        np.testing.assert_array_equal(value, again.weights[name])
+
+
+def test_written_weights_come_back(tmp_path):
+    taught = training.lessons([generate(0)])
+    trained = training.train("cnn", taught, epochs=1)
+    training.save_weights(tmp_path / "w.safetensors", trained)
+    back = networks.read_weights("cnn", (tmp_path / "w.safetensors").read_bytes(), "w")
+    np.testing.assert_allclose(back["dense"], trained.weights["dense"], rtol=1e-3, atol=1e-6)
+
+
+def test_a_file_that_is_no_character_is_named(tmp_path):
+    wrong = tmp_path / "animal_x_Wrong.npz"
+    np.savez(wrong, rest=np.zeros((3, 3)))
+    with pytest.raises(FileError, match="not a rigged character"):
+        list(read_characters(wrong))
+    with pytest.raises(InputError, match="kind of character"):
+        family_of(tmp_path / "plant_x_Fern.npz")
+
+
+def test_no_family_is_both_taught_and_held_out(tmp_path):
+    for name in ("animal_q_Cow", "animal_qfarm_Pig", "human_q_Knight", "human_qman_King", "robot_qmech_Mike"):
+        np.savez(
+            tmp_path / f"{name}.npz", rest=np.eye(3, dtype=np.float32), faces=[[0, 1, 2]], weight_index=np.zeros((3, 1), int),
+            weight_value=np.ones((3, 1)), inverse_bind=np.eye(4)[None], anim_00=np.tile(np.eye(3, 4), (2, 1, 1, 1)),
+        )  # fmt: skip
+    (tmp_path / "corpus").mkdir()
+    for file in tmp_path.glob("*.npz"):
+        file.rename(tmp_path / "corpus" / file.name)
+    assert [c.name for c in training.characters_of("animals", tmp_path)] == ["animal_q_Cow/0"]
+    assert [c.name for c in training.characters_of("humans", tmp_path)] == ["human_qman_King/0"]
+    assert family_of(tmp_path / "corpus" / "animal_qfarm_Pig.npz")[1] in HELD_OUT
+    with pytest.raises(FileError, match="holds no characters"):
+        training.characters_of("animals", tmp_path / "corpus")
