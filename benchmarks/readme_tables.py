@@ -1,7 +1,9 @@
-"""Writes the tables of README.md from the JSON that `understudy bench NAME --json benchmarks/results/NAME.json` printed.
+"""Writes the tables of README.md from the JSON that `understudy bench NAME --json
+benchmarks/results/NAME.json` printed.
 
     python benchmarks/readme_tables.py          rewrite README.md
-    python benchmarks/readme_tables.py --check  exit 1 if README.md is not what the results say (the tests run this)
+    python benchmarks/readme_tables.py --check  exit 1 if README.md is not what the results say (the
+                                                tests run this)
 
 So that no figure in README.md is ever typed.
 """
@@ -15,7 +17,8 @@ from pathlib import Path
 from understudy.evaluation.metric_catalogue import digits3, figure_of
 
 ROOT = Path(__file__).resolve().parents[1]
-# Tables with a row for each case and method: benchmark -> (columns: figure, header), (rows: methods)
+# Tables with a row for each case and method: benchmark -> (columns: figure, header), (rows:
+# methods)
 LONG = {
     "body": (
         {
@@ -28,7 +31,16 @@ LONG = {
             "bytes": "MB",
             "fit_s": "fit (s)",
         },
-        ("fdda", "fdda-open", "differential", "lbs-4", "lbs-all", "lbs-all-ontest", "rotational_regression-15-ontest", "wpsd-100-ontest"),
+        (
+            "fdda",
+            "fdda-open",
+            "differential",
+            "lbs-4",
+            "lbs-all",
+            "lbs-all-ontest",
+            "rotational_regression-15-ontest",
+            "wpsd-100-ontest",
+        ),
     ),
     "face": (
         {
@@ -55,7 +67,16 @@ LONG = {
             "crowd_ms_2": "of a crowd, 2 threads (ms)",
             "bytes": "MB read",
         },
-        ("understudy", "understudy-fp16", "understudy-int8", "onnxruntime", "torch", "rig", "two_layer", "lbs-4", "lbs-all"),
+        (
+            "understudy",
+            "understudy-fp16",
+            "onnxruntime",
+            "torch",
+            "rig",
+            "two_layer",
+            "lbs-4",
+            "lbs-all",
+        ),
     ),
 }
 # Tables with a row for each case: benchmark -> (method, figure, header) of each column
@@ -99,30 +120,54 @@ WIDE = {
 
 def table(name: str) -> str:
     """One benchmark's rows as Markdown."""
-    content = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    content = json.loads(
+        (ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8")
+    )
     rows = {(row["case"], row["method"]): row for row in content["rows"]}
     cases = list(dict.fromkeys(case for case, _ in rows))
-    shown = lambda value, c: f"{value:.0f}" if figure_of(c).unit == "count" else digits3(value / (1e6 if c == "bytes" else 1))
+    shown = lambda value, c: (
+        f"{value:.0f}"
+        if figure_of(c).unit == "count"
+        else digits3(value / (1e6 if c == "bytes" else 1))
+    )
     cell = lambda figures, c: shown(figures[c], c) if c in figures else ""
     if name in LONG:
         columns, methods = LONG[name]
-        lines = ["| case | method | " + " | ".join(columns.values()) + " |", "| --- | --- |" + " ---: |" * len(columns)]
+        lines = [
+            "| case | method | " + " | ".join(columns.values()) + " |",
+            "| --- | --- |" + " ---: |" * len(columns),
+        ]
         for case in cases:
             for method in methods:
                 if (case, method) in rows:
-                    lines.append(f"| {case} | `{method}` | " + " | ".join(cell(rows[case, method], c) for c in columns) + " |")
+                    lines.append(
+                        f"| {case} | `{method}` | "
+                        + " | ".join(cell(rows[case, method], c) for c in columns)
+                        + " |"
+                    )
     else:
         columns = WIDE[name]
-        lines = ["| case | " + " | ".join(header for _, _, header in columns) + " |", "| --- |" + " ---: |" * len(columns)]
+        lines = [
+            "| case | " + " | ".join(header for _, _, header in columns) + " |",
+            "| --- |" + " ---: |" * len(columns),
+        ]
         for case in cases:
-            lines.append(f"| {case} | " + " | ".join(cell(rows.get((case, method), {}), figure) for method, figure, _ in columns) + " |")
+            lines.append(
+                f"| {case} | "
+                + " | ".join(
+                    cell(rows.get((case, method), {}), figure) for method, figure, _ in columns
+                )
+                + " |"
+            )
     machine = content["machine"]
     lines.append(f"\n(`understudy bench {name}` on {machine['cores']} cores, {machine['cpu']}.)")
     return "\n".join(lines)
 
 
 def filled(text: str) -> str:
-    """README with every table between its markers written anew; a benchmark without results yet has no table."""
+    """README with every table between its markers written anew; a benchmark without results yet has
+    no table.
+    """
     for name in (*LONG, *WIDE):
         if not (ROOT / "benchmarks" / "results" / f"{name}.json").exists():
             continue
@@ -137,5 +182,12 @@ if __name__ == "__main__":
     before = readme.read_text(encoding="utf-8")
     after = filled(before)
     if "--check" in sys.argv:
-        sys.exit(0 if before == after else "README.md does not show what benchmarks/results says: run python benchmarks/readme_tables.py")
+        sys.exit(
+            0
+            if before == after
+            else (
+                "README.md does not show what benchmarks/results says: run python "
+                "benchmarks/readme_tables.py"
+            )
+        )
     readme.write_text(after, encoding="utf-8")

@@ -1,4 +1,5 @@
-"""Learn a rig and measure the stand-in on animation it never saw: the whole path in Python, on the tiny built-in tube.
+"""Learn a rig and measure the stand-in on animation it never saw: the whole path in Python, on the
+tiny built-in tube.
 
 python examples/00_learn_a_rig.py
 """
@@ -27,8 +28,13 @@ def main() -> None:
         print(f"{file.stat().st_size / 1000:.0f} kB on disk")
 
     for name in rig.animation_names:
-        figures = measure("fdda", deform_poses(stand_in), Reference.of(name, animate(rig, name))).figures
-        print(f"{name}: mean {figures['mean']:.4f} {rig.mesh.unit}, max {figures['max']:.3f} {rig.mesh.unit}, EE {figures['ee']:.1f}")
+        figures = measure(
+            "fdda", deform_poses(stand_in), Reference.of(name, animate(rig, name))
+        ).figures
+        print(
+            f"{name}: mean {figures['mean']:.4f} {rig.mesh.unit}, max {figures['max']:.3f} "
+            f"{rig.mesh.unit}, EE {figures['ee']:.1f}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Your own rig: any object with a mesh, a skeleton, controls and `evaluate` can be sampled, learned and measured.
+"""Your own rig: any object with a mesh, a skeleton, controls and `evaluate` can be sampled, learned
+and measured.
 
 python examples/01_your_own_rig.py
 """
@@ -11,7 +12,9 @@ from understudy.rigs.sampling import gaussian
 
 
 class Lid:
-    """A square lid on a hinge that bulges as it opens: one bone that turns, one numeric control that puffs it up."""
+    """A square lid on a hinge that bulges as it opens: one bone that turns, one numeric control
+    that puffs it up.
+    """
 
     name = "lid"
     animation_names = ()
@@ -19,10 +22,16 @@ class Lid:
     def __init__(self):
         x, z = np.meshgrid(np.linspace(0, 1, 12), np.linspace(0, 1, 12), indexing="ij")
         at = np.arange(144).reshape(12, 12)
-        quads = np.stack([at[:-1, :-1], at[1:, :-1], at[1:, 1:], at[:-1, 1:]], axis=-1).reshape(-1, 4)
-        self.mesh = Mesh.from_faces(np.stack([x, 0 * x, z], axis=-1).reshape(-1, 3), quads, unit="m")
+        quads = np.stack([at[:-1, :-1], at[1:, :-1], at[1:, 1:], at[:-1, 1:]], axis=-1).reshape(
+            -1, 4
+        )
+        self.mesh = Mesh.from_faces(
+            np.stack([x, 0 * x, z], axis=-1).reshape(-1, 3), quads, unit="m"
+        )
         self.skeleton = Skeleton(("box", "lid"), [-1, 0], np.tile(np.eye(3, 4), (2, 1, 1)))
-        self.controls = ControlSpec(("open", "puff"), low=[0, 0], high=[110, 1], units=("deg", ""), numeric=[False, True])
+        self.controls = ControlSpec(
+            ("open", "puff"), low=[0, 0], high=[110, 1], units=("deg", ""), numeric=[False, True]
+        )
         self._bump = np.sin(np.pi * x) * np.sin(np.pi * z)
 
     def evaluate(self, values) -> Poses:
@@ -47,8 +56,13 @@ def main() -> None:
     deformer = fdda(fdda.Config(epochs=60, hidden=(16, 16), batch=32)).fit(poses, rig=rig)
 
     unseen = rig.evaluate(gaussian(rig.controls, count=50, seed=1))
-    error = np.linalg.norm(deformer.deform(unseen.world_from_bone, unseen.controls) - unseen.vertices, axis=2)
-    print(f"mean {1000 * error.mean():.2f} mm, max {1000 * error.max():.2f} mm, {deformer.cost()['bytes'] / 1000:.0f} kB")
+    error = np.linalg.norm(
+        deformer.deform(unseen.world_from_bone, unseen.controls) - unseen.vertices, axis=2
+    )
+    print(
+        f"mean {1000 * error.mean():.2f} mm, max {1000 * error.max():.2f} mm, "
+        f"{deformer.cost()['bytes'] / 1000:.0f} kB"
+    )
 
 
 if __name__ == "__main__":

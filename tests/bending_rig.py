@@ -1,4 +1,6 @@
-"""A tiny rig in a module of its own, so that worker processes can import it: a strip that three bones bend, with every way a rig can go wrong."""
+"""A tiny rig in a module of its own, so that worker processes can import it: a strip that three
+bones bend, with every way a rig can go wrong.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,25 @@ from understudy.core.skeleton import Skeleton
 
 
 class BendingRig:
-    """40 vertices, 3 bones, 4 controls. `delay` seconds a pose; `trouble` (nan, bug, alien, die) strikes where the first control exceeds 79."""
+    """40 vertices, 3 bones, 4 controls. `delay` seconds a pose; `trouble` (nan, bug, alien, die)
+    strikes where the first control exceeds 79.
+    """
 
     name = "bending"
 
     def __init__(self, delay: float = 0.0, trouble: str = "", bones: bool = True):
-        if multiprocessing.parent_process() is not None and os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+        if (
+            multiprocessing.parent_process() is not None
+            and os.environ.get("OPENBLAS_NUM_THREADS") != "1"
+        ):
             raise RuntimeError("a worker started without the setting for one thread")
         self.delay, self.trouble = delay, trouble
         rest = np.random.default_rng(5).random((40, 3), np.float32)
         faces = np.arange(40).reshape(10, 4)
         parts = {"left/half": np.arange(20), "none": np.arange(0)}
-        self.mesh = Mesh.from_faces(rest, faces, parts=parts, materials=("skin",), learn=rest[:, 0] > 0.5, unit="cm")
+        self.mesh = Mesh.from_faces(
+            rest, faces, parts=parts, materials=("skin",), learn=rest[:, 0] > 0.5, unit="cm"
+        )
         frames = np.tile(np.eye(3, 4), (3, 1, 1))
         frames[:, 0, 3] = range(3)
         self.skeleton = Skeleton(("a", "b", "c"), [-1, 0, 1], frames) if bones else None
@@ -47,7 +56,10 @@ class BendingRig:
         bones = np.tile(np.eye(3, 4), (len(values), 3, 1, 1))
         bones[:, :, 0, 0] = bones[:, :, 1, 1] = np.cos(angle)[:, None]
         bones[:, :, 1, 0], bones[:, :, 0, 1] = np.sin(angle)[:, None], -np.sin(angle)[:, None]
-        vertices = np.einsum("tij,vj->tvi", bones[:, 0, :, :3], self.mesh.vertices.astype(float)) + values[:, None, 2:3]
+        vertices = (
+            np.einsum("tij,vj->tvi", bones[:, 0, :, :3], self.mesh.vertices.astype(float))
+            + values[:, None, 2:3]
+        )
         bad = values[:, 0] > 79
         if bad.any() and self.trouble:
             if self.trouble == "bug":

@@ -1,6 +1,6 @@
 """The command line, called in this process."""
 
-from understudy.cli import main as cli
+from understudy.cli import app as cli
 
 
 def run(capsys, *arguments):

@@ -7,11 +7,18 @@ FORBIDDEN = ("torch", "typer", "rich", "zarr", "matplotlib", "PIL")
 
 
 def run(code, *arguments):
-    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
 
 
 def test_importing_understudy_imports_none_of_the_heavy_packages():
-    loaded = run("import sys, understudy; print(*sorted({m.split('.')[0] for m in sys.modules}))").split()
+    loaded = run(
+        "import sys, understudy; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    ).split()
     assert not set(FORBIDDEN) & set(loaded)
 
 

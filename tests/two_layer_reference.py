@@ -1,4 +1,6 @@
-"""Algorithms 1 and 2 of the two-layer paper in plain NumPy, line by line: what the compiled loops are compared with."""
+"""Algorithms 1 and 2 of the two-layer paper in plain NumPy, line by line: what the compiled loops
+are compared with.
+"""
 
 from itertools import combinations
 
@@ -6,7 +8,9 @@ import numpy as np
 
 
 def solve(residuals, atoms):
-    """The affine combination of some atoms' residuals nearest to zero: (error, weights). residuals: atom -> (q,)."""
+    """The affine combination of some atoms' residuals nearest to zero: (error, weights). residuals:
+    atom -> (q,).
+    """
     parts = np.stack([residuals[a] for a in atoms])
     if len(atoms) == 1:
         return float(parts[0] @ parts[0]), np.ones(1)
@@ -21,7 +25,9 @@ def solve(residuals, atoms):
 
 
 class Reference:
-    """State of a factorisation for weights alone: dictionary (m,B), pairs and their weights per vertex, errors (V,)."""
+    """State of a factorisation for weights alone: dictionary (m,B), pairs and their weights per
+    vertex, errors (V,).
+    """
 
     def __init__(self, weights, neighbours):
         self.weights, self.neighbours = weights, neighbours
@@ -35,7 +41,9 @@ class Reference:
             self.improve(vertex, [0, 1])
 
     def improve(self, vertex, candidates):
-        """Lines 1, 2 and 4 of Algorithm 2: the best pair among the candidates, if it is better than what the vertex has."""
+        """Lines 1, 2 and 4 of Algorithm 2: the best pair among the candidates, if it is better than
+        what the vertex has.
+        """
         residuals = {a: self.dictionary[a] - self.weights[vertex] for a in candidates}
         trials = [(a,) for a in candidates] + list(combinations(candidates, 2))
         solved = [(solve(residuals, atoms), atoms) for atoms in trials]
@@ -73,7 +81,9 @@ class Reference:
 
 
 def update_dictionary(dictionary, coefficients, weights):
-    """Eq. 5, atom after atom: d_j <- (gamma_j - D phi_j) / Phi_jj + d_j. dictionary (m,B), coefficients (V,m), weights (V,B)."""
+    """Eq. 5, atom after atom: d_j <- (gamma_j - D phi_j) / Phi_jj + d_j. dictionary (m,B),
+    coefficients (V,m), weights (V,B).
+    """
     phi, gamma = coefficients.T @ coefficients, coefficients.T @ weights
     dictionary = dictionary.copy()
     for j in range(len(dictionary)):

@@ -1,8 +1,11 @@
-"""Where the numbers of `tanh_of` and `gelu_of` (src/kernels_body.h) come from: python runtime/tools/activations.py
+"""Fits the constants of `tanh_of` and `gelu_of` in src/kernels_body.h.
 
-Both are x P(x^2) / Q(x^2) up to where the function has reached its end. P and Q are found by least squares, over and over: each time the error is
-divided by the Q before, which makes it that of the ratio, and weighs more where it was large, which makes it even. Prints them, with the largest
-error in exact arithmetic and in single precision.
+    python runtime/tools/activations.py
+
+Both functions are x P(x^2) / Q(x^2) up to where they saturate. P and Q are found by iterated least
+squares: each round divides the error by the previous Q, so that it is the error of the ratio, and
+weights it by its size, so that it becomes even. Prints the constants with the largest error in
+exact arithmetic and in single precision.
 """
 
 from __future__ import annotations
@@ -50,12 +53,17 @@ def single_precision_error(function, weight, p: np.ndarray, q: np.ndarray, end: 
         return result
 
     exact = x.astype(np.float64)
-    return float((weight(exact) * np.abs(x * polynomial(p) / polynomial(q) - function(exact))).max())
+    return float(
+        (weight(exact) * np.abs(x * polynomial(p) / polynomial(q) - function(exact))).max()
+    )
 
 
 if __name__ == "__main__":
     for name, (function, weight, degree, end) in ACTIVATIONS.items():
         p, q, error = ratio(function, weight, degree, end)
-        print(f"{name}, up to {end}: error {error:.1e}, in single precision {single_precision_error(function, weight, p, q, end):.1e}")
+        print(
+            f"{name}, up to {end}: error {error:.1e}, in single precision "
+            f"{single_precision_error(function, weight, p, q, end):.1e}"
+        )
         for label, numbers in (("P", p), ("Q", q)):
             print(f"    {label} " + ", ".join(f"{number:.9g}f" for number in numbers))

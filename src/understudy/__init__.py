@@ -1,17 +1,25 @@
 """Understudy learns a character's deformation and stands in for it.
 
-Everything here runs without torch: loading a `.understudy` file and deforming with it needs NumPy, SciPy and safetensors alone.
+Everything here runs without torch: loading a `.understudy` file and deforming with it needs NumPy,
+SciPy and safetensors alone.
 """
 
 from understudy.core.clip import Clip
 from understudy.core.controls import ControlSpec
-from understudy.core.deformer import Deformer, Features, Skin
+from understudy.core.deformer import Deformer
 from understudy.core.errors import FileError, InputError, MissingDependencyError, UnderstudyError
+from understudy.core.features import Features
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis, Net
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
+from understudy.core.skin import Skin
 from understudy.core.version import __version__
+
+# Imported for what they register: saving, loading and playing a `Deformer` (see
+# `understudy.core.services`).
+from understudy.io import understudy_file  # noqa: F401
+from understudy.runtime import half_precision, play  # noqa: F401
 
 __all__ = [
     "Basis",

@@ -1,6 +1,6 @@
 """`python -m understudy` is the command line."""
 
-from understudy.cli.main import main
+from understudy.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -1,11 +1,17 @@
-"""The baselines of the papers' tables: exact where the data is of their own form, and the invariants of any of them."""
+"""The baselines of the papers' tables: exact where the data is of their own form, and the
+invariants of any of them.
+"""
 
 import numpy as np
 import pytest
 from builders import chain_skeleton, grid_mesh, random_motion
 
 from understudy.benchmarks.baselines import rotational_regression, wpsd
-from understudy.benchmarks.baselines.rotations import polar_rotation, rotation_matrix, rotation_vector
+from understudy.benchmarks.baselines.rotations import (
+    polar_rotation,
+    rotation_matrix,
+    rotation_vector,
+)
 from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
@@ -19,7 +25,9 @@ from understudy.methods.lbs import Lbs
 def turning(skeleton: Skeleton, poses: int, seed: int) -> np.ndarray:
     """(T,B,3,4): every joint turned at random, no bone stretched."""
     turn = np.zeros((poses, skeleton.bone_count, 3, 4))
-    turn[..., :3] = rotation_from_axis_angle(0.2 * np.random.default_rng(seed).normal(size=(poses, skeleton.bone_count, 3)))
+    turn[..., :3] = rotation_from_axis_angle(
+        0.2 * np.random.default_rng(seed).normal(size=(poses, skeleton.bone_count, 3))
+    )
     world = np.zeros_like(turn)
     for bone, parent in enumerate(skeleton.parents):
         start = skeleton.world_from_bone[bone]
@@ -30,7 +38,9 @@ def turning(skeleton: Skeleton, poses: int, seed: int) -> np.ndarray:
 
 
 def bent(poses: int, seed: int, far: float = 0.0) -> Poses:
-    """A strip bent by rigid bones through dual quaternions: smooth, and nothing a linear skin can follow exactly."""
+    """A strip bent by rigid bones through dual quaternions: smooth, and nothing a linear skin can
+    follow exactly.
+    """
     mesh, rest = grid_mesh(24, 4), np.tile(np.eye(3, 4), (4, 1, 1))
     rest[:, 0, 3] = [0.0, 0.5, 1.0, 1.5]
     skeleton = Skeleton(("a", "b", "c", "d"), [-1, 0, 1, 2], rest)
@@ -38,7 +48,9 @@ def bent(poses: int, seed: int, far: float = 0.0) -> Poses:
     reach = np.exp(-30 * (mesh.vertices[:, :1] - [0.25, 0.75, 1.25, 1.75]) ** 2)
     matrix = compose(motion, skeleton.bone_from_world)
     index = np.tile(np.arange(4), (mesh.vertex_count, 1))
-    vertices = dual_quaternion_blend(matrix, index, reach / reach.sum(axis=1, keepdims=True), mesh.vertices.astype(float))
+    vertices = dual_quaternion_blend(
+        matrix, index, reach / reach.sum(axis=1, keepdims=True), mesh.vertices.astype(float)
+    )
     motion[..., 3] += far
     return Poses(mesh, vertices + far, skeleton, motion)
 
@@ -68,14 +80,20 @@ def test_shape_and_better_than_rigid(fit, training, unseen):
     assert result.shape == unseen.vertices.shape
     assert result.dtype == np.float32
     rigid = Lbs(Lbs.Config(influences=1)).fit(training)
-    assert rms_distance(unseen.vertices, result) < 0.75 * rms_distance(unseen.vertices, rigid.deform(unseen.world_from_bone))
+    assert rms_distance(unseen.vertices, result) < 0.75 * rms_distance(
+        unseen.vertices, rigid.deform(unseen.world_from_bone)
+    )
 
 
 @pytest.mark.parametrize("fit", BASELINES.values(), ids=BASELINES)
 def test_moving_the_character_moves_its_mesh(fit, training, unseen):
     fitted = fit(training)
-    turn = np.column_stack([rotation_from_axis_angle(np.array([0.2, 2.0, -0.7])), [10.0, -20.0, 5.0]])
-    moved = Poses(unseen.mesh, unseen.vertices, unseen.skeleton, compose(turn, unseen.world_from_bone))
+    turn = np.column_stack(
+        [rotation_from_axis_angle(np.array([0.2, 2.0, -0.7])), [10.0, -20.0, 5.0]]
+    )
+    moved = Poses(
+        unseen.mesh, unseen.vertices, unseen.skeleton, compose(turn, unseen.world_from_bone)
+    )
     np.testing.assert_allclose(fitted.deform(moved), apply(turn, fitted.deform(unseen)), atol=2e-5)
 
 
@@ -107,7 +125,10 @@ def test_rigid_motion_is_reproduced_and_rest_stays(fit):
 def test_wpsd_passes_through_its_examples(training):
     fitted = wpsd.fit(training, examples=training.pose_count)
     assert max_distance(training.vertices, fitted.deform(training)) < 1e-4
-    errors = [rms_distance(training.vertices, wpsd.fit(training, examples=n).deform(training)) for n in (5, 20, 80)]
+    errors = [
+        rms_distance(training.vertices, wpsd.fit(training, examples=n).deform(training))
+        for n in (5, 20, 80)
+    ]
     assert errors == sorted(errors, reverse=True)
 
 
@@ -118,20 +139,31 @@ def test_wpsd_looks_only_at_the_bones_with_weight(training):
     changed = training.take(np.arange(4))
     world = changed.world_from_bone.copy()
     bend = np.column_stack([rotation_from_axis_angle(np.array([0.0, 0.0, 0.4])), np.zeros(3)])
-    world[:, 1:] = compose(bend, world[:, 1:])  # bones 2 and 3 keep their places in their parents; only bone 1 turns
+    world[:, 1:] = compose(
+        bend, world[:, 1:]
+    )  # bones 2 and 3 keep their places in their parents; only bone 1 turns
     still = fitted.deform(Poses(training.mesh, changed.vertices, training.skeleton, world))
     np.testing.assert_allclose(still, fitted.deform(changed), atol=1e-5)
 
 
 def test_the_neighbouring_bone_explains_most(training):
-    """In a chain two bones say nearly all there is to say about a triangle; further ones do no harm."""
-    errors = [rms_distance(training.vertices, rotational_regression.fit(training, bones=k).deform(training)) for k in (1, 2, 4)]
+    """In a chain two bones say nearly all there is to say about a triangle; further ones do no
+    harm.
+    """
+    errors = [
+        rms_distance(
+            training.vertices, rotational_regression.fit(training, bones=k).deform(training)
+        )
+        for k in (1, 2, 4)
+    ]
     assert errors[1] < 0.5 * errors[0]
     assert errors[2] < 1.05 * errors[1]
 
 
 def test_separate_pieces_are_placed_by_their_own_anchor(training):
-    """Two copies of the strip, not joined: both are solved, and no vertex is left without a position."""
+    """Two copies of the strip, not joined: both are solved, and no vertex is left without a
+    position.
+    """
     mesh = training.mesh
     both = Mesh(
         np.concatenate([mesh.vertices, mesh.vertices + np.float32([0, 3, 0]), [[0, 9, 0]]]),
@@ -141,12 +173,21 @@ def test_separate_pieces_are_placed_by_their_own_anchor(training):
     matrix = compose(training.world_from_bone, training.skeleton.bone_from_world)
     lonely = apply(matrix[:, :1], np.array([[0.0, 9.0, 0.0]]))
     second = apply(matrix[:, :1], mesh.vertices + np.array([0, 3.0, 0]))
-    poses = Poses(both, np.concatenate([training.vertices, second, lonely], axis=1), training.skeleton, training.world_from_bone)
+    poses = Poses(
+        both,
+        np.concatenate([training.vertices, second, lonely], axis=1),
+        training.skeleton,
+        training.world_from_bone,
+    )
     fitted = rotational_regression.fit(poses, bones=4, near_rigid=0.0)
-    pieces = np.searchsorted([mesh.vertex_count, 2 * mesh.vertex_count], fitted.anchors, side="right")
+    pieces = np.searchsorted(
+        [mesh.vertex_count, 2 * mesh.vertex_count], fitted.anchors, side="right"
+    )
     assert set(pieces) == {0, 1, 2}
     result = fitted.deform(poses)
-    assert max_distance(poses.vertices[:, mesh.vertex_count :], result[:, mesh.vertex_count :]) < 1e-4
+    assert (
+        max_distance(poses.vertices[:, mesh.vertex_count :], result[:, mesh.vertex_count :]) < 1e-4
+    )
     assert rms_distance(poses.vertices, result) < 0.05
 
 
@@ -176,7 +217,8 @@ def test_options_are_checked(training):
 def test_long_samples_are_thinned(training):
     thin = rotational_regression.fit(training, bones=4, max_poses=30)
     assert rms_distance(training.vertices, thin.deform(training)) < 2 * rms_distance(
-        training.vertices, rotational_regression.fit(training, bones=4, max_poses=None).deform(training)
+        training.vertices,
+        rotational_regression.fit(training, bones=4, max_poses=None).deform(training),
     )
 
 

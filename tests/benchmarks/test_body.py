@@ -1,4 +1,6 @@
-"""`bench body` end to end on a sample too small to learn anything: the contract of its output, not its figures."""
+"""`bench body` end to end on a sample too small to learn anything: the contract of its output, not
+its figures.
+"""
 
 import json
 
@@ -7,15 +9,20 @@ import pytest
 
 from understudy import InputError
 from understudy.benchmarks import Request, body, run
-from understudy.cli import main as cli
+from understudy.cli import app as cli
 from understudy.rigs.human import HumanRig
 
-METHODS = "fdda,fdda-noclamp,fdda-tight,linear,lbs-4,lbs-all-ontest,rotational_regression-2-ontest,wpsd-10"
+METHODS = (
+    "fdda,fdda-noclamp,fdda-tight,linear,lbs-4,lbs-all-ontest,"
+    "rotational_regression-2-ontest,wpsd-10"
+)
 
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setitem(body.SIZES, "quick", body._Size(40, {"epochs": "2", "hidden": "8,8"}, (), 40, True))
+    monkeypatch.setitem(
+        body.SIZES, "quick", body._Size(40, {"epochs": "2", "hidden": "8,8"}, (), 40, True)
+    )
     whole = HumanRig.animation
 
     def short(self, name):
@@ -27,7 +34,19 @@ def tiny(monkeypatch):
 
 def test_rows_files_and_json(tiny, tmp_path, capsys):
     cli.main(
-        ["bench", "body", "--quick", "--methods", METHODS, "--cases", "human/kick", "--json", str(tmp_path / "a.json"), "-o", str(tmp_path / "out")]
+        [
+            "bench",
+            "body",
+            "--quick",
+            "--methods",
+            METHODS,
+            "--cases",
+            "human/kick",
+            "--json",
+            str(tmp_path / "a.json"),
+            "-o",
+            str(tmp_path / "out"),
+        ]
     )
     content = json.loads((tmp_path / "a.json").read_text())
     assert content["benchmark"] == "body"
@@ -36,12 +55,20 @@ def test_rows_files_and_json(tiny, tmp_path, capsys):
     assert set(rows) == set(METHODS.split(","))
     assert {row["case"] for row in rows.values()} == {"human/kick"}
     for row in rows.values():
-        assert {"mean", "max", "p99", "seam", "mean_pct", "max_pct", "ee", "fit_s"} - set(row) <= ({"fit_s"} if row["method"] == "linear" else set())
-        assert all(np.isfinite(value) for key, value in row.items() if key not in ("case", "method"))
+        assert {"mean", "max", "p99", "seam", "mean_pct", "max_pct", "ee", "fit_s"} - set(row) <= (
+            {"fit_s"} if row["method"] == "linear" else set()
+        )
+        assert all(
+            np.isfinite(value) for key, value in row.items() if key not in ("case", "method")
+        )
     assert rows["fdda"]["peak_mb"] > 50
     assert rows["lbs-4"]["influences"] <= 4
-    assert 60 < rows["linear"]["ee"] < 140  # the best single bone of the sample, measured against that of the animation
-    assert {"poses.zarr", "fdda.understudy", "lbs-4.understudy", "report.html"} <= {path.name for path in (tmp_path / "out").iterdir()}
+    assert (
+        60 < rows["linear"]["ee"] < 140
+    )  # the best single bone of the sample, measured against that of the animation
+    assert {"poses.zarr", "fdda.understudy", "lbs-4.understudy", "report.html"} <= {
+        path.name for path in (tmp_path / "out").iterdir()
+    }
     assert "EE is" in capsys.readouterr().out
 
 

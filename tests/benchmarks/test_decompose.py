@@ -1,4 +1,6 @@
-"""`bench decompose` and `bench two-layer` on tiny sequences: every row, figure and file is there; the figures themselves are for the real data."""
+"""`bench decompose` and `bench two-layer` on tiny sequences: every row, figure and file is there;
+the figures themselves are for the real data.
+"""
 
 import json
 import math
@@ -9,7 +11,7 @@ from sequence_builders import bending_strip
 
 from understudy import FileError, InputError
 from understudy.benchmarks import Request, decompose, two_layer
-from understudy.cli import main as cli
+from understudy.cli import app as cli
 from understudy.core.progress import SILENT
 from understudy.io.sequences import sequence_from_arrays
 
@@ -46,23 +48,34 @@ def test_decompose_writes_its_rows(data, no_pages, tmp_path, capsys):
 
 
 def test_exact_skinning_is_recovered(data, no_pages, tmp_path):
-    request = Request("quick", data, cases=("gt_lbs_strip/2",), methods=("ssdr-affine",), out=tmp_path / "out")
+    request = Request(
+        "quick", data, cases=("gt_lbs_strip/2",), methods=("ssdr-affine",), out=tmp_path / "out"
+    )
     (row,) = decompose.run(request, SILENT).results
     assert row.figures["e"] < 0.1
 
 
 def test_without_the_peer_the_rest_runs(data, no_pages, tmp_path, monkeypatch):
     monkeypatch.setattr(decompose.importlib.util, "find_spec", lambda name: None)
-    request = Request("quick", data, cases=("strip/2",), methods=("ssdr-rigid", "dem-bones"), out=tmp_path / "out")
+    request = Request(
+        "quick", data, cases=("strip/2",), methods=("ssdr-rigid", "dem-bones"), out=tmp_path / "out"
+    )
     outcome = decompose.run(request, SILENT)
     assert [r.method for r in outcome.results] == ["ssdr-rigid"]
     assert "understudy[bench]" in outcome.notes[0]
     with pytest.raises(InputError, match="no method is left"):
-        decompose.run(Request("quick", data, cases=("strip/2",), methods=("dem-bones",), out=tmp_path / "out"), SILENT)
+        decompose.run(
+            Request(
+                "quick", data, cases=("strip/2",), methods=("dem-bones",), out=tmp_path / "out"
+            ),
+            SILENT,
+        )
 
 
 def test_the_peer_fits_the_strip():
-    pytest.importorskip("py_dem_bones", reason="the peer is an extra: pip install 'understudy[bench]'")
+    pytest.importorskip(
+        "py_dem_bones", reason="the peer is an extra: pip install 'understudy[bench]'"
+    )
     vertices, faces, rest = bending_strip(8)
     deformer, seconds = decompose.fit_dem_bones(sequence_from_arrays(vertices, faces, rest), 2, 2)
     assert seconds > 0
@@ -94,7 +107,10 @@ def test_the_papers_tables_are_whole():
         for setting, count in per_setting.items():
             found = {m for r, s, m in two_layer.PUBLISHED if (r, s) == (row, setting)}
             assert len(found) == count
-    assert two_layer.PUBLISHED["horse_gallop/30", "dense-4", "two_layer"] == {"paper_e": 3.4, "paper_delta_w": 2.4}
+    assert two_layer.PUBLISHED["horse_gallop/30", "dense-4", "two_layer"] == {
+        "paper_e": 3.4,
+        "paper_delta_w": 2.4,
+    }
     assert two_layer.PUBLISHED["samba/10", "8-4", "geometry"] == {"paper_e": 9.4}
     assert two_layer.PUBLISHED["horse_collapse/40", "dense-8", "dense"] == {"paper_e": 0.6}
 
@@ -103,7 +119,9 @@ def test_two_layer_writes_its_rows(data, no_pages, tmp_path):
     cases = ("strip/5", "strip/5:dense-8", "strip/5:8-4")
     outcome = two_layer.run(Request("quick", data, cases=cases, out=tmp_path / "out"), SILENT)
     rows = {(r.case, r.method): r.figures for r in outcome.results}
-    for case, direct in zip(cases, (("ssdr-4", "dense"), ("ssdr-8", "dense"), ("ssdr-4", "ssdr-8"))):
+    for case, direct in zip(
+        cases, (("ssdr-4", "dense"), ("ssdr-8", "dense"), ("ssdr-4", "ssdr-8"))
+    ):
         assert {m for c, m in rows if c == case} == {*two_layer.REDUCTIONS, *direct}
     for (_, method), figures in rows.items():
         assert math.isfinite(figures["e"])

@@ -1,4 +1,6 @@
-"""`bench face` end to end on samples too small to learn anything: the contract of its output, not its figures."""
+"""`bench face` end to end on samples too small to learn anything: the contract of its output, not
+its figures.
+"""
 
 import json
 
@@ -8,7 +10,7 @@ import pytest
 from understudy import InputError
 from understudy.benchmarks import Request, face, face_ablations, run
 from understudy.benchmarks.face_data import read_blenrig, split_rows
-from understudy.cli import main as cli
+from understudy.cli import app as cli
 from understudy.rigs import load_rig
 from understudy.rigs.face import FaceRig
 
@@ -17,7 +19,13 @@ TINY = {"epochs": "1", "hidden": "8", "regions": "3", "input_poses": "1", "input
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setitem(face.SIZES, "quick", face._Size(60, 60, 0.05, TINY, {"anchor_epochs": "1", "anchor_hidden": "8", "anchors": "0.005"}))
+    monkeypatch.setitem(
+        face.SIZES,
+        "quick",
+        face._Size(
+            60, 60, 0.05, TINY, {"anchor_epochs": "1", "anchor_hidden": "8", "anchors": "0.005"}
+        ),
+    )
     monkeypatch.setitem(face_ablations.POSES, "quick", 40)
     whole = FaceRig.animation
 
@@ -29,7 +37,19 @@ def tiny(monkeypatch):
 
 
 def test_rows_files_and_json(tiny, tmp_path, capsys):
-    cli.main(["bench", "face", "--quick", "--cases", "face/speech", "--json", str(tmp_path / "a.json"), "-o", str(tmp_path / "out")])
+    cli.main(
+        [
+            "bench",
+            "face",
+            "--quick",
+            "--cases",
+            "face/speech",
+            "--json",
+            str(tmp_path / "a.json"),
+            "-o",
+            str(tmp_path / "out"),
+        ]
+    )
     content = json.loads((tmp_path / "a.json").read_text())
     assert content["benchmark"] == "face"
     rows = {row["method"]: row for row in content["rows"]}
@@ -37,14 +57,25 @@ def test_rows_files_and_json(tiny, tmp_path, capsys):
     assert {row["case"] for row in rows.values()} == {"face/speech"}
     for row in rows.values():
         assert {"mean", "max", "p99", "mean_pct", "max_pct", "fit_s"} <= set(row)
-        assert all(np.isfinite(value) for key, value in row.items() if key not in ("case", "method"))
+        assert all(
+            np.isfinite(value) for key, value in row.items() if key not in ("case", "method")
+        )
     assert {"bytes", "ms", "mse_differential", "mse_anchors"} <= set(rows["differential"])
     assert (tmp_path / "out" / "face_speech_worst.png").stat().st_size > 10_000
     assert "differential / lbs-4" in capsys.readouterr().out
 
 
 def test_real_faces_are_read_split_and_measured(tiny, real_data, tmp_path):
-    outcome = run("face", Request("quick", cases=("blenrig", "facecap"), methods=("pca_regression", "lbs-4"), data=real_data, out=tmp_path))
+    outcome = run(
+        "face",
+        Request(
+            "quick",
+            cases=("blenrig", "facecap"),
+            methods=("pca_regression", "lbs-4"),
+            data=real_data,
+            out=tmp_path,
+        ),
+    )
     rows = {(r.case, r.method): r.figures for r in outcome.results}
     assert rows["facecap", "pca_regression"]["mean_pct"] < 0.5
     assert rows["blenrig", "pca_regression"]["mean"] < rows["blenrig", "lbs-4"]["mean"]
@@ -69,9 +100,19 @@ def test_ablations_name_every_variant_and_their_anchors_lie_on_every_piece():
     mesh = load_rig("face").mesh
     subject = face.Subject("face", type("Sample", (), {"mesh": mesh})(), None, {})
     names = [name for name, _, _ in face_ablations._variants(subject)]
-    assert {"layers-1", "layers-5", "anchors-5", "single", "scalp", "random", "hand", "data-25", "pcs-5", "alone-errors", "alone-random-3"} <= set(
-        names
-    )
+    assert {
+        "layers-1",
+        "layers-5",
+        "anchors-5",
+        "single",
+        "scalp",
+        "random",
+        "hand",
+        "data-25",
+        "pcs-5",
+        "alone-errors",
+        "alone-random-3",
+    } <= set(names)
     for anchors in (face_ablations.hand_made_anchors(mesh), face_ablations.scalp_anchors(mesh)):
         assert 70 < len(anchors) < 120
         assert all(np.isin(part, anchors).any() for part in mesh.parts.values())
@@ -80,9 +121,17 @@ def test_ablations_name_every_variant_and_their_anchors_lie_on_every_piece():
 def test_ablations_run(tiny, monkeypatch, tmp_path):
     only = [("base", 1.0, {}), ("data-50", 0.5, {"anchor_choice": "random"})]
     monkeypatch.setattr(face_ablations, "_variants", lambda subject: only)
-    request = Request("quick", cases=("face/speech",), methods=("lbs-4",), out=tmp_path, ablations=True)
+    request = Request(
+        "quick", cases=("face/speech",), methods=("lbs-4",), out=tmp_path, ablations=True
+    )
     rows = [r.method for r in run("face", request).results]
-    assert rows == ["lbs-4", "differential-base", "differential-base", "differential-data-50", "differential-data-50"]
+    assert rows == [
+        "lbs-4",
+        "differential-base",
+        "differential-base",
+        "differential-data-50",
+        "differential-data-50",
+    ]
 
 
 def test_unknown_methods_and_cases_offer_the_nearest(tmp_path):

@@ -1,4 +1,6 @@
-"""`bench runtime` on small deformers: every row and figure is there; the figures themselves are for a quiet machine."""
+"""`bench runtime` on small deformers: every row and figure is there; the figures themselves are for
+a quiet machine.
+"""
 
 import json
 import math
@@ -11,12 +13,15 @@ import pytest
 from understudy import InputError
 from understudy.benchmarks import Request, runtime_cases, timing
 from understudy.benchmarks import runtime as bench
-from understudy.cli import main as cli
+from understudy.cli import app as cli
 from understudy.core.progress import SILENT
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.runtime import native as runtime
 
-pytestmark = pytest.mark.skipif(runtime.compiled is None, reason="installed without a compiler: there is no compiled runtime to measure")
+pytestmark = pytest.mark.skipif(
+    runtime.compiled is None,
+    reason="installed without a compiler: there is no compiled runtime to measure",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -29,17 +34,37 @@ def small(monkeypatch):
 
 
 def test_every_row_and_figure_is_there(tmp_path, capsys):
-    cli.main(["bench", "runtime", "--quick", "--json", str(tmp_path / "a.json"), "-o", str(tmp_path / "out")])
+    cli.main(
+        [
+            "bench",
+            "runtime",
+            "--quick",
+            "--json",
+            str(tmp_path / "a.json"),
+            "-o",
+            str(tmp_path / "out"),
+        ]
+    )
     shown = capsys.readouterr().out
-    rows = {(row["case"], row["method"]): row for row in json.loads((tmp_path / "a.json").read_text())["rows"]}
+    rows = {
+        (row["case"], row["method"]): row
+        for row in json.loads((tmp_path / "a.json").read_text())["rows"]
+    }
     peers = [name for name in bench.PEERS if bench.find_spec(name)]
-    assert set(rows) == {("tigress", m) for m in (*bench.OURS, *peers)} | {("elephant", m) for m in bench.SKINS}
+    assert set(rows) == {("tigress", m) for m in (*bench.OURS, *peers)} | {
+        ("elephant", m) for m in bench.SKINS
+    }
     for (_, method), row in rows.items():
         for name in ("ms_1", "ms_2", "ms_p99_1", "ms_p99_2"):
             assert math.isfinite(row[name])
             assert row[name] > 0
         if method not in peers:
-            limits = [f"{kind}_{figure}_{n}" for kind in ("floor", "arithmetic") for figure in ("ms", "p99") for n in (1, 2)]
+            limits = [
+                f"{kind}_{figure}_{n}"
+                for kind in ("floor", "arithmetic")
+                for figure in ("ms", "p99")
+                for n in (1, 2)
+            ]
             assert all(row[name] > 0 for name in ("bytes", *limits))
     ours, half = rows["tigress", "understudy"], rows["tigress", "understudy-fp16"]
     assert all(ours[name] > 0 for name in ("crowd_ms_2", "busy_ms_1", "busy_ms_2"))
@@ -56,10 +81,22 @@ def test_the_papers_sizes():
     hidden = [net for net in face.nets if len(net.weights) > 1]
     assert face.mesh.vertex_count == 4403
     assert len(hidden) == config.regions + round(config.anchors * 4403)
-    assert {tuple(len(b) for b in net.biases[:-1]) for net in hidden} == {config.hidden, config.anchor_hidden}
-    assert 13.2e6 < sum(w.nbytes for net in face.nets for w in net.weights) + sum(basis.matrix.nbytes for basis in face.bases) < 14.2e6
+    assert {tuple(len(b) for b in net.biases[:-1]) for net in hidden} == {
+        config.hidden,
+        config.anchor_hidden,
+    }
+    assert (
+        13.2e6
+        < sum(w.nbytes for net in face.nets for w in net.weights)
+        + sum(basis.matrix.nbytes for basis in face.bases)
+        < 14.2e6
+    )
     bones, controls = runtime_cases.random_poses(face, 17)  # a crowd, and one that is left
-    np.testing.assert_allclose(face.deform(bones, controls), face.deform_reference(bones, controls), atol=1e-5 * face.mesh.height)
+    np.testing.assert_allclose(
+        face.deform(bones, controls),
+        face.deform_reference(bones, controls),
+        atol=1e-5 * face.mesh.height,
+    )
 
 
 def test_wrong_names_are_refused(tmp_path):
@@ -114,5 +151,7 @@ def test_a_rest_lasts_until_threads_that_spin_have_stopped():
 
 def test_arithmetic_takes_longer_the_more_there_is():
     floor = runtime.compiled.Floor(256, 2)
-    times = timing.take_turns({n: lambda i, n=n: floor.multiply_add(n) for n in (1_000_000, 8_000_000)}, 3, 0.05)
+    times = timing.take_turns(
+        {n: lambda i, n=n: floor.multiply_add(n) for n in (1_000_000, 8_000_000)}, 3, 0.05
+    )
     assert times[8_000_000].ms > 2 * times[1_000_000].ms

@@ -1,4 +1,6 @@
-"""`bench temporal` on tiny data: every row, figure and file is there; the figures themselves are for the real data."""
+"""`bench temporal` on tiny data: every row, figure and file is there; the figures themselves are
+for the real data.
+"""
 
 import json
 import math
@@ -9,7 +11,7 @@ from sequence_builders import bending_strip
 
 from understudy import FileError, InputError
 from understudy.benchmarks import Request, temporal
-from understudy.cli import main as cli
+from understudy.cli import app as cli
 from understudy.core.progress import SILENT
 from understudy.io.sequences import read_sequence, sequence_from_arrays
 from understudy.methods.decomposition.trajectory_networks.generated import generate
@@ -27,7 +29,14 @@ def data(tmp_path):
     world = np.tile(np.eye(4), (made.bones, 1, 1))
     animations = {"anim_00": made.transforms, "anim_01": made.transforms[::-1]}
     weights = {"weight_index": index, "weight_value": made.weights}
-    np.savez(corpus / "animal_qfarm_Made.npz", rest=made.mesh.vertices, faces=made.mesh.triangles, inverse_bind=world, **weights, **animations)
+    np.savez(
+        corpus / "animal_qfarm_Made.npz",
+        rest=made.mesh.vertices,
+        faces=made.mesh.triangles,
+        inverse_bind=world,
+        **weights,
+        **animations,
+    )
     return tmp_path / "data"
 
 
@@ -38,11 +47,23 @@ def test_it_writes_its_rows(data, no_pages, tmp_path, capsys):
     rows = {row["method"]: row for row in json.loads((tmp_path / "a.json").read_text())["rows"]}
     assert set(rows) == set(temporal.METHODS)
     for row in rows.values():
-        for name in ("erms", "disper", "max_avg_dist", "norm_distort", "crp", "bones", "influences", "fit_s", "peak_mb"):
+        for name in (
+            "erms",
+            "disper",
+            "max_avg_dist",
+            "norm_distort",
+            "crp",
+            "bones",
+            "influences",
+            "fit_s",
+            "peak_mb",
+        ):
             assert math.isfinite(row[name])
         assert row["influences"] <= 6
     found = rows["temporal"]
-    assert {rows[name]["bones"] <= found["bones"] for name in ("fesam", "ssdr-affine", "temporal-paper")} == {True}
+    assert {
+        rows[name]["bones"] <= found["bones"] for name in ("fesam", "ssdr-affine", "temporal-paper")
+    } == {True}
     assert found["erms"] <= rows["fesam"]["erms"]
     assert found["cg_ms"] > 0
     assert found["direct_ms"] > 0
@@ -58,7 +79,16 @@ def test_unseen_characters_are_found_and_counted(data, no_pages, tmp_path):
     names, notes = temporal.find_cases(request)
     assert names == ["corpus/animal_qfarm_Made/1"]
     assert "horse_gallop" in notes[0]
-    outcome = temporal.run(Request("default", data, cases=tuple(names), methods=("temporal", "ssdr-affine"), out=tmp_path / "out"), SILENT)
+    outcome = temporal.run(
+        Request(
+            "default",
+            data,
+            cases=tuple(names),
+            methods=("temporal", "ssdr-affine"),
+            out=tmp_path / "out",
+        ),
+        SILENT,
+    )
     own = outcome.results[0].figures
     assert own["true_bones"] == generate(1).bones
     assert any("within a factor of 1.5" in note for note in outcome.notes)
@@ -75,14 +105,20 @@ def test_decimation_keeps_a_share_of_the_vertices_and_the_surface():
     triangles = few.mesh.triangles
     assert len(np.unique(triangles)) > 0.9 * few.vertex_count
     area = lambda mesh: np.linalg.norm(
-        np.cross(mesh.vertices[mesh.triangles[:, 1]] - mesh.vertices[mesh.triangles[:, 0]],
-                 mesh.vertices[mesh.triangles[:, 2]] - mesh.vertices[mesh.triangles[:, 0]]), axis=1).sum()  # fmt: skip
+        np.cross(
+            mesh.vertices[mesh.triangles[:, 1]] - mesh.vertices[mesh.triangles[:, 0]],
+            mesh.vertices[mesh.triangles[:, 2]] - mesh.vertices[mesh.triangles[:, 0]],
+        ),
+        axis=1,
+    ).sum()
     assert area(few.mesh) == pytest.approx(area(poses.mesh), rel=0.25)
     assert few.pose_count == 6
 
 
 def test_wrong_requests(data, tmp_path):
-    ask = lambda **options: temporal.run(Request("quick", data, out=tmp_path / "out", **options), SILENT)
+    ask = lambda **options: temporal.run(
+        Request("quick", data, out=tmp_path / "out", **options), SILENT
+    )
     with pytest.raises(FileError, match="no such file"):
         ask(cases=("nothing",))
     with pytest.raises(InputError, match="percent of its vertices"):

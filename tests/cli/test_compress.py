@@ -32,15 +32,39 @@ def strip(tmp_path_factory):
 
 def test_a_sequence_becomes_a_file_and_a_summary(strip, capsys, tmp_path):
     out = tmp_path / "bend.understudy"
-    code, text, errors = run(capsys, "compress", strip / "bend.npz", "-o", out, "--bones", 2, "--json", tmp_path / "bend.json")
+    code, text, errors = run(
+        capsys,
+        "compress",
+        strip / "bend.npz",
+        "-o",
+        out,
+        "--bones",
+        2,
+        "--json",
+        tmp_path / "bend.json",
+    )
     assert code == 0, errors
-    for word in ("2 bones", "E ", "ERMS", "DisPer", "MaxAvgDist", "NormDistort", "CRP", "before", "after", "time", "bend (10 frames)"):
+    for word in (
+        "2 bones",
+        "E ",
+        "ERMS",
+        "DisPer",
+        "MaxAvgDist",
+        "NormDistort",
+        "CRP",
+        "before",
+        "after",
+        "time",
+        "bend (10 frames)",
+    ):
         assert word in text
     figures = json.loads((tmp_path / "bend.json").read_text())
     deformer = Deformer.load(out)
     vertices, _, rest = bending_strip()
     # The file's positions are float32, so E is known to about 1e-4.
-    assert figures["e"] == pytest.approx(decomposition_error(vertices, deformer.deform_clip(), rest), abs=1e-3)
+    assert figures["e"] == pytest.approx(
+        decomposition_error(vertices, deformer.deform_clip(), rest), abs=1e-3
+    )
     assert figures["e"] < 0.1
     assert figures["bytes_after"] == out.stat().st_size
     assert figures["bytes_before"] == vertices.size * 4
@@ -55,12 +79,28 @@ def test_a_sequence_becomes_a_file_and_a_summary(strip, capsys, tmp_path):
 
 def test_several_clips_at_once(strip, capsys, tmp_path):
     out = tmp_path / "both.understudy"
-    arguments = ("-o", out, "--bones", 2, "--influences", 2, "--transforms", "rigid", "--frame-rate", 24, "--rest", strip / "rest.obj")
+    arguments = (
+        "-o",
+        out,
+        "--bones",
+        2,
+        "--influences",
+        2,
+        "--transforms",
+        "rigid",
+        "--frame-rate",
+        24,
+        "--rest",
+        strip / "rest.obj",
+    )
     for source in (strip / "obj", str(strip / "ply" / "turn.*.ply")):
         code, text, errors = run(capsys, "compress", strip / "bend.npz", source, *arguments)
         assert code == 0, errors
         deformer = Deformer.load(out)
-        assert [(c.name, c.frame_count, c.start_frame, c.frame_rate) for c in deformer.clips] == [("bend", 10, 0, 24.0), ("turn", 6, 101, 24.0)]
+        assert [(c.name, c.frame_count, c.start_frame, c.frame_rate) for c in deformer.clips] == [
+            ("bend", 10, 0, 24.0),
+            ("turn", 6, 101, 24.0),
+        ]
         assert "turn (6 frames)" in text
         assert deformer.skin.influences <= 2
         second = bending_strip(6, seed=1)[0]
@@ -81,14 +121,20 @@ def test_nothing_need_be_set(strip, capsys, tmp_path):
 
 def test_a_skeleton_on_request(strip, capsys, tmp_path):
     out = tmp_path / "a.understudy"
-    code, text, errors = run(capsys, "compress", strip / "bend.npz", "-o", out, "--skeleton", "--bones", 2)
+    code, text, errors = run(
+        capsys, "compress", strip / "bend.npz", "-o", out, "--skeleton", "--bones", 2
+    )
     assert code == 0, errors
     deformer = Deformer.load(out)
     assert "2 bones in one skeleton" in text
     assert deformer.skeleton.parents.tolist() == [-1, 0]
     turns = deformer.clips[0].world_from_bone[..., :3]
-    np.testing.assert_allclose(turns @ np.swapaxes(turns, -1, -2), np.broadcast_to(np.eye(3), turns.shape), atol=1e-9)
-    joint = parent_from_bone(deformer.clips[0].world_from_bone, deformer.skeleton.parents)[:, 1, :, 3]
+    np.testing.assert_allclose(
+        turns @ np.swapaxes(turns, -1, -2), np.broadcast_to(np.eye(3), turns.shape), atol=1e-9
+    )
+    joint = parent_from_bone(deformer.clips[0].world_from_bone, deformer.skeleton.parents)[
+        :, 1, :, 3
+    ]
     np.testing.assert_allclose(joint, np.broadcast_to(joint[0], joint.shape), atol=1e-9)
 
 
@@ -103,7 +149,9 @@ def test_without_bones_an_error_is_reached(strip, capsys, tmp_path):
 
 def test_two_layer(strip, capsys, tmp_path):
     out = tmp_path / "a.understudy"
-    code, text, errors = run(capsys, "compress", strip / "bend.npz", "-o", out, "--bones", 4, "--method", "two_layer")
+    code, text, errors = run(
+        capsys, "compress", strip / "bend.npz", "-o", out, "--bones", 4, "--method", "two_layer"
+    )
     assert code == 0, errors
     assert "virtual bones" in text
     skin = Deformer.load(out).skin
@@ -118,8 +166,14 @@ def test_two_layer(strip, capsys, tmp_path):
         (("none_*.obj",), "no file matches"),
         (("bend.npz", "--method", "sdr"), "did you mean 'ssdr'"),
         (("bend.npz", "--method", "ssdr", "--skeleton"), "ssdr makes loose bones"),
-        (("bend.npz", "--method", "temporal", "--error", "1"), "for an error to reach or rigid bones use ssdr"),
-        (("bend.npz", "--method", "temporal", "--transforms", "rigid"), "for an error to reach or rigid bones use ssdr"),
+        (
+            ("bend.npz", "--method", "temporal", "--error", "1"),
+            "for an error to reach or rigid bones use ssdr",
+        ),
+        (
+            ("bend.npz", "--method", "temporal", "--transforms", "rigid"),
+            "for an error to reach or rigid bones use ssdr",
+        ),
         (("bend.npz", "--transforms", "elastic"), "unknown transforms"),
         (("bend.npz", "--error", "0"), "error: expected a number above 0"),
         (("bend.npz", "--bones", "1000"), "more than the mesh has vertices"),
@@ -133,13 +187,19 @@ def test_two_layer(strip, capsys, tmp_path):
         (("cut.npz",), "damaged"),
     ],
 )
-def test_wrong_input_is_one_clear_line_and_no_file(strip, capsys, tmp_path, monkeypatch, arguments, says):
+def test_wrong_input_is_one_clear_line_and_no_file(
+    strip, capsys, tmp_path, monkeypatch, arguments, says
+):
     monkeypatch.chdir(tmp_path)
     vertices, faces, _ = bending_strip()
     (tmp_path / "bend.npz").write_bytes((strip / "bend.npz").read_bytes())
     (tmp_path / "cut.npz").write_bytes((strip / "bend.npz").read_bytes()[:3000])
     np.savez("large.npz", vertices=vertices * 100, faces=faces)
-    np.savez("broken.npz", vertices=np.where(np.arange(len(vertices))[:, None, None] == 4, np.nan, vertices), faces=faces)
+    np.savez(
+        "broken.npz",
+        vertices=np.where(np.arange(len(vertices))[:, None, None] == 4, np.nan, vertices),
+        faces=faces,
+    )
     np.savez("points.npz", vertices=vertices)
     before = sorted(tmp_path.iterdir())
     code, _, errors = run(capsys, "compress", *arguments, "-o", "out.understudy")

@@ -15,7 +15,16 @@ from understudy.rigs.sampling import gaussian
 # Methods that find bones of their own, for sequences without any; their bones are not the poses'.
 OWN_BONES = ("ssdr", "temporal", "fesam")
 # Methods that accept poses without bones: they decompose them first.
-BARE_POSES = ("ssdr", "temporal", "fesam", "two_layer", "k_largest", "smooth", "geometry", "poisson")
+BARE_POSES = (
+    "ssdr",
+    "temporal",
+    "fesam",
+    "two_layer",
+    "k_largest",
+    "smooth",
+    "geometry",
+    "poisson",
+)
 # Methods whose weights are affine: they sum to one, signs are free.
 AFFINE = ("two_layer",)
 DRIVEN_BY_THE_POSES = tuple(name for name in method_names() if name not in OWN_BONES)
@@ -68,10 +77,14 @@ def test_it_carries_the_mesh_the_skeleton_and_its_own_name(fitted, sampled):
 
 def test_moving_all_bones_rigidly_moves_the_mesh_rigidly(fitted, sampled):
     some = sampled.take(np.arange(5))
-    rigid = np.hstack([rotation_from_axis_angle(np.array([0.3, 1.2, -0.7])), [[10.0], [-20.0], [5.0]]])
+    rigid = np.hstack(
+        [rotation_from_axis_angle(np.array([0.3, 1.2, -0.7])), [[10.0], [-20.0], [5.0]]]
+    )
     before = fitted.deform(some.world_from_bone, some.controls)
     after = fitted.deform(compose(rigid, some.world_from_bone), some.controls)
-    np.testing.assert_allclose(after, before @ rigid[:, :3].T + rigid[:, 3], atol=2e-5 * sampled.mesh.height)
+    np.testing.assert_allclose(
+        after, before @ rigid[:, :3].T + rigid[:, 3], atol=2e-5 * sampled.mesh.height
+    )
 
 
 def test_weights_are_convex(fitted):
@@ -83,7 +96,10 @@ def test_save_load_deform_is_identical(fitted, sampled, tmp_path):
     fitted.save(tmp_path / "a.understudy")
     loaded = Deformer.load(tmp_path / "a.understudy")
     some = sampled.take(np.arange(5))
-    np.testing.assert_array_equal(loaded.deform(some.world_from_bone, some.controls), fitted.deform(some.world_from_bone, some.controls))
+    np.testing.assert_array_equal(
+        loaded.deform(some.world_from_bone, some.controls),
+        fitted.deform(some.world_from_bone, some.controls),
+    )
 
 
 @pytest.mark.parametrize("name", method_names())
@@ -132,7 +148,9 @@ def test_the_smallest_inputs_give_a_result(name, poses):
 def test_a_static_mesh_stays_where_it_is(name, sampled):
     rest = np.tile(sampled.skeleton.world_from_bone, (8, 1, 1, 1))
     still = Poses(sampled.mesh, np.tile(sampled.mesh.vertices, (8, 1, 1)), sampled.skeleton, rest)
-    np.testing.assert_allclose(fit(name, still).deform(rest), still.vertices, atol=1e-4 * sampled.mesh.height)
+    np.testing.assert_allclose(
+        fit(name, still).deform(rest), still.vertices, atol=1e-4 * sampled.mesh.height
+    )
 
 
 @pytest.mark.parametrize("name", method_names())

@@ -62,7 +62,9 @@ def test_deform_clip_is_deform_of_its_bones():
 def test_clips_are_cut_in_order():
     bones = random_motion(chain_skeleton(), 7)
     first, second = cut_clips(bones, [ClipSpan("a", 3, 30.0, 5), ClipSpan("b", 4)])
-    np.testing.assert_array_equal(np.concatenate([first.world_from_bone, second.world_from_bone]), bones)
+    np.testing.assert_array_equal(
+        np.concatenate([first.world_from_bone, second.world_from_bone]), bones
+    )
     assert (first.frame_rate, first.start_frame, second.frame_rate) == (30.0, 5, None)
     with pytest.raises(InputError, match="7"):
         cut_clips(bones, [ClipSpan("a", 3)])
@@ -73,7 +75,9 @@ def test_poses_know_their_clips():
     vertices = np.tile(mesh.vertices, (5, 1, 1))
     poses = Poses(mesh, vertices, spans=(ClipSpan("a", 2), ClipSpan("b", 3)))
     assert [c.frame_count for c in poses.clips(np.zeros((5, 1, 3, 4)))] == [2, 3]
-    assert [c.name for c in Poses(mesh, vertices, name="whole").clips(np.zeros((5, 1, 3, 4)))] == ["whole"]
+    assert [c.name for c in Poses(mesh, vertices, name="whole").clips(np.zeros((5, 1, 3, 4)))] == [
+        "whole"
+    ]
     assert poses.take(np.arange(2)).spans == ()
     with pytest.raises(InputError, match="frames"):
         Poses(mesh, vertices, spans=(ClipSpan("a", 2),))
@@ -83,9 +87,14 @@ def test_a_file_keeps_its_clips(tmp_path):
     deformer = with_clips(clip(frame_rate=30, start_frame=7), clip("run", 2))
     deformer.save(tmp_path / "a.understudy")
     loaded = Deformer.load(tmp_path / "a.understudy")
-    assert [(c.name, c.frame_rate, c.start_frame) for c in loaded.clips] == [("walk", 30.0, 7), ("run", None, 0)]
+    assert [(c.name, c.frame_rate, c.start_frame) for c in loaded.clips] == [
+        ("walk", 30.0, 7),
+        ("run", None, 0),
+    ]
     for number in range(2):
-        np.testing.assert_array_equal(loaded.clips[number].world_from_bone, deformer.clips[number].world_from_bone)
+        np.testing.assert_array_equal(
+            loaded.clips[number].world_from_bone, deformer.clips[number].world_from_bone
+        )
         np.testing.assert_array_equal(loaded.deform_clip(number), deformer.deform_clip(number))
 
 

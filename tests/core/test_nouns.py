@@ -8,7 +8,11 @@ from understudy import ControlSpec, FileError, InputError, Mesh, Poses, Skeleton
 
 
 def test_polygons_become_fans_and_edges():
-    mesh = Mesh(np.random.default_rng(0).normal(size=(6, 3)), polygon_sizes=[5, 3], polygon_vertices=[0, 1, 2, 3, 4, 4, 3, 5])
+    mesh = Mesh(
+        np.random.default_rng(0).normal(size=(6, 3)),
+        polygon_sizes=[5, 3],
+        polygon_vertices=[0, 1, 2, 3, 4, 4, 3, 5],
+    )
     assert mesh.triangles.tolist() == [[0, 1, 2], [0, 2, 3], [0, 3, 4], [4, 3, 5]]
     assert mesh.edges.tolist() == [[0, 1], [0, 4], [1, 2], [2, 3], [3, 4], [3, 5], [4, 5]]
 
@@ -17,7 +21,9 @@ def test_a_mesh_of_points_alone_has_no_triangles_and_no_edges():
     mesh = Mesh([[1, 2, 3]], polygon_sizes=[], polygon_vertices=[])
     assert mesh.triangles.shape == (0, 3)
     assert mesh.edges.shape == (0, 2)
-    assert mesh.height == 1.0  # one point has no size; a percentage still needs something to divide by
+    assert (
+        mesh.height == 1.0
+    )  # one point has no size; a percentage still needs something to divide by
 
 
 def test_height_is_along_the_up_axis():
@@ -38,7 +44,10 @@ def test_height_is_along_the_up_axis():
         (lambda: Mesh(np.eye(3), [3], [0, 1, 2], unit="parsec"), "unknown unit 'parsec'"),
         (lambda: Mesh(np.eye(3), [3], [0, 1, 2], learn=[True]), "learn: expected shape"),
         (lambda: Mesh(np.eye(3), [3], [0, 1, 2], parts={"eyes": [7]}), "part 'eyes': index 7"),
-        (lambda: Skeleton(("a", "b"), [1, -1], np.tile(np.eye(3, 4), (2, 1, 1))), "a parent must come before its child"),
+        (
+            lambda: Skeleton(("a", "b"), [1, -1], np.tile(np.eye(3, 4), (2, 1, 1))),
+            "a parent must come before its child",
+        ),
         (lambda: Skeleton(("a",), [-1], np.zeros((1, 3, 4))), "'a' is squashed flat"),
         (lambda: ControlSpec(("a",), [1], [0]), "'a': the range 1..0 must be in order"),
         (lambda: ControlSpec(("a",), [0], [2], limit_high=[1]), "inside the limits"),
@@ -68,7 +77,14 @@ def poses(count=4, **change):
     [
         ({"vertices": np.zeros((4, 5, 3))}, "has 5 vertices, the mesh has 24"),
         ({"vertices": np.full((4, 24, 3), np.nan)}, "NaN or infinite"),
-        ({"vertices": np.zeros((0, 24, 3)), "world_from_bone": np.zeros((0, 3, 3, 4)), "controls": np.zeros((0, 1))}, "holds no poses"),
+        (
+            {
+                "vertices": np.zeros((0, 24, 3)),
+                "world_from_bone": np.zeros((0, 3, 3, 4)),
+                "controls": np.zeros((0, 1)),
+            },
+            "holds no poses",
+        ),
         ({"world_from_bone": None}, "come together"),
         ({"world_from_bone": np.zeros((4, 2, 3, 4))}, "world_from_bone: expected shape"),
         ({"controls": np.zeros((3, 1))}, "controls: expected shape"),
@@ -91,9 +107,19 @@ def test_take_keeps_order_and_everything_that_belongs_to_a_pose():
 
 
 def test_control_values_outside_the_limits_name_the_control():
-    spec = ControlSpec(("elbow", "knee"), [0, 0], [90, 90], limit_low=[-10, 0], limit_high=[100, 120], units=("deg", "deg"))
+    spec = ControlSpec(
+        ("elbow", "knee"),
+        [0, 0],
+        [90, 90],
+        limit_low=[-10, 0],
+        limit_high=[100, 120],
+        units=("deg", "deg"),
+    )
     spec.check([[-10, 120]])
-    with pytest.raises(InputError, match=r"control 'knee' is 121 at pose 1, outside what the rig accepts \(0..120 deg\)"):
+    with pytest.raises(
+        InputError,
+        match=r"control 'knee' is 121 at pose 1, outside what the rig accepts \(0..120 deg\)",
+    ):
         spec.check([[0, 0], [0, 121]])
     with pytest.raises(InputError, match="NaN"):
         spec.check([[np.nan, 0]])
@@ -102,7 +128,14 @@ def test_control_values_outside_the_limits_name_the_control():
 
 
 def test_ranges_are_edited_in_a_small_file(tmp_path):
-    spec = ControlSpec(("elbow.L", "knee"), [0, 0], [90, 90], limit_low=[-10, 0], limit_high=[100, 120], units=("deg", ""))
+    spec = ControlSpec(
+        ("elbow.L", "knee"),
+        [0, 0],
+        [90, 90],
+        limit_low=[-10, 0],
+        limit_high=[100, 120],
+        units=("deg", ""),
+    )
     file = tmp_path / "ranges.toml"
     file.write_text(spec.ranges_text())
     again = spec.with_ranges(file)

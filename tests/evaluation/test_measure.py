@@ -3,7 +3,13 @@ import pytest
 from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
 
 from understudy import Deformer, Poses, Skin
-from understudy.evaluation.measure import Reference, deform_poses, deformer_figures, measure, seam_sets
+from understudy.evaluation.measure import (
+    Reference,
+    deform_poses,
+    deformer_figures,
+    measure,
+    seam_sets,
+)
 from understudy.evaluation.metrics import best_bone_reference, enveloping_error, log_histogram
 
 
@@ -17,13 +23,22 @@ def poses():
 
 
 def test_a_row_is_what_the_plain_formulas_give(poses):
-    stand_in = Deformer(poses.mesh, poses.skeleton, skin=Skin.rigid(np.zeros(poses.vertex_count, int)))
-    row = measure("zero", deform_poses(stand_in), Reference.of("noisy", poses, np.arange(poses.vertex_count) // 8), deformer_figures(stand_in))
+    stand_in = Deformer(
+        poses.mesh, poses.skeleton, skin=Skin.rigid(np.zeros(poses.vertex_count, int))
+    )
+    row = measure(
+        "zero",
+        deform_poses(stand_in),
+        Reference.of("noisy", poses, np.arange(poses.vertex_count) // 8),
+        deformer_figures(stand_in),
+    )
     approximated = stand_in.deform(poses.world_from_bone)
     distance = np.linalg.norm(approximated - poses.vertices, axis=2)
     assert row.figures["mean"] == pytest.approx(distance.mean())
     assert row.figures["max"] == pytest.approx(distance.max())
-    assert row.figures["ee"] == pytest.approx(enveloping_error(poses.vertices, approximated, best_bone_reference(poses)), rel=1e-5)
+    assert row.figures["ee"] == pytest.approx(
+        enveloping_error(poses.vertices, approximated, best_bone_reference(poses)), rel=1e-5
+    )
     assert row.figures["influences"] == 1
     assert row.worst_pose == distance.max(axis=1).argmax()
     np.testing.assert_allclose(row.per_vertex_max, distance.max(axis=0), rtol=1e-5)
@@ -31,7 +46,9 @@ def test_a_row_is_what_the_plain_formulas_give(poses):
     exact_edges, exact_counts = log_histogram(distance)
     np.testing.assert_allclose(edges, exact_edges, rtol=1e-5)
     assert counts.sum() == distance.size
-    assert np.abs(counts - exact_counts).sum() < 0.02 * distance.size  # a distance within 0.1 % of an edge may fall on its other side
+    assert (
+        np.abs(counts - exact_counts).sum() < 0.02 * distance.size
+    )  # a distance within 0.1 % of an edge may fall on its other side
 
 
 def test_a_method_that_breaks_down_gets_a_row_that_says_so(poses):
@@ -46,5 +63,7 @@ def test_the_seam_runs_between_sets_that_were_learned_apart():
     full = full_deformer()
     plain = Deformer(full.mesh, full.skeleton, skin=full.skin)
     assert seam_sets([plain]) is None
-    expected = full.skin.bone_index[np.arange(full.mesh.vertex_count), full.skin.weight.argmax(axis=1)]
+    expected = full.skin.bone_index[
+        np.arange(full.mesh.vertex_count), full.skin.weight.argmax(axis=1)
+    ]
     np.testing.assert_array_equal(seam_sets([plain, full]), expected)

@@ -1,14 +1,17 @@
-"""Error measures: against their formulas written out, and the streamed summary against the whole arrays."""
+"""Error measures: against their formulas written out, and the streamed summary against the whole
+arrays.
+"""
 
 import numpy as np
 import pytest
 from builders import chain_skeleton, grid_mesh, random_motion
 
 from understudy import Skin
+from understudy.core.error_summary import ErrorSummary
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
+from understudy.core.skin import skin_weights
 from understudy.evaluation import metrics
-from understudy.evaluation.metrics import ErrorSummary
 from understudy.geometry.transforms import apply, compose
 
 
@@ -38,8 +41,12 @@ def test_streamed_equals_whole(pair):
     assert summary.max == metrics.max_distance(true, approx)
     assert summary.rms == pytest.approx(metrics.rms_distance(true, approx))
     for percent in (0, 1, 50, 99, 100):
-        assert summary.percentile(percent) == pytest.approx(np.percentile(whole, percent, method="lower"), rel=1e-3)
-    assert (summary.worst_pose, summary.worst_vertex) == np.unravel_index(whole.argmax(), whole.shape)
+        assert summary.percentile(percent) == pytest.approx(
+            np.percentile(whole, percent, method="lower"), rel=1e-3
+        )
+    assert (summary.worst_pose, summary.worst_vertex) == np.unravel_index(
+        whole.argmax(), whole.shape
+    )
     np.testing.assert_allclose(summary.vertex_mean, whole.mean(axis=0))
     np.testing.assert_allclose(summary.vertex_max, whole.max(axis=0))
     np.testing.assert_allclose(summary.pose_mean, whole.mean(axis=1))
@@ -58,7 +65,9 @@ def test_no_error_is_zero(pair):
 
 def test_differences_are_taken_in_double_precision():
     true = np.full((1, 1, 3), 8192, np.float32)
-    assert metrics.max_distance(true, true.astype(np.float64) + np.array([1e-6, 0, 0])) == pytest.approx(1e-6, rel=1e-3)
+    assert metrics.max_distance(
+        true, true.astype(np.float64) + np.array([1e-6, 0, 0])
+    ) == pytest.approx(1e-6, rel=1e-3)
 
 
 def test_enveloping_error(moving):
@@ -79,7 +88,11 @@ def test_the_reference_is_the_best_single_bone(moving):
     matrix = compose(moving.world_from_bone, moving.skeleton.bone_from_world)
     candidates = apply(matrix[:, None], moving.mesh.vertices.astype(float)[None, :, None])
     errors = np.sum((candidates - moving.vertices[:, :, None].astype(float)) ** 2, axis=(0, 3))
-    np.testing.assert_allclose(np.sum(metrics.distances(moving.vertices, reference) ** 2, axis=0), errors.min(axis=1), rtol=1e-4)
+    np.testing.assert_allclose(
+        np.sum(metrics.distances(moving.vertices, reference) ** 2, axis=0),
+        errors.min(axis=1),
+        rtol=1e-4,
+    )
     chosen = metrics.best_bone_reference(moving, np.full(moving.vertex_count, 2))
     np.testing.assert_allclose(chosen, candidates[:, :, 2], atol=1e-5)
 
@@ -102,8 +115,13 @@ def test_seam_by_hand(pair):
 
 def test_an_error_that_is_the_same_everywhere_has_no_seam(pair):
     true = pair[0]
-    assert metrics.seam(true, true + 0.3, np.array([[0, 1]]), np.arange(50)).border == pytest.approx(0, abs=1e-12)
-    assert metrics.seam(true, true + 0.3, np.array([[0, 1]]), np.zeros(50, int)) == (0.0, pytest.approx(0, abs=1e-12))
+    assert metrics.seam(
+        true, true + 0.3, np.array([[0, 1]]), np.arange(50)
+    ).border == pytest.approx(0, abs=1e-12)
+    assert metrics.seam(true, true + 0.3, np.array([[0, 1]]), np.zeros(50, int)) == (
+        0.0,
+        pytest.approx(0, abs=1e-12),
+    )
 
 
 def test_histogram_counts_everything(pair):
@@ -120,7 +138,10 @@ def test_histogram_counts_everything(pair):
     [
         (lambda: metrics.distances(np.zeros((1, 2, 3)), np.zeros((1, 3, 3))), "poses to compare"),
         (lambda: metrics.distances(np.zeros((1, 2)), np.zeros((1, 2))), "poses to compare"),
-        (lambda: metrics.percentile_distance(np.zeros((1, 2, 3)), np.zeros((1, 2, 3)), 101), "percent"),
+        (
+            lambda: metrics.percentile_distance(np.zeros((1, 2, 3)), np.zeros((1, 2, 3)), 101),
+            "percent",
+        ),
         (lambda: ErrorSummary(edges=np.zeros((0, 2), int)), "come together"),
         (lambda: ErrorSummary(height=0), "height"),
         (lambda: ErrorSummary().mean, "call add first"),
@@ -141,7 +162,9 @@ def test_blocks_must_belong_together(pair):
 
 
 def turned_pair():
-    """Two poses of a right triangle: still and moved up by one; approximated with one vertex 0.3, 0.4 off in the second."""
+    """Two poses of a right triangle: still and moved up by one; approximated with one vertex 0.3,
+    0.4 off in the second.
+    """
     rest = np.array([[0, 0, 0], [2, 0, 0], [0, 2, 1]], np.float64)
     true = np.stack([rest, rest + [0, 0, 1]])
     approx = true.copy()
@@ -152,9 +175,12 @@ def turned_pair():
 def test_the_measures_of_the_decomposition_papers_by_hand():
     rest, true, approx = turned_pair()
     # |A - A'|_F = 0.5, sqrt(3 N P) = sqrt(18), the box is 2 x 2 x 1: its diagonal is 3.
-    assert metrics.decomposition_error(true, approx, rest) == pytest.approx(1000 * 0.5 / np.sqrt(18) * 2 / 3)
+    assert metrics.decomposition_error(true, approx, rest) == pytest.approx(
+        1000 * 0.5 / np.sqrt(18) * 2 / 3
+    )
     assert metrics.erms(true, approx) == pytest.approx(100 * 0.5 / np.sqrt(18))
-    # About its average each of 3 vertices is half a unit off in both poses: |A - A_avg|_F = sqrt(6 / 4).
+    # About its average each of 3 vertices is half a unit off in both poses: |A - A_avg|_F = sqrt(6
+    # / 4).
     assert metrics.distortion_percentage(true, approx) == pytest.approx(100 * 0.5 / np.sqrt(1.5))
     assert metrics.max_average_distance(true, approx) == pytest.approx((0 + 0.5) / 2)
     # Normals: (0,-2,4)/sqrt(20) before; (1.7,-0.4,0) x (-0.3,1.6,1) = (-0.4,-1.7,2.6) after.
@@ -173,17 +199,25 @@ def test_faces_without_area_do_not_turn():
 
 
 def test_compression_rate_gives_the_papers_figures():
-    # Temporal deep skinning, Table 2: bones and CRP of horse-gallop (8,431 x 48) and samba (9,971 x 175) with six weights.
+    # Temporal deep skinning, Table 2: bones and CRP of horse-gallop (8,431 x 48) and samba (9,971 x
+    # 175) with six weights.
     assert round(metrics.compression_rate(48, 8431, 26, 6 * 8431), 1) == 92.5
     assert round(metrics.compression_rate(175, 9971, 17, 6 * 9971), 1) == 97.6
     assert round(metrics.compression_rate(175, 9971, 22, 6 * 9971), 1) == 97.4
 
 
 def test_weight_error_of_a_two_layer_skin():
-    skin = Skin([[0, 1]], [[0.5, 0.5]], virtual_index=[[0, 1], [1, 2]], virtual_weight=[[0.5, 0.5], [1.5, -0.5]])
-    product = metrics.skin_weights(skin, 3)
+    skin = Skin(
+        [[0, 1]],
+        [[0.5, 0.5]],
+        virtual_index=[[0, 1], [1, 2]],
+        virtual_weight=[[0.5, 0.5], [1.5, -0.5]],
+    )
+    product = skin_weights(skin, 3)
     np.testing.assert_allclose(product.toarray(), [[0.25, 1.0, -0.25]])
-    assert metrics.weight_error(np.array([[0, 1, 0]]), product.toarray()) == pytest.approx(np.sqrt((2 * 0.25**2) / 3))
+    assert metrics.weight_error(np.array([[0, 1, 0]]), product.toarray()) == pytest.approx(
+        np.sqrt((2 * 0.25**2) / 3)
+    )
     assert metrics.weight_error(product, product) == 0
     with pytest.raises(InputError, match="weights to compare"):
         metrics.weight_error(np.zeros((2, 3)), np.zeros((3, 2)))

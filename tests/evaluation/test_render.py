@@ -5,40 +5,49 @@ import time
 
 import numpy as np
 import pytest
+from builders import sphere
 
 from understudy.core.errors import FileError, InputError, MissingDependencyError
 from understudy.evaluation import render as module
-from understudy.evaluation.render import VIEWS, colour_bar, frame_width, png_bytes, project, render, save_png, sheet, turbo, vertex_normals, visible
+from understudy.evaluation.render import (
+    VIEWS,
+    colour_bar,
+    frame_width,
+    png_bytes,
+    project,
+    render,
+    save_png,
+    sheet,
+    turbo,
+    vertex_normals,
+    visible,
+)
 
 UNIT = np.array([[-1.0, -1, -1], [1, 1, 1]])  # frames the square -1..1
 
 
 def flat(vertices, triangles, **options):
-    """A picture to measure: no lights, one sample a pixel, seen from the front, the square -1..1 framed."""
-    return render(vertices, triangles, **{"size": (40, 40), "view": "front", "samples": 1, "lit": False, "fit_to": UNIT, **options})
+    """A picture to measure: no lights, one sample a pixel, seen from the front, the square -1..1
+    framed.
+    """
+    return render(
+        vertices,
+        triangles,
+        **{
+            "size": (40, 40),
+            "view": "front",
+            "samples": 1,
+            "lit": False,
+            "fit_to": UNIT,
+            **options,
+        },
+    )
 
 
 def covered(picture):
     """(h,w) bool: where the picture differs from an empty one."""
     empty = flat(np.zeros((3, 3)), np.zeros((0, 3), int), size=picture.shape[1::-1])
     return (picture != empty).any(axis=2)
-
-
-def sphere(rings: int = 24, sides: int = 48):
-    """A closed unit sphere: (V,3), (M,3) with outward winding."""
-    up = np.linspace(0, np.pi, rings + 1)[1:-1]
-    round_ = np.arange(sides) * 2 * np.pi / sides
-    body = np.stack([np.outer(np.sin(up), np.sin(round_)), np.outer(np.cos(up), np.ones(sides)), np.outer(np.sin(up), np.cos(round_))], axis=-1)
-    vertices = np.concatenate([[[0, 1, 0]], body.reshape(-1, 3), [[0, -1, 0]]])
-    at = lambda r, s: 1 + r * sides + s % sides
-    s = np.arange(sides)
-    triangles = [
-        np.stack([np.zeros_like(s), at(0, s), at(0, s + 1)], 1),
-        np.stack([np.full_like(s, len(vertices) - 1), at(rings - 2, s + 1), at(rings - 2, s)], 1),
-    ]
-    for r in range(rings - 2):
-        triangles += [np.stack([at(r, s), at(r + 1, s), at(r + 1, s + 1)], 1), np.stack([at(r, s), at(r + 1, s + 1), at(r, s + 1)], 1)]
-    return vertices, np.concatenate(triangles)
 
 
 def test_a_triangle_covers_exactly_the_pixels_whose_centres_it_holds():
@@ -60,8 +69,12 @@ def test_triangles_that_share_edges_leave_no_crack():
     grid[1:-1, 1:-1] += rng.uniform(-0.05, 0.05, (n - 2, n - 2, 2))
     vertices = np.concatenate([grid.reshape(-1, 2), np.zeros((n * n, 1))], axis=1)
     a = (np.arange(n - 1)[:, None] * n + np.arange(n - 1)).reshape(-1)
-    triangles = np.concatenate([np.stack([a, a + 1, a + n], 1), np.stack([a + 1, a + n + 1, a + n], 1)])
-    whole = flat(vertices[[0, n - 1, n * n - 1, n * n - n]], [[0, 1, 2], [0, 2, 3]], size=(173, 173))
+    triangles = np.concatenate(
+        [np.stack([a, a + 1, a + n], 1), np.stack([a + 1, a + n + 1, a + n], 1)]
+    )
+    whole = flat(
+        vertices[[0, n - 1, n * n - 1, n * n - n]], [[0, 1, 2], [0, 2, 3]], size=(173, 173)
+    )
     assert np.array_equal(covered(flat(vertices, triangles, size=(173, 173))), covered(whole))
 
 
@@ -77,7 +90,13 @@ def test_the_nearer_triangle_wins_whatever_the_order(order, behind):
 
 def test_crossing_triangles_are_resolved_per_pixel():
     low, high = [[-1, -1, -1], [1, -1, 1], [0, 1, 0]], [[-1, -1, 1], [1, -1, -1], [0, 1, 0]]
-    picture = flat(np.array(low + high, float), [[0, 1, 2], [3, 4, 5]], values=[0] * 3 + [1] * 3, vmin=0, vmax=1)
+    picture = flat(
+        np.array(low + high, float),
+        [[0, 1, 2], [3, 4, 5]],
+        values=[0] * 3 + [1] * 3,
+        vmin=0,
+        vmax=1,
+    )
     assert picture[30, 26].tolist() == turbo()[0].tolist()  # right: the first is nearer
     assert picture[30, 13].tolist() == turbo()[255].tolist()
 
@@ -87,10 +106,17 @@ def test_values_are_interpolated_and_clamped_and_nan_is_grey():
     faces = [[0, 1, 2], [0, 2, 3]]
     picture = flat(quad, faces, values=[0, 1, 1, 0], vmin=0, vmax=1)
     row = picture[20, 2:38].astype(int)
-    x = project(np.stack([np.linspace(-1, 1, 201), np.zeros(201), np.zeros(201)], 1), size=(40, 40), view="front", fit_to=UNIT)[:, 0]
+    x = project(
+        np.stack([np.linspace(-1, 1, 201), np.zeros(201), np.zeros(201)], 1),
+        size=(40, 40),
+        view="front",
+        fit_to=UNIT,
+    )[:, 0]
     wanted = np.interp(np.arange(2, 38) + 0.5, x, np.linspace(0, 1, 201))
     assert np.abs(row - turbo()[(wanted * 255).round().astype(int)]).max() <= 6
-    assert flat(quad, faces, values=[9] * 4, vmin=0, vmax=1)[20, 20].tolist() == turbo()[255].tolist()
+    assert (
+        flat(quad, faces, values=[9] * 4, vmin=0, vmax=1)[20, 20].tolist() == turbo()[255].tolist()
+    )
     grey = flat(quad, faces, values=[np.nan] * 4, vmin=0, vmax=1)[20, 20]
     assert len(set(grey.tolist())) == 1
 
@@ -129,7 +155,9 @@ def test_up_is_up_and_right_is_right(point, view, up_axis, right, up):
 
 def test_the_front_view_looks_from_plus_z():
     vertices = np.concatenate([dot((0, 0, 0.5)), dot((0, 0, -0.5))])
-    picture = flat(vertices, np.concatenate([TETRA, TETRA + 4]), values=[1] * 4 + [0] * 4, vmin=0, vmax=1)
+    picture = flat(
+        vertices, np.concatenate([TETRA, TETRA + 4]), values=[1] * 4 + [0] * 4, vmin=0, vmax=1
+    )
     assert picture[20, 20].tolist() == turbo()[255].tolist()
 
 
@@ -152,7 +180,9 @@ def test_empty_degenerate_and_broken_meshes_draw_what_is_whole():
 def test_one_exploded_vertex_does_not_spoil_the_depth_of_the_rest():
     square = np.array([[-1.0, -1, 0], [1, -1, 0], [0, 1, 0]])
     vertices = np.concatenate([square, square + np.array([0, 0, 0.01]), [[1e30, 1e30, -1e30]]])
-    picture = flat(vertices, [[3, 4, 5], [0, 1, 2], [0, 1, 6]], values=[0] * 3 + [1] * 3 + [0], vmin=0, vmax=1)
+    picture = flat(
+        vertices, [[3, 4, 5], [0, 1, 2], [0, 1, 6]], values=[0] * 3 + [1] * 3 + [0], vmin=0, vmax=1
+    )
     assert picture[20, 20].tolist() == turbo()[255].tolist()
 
 
@@ -165,7 +195,9 @@ def test_far_from_the_origin_the_picture_is_the_same():
 
 def test_the_same_mesh_gives_the_same_bytes():
     vertices, triangles = sphere()
-    first, second = (render(vertices, triangles, size=(90, 70), values=vertices[:, 1]) for _ in range(2))
+    first, second = (
+        render(vertices, triangles, size=(90, 70), values=vertices[:, 1]) for _ in range(2)
+    )
     assert png_bytes(first) == png_bytes(second)
 
 
@@ -185,7 +217,10 @@ def test_the_key_light_comes_from_the_upper_left_and_edges_are_smooth():
 
 def test_both_sides_of_a_surface_are_lit_alike():
     vertices, triangles = sphere()
-    assert np.array_equal(render(vertices, triangles, size=(60, 60)), render(vertices, triangles[:, ::-1], size=(60, 60)))
+    assert np.array_equal(
+        render(vertices, triangles, size=(60, 60)),
+        render(vertices, triangles[:, ::-1], size=(60, 60)),
+    )
 
 
 def test_zoom_enlarges_the_region_and_keeps_its_shape():
@@ -236,11 +271,19 @@ def test_wrong_arguments_are_named(options, words):
 
 def test_sheet_places_pictures_in_reading_order_under_labels():
     images = [np.full((40, 60, 3), shade, np.uint8) for shade in (10, 90, 170)]
-    page = sheet(images, ["one", "two", "a label much too long for its little cell"], 2, title="Title", gap=10)
+    page = sheet(
+        images,
+        ["one", "two", "a label much too long for its little cell"],
+        2,
+        title="Title",
+        gap=10,
+    )
     strip = page.shape[0] - 2 * 40
     assert page.shape[1] == 2 * 60 + 3 * 10
     assert strip > 40
-    columns = [np.flatnonzero((page == shade).all(axis=2).any(axis=0)).min() for shade in (10, 90, 170)]
+    columns = [
+        np.flatnonzero((page == shade).all(axis=2).any(axis=0)).min() for shade in (10, 90, 170)
+    ]
     assert columns == [10, 80, 10]
     with pytest.raises(InputError, match="one label for each picture"):
         sheet(images, ["one"], 2)

@@ -1,4 +1,6 @@
-"""The report as a reader's browser gets it: well-formed, complete, escaped, self-contained, and written whole or not at all."""
+"""The report as a reader's browser gets it: well-formed, complete, escaped, self-contained, and
+written whole or not at all.
+"""
 
 import re
 from dataclasses import replace
@@ -6,12 +8,14 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from builders import sphere
 
 from understudy import Mesh
 from understudy.core.errors import FileError, InputError
 from understudy.evaluation import report_page
 from understudy.evaluation.metric_catalogue import FIGURES, column_texts, digits3
-from understudy.evaluation.report import CaseResult, ReportData, best_of_case, figures_table, overall, write_report
+from understudy.evaluation.report import figures_table, write_report
+from understudy.evaluation.result import CaseResult, ReportData, best_of_case, overall
 
 VOID = {"meta", "img", "br", "hr", "path", "circle", "use", "rect", "line"}
 NASTY = "<script>alert('x')</script> & \"quotes\" $a_b$"
@@ -60,7 +64,12 @@ def strip_mesh() -> Mesh:
     x, y = np.meshgrid(np.linspace(0, 1, 6), np.linspace(0, 2, 9), indexing="ij")
     vertices = np.stack([x, y, 0.3 * np.sin(4 * x)], axis=-1).reshape(-1, 3)
     at = (np.arange(5)[:, None] * 9 + np.arange(8)).reshape(-1)
-    return Mesh.from_faces(vertices, np.stack([at, at + 9, at + 10, at + 1], 1), unit="cm", parts={"tip": [53], "all of it": np.arange(54)})
+    return Mesh.from_faces(
+        vertices,
+        np.stack([at, at + 9, at + 10, at + 1], 1),
+        unit="cm",
+        parts={"tip": [53], "all of it": np.arange(54)},
+    )
 
 
 MESH = strip_mesh()
@@ -74,7 +83,9 @@ def small_pictures():
     report_page._WIDTH = before
 
 
-def result(case: str, method: str, size: float, frames: int = 7, worst: int | None = None) -> CaseResult:
+def result(
+    case: str, method: str, size: float, frames: int = 7, worst: int | None = None
+) -> CaseResult:
     """A method that misses by about `size`."""
     rng = np.random.default_rng(list((case + method).encode()))
     true = MESH.vertices + rng.normal(size=(frames, 1, 3)) * 0.1
@@ -92,12 +103,16 @@ def result(case: str, method: str, size: float, frames: int = 7, worst: int | No
     }
     counts, edges = np.histogram(error, 12, range=(0, error.max()))
     parts = error.mean(axis=1), error.max(axis=1), error.mean(axis=0), error.max(axis=0)
-    return CaseResult(case, method, figures, *parts, (edges, counts), pose, true[pose], approx[pose])
+    return CaseResult(
+        case, method, figures, *parts, (edges, counts), pose, true[pose], approx[pose]
+    )
 
 
 def report(**changes) -> ReportData:
     results = [
-        result(case, method, size, worst=3) for case in ("walk", "kick") for method, size in (("lbs-4", 0.05), ("fdda", 0.01), ("linear", 0.2))
+        result(case, method, size, worst=3)
+        for case in ("walk", "kick")
+        for method, size in (("lbs-4", 0.05), ("fdda", 0.01), ("linear", 0.2))
     ]
     given = {
         "title": "Astrid",
@@ -106,11 +121,23 @@ def report(**changes) -> ReportData:
         "height": 2.0,
         "results": results,
         "deformers": [
-            {"method": "fdda", "bytes": 2_345_678, "multiply_adds": 987_000, "fit_s": 84.25, "training_error": 0.0123, "nets": 31, "inputs": 279}
+            {
+                "method": "fdda",
+                "bytes": 2_345_678,
+                "multiply_adds": 987_000,
+                "fit_s": 84.25,
+                "training_error": 0.0123,
+                "nets": 31,
+                "inputs": 279,
+            }
         ],
         "machine": {"cpu": "two cores of something"},
         "notes": ["The kick leaves the range of the training poses."],
-        "provenance": {"version": "0.1.0", "seed": 7, "command": "understudy compare --report out.html"},
+        "provenance": {
+            "version": "0.1.0",
+            "seed": 7,
+            "command": "understudy compare --report out.html",
+        },
         "training": {"fdda": (np.arange(5), np.array([1.0, 0.5, 0.2, 0.1, 0.09]))},
         "lbs_over_k": {"walk": (np.array([1, 2, 4]), np.array([0.3, 0.1, 0.05]))},
     }
@@ -131,14 +158,20 @@ def page(written) -> Page:
 def test_the_headline_answers_first(page):
     text = page.text
     start = text[: text.index("Every case")]
-    assert "fdda stands in for Astrid with a mean error of" in start  # the lowest mean, though it came second
+    assert (
+        "fdda stands in for Astrid with a mean error of" in start
+    )  # the lowest mean, though it came second
     assert "% of height" in start
     assert "2 test animations, 14 frames" in start
     assert "2.35 MB" in start
     assert "84.2" in start or "84.3" in start
     assert "The closest other method on the same frames, lbs-4" in start
     assert "The kick leaves the range" in start
-    assert re.search(r"Look first at frame \d of (walk|kick), where the error is largest \(vertex \d+, part (tip|all of it)\)", start)
+    assert re.search(
+        r"Look first at frame \d of (walk|kick), where the error is largest \(vertex \d+, part "
+        r"(tip|all of it)\)",
+        start,
+    )
 
 
 def test_every_case_method_and_figure_is_there(page):
@@ -164,15 +197,30 @@ def test_every_case_method_and_figure_is_there(page):
 
 
 def test_column_heads_say_units(written):
-    heads = [re.sub(r"<[^>]+>", " ", head).split() for head in re.findall(r"<th>(.*?)</th>", written)]
-    for wanted in ("mean cm", "p99 cm", "max cm", "mean % of height", "max % of height", "EE %", "seam cm", "size kB", "fit s"):
+    heads = [
+        re.sub(r"<[^>]+>", " ", head).split() for head in re.findall(r"<th>(.*?)</th>", written)
+    ]
+    for wanted in (
+        "mean cm",
+        "p99 cm",
+        "max cm",
+        "mean % of height",
+        "max % of height",
+        "EE %",
+        "seam cm",
+        "size kB",
+        "fit s",
+    ):
         assert wanted.split() in heads
 
 
 def test_the_best_of_each_case_is_bold(written):
     table = written[written.index("<table>") : written.index("</table>")]
     for body in re.findall(r"<tbody>(.*?)</tbody>", table, flags=re.S):
-        bold = {re.search(r"</span>([\w-]+)</td>", row)[1]: row.count("<b>") for row in re.findall(r"<tr><td>.*?</tr>", body, flags=re.S)}
+        bold = {
+            re.search(r"</span>([\w-]+)</td>", row)[1]: row.count("<b>")
+            for row in re.findall(r"<tr><td>.*?</tr>", body, flags=re.S)
+        }
         assert bold == {"fdda": 7, "lbs-4": 0, "linear": 0}
 
 
@@ -181,7 +229,9 @@ def test_pictures_and_curves_are_inside_the_file(written, page):
     assert page.tags.count("img") == 2 * (2 + 3 * 3) + 2 * 4
     assert page.tags.count("figure") - page.tags.count("img") == 2 * 2 + 1 + 1
     assert all(each.startswith(("data:image/png;base64,", "#")) for each in page.fetched)
-    assert not re.search(r"https?:|//[a-z]|url\((?!#)|@import|<link|<script", re.sub(r"base64,[\w+/=]*", "", written))
+    assert not re.search(
+        r"https?:|//[a-z]|url\((?!#)|@import|<link|<script", re.sub(r"base64,[\w+/=]*", "", written)
+    )
 
 
 def test_references_inside_the_curves_hold_and_ids_are_unique(page, written):
@@ -210,7 +260,12 @@ def test_names_are_escaped_everywhere(tmp_path):
 def test_the_unit_is_escaped_and_unitless_reads_as_units(tmp_path):
     text = write_report(tmp_path / "r.html", report(unit="<u>$a_b^$")).read_text(encoding="utf-8")
     assert "<u>" not in text
-    assert "units" in Page(write_report(tmp_path / "r.html", report(unit="unitless")).read_text(encoding="utf-8")).text
+    assert (
+        "units"
+        in Page(
+            write_report(tmp_path / "r.html", report(unit="unitless")).read_text(encoding="utf-8")
+        ).text
+    )
 
 
 def test_the_same_data_gives_the_same_file(written, tmp_path):
@@ -218,7 +273,15 @@ def test_the_same_data_gives_the_same_file(written, tmp_path):
 
 
 def test_bare_results_make_a_short_report(tmp_path):
-    data = report(results=[CaseResult("walk", "fdda", {"mean": 0.1})], deformers=(), training={}, lbs_over_k={}, machine={}, notes=(), provenance={})
+    data = report(
+        results=[CaseResult("walk", "fdda", {"mean": 0.1})],
+        deformers=(),
+        training={},
+        lbs_over_k={},
+        machine={},
+        notes=(),
+        provenance={},
+    )
     page = Page(write_report(tmp_path / "r.html", data).read_text(encoding="utf-8"))
     assert "img" not in page.tags
     assert "0.100" in page.text
@@ -231,22 +294,37 @@ def test_a_method_that_broke_down_is_still_reported(tmp_path):
     holes[::2] = np.nan
     gone = np.full_like(broken.per_vertex_max, np.nan)
     nan = dict.fromkeys(broken.figures, np.nan)
-    results = [replace(broken, worst_approx=holes, figures=nan), replace(broken, method="gone", worst_approx=holes * np.nan, per_vertex_max=gone)]
+    results = [
+        replace(broken, worst_approx=holes, figures=nan),
+        replace(broken, method="gone", worst_approx=holes * np.nan, per_vertex_max=gone),
+    ]
     for subject in ("broken", "gone"):
-        Page(write_report(tmp_path / "r.html", report(results=results, subject=subject, training={})).read_text(encoding="utf-8"))
-    assert report(results=[results[0], result("walk", "fine", 0.3)]).subject == "fine"  # NaN is never the best
+        Page(
+            write_report(
+                tmp_path / "r.html", report(results=results, subject=subject, training={})
+            ).read_text(encoding="utf-8")
+        )
+    assert (
+        report(results=[results[0], result("walk", "fine", 0.3)]).subject == "fine"
+    )  # NaN is never the best
 
 
 def test_methods_with_their_own_worst_pose_are_shown_beside_their_own_original(tmp_path):
     results = [result("walk", "fdda", 0.01, worst=1), result("walk", "lbs", 0.1, worst=4)]
-    text = Page(write_report(tmp_path / "r.html", report(results=results)).read_text(encoding="utf-8")).text
+    text = Page(
+        write_report(tmp_path / "r.html", report(results=results)).read_text(encoding="utf-8")
+    ).text
     assert "Frame 1: the worst of fdda" in text
     assert "Frame 4: the worst of lbs" in text
 
 
 def test_one_frame_and_a_left_handed_z_up_mesh(tmp_path):
     mesh = replace(MESH, up_axis="Z", handedness="left")
-    Page(write_report(tmp_path / "r.html", report(mesh=mesh, results=[result("walk", "fdda", 0.1, frames=1)])).read_text(encoding="utf-8"))
+    Page(
+        write_report(
+            tmp_path / "r.html", report(mesh=mesh, results=[result("walk", "fdda", 0.1, frames=1)])
+        ).read_text(encoding="utf-8")
+    )
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
@@ -257,7 +335,9 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         write_report(tmp_path / "file" / "report.html", report())
     with pytest.raises(FileError, match="folder"):
         write_report(tmp_path, report())
-    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(
+        "os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
     with pytest.raises(FileError, match="space"):
         write_report(path, report())
     assert path.read_text() == "old"
@@ -285,7 +365,9 @@ def test_wrong_data_is_refused_with_its_name():
 def test_overall_weights_cases_by_their_frames():
     short, long = result("a", "m", 0.1, frames=2), result("b", "m", 0.3, frames=8)
     found = overall([short, long], "m")
-    assert found["mean"] == pytest.approx((2 * short.figures["mean"] + 8 * long.figures["mean"]) / 10)
+    assert found["mean"] == pytest.approx(
+        (2 * short.figures["mean"] + 8 * long.figures["mean"]) / 10
+    )
     assert found["max"] == max(short.figures["max"], long.figures["max"])
     assert best_of_case([short, long], "mean") == {}  # one method a case: nothing to compare
 
@@ -296,7 +378,11 @@ def test_the_terminal_table_has_the_same_numbers():
     results = report().results
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     with console.file:
-        console.print(figures_table([*results, CaseResult("[red]odd[/]", "m", {"ms_9": 1.0})], "cm", title="Figures"))
+        console.print(
+            figures_table(
+                [*results, CaseResult("[red]odd[/]", "m", {"ms_9": 1.0})], "cm", title="Figures"
+            )
+        )
     text = console.export_text()
     for r in results:
         assert digits3(r.figures["mean"]) in text
@@ -315,14 +401,14 @@ def test_numbers_are_written_with_three_digits():
 
 def test_the_telling_view_sees_the_error():
     """A bump of error on one side of a closed ball is looked at from that side."""
-    from test_render import sphere
-
     vertices, triangles = sphere(12, 24)
     mesh = Mesh.from_faces(vertices, triangles)
     for azimuth in (35, -145):
         side = np.array([np.sin(np.radians(azimuth)), 0, np.cos(np.radians(azimuth))])
         approx = vertices + np.maximum(vertices @ side - 0.8, 0)[:, None] * side
-        case = CaseResult("a", "m", {"mean": 1.0}, worst_pose=0, worst_true=vertices, worst_approx=approx)
+        case = CaseResult(
+            "a", "m", {"mean": 1.0}, worst_pose=0, worst_true=vertices, worst_approx=approx
+        )
         data = ReportData("ball", mesh, "", 2.0, [case])
         view, sees = report_page._telling_view(data, case)
         assert view[0] == azimuth

@@ -1,4 +1,6 @@
-"""Rows of a sequence, measured block by block, against the measures' own formulas on the whole arrays."""
+"""Rows of a sequence, measured block by block, against the measures' own formulas on the whole
+arrays.
+"""
 
 import numpy as np
 import pytest
@@ -15,7 +17,10 @@ def fitted():
     rng = np.random.default_rng(0)
     weight = rng.dirichlet(np.ones(2), mesh.vertex_count)
     skin = Skin(np.tile([0, 2], (mesh.vertex_count, 1)), weight)
-    clips = (Clip("walk", random_motion(skeleton, 40)), Clip("run", random_motion(skeleton, 30, seed=1)))
+    clips = (
+        Clip("walk", random_motion(skeleton, 40)),
+        Clip("run", random_motion(skeleton, 30, seed=1)),
+    )
     deformer = Deformer(mesh, skeleton, skin=skin, clips=clips)
     frames = deform_clips(deformer)
     return deformer, Poses(mesh, frames + 0.01 * rng.normal(size=frames.shape).astype(np.float32))
@@ -30,8 +35,12 @@ def test_a_sequence_is_measured_as_the_papers_do(fitted):
     assert row["erms"] == pytest.approx(metrics.erms(true, approx))
     assert row["disper"] == pytest.approx(metrics.distortion_percentage(true, approx))
     assert row["max_avg_dist"] == pytest.approx(metrics.max_average_distance(true, approx))
-    assert row["norm_distort"] == pytest.approx(metrics.normal_distortion(true, approx, mesh.triangles))
-    assert row["crp"] == pytest.approx(metrics.compression_rate(70, mesh.vertex_count, 3, 2 * mesh.vertex_count))
+    assert row["norm_distort"] == pytest.approx(
+        metrics.normal_distortion(true, approx, mesh.triangles)
+    )
+    assert row["crp"] == pytest.approx(
+        metrics.compression_rate(70, mesh.vertex_count, 3, 2 * mesh.vertex_count)
+    )
     assert (row["bones"], row["influences"]) == (2, 2)
 
 

@@ -7,7 +7,11 @@ from understudy.geometry.pca import components_for_error, principal_components
 
 def low_rank(samples, width, rank, noise=0.0, seed=0):
     rng = np.random.default_rng(seed)
-    data = rng.normal(size=(samples, rank)) * np.geomspace(10, 1, rank) @ np.linalg.qr(rng.normal(size=(width, rank)))[0].T
+    data = (
+        rng.normal(size=(samples, rank))
+        * np.geomspace(10, 1, rank)
+        @ np.linalg.qr(rng.normal(size=(width, rank)))[0].T
+    )
     data = (data + noise * rng.normal(size=data.shape)).astype(np.float32)
     return data - data.mean(0)
 
@@ -24,7 +28,9 @@ def test_the_span_is_that_of_a_full_svd(shape):
 
 def test_the_large_case_is_the_iterative_one_and_repeats_exactly(monkeypatch):
     data = low_rank(700, 900, rank=8, noise=1e-3)
-    np.testing.assert_array_equal(principal_components(data, 8)[0], principal_components(data, 8)[0])
+    np.testing.assert_array_equal(
+        principal_components(data, 8)[0], principal_components(data, 8)[0]
+    )
     iterative = principal_components(data, 8)[1]
     monkeypatch.setattr(pca, "_EXACT_UP_TO", 10**6)
     np.testing.assert_allclose(iterative, principal_components(data, 8)[1], rtol=1e-4)

@@ -1,7 +1,13 @@
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from understudy.geometry.skinning import dual_quaternion_blend, linear_blend, polar, quaternion_from_rotation, weight_matrix
+from understudy.geometry.skinning import (
+    dual_quaternion_blend,
+    linear_blend,
+    polar,
+    quaternion_from_rotation,
+    weight_matrix,
+)
 
 RANDOM = np.random.default_rng(0)
 
@@ -16,7 +22,12 @@ def test_polar_gives_a_rotation_and_a_symmetric_stretch_even_for_mirrors():
 
 def test_quaternions_agree_with_scipy_at_every_angle():
     rotations = np.concatenate(
-        [Rotation.random(200, rng=1).as_matrix(), Rotation.from_euler("xyz", [[180, 0, 0], [0, 180, 0], [0, 0, 180]], degrees=True).as_matrix()]
+        [
+            Rotation.random(200, rng=1).as_matrix(),
+            Rotation.from_euler(
+                "xyz", [[180, 0, 0], [0, 180, 0], [0, 0, 180]], degrees=True
+            ).as_matrix(),
+        ]
     )
     ours = quaternion_from_rotation(rotations)
     theirs = Rotation.from_matrix(rotations).as_quat()[:, [3, 0, 1, 2]]
@@ -28,22 +39,38 @@ def test_one_bone_is_that_bone_in_both_blends():
     points = RANDOM.normal(size=(6, 3))
     bone = RANDOM.integers(0, 3, (6, 1))
     one = np.ones((6, 1))
-    expected = np.einsum("tvij,vj->tvi", matrices[:, bone[:, 0]][..., :3], points) + matrices[:, bone[:, 0]][..., 3]
-    np.testing.assert_allclose(linear_blend(matrices, weight_matrix(bone, one, 3), points), expected, atol=1e-12)
-    np.testing.assert_allclose(dual_quaternion_blend(matrices, bone, one, points), expected, atol=1e-10)
+    expected = (
+        np.einsum("tvij,vj->tvi", matrices[:, bone[:, 0]][..., :3], points)
+        + matrices[:, bone[:, 0]][..., 3]
+    )
+    np.testing.assert_allclose(
+        linear_blend(matrices, weight_matrix(bone, one, 3), points), expected, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        dual_quaternion_blend(matrices, bone, one, points), expected, atol=1e-10
+    )
 
 
 def test_dual_quaternions_halve_a_twist_without_losing_volume():
     twist = np.zeros((1, 2, 3, 4))
-    twist[0, 0, :, :3], twist[0, 1, :, :3] = np.eye(3), Rotation.from_rotvec([np.deg2rad(170), 0, 0]).as_matrix()
+    twist[0, 0, :, :3], twist[0, 1, :, :3] = (
+        np.eye(3),
+        Rotation.from_rotvec([np.deg2rad(170), 0, 0]).as_matrix(),
+    )
     points, index, half = np.array([[0.0, 1.0, 0.0]]), np.array([[0, 1]]), np.full((1, 2), 0.5)
     turned = dual_quaternion_blend(twist, index, half, points)[0, 0]
-    np.testing.assert_allclose(turned, [0, np.cos(np.deg2rad(85)), np.sin(np.deg2rad(85))], atol=1e-12)
-    assert np.linalg.norm(linear_blend(twist, weight_matrix(index, half, 2), points)) < 0.1  # what a candy wrapper is
+    np.testing.assert_allclose(
+        turned, [0, np.cos(np.deg2rad(85)), np.sin(np.deg2rad(85))], atol=1e-12
+    )
+    assert (
+        np.linalg.norm(linear_blend(twist, weight_matrix(index, half, 2), points)) < 0.1
+    )  # what a candy wrapper is
 
 
 def test_opposite_signs_of_the_same_rotation_do_not_cancel():
     near = Rotation.from_rotvec([[0, 0, np.deg2rad(179)], [0, 0, np.deg2rad(181)]]).as_matrix()
     matrices = np.concatenate([near, np.zeros((2, 3, 1))], axis=-1)[None]
-    result = dual_quaternion_blend(matrices, np.array([[0, 1]]), np.full((1, 2), 0.5), np.array([[1.0, 0, 0]]))
+    result = dual_quaternion_blend(
+        matrices, np.array([[0, 1]]), np.full((1, 2), 0.5), np.array([[1.0, 0, 0]])
+    )
     np.testing.assert_allclose(result[0, 0], [-1, 0, 0], atol=1e-12)

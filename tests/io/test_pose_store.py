@@ -24,10 +24,21 @@ COUNT = 50
 FACTS = {"rig": "bending", "plan": {"seed": 0}}
 
 
-def sample(path: Path, rig=RIG, count: int = COUNT, blocks=None, block: int = 8, facts=None, **options) -> Poses:
+def sample(
+    path: Path, rig=RIG, count: int = COUNT, blocks=None, block: int = 8, facts=None, **options
+) -> Poses:
     """A store at `path`, filled in-process; returns the same poses in memory."""
     poses = rig.evaluate(gaussian(rig.controls, count, seed=0))
-    store.create(path, rig.mesh, rig.skeleton, rig.controls, poses.controls, facts or FACTS, block=block, **options)
+    store.create(
+        path,
+        rig.mesh,
+        rig.skeleton,
+        rig.controls,
+        poses.controls,
+        facts or FACTS,
+        block=block,
+        **options,
+    )
     for k in store.missing_blocks(path) if blocks is None else blocks:
         rows, values = store.block_controls(path, k)
         assert np.array_equal(values, poses.controls[rows.start : rows.stop])
@@ -59,7 +70,10 @@ def test_everything_comes_back(finished):
         assert np.array_equal(getattr(poses.mesh, name), getattr(RIG.mesh, name))
     assert poses.mesh.corner_uvs is None
     assert (poses.mesh.materials, poses.mesh.unit) == (("skin",), "cm")
-    assert {k: v.tolist() for k, v in poses.mesh.parts.items()} == {"left/half": list(range(20)), "none": []}
+    assert {k: v.tolist() for k, v in poses.mesh.parts.items()} == {
+        "left/half": list(range(20)),
+        "none": [],
+    }
     assert poses.skeleton.names == ("a", "b", "c")
     assert np.array_equal(poses.skeleton.parents, RIG.skeleton.parents)
     assert np.array_equal(poses.skeleton.world_from_bone, RIG.skeleton.world_from_bone)
@@ -77,7 +91,9 @@ def test_slices_equal_memory(finished, data):
     vertices = store.StoredVertices(path)
     start, stop = data.draw(st.tuples(st.integers(0, COUNT), st.integers(0, COUNT + 5)))
     assert np.array_equal(vertices.read_poses(start, stop), memory.vertices[start:stop])
-    some = np.array(data.draw(st.lists(st.integers(0, 39), max_size=12)), int)  # any order, any repeats
+    some = np.array(
+        data.draw(st.lists(st.integers(0, 39), max_size=12)), int
+    )  # any order, any repeats
     assert np.array_equal(vertices.read_vertices(some), memory.vertices[:, some])
 
 
@@ -125,12 +141,16 @@ def test_contents_do_not_depend_on_the_order_of_writing(tmp_path, finished):
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    return {str(f.relative_to(path)): f.read_bytes() for f in sorted(path.rglob("*")) if f.is_file()}
+    return {
+        str(f.relative_to(path)): f.read_bytes() for f in sorted(path.rglob("*")) if f.is_file()
+    }
 
 
 def test_an_unfinished_store_says_how_far_it_is(tmp_path):
     sample(tmp_path / "s", blocks=[0, 2])
-    with pytest.raises(FileError, match="sampling stopped at 16 of 50 poses: run the same command again to resume"):
+    with pytest.raises(
+        FileError, match="sampling stopped at 16 of 50 poses: run the same command again to resume"
+    ):
         store.open_poses(tmp_path / "s")
     assert store.missing_blocks(tmp_path / "s") == [1, 3, 4, 5, 6]
 
@@ -173,7 +193,10 @@ def test_a_truncated_tile_is_seen_at_opening_and_redone_by_resuming(copy, finish
         tile.unlink()
     else:
         tile.write_bytes(tile.read_bytes()[: 100 if damage == "shortened" else 0])
-    with pytest.raises(FileError, match=r"vertices/c\.2\.0\.0 (holds|is missing).* run the same sampling command again"):
+    with pytest.raises(
+        FileError,
+        match=r"vertices/c\.2\.0\.0 (holds|is missing).* run the same sampling command again",
+    ):
         store.open_poses(copy)
     memory = finished[1]
     assert store.resume(copy, RIG.mesh, RIG.skeleton, RIG.controls, memory.controls, FACTS) == [2]
@@ -182,7 +205,15 @@ def test_a_truncated_tile_is_seen_at_opening_and_redone_by_resuming(copy, finish
     assert contents(copy) == contents(finished[0])
 
 
-@pytest.mark.parametrize("tile", ["vertices/c.2.0.0", "world_from_bone/c.1.0.0.0", "mesh/vertices/c.0.0", "control_values/c.0.0"])
+@pytest.mark.parametrize(
+    "tile",
+    [
+        "vertices/c.2.0.0",
+        "world_from_bone/c.1.0.0.0",
+        "mesh/vertices/c.0.0",
+        "control_values/c.0.0",
+    ],
+)
 def test_a_changed_byte_is_seen_at_reading(copy, tile):
     data = bytearray((copy / tile).read_bytes())
     data[17] ^= 1
@@ -197,8 +228,13 @@ def test_a_small_file_that_is_missing_and_a_marker_of_nonsense(copy):
         store.open_poses(copy)
     assert store.missing_blocks(copy) == [1]
     shutil.rmtree(copy / "mesh/vertices")
-    with pytest.raises(FileError, match=r"mesh/vertices/.* is missing; the store is damaged: sample it again with overwrite"):
-        store.resume(copy, RIG.mesh, RIG.skeleton, RIG.controls, gaussian(RIG.controls, COUNT, seed=0), FACTS)
+    with pytest.raises(
+        FileError,
+        match=r"mesh/vertices/.* is missing; the store is damaged: sample it again with overwrite",
+    ):
+        store.resume(
+            copy, RIG.mesh, RIG.skeleton, RIG.controls, gaussian(RIG.controls, COUNT, seed=0), FACTS
+        )
 
 
 def test_a_tile_that_disappears_after_opening(copy):
@@ -213,9 +249,14 @@ def test_a_tile_that_disappears_after_opening(copy):
 
 def test_resuming_another_sample_says_what_differs(copy, finished):
     controls = finished[1].controls
-    ask = lambda facts=FACTS, values=controls, rig=RIG: store.resume(copy, rig.mesh, rig.skeleton, rig.controls, values, facts)
+    ask = lambda facts=FACTS, values=controls, rig=RIG: store.resume(
+        copy, rig.mesh, rig.skeleton, rig.controls, values, facts
+    )
     assert ask() == []
-    with pytest.raises(FileError, match=r"holds another sample: plan seed 0 there, 1 now. Choose another path, or overwrite"):
+    with pytest.raises(
+        FileError,
+        match=r"holds another sample: plan seed 0 there, 1 now. Choose another path, or overwrite",
+    ):
         ask({"rig": "bending", "plan": {"seed": 1}})
     with pytest.raises(FileError, match="rig 'bending' there, 'human' now"):
         ask({"rig": "human", "plan": {"seed": 0}})
@@ -225,7 +266,9 @@ def test_resuming_another_sample_says_what_differs(copy, finished):
         ask(rig=BendingRig(bones=False))
 
 
-def test_create_refuses_what_is_there_and_never_replaces_what_is_not_a_store(copy, finished, tmp_path):
+def test_create_refuses_what_is_there_and_never_replaces_what_is_not_a_store(
+    copy, finished, tmp_path
+):
     with pytest.raises(FileError, match="already exists"):
         sample(copy)
     (tmp_path / "holiday").mkdir()
@@ -238,7 +281,12 @@ def test_create_refuses_what_is_there_and_never_replaces_what_is_not_a_store(cop
     (tmp_path / "empty").mkdir()
     sample(tmp_path / "empty")
     sample(tmp_path / "deep/er/store")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["copy.zarr", "deep", "empty", "holiday"]  # no drafts are left
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "copy.zarr",
+        "deep",
+        "empty",
+        "holiday",
+    ]  # no drafts are left
 
 
 def test_nan_is_refused_with_pose_and_controls(tmp_path):
@@ -246,7 +294,9 @@ def test_nan_is_refused_with_pose_and_controls(tmp_path):
     rows, values = store.block_controls(tmp_path / "s", 1)
     poses = memory.take(np.array(rows))
     poses.vertices[3, 11, 2] = np.nan  # after the checks of Poses
-    with pytest.raises(InputError, match=rf"pose {rows[3]}: vertex 11 is NaN.* bend = {values[3, 0]:.6g} deg"):
+    with pytest.raises(
+        InputError, match=rf"pose {rows[3]}: vertex 11 is NaN.* bend = {values[3, 0]:.6g} deg"
+    ):
         store.write_block(tmp_path / "s", 1, poses)
     assert 1 in store.missing_blocks(tmp_path / "s")
     poses = memory.take(np.array(rows))
@@ -257,7 +307,9 @@ def test_nan_is_refused_with_pose_and_controls(tmp_path):
 
 def test_blocks_of_the_wrong_size_are_refused(tmp_path):
     memory = sample(tmp_path / "s", blocks=[])
-    with pytest.raises(InputError, match=r"vertices of block 0: expected shape \(8, 40, 3\), got \(3, 40, 3\)"):
+    with pytest.raises(
+        InputError, match=r"vertices of block 0: expected shape \(8, 40, 3\), got \(3, 40, 3\)"
+    ):
         store.write_block(tmp_path / "s", 0, memory.take(np.arange(3)))
     with pytest.raises(InputError, match="the store has bones, the poses have none"):
         store.write_block(tmp_path / "s", 0, Poses(RIG.mesh, memory.vertices[:8]))
@@ -275,10 +327,18 @@ def test_a_disk_that_fills_up_while_writing(tmp_path, monkeypatch):
         return real(path, value, exclusive=exclusive)
 
     monkeypatch.setattr(zarr.storage._local, "_put", full)
-    with pytest.raises(FileError, match=rf"no space left .*50 poses need {50 * (40 * 12 + 3 * 96):,} bytes, [0-9,]+ bytes are free"):
+    with pytest.raises(
+        FileError,
+        match=(
+            rf"no space left .*50 poses need {50 * (40 * 12 + 3 * 96):,} bytes, [0-9,]+ bytes are "
+            rf"free"
+        ),
+    ):
         store.write_block(tmp_path / "s", 1, block)
     monkeypatch.undo()
-    assert 1 in store.missing_blocks(tmp_path / "s")  # its vertices are there, but it does not pass as complete
+    assert 1 in store.missing_blocks(
+        tmp_path / "s"
+    )  # its vertices are there, but it does not pass as complete
     store.write_block(tmp_path / "s", 1, block)
     assert 1 not in store.missing_blocks(tmp_path / "s")
 
@@ -286,23 +346,40 @@ def test_a_disk_that_fills_up_while_writing(tmp_path, monkeypatch):
 def test_too_little_space_is_said_before_the_work(tmp_path, monkeypatch):
     sample(tmp_path / "half", blocks=[0])
     monkeypatch.setattr(store, "_free", lambda path: 1000)
-    with pytest.raises(FileError, match=r"too little space on the disk: 50 poses need 38,400 bytes, 1,000 bytes are free"):
+    with pytest.raises(
+        FileError,
+        match=r"too little space on the disk: 50 poses need 38,400 bytes, 1,000 bytes are free",
+    ):
         sample(tmp_path / "s")
     assert not (tmp_path / "s").exists()
     with pytest.raises(FileError, match="42 poses need"):
-        store.resume(tmp_path / "half", RIG.mesh, RIG.skeleton, RIG.controls, gaussian(RIG.controls, COUNT, seed=0), FACTS)
+        store.resume(
+            tmp_path / "half",
+            RIG.mesh,
+            RIG.skeleton,
+            RIG.controls,
+            gaussian(RIG.controls, COUNT, seed=0),
+            FACTS,
+        )
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="cannot be written"):
         sample(tmp_path / "file/store")
-    with pytest.raises(FileError, match="cannot be written there"), store.lock(tmp_path / "file/store"):
+    with (
+        pytest.raises(FileError, match="cannot be written there"),
+        store.lock(tmp_path / "file/store"),
+    ):
         pass
 
 
 def test_only_one_holds_the_lock(tmp_path):
-    with store.lock(tmp_path / "s"), pytest.raises(FileError, match="another process is sampling to this store"), store.lock(tmp_path / "s"):
+    with (
+        store.lock(tmp_path / "s"),
+        pytest.raises(FileError, match="another process is sampling to this store"),
+        store.lock(tmp_path / "s"),
+    ):
         pass
     with store.lock(tmp_path / "s"):
         pass

@@ -19,7 +19,14 @@ def mixed_mesh() -> Mesh:
     rng = np.random.default_rng(0)
     corners = [0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 0, 1, 1, 3, 6]
     uvs = rng.random((len(corners), 2))
-    return Mesh(rng.normal(size=(8, 3)), [3, 4, 5, 3], corners, corner_uvs=uvs, materials=("skin", "cloth 100%"), polygon_material=[0, 0, 1, 0])
+    return Mesh(
+        rng.normal(size=(8, 3)),
+        [3, 4, 5, 3],
+        corners,
+        corner_uvs=uvs,
+        materials=("skin", "cloth 100%"),
+        polygon_material=[0, 0, 1, 0],
+    )
 
 
 def frames_of(mesh, count=12, seed=0):
@@ -36,7 +43,9 @@ def write_frames(folder, mesh, frames, suffix=".obj", digits=1):
 
 
 def same_polygons(a, b):
-    return np.array_equal(a.polygon_sizes, b.polygon_sizes) and np.array_equal(a.polygon_vertices, b.polygon_vertices)
+    return np.array_equal(a.polygon_sizes, b.polygon_sizes) and np.array_equal(
+        a.polygon_vertices, b.polygon_vertices
+    )
 
 
 def test_obj_round_trip(tmp_path):
@@ -65,7 +74,8 @@ def test_ply_round_trip(tmp_path, form):
     [
         "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nf 1 2 3 4\n",
         "# a comment\r\nv 0 0 0\r\nv 1 0 0\r\nv 1 1 0\r\nv 0 1 0\r\nf 1 2 3 4\r\n",
-        "\tv  0 0 0 0.5 0.5 0.5\nv 1 0 0 0 0 0\nv 1 1 0 0 0 0\nv 0 1 0 1 1 1 # last\no thing\ns off\n  f 1//1 2//1 3 4//2",
+        "\tv  0 0 0 0.5 0.5 0.5\nv 1 0 0 0 0 0\nv 1 1 0 0 0 0\nv 0 1 0 1 1 1 # last\no thing\ns "
+        "off\n  f 1//1 2//1 3 4//2",
         "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nvn 0 0 1\nf -4 -3 \\\n -2 -1\nv 9 9 9\n",
         "v 0 0 0\rv 1 0 0\rv 1 1 0\rv 0 1 0\rf 1 2 3 4",
     ],
@@ -80,11 +90,17 @@ def test_obj_as_others_write_it(tmp_path, text):
 
 def test_ply_as_others_write_it(tmp_path):
     header = (
-        "ply\nformat ascii 1.0\ncomment made by hand\nelement camera 1\nproperty float f\nelement patch 2\nproperty list uchar int ids\n"
-        "element vertex 3\nproperty uchar red\nproperty double z\nproperty float y\nproperty float x\n"
-        "element face 2\nproperty uchar flags\nproperty list uchar int vertex_index\nproperty list uchar float texcoord\nend_header\n"
+        "ply\nformat ascii 1.0\ncomment made by hand\nelement camera 1\nproperty float f\nelement "
+        "patch 2\nproperty list uchar int ids\n"
+        "element vertex 3\nproperty uchar red\nproperty double z\nproperty float y\nproperty float "
+        "x\n"
+        "element face 2\nproperty uchar flags\nproperty list uchar int vertex_index\nproperty list "
+        "uchar float texcoord\nend_header\n"
     )
-    (tmp_path / "a.ply").write_text(header + "35\n2 8 9\n1 7\n255 3 2 1\n255 6 5 4\n255 9 8 7\n0 3 0 1 2 2 0.5 0.5\n1 3 2 1 0 0\n")
+    (tmp_path / "a.ply").write_text(
+        header
+        + "35\n2 8 9\n1 7\n255 3 2 1\n255 6 5 4\n255 9 8 7\n0 3 0 1 2 2 0.5 0.5\n1 3 2 1 0 0\n"
+    )
     read = read_ply(tmp_path / "a.ply")
     np.testing.assert_array_equal(read.vertices, [[1, 2, 3], [4, 5, 6], [7, 8, 9]])
     assert read.polygon_vertices.tolist() == [0, 1, 2, 2, 1, 0]
@@ -99,7 +115,9 @@ def test_a_folder_a_pattern_and_a_list_are_the_same(tmp_path, suffix):
     files = sorted(folder.glob(f"*{suffix}"))
     for source in (folder, str(folder), str(folder / f"walk_*{suffix}"), files):
         poses = read_sequence(source)
-        np.testing.assert_array_equal(poses.vertices, frames)  # 5, 6, ... 9, 10, 11: counted, not spelled
+        np.testing.assert_array_equal(
+            poses.vertices, frames
+        )  # 5, 6, ... 9, 10, 11: counted, not spelled
         np.testing.assert_array_equal(poses.mesh.vertices, frames[0])
         assert same_polygons(poses.mesh, mesh)
         assert poses.skeleton is None
@@ -111,7 +129,9 @@ def test_a_folder_a_pattern_and_a_list_are_the_same(tmp_path, suffix):
 def test_npz_round_trip(tmp_path):
     for mesh in (mixed_mesh(), grid_mesh()):
         frames = frames_of(mesh)
-        poses = Poses(mesh, frames, frame_rate=30.0, name="walk", spans=(ClipSpan("walk", 12, 30.0, 101),))
+        poses = Poses(
+            mesh, frames, frame_rate=30.0, name="walk", spans=(ClipSpan("walk", 12, 30.0, 101),)
+        )
         write_npz(tmp_path / "walk.npz", poses)
         read = read_sequence(tmp_path / "walk.npz")
         np.testing.assert_array_equal(read.vertices, frames)
@@ -126,9 +146,13 @@ def test_several_clips_follow_each_other(tmp_path):
     walk, run = frames_of(mesh, 3), frames_of(mesh, 4, seed=1)
     write_frames(tmp_path / "walk", mesh, walk)
     np.savez(tmp_path / "run.npz", vertices=run, faces=mesh.polygon_vertices.reshape(-1, 4))
-    np.savez(tmp_path / "other.npz", vertices=run, faces=mesh.polygon_vertices.reshape(-1, 4)[:, ::-1])  # inside out
+    np.savez(
+        tmp_path / "other.npz", vertices=run, faces=mesh.polygon_vertices.reshape(-1, 4)[:, ::-1]
+    )  # inside out
     write_obj(tmp_path / "rest.obj", mesh)
-    poses = read_sequence([tmp_path / "walk", tmp_path / "run.npz", tmp_path / "run.npz"], rest=tmp_path / "rest.obj")
+    poses = read_sequence(
+        [tmp_path / "walk", tmp_path / "run.npz", tmp_path / "run.npz"], rest=tmp_path / "rest.obj"
+    )
     np.testing.assert_array_equal(poses.vertices, np.concatenate([walk, run, run]))
     np.testing.assert_array_equal(poses.mesh.vertices, mesh.vertices)
     assert [(s.name, s.frame_count) for s in poses.spans] == [("walk", 3), ("run", 4), ("run_2", 4)]
@@ -141,7 +165,9 @@ def test_rest_from_npz(tmp_path):
     faces = mesh.polygon_vertices.reshape(-1, 4)
     np.savez(tmp_path / "run.npz", vertices=frames_of(mesh, 4), faces=faces)
     np.savez(tmp_path / "rest.npz", vertices=mesh.vertices, faces=faces)
-    np.testing.assert_array_equal(read_sequence(tmp_path / "run.npz", rest=tmp_path / "rest.npz").mesh.vertices, mesh.vertices)
+    np.testing.assert_array_equal(
+        read_sequence(tmp_path / "run.npz", rest=tmp_path / "rest.npz").mesh.vertices, mesh.vertices
+    )
 
 
 @pytest.mark.parametrize("suffix", [".obj", ".ply"])
@@ -153,11 +179,19 @@ def test_a_frame_that_is_another_mesh(tmp_path, suffix):
     with pytest.raises(FileError, match=r"walk_9.*has 21 vertices, walk_5.* has 24"):
         read_sequence(folder)
     quads = mesh.polygon_vertices.reshape(-1, 4)
-    write(folder / f"walk_9{suffix}", Mesh.from_faces(mesh.vertices, np.roll(quads[::-1], 1, axis=1)))
+    write(
+        folder / f"walk_9{suffix}", Mesh.from_faces(mesh.vertices, np.roll(quads[::-1], 1, axis=1))
+    )
     assert read_sequence(folder).pose_count == 4  # the same polygons, listed otherwise
-    order = np.random.default_rng(0).permutation(mesh.vertex_count)  # vertices in another order, with polygons to match
-    write(folder / f"walk_9{suffix}", Mesh.from_faces(mesh.vertices[order], np.argsort(order)[quads]))
-    with pytest.raises(InputError, match=r"walk_9.* other polygons than walk_5.*order of the vertices"):
+    order = np.random.default_rng(0).permutation(
+        mesh.vertex_count
+    )  # vertices in another order, with polygons to match
+    write(
+        folder / f"walk_9{suffix}", Mesh.from_faces(mesh.vertices[order], np.argsort(order)[quads])
+    )
+    with pytest.raises(
+        InputError, match=r"walk_9.* other polygons than walk_5.*order of the vertices"
+    ):
         read_sequence(folder)
 
 
@@ -171,10 +205,14 @@ def test_the_same_polygons_written_otherwise_are_the_same(tmp_path):
 
 def sphere(n=40):
     """A smooth surface fine enough that its edges are short."""
-    u, v = np.meshgrid(np.linspace(0, 2 * np.pi, n, endpoint=False), np.linspace(0.1, 3, n), indexing="ij")
+    u, v = np.meshgrid(
+        np.linspace(0, 2 * np.pi, n, endpoint=False), np.linspace(0.1, 3, n), indexing="ij"
+    )
     at = np.arange(n * n).reshape(n, n)
     quads = np.stack([at[:-1, :-1], at[1:, :-1], at[1:, 1:], at[:-1, 1:]], axis=-1).reshape(-1, 4)
-    return np.stack([np.cos(u) * np.sin(v), np.sin(u) * np.sin(v), np.cos(v)], axis=-1).reshape(-1, 3), quads
+    return np.stack([np.cos(u) * np.sin(v), np.sin(u) * np.sin(v), np.cos(v)], axis=-1).reshape(
+        -1, 3
+    ), quads
 
 
 def test_shuffled_vertices_are_found():
@@ -202,7 +240,12 @@ def test_mixed_units_are_found(tmp_path, factor):
 
 def test_a_character_may_grow():
     points, quads = sphere(10)
-    assert sequence_from_arrays(points * np.geomspace(0.001, 1, 30)[:, None, None], quads, rest=0.5 * points).pose_count == 30
+    assert (
+        sequence_from_arrays(
+            points * np.geomspace(0.001, 1, 30)[:, None, None], quads, rest=0.5 * points
+        ).pose_count
+        == 30
+    )
 
 
 def test_nan_and_degenerate_meshes():
@@ -247,7 +290,14 @@ def test_wrong_files(tmp_path):
         read_sequence(tmp_path / "a.npz")
     np.save(tmp_path / "b.npy", frames)
     (tmp_path / "b.npy").rename(tmp_path / "b.npz")
-    for name, content in (("b.npz", None), ("c.npz", b""), ("d.npz", b"PK\x03\x04"), ("e.obj", b""), ("f.ply", b"v 0 0 0"), ("g.obj", bytes(50))):
+    for name, content in (
+        ("b.npz", None),
+        ("c.npz", b""),
+        ("d.npz", b"PK\x03\x04"),
+        ("e.obj", b""),
+        ("f.ply", b"v 0 0 0"),
+        ("g.obj", bytes(50)),
+    ):
         if content is not None:
             (tmp_path / name).write_bytes(content)
         with pytest.raises(FileError, match=name):
@@ -273,7 +323,9 @@ def test_wrong_files(tmp_path):
         read_sequence(tmp_path / "points.obj")
 
 
-@pytest.mark.parametrize("kind", ["npz", "obj", "ascii", "binary_little_endian", "binary_big_endian"])
+@pytest.mark.parametrize(
+    "kind", ["npz", "obj", "ascii", "binary_little_endian", "binary_big_endian"]
+)
 def test_every_truncation_is_an_error_or_a_shorter_mesh(tmp_path, kind):
     mesh = mixed_mesh()
     path = tmp_path / ("a.npz" if kind == "npz" else "a.obj" if kind == "obj" else "a.ply")
@@ -286,7 +338,8 @@ def test_every_truncation_is_an_error_or_a_shorter_mesh(tmp_path, kind):
     whole = path.read_bytes()
     for length in range(0, len(whole) - 2, max(1, len(whole) // 150)):
         path.write_bytes(whole[:length])
-        try:  # a text file cut between two polygons, or inside a number, cannot be told from a whole one
+        # a text file cut between two polygons, or inside a number, cannot be told from a whole one
+        try:
             read_sequence(path)
         except UnderstudyError:
             continue
@@ -295,12 +348,18 @@ def test_every_truncation_is_an_error_or_a_shorter_mesh(tmp_path, kind):
     if kind != "npz":
         write_frames(tmp_path, mesh, frames_of(mesh, 1), path.suffix)
         path.write_bytes(whole[:-20])
-        with pytest.raises(UnderstudyError):  # in a sequence it can: its polygons differ from the other frames'
+        with pytest.raises(
+            UnderstudyError
+        ):  # in a sequence it can: its polygons differ from the other frames'
             read_sequence([path, *tmp_path.glob("walk_*")])
 
 
 @settings(max_examples=150, deadline=None)
-@given(places=st.lists(st.integers(0, 400), min_size=1, max_size=4), byte=st.integers(0, 255), form=st.sampled_from(["obj", *FORMATS]))
+@given(
+    places=st.lists(st.integers(0, 400), min_size=1, max_size=4),
+    byte=st.integers(0, 255),
+    form=st.sampled_from(["obj", *FORMATS]),
+)
 def test_damaged_files_give_an_error_or_a_mesh(tmp_path_factory, places, byte, form):
     path = tmp_path_factory.mktemp("damage") / ("a.obj" if form == "obj" else "a.ply")
     write_obj(path, mixed_mesh()) if form == "obj" else write_ply(path, mixed_mesh(), form=form)

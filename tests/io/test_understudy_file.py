@@ -46,7 +46,11 @@ def test_save_load_deform_is_identical(tmp_path, virtual, blend):
     bones = random_motion(deformer.skeleton, 5)
     controls = np.random.default_rng(0).normal(size=(5, 2))
     np.testing.assert_array_equal(loaded.deform(bones, controls), deformer.deform(bones, controls))
-    assert (loaded.method, loaded.training, loaded.provenance) == (deformer.method, deformer.training, deformer.provenance)
+    assert (loaded.method, loaded.training, loaded.provenance) == (
+        deformer.method,
+        deformer.training,
+        deformer.provenance,
+    )
     assert loaded.control_spec.names == deformer.control_spec.names
     assert list(loaded.mesh.parts) == ["start", "rest"]
     assert loaded.mesh.unit == "cm"
@@ -70,7 +74,11 @@ def test_missing_foreign_and_empty_files(tmp_path):
 
 def test_every_truncation_is_an_error(saved):
     whole = saved.read_bytes()
-    for length in [*range(0, 200, 7), *range(200, len(whole), max(1, len(whole) // 60)), len(whole) - 1]:
+    for length in [
+        *range(0, 200, 7),
+        *range(200, len(whole), max(1, len(whole) // 60)),
+        len(whole) - 1,
+    ]:
         saved.write_bytes(whole[:length])
         with pytest.raises(FileError):
             Deformer.load(saved)
@@ -121,10 +129,22 @@ def test_damage_is_found(saved, change):
         lambda a, h: a.pop("mesh.vertices.grid"),
         lambda a, h: a.__setitem__("mesh.vertices.grid", a["mesh.vertices.grid"][:1]),
         lambda a, h: a.__setitem__("mesh.vertices.grid", a["mesh.vertices.grid"][:, :2]),
-        lambda a, h: a.update({"mesh.vertices": a["mesh.vertices"][:, :1], "mesh.vertices.grid": np.ones((2, 3), np.float32)}),
+        lambda a, h: a.update(
+            {
+                "mesh.vertices": a["mesh.vertices"][:, :1],
+                "mesh.vertices.grid": np.ones((2, 3), np.float32),
+            }
+        ),
         lambda a, h: a.__setitem__("mesh.vertices", a["mesh.vertices"].astype(np.uint8)),
-        lambda a, h: a.update({"mesh.vertices.grid": np.zeros((2, 3), np.uint16), "mesh.vertices.grid.grid": np.ones((2, 3), np.float32)}),
-        lambda a, h: a.__setitem__("nets.inputs.steps", a["nets.inputs"].astype(np.int8)),  # beside the numbers
+        lambda a, h: a.update(
+            {
+                "mesh.vertices.grid": np.zeros((2, 3), np.uint16),
+                "mesh.vertices.grid.grid": np.ones((2, 3), np.float32),
+            }
+        ),
+        lambda a, h: a.__setitem__(
+            "nets.inputs.steps", a["nets.inputs"].astype(np.int8)
+        ),  # beside the numbers
         lambda a, h: a["mesh.vertices.grid"].__setitem__((0, 0), np.nan),
         lambda a, h: a["mesh.vertices.grid"].__setitem__((1, 0), 3e38),
         lambda a, h: a.__setitem__("mesh.vertices", a["mesh.vertices"].astype(np.int16)),
@@ -133,7 +153,9 @@ def test_damage_is_found(saved, change):
         lambda a, h: a["skin.weight"].__setitem__((0, 0), 65535),
         lambda a, h: a.__setitem__("skin.weight", a["skin.weight"][:, :1]),
         lambda a, h: a["skin.bone_index"].__setitem__((0, 0), 200),
-        lambda a, h: a.__setitem__("nets.inputs.steps", a.pop("nets.inputs").astype(np.int8)),  # sums of what were numbers
+        lambda a, h: a.__setitem__(
+            "nets.inputs.steps", a.pop("nets.inputs").astype(np.int8)
+        ),  # sums of what were numbers
         lambda a, h: a.__setitem__("nets.inputs", a["nets.inputs"].astype(np.float32)),
         lambda a, h: a.__setitem__("mesh.polygon_vertices", a["mesh.polygon_vertices"][:-1]),
         lambda a, h: a.__setitem__("nets.half", a["nets.half"][:-1]),
@@ -151,7 +173,19 @@ def test_damage_of_narrow_arrays_is_found(saved_narrow, change):
             runtime.compiled.Model(saved_narrow.read_bytes())
 
 
-@pytest.mark.parametrize("values", [[0, 255], [0, 256], [300, 301, 302], [0, 65535], [70000, 70001, 69999], [0, 10**9], [-1, 0, 0], []])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0, 255],
+        [0, 256],
+        [300, 301, 302],
+        [0, 65535],
+        [70000, 70001, 69999],
+        [0, 10**9],
+        [-1, 0, 0],
+        [],
+    ],
+)
 def test_indices_are_as_narrow_as_holds_them(values):
     given = {"a.b": np.array(values, np.int32)}
     stored = _narrowed(given)
@@ -160,12 +194,20 @@ def test_indices_are_as_narrow_as_holds_them(values):
     assert list(back) == ["a.b"]
     np.testing.assert_array_equal(back["a.b"], values)
     (array,) = stored.values()
-    assert array.itemsize == {(0, 10**9): 4, (0, 256): 2, (300, 301, 302): 2, (0, 65535): 2, (70000, 70001, 69999): 4}.get(tuple(values), 1)
+    assert array.itemsize == {
+        (0, 10**9): 4,
+        (0, 256): 2,
+        (300, 301, 302): 2,
+        (0, 65535): 2,
+        (70000, 70001, 69999): 4,
+    }.get(tuple(values), 1)
 
 
 def test_a_grid_wider_than_its_numbers_is_refused_before_it_fills_the_memory():
     with pytest.raises(InputError, match="does not fit"):
-        _widened({"a": np.zeros((100000, 1), np.uint16), "a.grid": np.zeros((2, 100000), np.float32)})
+        _widened(
+            {"a": np.zeros((100000, 1), np.uint16), "a.grid": np.zeros((2, 100000), np.float32)}
+        )
 
 
 def test_steps_beyond_32_bits_are_refused():
@@ -181,14 +223,19 @@ def test_a_thousand_mutated_files_give_an_error_or_a_deformer(request, which):
     header_end = 8 + int.from_bytes(whole[:8].tobytes(), "little")
     for trial in range(1000):
         mutated = whole.copy()
-        reach = header_end if trial % 2 else len(whole)  # half of them hit the header, where the dangerous bytes are
+        reach = (
+            header_end if trial % 2 else len(whole)
+        )  # half of them hit the header, where the dangerous bytes are
         mutated[rng.integers(0, reach, rng.integers(1, 5))] = rng.integers(0, 256)
         saved.write_bytes(mutated.tobytes())
         try:
             deformer = Deformer.load(saved)
         except FileError:
             continue
-        deformer.deform(np.tile(np.eye(3, 4), (1, deformer.skeleton.bone_count, 1, 1)), np.zeros((1, deformer.control_spec.count)))
+        deformer.deform(
+            np.tile(np.eye(3, 4), (1, deformer.skeleton.bone_count, 1, 1)),
+            np.zeros((1, deformer.control_spec.count)),
+        )
 
 
 def test_a_full_disk_leaves_the_old_file(saved, monkeypatch):

@@ -1,4 +1,6 @@
-"""fdda beyond the contract: accuracy, its options, what the paper promises and where we go past it."""
+"""fdda beyond the contract: accuracy, its options, what the paper promises and where we go past
+it.
+"""
 
 from dataclasses import replace
 
@@ -30,7 +32,9 @@ def fitted(tube, sampled):
 
 
 def figures(deformer, tube, animation):
-    return measure("fdda", deform_poses(deformer), Reference.of(animation, animate(tube, animation))).figures
+    return measure(
+        "fdda", deform_poses(deformer), Reference.of(animation, animate(tube, animation))
+    ).figures
 
 
 def test_it_learns_the_rig(fitted, tube):
@@ -38,7 +42,9 @@ def test_it_learns_the_rig(fitted, tube):
 
 
 def test_the_paper_form_is_one_rigid_bone_one_net_and_one_basis_per_set(tube, sampled):
-    paper = Fdda(FddaConfig(**QUICK, skin_rings=0, seam_rings=0, controls="none")).fit(sampled, rig=tube)
+    paper = Fdda(FddaConfig(**QUICK, skin_rings=0, seam_rings=0, controls="none")).fit(
+        sampled, rig=tube
+    )
     assert paper.skin.influences == 1
     assert len(paper.nets) == len(paper.bases) == len(np.unique(paper.skin.bone_index))
     covered = np.concatenate([basis.vertices for basis in paper.bases])
@@ -47,7 +53,9 @@ def test_the_paper_form_is_one_rigid_bone_one_net_and_one_basis_per_set(tube, sa
     assert (paper.features.columns >= 12).all()  # the root is no input
     assert (paper.features.columns < bones).all()
     for basis in paper.bases:
-        np.testing.assert_allclose(basis.matrix.T @ basis.matrix, np.eye(basis.matrix.shape[1]), atol=1e-4)
+        np.testing.assert_allclose(
+            basis.matrix.T @ basis.matrix, np.eye(basis.matrix.shape[1]), atol=1e-4
+        )
 
 
 def test_numeric_controls_join_and_matter(fitted, tube, sampled):
@@ -60,7 +68,9 @@ def test_numeric_controls_join_and_matter(fitted, tube, sampled):
 def test_every_network_reads_only_what_moves_it(tube, sampled, fitted):
     count = lambda deformer: sum(len(net.inputs) for net in deformer.nets)
     everything = Fdda(FddaConfig(**QUICK, inputs="all")).fit(sampled, rig=tube)
-    strong = Fdda(FddaConfig(**QUICK, input_error=0.35)).fit(sampled, rig=tube)  # only what moves a vertex by more than 0.35 cm
+    strong = Fdda(FddaConfig(**QUICK, input_error=0.35)).fit(
+        sampled, rig=tube
+    )  # only what moves a vertex by more than 0.35 cm
     assert count(strong) < count(fitted) <= count(everything)
     learned = Fdda(FddaConfig(**QUICK, inputs="data")).fit(sampled)
     assert figures(learned, tube, "wave")["ee"] < 15
@@ -88,7 +98,8 @@ def test_features_are_held_near_the_range_seen_and_not_without_a_clamp(tube, sam
 
 
 def test_mixing_at_the_borders_closes_the_seam(tube, sampled):
-    # Borders of the sets as fitted, not of the animation's own best bones; few epochs, so that networks do disagree.
+    # Borders of the sets as fitted, not of the animation's own best bones; few epochs, so that
+    # networks do disagree.
     short = {**QUICK, "epochs": 12}
     opened = Fdda(FddaConfig(**short, skin_rings=0, seam_rings=0)).fit(sampled, rig=tube)
     closed = Fdda(FddaConfig(**short)).fit(sampled, rig=tube)
@@ -105,7 +116,9 @@ def test_vertices_outside_the_learn_mask_follow_their_bone_alone(tube, sampled):
     assert (moved[:, ~learn] == 0).all()
     assert (moved[:, learn] != 0).any()
     with pytest.raises(InputError, match="leaves no vertex to learn"):
-        Fdda(FddaConfig(**QUICK)).fit(replace(sampled, mesh=replace(mesh, learn=np.zeros(len(learn), bool))))
+        Fdda(FddaConfig(**QUICK)).fit(
+            replace(sampled, mesh=replace(mesh, learn=np.zeros(len(learn), bool)))
+        )
 
 
 def test_a_mesh_of_many_shells_is_no_obstacle(tube, sampled):

@@ -1,4 +1,6 @@
-"""lbs: what every linear skin must satisfy, and that fitting gives back a skin that made the poses."""
+"""lbs: what every linear skin must satisfy, and that fitting gives back a skin that made the
+poses.
+"""
 
 from itertools import pairwise
 
@@ -22,7 +24,11 @@ def bent() -> Poses:
     skeleton, mesh = chain_skeleton(5), grid_mesh(16, 5)
     reach = np.exp(-4 * (mesh.vertices[:, :1] - np.linspace(0, 2, 5)) ** 2)
     motion = random_motion(skeleton, 50)
-    matrix = np.einsum("vb,tbij->tvij", reach / reach.sum(axis=1, keepdims=True), compose(motion, skeleton.bone_from_world))
+    matrix = np.einsum(
+        "vb,tbij->tvij",
+        reach / reach.sum(axis=1, keepdims=True),
+        compose(motion, skeleton.bone_from_world),
+    )
     bulge = 0.02 * np.sin(motion[:, 2:3, 0, :1] * 3 + mesh.vertices[:, 1:2])
     return Poses(mesh, apply(matrix, mesh.vertices + bulge * [0, 0, 1]), skeleton, motion)
 
@@ -57,7 +63,9 @@ def test_moved_rigidly_the_mesh_moves_rigidly(bent):
     turn = np.column_stack([rotation_from_axis_angle(np.array([0.3, -1.0, 0.5])), [4.0, 5.0, 6.0]])
     moved = compose(turn, bent.skeleton.world_from_bone)
     np.testing.assert_allclose(deformer.deform(moved), apply(turn, bent.mesh.vertices), atol=1e-5)
-    np.testing.assert_allclose(deformer.deform(bent.skeleton.world_from_bone), bent.mesh.vertices, atol=1e-6)
+    np.testing.assert_allclose(
+        deformer.deform(bent.skeleton.world_from_bone), bent.mesh.vertices, atol=1e-6
+    )
 
 
 def test_a_skin_is_given_back(bent):
@@ -78,7 +86,9 @@ def test_far_from_the_origin(bent):
     motion = bent.world_from_bone.copy()
     motion[..., 3] += 1e4
     far = Poses(bent.mesh, bent.vertices.astype(np.float64) + 1e4, bent.skeleton, motion)
-    assert error(fit(far), far) <= error(fit(bent), bent) + 1e-3  # float32 at 1e4 is good to half a thousandth
+    assert (
+        error(fit(far), far) <= error(fit(bent), bent) + 1e-3
+    )  # float32 at 1e4 is good to half a thousandth
 
 
 def test_long_samples_are_thinned_evenly_and_it_is_stated(bent):
@@ -108,7 +118,9 @@ def test_progress_is_told(bent):
 
 def test_options():
     assert method_type("lbs") is Lbs
-    assert config_from_text(Lbs.Config, {"influences": "none", "max_poses": "5"}) == Lbs.Config(influences=None, max_poses=5)
+    assert config_from_text(Lbs.Config, {"influences": "none", "max_poses": "5"}) == Lbs.Config(
+        influences=None, max_poses=5
+    )
     with pytest.raises(InputError, match="influences"):
         Lbs.Config(influences=0)
     with pytest.raises(InputError, match="max_poses"):

@@ -1,4 +1,5 @@
-"""Every kind of deformer the form allows, by name, and drivers for them: the inputs of the parity suites.
+"""Every kind of deformer the form allows, by name, and drivers for them: the inputs of the parity
+suites.
 
 `python -m parity.kinds FOLDER` writes them all as files, for programs that are not Python.
 """
@@ -11,7 +12,7 @@ import numpy as np
 from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
 
 from understudy import Basis, ControlSpec, Deformer, Features, Net, Skin
-from understudy.runtime.precision import in_bytes, round_to_half
+from understudy.runtime.half_precision import round_to_half
 
 
 def _skin(influences: int, blend: str = "linear", seed: int = 0) -> Deformer:
@@ -30,34 +31,54 @@ def _sparse(blend: str) -> Deformer:
     weight[::2, 1:] = 0
     weight[1::3, 0] = 0
     weight[weight.sum(1) == 0, 2] = 1
-    return replace(deformer, skin=Skin(deformer.skin.bone_index, weight / weight.sum(1, keepdims=True), blend))
+    return replace(
+        deformer, skin=Skin(deformer.skin.bone_index, weight / weight.sum(1, keepdims=True), blend)
+    )
 
 
 def _dense() -> Deformer:
     """Every bone moves every vertex."""
     deformer = _skin(12)
-    return replace(deformer, skin=Skin(np.tile(np.arange(12), (deformer.mesh.vertex_count, 1)), deformer.skin.weight))
+    return replace(
+        deformer,
+        skin=Skin(np.tile(np.arange(12), (deformer.mesh.vertex_count, 1)), deformer.skin.weight),
+    )
 
 
 def _two_layer(influences: int) -> Deformer:
-    """Two virtual bones a vertex, each a blend of every bone; more of them than a register has lanes, and not a multiple."""
+    """Two virtual bones a vertex, each a blend of every bone; more of them than a register has
+    lanes, and not a multiple.
+    """
     rng = np.random.default_rng(5)
     deformer, count = _skin(2), 41
     index = np.stack([rng.permutation(count)[:2] for _ in range(deformer.mesh.vertex_count)])
     bones = np.stack([rng.permutation(12)[:influences] for _ in range(count)])
     weight = rng.uniform(-0.5, 1.5, bones.shape) + 1
-    return replace(deformer, skin=Skin(index, deformer.skin.weight, "linear", bones, weight / weight.sum(1, keepdims=True)))
+    return replace(
+        deformer,
+        skin=Skin(
+            index, deformer.skin.weight, "linear", bones, weight / weight.sum(1, keepdims=True)
+        ),
+    )
 
 
 def _controls_only() -> Deformer:
     spec = ControlSpec(("smile", "frown"), [0, 0], [1, 1])
     net = Net([0, 1], (np.array([[2.0, 1.0], [0.5, -1.0]]),), (np.array([0.5, 0.1]),), [0, 1])
     basis = Basis([4, 7], np.random.default_rng(0).normal(size=(6, 2)), [1, 0])
-    return Deformer(grid_mesh(), control_spec=spec, features=Features([0, 1], [-9, -9], [9, 9]), nets=(net,), bases=(basis,))
+    return Deformer(
+        grid_mesh(),
+        control_spec=spec,
+        features=Features([0, 1], [-9, -9], [9, 9]),
+        nets=(net,),
+        bases=(basis,),
+    )
 
 
 def _wide() -> Deformer:
-    """Layers of 130 and 70 units, bases of 500 and 200 rows: panels of every height, and coefficients that several nets write or none."""
+    """Layers of 130 and 70 units, bases of 500 and 200 rows: panels of every height, and
+    coefficients that several nets write or none.
+    """
     rng = np.random.default_rng(3)
     mesh, skeleton = grid_mesh(40, 7, unit="cm"), chain_skeleton(5)
     columns = np.arange(12, 60)
@@ -65,7 +86,13 @@ def _wide() -> Deformer:
     def net(inputs, hidden, outputs, activation):
         sizes = [len(inputs), *hidden, len(outputs)]
         weights = tuple(rng.normal(size=(b, a)) / np.sqrt(a) for a, b in zip(sizes, sizes[1:]))
-        return Net(inputs, weights, tuple(np.abs(rng.normal(size=b)) * 0.2 for b in sizes[1:]), outputs, activation)
+        return Net(
+            inputs,
+            weights,
+            tuple(np.abs(rng.normal(size=b)) * 0.2 for b in sizes[1:]),
+            outputs,
+            activation,
+        )
 
     nets = (
         net(np.arange(48), (130, 70), np.arange(0, 33), "tanh"),
@@ -81,11 +108,20 @@ def _wide() -> Deformer:
         Basis([5, 1], np.zeros((6, 0)), np.zeros(0, int)),
     )
     skin = Skin.rigid(rng.integers(0, 5, mesh.vertex_count))
-    return Deformer(mesh, skeleton, skin=skin, features=Features(columns, np.full(48, -0.7), np.full(48, 0.8)), nets=nets, bases=bases)
+    return Deformer(
+        mesh,
+        skeleton,
+        skin=skin,
+        features=Features(columns, np.full(48, -0.7), np.full(48, 0.8)),
+        nets=nets,
+        bases=bases,
+    )
 
 
 def _side_by_side(blend: str = "linear") -> Deformer:
-    """Coefficients that lie as the nets wrote them, of one net or on into the next, beside some that do not."""
+    """Coefficients that lie as the nets wrote them, of one net or on into the next, beside some
+    that do not.
+    """
     rng = np.random.default_rng(5)
     mesh, skeleton = grid_mesh(20, 7, unit="cm"), chain_skeleton(5)
     outputs = (np.arange(16), np.arange(16, 40), np.arange(40, 47))
@@ -99,32 +135,58 @@ def _side_by_side(blend: str = "linear") -> Deformer:
         )
         for own in outputs
     )
-    named = (np.arange(3, 14), rng.permutation(47)[:9], np.arange(10, 30), rng.integers(0, 47, (3, 5)), np.arange(40, 47), [8])
+    named = (
+        np.arange(3, 14),
+        rng.permutation(47)[:9],
+        np.arange(10, 30),
+        rng.integers(0, 47, (3, 5)),
+        np.arange(40, 47),
+        [8],
+    )
     bases = []
     for coefficients in named:
         vertices = np.sort(rng.permutation(mesh.vertex_count)[:50])
         rows = len(vertices) * (3 if np.ndim(coefficients) == 1 else 1)
-        bases.append(Basis(vertices, rng.normal(size=(rows, np.shape(coefficients)[-1])) * 0.05, coefficients))
-    skin = Skin(np.tile([0, 2, 4], (mesh.vertex_count, 1)), rng.dirichlet(np.ones(3), mesh.vertex_count), blend)
+        bases.append(
+            Basis(
+                vertices, rng.normal(size=(rows, np.shape(coefficients)[-1])) * 0.05, coefficients
+            )
+        )
+    skin = Skin(
+        np.tile([0, 2, 4], (mesh.vertex_count, 1)),
+        rng.dirichlet(np.ones(3), mesh.vertex_count),
+        blend,
+    )
     features = Features(np.arange(12, 60), np.full(48, -0.7), np.full(48, 0.8))
     return Deformer(mesh, skeleton, skin=skin, features=features, nets=nets, bases=tuple(bases))
 
 
 def upright(deformer: Deformer) -> Deformer:
-    """Standing instead of lying: beside its height a grid of 16 bits is then fine enough for its rest."""
-    return replace(deformer, mesh=replace(deformer.mesh, vertices=deformer.mesh.vertices[:, [1, 0, 2]]))
+    """Standing instead of lying: beside its height a grid of 16 bits is then fine enough for its
+    rest.
+    """
+    return replace(
+        deformer, mesh=replace(deformer.mesh, vertices=deformer.mesh.vertices[:, [1, 0, 2]])
+    )
 
 
 def _halved_by_version_2(deformer: Deformer) -> Deformer:
     """Weights and bases in 16 bits, all else in 32: what files of format 2 hold."""
-    nets = tuple(n if n.activation == "rbf" else replace(n, weights=tuple(round_to_half(w, "weights") for w in n.weights)) for n in deformer.nets)
+    nets = tuple(
+        n
+        if n.activation == "rbf"
+        else replace(n, weights=tuple(round_to_half(w, "weights") for w in n.weights))
+        for n in deformer.nets
+    )
     bases = tuple(replace(b, matrix=round_to_half(b.matrix, "basis")) for b in deformer.bases)
     return replace(deformer, nets=nets, bases=bases, storage="float16")
 
 
 KINDS = {
     **{
-        f"full-{blend}-{'virtual' if virtual else 'direct'}-{activation}": (lambda b=blend, v=virtual, a=activation: full_deformer(b, v, a))
+        f"full-{blend}-{'virtual' if virtual else 'direct'}-{activation}": (
+            lambda b=blend, v=virtual, a=activation: full_deformer(b, v, a)
+        )
         for blend in ("linear", "dual_quaternion")
         for virtual in (False, True)
         for activation in ("tanh", "relu", "gelu", "rbf")
@@ -146,25 +208,30 @@ KINDS = {
     "wide-version-2": lambda: _halved_by_version_2(upright(_wide())),
     "wide-packed": lambda: upright(_wide()).half(),
     "full-packed": lambda: upright(full_deformer()).half(),
-    "full-packed-virtual-dual": lambda: upright(full_deformer("dual_quaternion", virtual=True, activation="rbf")).half(),
+    "full-packed-virtual-dual": lambda: upright(
+        full_deformer("dual_quaternion", virtual=True, activation="rbf")
+    ).half(),
     "skin-packed": lambda: upright(_skin(4)).half(),
     "sparse-packed": lambda: upright(_sparse("linear")).half(),
     "sparse-packed-dual": lambda: upright(_sparse("dual_quaternion")).half(),
     "rigid-packed": lambda: upright(KINDS["rigid"]()).half(),
     "controls-packed": lambda: upright(_controls_only()).half(),
-    "wide-packed-int8": lambda: in_bytes(upright(_wide()), 1.0),
-    "wide-int8": lambda: in_bytes(_wide(), 1.0),
-    "full-int8": lambda: in_bytes(full_deformer(), 1e-3),
     "unclamped": lambda: full_deformer().without_clamp(),
     "mean-only": lambda: replace(full_deformer(), nets=(), bases=(), features=Features()),
 }
 
 
 def drivers(deformer: Deformer, poses: int = 21, seed: int = 1):
-    """Bones and controls, None where the deformer has none. By default more poses than the runtime takes at once, 16, and some that are left."""
+    """Bones and controls, None where the deformer has none. By default more poses than the runtime
+    takes at once, 16, and some that are left.
+    """
     rng = np.random.default_rng(seed)
     bones = None if deformer.skeleton is None else random_motion(deformer.skeleton, poses, seed)
-    controls = None if deformer.control_spec is None else rng.normal(size=(poses, deformer.control_spec.count))
+    controls = (
+        None
+        if deformer.control_spec is None
+        else rng.normal(size=(poses, deformer.control_spec.count))
+    )
     return bones, controls
 
 

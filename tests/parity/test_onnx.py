@@ -5,7 +5,7 @@ import pytest
 from parity.kinds import KINDS, drivers
 
 from understudy import MissingDependencyError
-from understudy.cli import main as cli
+from understudy.cli import app as cli
 from understudy.io.onnx import write_onnx
 
 ort = pytest.importorskip("onnxruntime", reason="onnxruntime checks the exported graph")
@@ -21,7 +21,9 @@ def test_the_graph_gives_the_same_vertices(name, tmp_path):
     wanted = {entry.name: given[entry.name].astype(np.float32) for entry in session.get_inputs()}
     (got,) = session.run(None, wanted)
     size = max(deformer.mesh.height, float(np.ptp(deformer.mesh.vertices, axis=0).max()))
-    np.testing.assert_allclose(got, deformer.deform_reference(bones, controls), rtol=0, atol=1e-5 * size)
+    np.testing.assert_allclose(
+        got, deformer.deform_reference(bones, controls), rtol=0, atol=1e-5 * size
+    )
 
 
 def test_the_command_writes_it(tmp_path, capsys):

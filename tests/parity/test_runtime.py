@@ -1,4 +1,6 @@
-"""NumPy = C++ to 1e-5 of the character's height, for every kind of deformer, any number of threads, one pose or many."""
+"""NumPy = C++ to 1e-5 of the character's height, for every kind of deformer, any number of threads,
+one pose or many.
+"""
 
 import threading
 import warnings
@@ -12,7 +14,10 @@ from understudy import Deformer, InputError
 from understudy.geometry.normals import vertex_normals
 from understudy.runtime import native as runtime
 
-pytestmark = pytest.mark.skipif(runtime.compiled is None, reason="installed without a compiler: there is no compiled runtime to compare")
+pytestmark = pytest.mark.skipif(
+    runtime.compiled is None,
+    reason="installed without a compiler: there is no compiled runtime to compare",
+)
 
 
 @pytest.fixture(params=KINDS, scope="module")
@@ -35,7 +40,9 @@ def test_one_pose_and_many_agree(kind):
     many = kind.deform(bones, controls)
     last_digits = 4 * np.spacing(np.abs(many).max())  # they sum in another order
     for t in range(len(many)):
-        one = kind.deform(None if bones is None else bones[t], None if controls is None else controls[t])
+        one = kind.deform(
+            None if bones is None else bones[t], None if controls is None else controls[t]
+        )
         assert one.shape == (kind.mesh.vertex_count, 3)
         np.testing.assert_allclose(one, many[t], rtol=0, atol=last_digits)
 
@@ -43,7 +50,9 @@ def test_one_pose_and_many_agree(kind):
 @pytest.mark.parametrize("threads", [2, 3, 7])
 def test_threads_change_no_bit(kind, threads):
     bones, controls = drivers(kind, 19)
-    np.testing.assert_array_equal(kind.deform(bones, controls, threads=threads), kind.deform(bones, controls, threads=1))
+    np.testing.assert_array_equal(
+        kind.deform(bones, controls, threads=threads), kind.deform(bones, controls, threads=1)
+    )
 
 
 def test_normals(kind):
@@ -98,7 +107,14 @@ def _read_only(shape):
 
 
 @pytest.mark.parametrize(
-    "make", [np.empty, _read_only, lambda s: np.empty((s[0] + 1, 3), np.float32), lambda s: np.empty((s[0], 6), np.float32)[:, ::2], lambda s: [0.0]]
+    "make",
+    [
+        np.empty,
+        _read_only,
+        lambda s: np.empty((s[0] + 1, 3), np.float32),
+        lambda s: np.empty((s[0], 6), np.float32)[:, ::2],
+        lambda s: [0.0],
+    ],
 )
 def test_an_output_of_one_pose_that_does_not_fit_is_refused(make):
     deformer = full_deformer()
@@ -121,7 +137,12 @@ def test_one_pose_that_needs_conversion_gives_the_same():
     wanted = deformer.deform(bones[0], controls[0])
     plain, other = np.empty_like(wanted), np.empty_like(wanted)
     deformer.deform(bones[0], controls[0], out=plain)
-    deformer.deform(bones[0].tolist(), np.asfortranarray(np.repeat(controls[0], 2))[::2], out=other, threads=np.int64(2))
+    deformer.deform(
+        bones[0].tolist(),
+        np.asfortranarray(np.repeat(controls[0], 2))[::2],
+        out=other,
+        threads=np.int64(2),
+    )
     np.testing.assert_array_equal(plain, wanted)
     np.testing.assert_allclose(other, wanted, rtol=0, atol=1e-6)
 
@@ -139,12 +160,29 @@ def test_one_pose_into_memory_is_checked(wrong):
         bones[0, 0, 0] = np.nan
     else:
         threads = True
-    named = {"bones": "world_from_bone: expected", "controls": "controls: expected", "threads": "threads: expected", "finite": "NaN"}[wrong]
+    named = {
+        "bones": "world_from_bone: expected",
+        "controls": "controls: expected",
+        "threads": "threads: expected",
+        "finite": "NaN",
+    }[wrong]
     with pytest.raises(InputError, match=named):
-        deformer.deform(bones, controls, out=np.empty((deformer.mesh.vertex_count, 3), np.float32), threads=threads)
+        deformer.deform(
+            bones,
+            controls,
+            out=np.empty((deformer.mesh.vertex_count, 3), np.float32),
+            threads=threads,
+        )
 
 
-@pytest.mark.parametrize("make", [lambda s: np.empty(s), lambda s: np.empty(s[1:], np.float32), lambda s: np.empty(s, np.float32)[:, ::-1]])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s: np.empty(s),
+        lambda s: np.empty(s[1:], np.float32),
+        lambda s: np.empty(s, np.float32)[:, ::-1],
+    ],
+)
 def test_an_output_that_does_not_fit_is_refused(make):
     deformer = full_deformer()
     bones, controls = drivers(deformer, 4)
@@ -213,4 +251,6 @@ def test_a_saved_file_plays_the_same(tmp_path):
         deformer = KINDS[name]()
         deformer.save(tmp_path / name)
         bones, controls = drivers(deformer)
-        np.testing.assert_array_equal(Deformer.load(tmp_path / name).deform(bones, controls), deformer.deform(bones, controls))
+        np.testing.assert_array_equal(
+            Deformer.load(tmp_path / name).deform(bones, controls), deformer.deform(bones, controls)
+        )

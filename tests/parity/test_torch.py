@@ -5,7 +5,13 @@ import pytest
 from parity.kinds import KINDS, drivers
 
 torch = pytest.importorskip("torch", reason="the torch module needs torch")
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"))]
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"),
+    ),
+]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -14,12 +20,22 @@ def test_the_module_gives_the_same_vertices(name, device, monkeypatch):
     from understudy.runtime import torch_deformer
 
     deformer = KINDS[name]()
-    monkeypatch.setattr(torch_deformer, "_BLOCK_VALUES", 36 * deformer.mesh.vertex_count)  # three poses at a time
+    monkeypatch.setattr(
+        torch_deformer, "_BLOCK_VALUES", 36 * deformer.mesh.vertex_count
+    )  # three poses at a time
     bones, controls = drivers(deformer, 8)
     module = torch_deformer.TorchDeformer(deformer).to(device)
-    given = [None if values is None else torch.from_numpy(values).to(device) for values in (bones, controls)]
+    given = [
+        None if values is None else torch.from_numpy(values).to(device)
+        for values in (bones, controls)
+    ]
     size = max(deformer.mesh.height, float(np.ptp(deformer.mesh.vertices, axis=0).max()))
-    np.testing.assert_allclose(module(*given).cpu().numpy(), deformer.deform_reference(bones, controls), rtol=0, atol=1e-5 * size)
+    np.testing.assert_allclose(
+        module(*given).cpu().numpy(),
+        deformer.deform_reference(bones, controls),
+        rtol=0,
+        atol=1e-5 * size,
+    )
     assert not list(module.parameters())
 
 
@@ -29,4 +45,6 @@ def test_a_hidden_bone_leaves_every_vertex_finite():
     deformer = KINDS["full-linear-direct-tanh"]()
     bones, controls = drivers(deformer, 2)
     bones[:, 1, :, :3] = 0
-    assert torch.isfinite(TorchDeformer(deformer)(torch.from_numpy(bones), torch.from_numpy(controls))).all()
+    assert torch.isfinite(
+        TorchDeformer(deformer)(torch.from_numpy(bones), torch.from_numpy(controls))
+    ).all()

@@ -36,7 +36,14 @@ def test_its_size_is_that_of_a_production_face(face):
     assert face.controls.numeric.sum() >= 60
     assert face.skeleton.bone_count >= 20
     assert 20 < face.mesh.height < 30
-    assert set(face.mesh.parts) == {"skin", "eye_L", "eye_R", "teeth_upper", "teeth_lower", "tongue"}
+    assert set(face.mesh.parts) == {
+        "skin",
+        "eye_L",
+        "eye_R",
+        "teeth_upper",
+        "teeth_lower",
+        "tongue",
+    }
     assert sum(len(part) for part in face.mesh.parts.values()) == face.mesh.vertex_count
 
 
@@ -60,21 +67,36 @@ def test_every_control_moves_something_and_every_joint_moves(face):
 
 
 def test_left_and_right_mirror_each_other(face):
-    left, right = (vertices(face, **{f"{name}_{side}": 0.8 for name in ("corner_up", "brow_outer", "lid_upper", "sneer")}) for side in "LR")
+    left, right = (
+        vertices(
+            face,
+            **{f"{name}_{side}": 0.8 for name in ("corner_up", "brow_outer", "lid_upper", "sneer")},
+        )
+        for side in "LR"
+    )
     moved = lambda x: np.linalg.norm(x - face.mesh.vertices, axis=1)
     assert abs(moved(left).mean() - moved(right).mean()) < 0.05 * moved(left).mean()
 
 
 def test_the_head_carries_everything_rigidly(face):
-    still, turned = (face.evaluate(pose(face, jaw_open=12, corner_up=0.7, eye_up=8, head_turn=turn)[None]) for turn in (0.0, 20.0))
+    still, turned = (
+        face.evaluate(pose(face, jaw_open=12, corner_up=0.7, eye_up=8, head_turn=turn)[None])
+        for turn in (0.0, 20.0)
+    )
     skull = face.mesh.parts["teeth_upper"]
     head = face.skeleton.names.index("head")
-    local = [(p.vertices[0, skull] - p.world_from_bone[0, head, :, 3]) @ p.world_from_bone[0, head, :, :3] for p in (still, turned)]
+    local = [
+        (p.vertices[0, skull] - p.world_from_bone[0, head, :, 3])
+        @ p.world_from_bone[0, head, :, :3]
+        for p in (still, turned)
+    ]
     np.testing.assert_allclose(local[0], local[1], atol=2e-4)
 
 
 def test_the_chin_runs_along_an_arc_whose_centre_slides(face):
-    opened = face.evaluate(np.stack([pose(face, jaw_open=a) for a in (0, 8, 16, 24)])).world_from_bone[:, face.skeleton.names.index("jaw"), :, 3]
+    opened = face.evaluate(
+        np.stack([pose(face, jaw_open=a) for a in (0, 8, 16, 24)])
+    ).world_from_bone[:, face.skeleton.names.index("jaw"), :, 3]
     forward = opened[:, 2] - opened[0, 2]
     assert (np.diff(forward) > 0).all()
     assert np.diff(forward)[0] > 1.5 * np.diff(forward)[2]  # most of the way is made early
@@ -82,7 +104,9 @@ def test_the_chin_runs_along_an_arc_whose_centre_slides(face):
 
 def test_lids_slide_over_the_ball_instead_of_through_it(face):
     at, centre = face._lids._eyes[0][0][:2]
-    edge = at[face._weights[at][:, face.skeleton.names.index("lid_upper_L")].toarray().ravel() > 0.9]
+    edge = at[
+        face._weights[at][:, face.skeleton.names.index("lid_upper_L")].toarray().ravel() > 0.9
+    ]
     away = lambda x: np.linalg.norm(x[edge] - centre, axis=1)
     ball = np.median(np.linalg.norm(face.mesh.vertices[face.mesh.parts["eye_L"]] - centre, axis=1))
     half, closed = vertices(face, lid_upper=0.5), vertices(face, lid_upper=1.0)
@@ -93,7 +117,10 @@ def test_lids_slide_over_the_ball_instead_of_through_it(face):
 
 
 def test_lips_stick_at_the_corners_and_let_go_in_the_middle(face):
-    free, stuck = (face._lips.gaps(vertices(face, jaw_open=9, lip_lower_drop=0.3, sticky=s)[:, :, None])[:, 0] for s in (0.0, 1.0))
+    free, stuck = (
+        face._lips.gaps(vertices(face, jaw_open=9, lip_lower_drop=0.3, sticky=s)[:, :, None])[:, 0]
+        for s in (0.0, 1.0)
+    )
     side = np.abs(face.mesh.vertices[face._lips._upper, 0])
     open_pairs = free > 0.3
     assert open_pairs.mean() > 0.5
@@ -111,16 +138,24 @@ def test_the_lower_lip_does_not_pass_through_the_upper_one(face):
 
 
 def test_detail_never_flips(face):
-    """Delta mush follows the pose at a bounded rate where lids and lips fold onto themselves; tangents of the surface made detail jump there."""
+    """Delta mush follows the pose at a bounded rate where lids and lips fold onto themselves;
+    tangents of the surface made detail jump there.
+    """
     added = []
     mush = face._mush.apply
     plain = copy(face)
-    plain._mush = SimpleNamespace(apply=lambda shaped, skinned, turn: added.append(mush(shaped, skinned, turn) - skinned) or skinned)
+    plain._mush = SimpleNamespace(
+        apply=lambda shaped, skinned, turn: (
+            added.append(mush(shaped, skinned, turn) - skinned) or skinned
+        )
+    )
     here, there = (gaussian(face.controls, 60, seed=seed) for seed in (1, 2))
     small = 1e-3
     plain.evaluate(np.concatenate([here, here + small * (there - here)]))
     before, after = np.split(np.concatenate(added, axis=2), 2, axis=2)
-    assert np.linalg.norm(after - before, axis=1).max() / small < 3  # cm on the whole way from one random pose to another; with tangents 13
+    assert (
+        np.linalg.norm(after - before, axis=1).max() / small < 3
+    )  # cm on the whole way from one random pose to another; with tangents 13
 
 
 def test_it_is_far_from_linear(face):
@@ -141,7 +176,9 @@ def test_combinations_are_not_the_sum_of_their_parts(face):
 def test_an_offset_of_the_rest_vertices_finds_the_skinning_of_the_rig(face):
     values = pose(face, jaw_open=15, head_turn=10)[None]
     plain = face.evaluate(values)
-    shifted = face.evaluate(values, rest_offset=np.tile([0.01, 0.0, 0.0], (face.mesh.vertex_count, 1)))
+    shifted = face.evaluate(
+        values, rest_offset=np.tile([0.01, 0.0, 0.0], (face.mesh.vertex_count, 1))
+    )
     moved = (shifted.vertices[0] - plain.vertices[0]) / 0.01
     jaw = face.mesh.parts["teeth_lower"]
     turn = plain.world_from_bone[0, face.skeleton.names.index("jaw"), :, 0]
@@ -159,7 +196,9 @@ def test_animations_are_inside_the_training_ranges_and_smooth(face, name):
     assert (values <= face.controls.high + 1e-9).all()
     posed = animate(face, name)
     assert np.isfinite(posed.vertices).all()
-    assert np.linalg.norm(np.diff(posed.vertices, axis=0), axis=2).max() < 1.6  # cm a frame: a blink, not a jump
+    assert (
+        np.linalg.norm(np.diff(posed.vertices, axis=0), axis=2).max() < 1.6
+    )  # cm a frame: a blink, not a jump
     assert np.linalg.norm(posed.vertices - face.mesh.vertices, axis=2).max() > 2
 
 

@@ -1,4 +1,6 @@
-"""The human rig: what it is made of, what it must keep (rest, rigidity, symmetry, locality), and what its animations promise."""
+"""The human rig: what it is made of, what it must keep (rest, rigidity, symmetry, locality), and
+what its animations promise.
+"""
 
 import time
 
@@ -77,15 +79,25 @@ def test_reader_agrees_with_the_reference_extraction(anatomy):
     np.testing.assert_allclose(anatomy.vertices, rest - ground, atol=1e-4)
     np.testing.assert_array_equal(anatomy.quads, reference["quads"])
     order = [list(reference["default_names"]).index(name) for name in anatomy.bone_names]
-    # ours are made symmetric; one neck joint of the files is a quarter of a centimetre off the middle
-    np.testing.assert_allclose(anatomy.bone_heads, 100.0 * reference["default_heads"][order] - ground, atol=0.26)
-    np.testing.assert_allclose(anatomy.bone_tails, 100.0 * reference["default_tails"][order] - ground, atol=0.26)
+    # ours are made symmetric; one neck joint of the files is a quarter of a centimetre off the
+    # middle
+    np.testing.assert_allclose(
+        anatomy.bone_heads, 100.0 * reference["default_heads"][order] - ground, atol=0.26
+    )
+    np.testing.assert_allclose(
+        anatomy.bone_tails, 100.0 * reference["default_tails"][order] - ground, atol=0.26
+    )
     assert [anatomy.bone_names[p] if p >= 0 else "" for p in anatomy.bone_parents] == [
-        str(reference["default_names"][p]) if p >= 0 else "" for p in reference["default_parents"][order]
+        str(reference["default_names"][p]) if p >= 0 else ""
+        for p in reference["default_parents"][order]
     ]
     dense = np.zeros(anatomy.weights.shape)
     for k in range(reference["default_weight_index"].shape[1]):
-        np.add.at(dense, (np.arange(len(dense)), np.argsort(order)[reference["default_weight_index"][:, k]]), reference["default_weight_value"][:, k])
+        np.add.at(
+            dense,
+            (np.arange(len(dense)), np.argsort(order)[reference["default_weight_index"][:, k]]),
+            reference["default_weight_value"][:, k],
+        )
     np.testing.assert_allclose(anatomy.weights.toarray(), dense, atol=0.02)
 
 
@@ -105,13 +117,25 @@ def test_bone_frames_are_right_handed_and_run_along_the_bone(human, anatomy):
     frames = human.skeleton.world_from_bone[:, :, :3]
     np.testing.assert_allclose(np.linalg.det(frames), 1, atol=1e-9)
     along = anatomy.bone_tails - anatomy.bone_heads
-    np.testing.assert_allclose(frames[:, :, 1], along / np.linalg.norm(along, axis=1, keepdims=True), atol=1e-9)
+    np.testing.assert_allclose(
+        frames[:, :, 1], along / np.linalg.norm(along, axis=1, keepdims=True), atol=1e-9
+    )
 
 
 def test_root_controls_move_everything_rigidly(human):
     posed = sample(human, 1, seed=3)[0]
     names = list(human.controls.names)
-    root = [names.index(name) for name in ("root_turn_x", "root_turn_y", "root_turn_z", "root_move_x", "root_move_y", "root_move_z")]
+    root = [
+        names.index(name)
+        for name in (
+            "root_turn_x",
+            "root_turn_y",
+            "root_turn_z",
+            "root_move_x",
+            "root_move_y",
+            "root_move_z",
+        )
+    ]
     values = np.tile(posed, (2, 1))
     values[0, root] = 0.0
     values[1, root] = [20, 130, -15, 400, 12, -900]
@@ -128,18 +152,32 @@ def test_mirrored_pose_gives_mirrored_mesh(human, anatomy):
     mirrored = values.copy()
     for c, name in enumerate(names):
         if name.endswith(("_L", "_R")):
-            mirrored[:, names.index(name[:-1] + ("R" if name.endswith("L") else "L"))] = values[:, c]
-        elif name.endswith(("_side", "_twist", "_tilt", "_turn", "root_turn_y", "root_turn_z", "root_move_x")):
+            mirrored[:, names.index(name[:-1] + ("R" if name.endswith("L") else "L"))] = values[
+                :, c
+            ]
+        elif name.endswith(
+            ("_side", "_twist", "_tilt", "_turn", "root_turn_y", "root_turn_z", "root_move_x")
+        ):
             mirrored[:, c] = -values[:, c]
     poses = human.evaluate(np.concatenate([values, mirrored]))
-    np.testing.assert_allclose(poses.vertices[3:], poses.vertices[:3, anatomy.mirror_vertex] * np.float32([-1, 1, 1]), atol=2e-3)
+    np.testing.assert_allclose(
+        poses.vertices[3:],
+        poses.vertices[:3, anatomy.mirror_vertex] * np.float32([-1, 1, 1]),
+        atol=2e-3,
+    )
 
 
 def test_same_poses_whatever_the_batch(human):
     values = sample(human, 19)
     whole = human.evaluate(values).vertices
     np.testing.assert_array_equal(human.evaluate(values).vertices, whole)
-    pieces = np.concatenate([human.evaluate(values[:7]).vertices, human.evaluate(values[7:8]).vertices, human.evaluate(values[8:]).vertices])
+    pieces = np.concatenate(
+        [
+            human.evaluate(values[:7]).vertices,
+            human.evaluate(values[7:8]).vertices,
+            human.evaluate(values[8:]).vertices,
+        ]
+    )
     np.testing.assert_allclose(pieces, whole, atol=1e-4)
 
 
@@ -154,7 +192,9 @@ def test_same_poses_whatever_the_batch(human):
     ],
 )
 def test_effects_are_local(human, anatomy, control, still):
-    """In their own bone's frame, far vertices do not notice. Legs and arms hang on the root, so they do not even move."""
+    """In their own bone's frame, far vertices do not notice. Legs and arms hang on the root, so
+    they do not even move.
+    """
     values = np.tile(sample(human, 1, seed=9)[0], (2, 1))
     c = human.controls.names.index(control)
     values[:, c] = human.controls.low[c], human.controls.high[c]
@@ -198,22 +238,33 @@ def test_mesh_is_a_function_of_bones_and_numeric_controls(human):
 
 
 def test_smooth_in_every_control(human):
-    """A thousandth of a control's range moves no vertex by more than a thousandth of a large motion: no jumps, no sharp thresholds."""
+    """A thousandth of a control's range moves no vertex by more than a thousandth of a large
+    motion: no jumps, no sharp thresholds.
+    """
     spec = human.controls
     base = sample(human, 1, seed=6)[0]
     values = np.tile(base, (spec.count + 1, 1))
     values[1:] += np.diag(1e-3 * (spec.high - spec.low))
-    moved = np.linalg.norm(human.evaluate(values).vertices[1:] - human.evaluate(values[:1]).vertices, axis=-1).max(axis=1)
+    moved = np.linalg.norm(
+        human.evaluate(values).vertices[1:] - human.evaluate(values[:1]).vertices, axis=-1
+    ).max(axis=1)
     assert moved.max() < 0.5  # cm; turning the root by 0.12 degrees already moves a hand by 0.2
 
 
 def test_detail_never_flips(human):
-    """Delta mush follows the pose at a bounded rate, closed armpits and groins included; tangents of the surface made detail jump there."""
+    """Delta mush follows the pose at a bounded rate, closed armpits and groins included; tangents
+    of the surface made detail jump there.
+    """
     spec, without = human.controls, human.with_stages(s for s in ALL_STAGES if s != "mush")
     here, there = np.random.default_rng(0).uniform(spec.low, spec.high, (2, 40, spec.count))
     small = 1e-3
-    with_it, plain = (rig.evaluate(here + small * (there - here)).vertices - rig.evaluate(here).vertices for rig in (human, without))
-    assert np.linalg.norm(with_it - plain, axis=2).max() / small < 10  # cm on the whole way from one random pose to another; with tangents 49
+    with_it, plain = (
+        rig.evaluate(here + small * (there - here)).vertices - rig.evaluate(here).vertices
+        for rig in (human, without)
+    )
+    assert (
+        np.linalg.norm(with_it - plain, axis=2).max() / small < 10
+    )  # cm on the whole way from one random pose to another; with tangents 49
 
 
 @pytest.mark.parametrize("name", ["walk", "kick"])
@@ -231,7 +282,11 @@ def test_animations(human, name):
         assert beyond.max() <= 0
     else:
         stretch = [c for c, n in enumerate(spec.names) if n.startswith("leg_stretch")]
-        turns = [c for c, n in enumerate(spec.names) if spec.units[c] == "deg" and not n.startswith("root")]
+        turns = [
+            c
+            for c, n in enumerate(spec.names)
+            if spec.units[c] == "deg" and not n.startswith("root")
+        ]
         assert beyond[:, stretch].max() > 0.2
         assert (beyond[:, turns].max(axis=0) > 0.15).sum() >= 2
     moving = np.ptp(values, axis=0) > 0
@@ -259,7 +314,11 @@ def test_wrong_input(human, change, words):
 
 def test_outside_limits_names_the_control(human):
     with pytest.raises(InputError, match="knee_flex_L"):
-        human.evaluate(np.where(np.array(human.controls.names) == "knee_flex_L", 500.0, human.controls.rest)[None])
+        human.evaluate(
+            np.where(np.array(human.controls.names) == "knee_flex_L", 500.0, human.controls.rest)[
+                None
+            ]
+        )
 
 
 def test_unknown_names(human):
@@ -270,7 +329,9 @@ def test_unknown_names(human):
 
 
 def test_fast_enough_to_sample(human):
-    """A loose bound, so that a slow machine does not fail: the point is that nobody turns this into seconds."""
+    """A loose bound, so that a slow machine does not fail: the point is that nobody turns this into
+    seconds.
+    """
     values = sample(human, 32)
     human.evaluate(values[:2])
     start = time.perf_counter()

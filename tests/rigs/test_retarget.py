@@ -1,4 +1,6 @@
-"""CMU clips on the human: the pieces on made-up motion, the whole on the real file where it is present."""
+"""CMU clips on the human: the pieces on made-up motion, the whole on the real file where it is
+present.
+"""
 
 import numpy as np
 import pytest
@@ -17,13 +19,56 @@ def human():
 
 
 def made_up(path, frames=12, **angles):
-    """A motion file in the T-pose, with local angles (z, y, x) of some joints ramping up from zero."""
+    """A motion file in the T-pose, with local angles (z, y, x) of some joints ramping up from
+    zero.
+    """
     left_leg = ("LHipJoint", "LeftUpLeg", "LeftLeg", "LeftFoot", "LeftToeBase")
     left_arm = ("Shoulder", "Arm", "ForeArm", "Hand", "FingerBase", "HandIndex1")
-    names = ["Hips", *left_leg, *(name.replace("LHip", "RHip").replace("Left", "Right") for name in left_leg)]
+    names = [
+        "Hips",
+        *left_leg,
+        *(name.replace("LHip", "RHip").replace("Left", "Right") for name in left_leg),
+    ]
     names += ["LowerBack", "Spine", "Spine1", "Neck", "Neck1", "Head"]
-    names += [*(f"Left{name}" for name in left_arm), "LThumb", *(f"Right{name}" for name in left_arm), "RThumb"]
-    parents = [-1, 0, 1, 2, 3, 4, 0, 6, 7, 8, 9, 0, 11, 12, 13, 14, 15, 13, 17, 18, 19, 20, 21, 20, 13, 24, 25, 26, 27, 28, 27]
+    names += [
+        *(f"Left{name}" for name in left_arm),
+        "LThumb",
+        *(f"Right{name}" for name in left_arm),
+        "RThumb",
+    ]
+    parents = [
+        -1,
+        0,
+        1,
+        2,
+        3,
+        4,
+        0,
+        6,
+        7,
+        8,
+        9,
+        0,
+        11,
+        12,
+        13,
+        14,
+        15,
+        13,
+        17,
+        18,
+        19,
+        20,
+        21,
+        20,
+        13,
+        24,
+        25,
+        26,
+        27,
+        28,
+        27,
+    ]
     offsets = np.zeros((31, 3))
     left = {
         "LeftUpLeg": [1.6, -1.8, 0.6],
@@ -75,27 +120,55 @@ def test_t_pose_straightens_the_arms(human, tmp_path):
 @pytest.mark.parametrize(
     ("joint", "angle", "start", "stop", "rest", "turned"),
     [
-        ("LeftArm", (-80, 0, 0), "upperarm01.L", "lowerarm01.L", [1, 0, 0], [np.cos(np.deg2rad(80)), -np.sin(np.deg2rad(80)), 0]),
-        ("RightArm", (0, 60, 0), "upperarm01.R", "lowerarm01.R", [-1, 0, 0], [-0.5, 0, np.sin(np.deg2rad(60))]),
+        (
+            "LeftArm",
+            (-80, 0, 0),
+            "upperarm01.L",
+            "lowerarm01.L",
+            [1, 0, 0],
+            [np.cos(np.deg2rad(80)), -np.sin(np.deg2rad(80)), 0],
+        ),
+        (
+            "RightArm",
+            (0, 60, 0),
+            "upperarm01.R",
+            "lowerarm01.R",
+            [-1, 0, 0],
+            [-0.5, 0, np.sin(np.deg2rad(60))],
+        ),
         ("Hips", (0, 90, 0), "upperarm01.L", "lowerarm01.L", [1, 0, 0], [0, 0, -1]),
     ],
 )
-def test_one_joint_turns_our_segment_the_same_way(human, tmp_path, joint, angle, start, stop, rest, turned):
-    values, _ = retarget.cmu_clip(made_up(tmp_path / "one.npz", frames=40, **{joint: angle}), "made_up", human)
+def test_one_joint_turns_our_segment_the_same_way(
+    human, tmp_path, joint, angle, start, stop, rest, turned
+):
+    values, _ = retarget.cmu_clip(
+        made_up(tmp_path / "one.npz", frames=40, **{joint: angle}), "made_up", human
+    )
     first, last = directions(human, values[[0, -1]], start, stop)
     assert first @ np.array(rest) > 0.97
     assert last @ np.array(turned) > 0.97
 
 
 def test_knee_bends_the_knee(human, tmp_path):
-    values, _ = retarget.cmu_clip(made_up(tmp_path / "knee.npz", LeftLeg=(0, 0, 70)), "made_up", human)
+    values, _ = retarget.cmu_clip(
+        made_up(tmp_path / "knee.npz", LeftLeg=(0, 0, 70)), "made_up", human
+    )
     knee = values[:, human.controls.names.index("knee_flex_L")]
-    assert knee[-1] - knee[0] == pytest.approx(70, abs=12)  # about x; the spread leg's own hinge is 20 degrees off x, and a knee has no other
+    assert knee[-1] - knee[0] == pytest.approx(
+        70, abs=12
+    )  # about x; the spread leg's own hinge is 20 degrees off x, and a knee has no other
     assert np.abs(np.diff(values[:, human.controls.names.index("knee_flex_R")])).max() < 1
 
 
 def test_far_turns_stay_inside_the_limits(human, tmp_path):
-    values, _ = retarget.cmu_clip(made_up(tmp_path / "far.npz", LeftLeg=(0, 0, 179), Head=(0, 170, 0), LeftArm=(100, 60, 100)), "made_up", human)
+    values, _ = retarget.cmu_clip(
+        made_up(
+            tmp_path / "far.npz", LeftLeg=(0, 0, 179), Head=(0, 170, 0), LeftArm=(100, 60, 100)
+        ),
+        "made_up",
+        human,
+    )
     human.controls.check(values)
     assert np.isfinite(values).all()
 
@@ -128,6 +201,8 @@ def test_real_clips(human, clip):
     assert len(values) > 60
     human.controls.check(values)
     turns = [c for c, unit in enumerate(human.controls.units) if unit == "deg"]
-    assert np.abs(np.diff(values[:, turns], axis=0)).max() < 45  # degrees a frame: fast, but no flips
+    assert (
+        np.abs(np.diff(values[:, turns], axis=0)).max() < 45
+    )  # degrees a frame: fast, but no flips
     lowest = human.evaluate(values[::20]).vertices[:, :, 1].min(axis=1)
     assert np.abs(lowest).max() < 15

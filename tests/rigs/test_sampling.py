@@ -9,7 +9,13 @@ from understudy.core.controls import ControlSpec
 from understudy.core.errors import FileError, InputError
 from understudy.rigs.sampling import Mode, SamplePlan, around, gaussian, mixture, read_modes
 
-SPEC = ControlSpec(("knee", "wing", "fixed"), [0, -40, 3], [150, 40, 3], limit_low=[-10, -90, 0], limit_high=[160, 90, 9])
+SPEC = ControlSpec(
+    ("knee", "wing", "fixed"),
+    [0, -40, 3],
+    [150, 40, 3],
+    limit_low=[-10, -90, 0],
+    limit_high=[160, 90, 9],
+)
 
 
 def test_gaussian_has_the_range_at_one_and_a_half_sigma():
@@ -87,7 +93,10 @@ def test_around_without_spread_lies_on_the_animation():
 
 
 def test_around_does_not_lead_from_one_animation_into_the_next():
-    curves = [np.array([[0, -40, 3], [10, -40, 3]], float), np.array([[0, 40, 3], [10, 40, 3]], float)]
+    curves = [
+        np.array([[0, -40, 3], [10, -40, 3]], float),
+        np.array([[0, 40, 3], [10, 40, 3]], float),
+    ]
     assert set(around(SPEC, curves, 300, spread=0, seed=0)[:, 1]) == {-40, 40}
 
 
@@ -96,7 +105,9 @@ def test_around_spreads_within_the_limits():
     values = around(SPEC, still, 4000, spread=0.5, seed=0)
     sigma = (SPEC.high - SPEC.low) / 3
     assert values[:, 0].mean() == pytest.approx(75, abs=1)
-    assert values[:, 0].std() == pytest.approx(0.5 * truncnorm(-1.5, 1.5, scale=sigma[0]).std(), rel=0.05)
+    assert values[:, 0].std() == pytest.approx(
+        0.5 * truncnorm(-1.5, 1.5, scale=sigma[0]).std(), rel=0.05
+    )
     assert np.abs(values[:, 0] - 75).max() <= 0.75 * sigma[0]
     assert values[:, 1].max() == 90
     assert (values[:, 2] == 3).all()
@@ -115,8 +126,13 @@ def test_around_refuses_no_frames_and_frames_outside_the_limits():
 
 def test_modes_are_read_from_toml(tmp_path):
     file = tmp_path / "modes.toml"
-    file.write_text("[walk]\nweight = 3\n[walk.ranges]\nwing = [-5, 5]\n[fly.ranges]\nwing = [20, 80]\n")
-    assert read_modes(file, SPEC) == {"walk": Mode(3.0, {"wing": (-5.0, 5.0)}), "fly": Mode(1.0, {"wing": (20.0, 80.0)})}
+    file.write_text(
+        "[walk]\nweight = 3\n[walk.ranges]\nwing = [-5, 5]\n[fly.ranges]\nwing = [20, 80]\n"
+    )
+    assert read_modes(file, SPEC) == {
+        "walk": Mode(3.0, {"wing": (-5.0, 5.0)}),
+        "fly": Mode(1.0, {"wing": (20.0, 80.0)}),
+    }
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,12 @@ def test_numeric_control_moves_the_mesh_but_no_bone(tube):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"), [(np.zeros((1, 4)), "expected shape"), (np.full((1, 5), np.nan), "NaN"), (np.array([[0, 500, 0, 1, 0.0]]), "bend_2")]
+    ("wrong", "words"),
+    [
+        (np.zeros((1, 4)), "expected shape"),
+        (np.full((1, 5), np.nan), "NaN"),
+        (np.array([[0, 500, 0, 1, 0.0]]), "bend_2"),
+    ],
 )
 def test_wrong_input(tube, wrong, words):
     with pytest.raises(InputError, match=words):

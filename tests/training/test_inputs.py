@@ -37,17 +37,24 @@ def test_inputs_are_learned_from_the_poses():
 def test_units_of_different_width_and_gaps_in_their_numbers():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(300, 5))
-    needs = units_from_data(x, np.array([3, 3, 3, 9, 9]), [x[:, [4]]], gain=0.01, most=3, progress=SILENT)
+    needs = units_from_data(
+        x, np.array([3, 3, 3, 9, 9]), [x[:, [4]]], gain=0.01, most=3, progress=SILENT
+    )
     assert np.flatnonzero(needs[0]).tolist() == [9]
 
 
 def test_a_live_rig_tells_which_bones_and_controls_move_which_vertices():
     rig = load_rig("tube")
     poses = rig.evaluate(gaussian(rig.controls, 20, seed=0))
-    base, tip = np.flatnonzero(rig.mesh.vertices[:, 1] < 1), np.flatnonzero(rig.mesh.vertices[:, 1] > 9)
+    base, tip = (
+        np.flatnonzero(rig.mesh.vertices[:, 1] < 1),
+        np.flatnonzero(rig.mesh.vertices[:, 1] > 9),
+    )
     skin = Skin.rigid(np.where(rig.mesh.vertices[:, 1] < 5, 0, 2))
     everything = np.arange(rig.mesh.vertex_count)
-    displace = lambda moved: rest_displacements(moved.world_from_bone, moved.skeleton, skin, rig.mesh.vertices, everything, moved.vertices)
+    displace = lambda moved: rest_displacements(
+        moved.world_from_bone, moved.skeleton, skin, rig.mesh.vertices, everything, moved.vertices
+    )
     needs = units_from_rig(rig, poses, displace, [base, tip], 0.02, 3, 0, SILENT)
     flex = 3 + rig.controls.names.index("flex")
     assert needs[:, flex].all()  # it swells the whole tube

@@ -21,7 +21,9 @@ def problem(samples=400, seed=0):
     curved = np.stack([np.sin(x[:, 0]) * x[:, 1], x[:, 2] ** 2 - 1], axis=1).astype(np.float32)
     return x, [
         GroupedTask(np.arange(3), 5 * curved),
-        GroupedTask(np.array([8, 2, 4, 5, 6]), (0.01 * np.tanh(x[:, [8, 4, 2]])).astype(np.float32)),
+        GroupedTask(
+            np.array([8, 2, 4, 5, 6]), (0.01 * np.tanh(x[:, [8, 4, 2]])).astype(np.float32)
+        ),
         GroupedTask(np.array([7]), np.zeros((samples, 1), np.float32)),
     ]
 
@@ -49,7 +51,9 @@ def test_nets_of_every_width_learn_at_once_and_come_back_in_order_and_in_their_o
 
 def test_padding_changes_nothing():
     x, tasks = problem()
-    wide = GroupedTask(np.arange(5), tasks[0].targets)  # wide enough to share a stack with, and so to pad, a net of three inputs
+    wide = GroupedTask(
+        np.arange(5), tasks[0].targets
+    )  # wide enough to share a stack with, and so to pad, a net of three inputs
     assert stack_order([tasks[0], wide]) == [[1, 0]]
     features = torch.as_tensor(x)
     stack = Stack([wide, tasks[0]], features, (16, 16), "tanh", torch.Generator().manual_seed(0))
@@ -89,7 +93,9 @@ def interrupted_after(steps):
         trainer._Steps.__call__ = step
 
 
-@pytest.mark.parametrize("steps", [3, 20, 24])  # in the first epoch, in the middle of a later one, at the end of one
+@pytest.mark.parametrize(
+    "steps", [3, 20, 24]
+)  # in the first epoch, in the middle of a later one, at the end of one
 def test_an_interrupted_training_resumes_to_the_very_same_weights(tmp_path, steps):
     x, tasks = problem()
     straight = train(x, tasks, SHORT, SILENT)
@@ -112,21 +118,33 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_is_not_used(tmp_path):
     foreign = checkpoint.read_bytes()
     other = train(*problem(seed=5), SHORT, SILENT, checkpoint)
     assert len(other.training_curve) == SHORT.epochs
-    assert np.array_equal(other.training_curve, train(*problem(seed=5), SHORT, SILENT).training_curve)
+    assert np.array_equal(
+        other.training_curve, train(*problem(seed=5), SHORT, SILENT).training_curve
+    )
     checkpoint.write_bytes(foreign[: len(foreign) // 2])
     assert len(train(x, tasks, SHORT, SILENT, checkpoint).training_curve) == SHORT.epochs
 
 
 def test_a_device_that_is_not_there_is_named():
     if torch.cuda.is_available():
-        assert train(*problem(), Schedule(**{**vars(SCHEDULE), "device": "cuda"}), SILENT).training_curve[-1] < 0.1
+        assert (
+            train(
+                *problem(), Schedule(**{**vars(SCHEDULE), "device": "cuda"}), SILENT
+            ).training_curve[-1]
+            < 0.1
+        )
     else:
         with pytest.raises(InputError, match="finds no CUDA device"):
             train(*problem(), Schedule(**{**vars(SCHEDULE), "device": "cuda"}), SILENT)
 
 
 def test_one_pose_trains_without_a_validation_set():
-    trained = train(np.zeros((1, 2), np.float32), [GroupedTask(np.array([0]), np.ones((1, 1), np.float32))], SCHEDULE, SILENT)
+    trained = train(
+        np.zeros((1, 2), np.float32),
+        [GroupedTask(np.array([0]), np.ones((1, 1), np.float32))],
+        SCHEDULE,
+        SILENT,
+    )
     assert np.isnan(trained.validation_curve).all()
     assert trained.training_curve[-1] < 0.1
 
@@ -140,7 +158,9 @@ def test_mirror_images_are_kept_aside_with_their_poses():
 
 @pytest.mark.parametrize("loss", ["l1", "mixed"])
 def test_curves_begin_near_one_whatever_the_loss(loss):
-    trained = train(*problem(), Schedule(**{**vars(SHORT), "loss": loss, "epochs": 1, "rate": 1e-6}), SILENT)
+    trained = train(
+        *problem(), Schedule(**{**vars(SHORT), "loss": loss, "epochs": 1, "rate": 1e-6}), SILENT
+    )
     assert trained.training_curve[0] == pytest.approx(1, rel=0.1)
     assert trained.validation_curve[0] == pytest.approx(1, rel=0.1)
 

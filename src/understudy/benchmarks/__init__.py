@@ -1,6 +1,8 @@
-"""The papers' comparisons, each a file here: `understudy bench NAME`. Every method runs on the same data in the same run.
+"""The papers' comparisons, each a file here: `understudy bench NAME`. Every method runs on the same
+data in the same run.
 
-A benchmark takes a `Request` and returns an `Outcome`; the command line prints it as a table and writes it as JSON.
+A benchmark takes a `Request` and returns an `Outcome`; the command line prints it as a table and
+writes it as JSON.
 """
 
 from __future__ import annotations
@@ -13,14 +15,22 @@ from pathlib import Path
 from understudy.core import checks
 from understudy.core.progress import SILENT, Progress
 from understudy.evaluation import machine
-from understudy.evaluation.report import CaseResult
+from understudy.evaluation.result import CaseResult
 
-_BENCHMARKS = {"body": "body", "face": "face", "decompose": "decompose", "two-layer": "two_layer", "temporal": "temporal", "runtime": "runtime"}
+_BENCHMARKS = {
+    "body": "body",
+    "face": "face",
+    "decompose": "decompose",
+    "two-layer": "two_layer",
+    "temporal": "temporal",
+    "runtime": "runtime",
+}
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to run: size "quick" (60 s on two cores), "default" (20 minutes) or "full"; empty methods or cases mean all of that size.
+    """What to run: size "quick" (60 s on two cores), "default" (20 minutes) or "full"; empty
+    methods or cases mean all of that size.
 
     ablations: also the variants of a method that its paper compares, where the benchmark has them.
     """
@@ -43,11 +53,16 @@ class Outcome:
     notes: Sequence[str] = ()
 
     def as_json(self, name: str) -> dict:
-        rows = [{"case": r.case, "method": r.method, **{k: float(v) for k, v in r.figures.items()}} for r in self.results]
+        rows = [
+            {"case": r.case, "method": r.method, **{k: float(v) for k, v in r.figures.items()}}
+            for r in self.results
+        ]
         return {"benchmark": name, "unit": self.unit, "rows": rows, "machine": machine.describe()}
 
 
 def run(name: str, request: Request, progress: Progress = SILENT) -> Outcome:
     """Run a benchmark by name."""
     checks.one_of(name, "benchmark", _BENCHMARKS)
-    return importlib.import_module(f"understudy.benchmarks.{_BENCHMARKS[name]}").run(request, progress)
+    return importlib.import_module(f"understudy.benchmarks.{_BENCHMARKS[name]}").run(
+        request, progress
+    )

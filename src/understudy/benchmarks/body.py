@@ -1,7 +1,8 @@
 """`bench body`: FDDA's Tables 2 to 4 and Figure 8 on the built-in human.
 
-Cases: the rig's own walk and kick, and CMU motion capture retargeted to it. Methods learn from one random sample of the rig; rows that end in
-`-ontest` are fitted on the very animation they are measured on, as the paper did for its rivals.
+Cases: the rig's own walk and kick, and CMU motion capture retargeted to it. Methods learn from one
+random sample of the rig; rows that end in `-ontest` are fitted on the very animation they are
+measured on, as the paper did for its rivals.
 """
 
 from __future__ import annotations
@@ -17,14 +18,21 @@ import numpy as np
 from understudy.benchmarks import Outcome, Request
 from understudy.benchmarks.baselines import rotational_regression, wpsd
 from understudy.benchmarks.real_data import data_folder
-from understudy.cli.demo import report_data
 from understudy.core import checks
-from understudy.core.deformer import Deformer, Skin
+from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
+from understudy.core.skin import Skin
 from understudy.evaluation import machine
-from understudy.evaluation.measure import Approximation, Reference, deform_poses, deformer_figures, measure
-from understudy.evaluation.report import CaseResult, write_report
+from understudy.evaluation.measure import (
+    Approximation,
+    Reference,
+    deform_poses,
+    deformer_figures,
+    measure,
+)
+from understudy.evaluation.report import report_data, write_report
+from understudy.evaluation.result import CaseResult
 from understudy.methods.fdda import FddaConfig, assign_bones
 from understudy.methods.fitting import fit_file
 from understudy.methods.lbs import Lbs, LbsConfig
@@ -35,8 +43,10 @@ from understudy.rigs import parallel_sampling as farm
 from understudy.rigs.sampling import SamplePlan
 
 METHODS = (
-    "fdda", "fdda-noclamp", "fdda-tight", "fdda-open", "linear", "lbs-4", "lbs-all", "lbs-4-ontest", "lbs-all-ontest", "differential",
-    "rotational_regression-2", "rotational_regression-15", "rotational_regression-2-ontest", "rotational_regression-15-ontest",
+    "fdda", "fdda-noclamp", "fdda-tight", "fdda-open", "linear", "lbs-4", "lbs-all",
+    "lbs-4-ontest", "lbs-all-ontest", "differential",
+    "rotational_regression-2", "rotational_regression-15", "rotational_regression-2-ontest",
+    "rotational_regression-15-ontest",
     "wpsd-10", "wpsd-50", "wpsd-100", "wpsd-10-ontest", "wpsd-50-ontest", "wpsd-100-ontest",
 )  # fmt: skip
 QUICK_METHODS = ("fdda", "fdda-noclamp", "linear", "lbs-4")
@@ -55,16 +65,32 @@ class _Size:
     differential: dict[str, str] = field(default_factory=dict)
 
 
-# A body has more parts that move apart than a face, and a rig ten times as slow to ask. What is largest wrong are poses beyond those sampled (a
-# stretched, lifted leg), and there less decay and more epochs than a face has help.
+# A body has more parts that move apart than a face, and a rig ten times as slow to ask. What is
+# largest wrong are poses beyond those sampled (a stretched, lifted leg), and there less decay and
+# more epochs than a face has help.
 _BODY_NETS = {
-    "regions": "64", "anchors": "0.01", "input_poses": "8", "basis_error": "0.01", "most_components": "120", "batch": "256",
+    "regions": "64", "anchors": "0.01", "input_poses": "8", "basis_error": "0.01",
+    "most_components": "120", "batch": "256",
     "weight_decay": "0.3", "epochs": "100", "anchor_epochs": "100",
 }  # fmt: skip
 SIZES = {
-    "quick": _Size(400, {"epochs": "40"}, (), 200, False, {**_BODY_NETS, "epochs": "4", "anchor_epochs": "4", "input_poses": "1"}),
+    "quick": _Size(
+        400,
+        {"epochs": "40"},
+        (),
+        200,
+        False,
+        {**_BODY_NETS, "epochs": "4", "anchor_epochs": "4", "input_poses": "1"},
+    ),
     "default": _Size(5000, {}, ("02_01", "10_01", "13_29"), 1000, True, _BODY_NETS),
-    "full": _Size(10000, {"epochs": "300"}, None, 2000, True, {**_BODY_NETS, "epochs": "150", "anchor_epochs": "150"}),
+    "full": _Size(
+        10000,
+        {"epochs": "300"},
+        None,
+        2000,
+        True,
+        {**_BODY_NETS, "epochs": "150", "anchor_epochs": "150"},
+    ),
 }
 
 
@@ -76,7 +102,12 @@ def run(request: Request, progress: Progress) -> Outcome:
         checks.one_of(name, "method of bench body", METHODS)
     methods = request.methods or available
     cases, notes = _cases(rig, request, size)
-    sample = farm.sample_poses("human", SamplePlan(size.poses, seed=request.seed), request.out / "poses.zarr", progress=progress)
+    sample = farm.sample_poses(
+        "human",
+        SamplePlan(size.poses, seed=request.seed),
+        request.out / "poses.zarr",
+        progress=progress,
+    )
     fitted = _Fitted(request, size, sample, progress)
     for name in methods:
         fitted.prepare(name)
@@ -90,16 +121,29 @@ def run(request: Request, progress: Progress) -> Outcome:
                 approximation, figures = fitted.get(name, reference)
                 result = measure(name, approximation, reference, figures, pictured)
                 pictured = result.worst_pose if pictured is None else pictured
-                # Pictures and curves of every row would make a report nobody reads; the figures of all rows stay.
-                results.append(result if name in ("fdda", "lbs-4", "lbs-all") else CaseResult(case, name, result.figures))
+                # Pictures and curves of every row would make a report nobody reads; the figures of
+                # all rows stay.
+                results.append(
+                    result
+                    if name in ("fdda", "lbs-4", "lbs-all")
+                    else CaseResult(case, name, result.figures)
+                )
                 bar.advance()
-    over_k = _lbs_over_k(rig, request, size, sample, progress) if size.over_k and not request.methods else {}
+    over_k = (
+        _lbs_over_k(rig, request, size, sample, progress)
+        if size.over_k and not request.methods
+        else {}
+    )
     _write_report(rig, request, fitted, results, over_k)
     return Outcome(results, rig.mesh.unit, [*notes, *_findings(results)])
 
 
-def _cases(rig, request: Request, size: _Size) -> tuple[list[tuple[str, np.ndarray, float]], list[str]]:
-    """(name, control curves, frame rate) of the test animations, and a note where real data is missing."""
+def _cases(
+    rig, request: Request, size: _Size
+) -> tuple[list[tuple[str, np.ndarray, float]], list[str]]:
+    """(name, control curves, frame rate) of the test animations, and a note where real data is
+    missing.
+    """
     from understudy.rigs.human.retarget import clip_names, cmu_clip
 
     own = {f"human/{name}": partial(rig.animation, name) for name in rig.animation_names}
@@ -107,34 +151,51 @@ def _cases(rig, request: Request, size: _Size) -> tuple[list[tuple[str, np.ndarr
     notes = []
     clips: dict[str, partial] = {}
     if mocap.exists():
-        clips = {f"human/cmu_{clip}": partial(cmu_clip, mocap, clip, rig) for clip in clip_names(mocap)}
+        clips = {
+            f"human/cmu_{clip}": partial(cmu_clip, mocap, clip, rig) for clip in clip_names(mocap)
+        }
     elif size.clips != ():
-        notes.append(f"No motion capture at {mocap}: the human/cmu_* cases are left out; pass --data.")
+        notes.append(
+            f"No motion capture at {mocap}: the human/cmu_* cases are left out; pass --data."
+        )
     everything = {**own, **clips}
     if request.cases:
         chosen = [checks.one_of(name, "case of bench body", everything) for name in request.cases]
     else:
-        wanted = clips if size.clips is None else [f"human/cmu_{clip}" for clip in size.clips if f"human/cmu_{clip}" in clips]
+        wanted = (
+            clips
+            if size.clips is None
+            else [f"human/cmu_{clip}" for clip in size.clips if f"human/cmu_{clip}" in clips]
+        )
         chosen = [*own, *wanted]
     return [(name, *everything[name]()) for name in chosen], notes
 
 
 class _Fitted:
-    """Every method's approximation, fitted when first asked for and kept; `-ontest` ones are fitted anew on each case."""
+    """Every method's approximation, fitted when first asked for and kept; `-ontest` ones are fitted
+    anew on each case.
+    """
 
     def __init__(self, request: Request, size: _Size, sample: Poses, progress: Progress):
         self.request, self.size, self.sample, self.progress = request, size, sample, progress
         self.deformers: dict[str, Deformer] = {}
         self.figures: dict[str, dict[str, float]] = {}
-        # The seam is measured along the same borders for every method: between the sets that fdda learns apart.
+        # The seam is measured along the same borders for every method: between the sets that fdda
+        # learns apart.
         self.sets = assign_bones(sample, FddaConfig.tau)
         self._kept: dict[str, tuple[Approximation, dict[str, float]]] = {}
 
     def prepare(self, name: str) -> None:
-        """Fit a method to the sample, unless that is done or it is fitted on each test animation."""
+        """Fit a method to the sample, unless that is done or it is fitted on each test
+        animation.
+        """
         if name not in self._kept and not name.endswith("-ontest"):
             ours = name.startswith(("fdda", "differential", "linear", "lbs"))
-            self._kept[name] = self._deformer(name) if ours else self._baseline(name, self._few(self.size.lbs_poses))
+            self._kept[name] = (
+                self._deformer(name)
+                if ours
+                else self._baseline(name, self._few(self.size.lbs_poses))
+            )
 
     def get(self, name: str, reference: Reference) -> tuple[Approximation, dict[str, float]]:
         """The approximation to measure on a case, and the figures that belong to it."""
@@ -146,7 +207,13 @@ class _Fitted:
         figures: dict[str, float] = {}
         if name == "linear":
             bones = best_bone(rigid_errors(self.sample, evenly(self.sample.pose_count, 1000)))
-            deformer = Deformer(self.sample.mesh, self.sample.skeleton, self.sample.control_spec, Skin.rigid(bones), method=name)
+            deformer = Deformer(
+                self.sample.mesh,
+                self.sample.skeleton,
+                self.sample.control_spec,
+                Skin.rigid(bones),
+                method=name,
+            )
         elif name in ("fdda-noclamp", "fdda-tight"):
             self.prepare("fdda")
             fdda, figures = self.deformers["fdda"], self.figures["fdda"]
@@ -160,8 +227,17 @@ class _Fitted:
                 "lbs-all": ("lbs", {"influences": "none", "max_poses": str(self.size.lbs_poses)}),
             }[name]
             file = self.request.out / f"{name}.understudy"
-            took = machine.isolated(_fit, method, self.request.out / "poses.zarr", file, {"seed": str(self.request.seed), **options})
-            deformer, figures = Deformer.load(file), {"fit_s": took.seconds, "peak_mb": took.peak_mb}
+            took = machine.isolated(
+                _fit,
+                method,
+                self.request.out / "poses.zarr",
+                file,
+                {"seed": str(self.request.seed), **options},
+            )
+            deformer, figures = (
+                Deformer.load(file),
+                {"fit_s": took.seconds, "peak_mb": took.peak_mb},
+            )
         self.deformers[name], self.figures[name] = deformer, figures
         return deform_poses(deformer), {**deformer_figures(deformer), **figures}
 
@@ -170,8 +246,13 @@ class _Fitted:
         kind, _, number = name.rpartition("-")
         started = time.perf_counter()
         if kind == "lbs":
-            deformer = Lbs(LbsConfig(influences=None if number == "all" else int(number), max_poses=None)).fit(poses)
-            return deform_poses(deformer), {**deformer_figures(deformer), "fit_s": time.perf_counter() - started}
+            deformer = Lbs(
+                LbsConfig(influences=None if number == "all" else int(number), max_poses=None)
+            ).fit(poses)
+            return deform_poses(deformer), {
+                **deformer_figures(deformer),
+                "fit_s": time.perf_counter() - started,
+            }
         if kind == "rotational_regression":
             fitted = rotational_regression.fit(poses, bones=int(number))
         else:
@@ -193,11 +274,22 @@ def _tight(deformer: Deformer) -> Deformer:
     """fdda with its features held to exactly the range seen in training."""
     margin = deformer.provenance["config"]["clamp_margin"]
     inside = margin / (1 + 2 * margin) * (deformer.features.high - deformer.features.low)
-    return replace(deformer, features=replace(deformer.features, low=deformer.features.low + inside, high=deformer.features.high - inside))
+    return replace(
+        deformer,
+        features=replace(
+            deformer.features,
+            low=deformer.features.low + inside,
+            high=deformer.features.high - inside,
+        ),
+    )
 
 
-def _lbs_over_k(rig, request: Request, size: _Size, sample: Poses, progress: Progress) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Figure 8 as a curve: the mean error of linear blend skinning over the number of influences, fitted on the sample."""
+def _lbs_over_k(
+    rig, request: Request, size: _Size, sample: Poses, progress: Progress
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Figure 8 as a curve: the mean error of linear blend skinning over the number of influences,
+    fitted on the sample.
+    """
     grams = Grams.of(sample, evenly(sample.pose_count, size.lbs_poses), progress)
     skins = solve_path(grams, INFLUENCES, progress)
     curves = {}
@@ -207,16 +299,34 @@ def _lbs_over_k(rig, request: Request, size: _Size, sample: Poses, progress: Pro
         means = []
         for index, weight in skins:
             deformer = Deformer(sample.mesh, sample.skeleton, skin=Skin(index, weight))
-            means.append(float(np.linalg.norm(deformer.deform(few.world_from_bone) - few.vertices, axis=2).mean()))
+            means.append(
+                float(
+                    np.linalg.norm(
+                        deformer.deform(few.world_from_bone) - few.vertices, axis=2
+                    ).mean()
+                )
+            )
         curves[f"human/{name}"] = (np.array(INFLUENCES), np.array(means))
     return curves
 
 
-def _write_report(rig, request: Request, fitted: _Fitted, results: list[CaseResult], over_k) -> None:
+def _write_report(
+    rig, request: Request, fitted: _Fitted, results: list[CaseResult], over_k
+) -> None:
     seconds = {name: figures.get("fit_s") for name, figures in fitted.figures.items()}
     subject = "fdda" if any(r.method == "fdda" for r in results) else ""
-    notes = ["Rows that end in -ontest were fitted on the very animation they are measured on; all others on a random sample of the rig."]
-    data = report_data(rig, fitted.deformers, seconds, results, notes, {"command": f"understudy bench body ({request.size})", "seed": request.seed})
+    notes = [
+        "Rows that end in -ontest were fitted on the very animation they are measured on; all "
+        "others on a random sample of the rig."
+    ]
+    data = report_data(
+        rig,
+        fitted.deformers,
+        seconds,
+        results,
+        notes,
+        {"command": f"understudy bench body ({request.size})", "seed": request.seed},
+    )
     write_report(request.out / "report.html", replace(data, subject=subject, lbs_over_k=over_k))
 
 
@@ -224,14 +334,25 @@ def _findings(results: list[CaseResult]) -> Iterator[str]:
     """Sentences that put the rows in relation."""
     row = {(r.case, r.method): r.figures for r in results}
     for case in dict.fromkeys(r.case for r in results):
-        ours, lbs, free, tight, opened = (row.get((case, m)) for m in ("fdda", "lbs-4", "fdda-noclamp", "fdda-tight", "fdda-open"))
+        ours, lbs, free, tight, opened = (
+            row.get((case, m)) for m in ("fdda", "lbs-4", "fdda-noclamp", "fdda-tight", "fdda-open")
+        )
         other = row.get((case, "differential"))
         if ours and other:
-            yield f"{case}: differential / fdda: mean {other['mean'] / ours['mean']:.2f}, max {other['max'] / ours['max']:.2f}"
+            yield (
+                f"{case}: differential / fdda: mean {other['mean'] / ours['mean']:.2f}, max "
+                f"{other['max'] / ours['max']:.2f}"
+            )
         if ours and lbs:
             yield f"{case}: fdda's EE is {ours['ee'] / lbs['ee']:.2f} x that of lbs-4"
         if ours and free and tight:
-            yield f"{case}: fdda's max is {ours['max']:.3g}; without a clamp {free['max']:.3g}, clamped to exactly the range seen {tight['max']:.3g}"
+            yield (
+                f"{case}: fdda's max is {ours['max']:.3g}; without a clamp {free['max']:.3g}, "
+                f"clamped to exactly the range seen {tight['max']:.3g}"
+            )
         if ours and opened:
-            seam = f"from {opened['seam']:.3g} to {ours['seam']:.3g} (along other edges: {ours['seam_inner']:.3g})"
+            seam = (
+                f"from {opened['seam']:.3g} to {ours['seam']:.3g} (along other edges: "
+                f"{ours['seam_inner']:.3g})"
+            )
             yield f"{case}: blending skin and networks at the borders brings the seam {seam}"

@@ -1,7 +1,9 @@
-"""`bench face`: the tables of the differential paper (4.3, 4.4) on a built-in face, a sampled production rig and a linear capture.
+"""`bench face`: the tables of the differential paper (4.3, 4.4) on a built-in face, a sampled
+production rig and a linear capture.
 
-Every method learns from the same poses and is measured on the same others. `kpsa` reads the true places of its key points: an oracle. Where a rig
-has no bones, `lbs-4` has nothing to blend and is the rest mesh. `differential-paper` needs a GPU; without one it runs only when it is named.
+Every method learns from the same poses and is measured on the same others. `kpsa` reads the true
+places of its key points: an oracle. Where a rig has no bones, `lbs-4` has nothing to blend and is
+the rest mesh. `differential-paper` needs a GPU; without one it runs only when it is named.
 """
 
 from __future__ import annotations
@@ -15,15 +17,27 @@ import numpy as np
 
 from understudy.benchmarks import Outcome, Request
 from understudy.benchmarks.baselines import kpsa
-from understudy.benchmarks.face_data import CASES, Subject, blenrig_subject, face_subject, facecap_subject
+from understudy.benchmarks.face_data import (
+    CASES,
+    Subject,
+    blenrig_subject,
+    face_subject,
+    facecap_subject,
+)
 from understudy.benchmarks.real_data import data_folder
 from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.core.progress import Progress
-from understudy.evaluation.measure import Approximation, Reference, deform_poses, deformer_figures, measure
+from understudy.evaluation.measure import (
+    Approximation,
+    Reference,
+    deform_poses,
+    deformer_figures,
+    measure,
+)
 from understudy.evaluation.render import render, save_png
-from understudy.evaluation.report import CaseResult
+from understudy.evaluation.result import CaseResult
 from understudy.methods import config_from_text, method_type
 
 METHODS = ("differential", "differential-paper", "local", "pca_regression", "lbs-4", "kpsa")
@@ -42,7 +56,13 @@ class _Size:
 
 
 SIZES = {
-    "quick": _Size(300, 200, 0.2, {"epochs": "6", "hidden": "64,64", "regions": "8", "input_poses": "3"}, {"anchor_epochs": "6"}),
+    "quick": _Size(
+        300,
+        200,
+        0.2,
+        {"epochs": "6", "hidden": "64,64", "regions": "8", "input_poses": "3"},
+        {"anchor_epochs": "6"},
+    ),
     "default": _Size(5000, 2000, 1.0, {}, {}),
     "full": _Size(10000, 5000, 1.0, {"epochs": "200"}, {"anchor_epochs": "200"}),
 }
@@ -54,8 +74,17 @@ def run(request: Request, progress: Progress) -> Outcome:
         checks.one_of(name, "method of bench face", METHODS)
     for name in request.cases:
         checks.one_of(name, "case of bench face", CASES)
-    methods = request.methods or tuple(name for name in METHODS if name != "differential-paper" or _has_gpu())
-    notes = [] if request.methods or _has_gpu() else ["differential-paper is left out: it takes hours without a GPU; name it in --methods to run it."]
+    methods = request.methods or tuple(
+        name for name in METHODS if name != "differential-paper" or _has_gpu()
+    )
+    notes = (
+        []
+        if request.methods or _has_gpu()
+        else [
+            "differential-paper is left out: it takes hours without a GPU; name it in --methods to "
+            "run it."
+        ]
+    )
     results: list[CaseResult] = []
     for subject in _subjects(request, size, progress, notes):
         results += _rows(subject, methods, request, size, progress)
@@ -63,19 +92,38 @@ def run(request: Request, progress: Progress) -> Outcome:
         from understudy.benchmarks.face_ablations import ablations
 
         results += ablations(request, size, progress)
-    return Outcome(results, "cm", [*notes, "blenrig is measured in m, facecap in its own unit.", *_findings(results)])
+    return Outcome(
+        results,
+        "cm",
+        [*notes, "blenrig is measured in m, facecap in its own unit.", *_findings(results)],
+    )
 
 
-def _subjects(request: Request, size: _Size, progress: Progress, notes: list[str]) -> Iterator[Subject]:
+def _subjects(
+    request: Request, size: _Size, progress: Progress, notes: list[str]
+) -> Iterator[Subject]:
     """What the wanted cases learn from, one at a time, so that only one sample is in memory."""
     wanted = request.cases or CASES
     if any(case.startswith("face/") for case in wanted):
         subject = face_subject(size.poses, request.seed, request.out / "face.zarr", progress)
-        yield Subject(subject.name, subject.sample, subject.rig, {case: test for case, test in subject.tests.items() if case in wanted})
+        yield Subject(
+            subject.name,
+            subject.sample,
+            subject.rig,
+            {case: test for case, test in subject.tests.items() if case in wanted},
+        )
     faces = data_folder(request.data) / "faces"
     for case, file, make in (
-        ("blenrig", "rig_blenrig_face.npz", lambda path: blenrig_subject(path, request.seed, size.blenrig_share)),
-        ("facecap", "face_facecap_arkit52.npz", lambda path: facecap_subject(path, size.facecap_poses, request.seed)),
+        (
+            "blenrig",
+            "rig_blenrig_face.npz",
+            lambda path: blenrig_subject(path, request.seed, size.blenrig_share),
+        ),
+        (
+            "facecap",
+            "face_facecap_arkit52.npz",
+            lambda path: facecap_subject(path, size.facecap_poses, request.seed),
+        ),
     ):
         if case not in wanted:
             continue
@@ -85,7 +133,9 @@ def _subjects(request: Request, size: _Size, progress: Progress, notes: list[str
             notes.append(f"No {faces / file}: the case {case} is left out; pass --data.")
 
 
-def _rows(subject: Subject, methods: tuple[str, ...], request: Request, size: _Size, progress: Progress) -> list[CaseResult]:
+def _rows(
+    subject: Subject, methods: tuple[str, ...], request: Request, size: _Size, progress: Progress
+) -> list[CaseResult]:
     fitted = {name: fit_row(name, subject, request, size, progress) for name in methods}
     results = []
     for case, test in subject.tests.items():
@@ -93,38 +143,58 @@ def _rows(subject: Subject, methods: tuple[str, ...], request: Request, size: _S
         for name, (approximation, figures) in fitted.items():
             result = measure(name, approximation, reference, figures)
             if name == "differential":
-                _heat_map(request.out / f"{case.replace('/', '_')}_worst.png", result, reference.poses)
+                _heat_map(
+                    request.out / f"{case.replace('/', '_')}_worst.png", result, reference.poses
+                )
             results.append(result)
     return results
 
 
-def fit_row(name: str, subject: Subject, request: Request, size: _Size, progress: Progress) -> tuple[Approximation, dict[str, float]]:
+def fit_row(
+    name: str, subject: Subject, request: Request, size: _Size, progress: Progress
+) -> tuple[Approximation, dict[str, float]]:
     """Fit one method to a subject's sample: what to measure, and the figures that go with it."""
     started = time.perf_counter()
     if name == "kpsa":
         fitted = kpsa.fit(subject.sample, _skin(subject, progress))
         return fitted.deform, {"fit_s": time.perf_counter() - started}
     if name == "lbs-4" and subject.sample.skeleton is None:
-        deformer = Deformer(subject.sample.mesh, control_spec=subject.sample.control_spec, method="lbs")
+        deformer = Deformer(
+            subject.sample.mesh, control_spec=subject.sample.control_spec, method="lbs"
+        )
     else:
         method, _, variant = name.partition("-")
         options = {"seed": str(request.seed)}
         if method in ("differential", "local"):
-            options |= size.nets | (size.anchor_nets if method == "differential" else {}) if variant != "paper" else {"preset": "paper"}
+            options |= (
+                size.nets | (size.anchor_nets if method == "differential" else {})
+                if variant != "paper"
+                else {"preset": "paper"}
+            )
         deformer = fit_deformer(method, subject, options, progress)
     took = time.perf_counter() - started
     return deform_poses(deformer), {**deformer_row(deformer, subject.sample), "fit_s": took}
 
 
-def fit_deformer(method: str, subject: Subject, options: dict[str, str], progress: Progress) -> Deformer:
+def fit_deformer(
+    method: str, subject: Subject, options: dict[str, str], progress: Progress
+) -> Deformer:
     kind = method_type(method)
-    return kind(config_from_text(kind.Config, options)).fit(subject.sample, rig=subject.rig, progress=progress)
+    return kind(config_from_text(kind.Config, options)).fit(
+        subject.sample, rig=subject.rig, progress=progress
+    )
 
 
 def deformer_row(deformer: Deformer, sample: Poses) -> dict[str, float]:
-    """Size, prediction errors of both nets (on training poses kept aside) and the time of one pose on this machine's threads."""
+    """Size, prediction errors of both nets (on training poses kept aside) and the time of one pose
+    on this machine's threads.
+    """
     figures = deformer_figures(deformer)
-    figures |= {name: deformer.training[name] for name in ("mse_differential", "mse_anchors") if name in deformer.training}
+    figures |= {
+        name: deformer.training[name]
+        for name in ("mse_differential", "mse_anchors")
+        if name in deformer.training
+    }
     one = sample.take(np.arange(1))
     times = []
     for _ in range(_REPEATS):
@@ -137,7 +207,11 @@ def deformer_row(deformer: Deformer, sample: Poses) -> dict[str, float]:
 def _skin(subject: Subject, progress: Progress):
     from understudy.methods.differential.skins import make_skin
 
-    return None if subject.sample.skeleton is None else make_skin("auto", subject.sample, subject.rig, 4, progress)
+    return (
+        None
+        if subject.sample.skeleton is None
+        else make_skin("auto", subject.sample, subject.rig, 4, progress)
+    )
 
 
 def _has_gpu() -> bool:
@@ -149,11 +223,30 @@ def _has_gpu() -> bool:
 
 
 def _heat_map(path: Path, result: CaseResult, poses: Poses) -> None:
-    """The worst pose: original, stand-in, and the distance between them by colour (blue 0, red the largest)."""
+    """The worst pose: original, stand-in, and the distance between them by colour (blue 0, red the
+    largest).
+    """
     apart = np.linalg.norm(result.worst_approx - result.worst_true, axis=1)
-    look = {"up_axis": poses.mesh.up_axis, "size": (420, 520), "view": (15.0, 0.0), "fit_to": result.worst_true}
-    pictures = [render(vertices, poses.mesh.triangles, **look) for vertices in (result.worst_true, result.worst_approx)]
-    pictures.append(render(result.worst_approx, poses.mesh.triangles, values=apart, vmin=0.0, vmax=float(apart.max()) or 1.0, **look))
+    look = {
+        "up_axis": poses.mesh.up_axis,
+        "size": (420, 520),
+        "view": (15.0, 0.0),
+        "fit_to": result.worst_true,
+    }
+    pictures = [
+        render(vertices, poses.mesh.triangles, **look)
+        for vertices in (result.worst_true, result.worst_approx)
+    ]
+    pictures.append(
+        render(
+            result.worst_approx,
+            poses.mesh.triangles,
+            values=apart,
+            vmin=0.0,
+            vmax=float(apart.max()) or 1.0,
+            **look,
+        )
+    )
     save_png(path, np.concatenate(pictures, axis=1))
 
 
@@ -166,4 +259,7 @@ def _findings(results: list[CaseResult]) -> Iterator[str]:
             other = row.get((case, rival))
             if ours and other and other["mean"] > 0 and other["max"] > 0:
                 oracle = " (an oracle)" if rival == "kpsa" else ""
-                yield f"{case}: differential / {rival}{oracle}: mean {ours['mean'] / other['mean']:.2f}, max {ours['max'] / other['max']:.2f}"
+                yield (
+                    f"{case}: differential / {rival}{oracle}: mean "
+                    f"{ours['mean'] / other['mean']:.2f}, max {ours['max'] / other['max']:.2f}"
+                )

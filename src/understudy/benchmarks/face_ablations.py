@@ -1,11 +1,15 @@
-"""The ablations of the differential paper (its Tables 2 to 4 and Figure 5) on the built-in face: one thing changed at a time.
+"""The ablations of the differential paper (its Tables 2 to 4 and Figure 5) on the built-in face:
+one thing changed at a time.
 
-Rows are named `differential-<what>`: layers-1 .. -5; anchors-1, -2, -5 (per cent); single (one net for all anchors); scalp, random and hand (other
-anchors); data-25 .. -100 (per cent of the poses); pcs-1 .. -10 (components as per cent of V, one region). All start from `differential-base`, a
-smaller training than the default's, since there are thirty of them; compare them with it, not with the main table.
+Rows are named `differential-<what>`: layers-1 .. -5; anchors-1, -2, -5 (per cent); single (one net
+for all anchors); scalp, random and hand (other anchors); data-25 .. -100 (per cent of the poses);
+pcs-1 .. -10 (components as per cent of V, one region). All start from `differential-base`, a
+smaller training than the default's, since there are thirty of them; compare them with it, not with
+the main table.
 
-alone-<choice> are anchors in the paper's own reconstruction, where nothing else holds the mesh: one net of rectifiers for the coordinates, 5 % of V
-components, 2 % anchors, omega 1. Compare them with each other: errors (the automatic choice there), even, pivot, hand, scalp, random-0 .. -3.
+alone-<choice> are anchors in the paper's own reconstruction, where nothing else holds the mesh: one
+net of rectifiers for the coordinates, 5 % of V components, 2 % anchors, omega 1. Compare them with
+each other: errors (the automatic choice there), even, pivot, hand, scalp, random-0 .. -3.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from understudy.benchmarks.face_data import Subject, face_subject
 from understudy.core.mesh import Mesh
 from understudy.core.progress import Progress
 from understudy.evaluation.measure import Reference, deform_poses, measure
-from understudy.evaluation.report import CaseResult
+from understudy.evaluation.result import CaseResult
 from understudy.methods.differential.anchors import random_anchors
 from understudy.methods.differential.laplacian import Laplacian
 
@@ -29,9 +33,18 @@ BASE = {
     "default": {"epochs": "20", "anchor_epochs": "30", "hidden": "128,128", "input_poses": "10"},
     "full": {},
 }
-ALONE = {"weighing": "paper", "metric": "differential", "regions": "1", "components": "0.05", "linear": "false", "activation": "relu", "loss": "l1"}
+ALONE = {
+    "weighing": "paper",
+    "metric": "differential",
+    "regions": "1",
+    "components": "0.05",
+    "linear": "false",
+    "activation": "relu",
+    "loss": "l1",
+}
 _RANDOM_LISTS = 4
-# Where an artist would nail a face, left half and middle, as (x, y) in cm seen from the front; the right half mirrors them.
+# Where an artist would nail a face, left half and middle, as (x, y) in cm seen from the front; the
+# right half mirrors them.
 _MIDDLE = [
     (0, 170),
     (0, 167),
@@ -48,10 +61,14 @@ _MIDDLE = [
     (0, 152),
 ]
 _LEFT = [
-    (1.2, 166.2), (2.4, 166.6), (3.6, 166.5), (4.8, 165.9), (1.5, 164.0), (2.1, 164.5), (2.9, 164.8), (3.8, 164.6), (4.5, 163.9), (2.1, 163.3),
-    (2.9, 163.0), (3.8, 163.1), (3.0, 161.8), (4.6, 161.4), (5.8, 162.5), (1.4, 160.2), (1.7, 159.2), (2.9, 159.0), (4.4, 159.3), (5.8, 158.6),
-    (0.7, 157.7), (1.4, 157.4), (2.0, 157.0), (2.6, 156.7), (0.7, 156.9), (1.4, 156.8), (0.7, 156.6), (1.4, 156.5), (2.0, 156.3), (1.2, 155.6),
-    (3.6, 157.5), (4.4, 156.3), (3.4, 155.2), (1.8, 154.2), (5.2, 154.6), (2.0, 152.6), (3.0, 169.5), (5.2, 168.0), (6.6, 158.0),
+    (1.2, 166.2), (2.4, 166.6), (3.6, 166.5), (4.8, 165.9), (1.5, 164.0), (2.1, 164.5), (2.9,
+    164.8), (3.8, 164.6), (4.5, 163.9), (2.1, 163.3),
+    (2.9, 163.0), (3.8, 163.1), (3.0, 161.8), (4.6, 161.4), (5.8, 162.5), (1.4, 160.2), (1.7,
+    159.2), (2.9, 159.0), (4.4, 159.3), (5.8, 158.6),
+    (0.7, 157.7), (1.4, 157.4), (2.0, 157.0), (2.6, 156.7), (0.7, 156.9), (1.4, 156.8), (0.7,
+    156.6), (1.4, 156.5), (2.0, 156.3), (1.2, 155.6),
+    (3.6, 157.5), (4.4, 156.3), (3.4, 155.2), (1.8, 154.2), (5.2, 154.6), (2.0, 152.6), (3.0,
+    169.5), (5.2, 168.0), (6.6, 158.0),
 ]  # fmt: skip
 
 
@@ -59,7 +76,9 @@ def ablations(request: Request, size, progress: Progress) -> list[CaseResult]:
     """Every variant, fitted on the same poses and measured on both animations."""
     from understudy.benchmarks.face import deformer_row, fit_deformer
 
-    subject = face_subject(POSES[request.size], request.seed, request.out / "ablations.zarr", progress)
+    subject = face_subject(
+        POSES[request.size], request.seed, request.out / "ablations.zarr", progress
+    )
     references = [Reference.of(case, test()) for case, test in subject.tests.items()]
     results = []
     variants = list(_variants(subject))
@@ -67,9 +86,21 @@ def ablations(request: Request, size, progress: Progress) -> list[CaseResult]:
         for name, share, options in variants:
             sample = subject.sample.take(np.arange(round(share * subject.sample.pose_count)))
             part = replace(subject, sample=sample)
-            deformer = fit_deformer("differential", part, {"seed": str(request.seed), **BASE[request.size], **options}, progress)
-            figures = {**deformer_row(deformer, sample), "anchors": deformer.training["anchors"], "components": deformer.training["components"]}
-            results += [measure(f"differential-{name}", deform_poses(deformer), reference, figures) for reference in references]
+            deformer = fit_deformer(
+                "differential",
+                part,
+                {"seed": str(request.seed), **BASE[request.size], **options},
+                progress,
+            )
+            figures = {
+                **deformer_row(deformer, sample),
+                "anchors": deformer.training["anchors"],
+                "components": deformer.training["components"],
+            }
+            results += [
+                measure(f"differential-{name}", deform_poses(deformer), reference, figures)
+                for reference in references
+            ]
             bar.advance()
     return results
 
@@ -95,27 +126,39 @@ def _variants(subject: Subject):
         yield f"alone-{choice}", 1.0, {**ALONE, "anchor_choice": choice}
     piece = Laplacian.of(mesh).piece
     lists = {"hand": hand_made_anchors(mesh), "scalp": scalp_anchors(mesh)}
-    lists |= {f"random-{seed}": random_anchors(piece, round(0.02 * mesh.vertex_count), seed) for seed in range(_RANDOM_LISTS)}
+    lists |= {
+        f"random-{seed}": random_anchors(piece, round(0.02 * mesh.vertex_count), seed)
+        for seed in range(_RANDOM_LISTS)
+    }
     for choice, anchors in lists.items():
         yield f"alone-{choice}", 1.0, {**ALONE, **listed(anchors)}
 
 
 def hand_made_anchors(mesh: Mesh) -> np.ndarray:
-    """(n,) lids, brows, nose, lips, cheeks, jaw and forehead on both sides, and one on each of eyeballs, teeth and tongue."""
+    """(n,) lids, brows, nose, lips, cheeks, jaw and forehead on both sides, and one on each of
+    eyeballs, teeth and tongue.
+    """
     places = np.array([*_MIDDLE, *_LEFT, *((-x, y) for x, y in _LEFT)])
     skin = mesh.parts["skin"]
     front = skin[mesh.vertices[skin, 2] > 8.0]
     points = mesh.vertices[front]
-    # Of the vertices near a place as seen from the front, the frontmost: not the inside of the mouth or the socket behind the lid.
+    # Of the vertices near a place as seen from the front, the frontmost: not the inside of the
+    # mouth or the socket behind the lid.
     flat = np.linalg.norm(points[None, :, :2] - places[:, None], axis=2)
     chosen = front[(flat - 0.15 * points[None, :, 2]).argmin(axis=1)]
-    return np.unique(np.concatenate([chosen, *(part[:1] for name, part in mesh.parts.items() if name != "skin")]))
+    return np.unique(
+        np.concatenate([chosen, *(part[:1] for name, part in mesh.parts.items() if name != "skin")])
+    )
 
 
 def scalp_anchors(mesh: Mesh) -> np.ndarray:
-    """(n,) as many on the crown and the back of the head, and one on each of eyeballs, teeth and tongue."""
+    """(n,) as many on the crown and the back of the head, and one on each of eyeballs, teeth and
+    tongue.
+    """
     skin = mesh.parts["skin"]
     crown = skin[mesh.vertices[skin, 1] > np.quantile(mesh.vertices[skin, 1], 0.8)]
     count = len(hand_made_anchors(mesh)) - len(mesh.parts) + 1
     spread = crown[np.linspace(0, len(crown) - 1, count).round().astype(int)]
-    return np.unique(np.concatenate([spread, *(part[:1] for name, part in mesh.parts.items() if name != "skin")]))
+    return np.unique(
+        np.concatenate([spread, *(part[:1] for name, part in mesh.parts.items() if name != "skin")])
+    )

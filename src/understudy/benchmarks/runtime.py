@@ -1,14 +1,19 @@
-"""`bench runtime`: what one pose costs, against ONNX Runtime and PyTorch on the same deformer, the original rig, and the floor.
+"""`bench runtime`: what one pose costs, against ONNX Runtime and PyTorch on the same deformer, the
+original rig, and the floor.
 
-Cases are deformers of the papers' sizes (`runtime_cases`) and `human`, fitted to the built-in rig in this run; the time depends on the sizes, so the
-fit is short. Methods: `understudy` (one call of `Deformer.deform`, everything included, into an array that is there), `understudy-fp16` (the same
-in 16 bits), `understudy-int8` (in 8 bits where the error allows), `onnxruntime` (the exported graph, the fastest of its settings),
-`torch` (the torch module) and `rig`. The floor is the time to read as many bytes as a call reads, once, with the same threads and instructions.
-In 32 bits networks and bases wait for little else. Skinning alone, of few bytes, waits for the processor: `arithmetic_ms_1` is the time of as many
-multiply-adds as a pose needs (`Deformer.cost`), of numbers that need not be fetched.
+Cases are deformers of the papers' sizes (`runtime_cases`) and `human`, fitted to the built-in rig
+in this run; the time depends on the sizes, so the fit is short. Methods: `understudy` (one call of
+`Deformer.deform`, everything included, into an array that is there), `understudy-fp16` (the same in
+16 bits), `onnxruntime` (the exported graph,
+the fastest of its settings), `torch` (the torch module) and `rig`. The floor is the time to read as
+many bytes as a call reads, once, with the same threads and instructions. In 32 bits networks and
+bases wait for little else. Skinning alone, of few bytes, waits for the processor: `arithmetic_ms_1`
+is the time of as many multiply-adds as a pose needs (`Deformer.cost`), of numbers that need not be
+fetched.
 
-`max_pct` of a row is its largest distance from the NumPy reference in single precision, in % of height. `crowd_ms_2` is one pose of a hundred.
-`busy_ms_2` is two threads while a neighbour keeps a processor busy: to be held against `busy_ms_1`, one thread beside the same neighbour.
+`max_pct` of a row is its largest distance from the NumPy reference in single precision, in % of
+height. `crowd_ms_2` is one pose of a hundred. `busy_ms_2` is two threads while a neighbour keeps a
+processor busy: to be held against `busy_ms_1`, one thread beside the same neighbour.
 """
 
 from __future__ import annotations
@@ -31,12 +36,15 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.progress import Progress
 from understudy.evaluation import machine
-from understudy.evaluation.report import CaseResult
-from understudy.io.understudy_file import ensure_writable
+from understudy.evaluation.result import CaseResult
+from understudy.io.atomic_write import ensure_writable
 from understudy.runtime import native as runtime
 
 PEERS = ("onnxruntime", "torch")
-OURS = {"understudy": lambda deformer: deformer, "understudy-fp16": Deformer.half, "understudy-int8": Deformer.int8}
+OURS = {
+    "understudy": lambda deformer: deformer,
+    "understudy-fp16": Deformer.half,
+}
 METHODS = (*OURS, *PEERS, "rig")
 SKINS = ("lbs-4", "lbs-all", "two_layer")
 CASES = ("tigress", "astrid", "face", "elephant", "human")
@@ -65,17 +73,31 @@ SIZES = {
 def run(request: Request, progress: Progress) -> Outcome:
     size = SIZES[request.size]
     if runtime.compiled is None:
-        raise InputError("bench runtime measures the compiled runtime, and understudy was installed without a compiler")
+        raise InputError(
+            "bench runtime measures the compiled runtime, and understudy was installed without a "
+            "compiler"
+        )
     for name in request.methods:
         checks.one_of(name, "method of bench runtime", (*METHODS, *SKINS))
-    cases = tuple(checks.one_of(name, "case of bench runtime", CASES) for name in request.cases) or size.cases
+    cases = (
+        tuple(checks.one_of(name, "case of bench runtime", CASES) for name in request.cases)
+        or size.cases
+    )
     absent = [name for name in PEERS if find_spec(name) is None]
-    notes = [f"{name} is not installed: its rows are left out. pip install 'understudy[bench,fit]' brings it." for name in absent]
+    notes = [
+        f"{name} is not installed: its rows are left out. pip install 'understudy[bench,fit]' "
+        f"brings it."
+        for name in absent
+    ]
     results: list[CaseResult] = []
     with progress.task("timing", len(cases)) as bar:
         for case in cases:
             methods = [name for name in request.methods or (*METHODS, *SKINS) if name not in absent]
-            results += _elephant(methods, request, size) if case == "elephant" else _case(case, methods, request, size)
+            results += (
+                _elephant(methods, request, size)
+                if case == "elephant"
+                else _case(case, methods, request, size)
+            )
             bar.advance()
     return Outcome(results, "cm", [*notes, *_findings(results)])
 
@@ -92,9 +114,14 @@ def _case(case: str, methods: list[str], request: Request, size: _Size) -> Itera
         if name in OURS:
             contenders[name] = _Ours(OURS[name](deformer), bones, controls)
         elif name in PEERS:
-            contenders[name] = {"onnxruntime": _OnnxRuntime, "torch": _Torch}[name](deformer, bones, controls)
+            contenders[name] = {"onnxruntime": _OnnxRuntime, "torch": _Torch}[name](
+                deformer, bones, controls
+            )
     wanted = deformer.deform_reference(bones, controls)
-    figures = {name: dict(contender.figures(wanted, deformer.mesh.height)) for name, contender in contenders.items()}
+    figures = {
+        name: dict(contender.figures(wanted, deformer.mesh.height))
+        for name, contender in contenders.items()
+    }
     for name, times in _measured(contenders, size).items():
         figures[name] |= times
     for name, contender in contenders.items():
@@ -104,14 +131,23 @@ def _case(case: str, methods: list[str], request: Request, size: _Size) -> Itera
         figures["understudy"] |= contenders["understudy"].beside_a_neighbour(size)
     if rig is not None and "rig" in methods:
         values = rig.animation("walk")[0]
-        times = take_turns({"rig": lambda i: rig.evaluate(values[i % len(values)][None])}, min(size.blocks, 4), size.seconds)
+        times = take_turns(
+            {"rig": lambda i: rig.evaluate(values[i % len(values)][None])},
+            min(size.blocks, 4),
+            size.seconds,
+        )
         figures["rig"] = {"ms_1": times["rig"].ms, "ms_p99_1": times["rig"].p99}
     yield from (CaseResult(case, name, values) for name, values in figures.items())
 
 
 def _elephant(methods: list[str], request: Request, size: _Size) -> Iterator[CaseResult]:
-    deformers = {kind: runtime_cases.elephant(kind, request.seed) for kind in SKINS if kind in methods}
-    contenders = {kind: _Ours(d, *runtime_cases.random_poses(d, _POSES, request.seed)) for kind, d in deformers.items()}
+    deformers = {
+        kind: runtime_cases.elephant(kind, request.seed) for kind in SKINS if kind in methods
+    }
+    contenders = {
+        kind: _Ours(d, *runtime_cases.random_poses(d, _POSES, request.seed))
+        for kind, d in deformers.items()
+    }
     for kind, times in _measured(contenders, size).items():
         yield CaseResult("elephant", kind, {"bytes": float(contenders[kind].bytes)} | times)
 
@@ -122,7 +158,8 @@ def _human(request: Request, size: _Size):
 
     file = request.out / "human.understudy"
     ensure_writable(file)
-    # On one processor of its own: on two, threads of the linear algebra wait for each other where a neighbour is busy.
+    # On one processor of its own: on two, threads of the linear algebra wait for each other where a
+    # neighbour is busy.
     kept = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
     try:
@@ -134,7 +171,10 @@ def _human(request: Request, size: _Size):
     rig = load_rig("human")
     walk = animate(rig, "walk")
     some = np.linspace(0, walk.pose_count - 1, _POSES).astype(int)
-    drivers = (np.ascontiguousarray(values[some], np.float64) for values in (walk.world_from_bone, walk.controls))
+    drivers = (
+        np.ascontiguousarray(values[some], np.float64)
+        for values in (walk.world_from_bone, walk.controls)
+    )
     return rig, Deformer.load(file), *drivers
 
 
@@ -149,16 +189,26 @@ def _fit_human(file: Path, poses: int, epochs: int, seed: int) -> None:
 
 
 def _measured(contenders: dict[str, _Contender], size: _Size) -> dict[str, dict[str, float]]:
-    """name -> the times of its calls and, where it is ours, of its limits; everything with the same number of threads takes turns."""
+    """name -> the times of its calls and, where it is ours, of its limits; everything with the same
+    number of threads takes turns.
+    """
     result: dict[str, dict[str, float]] = {name: {} for name in contenders}
     for threads in (1, 2):
-        calls: dict[tuple[str, str], Callable[[int], object]] = {(name, ""): c.call(threads) for name, c in contenders.items()}
+        calls: dict[tuple[str, str], Callable[[int], object]] = {
+            (name, ""): c.call(threads) for name, c in contenders.items()
+        }
         for name, contender in contenders.items():
             if isinstance(contender, _Ours):
                 calls |= {(name, kind): call for kind, call in contender.limits(threads).items()}
         times = take_turns(calls, size.blocks, size.seconds)
-        for (name, kind), taken in times.items():  # calls: ms_1 and ms_p99_1; limits: floor_ms_1 and floor_p99_1
-            result[name] |= {f"{kind}ms_{threads}": taken.ms, f"{kind or 'ms_'}p99_{threads}": taken.p99}
+        for (
+            name,
+            kind,
+        ), taken in times.items():  # calls: ms_1 and ms_p99_1; limits: floor_ms_1 and floor_p99_1
+            result[name] |= {
+                f"{kind}ms_{threads}": taken.ms,
+                f"{kind or 'ms_'}p99_{threads}": taken.p99,
+            }
     return result
 
 
@@ -167,7 +217,7 @@ class _Contender(ABC):
 
     def __init__(self, deformer: Deformer, bones: np.ndarray, controls: np.ndarray | None):
         self.deformer, self.bones = deformer, bones
-        self.controls = controls if deformer._reads_controls else None
+        self.controls = controls if deformer.reads_controls else None
 
     def pose(self, i: int) -> tuple[np.ndarray, np.ndarray | None]:
         i %= len(self.bones)
@@ -182,7 +232,10 @@ class _Contender(ABC):
         """(T,V,3): every pose, played one by one."""
 
     def figures(self, wanted: np.ndarray, height: float) -> Iterator[tuple[str, float]]:
-        yield "max_pct", 100 * float(np.linalg.norm(self.vertices() - wanted, axis=2).max()) / height
+        yield (
+            "max_pct",
+            100 * float(np.linalg.norm(self.vertices() - wanted, axis=2).max()) / height,
+        )
 
 
 class _Ours(_Contender):
@@ -196,7 +249,10 @@ class _Ours(_Contender):
 
     def limits(self, threads: int) -> dict[str, Callable[[int], object]]:
         """What a call is held against: reading its bytes once, and its multiply-adds."""
-        floor, work = runtime.compiled.Floor(self.bytes, threads), self.deformer.cost()["multiply_adds"]
+        floor, work = (
+            runtime.compiled.Floor(self.bytes, threads),
+            self.deformer.cost()["multiply_adds"],
+        )
         return {"floor_": lambda i: floor.read(), "arithmetic_": lambda i: floor.multiply_add(work)}
 
     def vertices(self):
@@ -211,18 +267,31 @@ class _Ours(_Contender):
         which = np.arange(_CROWD) % len(self.bones)
         bones, controls = self.bones[which], None if self.controls is None else self.controls[which]
         out = np.empty((_CROWD, self.deformer.mesh.vertex_count, 3), np.float32)
-        calls = {f"crowd_ms_{n}": partial(lambda i, n: self.deformer.deform(bones, controls, threads=n, out=out), n=n) for n in (1, 2)}
-        return {name: times.ms / _CROWD for name, times in take_turns(calls, size.blocks // 2, size.seconds).items()}
+        calls = {
+            f"crowd_ms_{n}": partial(
+                lambda i, n: self.deformer.deform(bones, controls, threads=n, out=out), n=n
+            )
+            for n in (1, 2)
+        }
+        return {
+            name: times.ms / _CROWD
+            for name, times in take_turns(calls, size.blocks // 2, size.seconds).items()
+        }
 
     def beside_a_neighbour(self, size: _Size) -> dict[str, float]:
         """Mean times while another process keeps one processor busy."""
         ready, stop = (multiprocessing.get_context("spawn").Event() for _ in range(2))
-        neighbour = multiprocessing.get_context("spawn").Process(target=_keep_busy, args=(ready, stop), daemon=True)
+        neighbour = multiprocessing.get_context("spawn").Process(
+            target=_keep_busy, args=(ready, stop), daemon=True
+        )
         neighbour.start()
         ready.wait()
         try:
             calls = {f"busy_ms_{n}": self.call(n) for n in (1, 2)}
-            return {name: times.ms for name, times in take_turns(calls, size.blocks, size.seconds).items()}
+            return {
+                name: times.ms
+                for name, times in take_turns(calls, size.blocks, size.seconds).items()
+            }
         finally:
             stop.set()
             neighbour.join()
@@ -242,7 +311,11 @@ class _OnnxRuntime(_Contender):
         self._model = onnx_model(self.deformer).SerializeToString()
         self._singles = [
             {"world_from_bone": np.ascontiguousarray(bones[None], np.float32)}
-            | ({} if controls is None else {"controls": np.ascontiguousarray(controls[None], np.float32)})
+            | (
+                {}
+                if controls is None
+                else {"controls": np.ascontiguousarray(controls[None], np.float32)}
+            )
             for bones, controls in (self.pose(i) for i in range(len(self.bones)))
         ]
 
@@ -261,7 +334,9 @@ class _OnnxRuntime(_Contender):
         """Inputs and output bound once for each pose, so that a call copies nothing it need not."""
         import onnxruntime as ort
 
-        out = ort.OrtValue.ortvalue_from_shape_and_type([1, self.deformer.mesh.vertex_count, 3], np.float32)
+        out = ort.OrtValue.ortvalue_from_shape_and_type(
+            [1, self.deformer.mesh.vertex_count, 3], np.float32
+        )
         bindings = []
         for inputs in self._singles:
             binding = session.io_binding()
@@ -272,9 +347,19 @@ class _OnnxRuntime(_Contender):
         return lambda i: session.run_with_iobinding(bindings[i % len(bindings)])
 
     def call(self, threads):
-        """The fastest of its settings: flushing denormals, stopping to spin after a call, not spinning at all."""
-        settings = ({}, {"session.set_denormal_as_zero": "1"}, {"session.force_spinning_stop": "1"}, {"session.intra_op.allow_spinning": "0"})
-        tried = {str(n): self._bound(self._session(threads, chosen)) for n, chosen in enumerate(settings[: 4 if threads > 1 else 2])}
+        """The fastest of its settings: flushing denormals, stopping to spin after a call, not
+        spinning at all.
+        """
+        settings = (
+            {},
+            {"session.set_denormal_as_zero": "1"},
+            {"session.force_spinning_stop": "1"},
+            {"session.intra_op.allow_spinning": "0"},
+        )
+        tried = {
+            str(n): self._bound(self._session(threads, chosen))
+            for n, chosen in enumerate(settings[: 4 if threads > 1 else 2])
+        }
         times = take_turns(tried, 3, 0.4)
         return tried[min(times, key=lambda name: times[name].ms)]
 
@@ -291,7 +376,10 @@ class _Torch(_Contender):
         from understudy.runtime.torch_deformer import TorchDeformer
 
         self._torch, self._module = torch, TorchDeformer(self.deformer)
-        self._singles = [tuple(None if v is None else torch.from_numpy(v[None]) for v in self.pose(i)) for i in range(len(self.bones))]
+        self._singles = [
+            tuple(None if v is None else torch.from_numpy(v[None]) for v in self.pose(i))
+            for i in range(len(self.bones))
+        ]
 
     def call(self, threads):
         def play(i: int):
@@ -309,29 +397,44 @@ def _findings(results: list[CaseResult]) -> Iterator[str]:
     """The ratios that the rows are there for."""
     row = {(r.case, r.method): r.figures for r in results}
     for case in dict.fromkeys(r.case for r in results):
-        ours, half, byte, ort, torch, rig = (row.get((case, m)) for m in (*OURS, *PEERS, "rig"))
+        ours, half, ort, torch, rig = (row.get((case, m)) for m in (*OURS, *PEERS, "rig"))
         if ours:
             for n in (1, 2):
                 parts = [_beside(ours, "floor", n)]
-                parts += [f"{ours[f'ms_{n}'] / peer[f'ms_{n}']:.2f} x {name}" for name, peer in (("onnxruntime", ort), ("torch", torch)) if peer]
-                parts += [f"{name} {few[f'ms_{n}'] / ours[f'ms_{n}']:.2f} x fp32" for name, few in (("fp16", half), ("int8", byte)) if few]
+                parts += [
+                    f"{ours[f'ms_{n}'] / peer[f'ms_{n}']:.2f} x {name}"
+                    for name, peer in (("onnxruntime", ort), ("torch", torch))
+                    if peer
+                ]
+                parts += [f"fp16 {half[f'ms_{n}'] / ours[f'ms_{n}']:.2f} x fp32"] if half else []
                 yield f"{case}, {_threads(n)}: " + ", ".join(parts)
-                for name, few in (("fp16", half), ("int8", byte)):
-                    if few:
-                        yield f"{case}, {_threads(n)}: {name} {_beside(few, 'floor', n)}, of its own bytes"
-            crowd = ", ".join(f"{ours[f'crowd_ms_{n}'] / ours[f'ms_{n}']:.2f} x a single pose on {n}" for n in (1, 2))
+                if half:
+                    yield f"{case}, {_threads(n)}: fp16 {_beside(half, 'floor', n)}"
+            crowd = ", ".join(
+                f"{ours[f'crowd_ms_{n}'] / ours[f'ms_{n}']:.2f} x a single pose on {n}"
+                for n in (1, 2)
+            )
             yield f"{case}: a pose of a crowd of {_CROWD} takes {crowd} thread(s)"
         if ours and "busy_ms_2" in ours:
-            yield f"{case}: beside a busy neighbour two threads take {ours['busy_ms_2'] / ours['busy_ms_1']:.2f} x what one takes"
+            yield (
+                f"{case}: beside a busy neighbour two threads take "
+                f"{ours['busy_ms_2'] / ours['busy_ms_1']:.2f} x what one takes"
+            )
         if ours and rig:
             yield f"{case}: {rig['ms_1'] / ours['ms_1']:.0f} x faster than the rig it stands in for"
     layers, few, dense = (row.get(("elephant", kind)) for kind in ("two_layer", "lbs-4", "lbs-all"))
     for kind, skin in (("two_layer", layers), ("lbs-4", few), ("lbs-all", dense)):
         for n in (1, 2) if skin else ():
-            yield f"elephant, {_threads(n)}: {kind} {_beside(skin, 'floor', n)}; {_beside(skin, 'arithmetic', n)}"
+            yield (
+                f"elephant, {_threads(n)}: {kind} {_beside(skin, 'floor', n)}; "
+                f"{_beside(skin, 'arithmetic', n)}"
+            )
     if layers and few and dense:
         for n in (1, 2):
-            relation = f"{dense[f'ms_{n}'] / layers[f'ms_{n}']:.2f} x faster than dense, {layers[f'ms_{n}'] / few[f'ms_{n}']:.2f} x the time of lbs-4"
+            relation = (
+                f"{dense[f'ms_{n}'] / layers[f'ms_{n}']:.2f} x faster than dense, "
+                f"{layers[f'ms_{n}'] / few[f'ms_{n}']:.2f} x the time of lbs-4"
+            )
             yield f"elephant, {_threads(n)}: two_layer is {relation}"
 
 
@@ -341,4 +444,7 @@ def _threads(n: int) -> str:
 
 def _beside(ours: dict[str, float], limit: str, n: int) -> str:
     """A call against one of its limits."""
-    return f"{ours[f'ms_{n}'] / ours[f'{limit}_ms_{n}']:.2f} x the {limit}, p99 {ours[f'ms_p99_{n}'] / ours[f'{limit}_p99_{n}']:.2f} x its p99"
+    return (
+        f"{ours[f'ms_{n}'] / ours[f'{limit}_ms_{n}']:.2f} x the {limit}, p99 "
+        f"{ours[f'ms_p99_{n}'] / ours[f'{limit}_p99_{n}']:.2f} x its p99"
+    )

@@ -1,10 +1,14 @@
-"""Deformers of the papers' sizes with random numbers in them, for `bench runtime`: what a runtime costs depends on the sizes alone.
+"""Deformers of the papers' sizes with random numbers in them, for `bench runtime`: what a runtime
+costs depends on the sizes alone.
 
-tigress   Fast and Deep Deformation Approximations: 16,206 vertices, 67 networks of 2 x 128, rigid skin; 64 components each make the 21 MB
+tigress   Fast and Deep Deformation Approximations: 16,206 vertices, 67 networks of 2 x 128, rigid
+          skin; 64 components each make the 21 MB
 astrid    the same paper's largest: 168,635 vertices, 45 networks; 32 components each
-face      the default of `differential`, at the paper's 4,403 vertices: as many regions and anchors, with networks as wide, as its options say. How
-          far each region reaches and how much it reads no option says: that is what a fit of the built-in face came to (`_REGIONS`)
-elephant  two-layer sparse compression: 42,321 vertices, 30 bones; dense, with four influences, and as two layers with the paper's choice of
+face      the default of `differential`, at the paper's 4,403 vertices: as many regions and anchors,
+          with networks as wide, as its options say. How far each region reaches and how much it
+          reads no option says: that is what a fit of the built-in face came to (`_REGIONS`)
+elephant  two-layer sparse compression: 42,321 vertices, 30 bones; dense, with four influences, and
+          as two layers with the paper's choice of
           2 V / 31 virtual bones of up to 30 bones each
 """
 
@@ -13,10 +17,12 @@ from __future__ import annotations
 import numpy as np
 
 from understudy.core.controls import ControlSpec
-from understudy.core.deformer import Deformer, Features, Skin
+from understudy.core.deformer import Deformer
+from understudy.core.features import Features
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis, Net
 from understudy.core.skeleton import Skeleton
+from understudy.core.skin import Skin
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.differential.differential import DifferentialConfig
 
@@ -24,17 +30,25 @@ from understudy.methods.differential.differential import DifferentialConfig
 _HEIGHT = 170.0
 _ELEPHANT_VERTICES, _ELEPHANT_BONES = 42321, 30
 _FACE_VERTICES, _FACE_BONES, _FACE_CONTROLS = 4403, 23, 77
-# What `differential` made of the built-in face: 5,000 random poses of seed 0, every option as it comes but for ten epochs instead of 60 (with 1,000
-# poses and two epochs the bases come out 7 % smaller, the networks 4 %). Of each region: features its networks read, vertices and shapes of its basis
-# near it and of the one far from it, anchors in it, vertices those move. The vertices of a basis lie all over the list, in runs of three or four.
+# What `differential` made of the built-in face: 5,000 random poses of seed 0, every option as it
+# comes but for ten epochs instead of 60 (with 1,000 poses and two epochs the bases come out 7 %
+# smaller, the networks 4 %). Of each region: features its networks read, vertices and shapes of its
+# basis near it and of the one far from it, anchors in it, vertices those move. The vertices of a
+# basis lie all over the list, in runs of three or four.
 _FIT_VERTICES = 4597
 _REGIONS = (
-    (110, 149, 85, 426, 32, 11, 203), (139, 225, 87, 488, 33, 9, 240), (140, 215, 87, 508, 34, 9, 253), (117, 227, 46, 316, 19, 2, 56),
-    (123, 121, 40, 313, 16, 1, 25), (124, 231, 43, 313, 16, 4, 176), (137, 458, 58, 414, 18, 4, 119), (98, 76, 49, 412, 24, 2, 85),
-    (98, 171, 39, 164, 13, 4, 55), (119, 192, 62, 471, 26, 2, 93), (108, 67, 35, 129, 9, 2, 15), (141, 322, 80, 454, 36, 4, 143),
-    (61, 210, 17, 246, 8, 1, 150), (121, 103, 45, 377, 19, 1, 130), (124, 238, 81, 663, 34, 6, 236), (111, 244, 45, 216, 17, 1, 65),
-    (122, 221, 61, 523, 27, 3, 56), (112, 509, 48, 327, 22, 2, 130), (142, 400, 86, 438, 32, 7, 209), (117, 56, 31, 127, 9, 4, 35),
-    (138, 660, 66, 273, 20, 5, 181), (101, 323, 36, 260, 16, 2, 149), (136, 400, 58, 365, 19, 3, 104), (133, 294, 78, 403, 31, 3, 88),
+    (110, 149, 85, 426, 32, 11, 203), (139, 225, 87, 488, 33, 9, 240), (140, 215, 87, 508, 34, 9,
+    253), (117, 227, 46, 316, 19, 2, 56),
+    (123, 121, 40, 313, 16, 1, 25), (124, 231, 43, 313, 16, 4, 176), (137, 458, 58, 414, 18, 4,
+    119), (98, 76, 49, 412, 24, 2, 85),
+    (98, 171, 39, 164, 13, 4, 55), (119, 192, 62, 471, 26, 2, 93), (108, 67, 35, 129, 9, 2, 15),
+    (141, 322, 80, 454, 36, 4, 143),
+    (61, 210, 17, 246, 8, 1, 150), (121, 103, 45, 377, 19, 1, 130), (124, 238, 81, 663, 34, 6,
+    236), (111, 244, 45, 216, 17, 1, 65),
+    (122, 221, 61, 523, 27, 3, 56), (112, 509, 48, 327, 22, 2, 130), (142, 400, 86, 438, 32, 7,
+    209), (117, 56, 31, 127, 9, 4, 35),
+    (138, 660, 66, 273, 20, 5, 181), (101, 323, 36, 260, 16, 2, 149), (136, 400, 58, 365, 19, 3,
+    104), (133, 294, 78, 403, 31, 3, 88),
 )  # fmt: skip
 _BONE_FEATURES, _CONTROL_FEATURES, _RUN = 94, 63, 4
 _ANCHOR_READS = (30, 120)  # features, from the anchor that reads fewest to the one that reads most
@@ -50,15 +64,22 @@ def astrid(seed: int = 0) -> Deformer:
 
 
 def face(seed: int = 0) -> Deformer:
-    """Every region has a network and a linear map beside it, which write the shapes of a basis near it and of one far from it; every anchor the same
-    for its own three numbers, which neighbouring anchors' bases share by x, y and z."""
+    """Every region has a network and a linear map beside it, which write the shapes of a basis near
+    it and of one far from it; every anchor the same for its own three numbers, which neighbouring
+    anchors' bases share by x, y and z.
+    """
     rng, config = np.random.default_rng(seed), DifferentialConfig().filled()
     count, regions, anchors = _FACE_VERTICES, config.regions, round(config.anchors * _FACE_VERTICES)
     skeleton = _skeleton(_FACE_BONES, rng)
     spec = ControlSpec(
-        tuple(f"control{c}" for c in range(_FACE_CONTROLS)), *(np.full(_FACE_CONTROLS, end) for end in (-1.0, 1.0)), numeric=[True] * _FACE_CONTROLS
+        tuple(f"control{c}" for c in range(_FACE_CONTROLS)),
+        *(np.full(_FACE_CONTROLS, end) for end in (-1.0, 1.0)),
+        numeric=[True] * _FACE_CONTROLS,
     )
-    some = [np.sort(rng.choice(of, n, replace=False)) for of, n in ((12 * _FACE_BONES, _BONE_FEATURES), (_FACE_CONTROLS, _CONTROL_FEATURES))]
+    some = [
+        np.sort(rng.choice(of, n, replace=False))
+        for of, n in ((12 * _FACE_BONES, _BONE_FEATURES), (_FACE_CONTROLS, _CONTROL_FEATURES))
+    ]
     columns = np.concatenate([some[0], 12 * _FACE_BONES + some[1]])
     nets, bases, free = [], [], 0
 
@@ -71,7 +92,10 @@ def face(seed: int = 0) -> Deformer:
     def moved(vertices: int) -> np.ndarray:
         """As many vertices, for a mesh of this size, in runs all over the list."""
         runs = -(-vertices * count // _FIT_VERTICES // _RUN)
-        return (np.sort(rng.choice(count // _RUN, runs, replace=False))[:, None] * _RUN + np.arange(_RUN)).reshape(-1)
+        return (
+            np.sort(rng.choice(count // _RUN, runs, replace=False))[:, None] * _RUN
+            + np.arange(_RUN)
+        ).reshape(-1)
 
     table = np.resize(_REGIONS, (regions, len(_REGIONS[0])))
     for reads, near, near_shapes, far, far_shapes, *_ in table:
@@ -80,7 +104,9 @@ def face(seed: int = 0) -> Deformer:
         for reach, mine in zip((near, far), np.split(outputs, [near_shapes])):
             vertices = moved(reach)
             bases.append(Basis(vertices, _basis(rng, 3 * len(vertices), len(mine)), mine))
-    owner = np.repeat(np.arange(regions), table[:, 5])[np.linspace(0, table[:, 5].sum() - 1, anchors).round().astype(int)]
+    owner = np.repeat(np.arange(regions), table[:, 5])[
+        np.linspace(0, table[:, 5].sum() - 1, anchors).round().astype(int)
+    ]
     reads = rng.permutation(np.linspace(*_ANCHOR_READS, anchors).astype(int))
     for region in np.unique(owner):
         group = np.flatnonzero(owner == region)
@@ -90,7 +116,16 @@ def face(seed: int = 0) -> Deformer:
         vertices = moved(table[region, 6])
         bases.append(Basis(vertices, _basis(rng, len(vertices), len(group)), outputs.T))
     skin = _spread_skin(count, _FACE_BONES, config.influences, rng, fewest=1)
-    return Deformer(_strip(count), skeleton, spec, skin, _features(columns), tuple(nets), tuple(bases), method="differential")
+    return Deformer(
+        _strip(count),
+        skeleton,
+        spec,
+        skin,
+        _features(columns),
+        tuple(nets),
+        tuple(bases),
+        method="differential",
+    )
 
 
 def elephant(kind: str, seed: int = 0) -> Deformer:
@@ -112,24 +147,40 @@ def elephant(kind: str, seed: int = 0) -> Deformer:
     return Deformer(_strip(count), skeleton, skin=skin, method=kind)
 
 
-def random_poses(deformer: Deformer, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray | None]:
-    """Bones (T,B,3,4), each turned about its own head and carried along by its parent, and controls (T,C) or None."""
+def random_poses(
+    deformer: Deformer, count: int, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Bones (T,B,3,4), each turned about its own head and carried along by its parent, and controls
+    (T,C) or None.
+    """
     rng = np.random.default_rng(seed)
     skeleton = deformer.skeleton
     rest = np.tile(np.eye(4), (skeleton.bone_count, 1, 1))
     rest[:, :3] = skeleton.world_from_bone
     turn = np.tile(np.eye(4), (count, skeleton.bone_count, 1, 1))
-    turn[..., :3, :3] = rotation_from_axis_angle(rng.normal(size=(count, skeleton.bone_count, 3)) * 0.2)
+    turn[..., :3, :3] = rotation_from_axis_angle(
+        rng.normal(size=(count, skeleton.bone_count, 3)) * 0.2
+    )
     world = np.empty_like(turn)
     for bone, parent in enumerate(skeleton.parents):
-        start = rest[bone] if parent < 0 else world[:, parent] @ np.linalg.inv(rest[parent]) @ rest[bone]
+        start = (
+            rest[bone]
+            if parent < 0
+            else world[:, parent] @ np.linalg.inv(rest[parent]) @ rest[bone]
+        )
         world[:, bone] = start @ turn[:, bone]
-    controls = None if deformer.control_spec is None else rng.uniform(-1, 1, (count, deformer.control_spec.count))
+    controls = (
+        None
+        if deformer.control_spec is None
+        else rng.uniform(-1, 1, (count, deformer.control_spec.count))
+    )
     return np.ascontiguousarray(world[..., :3, :]), controls
 
 
 def _fdda(count: int, nets: int, components: int, seed: int) -> Deformer:
-    """A rigid skin, one network of 2 x 128 and one basis per bone; each network reads four bones."""
+    """A rigid skin, one network of 2 x 128 and one basis per bone; each network reads four
+    bones.
+    """
     rng = np.random.default_rng(seed)
     skeleton = _skeleton(nets, rng)
     columns = np.arange(12, 12 * nets)
@@ -142,18 +193,40 @@ def _fdda(count: int, nets: int, components: int, seed: int) -> Deformer:
         vertices = np.flatnonzero(owner == g)
         made.append(_net(rng, inputs, (128, 128), outputs))
         bases.append(Basis(vertices, _basis(rng, 3 * len(vertices), components), outputs))
-    return Deformer(_strip(count), skeleton, None, Skin.rigid(owner), _features(columns), tuple(made), tuple(bases), method="fdda")
+    return Deformer(
+        _strip(count),
+        skeleton,
+        None,
+        Skin.rigid(owner),
+        _features(columns),
+        tuple(made),
+        tuple(bases),
+        method="fdda",
+    )
 
 
-def _net(rng, inputs: np.ndarray, hidden: tuple[int, ...], outputs: np.ndarray, activation: str = "tanh", gain: float = 1.0) -> Net:
+def _net(
+    rng,
+    inputs: np.ndarray,
+    hidden: tuple[int, ...],
+    outputs: np.ndarray,
+    activation: str = "tanh",
+    gain: float = 1.0,
+) -> Net:
     sizes = [len(inputs), *hidden, len(outputs)]
-    weights = tuple((rng.normal(size=(b, a)) / np.sqrt(a)).astype(np.float32) for a, b in zip(sizes, sizes[1:]))
+    weights = tuple(
+        (rng.normal(size=(b, a)) / np.sqrt(a)).astype(np.float32) for a, b in zip(sizes, sizes[1:])
+    )
     weights[0][:] *= np.float32(gain)
-    return Net(inputs, weights, tuple(rng.normal(size=b) * 0.1 for b in sizes[1:]), outputs, activation)
+    return Net(
+        inputs, weights, tuple(rng.normal(size=b) * 0.1 for b in sizes[1:]), outputs, activation
+    )
 
 
 def _basis(rng, rows: int, components: int) -> np.ndarray:
-    return rng.standard_normal((rows, components), dtype=np.float32) / np.float32(np.sqrt(components))
+    return rng.standard_normal((rows, components), dtype=np.float32) / np.float32(
+        np.sqrt(components)
+    )
 
 
 def _features(columns: np.ndarray) -> Features:
@@ -171,7 +244,9 @@ def _skeleton(bones: int, rng) -> Skeleton:
 
 
 def _spread_skin(count: int, bones: int, influences: int, rng, fewest: int | None = None) -> Skin:
-    """Weights on bones next to each other in the list: `influences` of them, or from `fewest` to as many."""
+    """Weights on bones next to each other in the list: `influences` of them, or from `fewest` to as
+    many.
+    """
     start = (np.arange(count) * max(1, bones - influences + 1) // count)[:, None]
     weight = rng.uniform(0.05, 1, (count, influences))
     if fewest is not None:

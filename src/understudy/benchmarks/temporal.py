@@ -1,17 +1,23 @@
-"""`bench temporal`: mesh sequences to bones and weights without parameters: Tables 1 and 2, Figures 12 to 14 of Moutafidou et al.
+"""`bench temporal`: mesh sequences to bones and weights without parameters: Tables 1 and 2, Figures
+12 to 14 of Moutafidou et al.
 
-A case is a sequence of the data folder (`horse_gallop`), the same with fewer vertices (`horse_gallop:20`, a fifth of them), or an animation of a
-rigged character of its corpus, of a family that no network was trained on (`corpus/animal_qfarm_Pig/2`). Methods:
+A case is a sequence of the data folder (`horse_gallop`), the same with fewer vertices
+(`horse_gallop:20`, a fifth of them), or an animation of a rigged character of its corpus, of a
+family that no network was trained on (`corpus/animal_qfarm_Pig/2`). Methods:
 
     temporal            no options at all
-    temporal-skeleton   one skeleton of rotations about fixed joints; as many bones as the skeletons of Table 2, else as `temporal` found
-    temporal-paper      five plain rounds from the network's weights, as many bones as `temporal`; `-cnn` and `-hybrid` are the other networks
+    temporal-skeleton   one skeleton of rotations about fixed joints; as many bones as the skeletons
+                        of Table 2, else as `temporal` found
+    temporal-paper      five plain rounds from the network's weights, as many bones as `temporal`;
+                        `-cnn` and `-hybrid` are the other networks
     fesam               FESAM-WT, fifteen rounds, as many bones and influences as `temporal`
     ssdr-affine         `ssdr` with the bones and influences of `temporal`
-    ssdr-rigid          `ssdr` with rigid bones, with the bones and influences of `temporal-skeleton`
+    ssdr-rigid          `ssdr` with rigid bones, with the bones and influences of
+                        `temporal-skeleton`
 
-Every row is fitted to the very sequence it is measured on. `rounds_to_fesam` is how many rounds on all vertices a method makes before its error is
-below the one that fesam ends with; `true_bones` is how many bones move a corpus character.
+Every row is fitted to the very sequence it is measured on. `rounds_to_fesam` is how many rounds on
+all vertices a method makes before its error is below the one that fesam ends with; `true_bones` is
+how many bones move a corpus character.
 """
 
 from __future__ import annotations
@@ -36,28 +42,43 @@ from understudy.core.poses import Poses
 from understudy.core.progress import Progress
 from understudy.evaluation import machine
 from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
-from understudy.evaluation.report import CaseResult
+from understudy.evaluation.result import CaseResult
+from understudy.io.atomic_write import atomic_write
 from understudy.io.sequences import read_sequence
-from understudy.io.understudy_file import written_whole
 from understudy.methods import method_type
 from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.alternating_solve import Fit, affine_bones
 from understudy.methods.decomposition.motion import in_principal_directions, read_motion
-from understudy.methods.decomposition.trajectory_networks.corpus import HELD_OUT, corpus_files, family_of, read_characters
+from understudy.methods.decomposition.trajectory_networks.corpus import (
+    HELD_OUT,
+    corpus_files,
+    family_of,
+    read_characters,
+)
 
 FOUND, SKELETON = "temporal", "temporal-skeleton"
-PAPER_NETWORKS = {"temporal-paper": "lstm", "temporal-paper-cnn": "cnn", "temporal-paper-hybrid": "hybrid"}
+PAPER_NETWORKS = {
+    "temporal-paper": "lstm",
+    "temporal-paper-cnn": "cnn",
+    "temporal-paper-hybrid": "hybrid",
+}
 METHODS = (FOUND, SKELETON, *PAPER_NETWORKS, "fesam", "ssdr-affine", "ssdr-rigid")
 _CHARACTER_METHODS = (FOUND, "fesam", "ssdr-affine")
 SEQUENCES = ("horse_gallop", "elephant_gallop", "samba")
-# Published ERMS: of the paper itself with its bones; of its Table 1, Methods I to IV, I and II with SVD; of its Table 2, skeletons, with their bones.
-_TABLE_1 = {"horse_gallop": (26, 0.15, (0.3, 2.9, 1.3, 2.4)), "elephant_gallop": (18, 0.35, (0.5, 6.5, 1.4, 2.3)),
+# Published ERMS: of the paper itself with its bones; of its Table 1, Methods I to IV, I and II with
+# SVD; of its Table 2, skeletons, with their bones.
+_TABLE_1 = {"horse_gallop": (26, 0.15, (0.3, 2.9, 1.3, 2.4)), "elephant_gallop": (18, 0.35, (0.5,
+6.5, 1.4, 2.3)),
             "samba": (17, 0.60, (3.6, 6.0, 1.5, 4.0))}  # fmt: skip
 _TABLE_2 = {"horse_gallop": (27, (0.19, 0.44, 1.10, 0.88)), "samba": (22, (0.63, 1.29, 1.57, 1.79))}
 SIZES = {
     "quick": ("horse_gallop:20",),
     "default": (*SEQUENCES, "horse_gallop:50", "horse_gallop:20", "corpus"),
-    "full": (*SEQUENCES, *(f"{name}:{share}" for name in SEQUENCES for share in (50, 20)), "corpus-all"),
+    "full": (
+        *SEQUENCES,
+        *(f"{name}:{share}" for name in SEQUENCES for share in (50, 20)),
+        "corpus-all",
+    ),
 }
 _LESS_METHODS = (FOUND, SKELETON, "fesam", "ssdr-affine", "ssdr-rigid")
 _EACH_FAMILY = 2  # characters of a family in the default size
@@ -80,7 +101,9 @@ class Case:
 
 def run(request: Request, progress: Progress) -> Outcome:
     quick = request.size == "quick"
-    wanted = tuple(checks.one_of(name, "method of bench temporal", METHODS) for name in request.methods)
+    wanted = tuple(
+        checks.one_of(name, "method of bench temporal", METHODS) for name in request.methods
+    )
     names, notes = find_cases(request)
     results: list[CaseResult] = []
     with progress.task("temporal skinning", len(names)) as bar:
@@ -92,13 +115,17 @@ def run(request: Request, progress: Progress) -> Outcome:
             bar.note(f"{name}: " + ", ".join(f"{r.method} {r.figures['erms']:.3g}" for r in rows))
             bar.advance()
             if not quick and case.true_bones is None:
-                write_poses_report(case.poses, case.name.replace(":", "_"), rows, request, "bench temporal")
+                write_poses_report(
+                    case.poses, case.name.replace(":", "_"), rows, request, "bench temporal"
+                )
     lean = [lean_row(r) for r in results]
     return Outcome(lean, "units", [*notes, *_findings(lean)])
 
 
 def find_cases(request: Request) -> tuple[list[str], list[str]]:
-    """Names of the cases there is data for. One that was asked for by name must be there; of the usual ones the missing are noted."""
+    """Names of the cases there is data for. One that was asked for by name must be there; of the
+    usual ones the missing are noted.
+    """
     folder = data_folder(request.data)
     if request.cases:
         return list(request.cases), []
@@ -114,12 +141,17 @@ def find_cases(request: Request) -> tuple[list[str], list[str]]:
         else:
             missing.append(name)
     if not names:
-        raise FileError(f"{folder}: holds none of the sequences of this benchmark; point --data or UNDERSTUDY_DATA at the real data")
+        raise FileError(
+            f"{folder}: holds none of the sequences of this benchmark; point --data or "
+            f"UNDERSTUDY_DATA at the real data"
+        )
     return names, [f"No data for {', '.join(missing)} in {folder}: left out."] if missing else []
 
 
 def _held_out(folder: Path, most: int | None) -> Iterator[str]:
-    """The middle animation of characters of the families kept out of training, at most so many of a family."""
+    """The middle animation of characters of the families kept out of training, at most so many of a
+    family.
+    """
     count: dict[str, int] = {}
     for file in corpus_files(folder):
         family = family_of(file)[1]
@@ -136,39 +168,69 @@ def read_case(name: str, folder: Path) -> Case:
         stem, _, number = rest.rpartition("/")
         file = folder / "corpus" / f"{stem}.npz"
         if not stem or not number.isdigit():
-            raise InputError(f"case {name!r}: expected corpus/character/animation, for example corpus/animal_qfarm_Pig/2")
+            raise InputError(
+                f"case {name!r}: expected corpus/character/animation, for example "
+                f"corpus/animal_qfarm_Pig/2"
+            )
         if not file.is_file():
-            raise FileError(f"{file}: no such file; the case {name!r} needs it. Point --data or UNDERSTUDY_DATA at the folder above corpus/")
+            raise FileError(
+                f"{file}: no such file; the case {name!r} needs it. Point --data or "
+                f"UNDERSTUDY_DATA at the folder above corpus/"
+            )
         characters = list(read_characters(file))
         checks.between(int(number), f"animation of {stem}", 0, len(characters) - 1)
         return Case(name, characters[int(number)].poses(), characters[int(number)].bones)
     sequence, _, share = name.partition(":")
     file = folder / "sequences" / f"{sequence}.npz"
     if share and (not share.isdigit() or not 1 <= int(share) <= 100):
-        raise InputError(f"case {name!r}: expected sequence:percent of its vertices, for example horse_gallop:20")
+        raise InputError(
+            f"case {name!r}: expected sequence:percent of its vertices, for example horse_gallop:20"
+        )
     if not file.is_file():
-        raise FileError(f"{file}: no such file; the case {name!r} needs it. Point --data or UNDERSTUDY_DATA at the folder above sequences/")
+        raise FileError(
+            f"{file}: no such file; the case {name!r} needs it. Point --data or UNDERSTUDY_DATA at "
+            f"the folder above sequences/"
+        )
     poses = read_sequence(file)
     return Case(name, decimated(poses, int(share) / 100) if share else poses)
 
 
 def decimated(poses: Poses, share: float, seed: int = 0) -> Poses:
-    """The sequence with a share of its vertices, drawn at random: every other vertex moves into the nearest kept one along the edges."""
+    """The sequence with a share of its vertices, drawn at random: every other vertex moves into the
+    nearest kept one along the edges.
+    """
     mesh = poses.mesh
-    kept = np.sort(np.random.default_rng(seed).permutation(mesh.vertex_count)[: max(1, round(share * mesh.vertex_count))])
-    length = np.linalg.norm(mesh.vertices[mesh.edges[:, 0]] - mesh.vertices[mesh.edges[:, 1]], axis=1) + 1e-12
+    kept = np.sort(
+        np.random.default_rng(seed).permutation(mesh.vertex_count)[
+            : max(1, round(share * mesh.vertex_count))
+        ]
+    )
+    length = (
+        np.linalg.norm(mesh.vertices[mesh.edges[:, 0]] - mesh.vertices[mesh.edges[:, 1]], axis=1)
+        + 1e-12
+    )
     graph = sp.csr_matrix((length, mesh.edges.T), shape=(mesh.vertex_count,) * 2)
-    nearest = dijkstra(graph, directed=False, indices=kept, min_only=True, return_predecessors=True)[2]
+    nearest = dijkstra(
+        graph, directed=False, indices=kept, min_only=True, return_predecessors=True
+    )[2]
     number = np.full(mesh.vertex_count, -1)
     number[kept] = np.arange(len(kept))
     corners = number[np.where(nearest < 0, kept[0], nearest)][mesh.triangles]
-    whole = (corners[:, 0] != corners[:, 1]) & (corners[:, 1] != corners[:, 2]) & (corners[:, 2] != corners[:, 0])
-    small = Mesh.from_faces(mesh.vertices[kept], np.unique(corners[whole], axis=0), unit=mesh.unit, up_axis=mesh.up_axis)
+    whole = (
+        (corners[:, 0] != corners[:, 1])
+        & (corners[:, 1] != corners[:, 2])
+        & (corners[:, 2] != corners[:, 0])
+    )
+    small = Mesh.from_faces(
+        mesh.vertices[kept], np.unique(corners[whole], axis=0), unit=mesh.unit, up_axis=mesh.up_axis
+    )
     return replace(poses, mesh=small, vertices=poses.read_vertices(kept))
 
 
 def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[CaseResult]:
-    """The methods that are told the number of bones are told the one that `temporal` found, so it runs first, asked for or not."""
+    """The methods that are told the number of bones are told the one that `temporal` found, so it
+    runs first, asked for or not.
+    """
     stem = case.name.replace("/", "_").replace(":", "_")
     reference = Reference.of(case.name, case.poses)
     rows: dict[str, CaseResult] = {}
@@ -179,7 +241,9 @@ def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[Case
         skeleton = name in (SKELETON, "ssdr-rigid")
         bones = _TABLE_2[sequence][0] if skeleton and sequence in _TABLE_2 else found.get(FOUND)
         file = request.out / f"{stem}_{name}.understudy"
-        done = machine.isolated(fit_case, name, case.name, data_folder(request.data), bones, file, request.seed)
+        done = machine.isolated(
+            fit_case, name, case.name, data_folder(request.data), bones, file, request.seed
+        )
         deformer = Deformer.load(file)
         figures = {
             **deformer_figures(deformer),
@@ -199,7 +263,9 @@ def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[Case
         if "fesam" in curves and name != "fesam":
             below = [number for number, erms in enumerate(curve) if erms <= curves["fesam"][-1]]
             if below:
-                rows[name] = replace(rows[name], figures={**rows[name].figures, "rounds_to_fesam": below[0]})
+                rows[name] = replace(
+                    rows[name], figures={**rows[name].figures, "rounds_to_fesam": below[0]}
+                )
     if case.true_bones is None and ":" not in case.name and len(curves) > 1:
         _plot_rounds(request.out / f"{stem}_rounds.png", case.name, curves)
         times = solver_times(case.poses, found[FOUND])
@@ -216,7 +282,9 @@ def _published(method: str, sequence: str) -> dict[str, float]:
     return {}
 
 
-def fit_case(method: str, case: str, folder: Path, bones: int | None, out: Path, seed: int) -> float:
+def fit_case(
+    method: str, case: str, folder: Path, bones: int | None, out: Path, seed: int
+) -> float:
     """In a process of its own: read, fit, write; returns the seconds of the fit alone."""
     poses = read_case(case, folder).poses
     fit = fitter(method, bones, seed)
@@ -235,19 +303,31 @@ def fitter(method: str, bones: int | None, seed: int):
         "fesam": {"bones": bones},
         "ssdr-affine": {"bones": bones, "influences": 6},
         "ssdr-rigid": {"bones": bones, "influences": 6, "transforms": "rigid"},
-        **{name: {"bones": bones, "fitting": "paper", "network": network} for name, network in PAPER_NETWORKS.items()},
+        **{
+            name: {"bones": bones, "fitting": "paper", "network": network}
+            for name, network in PAPER_NETWORKS.items()
+        },
     }
     kind = method_type(method.partition("-")[0])
     return kind(kind.Config(seed=seed, **options[method])).fit
 
 
 def solver_times(poses: Poses, bones: int, repeats: int = 3) -> dict[str, float]:
-    """Milliseconds to find all transformations for random weights, by conjugate gradients and directly (Figure 14): the best of some runs."""
+    """Milliseconds to find all transformations for random weights, by conjugate gradients and
+    directly (Figure 14): the best of some runs.
+    """
     with kernels.own_threads():
         motion, _ = in_principal_directions(read_motion(poses)[0])
         random = np.random.default_rng(0)
-        index = np.ascontiguousarray(np.argsort(random.random((motion.vertex_count, bones)), axis=1)[:, :6], np.int32)
-        fit = Fit(np.zeros((motion.rows, 4 * bones)), index, random.dirichlet(np.ones(index.shape[1]), len(index)), motion.square)
+        index = np.ascontiguousarray(
+            np.argsort(random.random((motion.vertex_count, bones)), axis=1)[:, :6], np.int32
+        )
+        fit = Fit(
+            np.zeros((motion.rows, 4 * bones)),
+            index,
+            random.dirichlet(np.ones(index.shape[1]), len(index)),
+            motion.square,
+        )
         took: dict[str, list[float]] = {"conjugate_gradients": [], "direct": []}
         for _ in range(repeats):
             for solver, times in took.items():
@@ -261,19 +341,35 @@ def _findings(results: Sequence[CaseResult]) -> Iterator[str]:
     row = {(r.case, r.method): r.figures for r in results}
     known = [figures for (case, method), figures in row.items() if "true_bones" in figures]
     for case in dict.fromkeys(r.case for r in results):
-        own, fesam, skeleton, rigid = (row.get((case, name)) for name in (FOUND, "fesam", SKELETON, "ssdr-rigid"))
+        own, fesam, skeleton, rigid = (
+            row.get((case, name)) for name in (FOUND, "fesam", SKELETON, "ssdr-rigid")
+        )
         if own and fesam:
-            yield f"{case}: temporal has {own['erms'] / fesam['erms']:.2f} x the ERMS of FESAM-WT with the same {own['bones']:.0f} bones"
+            yield (
+                f"{case}: temporal has {own['erms'] / fesam['erms']:.2f} x the ERMS of FESAM-WT "
+                f"with the same {own['bones']:.0f} bones"
+            )
         if skeleton and rigid:
-            yield f"{case}: the skeleton has {skeleton['erms'] / rigid['erms']:.2f} x the ERMS of ssdr-rigid with {skeleton['bones']:.0f} bones"
+            yield (
+                f"{case}: the skeleton has {skeleton['erms'] / rigid['erms']:.2f} x the ERMS of "
+                f"ssdr-rigid with {skeleton['bones']:.0f} bones"
+            )
     if known:
         close = sum(f["true_bones"] / 1.5 <= f["bones"] <= 1.5 * f["true_bones"] for f in known)
-        yield f"Unseen families: bones within a factor of 1.5 of the true number for {close} of {len(known)} characters"
+        yield (
+            f"Unseen families: bones within a factor of 1.5 of the true number for {close} of "
+            f"{len(known)} characters"
+        )
         pairs = [
-            (figures, row[case, "ssdr-affine"]) for (case, method), figures in row.items() if "true_bones" in figures and (case, "ssdr-affine") in row
+            (figures, row[case, "ssdr-affine"])
+            for (case, method), figures in row.items()
+            if "true_bones" in figures and (case, "ssdr-affine") in row
         ]
         better = sum(own["disper"] < other["disper"] for own, other in pairs)
-        yield f"Unseen families: DisPer below ssdr's with the same bones for {better} of {len(pairs)} characters"
+        yield (
+            f"Unseen families: DisPer below ssdr's with the same bones for {better} of "
+            f"{len(pairs)} characters"
+        )
 
 
 def _plot_rounds(path: Path, case: str, curves: Mapping[str, Sequence[float]]) -> None:
@@ -293,5 +389,5 @@ def _plot_rounds(path: Path, case: str, curves: Mapping[str, Sequence[float]]) -
     axes.set_title(f"{case}: error after each round")
     axes.grid(alpha=0.3, which="both")
     axes.legend()
-    with written_whole(path) as part:
+    with atomic_write(path) as part:
         figure.savefig(part, format="png", dpi=120)

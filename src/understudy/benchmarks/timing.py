@@ -1,9 +1,11 @@
 """Times of calls that take less than a millisecond, on a machine with other things to do.
 
-Contenders take turns: a block of calls of each, twenty times over, so that all of them meet the same disturbances. A block's figure is its median,
-a contender's the lowest of its blocks; the 99th percentile is that of all its calls. Between blocks there is a rest, until threads that
-spin after their work have fallen asleep; then some calls that do not count, in which comes back what others pushed out of the caches. That takes more
-than one: a model of 20 MB is slower for four, and those of every block would be the 99th percentile.
+Contenders take turns: a block of calls of each, twenty times over, so that all of them meet the
+same disturbances. A block's figure is its median, a contender's the lowest of its blocks; the 99th
+percentile is that of all its calls. Between blocks there is a rest, until threads that spin after
+their work have fallen asleep; then some calls that do not count, in which comes back what others
+pushed out of the caches. That takes more than one: a model of 20 MB is slower for four, and those
+of every block would be the 99th percentile.
 """
 
 from __future__ import annotations
@@ -27,13 +29,19 @@ class Times:
     p99: float
 
 
-def take_turns(contenders: Mapping[Hashable, Call], blocks: int, seconds: float) -> dict[Hashable, Times]:
-    """Time every contender's call(i), i counting up from 0: `blocks` blocks each, so long that all of them together take about `seconds`.
+def take_turns(
+    contenders: Mapping[Hashable, Call], blocks: int, seconds: float
+) -> dict[Hashable, Times]:
+    """Time every contender's call(i), i counting up from 0: `blocks` blocks each, so long that all
+    of them together take about `seconds`.
 
     >>> take_turns({"nothing": lambda i: None}, 2, 0.01)["nothing"].ms < 1
     True
     """
-    calls = {name: _calls_per_block(call, seconds / (blocks * len(contenders))) for name, call in contenders.items()}
+    calls = {
+        name: _calls_per_block(call, seconds / (blocks * len(contenders)))
+        for name, call in contenders.items()
+    }
     taken: dict[Hashable, list[np.ndarray]] = {name: [] for name in contenders}
     for _ in range(blocks):
         for name, call in contenders.items():
@@ -41,7 +49,11 @@ def take_turns(contenders: Mapping[Hashable, Call], blocks: int, seconds: float)
             _warm(call)
             taken[name].append(_timed(call, calls[name]))
     return {
-        name: Times(min(float(np.median(block)) for block in times), float(np.percentile(np.concatenate(times), 99))) for name, times in taken.items()
+        name: Times(
+            min(float(np.median(block)) for block in times),
+            float(np.percentile(np.concatenate(times), 99)),
+        )
+        for name, times in taken.items()
     }
 
 

@@ -1,10 +1,14 @@
-"""`bench two-layer`: Tables 2 and 3 of Le & Deng, Two-Layer Sparse Compression of Dense-Weight Blend Skinning (2013), row by row.
+"""`bench two-layer`: Tables 2 and 3 of Le & Deng, Two-Layer Sparse Compression of Dense-Weight
+Blend Skinning (2013), row by row.
 
-A case is `<sequence>/<bones>` with what is reduced to what behind a colon: `horse_gallop/30` (or `:dense-4`) takes dense weights to four blending
-operations per vertex, `:dense-8` to eight, `:8-4` takes eight bones per vertex to four. All reductions start from the same `ssdr` skin (affine).
-Methods: `two_layer` and the reductions of weights alone (`k_largest`, `smooth`), `two_layer-ex` and those that see the example poses (`geometry`,
-`poisson`); beside them `ssdr-4` and `ssdr-8`, decomposed with that many bones per vertex from the start, and `dense`, the skin before reduction.
-Figures: `e` with the paper's own as `paper_e`; `delta_w` with `paper_delta_w`, for the methods that keep the skin's bones.
+A case is `<sequence>/<bones>` with what is reduced to what behind a colon: `horse_gallop/30` (or
+`:dense-4`) takes dense weights to four blending operations per vertex, `:dense-8` to eight, `:8-4`
+takes eight bones per vertex to four. All reductions start from the same `ssdr` skin (affine).
+Methods: `two_layer` and the reductions of weights alone (`k_largest`, `smooth`), `two_layer-ex` and
+those that see the example poses (`geometry`, `poisson`); beside them `ssdr-4` and `ssdr-8`,
+decomposed with that many bones per vertex from the start, and `dense`, the skin before reduction.
+Figures: `e` with the paper's own as `paper_e`; `delta_w` with `paper_delta_w`, for the methods that
+keep the skin's bones.
 """
 
 from __future__ import annotations
@@ -19,28 +23,44 @@ import numpy as np
 from understudy.benchmarks import Outcome, Request
 from understudy.benchmarks.decompose import Case, find_cases, lean_row, write_sequence_report
 from understudy.core import checks
-from understudy.core.deformer import Deformer, Skin
+from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.progress import Progress
+from understudy.core.skin import Skin, skin_weights
 from understudy.evaluation import machine
 from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
-from understudy.evaluation.metrics import skin_weights, weight_error
-from understudy.evaluation.report import CaseResult
+from understudy.evaluation.metrics import weight_error
+from understudy.evaluation.result import CaseResult
+from understudy.io.atomic_write import atomic_write
 from understudy.io.sequences import read_sequence
-from understudy.io.understudy_file import written_whole
 from understudy.methods import method_type
 
-METHODS = ("two_layer", "two_layer-ex", "k_largest", "smooth", "geometry", "poisson", "ssdr-4", "ssdr-8", "dense")
+METHODS = (
+    "two_layer",
+    "two_layer-ex",
+    "k_largest",
+    "smooth",
+    "geometry",
+    "poisson",
+    "ssdr-4",
+    "ssdr-8",
+    "dense",
+)
 WITH_EXAMPLES = ("two_layer-ex", "geometry", "poisson")
 REDUCTIONS = METHODS[:6]
 # what is reduced (None: dense weights) and to how many blending operations per vertex
-SETTINGS: dict[str, tuple[int | None, int]] = {"dense-4": (None, 4), "dense-8": (None, 8), "8-4": (8, 4)}
+SETTINGS: dict[str, tuple[int | None, int]] = {
+    "dense-4": (None, 4),
+    "dense-8": (None, 8),
+    "8-4": (8, 4),
+}
 _PICTURED = ("two_layer-ex", "ssdr-4", "dense")
 
-# Table 3, E: 8 to 4 bones per vertex, dense to 4, SD with 4, dense to 8, SD with 8, dense SD. Each reduction: k-largest, smooth, two-layer without
-# examples, geometry, Poisson, two-layer with examples.
+# Table 3, E: 8 to 4 bones per vertex, dense to 4, SD with 4, dense to 8, SD with 8, dense SD. Each
+# reduction: k-largest, smooth, two-layer without examples, geometry, Poisson, two-layer with
+# examples.
 _TABLE_3 = """
 samba/10           10.6 11.5 5   9.4 10.5 4.8   11.8 12.7 4.8 10.5 11.6 4.7   5.7   5.1 5.3 4.8 4.8 5 4.8      4.9   4.8
 samba/20           5.7 6.5 2.3   5 5.8 2.1      7.6 8.3 2.4 6.8 7.6 2         2.7   3.8 4.4 2 3.1 3.7 1.9      2.2   1.9
@@ -50,9 +70,10 @@ horse_gallop/15    9.5 10.3 2.6  7 8.2 2.3      20.7 23.5 2.4 10.1 11.5 2     3.
 horse_gallop/30    5.4 5.7 1.2   3.8 4.5 1      18.1 20.8 3.4 12.3 14.7 1.6   1.8   9.6 11.6 1.6 5.3 6.7 0.8   0.9   0.5
 horse_collapse/20  12 13.4 3     7.2 9 2.1      17.9 20.3 3.5 11 13.5 2.1     3.2   8.4 10.5 1.9 4.2 5.5 1.4   1.9   1.3
 horse_collapse/40  8.2 8.4 2.8   4.4 5.6 2      17.8 20 4.8 10.1 12.6 2.5     2.3   10.9 12.8 2.9 4.9 6.4 1.3  1.3   0.6
-"""
+"""  # noqa: E501
 _COLUMNS_3 = ("k_largest", "smooth", "two_layer", "geometry", "poisson", "two_layer-ex")
-# Table 2, Delta_W in thousandths: 8 to 4, dense to 4, dense to 8. Each: k-largest, smooth, two-layer.
+# Table 2, Delta_W in thousandths: 8 to 4, dense to 4, dense to 8. Each: k-largest, smooth,
+# two-layer.
 _TABLE_2 = """
 samba/10           19.6 24.5 1.2   21.9 26.6 1.1     1.8 2.4 0.2
 samba/20           14 18 1.7       18.1 22.2 2.4     5 6.5 0.9
@@ -77,7 +98,8 @@ def _published() -> dict[tuple[str, str, str], dict[str, float]]:
             for method, number in zip(_COLUMNS_3, value[first : first + 6]):
                 put(row, setting, method, paper_e=number)
         for setting, method, number in (
-            ("8-4", "ssdr-4", value[12]), ("dense-4", "ssdr-4", value[12]), ("8-4", "ssdr-8", value[19]), ("dense-8", "ssdr-8", value[19]),
+            ("8-4", "ssdr-4", value[12]), ("dense-4", "ssdr-4", value[12]), ("8-4", "ssdr-8",
+            value[19]), ("dense-8", "ssdr-8", value[19]),
             ("dense-4", "dense", value[20]), ("dense-8", "dense", value[20]),
         ):  # fmt: skip
             put(row, setting, method, paper_e=number)
@@ -98,7 +120,9 @@ REST = tuple(f"{row}:{setting}" for setting in ("8-4", "dense-8") for row in ROW
 
 @dataclass(frozen=True)
 class _Size:
-    """shares: parts of the largest sequence for the running time against n; budget_s: cases that would start later are left out and named."""
+    """shares: parts of the largest sequence for the running time against n; budget_s: cases that
+    would start later are left out and named.
+    """
 
     cases: tuple[str, ...]
     shares: tuple[float, ...]
@@ -114,7 +138,10 @@ SIZES = {
 
 def run(request: Request, progress: Progress) -> Outcome:
     size = SIZES[request.size]
-    methods = tuple(checks.one_of(name, "method of bench two-layer", METHODS) for name in request.methods) or METHODS
+    methods = (
+        tuple(checks.one_of(name, "method of bench two-layer", METHODS) for name in request.methods)
+        or METHODS
+    )
     for name in request.cases:
         setting_of(name)
     cases, notes = find_cases(request, size.cases, example="horse_gallop/30:dense-8")
@@ -129,7 +156,10 @@ def run(request: Request, progress: Progress) -> Outcome:
                 results += _run_case(case, methods, inputs, request)
             bar.advance()
     if left_out:
-        notes.append(f"Left out, since the time of this run was used up (--full or --cases runs them): {', '.join(left_out)}")
+        notes.append(
+            f"Left out, since the time of this run was used up (--full or --cases runs them): "
+            f"{', '.join(left_out)}"
+        )
     for file in dict.fromkeys(case.file for case in cases):
         names = {case.name for case in cases if case.file == file}
         rows = [r for r in results if r.case in names]
@@ -149,11 +179,17 @@ def setting_of(case: str) -> str:
     ('dense-4', '8-4')
     """
     _, colon, setting = case.partition(":")
-    return checks.one_of(setting, "reduction (behind the colon of a case)", SETTINGS) if colon else "dense-4"
+    return (
+        checks.one_of(setting, "reduction (behind the colon of a case)", SETTINGS)
+        if colon
+        else "dense-4"
+    )
 
 
 class _Inputs:
-    """The `ssdr` skins everything starts from, fitted when first asked for, each in a process of its own."""
+    """The `ssdr` skins everything starts from, fitted when first asked for, each in a process of
+    its own.
+    """
 
     def __init__(self, request: Request, progress: Progress):
         self.request, self.progress = request, progress
@@ -168,14 +204,19 @@ class _Inputs:
     def ssdr(self, case: Case, influences: int | None) -> tuple[Deformer, dict[str, float]]:
         key = (case.file, case.bones, influences)
         if key not in self._fits:
-            out = self.request.out / f"{case.file.stem}_{case.bones}_ssdr-{influences or 'dense'}.understudy"
-            took = machine.isolated(_fit_ssdr, case.file, case.bones, influences, out, self.request.seed)
+            out = (
+                self.request.out
+                / f"{case.file.stem}_{case.bones}_ssdr-{influences or 'dense'}.understudy"
+            )
+            took = machine.isolated(
+                _fit_ssdr, case.file, case.bones, influences, out, self.request.seed
+            )
             self._fits[key] = (Deformer.load(out), {"fit_s": took.value, "peak_mb": took.peak_mb})
         return self._fits[key]
 
 
 def _fit_ssdr(file: Path, bones: int, influences: int | None, out: Path, seed: int) -> float:
-    from understudy.cli.compress import fit_sequence
+    from understudy.methods.fitting import fit_sequence
 
     poses = read_sequence(file)
     started = time.perf_counter()
@@ -185,7 +226,9 @@ def _fit_ssdr(file: Path, bones: int, influences: int | None, out: Path, seed: i
     return seconds
 
 
-def _run_case(case: Case, methods: Sequence[str], inputs: _Inputs, request: Request) -> list[CaseResult]:
+def _run_case(
+    case: Case, methods: Sequence[str], inputs: _Inputs, request: Request
+) -> list[CaseResult]:
     setting = setting_of(case.name)
     before, after = SETTINGS[setting]
     poses = inputs.poses(case)
@@ -205,16 +248,26 @@ def _run_case(case: Case, methods: Sequence[str], inputs: _Inputs, request: Requ
         else:
             continue  # this row has no place in this part of the tables
         published = PUBLISHED.get((case.name.partition(":")[0], setting, method), {})
-        result = measure(method, deform_clips(deformer), reference, {**deformer_figures(deformer), **figures, **published}, pictured)
+        result = measure(
+            method,
+            deform_clips(deformer),
+            reference,
+            {**deformer_figures(deformer), **figures, **published},
+            pictured,
+        )
         pictured = result.worst_pose if pictured is None else pictured
         # Pictures of every row would make a report nobody reads; the figures of all rows stay.
-        results.append(result if method in _PICTURED else CaseResult(case.name, method, result.figures))
+        results.append(
+            result if method in _PICTURED else CaseResult(case.name, method, result.figures)
+        )
     if not results:
         raise InputError(f"{case.name}: none of {', '.join(methods)} has a row here")
     return results
 
 
-def reduced(method: str, source: Deformer, poses: Poses, influences: int, seed: int) -> tuple[Deformer, float]:
+def reduced(
+    method: str, source: Deformer, poses: Poses, influences: int, seed: int
+) -> tuple[Deformer, float]:
     """One reduction of a skin to `influences` blending operations per vertex, and its seconds."""
     kind = method_type(method.removesuffix("-ex"))
     examples = method in WITH_EXAMPLES
@@ -228,10 +281,21 @@ def reduced(method: str, source: Deformer, poses: Poses, influences: int, seed: 
 
 
 def _running_time(
-    cases: Sequence[Case], methods: Sequence[str], shares: Sequence[float], inputs: _Inputs, request: Request, progress: Progress
+    cases: Sequence[Case],
+    methods: Sequence[str],
+    shares: Sequence[float],
+    inputs: _Inputs,
+    request: Request,
+    progress: Progress,
 ) -> list[str]:
-    """Figure 9: seconds of the compression against the number of vertices, on parts of the largest sequence with the same bones."""
-    case = max((c for c in cases if setting_of(c.name) == "dense-4"), key=lambda c: (c.file.stat().st_size, -c.bones), default=None)
+    """Figure 9: seconds of the compression against the number of vertices, on parts of the largest
+    sequence with the same bones.
+    """
+    case = max(
+        (c for c in cases if setting_of(c.name) == "dense-4"),
+        key=lambda c: (c.file.stat().st_size, -c.bones),
+        default=None,
+    )
     if case is None:
         return []
     source, _ = inputs.ssdr(case, None)
@@ -241,7 +305,9 @@ def _running_time(
         for share in shares:
             part, part_poses = cut(source, poses, share)
             for method in methods:
-                points[method].append((part.mesh.vertex_count, reduced(method, part, part_poses, 4, request.seed)[1]))
+                points[method].append(
+                    (part.mesh.vertex_count, reduced(method, part, part_poses, 4, request.seed)[1])
+                )
             bar.advance()
     _plot_times(request.out / "running_time.png", points, case)
     notes = []
@@ -249,21 +315,32 @@ def _running_time(
         n, seconds = np.array(pairs, float).T
         slope = float(np.polyfit(np.log(n), np.log(np.maximum(seconds, 1e-6)), 1)[0])
         spelled = ", ".join(f"{int(count)}: {took:.2f} s" for count, took in pairs)
-        notes.append(f"{method} on parts of {case.name}, seconds by vertices: {spelled}; grows as n to the power {slope:.2f}")
+        notes.append(
+            f"{method} on parts of {case.name}, seconds by vertices: {spelled}; grows as n to the "
+            f"power {slope:.2f}"
+        )
     return notes
 
 
 def cut(deformer: Deformer, poses: Poses, share: float) -> tuple[Deformer, Poses]:
-    """The end of a character along its longest side that holds `share` of the vertices: the same bones and weights on fewer vertices."""
+    """The end of a character along its longest side that holds `share` of the vertices: the same
+    bones and weights on fewer vertices.
+    """
     mesh = poses.mesh
     axis = int(np.ptp(mesh.vertices, axis=0).argmax())
-    keep = np.sort(np.argsort(mesh.vertices[:, axis], kind="stable")[: max(3, round(share * mesh.vertex_count))])
+    keep = np.sort(
+        np.argsort(mesh.vertices[:, axis], kind="stable")[
+            : max(3, round(share * mesh.vertex_count))
+        ]
+    )
     new = np.full(mesh.vertex_count, -1)
     new[keep] = np.arange(len(keep))
     faces = new[mesh.triangles]
     small = Mesh.from_faces(mesh.vertices[keep], faces[(faces >= 0).all(axis=1)])
     skin = Skin(deformer.skin.bone_index[keep], deformer.skin.weight[keep])
-    return replace(deformer, mesh=small, skin=skin), Poses(small, poses.read_vertices(keep), name=poses.name, spans=poses.spans)
+    return replace(deformer, mesh=small, skin=skin), Poses(
+        small, poses.read_vertices(keep), name=poses.name, spans=poses.spans
+    )
 
 
 def _plot_times(path: Path, points: dict[str, list[tuple[int, float]]], case: Case) -> None:
@@ -273,12 +350,16 @@ def _plot_times(path: Path, points: dict[str, list[tuple[int, float]]], case: Ca
     axes = figure.subplots()
     for method, pairs in points.items():
         axes.plot(*zip(*pairs), marker="o", label=method)
-    axes.set(xlabel="vertices n", ylabel="seconds", title=f"Two-layer compression, parts of {case.name}, dense to 4")
+    axes.set(
+        xlabel="vertices n",
+        ylabel="seconds",
+        title=f"Two-layer compression, parts of {case.name}, dense to 4",
+    )
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
     axes.legend()
     axes.grid(alpha=0.3)
-    with written_whole(path) as part:
+    with atomic_write(path) as part:
         figure.savefig(part, format="png", dpi=150)
 
 
@@ -289,15 +370,27 @@ def _findings(results: list[CaseResult]) -> Iterator[str]:
         small, large = row.get(("horse_gallop/30", method)), row.get(("elephant_gallop/30", method))
         if small and large:
             ratio = large["fit_s"] / small["fit_s"]
-            yield f"{method}: elephant_gallop/30 takes {ratio:.1f} x the time of horse_gallop/30, with 5.0 x the vertices"
+            yield (
+                f"{method}: elephant_gallop/30 takes {ratio:.1f} x the time of horse_gallop/30, "
+                f"with 5.0 x the vertices"
+            )
     for case in dict.fromkeys(r.case for r in results):
         after = SETTINGS[setting_of(case)][1]
-        ours, rivals = row.get((case, "two_layer-ex")), [m for m in ("k_largest", "smooth", "geometry", "poisson") if (case, m) in row]
+        ours, rivals = (
+            row.get((case, "two_layer-ex")),
+            [m for m in ("k_largest", "smooth", "geometry", "poisson") if (case, m) in row],
+        )
         if ours and rivals:
             best = min(rivals, key=lambda m: row[case, m]["e"])
             relation = "below" if ours["e"] < row[case, best]["e"] else "NOT below"
-            yield f"{case}: two_layer-ex, E {ours['e']:.3g}, is {relation} the best reduction ({best}, {row[case, best]['e']:.3g})"
+            yield (
+                f"{case}: two_layer-ex, E {ours['e']:.3g}, is {relation} the best reduction "
+                f"({best}, {row[case, best]['e']:.3g})"
+            )
         direct = row.get((case, f"ssdr-{after}"))
         if ours and direct:
             relation = "below" if ours["e"] < direct["e"] else "NOT below"
-            yield f"{case}: two_layer-ex, E {ours['e']:.3g}, is {relation} ssdr-{after} ({direct['e']:.3g}), the same number of blending operations"
+            yield (
+                f"{case}: two_layer-ex, E {ours['e']:.3g}, is {relation} ssdr-{after} "
+                f"({direct['e']:.3g}), the same number of blending operations"
+            )

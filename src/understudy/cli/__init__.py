@@ -1,5 +1,5 @@
 """The command line."""
 
-from understudy.cli.main import main
+from understudy.cli.app import main
 
 __all__ = ["main"]

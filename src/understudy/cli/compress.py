@@ -1,4 +1,6 @@
-"""`understudy compress`: a mesh sequence in, a skin with few bones and its clips out, with the error in every measure of the papers."""
+"""`understudy compress`: a mesh sequence in, a skin with few bones and its clips out, with the
+error in every measure of the papers.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +12,25 @@ from pathlib import Path
 from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.errors import FileError, InputError
-from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.core.version import __version__
 from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
 from understudy.evaluation.metric_catalogue import digits3, figure_of, size_text, unit_text
 from understudy.io.sequences import read_sequence
-from understudy.methods import method_type
+from understudy.methods.fitting import fit_sequence
 
 METHODS = ("temporal", "ssdr", "two_layer")
-# Where a method that must be told is told neither bones nor an error: E = 2, a five-hundredth of half the box's diagonal, about where a difference
-# stops showing.
+# Where a method that must be told is told neither bones nor an error: E = 2, a five-hundredth of
+# half the box's diagonal, about where a difference stops showing.
 DEFAULT_ERROR = 2.0
 _INFLUENCES = {"temporal": 6, "ssdr": 4, "two_layer": 4}
 
 
 @dataclass(frozen=True, eq=False)
 class Compressed:
-    """What came out: the deformer, every figure of it by name, and the sizes of the sequence and of the file in bytes."""
+    """What came out: the deformer, every figure of it by name, and the sizes of the sequence and of
+    the file in bytes.
+    """
 
     deformer: Deformer
     figures: Mapping[str, float]
@@ -41,20 +44,30 @@ class Compressed:
         virtual = f", {f['virtual_bones']:.0f} virtual bones" if "virtual_bones" in f else ""
         joined = " in one skeleton" if (self.deformer.skeleton.parents >= 0).any() else ""
         frames = sum(clip.frame_count for clip in self.deformer.clips)
-        clips = ", ".join(f"{clip.name} ({clip.frame_count} frames)" for clip in self.deformer.clips)
-        shown = lambda name: f"{figure_of(name).label} {digits3(f[name])} {figure_of(name).unit.format(unit=unit_text(mesh.unit))}".rstrip()
+        clips = ", ".join(
+            f"{clip.name} ({clip.frame_count} frames)" for clip in self.deformer.clips
+        )
+        shown = lambda name: (
+            f"{figure_of(name).label} {digits3(f[name])} "
+            f"{figure_of(name).unit.format(unit=unit_text(mesh.unit))}"
+        ).rstrip()
         errors = ("e", "erms", "disper", "max_avg_dist", "norm_distort", "mean", "p99", "max")
         lines = [
             f"{out}: {self.deformer.method}",
             f"sequence     {mesh.vertex_count} vertices x {frames} frames: {clips}",
-            f"skin         {f['bones']:.0f} bones{joined}, up to {f['influences']:.0f} per vertex, {skin.blend} blend{virtual}",
+            f"skin         {f['bones']:.0f} bones{joined}, up to {f['influences']:.0f} per vertex, "
+            f"{skin.blend} blend{virtual}",
             "error        " + ", ".join(shown(name) for name in errors if name in f),
-            f"size         {size_text(self.bytes_before)} of float32 positions before, {size_text(self.bytes_after)} in the file after",
+            f"size         {size_text(self.bytes_before)} of float32 positions before, "
+            f"{size_text(self.bytes_after)} in the file after",
             f"compression  {shown('crp')}",
             f"time         {f['fit_s']:.1f} s",
         ]
         if self.error_asked is not None and f["e"] > 1.01 * self.error_asked:
-            lines.append(f"The error asked for, E = {self.error_asked:g}, was not reached; allow more bones or influences, or affine transforms.")
+            lines.append(
+                f"The error asked for, E = {self.error_asked:g}, was not reached; allow more bones "
+                f"or influences, or affine transforms."
+            )
         return "\n".join(lines)
 
 
@@ -75,21 +88,36 @@ def compress(
 ) -> Compressed:
     """Read, fit, measure, write `out` (whole or not at all).
 
-    bones, error  at most so many bones, or as many as E <= error needs; neither: `temporal` finds the number, the others stop at `DEFAULT_ERROR`
-    influences    bones per vertex; of `two_layer`, blending operations per vertex; None: six of `temporal`, else four
-    skeleton      one tree of bones that turn about fixed joints, to be edited and retargeted (`temporal`)
+    bones, error  at most so many bones, or as many as E <= error needs; neither: `temporal` finds
+                  the number, the others stop at `DEFAULT_ERROR`
+    influences    bones per vertex; of `two_layer`, blending operations per vertex; None: six of
+                  `temporal`, else four
+    skeleton      one tree of bones that turn about fixed joints, to be edited and retargeted
+                  (`temporal`)
     method        None: `temporal`, and `ssdr` where bones, an error or rigid bones are asked for
     """
     checks.one_of(transforms, "transforms", ("affine", "rigid"))
     if method is None:
-        method = "temporal" if skeleton or (bones is None and error is None and transforms == "affine") else "ssdr"
+        method = (
+            "temporal"
+            if skeleton or (bones is None and error is None and transforms == "affine")
+            else "ssdr"
+        )
     checks.one_of(method, "method of compress", METHODS)
     if skeleton and (error is not None or transforms != "affine"):
-        raise InputError("skeleton: its bones turn about joints, as many as --bones says or the motion asks for; leave --error and --transforms out")
+        raise InputError(
+            "skeleton: its bones turn about joints, as many as --bones says or the motion asks "
+            "for; leave --error and --transforms out"
+        )
     if method == "temporal" and (error is not None or transforms != "affine"):
-        raise InputError("temporal: finds the number of bones by itself, and they are affine; for an error to reach or rigid bones use ssdr")
+        raise InputError(
+            "temporal: finds the number of bones by itself, and they are affine; for an error to "
+            "reach or rigid bones use ssdr"
+        )
     if method != "temporal" and skeleton:
-        raise InputError(f"skeleton: {method} makes loose bones; leave the method out, or use temporal")
+        raise InputError(
+            f"skeleton: {method} makes loose bones; leave the method out, or use temporal"
+        )
     influences = _INFLUENCES[method] if influences is None else influences
     if bones is not None:
         checks.between(bones, "bones", 1)
@@ -103,47 +131,44 @@ def compress(
     asked = DEFAULT_ERROR if bones is None and error is None and method != "temporal" else error
     poses = read_sequence(sources, rest, progress=progress)
     if frame_rate is not None:
-        poses = replace(poses, frame_rate=frame_rate, spans=tuple(replace(span, frame_rate=frame_rate) for span in poses.spans))
+        poses = replace(
+            poses,
+            frame_rate=frame_rate,
+            spans=tuple(replace(span, frame_rate=frame_rate) for span in poses.spans),
+        )
     if bones is not None and bones > poses.vertex_count:
-        raise InputError(f"bones: {bones} are more than the mesh has vertices ({poses.vertex_count})")
+        raise InputError(
+            f"bones: {bones} are more than the mesh has vertices ({poses.vertex_count})"
+        )
     started = time.perf_counter()
     deformer = fit_sequence(
-        poses, method, bones=bones, error=asked, influences=influences, transforms=transforms, skeleton=skeleton, seed=seed, progress=progress
+        poses,
+        method,
+        bones=bones,
+        error=asked,
+        influences=influences,
+        transforms=transforms,
+        skeleton=skeleton,
+        seed=seed,
+        progress=progress,
     )
     seconds = time.perf_counter() - started
-    figures = measure(method, deform_clips(deformer), Reference.of(poses.name, poses), deformer_figures(deformer)).figures
+    figures = measure(
+        method, deform_clips(deformer), Reference.of(poses.name, poses), deformer_figures(deformer)
+    ).figures
     figures = {**figures, "fit_s": seconds}
     training = {name: float(figures[name]) for name in ("e", "erms", "mean", "max")}
     made_by = {"understudy": __version__, "sequence": [span.name for span in poses.spans]}
-    deformer = replace(deformer, training={**deformer.training, **training}, provenance={**deformer.provenance, **made_by})
+    deformer = replace(
+        deformer,
+        training={**deformer.training, **training},
+        provenance={**deformer.provenance, **made_by},
+    )
     deformer.save(out)
-    return Compressed(deformer, figures, 12 * poses.vertex_count * poses.pose_count, Path(out).stat().st_size, asked)
-
-
-def fit_sequence(
-    poses: Poses,
-    method: str = "ssdr",
-    *,
-    bones: int | None = None,
-    error: float | None = None,
-    influences: int | None = 4,
-    transforms: str = "affine",
-    skeleton: bool = False,
-    seed: int = 0,
-    progress: Progress = SILENT,
-) -> Deformer:
-    """Fit `temporal`, `ssdr`, or `ssdr` with dense weights and `two_layer` on top of it; the clips are those the poses came in."""
-    if method == "temporal":
-        temporal = method_type("temporal")
-        return temporal(temporal.Config(bones=bones, influences=influences, skeleton=skeleton, seed=seed)).fit(poses, progress=progress)
-    ssdr = method_type("ssdr")
-    options = {"bones": bones, "error": error, "transforms": transforms, "seed": seed}
-    dense = method == "two_layer"
-    deformer = ssdr(ssdr.Config(influences=None if dense else influences, **options)).fit(poses, progress=progress)
-    if dense:
-        two_layer = method_type("two_layer")
-        # Its examples are the sequence itself, in the bones that were just found.
-        deformer = two_layer(two_layer.Config(bones_per_vertex=float(influences), seed=seed)).reduce(
-            deformer, None, poses.vertices, progress=progress
-        )
-    return deformer
+    return Compressed(
+        deformer,
+        figures,
+        12 * poses.vertex_count * poses.pose_count,
+        Path(out).stat().st_size,
+        asked,
+    )

@@ -1,7 +1,7 @@
 """Every input check in one place: each names the argument, says what arrived and what was expected.
 
-All functions return the checked (and, where stated, converted) value, so that a check reads as an assignment.
-Letters as everywhere: T poses, V vertices, F faces, B bones, C controls.
+All functions return the checked (and, where stated, converted) value, so that a check reads as an
+assignment. Letters as everywhere: T poses, V vertices, F faces, B bones, C controls.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from understudy.core.errors import InputError
 
 
 def array(value, name: str, shape: Sequence[int | None], dtype=np.float32) -> np.ndarray:
-    """`value` as a C-contiguous array of `dtype` whose shape matches `shape` (None: any length) and whose floats are finite.
+    """`value` as a C-contiguous array of `dtype` whose shape matches `shape` (None: any length) and
+    whose floats are finite.
 
     >>> array([[0, 1, 2]], "points", (None, 3)).shape
     (1, 3)
@@ -28,17 +29,25 @@ def array_of(value, name: str, shape: Sequence[int | None], dtype=np.float32) ->
     try:
         result = np.ascontiguousarray(value, dtype=dtype)
     except (TypeError, ValueError) as problem:
-        raise InputError(f"{name}: cannot be read as an array of {np.dtype(dtype).name}: {problem}") from problem
+        raise InputError(
+            f"{name}: cannot be read as an array of {np.dtype(dtype).name}: {problem}"
+        ) from problem
     if np.ndim(value) == 0 and len(shape):  # ascontiguousarray turns a scalar into (1,)
-        raise InputError(f"{name}: expected shape {_shape_text(shape)}, got a single value {value!r}")
+        raise InputError(
+            f"{name}: expected shape {_shape_text(shape)}, got a single value {value!r}"
+        )
     return shape_of(result, name, shape)
 
 
 def shape_of(value: np.ndarray, name: str, shape: Sequence[int | None]) -> np.ndarray:
     """Raise unless `value.shape` matches `shape`, where None stands for any length."""
-    fits = value.ndim == len(shape) and all(want is None or have == want for have, want in zip(value.shape, shape))
+    fits = value.ndim == len(shape) and all(
+        want is None or have == want for have, want in zip(value.shape, shape)
+    )
     if not fits:
-        raise InputError(f"{name}: expected shape {_shape_text(shape)}, got {_shape_text(value.shape)}")
+        raise InputError(
+            f"{name}: expected shape {_shape_text(shape)}, got {_shape_text(value.shape)}"
+        )
     return value
 
 
@@ -48,13 +57,16 @@ def finite(value: np.ndarray, name: str) -> np.ndarray:
         bad = ~np.isfinite(value)
         first = tuple(int(i) for i in np.argwhere(bad)[0])
         raise InputError(
-            f"{name}: {int(bad.sum())} of {value.size} numbers are NaN or infinite, the first at index {first}; "
+            f"{name}: {int(bad.sum())} of {value.size} numbers are NaN or infinite, the first at "
+            f"index {first}; "
             "remove or repair those poses before fitting"
         )
     return value
 
 
-def index(value, name: str, size: int, shape: Sequence[int | None] = (None,), dtype=np.int32) -> np.ndarray:
+def index(
+    value, name: str, size: int, shape: Sequence[int | None] = (None,), dtype=np.int32
+) -> np.ndarray:
     """`value` as integer indices into something of length `size`."""
     given = np.asarray(value)
     if given.size and given.dtype.kind not in "iu":
@@ -95,11 +107,24 @@ def one_of(value: str, name: str, choices: Iterable[str]) -> str:
     raise InputError(f"unknown {name} {value!r}{hint} (known: {', '.join(known) or 'none'})")
 
 
-def between(value: float, name: str, low: float | None = None, high: float | None = None, *, above: float | None = None) -> float:
+def between(
+    value: float,
+    name: str,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    above: float | None = None,
+) -> float:
     """A finite number in [low, high], and greater than `above` where that is given."""
     number = float(value)
     wanted = " and ".join(
-        text for text, given in ((f"at least {low}", low), (f"at most {high}", high), (f"above {above}", above)) if given is not None
+        text
+        for text, given in (
+            (f"at least {low}", low),
+            (f"at most {high}", high),
+            (f"above {above}", above),
+        )
+        if given is not None
     )
     wrong = (
         not np.isfinite(number)
@@ -128,8 +153,15 @@ def names(value: Iterable[str], name: str, count: int | None = None) -> tuple[st
 def same_count(have: int, want: int, what: str, have_name: str, want_name: str) -> None:
     """Raise unless two things that must fit together have the same number of `what`."""
     if have != want:
-        raise InputError(f"{have_name} has {have} {what}, {want_name} has {want}: they do not belong together")
+        raise InputError(
+            f"{have_name} has {have} {what}, {want_name} has {want}: they do not belong together"
+        )
 
 
 def _shape_text(shape: Sequence[int | None]) -> str:
-    return "(" + ", ".join("any" if n is None else str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
+    return (
+        "("
+        + ", ".join("any" if n is None else str(n) for n in shape)
+        + ("," if len(shape) == 1 else "")
+        + ")"
+    )

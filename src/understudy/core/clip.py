@@ -1,4 +1,6 @@
-"""`Clip`: the motion that goes with a skin fitted to a sequence; `ClipSpan`: which frames of a sequence are one clip."""
+"""`Clip`: the motion that goes with a skin fitted to a sequence; `ClipSpan`: which frames of a
+sequence are one clip.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ class Clip:
     """Bone transforms frame by frame.
 
     name             what the sequence was called
-    world_from_bone  (F,B,3,4) float64, one transform per bone per frame; it drives `Deformer.deform`
+    world_from_bone  (F,B,3,4) float64, one transform per bone per frame; it drives
+                     `Deformer.deform`
     frame_rate       frames per second, or None where the sequence did not say
     start_frame      the number of the first frame in the sequence it came from
 
@@ -33,13 +36,31 @@ class Clip:
         put = lambda name, value: object.__setattr__(self, name, value)
         if not isinstance(self.name, str) or not self.name:
             raise InputError(f"clip name: expected a non-empty text, got {self.name!r}")
-        put("world_from_bone", checks.array(self.world_from_bone, f"world_from_bone of clip {self.name!r}", (None, None, 3, 4), np.float64))
+        put(
+            "world_from_bone",
+            checks.array(
+                self.world_from_bone,
+                f"world_from_bone of clip {self.name!r}",
+                (None, None, 3, 4),
+                np.float64,
+            ),
+        )
         if not self.frame_count:
             raise InputError(f"clip {self.name!r} holds no frames")
         if self.frame_rate is not None:
-            put("frame_rate", float(checks.between(self.frame_rate, f"frame_rate of clip {self.name!r}", above=0)))
-        if isinstance(self.start_frame, bool) or not isinstance(self.start_frame, (int, np.integer)):
-            raise InputError(f"start_frame of clip {self.name!r}: expected a whole number, got {self.start_frame!r}")
+            put(
+                "frame_rate",
+                float(
+                    checks.between(self.frame_rate, f"frame_rate of clip {self.name!r}", above=0)
+                ),
+            )
+        if isinstance(self.start_frame, bool) or not isinstance(
+            self.start_frame, (int, np.integer)
+        ):
+            raise InputError(
+                f"start_frame of clip {self.name!r}: expected a whole number, got "
+                f"{self.start_frame!r}"
+            )
         put("start_frame", int(self.start_frame))
 
     @property
@@ -79,10 +100,25 @@ class ClipSpan:
 def cut_clips(world_from_bone: np.ndarray, spans: Sequence[ClipSpan]) -> tuple[Clip, ...]:
     """Bones of all frames (T,B,3,4) as one `Clip` per span; the spans' frames add up to T.
 
-    >>> [clip.frame_count for clip in cut_clips(np.zeros((5, 1, 3, 4)), [ClipSpan("a", 2), ClipSpan("b", 3)])]
+    >>> [clip.frame_count for clip in cut_clips(np.zeros((5, 1, 3, 4)), [ClipSpan("a", 2),
+    ClipSpan("b", 3)])]
     [2, 3]
     """
     world_from_bone = np.asarray(world_from_bone)
-    checks.same_count(sum(span.frame_count for span in spans), len(world_from_bone), "frames", "the spans together", "world_from_bone")
+    checks.same_count(
+        sum(span.frame_count for span in spans),
+        len(world_from_bone),
+        "frames",
+        "the spans together",
+        "world_from_bone",
+    )
     ends = np.cumsum([span.frame_count for span in spans])
-    return tuple(Clip(span.name, world_from_bone[end - span.frame_count : end], span.frame_rate, span.start_frame) for span, end in zip(spans, ends))
+    return tuple(
+        Clip(
+            span.name,
+            world_from_bone[end - span.frame_count : end],
+            span.frame_rate,
+            span.start_frame,
+        )
+        for span, end in zip(spans, ends)
+    )

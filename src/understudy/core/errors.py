@@ -1,6 +1,7 @@
 """The errors a user can cause. Each message says what was wrong, what arrived, and what to do.
 
-`UnderstudyError` is what the command line turns into one clean line and exit code 2; anything else is our bug and keeps its traceback.
+`UnderstudyError` is what the command line turns into one clean line and exit code 2; anything else
+is our bug and keeps its traceback.
 """
 
 

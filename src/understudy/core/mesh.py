@@ -22,7 +22,8 @@ class Mesh:
 
     vertices          (V,3) float32, in `unit`
     polygon_sizes     (F,) int32, corners of each polygon (3, 4, ...), as they came
-    polygon_vertices  (N,) int32, the vertex of each corner, polygon after polygon; N = polygon_sizes.sum()
+    polygon_vertices  (N,) int32, the vertex of each corner, polygon after polygon; N =
+                      polygon_sizes.sum()
     corner_uvs        (N,2) float32 or None
     corner_normals    (N,3) float32 or None
     materials         names; polygon_material (F,) int32 points into them (None: one material)
@@ -54,19 +55,44 @@ class Mesh:
             raise InputError("mesh vertices: the mesh is empty; there is nothing to deform")
         sizes = checks.index(self.polygon_sizes, "polygon_sizes", 2**31)
         if sizes.size and sizes.min() < 3:
-            raise InputError(f"polygon_sizes: polygon {int(sizes.argmin())} has {int(sizes.min())} corners; at least 3 are needed")
+            raise InputError(
+                f"polygon_sizes: polygon {int(sizes.argmin())} has {int(sizes.min())} corners; at "
+                f"least 3 are needed"
+            )
         put("polygon_sizes", sizes)
         corners = int(sizes.sum())
-        put("polygon_vertices", checks.index(self.polygon_vertices, "polygon_vertices", len(self.vertices), (corners,)))
+        put(
+            "polygon_vertices",
+            checks.index(self.polygon_vertices, "polygon_vertices", len(self.vertices), (corners,)),
+        )
         for name, width in (("corner_uvs", 2), ("corner_normals", 3)):
             if getattr(self, name) is not None:
                 put(name, checks.array(getattr(self, name), name, (corners, width)))
         put("materials", checks.names(self.materials, "materials"))
         if self.polygon_material is not None:
-            put("polygon_material", checks.index(self.polygon_material, "polygon_material", max(1, len(self.materials)), (len(sizes),)))
-        put("parts", {str(k): checks.index(v, f"part {k!r}", len(self.vertices)) for k, v in dict(self.parts).items()})
+            put(
+                "polygon_material",
+                checks.index(
+                    self.polygon_material,
+                    "polygon_material",
+                    max(1, len(self.materials)),
+                    (len(sizes),),
+                ),
+            )
+        put(
+            "parts",
+            {
+                str(k): checks.index(v, f"part {k!r}", len(self.vertices))
+                for k, v in dict(self.parts).items()
+            },
+        )
         if self.learn is not None:
-            put("learn", checks.shape_of(np.ascontiguousarray(self.learn, dtype=bool), "learn", (len(self.vertices),)))
+            put(
+                "learn",
+                checks.shape_of(
+                    np.ascontiguousarray(self.learn, dtype=bool), "learn", (len(self.vertices),)
+                ),
+            )
         checks.one_of(self.unit, "unit", UNITS)
         checks.one_of(self.up_axis, "up axis", UP_AXES)
         checks.one_of(self.handedness, "handedness", HANDEDNESS)
@@ -77,7 +103,12 @@ class Mesh:
         faces = np.asarray(faces)
         if faces.ndim != 2:
             raise InputError(f"faces: expected shape (F, corners), got {faces.shape}")
-        return Mesh(vertices, polygon_sizes=np.full(len(faces), faces.shape[1]), polygon_vertices=faces.reshape(-1), **rest)
+        return Mesh(
+            vertices,
+            polygon_sizes=np.full(len(faces), faces.shape[1]),
+            polygon_vertices=faces.reshape(-1),
+            **rest,
+        )
 
     @property
     def vertex_count(self) -> int:
@@ -85,7 +116,9 @@ class Mesh:
 
     @cached_property
     def height(self) -> float:
-        """Extent along the up axis; the size every "% of height" refers to. A flat mesh falls back to its longest side."""
+        """Extent along the up axis; the size every "% of height" refers to. A flat mesh falls back
+        to its longest side.
+        """
         extent = np.ptp(self.vertices, axis=0)
         up = float(extent["XYZ".index(self.up_axis)])
         return up if up > 0 else float(extent.max()) or 1.0
@@ -103,11 +136,15 @@ class Mesh:
 
     @cached_property
     def edges(self) -> np.ndarray:
-        """(E,2) int32: the polygons' own edges (no triangulation diagonals), each once, smaller vertex first."""
+        """(E,2) int32: the polygons' own edges (no triangulation diagonals), each once, smaller
+        vertex first.
+        """
         if not len(self.polygon_vertices):
             return np.zeros((0, 2), np.int32)
         ends = np.cumsum(self.polygon_sizes)
         following = np.arange(1, len(self.polygon_vertices) + 1)
         following[ends - 1] = ends - self.polygon_sizes
-        pairs = np.sort(np.stack([self.polygon_vertices, self.polygon_vertices[following]], axis=1), axis=1)
+        pairs = np.sort(
+            np.stack([self.polygon_vertices, self.polygon_vertices[following]], axis=1), axis=1
+        )
         return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0).astype(np.int32)

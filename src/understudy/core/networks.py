@@ -1,7 +1,9 @@
-"""Small frozen networks and linear bases: the corrective half of a `Deformer`, evaluated with NumPy alone.
+"""Small frozen networks and linear bases: the corrective half of a `Deformer`, evaluated with NumPy
+alone.
 
-Many nets run as grouped matrix products: inputs and outputs are padded to the widest net of a group once, so that a batch of poses costs one
-stacked product per layer and never a Python loop over nets.
+Many nets run as grouped matrix products: inputs and outputs are padded to the widest net of a group
+once, so that a batch of poses costs one stacked product per layer and never a Python loop over
+nets.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ ACTIVATIONS = ("tanh", "relu", "gelu", "rbf")
 
 @dataclass(frozen=True, eq=False)
 class Net:
-    """net(x[inputs]) added into the coefficients `outputs`; hidden layers have the activation, the last is linear.
+    """net(x[inputs]) added into the coefficients `outputs`; hidden layers have the activation, the
+    last is linear.
 
     inputs      (n,) int32 into the feature vector
     weights     one (out,in) float32 per layer; one layer alone is a linear map
@@ -42,14 +45,17 @@ class Net:
         put("outputs", checks.index(self.outputs, "net outputs", 2**31))
         if not self.weights or len(self.weights) != len(self.biases):
             raise InputError(
-                f"net: expected one bias per layer and at least one layer, got {len(self.weights)} weights and {len(self.biases)} biases"
+                f"net: expected one bias per layer and at least one layer, got {len(self.weights)} "
+                f"weights and {len(self.biases)} biases"
             )
         width, weights, biases = len(self.inputs), [], []
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases)):
             weights.append(checks.array(weight, f"net weight of layer {layer}", (None, width)))
             width = len(weights[-1])
             biases.append(checks.array(bias, f"net bias of layer {layer}", (width,)))
-        checks.same_count(width, len(self.outputs), "outputs", "the net's last layer", "its output list")
+        checks.same_count(
+            width, len(self.outputs), "outputs", "the net's last layer", "its output list"
+        )
         put("weights", tuple(weights))
         put("biases", tuple(biases))
 
@@ -71,7 +77,15 @@ class Basis:
         put = lambda name, value: object.__setattr__(self, name, value)
         put("vertices", checks.index(self.vertices, "basis vertices", 2**31))
         put("matrix", checks.array(self.matrix, "basis matrix", (None, None)))
-        put("coefficients", checks.index(self.coefficients, "basis coefficients", 2**31, (3, None) if self.shared else (None,)))
+        put(
+            "coefficients",
+            checks.index(
+                self.coefficients,
+                "basis coefficients",
+                2**31,
+                (3, None) if self.shared else (None,),
+            ),
+        )
         rows = len(self.vertices) * (1 if self.shared else 3)
         checks.shape_of(self.matrix, "basis matrix", (rows, self.coefficients.shape[-1]))
 
@@ -82,7 +96,9 @@ class Basis:
 
 
 class NetGroups:
-    """Nets ready to run: those of the same depth, hidden widths and activation share stacked, padded arrays."""
+    """Nets ready to run: those of the same depth, hidden widths and activation share stacked,
+    padded arrays.
+    """
 
     def __init__(self, nets: Sequence[Net], feature_count: int, coefficient_count: int):
         self._coefficient_count = coefficient_count
@@ -90,7 +106,8 @@ class NetGroups:
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         """Features (T,X) float32 -> coefficients (T,N) float32."""
-        # One column more on each side: padding reads a zero and writes into a column that is thrown away.
+        # One column more on each side: padding reads a zero and writes into a column that is thrown
+        # away.
         padded = np.concatenate([features, np.zeros((len(features), 1), features.dtype)], axis=1)
         result = np.zeros((len(features), self._coefficient_count + 1), np.float32)
         for activation, inputs, weights, biases, outputs in self._groups:
@@ -99,18 +116,28 @@ class NetGroups:
                 if layer == len(weights) - 1:
                     hidden = hidden @ weight + bias[:, None]
                 elif activation == "rbf":
-                    squared = np.sum(hidden**2, 2, keepdims=True) - 2 * hidden @ weight + np.sum(weight**2, 1)[:, None]
+                    squared = (
+                        np.sum(hidden**2, 2, keepdims=True)
+                        - 2 * hidden @ weight
+                        + np.sum(weight**2, 1)[:, None]
+                    )
                     hidden = np.exp(-bias[:, None] * np.maximum(squared, 0))
                 else:
                     hidden = _activate(hidden @ weight + bias[:, None], activation)
-            np.add.at(result, (slice(None), outputs.reshape(-1)), np.moveaxis(hidden, 0, 1).reshape(len(features), -1))
+            np.add.at(
+                result,
+                (slice(None), outputs.reshape(-1)),
+                np.moveaxis(hidden, 0, 1).reshape(len(features), -1),
+            )
         return result[:, :-1]
 
 
 def stack_nets(nets: Sequence[Net], feature_count: int, coefficient_count: int) -> list[tuple]:
-    """Nets of the same depth, hidden widths and activation together: (activation, inputs, weights, biases, outputs), padded; see `_stack`.
+    """Nets of the same depth, hidden widths and activation together: (activation, inputs, weights,
+    biases, outputs), padded; see `_stack`.
 
-    Padding reads feature `feature_count` and writes coefficient `coefficient_count`, one beyond those there are.
+    Padding reads feature `feature_count` and writes coefficient `coefficient_count`, one beyond
+    those there are.
     """
     by_shape: dict[tuple, list[Net]] = {}
     for net in nets:
@@ -118,27 +145,39 @@ def stack_nets(nets: Sequence[Net], feature_count: int, coefficient_count: int) 
     return [_stack(group, feature_count, coefficient_count) for group in by_shape.values()]
 
 
-# Bases of one width are one stacked product unless padding them to the tallest would add more than this.
+# Bases of one width are one stacked product unless padding them to the tallest would add more than
+# this.
 _MOST_PADDING = 1.3
 
 
 def stack_bases(bases: Sequence[Basis]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Bases of one width together, where that pads little: vertices (G,n), -1 where padded; matrix (G,P,3n) and coefficients (G,P), or, shared by
-    x, y and z, always alone, (1,P,n) and (1,3,P). Bases without components are left out."""
+    """Bases of one width together, where that pads little: vertices (G,n), -1 where padded; matrix
+    (G,P,3n) and coefficients (G,P), or, shared by x, y and z, always alone, (1,P,n) and (1,3,P).
+    Bases without components are left out.
+    """
     by_width: dict[int, list[Basis]] = {}
     for basis in bases:
         if not basis.matrix.shape[1]:
             continue
         if basis.shared:
-            yield basis.vertices[None], np.ascontiguousarray(basis.matrix.T)[None], basis.coefficients[None]
+            yield (
+                basis.vertices[None],
+                np.ascontiguousarray(basis.matrix.T)[None],
+                basis.coefficients[None],
+            )
         else:
             by_width.setdefault(basis.matrix.shape[1], []).append(basis)
     for width, alike in by_width.items():
         tallest = max(len(basis.vertices) for basis in alike)
-        together = tallest * len(alike) <= _MOST_PADDING * sum(len(basis.vertices) for basis in alike)
+        together = tallest * len(alike) <= _MOST_PADDING * sum(
+            len(basis.vertices) for basis in alike
+        )
         for group in [alike] if together else [[basis] for basis in alike]:
             height = max(len(basis.vertices) for basis in group)
-            matrix, vertices = np.zeros((len(group), width, 3 * height), np.float32), np.full((len(group), height), -1)
+            matrix, vertices = (
+                np.zeros((len(group), width, 3 * height), np.float32),
+                np.full((len(group), height), -1),
+            )
             for g, basis in enumerate(group):
                 matrix[g, :, : 3 * len(basis.vertices)] = basis.matrix.T
                 vertices[g, : len(basis.vertices)] = basis.vertices

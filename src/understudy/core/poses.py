@@ -1,7 +1,8 @@
 """`Poses`: one mesh in T shapes, with the bones and controls that made them where those are known.
 
-A random sample, an animation and a captured sequence are all Poses. The vertex array is the only large one; it may live in memory or in a
-store on disk (`understudy.io.pose_store`), and methods read it through `read_poses` (some poses, all vertices) or `read_vertices` (all poses, some
+A random sample, an animation and a captured sequence are all Poses. The vertex array is the only
+large one; it may live in memory or in a store on disk (`understudy.io.pose_store`), and methods
+read it through `read_poses` (some poses, all vertices) or `read_vertices` (all poses, some
 vertices), so that neither side ever holds it all.
 """
 
@@ -51,7 +52,8 @@ class Poses:
     controls         (T,C) float64, or None
     frame_rate       frames per second if the poses are an animation, else None
     name             what reports call it
-    spans            the clips these poses are made of, one after the other; empty: one clip, or no animation at all
+    spans            the clips these poses are made of, one after the other; empty: one clip, or no
+                     animation at all
     """
 
     mesh: Mesh
@@ -67,28 +69,58 @@ class Poses:
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)
         if isinstance(self.vertices, VertexSource):
-            checks.same_count(self.vertices.shape[1], self.mesh.vertex_count, "vertices", f"{self.name!r}", "the mesh")
+            checks.same_count(
+                self.vertices.shape[1],
+                self.mesh.vertex_count,
+                "vertices",
+                f"{self.name!r}",
+                "the mesh",
+            )
         else:
             given = np.asarray(self.vertices)
             if given.ndim == 3:
-                checks.same_count(given.shape[1], self.mesh.vertex_count, "vertices", f"{self.name!r}", "the mesh")
-            put("vertices", checks.array(given, f"vertices of {self.name!r}", (None, self.mesh.vertex_count, 3)))
+                checks.same_count(
+                    given.shape[1], self.mesh.vertex_count, "vertices", f"{self.name!r}", "the mesh"
+                )
+            put(
+                "vertices",
+                checks.array(
+                    given, f"vertices of {self.name!r}", (None, self.mesh.vertex_count, 3)
+                ),
+            )
         if not self.pose_count:
             raise InputError(f"{self.name!r} holds no poses")
         if (self.skeleton is None) != (self.world_from_bone is None):
             raise InputError("a skeleton and world_from_bone come together: one of them is missing")
         if self.skeleton is not None:
             shape = (self.pose_count, self.skeleton.bone_count, 3, 4)
-            put("world_from_bone", checks.array(self.world_from_bone, "world_from_bone", shape, np.float64))
+            put(
+                "world_from_bone",
+                checks.array(self.world_from_bone, "world_from_bone", shape, np.float64),
+            )
         if (self.control_spec is None) != (self.controls is None):
             raise InputError("control_spec and controls come together: one of them is missing")
         if self.control_spec is not None:
-            put("controls", checks.array(self.controls, "controls", (self.pose_count, self.control_spec.count), np.float64))
+            put(
+                "controls",
+                checks.array(
+                    self.controls,
+                    "controls",
+                    (self.pose_count, self.control_spec.count),
+                    np.float64,
+                ),
+            )
         put("spans", tuple(self.spans))
         if self.spans:
             checks.names((span.name for span in self.spans), f"clips of {self.name!r}")
             frames = sum(span.frame_count for span in self.spans)
-            checks.same_count(frames, self.pose_count, "frames", f"the clips of {self.name!r} together", "its vertices")
+            checks.same_count(
+                frames,
+                self.pose_count,
+                "frames",
+                f"the clips of {self.name!r} together",
+                "its vertices",
+            )
 
     @property
     def pose_count(self) -> int:
@@ -124,7 +156,9 @@ class Poses:
 
     def clips(self, world_from_bone: np.ndarray) -> tuple[Clip, ...]:
         """Bones fitted to these poses, (T,B,3,4), as the clips the poses came in."""
-        return cut_clips(world_from_bone, self.spans or (ClipSpan(self.name, self.pose_count, self.frame_rate),))
+        return cut_clips(
+            world_from_bone, self.spans or (ClipSpan(self.name, self.pose_count, self.frame_rate),)
+        )
 
     def take(self, poses: np.ndarray, name: str | None = None) -> Poses:
         """The chosen poses, in memory, in the order given. `poses`: (n,) indices."""
@@ -148,7 +182,10 @@ class Poses:
     def need_skeleton(self, who: str) -> Skeleton:
         """The skeleton, or an error that says which method needs it."""
         if self.skeleton is None:
-            raise InputError(f"{who} needs bones, and {self.name!r} has none; for bare mesh sequences use a decomposition method")
+            raise InputError(
+                f"{who} needs bones, and {self.name!r} has none; for bare mesh sequences use a "
+                f"decomposition method"
+            )
         return self.skeleton
 
 

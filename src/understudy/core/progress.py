@@ -1,6 +1,7 @@
 """Progress of long work, told through one small object so that no algorithm knows about terminals.
 
-`Progress` itself is silent; the command line passes one that draws bars with an estimate of the time left.
+`Progress` itself is silent; the command line passes one that draws bars with an estimate of the
+time left.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ class Skeleton:
 
     names            B strings
     parents          (B,) int32, -1 for a root
-    world_from_bone  (B,3,4) float64 at rest; the 3x3 part may hold scale and shear but must be invertible
+    world_from_bone  (B,3,4) float64 at rest; the 3x3 part may hold scale and shear but must be
+                     invertible
 
     >>> rest = np.tile(np.eye(3, 4), (2, 1, 1))
     >>> Skeleton(("hip", "knee"), [-1, 0], rest).bone_count
@@ -38,13 +39,21 @@ class Skeleton:
         if wrong.size:
             bone = int(wrong[0])
             raise InputError(
-                f"bone parents: bone {bone} ({self.names[bone]!r}) has parent {int(parents[bone])}; a parent must come before its child, or be -1"
+                f"bone parents: bone {bone} ({self.names[bone]!r}) has parent "
+                f"{int(parents[bone])}; a parent must come before its child, or be -1"
             )
         object.__setattr__(self, "parents", parents)
         rest = checks.array(self.world_from_bone, "rest world_from_bone", (count, 3, 4), np.float64)
-        flat = np.flatnonzero(np.abs(np.linalg.det(rest[:, :, :3])) < 1e-12) if count else np.zeros(0, int)
+        flat = (
+            np.flatnonzero(np.abs(np.linalg.det(rest[:, :, :3])) < 1e-12)
+            if count
+            else np.zeros(0, int)
+        )
         if flat.size:
-            raise InputError(f"rest world_from_bone: bone {self.names[int(flat[0])]!r} is squashed flat (its 3x3 part cannot be inverted)")
+            raise InputError(
+                f"rest world_from_bone: bone {self.names[int(flat[0])]!r} is squashed flat (its "
+                f"3x3 part cannot be inverted)"
+            )
         object.__setattr__(self, "world_from_bone", rest)
 
     @property

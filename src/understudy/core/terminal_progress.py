@@ -1,4 +1,6 @@
-"""Progress bars with the time left, for a terminal. In a log file: a line when a task starts, one now and then with the time left, one at its end."""
+"""Progress bars with the time left, for a terminal. In a log file: a line when a task starts, one
+now and then with the time left, one at its end.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as RichProgress
 
 from understudy.core.progress import Progress, Task
@@ -62,7 +70,9 @@ class _Lines(Task):
         if now - self._spoke > _LINE_EVERY_S and 0 < self._done < self._total:
             left = (now - self._started) * (self._total / self._done - 1)
             self._spoke = now
-            self._say(f"{100 * self._done / self._total:.0f} %, about {left:.0f} s left{self._remark}")
+            self._say(
+                f"{100 * self._done / self._total:.0f} %, about {left:.0f} s left{self._remark}"
+            )
 
     def note(self, text: str) -> None:
         self._text = text

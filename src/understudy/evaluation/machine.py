@@ -1,4 +1,6 @@
-"""What a time was measured on, and what a piece of work really took: seconds and peak memory, in a process of its own."""
+"""What a time was measured on, and what a piece of work really took: seconds and peak memory, in a
+process of its own.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def describe() -> dict[str, object]:
     about: dict[str, object] = {
         "cpu": _cpu_name(),
         "cores": os.cpu_count(),
-        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1) if hasattr(os, "sysconf") else None,
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
+        if hasattr(os, "sysconf")
+        else None,
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -42,7 +46,8 @@ class Isolated(NamedTuple):
 
 
 def isolated(work: Callable, *arguments) -> Isolated:
-    """Run `work(*arguments)` in a fresh process: its peak memory is then its own, and nothing it imports stays here.
+    """Run `work(*arguments)` in a fresh process: its peak memory is then its own, and nothing it
+    imports stays here.
 
     `work` must be importable, and its arguments and result small.
     """
@@ -58,9 +63,12 @@ def _timed(work: Callable, arguments: tuple) -> Isolated:
 
 def peak_memory_mb() -> float:
     """The most memory this process ever held, in MB."""
-    try:  # Linux: the kernel's own mark. getrusage's survives from the parent into a process it starts
+    # Linux: the kernel's own mark. getrusage's survives from the parent into a process it starts
+    try:
         with open("/proc/self/status", encoding="utf-8") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) * 1024 / 1e6
+            return (
+                next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) * 1024 / 1e6
+            )
     except (OSError, StopIteration):
         pass
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,4 +1,6 @@
-"""The figures of a result by name: label, unit, meaning, and how a number is written. One catalogue for the report, the terminal and the docs."""
+"""The figures of a result by name: label, unit, meaning, and how a number is written. One catalogue
+for the report, the terminal and the docs.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Figure:
-    """One named number of a result. `unit` may hold {unit}, the mesh's own; `error`: lower is better, and the best of a case stands out."""
+    """One named number of a result. `unit` may hold {unit}, the mesh's own; `error`: lower is
+    better, and the best of a case stands out.
+    """
 
     label: str
     unit: str
@@ -18,41 +22,130 @@ class Figure:
 
 
 FIGURES = {
-    "mean": Figure("mean", "{unit}", "distance from the original, averaged over every vertex of every frame", True),
+    "mean": Figure(
+        "mean",
+        "{unit}",
+        "distance from the original, averaged over every vertex of every frame",
+        True,
+    ),
     "p99": Figure("p99", "{unit}", "99 of 100 vertices are closer than this", True),
-    "max": Figure("max", "{unit}", "the single worst vertex of the worst frame: even one can spoil a shot", True),
-    "mean_pct": Figure("mean", "% of height", "the mean error as a share of the character's height, to compare characters of different size", True),
-    "max_pct": Figure("max", "% of height", "the largest error as a share of the character's height", True),
-    "ee": Figure("EE", "%", "enveloping error: relative to moving each vertex with its best single bone; 100 is no better than that", True),
-    "seam": Figure("seam", "{unit}", "mean jump of the error along edges between separately learned regions; large jumps show as creases", True),
-    "seam_inner": Figure("inside", "{unit}", "the same jump along all other edges: what the seam would be if it were closed"),
-    "rms": Figure("rms", "{unit}", "root-mean-square distance over every vertex of every frame", True),
-    "e": Figure("E", "", "root-mean-square error in thousandths of half the rest box's diagonal, as skinning decompositions report it", True),
-    "erms": Figure("ERMS", "", "root-mean-square coordinate error in hundredths of a model unit", True),
-    "disper": Figure("DisPer", "%", "distortion percentage: the error relative to the motion about the average pose", True),
-    "max_avg_dist": Figure("MaxAvgDist", "{unit}", "the largest vertex error of each frame, averaged over the frames", True),
-    "norm_distort": Figure("NormDistort", "rad", "how far the face normals turn: what shading shows", True),
-    "crp": Figure("CRP", "%", "compression rate: the share of the sequence's numbers that need not be kept"),
-    "delta_w": Figure("ΔW", "", "root-mean-square error of the compressed skin weights, in thousandths", True),
+    "max": Figure(
+        "max",
+        "{unit}",
+        "the single worst vertex of the worst frame: even one can spoil a shot",
+        True,
+    ),
+    "mean_pct": Figure(
+        "mean",
+        "% of height",
+        "the mean error as a share of the character's height, to compare characters of different "
+        "size",
+        True,
+    ),
+    "max_pct": Figure(
+        "max", "% of height", "the largest error as a share of the character's height", True
+    ),
+    "ee": Figure(
+        "EE",
+        "%",
+        "enveloping error: relative to moving each vertex with its best single bone; 100 is no "
+        "better than that",
+        True,
+    ),
+    "seam": Figure(
+        "seam",
+        "{unit}",
+        "mean jump of the error along edges between separately learned regions; large jumps show "
+        "as creases",
+        True,
+    ),
+    "seam_inner": Figure(
+        "inside",
+        "{unit}",
+        "the same jump along all other edges: what the seam would be if it were closed",
+    ),
+    "rms": Figure(
+        "rms", "{unit}", "root-mean-square distance over every vertex of every frame", True
+    ),
+    "e": Figure(
+        "E",
+        "",
+        "root-mean-square error in thousandths of half the rest box's diagonal, as skinning "
+        "decompositions report it",
+        True,
+    ),
+    "erms": Figure(
+        "ERMS", "", "root-mean-square coordinate error in hundredths of a model unit", True
+    ),
+    "disper": Figure(
+        "DisPer",
+        "%",
+        "distortion percentage: the error relative to the motion about the average pose",
+        True,
+    ),
+    "max_avg_dist": Figure(
+        "MaxAvgDist",
+        "{unit}",
+        "the largest vertex error of each frame, averaged over the frames",
+        True,
+    ),
+    "norm_distort": Figure(
+        "NormDistort", "rad", "how far the face normals turn: what shading shows", True
+    ),
+    "crp": Figure(
+        "CRP", "%", "compression rate: the share of the sequence's numbers that need not be kept"
+    ),
+    "delta_w": Figure(
+        "ΔW", "", "root-mean-square error of the compressed skin weights, in thousandths", True
+    ),
     "paper_e": Figure("paper E", "", "the figure the paper prints for E in this place"),
     "paper_erms": Figure("paper ERMS", "", "the figure the paper prints for ERMS in this place"),
-    "rival_erms": Figure("rivals' ERMS", "", "the lowest ERMS that the paper cites for other methods of the same kind"),
+    "rival_erms": Figure(
+        "rivals' ERMS",
+        "",
+        "the lowest ERMS that the paper cites for other methods of the same kind",
+    ),
     "paper_delta_w": Figure("paper ΔW", "", "the figure the paper prints for ΔW in this place"),
-    "mse_differential": Figure("MSE delta", "", "mean squared error of the predicted differential coordinates, on training poses kept aside", True),
-    "mse_anchors": Figure("MSE anchors", "", "mean squared error of the predicted anchor coordinates, on training poses kept aside", True),
+    "mse_differential": Figure(
+        "MSE delta",
+        "",
+        "mean squared error of the predicted differential coordinates, on validation poses",
+        True,
+    ),
+    "mse_anchors": Figure(
+        "MSE anchors",
+        "",
+        "mean squared error of the predicted anchor coordinates, on training poses kept aside",
+        True,
+    ),
     "anchors": Figure("anchors", "count", "points whose displacement has a net of its own"),
     "components": Figure("components", "count", "principal components of all regions together"),
     "bones": Figure("bones", "count", "bones of the skin"),
-    "true_bones": Figure("true bones", "count", "bones that move the character in the rig it came from"),
+    "true_bones": Figure(
+        "true bones", "count", "bones that move the character in the rig it came from"
+    ),
     "paper_bones": Figure("paper bones", "count", "bones that the paper used in this place"),
-    "rounds_to_fesam": Figure("rounds to FESAM", "count", "rounds on all vertices until the error is below the one that FESAM-WT ends with"),
+    "rounds_to_fesam": Figure(
+        "rounds to FESAM",
+        "count",
+        "rounds on all vertices until the error is below the one that FESAM-WT ends with",
+    ),
     "influences": Figure("K", "count", "weights per vertex"),
     "virtual_bones": Figure("virtual bones", "count", "bones of the second skinning layer"),
     "bytes": Figure("size", "bytes", "what has to be shipped and kept in memory to run it"),
     "fit_s": Figure("fit", "s", "time to fit, on the machine named at the end"),
-    "time_ratio": Figure("time /peer", "", "time to fit over the peer's on the same case in the same run; below 1 is faster", True),
-    "error_ratio": Figure("E /peer", "", "E over the peer's on the same case in the same run; below 1 is better", True),
-    "cg_ms": Figure("CG", "ms", "time to find all transformations for random weights by conjugate gradients"),
+    "time_ratio": Figure(
+        "time /peer",
+        "",
+        "time to fit over the peer's on the same case in the same run; below 1 is faster",
+        True,
+    ),
+    "error_ratio": Figure(
+        "E /peer", "", "E over the peer's on the same case in the same run; below 1 is better", True
+    ),
+    "cg_ms": Figure(
+        "CG", "ms", "time to find all transformations for random weights by conjugate gradients"
+    ),
     "direct_ms": Figure("direct", "ms", "the same by a direct solver"),
     "peak_mb": Figure("peak memory", "MB", "memory in use while fitting"),
     "ms": Figure("one pose", "ms", "time of one pose with NumPy, the fastest of twenty"),
@@ -62,16 +155,34 @@ FIGURES = {
     "ms_p99_2": Figure("p99 2", "ms", "99 of 100 single poses are faster than this on two threads"),
     "crowd_ms_1": Figure("crowd 1", "ms", "time of one pose in a crowd of 100, on one thread"),
     "crowd_ms_2": Figure("crowd 2", "ms", "time of one pose in a crowd of 100, on two threads"),
-    "floor_ms_1": Figure("floor 1", "ms", "time to read the bytes of one call once, on one thread: nothing can be faster"),
+    "floor_ms_1": Figure(
+        "floor 1",
+        "ms",
+        "time to read the bytes of one call once, on one thread: nothing can be faster",
+    ),
     "floor_ms_2": Figure("floor 2", "ms", "the same on two threads"),
-    "floor_p99_1": Figure("f. p99 1", "ms", "99 of 100 such readings are faster than this on one thread"),
-    "floor_p99_2": Figure("f. p99 2", "ms", "99 of 100 such readings are faster than this on two threads"),
-    "arithmetic_ms_1": Figure("sums 1", "ms", "time of the multiply-adds of one pose alone, on one thread"),
+    "floor_p99_1": Figure(
+        "f. p99 1", "ms", "99 of 100 such readings are faster than this on one thread"
+    ),
+    "floor_p99_2": Figure(
+        "f. p99 2", "ms", "99 of 100 such readings are faster than this on two threads"
+    ),
+    "arithmetic_ms_1": Figure(
+        "sums 1", "ms", "time of the multiply-adds of one pose alone, on one thread"
+    ),
     "arithmetic_ms_2": Figure("sums 2", "ms", "the same on two threads"),
-    "arithmetic_p99_1": Figure("s. p99 1", "ms", "99 of 100 such sums are faster than this on one thread"),
-    "arithmetic_p99_2": Figure("s. p99 2", "ms", "99 of 100 such sums are faster than this on two threads"),
-    "busy_ms_1": Figure("busy 1", "ms", "time of one pose on one thread while a neighbour keeps a processor busy"),
-    "busy_ms_2": Figure("busy 2", "ms", "time of one pose on two threads while a neighbour keeps a processor busy"),
+    "arithmetic_p99_1": Figure(
+        "s. p99 1", "ms", "99 of 100 such sums are faster than this on one thread"
+    ),
+    "arithmetic_p99_2": Figure(
+        "s. p99 2", "ms", "99 of 100 such sums are faster than this on two threads"
+    ),
+    "busy_ms_1": Figure(
+        "busy 1", "ms", "time of one pose on one thread while a neighbour keeps a processor busy"
+    ),
+    "busy_ms_2": Figure(
+        "busy 2", "ms", "time of one pose on two threads while a neighbour keeps a processor busy"
+    ),
 }
 
 
@@ -87,11 +198,14 @@ def column_names(rows: Iterable[Iterable[str]]) -> list[str]:
     ['mean', 'max', 'ms_9']
     """
     present = dict.fromkeys(name for row in rows for name in row)
-    return [name for name in FIGURES if name in present] + [name for name in present if name not in FIGURES]
+    return [name for name in FIGURES if name in present] + [
+        name for name in present if name not in FIGURES
+    ]
 
 
 def digits3(number: float) -> str:
-    """Three significant digits, without an exponent where that stays readable; "-" where there is no number.
+    """Three significant digits, without an exponent where that stays readable; "-" where there is
+    no number.
 
     >>> [digits3(x) for x in (0.12, 12345.6, 0.99996, 0, 2.5e-7, float("nan"))]
     ['0.120', '12,300', '1.00', '0', '2.50e-7', '-']
@@ -121,11 +235,18 @@ def size_text(count: float) -> str:
 def byte_scale(counts: Sequence[float]) -> tuple[float, str]:
     """The unit that suits a whole column of sizes: (bytes in it, its name)."""
     largest = max((c for c in counts if math.isfinite(c)), default=0.0)
-    return next(((s, name) for s, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if largest >= s), (1.0, "bytes"))
+    return next(
+        ((s, name) for s, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if largest >= s),
+        (1.0, "bytes"),
+    )
 
 
-def column_texts(name: str, values: Sequence[float | None], unit: str) -> tuple[str, str, list[str]]:
-    """(label, unit, one text per value) of a column; counts stay whole, sizes share one unit, a missing value is "-"."""
+def column_texts(
+    name: str, values: Sequence[float | None], unit: str
+) -> tuple[str, str, list[str]]:
+    """(label, unit, one text per value) of a column; counts stay whole, sizes share one unit, a
+    missing value is "-".
+    """
     figure = figure_of(name)
     shown_unit = figure.unit.format(unit=unit_text(unit))
     numbers = [math.nan if value is None else float(value) for value in values]

@@ -1,7 +1,9 @@
-"""The curves of a report, as inline SVG that takes the page's own text colour and typeface (so it suits a light and a dark page).
+"""The curves of a report, as inline SVG that takes the page's own text colour and typeface (so it
+suits a light and a dark page).
 
-matplotlib draws them; `_inline` then takes out what only a file of its own needs (namespaces, metadata, unused ids). Names never enter a plot:
-methods are told apart by colour, and the page's legend, which escapes them, says which is which.
+matplotlib draws them; `_inline` then takes out what only a file of its own needs (namespaces,
+metadata, unused ids). Names never enter a plot: methods are told apart by colour, and the page's
+legend, which escapes them, says which is which.
 """
 
 from __future__ import annotations
@@ -23,20 +25,36 @@ Style = tuple[str, object]
 
 
 def method_styles(methods: Sequence[str]) -> dict[str, Style]:
-    """Each method's (colour, dash) in every plot of a report; past eight methods the colours return with another dash."""
-    return {m: (_COLOURS[k % len(_COLOURS)], _DASHES[k // len(_COLOURS) % len(_DASHES)]) for k, m in enumerate(methods)}
+    """Each method's (colour, dash) in every plot of a report; past eight methods the colours return
+    with another dash.
+    """
+    return {
+        m: (_COLOURS[k % len(_COLOURS)], _DASHES[k // len(_COLOURS) % len(_DASHES)])
+        for k, m in enumerate(methods)
+    }
 
 
-def histogram(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], styles: Mapping[str, Style], unit: str, key: str = "") -> str:
-    """How many vertices (over all frames) miss by how much, on a log axis: the falloff of FDDA's Figs. 6 and 7. method -> (edges, counts)."""
+def histogram(
+    curves: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    styles: Mapping[str, Style],
+    unit: str,
+    key: str = "",
+) -> str:
+    """How many vertices (over all frames) miss by how much, on a log axis: the falloff of FDDA's
+    Figs. 6 and 7. method -> (edges, counts).
+    """
     with _plot(height=2.7) as (figure, axes):
         for method, (edges, counts) in curves.items():
             colour, dash = styles[method]
-            shown = np.maximum(np.asarray(counts, float), 0.5)  # an empty bin sits on the floor of the log axis
+            shown = np.maximum(
+                np.asarray(counts, float), 0.5
+            )  # an empty bin sits on the floor of the log axis
             axes.stairs(shown, edges, baseline=None, color=colour, linestyle=dash, linewidth=1.6)
             if method == next(iter(styles)):
                 axes.stairs(shown, edges, baseline=0.5, fill=True, color=colour, alpha=0.16)
-        most = max((float(np.max(counts)) for _, counts in curves.values() if np.size(counts)), default=1.0)
+        most = max(
+            (float(np.max(counts)) for _, counts in curves.values() if np.size(counts)), default=1.0
+        )
         axes.set_yscale("log")
         axes.set_ylim(0.5, max(most, 1.0) * 2)
         axes.set_xlim(left=0)
@@ -46,15 +64,30 @@ def histogram(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], styles: Mappi
 
 
 def per_frame(
-    curves: Mapping[str, tuple[np.ndarray, np.ndarray]], styles: Mapping[str, Style], unit: str, marked: int | None = None, key: str = ""
+    curves: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    styles: Mapping[str, Style],
+    unit: str,
+    marked: int | None = None,
+    key: str = "",
 ) -> str:
-    """Mean and largest error of each frame, one above the other. method -> (mean (T,), max (T,)); `marked`: the frame pictured."""
+    """Mean and largest error of each frame, one above the other. method -> (mean (T,), max (T,));
+    `marked`: the frame pictured.
+    """
     with _plot(height=2.7, rows=2) as (figure, both):
         for axes, which, name in zip(both, (0, 1), ("mean", "max")):
-            for method, pair in reversed(curves.items()):  # the first method, which the report is about, on top
+            for method, pair in reversed(
+                curves.items()
+            ):  # the first method, which the report is about, on top
                 colour, dash = styles[method]
                 alone = len(pair[which]) == 1
-                axes.plot(pair[which], color=colour, linestyle=dash, linewidth=1.4, marker="o" if alone else None, markersize=4)
+                axes.plot(
+                    pair[which],
+                    color=colour,
+                    linestyle=dash,
+                    linewidth=1.4,
+                    marker="o" if alone else None,
+                    markersize=4,
+                )
             if marked is not None:
                 axes.axvline(marked, color=_INK, linewidth=0.8, alpha=0.45, linestyle=(0, (2, 2)))
             axes.set_ylim(bottom=0)
@@ -65,24 +98,46 @@ def per_frame(
         return _inline(figure, "Error of each frame", key)
 
 
-def range_mark(mean: float, p99: float, largest: float, low: float, high: float, style: Style) -> str:
-    """One table row's errors on a log scale from `low` to `high`: dot = mean, thick to the 99th percentile, ring = max."""
-    place = lambda x: 6 + 128 * (np.log(max(x, low)) - np.log(low)) / max(np.log(high) - np.log(low), 1e-9)
+def range_mark(
+    mean: float, p99: float, largest: float, low: float, high: float, style: Style
+) -> str:
+    """One table row's errors on a log scale from `low` to `high`: dot = mean, thick to the 99th
+    percentile, ring = max.
+    """
+    place = lambda x: (
+        6 + 128 * (np.log(max(x, low)) - np.log(low)) / max(np.log(high) - np.log(low), 1e-9)
+    )
     known = [x for x in (mean, p99, largest) if np.isfinite(x) and x > 0]
     parts = []
     if known:
-        parts.append(f'<path d="M{place(min(known)):.1f} 8H{place(max(known)):.1f}" stroke-width="1.2"/>')
+        parts.append(
+            f'<path d="M{place(min(known)):.1f} 8H{place(max(known)):.1f}" stroke-width="1.2"/>'
+        )
     if mean in known and p99 in known:
-        parts.append(f'<path d="M{place(mean):.1f} 8H{place(p99):.1f}" stroke-width="5" stroke-opacity=".4"/>')
+        parts.append(
+            f'<path d="M{place(mean):.1f} 8H{place(p99):.1f}" stroke-width="5" '
+            f'stroke-opacity=".4"/>'
+        )
     if mean in known:
-        parts.append(f'<circle cx="{place(mean):.1f}" cy="8" r="3.6" fill="{style[0]}" stroke="none"/>')
+        parts.append(
+            f'<circle cx="{place(mean):.1f}" cy="8" r="3.6" fill="{style[0]}" stroke="none"/>'
+        )
     if largest in known:
-        parts.append(f'<circle cx="{place(largest):.1f}" cy="8" r="3.2" class="ring" stroke-width="1.6"/>')
-    return f'<svg class="range" viewBox="0 0 140 16" fill="none" stroke="{style[0]}" aria-hidden="true">{"".join(parts)}</svg>'
+        parts.append(
+            f'<circle cx="{place(largest):.1f}" cy="8" r="3.2" class="ring" stroke-width="1.6"/>'
+        )
+    return (
+        f'<svg class="range" viewBox="0 0 140 16" fill="none" stroke="{style[0]}" '
+        f'aria-hidden="true">{"".join(parts)}</svg>'
+    )
 
 
-def training(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], styles: Mapping[str, Style], key: str = "") -> str:
-    """What is left to learn on the way through training. method -> (epochs (n,), share of the motion not yet learned (n,))."""
+def training(
+    curves: Mapping[str, tuple[np.ndarray, np.ndarray]], styles: Mapping[str, Style], key: str = ""
+) -> str:
+    """What is left to learn on the way through training. method -> (epochs (n,), share of the
+    motion not yet learned (n,)).
+    """
     with _plot(height=2.5) as (figure, axes):
         for method, (steps, error) in curves.items():
             colour, dash = styles[method]
@@ -95,8 +150,12 @@ def training(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], styles: Mappin
         return _inline(figure, "What is left to learn during training", key)
 
 
-def over_k(k, mean, others: Mapping[str, float], styles: Mapping[str, Style], unit: str, key: str = "") -> str:
-    """Mean error of linear blend skinning over its weights per vertex `k` (n,), with other methods' means as level lines (FDDA's Fig. 8)."""
+def over_k(
+    k, mean, others: Mapping[str, float], styles: Mapping[str, Style], unit: str, key: str = ""
+) -> str:
+    """Mean error of linear blend skinning over its weights per vertex `k` (n,), with other methods'
+    means as level lines (FDDA's Fig. 8).
+    """
     with _plot(height=2.5) as (figure, axes):
         place = np.arange(len(k))
         axes.plot(place, mean, color=_INK, linewidth=1.5, marker="o", markersize=4.5)
@@ -126,7 +185,9 @@ def _label(axes, x: str, y: str) -> None:
 
 @contextmanager
 def _plot(*, width: float = 5.2, height: float, rows: int = 1) -> Iterator[tuple]:
-    """A figure and its axes (one, or `rows` of them) in the report's style. No pyplot: nothing global is touched."""
+    """A figure and its axes (one, or `rows` of them) in the report's style. No pyplot: nothing
+    global is touched.
+    """
     need_drawing()
     import matplotlib
     from matplotlib.figure import Figure
@@ -161,19 +222,36 @@ def _plot(*, width: float = 5.2, height: float, rows: int = 1) -> Iterator[tuple
 
 
 def _inline(figure, label: str, key: str) -> str:
-    """The figure as an `<svg>` element for an HTML page; `key` tells apart plots of the same kind that look the same."""
+    """The figure as an `<svg>` element for an HTML page; `key` tells apart plots of the same kind
+    that look the same.
+    """
     file = io.StringIO()
-    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    figure.savefig(
+        file,
+        format="svg",
+        transparent=True,
+        metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+    )
     text = file.getvalue()
     text = text[text.index("<svg") :].strip()
-    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.S)  # its style would reach the whole page
+    text = re.sub(
+        r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.S
+    )  # its style would reach the whole page
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
     text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text).replace("xlink:href", "href")
     text = text.replace(_INK, "currentColor")
     text = re.sub(r"font-family: [^;\"]*", "font-family: inherit", text)
-    # Ids must be unique in a page of many plots: keep only those that are referred to, under a number of their own.
+    # Ids must be unique in a page of many plots: keep only those that are referred to, under a
+    # number of their own.
     used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', text))
     prefix = f"p{zlib.crc32((key + label + text).encode()):x}-"
-    text = re.sub(r'\sid="([^"]*)"', lambda m: f' id="{prefix}{m[1]}"' if m[1] in used else "", text)
+    text = re.sub(
+        r'\sid="([^"]*)"', lambda m: f' id="{prefix}{m[1]}"' if m[1] in used else "", text
+    )
     text = re.sub(r'(url\(|href=")#', rf"\1#{prefix}", text)
-    return re.sub(r"<svg\b[^>]*?(viewBox=\"[^\"]*\")[^>]*>", rf'<svg \1 role="img" aria-label="{label}">', text, count=1)
+    return re.sub(
+        r"<svg\b[^>]*?(viewBox=\"[^\"]*\")[^>]*>",
+        rf'<svg \1 role="img" aria-label="{label}">',
+        text,
+        count=1,
+    )

@@ -1,180 +1,94 @@
-"""The report: one self-contained HTML file that tells a character TD whether the stand-in can be trusted, and where it cannot.
+"""The report: one self-contained HTML file that tells a character TD whether the stand-in can be
+trusted, and where it cannot.
 
-Input is plain data (`ReportData`), output is a page without scripts and without anything to fetch: pictures are PNG data URIs, curves inline
-SVG. It follows the evaluation of the FDDA paper: mean and max (Tables 2-4), side by side with a heat map (Figs. 1, 4), the distribution of
-vertex errors (Figs. 6, 7) and linear blend skinning over K (Fig. 8), plus what an artist asks next: which frame, where on the body, how near.
+Input is plain data (`ReportData`), output is a page without scripts and without anything to fetch:
+pictures are PNG data URIs, curves inline SVG. It follows the evaluation of the FDDA paper: mean and
+max (Tables 2-4), side by side with a heat map (Figs. 1, 4), the distribution of vertex errors
+(Figs. 6, 7) and linear blend skinning over K (Fig. 8), plus what an artist asks next: which frame,
+where on the body, how near.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
-from understudy.core import checks
-from understudy.core.errors import InputError
-from understudy.core.mesh import Mesh
-from understudy.evaluation.metric_catalogue import column_names, column_texts, figure_of
-from understudy.io.understudy_file import written_whole
-
-
-@dataclass(frozen=True, eq=False)
-class CaseResult:
-    """What one method did on one test animation.
-
-    figures                           name -> number, by the names of `understudy.evaluation.metric_catalogue`; lengths in the mesh's unit
-    per_frame_mean, per_frame_max     (T,) error of each frame
-    per_vertex_mean, per_vertex_max   (V,) error of each vertex over the frames
-    histogram                         (edges (n+1,), counts (n,)) of all T x V vertex errors
-    worst_pose                        the frame pictured, counted from 0. Methods of a case that share it are shown side by side,
-                                      so give all of them the worst frame of the method in question
-    worst_true, worst_approx          (V,3) that frame, original and approximated
-
-    Everything but the figures may be None: the row then has no curve or no picture. Errors may be NaN (a method that broke down).
-    """
-
-    case: str
-    method: str
-    figures: Mapping[str, float]
-    per_frame_mean: np.ndarray | None = None
-    per_frame_max: np.ndarray | None = None
-    per_vertex_mean: np.ndarray | None = None
-    per_vertex_max: np.ndarray | None = None
-    histogram: tuple[np.ndarray, np.ndarray] | None = None
-    worst_pose: int | None = None
-    worst_true: np.ndarray | None = None
-    worst_approx: np.ndarray | None = None
-
-    def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
-        where = f"{self.case}, {self.method}: "
-        for name, shape in (
-            ("per_frame_mean", (None,)),
-            ("per_frame_max", (None,)),
-            ("per_vertex_mean", (None,)),
-            ("per_vertex_max", (None,)),
-            ("worst_true", (None, 3)),
-            ("worst_approx", (None, 3)),
-        ):
-            if getattr(self, name) is not None:
-                put(name, checks.shape_of(np.asarray(getattr(self, name), np.float64), where + name, shape))
-        if self.histogram is not None:
-            edges, counts = (np.asarray(part, np.float64) for part in self.histogram)
-            checks.shape_of(edges, where + "histogram edges", (len(counts) + 1,))
-            put("histogram", (edges, counts))
-        together = [self.worst_pose is None, self.worst_true is None, self.worst_approx is None]
-        if any(together) != all(together):
-            raise InputError(f"{where}worst_pose, worst_true and worst_approx come together: one of them is missing")
-
-    @property
-    def worst_error(self) -> np.ndarray:
-        """(V,) distance of each vertex in the pictured frame."""
-        return np.linalg.norm(self.worst_approx - self.worst_true, axis=1)
+from understudy.core.deformer import Deformer
+from understudy.core.version import __version__
+from understudy.evaluation import machine
+from understudy.evaluation.metric_catalogue import column_names, column_texts
+from understudy.evaluation.report_page import page
+from understudy.evaluation.result import CaseResult, ReportData, best_of_case
+from understudy.io.atomic_write import atomic_write
+from understudy.rigs import Rig
 
 
-@dataclass(frozen=True, eq=False)
-class ReportData:
-    """All that a report shows.
-
-    title       what the character is called
-    mesh        at rest; its triangles, up axis and handedness draw the pictures
-    unit        of every length ("cm"); height: what "% of height" refers to, in that unit
-    results     one per case and method
-    deformers   one mapping per fitted method: method, bytes, multiply_adds, fit_s, training_error, nets, inputs (any may be absent)
-    machine     what the times were measured on
-    notes       sentences for the reader, shown under the headline
-    subject     the method the report is about; "": the one with the lowest mean error
-    provenance  version, seed, command, data ...: enough to run it again
-    training    method -> (steps (n,), error (n,))
-    lbs_over_k  case -> (K (n,), mean error (n,)) of linear blend skinning
-    """
-
-    title: str
-    mesh: Mesh
-    unit: str
-    height: float
-    results: Sequence[CaseResult]
-    deformers: Sequence[Mapping[str, object]] = ()
-    machine: Mapping[str, object] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    subject: str = ""
-    provenance: Mapping[str, object] = field(default_factory=dict)
-    training: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
-    lbs_over_k: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
-
-    def __post_init__(self):
-        if not self.results:
-            raise InputError("report: there are no results to report")
-        checks.between(self.height, "height", above=0)
-        pairs = [(r.case, r.method) for r in self.results]
-        if len(set(pairs)) != len(pairs):
-            twice = next(pair for pair in pairs if pairs.count(pair) > 1)
-            raise InputError(f"report: the result of {twice[1]!r} on {twice[0]!r} stands twice")
-        for r in self.results:
-            for name in ("per_vertex_mean", "per_vertex_max", "worst_true", "worst_approx"):
-                if getattr(r, name) is not None:
-                    checks.same_count(len(getattr(r, name)), self.mesh.vertex_count, "vertices", f"{name} of {r.method} on {r.case}", "the mesh")
-        methods = list(dict.fromkeys(r.method for r in self.results))
-        if self.subject:
-            checks.one_of(self.subject, "subject of the report", methods)
-        else:
-            object.__setattr__(self, "subject", min(methods, key=lambda m: _or_last(overall(self.results, m)["mean"])))
-
-    @property
-    def cases(self) -> list[str]:
-        return list(dict.fromkeys(r.case for r in self.results))
-
-    @property
-    def methods(self) -> list[str]:
-        """Every method once, the subject first."""
-        return list(dict.fromkeys([self.subject, *(r.method for r in self.results)]))
-
-    def of_case(self, case: str) -> list[CaseResult]:
-        """The case's results in the order of `methods`."""
-        return sorted((r for r in self.results if r.case == case), key=lambda r: self.methods.index(r.method))
-
-
-def overall(results: Sequence[CaseResult], method: str) -> dict[str, float]:
-    """A method over all its cases: the frames' mean error, the largest p99 and max of any case; NaN where no case has the figure."""
-    own = [r for r in results if r.method == method]
-    worst = lambda name: max((r.figures[name] for r in own if name in r.figures), default=math.nan)
-    counted = [(r.figures["mean"], 1 if r.per_frame_mean is None else len(r.per_frame_mean)) for r in own if "mean" in r.figures]
-    frames = sum(n for _, n in counted)
-    return {"mean": sum(m * n for m, n in counted) / frames if frames else math.nan, "p99": worst("p99"), "max": worst("max")}
-
-
-def best_of_case(results: Sequence[CaseResult], name: str) -> dict[str, float]:
-    """case -> the lowest value of figure `name`, for cases where at least two methods have it and low is good."""
-    found: dict[str, list[float]] = {}
-    for r in results:
-        if figure_of(name).error and math.isfinite(r.figures.get(name, math.nan)):
-            found.setdefault(r.case, []).append(r.figures[name])
-    return {case: min(values) for case, values in found.items() if len(values) > 1}
+def report_data(
+    rig: Rig,
+    deformers: Mapping[str, Deformer],
+    seconds: Mapping[str, float],
+    results: Sequence[CaseResult],
+    notes: Sequence[str],
+    provenance: Mapping[str, object],
+) -> ReportData:
+    """The report of some fitted deformers on a rig's animations."""
+    summaries = []
+    curves = {}
+    for method, deformer in deformers.items():
+        cost = deformer.cost()
+        summaries.append({
+            "method": method, "bytes": cost["bytes"], "multiply_adds": cost["multiply_adds"],
+            "fit_s": seconds.get(method),
+            "nets": len(deformer.nets),
+            "inputs": sum(len(net.inputs) for net in deformer.nets) / max(1, len(deformer.nets)),
+        })  # fmt: skip
+        if deformer.provenance.get("training_curve"):
+            curve = [value**0.5 for value in deformer.provenance["training_curve"]]
+            curves[method] = (list(range(1, len(curve) + 1)), curve)
+    return ReportData(
+        title=rig.name,
+        mesh=rig.mesh,
+        unit=rig.mesh.unit,
+        height=rig.mesh.height,
+        results=results,
+        deformers=summaries,
+        machine=machine.describe(),
+        notes=notes,
+        subject="fdda" if "fdda" in deformers else "",
+        provenance={"understudy": __version__, **provenance},
+        training=curves,
+    )
 
 
 def figures_table(results: Sequence[CaseResult], unit: str, title: str = ""):
-    """The table of cases and methods for a terminal (a `rich.table.Table`); the best error of each case in bold, units in the headers."""
+    """The table of cases and methods for a terminal (a `rich.table.Table`); the best error of each
+    case in bold, units in the headers.
+    """
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=title or None, header_style="bold", title_justify="left")
     # However many figures there are, a row must say what it is.
     table.add_column("case", overflow="fold", min_width=min(16, max(len(r.case) for r in results)))
-    table.add_column("method", overflow="fold", min_width=min(16, max(len(r.method) for r in results)))
+    table.add_column(
+        "method", overflow="fold", min_width=min(16, max(len(r.method) for r in results))
+    )
     columns = []
     for name in column_names(r.figures for r in results):
         label, shown_unit, texts = column_texts(name, [r.figures.get(name) for r in results], unit)
-        table.add_column(Text(f"{label}\n{shown_unit}" if shown_unit else label), justify="right", no_wrap=True)
+        table.add_column(
+            Text(f"{label}\n{shown_unit}" if shown_unit else label), justify="right", no_wrap=True
+        )
         columns.append((name, texts, best_of_case(results, name)))
     before = None
     for k, r in enumerate(results):
         if before is not None and r.case != before:
             table.add_section()
         is_best = lambda name, best, r=r: r.case in best and r.figures.get(name) == best[r.case]
-        cells = [Text(texts[k], style="bold green" if is_best(name, best) else "") for name, texts, best in columns]
+        cells = [
+            Text(texts[k], style="bold green" if is_best(name, best) else "")
+            for name, texts, best in columns
+        ]
         table.add_row(Text("" if r.case == before else r.case), Text(r.method), *cells)
         before = r.case
     return table
@@ -182,12 +96,8 @@ def figures_table(results: Sequence[CaseResult], unit: str, title: str = ""):
 
 def write_report(path: str | Path, data: ReportData) -> Path:
     """Write the page to `path`, whole or not at all; `FileError` where that fails."""
-    from understudy.evaluation.report_page import page
-
-    with written_whole(path) as part:  # opened first: a path that cannot be written fails before the pictures are drawn
+    with atomic_write(
+        path
+    ) as part:  # opened first: a path that cannot be written fails before the pictures are drawn
         part.write_text(page(data), encoding="utf-8")
     return Path(path)
-
-
-def _or_last(number: float) -> float:
-    return math.inf if math.isnan(number) else number

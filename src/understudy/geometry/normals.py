@@ -1,4 +1,6 @@
-"""Vertex normals: the sum of the normals of the triangles around a vertex, weighted by their area, at unit length."""
+"""Vertex normals: the sum of the normals of the triangles around a vertex, weighted by their area,
+at unit length.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import numpy as np
 
 
 def vertex_normals(vertices: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """vertices (...,V,3), triangles (M,3) -> (...,V,3) float32; a vertex without area around it gets zeros.
+    """vertices (...,V,3), triangles (M,3) -> (...,V,3) float32; a vertex without area around it
+    gets zeros.
 
     >>> vertex_normals(np.eye(3), np.array([[0, 1, 2]])).round(3).tolist()[0]
     [0.5770000219345093, 0.5770000219345093, 0.5770000219345093]

@@ -1,10 +1,13 @@
-"""The point of a convex hull nearest to the origin, for many hulls at once (Wolfe 1976, "Finding the nearest point in a polytope").
+"""The point of a convex hull nearest to the origin, for many hulls at once (Wolfe 1976, "Finding
+the nearest point in a polytope").
 
-A hull is given by the products R_bc = <D_b, D_c> of its B corners, and the point by its weights: minimise w^T R w over w >= 0, sum w = 1.
-Active set: add the corner with the smallest (R w)_b, solve for the support exactly, walk towards that solution until a weight reaches zero, drop that
-corner, and so on, until no corner has (R w)_b below w^T R w (the KKT gap) by more than rounding.
+A hull is given by the products R_bc = <D_b, D_c> of its B corners, and the point by its weights:
+minimise w^T R w over w >= 0, sum w = 1. Active set: add the corner with the smallest (R w)_b, solve
+for the support exactly, walk towards that solution until a weight reaches zero, drop that corner,
+and so on, until no corner has (R w)_b below w^T R w (the KKT gap) by more than rounding.
 
-Every step is done for all hulls together; a hull that is finished leaves the work. Letters: n hulls, B corners, s places of a support.
+Every step is done for all hulls together; a hull that is finished leaves the work. Letters: n
+hulls, B corners, s places of a support.
 """
 
 from __future__ import annotations
@@ -13,13 +16,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-GAP = 1e-7  # KKT gap relative to w^T R w at which a hull is solved: its square root, a distance, is then right to 1e-7
+# KKT gap relative to w^T R w at which a hull is solved: its square root, a distance, is then right
+# to 1e-7
+GAP = 1e-7
 ROUNDING = 1e-14  # relative to the numbers that cancelled in R: below this, a difference is noise
 
 
 @dataclass(eq=False)
 class Hulls:
-    """n hulls of B corners: products (n,B,B) float64, and scale (n,), the size of the numbers that cancelled to give them."""
+    """n hulls of B corners: products (n,B,B) float64, and scale (n,), the size of the numbers that
+    cancelled to give them.
+    """
 
     products: np.ndarray
     scale: np.ndarray
@@ -39,12 +46,16 @@ class Hulls:
 
     def against_all(self, rows: np.ndarray, index: np.ndarray) -> np.ndarray:
         """R of the corners of a support with every corner: rows (m,), index (m,s) -> (m,s,B)."""
-        return np.take(self.products.reshape(-1, self.corners), rows[:, None] * self.corners + index, axis=0)
+        return np.take(
+            self.products.reshape(-1, self.corners), rows[:, None] * self.corners + index, axis=0
+        )
 
 
 @dataclass(eq=False)
 class Supports:
-    """Weights of n hulls on s places: index (n,s) int64, weight (n,s) float64, used (n,s) bool. Unused places have index 0 and weight 0."""
+    """Weights of n hulls on s places: index (n,s) int64, weight (n,s) float64, used (n,s) bool.
+    Unused places have index 0 and weight 0.
+    """
 
     index: np.ndarray
     weight: np.ndarray
@@ -68,7 +79,11 @@ class Supports:
     def put(self, rows: np.ndarray, other: Supports) -> None:
         """Write `other` into the hulls `rows`, growing where it has more places."""
         self.widen(other.index.shape[1])
-        for mine, theirs in ((self.index, other.index), (self.weight, other.weight), (self.used, other.used)):
+        for mine, theirs in (
+            (self.index, other.index),
+            (self.weight, other.weight),
+            (self.used, other.used),
+        ):
             mine[rows] = 0
             mine[rows, : theirs.shape[1]] = theirs
 
@@ -77,13 +92,21 @@ class Supports:
         if places <= self.index.shape[1]:
             return
         more = ((0, 0), (0, places - self.index.shape[1]))
-        self.index, self.weight, self.used = np.pad(self.index, more), np.pad(self.weight, more), np.pad(self.used, more)
+        self.index, self.weight, self.used = (
+            np.pad(self.index, more),
+            np.pad(self.weight, more),
+            np.pad(self.used, more),
+        )
 
     def packed(self, places: int | None = None) -> Supports:
-        """Used places first, heaviest first, and no more places than needed (or exactly `places`, cutting what is lighter)."""
+        """Used places first, heaviest first, and no more places than needed (or exactly `places`,
+        cutting what is lighter).
+        """
         order = np.argsort(np.where(self.used, -self.weight, 1.0), axis=1, kind="stable")
         order = order[:, : max(1, int(self.sizes.max(initial=0))) if places is None else places]
-        index, weight, used = (np.take_along_axis(a, order, axis=1) for a in (self.index, self.weight, self.used))
+        index, weight, used = (
+            np.take_along_axis(a, order, axis=1) for a in (self.index, self.weight, self.used)
+        )
         result = Supports(np.where(used, index, 0), np.where(used, weight, 0.0), used)
         result.widen(places or 1)
         return result
@@ -97,30 +120,44 @@ class Supports:
         )
 
     def drop(self, place: np.ndarray) -> Supports:
-        """Without one place per hull, its weight shared out among the others in proportion: place (n,)."""
+        """Without one place per hull, its weight shared out among the others in proportion: place
+        (n,).
+        """
         index, weight, used = self.index.copy(), self.weight.copy(), self.used.copy()
         rows = np.arange(len(place))
         index[rows, place], weight[rows, place], used[rows, place] = 0, 0.0, False
         total = weight.sum(axis=1, keepdims=True)
         flat = np.where(used, 1.0 / np.maximum(used.sum(axis=1, keepdims=True), 1), 0.0)
-        return Supports(index, np.where(total > 0, weight / np.where(total > 0, total, 1), flat), used)
+        return Supports(
+            index, np.where(total > 0, weight / np.where(total > 0, total, 1), flat), used
+        )
 
 
 def values(hulls: Hulls, rows: np.ndarray, supports: Supports) -> np.ndarray:
     """w^T R w of the hulls `rows`: (m,)."""
-    return np.einsum("ms,mst,mt->m", supports.weight, hulls.between(rows, supports.index), supports.weight, optimize=True)
+    return np.einsum(
+        "ms,mst,mt->m",
+        supports.weight,
+        hulls.between(rows, supports.index),
+        supports.weight,
+        optimize=True,
+    )
 
 
 def gradients(hulls: Hulls, rows: np.ndarray, supports: Supports) -> tuple[np.ndarray, np.ndarray]:
     """R w for every corner (m,B), and w^T R w (m,)."""
     slope = np.matmul(supports.weight[:, None, :], hulls.against_all(rows, supports.index))[:, 0]
-    return slope, np.sum(np.take_along_axis(slope, supports.index, axis=1) * supports.weight, axis=1)
+    return slope, np.sum(
+        np.take_along_axis(slope, supports.index, axis=1) * supports.weight, axis=1
+    )
 
 
 def shifted(hulls: Hulls, rows: np.ndarray, supports: Supports) -> np.ndarray:
-    """R of each support plus a multiple of the all-ones matrix: (m,s,s), safely invertible; unused places are rows of the identity.
+    """R of each support plus a multiple of the all-ones matrix: (m,s,s), safely invertible; unused
+    places are rows of the identity.
 
-    On weights that sum to one the shift is a constant, so it moves no minimum; it makes R regular where the hull's plane contains the origin.
+    On weights that sum to one the shift is a constant, so it moves no minimum; it makes R regular
+    where the hull's plane contains the origin.
     """
     inner = hulls.between(rows, supports.index)
     both = supports.used[:, :, None] & supports.used[:, None, :]
@@ -130,17 +167,23 @@ def shifted(hulls: Hulls, rows: np.ndarray, supports: Supports) -> np.ndarray:
     size = np.maximum(size, noise)
     inner += size[:, None, None]
     inner *= both
-    inner[:, diagonal, diagonal] += np.where(supports.used, (1e-13 * size + 0.1 * noise)[:, None], 1.0)
+    inner[:, diagonal, diagonal] += np.where(
+        supports.used, (1e-13 * size + 0.1 * noise)[:, None], 1.0
+    )
     return inner
 
 
 def settle(hulls: Hulls, rows: np.ndarray, supports: Supports) -> Supports:
-    """The nearest point within each support, from feasible weights; corners that are not needed are dropped. Never moves away from the origin."""
+    """The nearest point within each support, from feasible weights; corners that are not needed are
+    dropped. Never moves away from the origin.
+    """
     result = Supports(supports.index.copy(), supports.weight.copy(), supports.used.copy())
     live = np.arange(len(rows))
     while len(live):
         now = result.take(live)
-        goal = np.linalg.solve(shifted(hulls, rows[live], now), now.used[:, :, None].astype(float))[..., 0]
+        goal = np.linalg.solve(shifted(hulls, rows[live], now), now.used[:, :, None].astype(float))[
+            ..., 0
+        ]
         goal /= goal.sum(axis=1, keepdims=True)
         out = now.used & (goal <= 0)
         with np.errstate(invalid="ignore", divide="ignore"):

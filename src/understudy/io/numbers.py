@@ -13,7 +13,16 @@ import numpy as np
 from understudy.core.errors import FileError
 
 # What NumPy raises on a .npz that is missing, damaged, truncated or something else.
-UNREADABLE = (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -56,9 +65,11 @@ def words_per_line(text: bytes) -> np.ndarray:
 def record_starts(following: np.ndarray, count: int) -> np.ndarray:
     """Where each of `count` records of varying length starts, the first at 0.
 
-    following  (n+1,) for every place the place after a record that starts there, at most n; n itself means the end
+    following  (n+1,) for every place the place after a record that starts there, at most n; n
+               itself means the end
 
-    Doubling: knowing the first 2^k starts and the jump over 2^k records gives the first 2^(k+1). A record past the end is a `ValueError`.
+    Doubling: knowing the first 2^k starts and the jump over 2^k records gives the first 2^(k+1). A
+    record past the end is a `ValueError`.
 
     >>> record_starts(np.array([2, 9, 5, 9, 9, 6, 6]), 3).tolist()
     [0, 2, 5]

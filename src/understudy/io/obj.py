@@ -1,6 +1,8 @@
-"""Wavefront OBJ: one mesh per file. Positions, polygons of any size, texture coordinates and material names are read and written.
+"""Wavefront OBJ: one mesh per file. Positions, polygons of any size, texture coordinates and
+material names are read and written.
 
-Normals are left out: in a sequence they change with every frame and follow from the positions. Free-form surfaces, lines and points are ignored.
+Normals are left out: in a sequence they change with every frame and follow from the positions.
+Free-form surfaces, lines and points are ignored.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ import numpy as np
 
 from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
+from understudy.io.atomic_write import atomic_write
 from understudy.io.numbers import read_bytes, read_numbers, words_per_line
-from understudy.io.understudy_file import written_whole
 
 
 class ObjText(NamedTuple):
@@ -29,7 +31,9 @@ class ObjText(NamedTuple):
 
 
 def read_obj_vertices(path: str | Path) -> ObjText:
-    """The positions of a file and the text of its polygons: what a sequence needs of every frame but the first."""
+    """The positions of a file and the text of its polygons: what a sequence needs of every frame
+    but the first.
+    """
     lines = _Lines(path)
     return ObjText(lines.vertices(), lines.text(lines.is_face))
 
@@ -50,9 +54,13 @@ def read_obj(path: str | Path) -> Mesh:
         if (second != 0).all() and lines.is_uv.any():
             table = lines.table(lines.is_uv, 2)
             before = np.cumsum(lines.is_uv)[lines.is_face]
-            uvs = table[_absolute(second, np.repeat(before, sizes), len(table), "texture coordinate")]
+            uvs = table[
+                _absolute(second, np.repeat(before, sizes), len(table), "texture coordinate")
+            ]
         names, material = lines.materials()
-        return Mesh(vertices, sizes, corners, corner_uvs=uvs, materials=names, polygon_material=material)
+        return Mesh(
+            vertices, sizes, corners, corner_uvs=uvs, materials=names, polygon_material=material
+        )
     except (ValueError, InputError) as problem:
         raise FileError(f"{path}: cannot be read as OBJ: {problem}") from problem
 
@@ -66,7 +74,11 @@ def write_obj(path: str | Path, mesh: Mesh, vertices: np.ndarray | None = None) 
     if mesh.corner_uvs is not None:
         text.append(("vt %.9g %.9g\n" * len(corners)) % tuple(mesh.corner_uvs.reshape(-1).tolist()))
         corner_text, numbers = " %d/%d", np.stack([corners, np.arange(1, len(corners) + 1)], axis=1)
-    material = np.zeros(len(mesh.polygon_sizes), int) if mesh.polygon_material is None else mesh.polygon_material
+    material = (
+        np.zeros(len(mesh.polygon_sizes), int)
+        if mesh.polygon_material is None
+        else mesh.polygon_material
+    )
     lines, before = [], None
     for size, number in zip(mesh.polygon_sizes.tolist(), material.tolist()):
         if mesh.materials and number != before:
@@ -74,7 +86,7 @@ def write_obj(path: str | Path, mesh: Mesh, vertices: np.ndarray | None = None) 
             before = number
         lines.append("f" + corner_text * size + "\n")
     text.append("".join(lines) % tuple(numbers.reshape(-1).tolist()))
-    with written_whole(path) as part:
+    with atomic_write(path) as part:
         part.write_text("".join(text), encoding="utf-8")
 
 
@@ -115,12 +127,17 @@ class _Lines:
         return self._data[np.cumsum(inside[:-1], dtype=np.int8) > 0].tobytes()
 
     def table(self, chosen: np.ndarray, columns: int) -> np.ndarray:
-        """The chosen lines' numbers without the keyword, cut to `columns`; every line must have as many."""
+        """The chosen lines' numbers without the keyword, cut to `columns`; every line must have as
+        many.
+        """
         text = self.text(chosen)
         words = words_per_line(text) - 1
         if (words != words[0]).any() or words[0] < columns:
             odd = int(np.flatnonzero((words != words[0]) | (words < columns))[0])
-            raise ValueError(f"entry {odd} has {int(words[odd])} numbers, expected {max(int(words[0]), columns)}; the file may be cut off")
+            raise ValueError(
+                f"entry {odd} has {int(words[odd])} numbers, expected "
+                f"{max(int(words[0]), columns)}; the file may be cut off"
+            )
         keyword = text[: text.find(b" ")] if b" " in text[:3] else text[: text.find(b"\t")]
         return read_numbers(text.replace(keyword, b"")).reshape(len(words), -1)[:, :columns]
 
@@ -131,9 +148,14 @@ class _Lines:
             raise FileError(f"{self.path}: its vertices cannot be read: {problem}") from problem
 
     def materials(self) -> tuple[tuple[str, ...], np.ndarray | None]:
-        """Names in order of first use, and the number of each polygon's; none where the file has none."""
+        """Names in order of first use, and the number of each polygon's; none where the file has
+        none.
+        """
         data = self._data.tobytes()
-        found = [(match.start(), match[1].decode("utf-8", "replace").strip()) for match in re.finditer(rb"(?m)^usemtl[ \t]+(\S[^\n]*)", data)]
+        found = [
+            (match.start(), match[1].decode("utf-8", "replace").strip())
+            for match in re.finditer(rb"(?m)^usemtl[ \t]+(\S[^\n]*)", data)
+        ]
         if not found:
             return (), None
         names = tuple(dict.fromkeys(name for _, name in found))
@@ -143,7 +165,9 @@ class _Lines:
 
 
 def _corners(faces: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """The first and second number of every corner (v, v/t, v//n, v/t/n, mixed as they like); a missing second is 0."""
+    """The first and second number of every corner (v, v/t, v//n, v/t/n, mixed as they like); a
+    missing second is 0.
+    """
     text = faces.replace(b"f", b"").replace(b"//", b"/0/")
     data = np.frombuffer(text, np.uint8)
     blank = data <= 32

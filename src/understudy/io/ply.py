@@ -1,7 +1,9 @@
-"""PLY: one mesh per file, ascii or binary of either byte order. Positions and polygons of any size are read and written; the rest is passed over.
+"""PLY: one mesh per file, ascii or binary of either byte order. Positions and polygons of any size
+are read and written; the rest is passed over.
 
-Polygons of mixed sizes have no fixed stride. For every byte (or word) of the polygon part the reader computes where a record starting there would
-end, and follows those jumps by doubling (`record_starts`), so nothing is read face by face.
+Polygons of mixed sizes have no fixed stride. For every byte (or word) of the polygon part the
+reader computes where a record starting there would end, and follows those jumps by doubling
+(`record_starts`), so nothing is read face by face.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ import numpy as np
 
 from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
+from understudy.io.atomic_write import atomic_write
 from understudy.io.numbers import ragged, read_bytes, read_numbers, record_starts
-from understudy.io.understudy_file import written_whole
 
 _TYPES = {
-    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2", "ushort": "u2", "uint16": "u2",
-    "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4", "float": "f4", "float32": "f4", "double": "f8", "float64": "f8",
+    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2",
+    "ushort": "u2", "uint16": "u2",
+    "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4", "float": "f4", "float32": "f4",
+    "double": "f8", "float64": "f8",
 }  # fmt: skip
 _ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 _INDEX_NAMES = ("vertex_indices", "vertex_index")
@@ -53,7 +57,9 @@ class _Element(NamedTuple):
 
 
 def read_ply_vertices(path: str | Path) -> PlyText:
-    """The positions of a file and the bytes of the rest: what a sequence needs of every frame but the first."""
+    """The positions of a file and the bytes of the rest: what a sequence needs of every frame but
+    the first.
+    """
     file = _File(path)
     return file.guarded(lambda: PlyText(file.vertices(), file.after_vertices()))
 
@@ -64,16 +70,25 @@ def read_ply(path: str | Path) -> Mesh:
     return file.guarded(lambda: Mesh(file.vertices(), *file.polygons()))
 
 
-def write_ply(path: str | Path, mesh: Mesh, vertices: np.ndarray | None = None, form: str = "binary_little_endian") -> None:
-    """Write `mesh`, or one frame of it at `vertices` (V,3), whole or not at all. form: one of `FORMATS`."""
+def write_ply(
+    path: str | Path,
+    mesh: Mesh,
+    vertices: np.ndarray | None = None,
+    form: str = "binary_little_endian",
+) -> None:
+    """Write `mesh`, or one frame of it at `vertices` (V,3), whole or not at all. form: one of
+    `FORMATS`.
+    """
     if form not in _ORDERS:
         raise InputError(f"form: expected one of {', '.join(FORMATS)}, got {form!r}")
     points = np.asarray(mesh.vertices if vertices is None else vertices, np.float32)
     sizes, corners = mesh.polygon_sizes.astype(np.int64), mesh.polygon_vertices
     wide = len(sizes) and sizes.max() > 255
     header = (
-        f"ply\nformat {form} 1.0\nelement vertex {len(points)}\nproperty float x\nproperty float y\nproperty float z\n"
-        f"element face {len(sizes)}\nproperty list {'uint' if wide else 'uchar'} int vertex_indices\nend_header\n"
+        f"ply\nformat {form} 1.0\nelement vertex {len(points)}\nproperty float x\nproperty float "
+        f"y\nproperty float z\n"
+        f"element face {len(sizes)}\nproperty list {'uint' if wide else 'uchar'} int "
+        f"vertex_indices\nend_header\n"
     )
     if form == "ascii":
         lines = ("%.9g %.9g %.9g\n" * len(points)) % tuple(points.reshape(-1).tolist())
@@ -81,7 +96,10 @@ def write_ply(path: str | Path, mesh: Mesh, vertices: np.ndarray | None = None, 
         flat = np.empty(len(corners) + len(sizes), np.int64)
         flat[starts] = sizes
         flat[ragged(starts + 1, sizes)] = corners
-        body = (lines + "".join("%d" + " %d" * size + "\n" for size in sizes.tolist()) % tuple(flat.tolist())).encode()
+        body = (
+            lines
+            + "".join("%d" + " %d" * size + "\n" for size in sizes.tolist()) % tuple(flat.tolist())
+        ).encode()
     else:
         order, count_type = _ORDERS[form], np.dtype(_ORDERS[form] + ("u4" if wide else "u1"))
         lengths = count_type.itemsize + 4 * sizes
@@ -89,9 +107,11 @@ def write_ply(path: str | Path, mesh: Mesh, vertices: np.ndarray | None = None, 
         faces = np.empty(int(lengths.sum()), np.uint8)
         head = ragged(starts, np.full(len(sizes), count_type.itemsize))
         faces[head] = np.frombuffer(sizes.astype(count_type).tobytes(), np.uint8)
-        faces[ragged(starts + count_type.itemsize, 4 * sizes)] = np.frombuffer(corners.astype(order + "i4").tobytes(), np.uint8)
+        faces[ragged(starts + count_type.itemsize, 4 * sizes)] = np.frombuffer(
+            corners.astype(order + "i4").tobytes(), np.uint8
+        )
         body = points.astype(order + "f4").tobytes() + faces.tobytes()
-    with written_whole(path) as part:
+    with atomic_write(path) as part:
         part.write_bytes(header.encode() + body)
 
 
@@ -140,7 +160,9 @@ class _File:
         return np.stack([rows[f"p{column}"] for column in columns], axis=1).astype(np.float64)
 
     def after_vertices(self) -> bytes:
-        """The bytes that say which polygons there are; the count of vertices is part of the header."""
+        """The bytes that say which polygons there are; the count of vertices is part of the
+        header.
+        """
         _, _, end = self._find("vertex")
         if self.order == "":
             return self.head + np.ascontiguousarray(self._words()[end:]).tobytes()
@@ -173,7 +195,9 @@ class _File:
         at = 0
         for element in self.elements:
             if element.fixed:
-                size = len(element.properties) if self.order == "" else self._record(element).itemsize
+                size = (
+                    len(element.properties) if self.order == "" else self._record(element).itemsize
+                )
                 end = at + size * element.count
             elif element.name == name:
                 end = at  # nobody asks where the polygons end
@@ -193,10 +217,14 @@ class _File:
         """name -> (sizes, places of the first entry) of each list of an element."""
         following, lists = self._follow(element, start)
         starts = record_starts(following, element.count)
-        return {name: (count[starts], start + place[starts]) for name, (count, place) in lists.items()}
+        return {
+            name: (count[starts], start + place[starts]) for name, (count, place) in lists.items()
+        }
 
     def _follow(self, element: _Element, start: int):
-        """For every place behind `start`: where a record starting there ends, and the size and place of each of its lists."""
+        """For every place behind `start`: where a record starting there ends, and the size and
+        place of each of its lists.
+        """
         length = (len(self._words()) if self.order == "" else len(self.body)) - start
         if length < 1:
             raise ValueError("it ends before its first polygon")
@@ -209,16 +237,23 @@ class _File:
             count = self._counts(p.count_kind, start, length)[np.minimum(at, length)]
             at = at + (1 if self.order == "" else np.dtype(p.count_kind).itemsize)
             lists[p.name] = (count, at)
-            at = np.minimum(at + count * (1 if self.order == "" else np.dtype(p.kind).itemsize), 2**40)
+            at = np.minimum(
+                at + count * (1 if self.order == "" else np.dtype(p.kind).itemsize), 2**40
+            )
         return at, lists
 
     def _counts(self, kind: str, start: int, length: int) -> np.ndarray:
-        """(length+1,) the number that would be read as a list's size at each place; past the end 0."""
+        """(length+1,) the number that would be read as a list's size at each place; past the end
+        0.
+        """
         result = np.zeros(length + 1, np.int64)
         if self.order == "":
             words = self._words()[start:]
-            # Only whole positive numbers can be sizes; anything else belongs to something else and is never landed on.
-            result[:-1] = np.where((words >= 0) & (words < 2**31) & (words == np.floor(words)), words, 0).astype(np.int64)
+            # Only whole positive numbers can be sizes; anything else belongs to something else and
+            # is never landed on.
+            result[:-1] = np.where(
+                (words >= 0) & (words < 2**31) & (words == np.floor(words)), words, 0
+            ).astype(np.int64)
         else:
             dtype = np.dtype(self.order + kind)
             fits = max(0, length - dtype.itemsize + 1)
@@ -237,7 +272,9 @@ def _header(text: bytes) -> tuple[str, list[_Element]]:
         elif words[0] == "element" and len(words) == 3 and words[2].isdigit():
             elements.append(_Element(words[1], int(words[2]), ()))
         elif words[0] == "property" and elements and len(words) in (3, 5):
-            kind, count_kind = (words[3], words[2]) if words[1] == "list" and len(words) == 5 else (words[1], None)
+            kind, count_kind = (
+                (words[3], words[2]) if words[1] == "list" and len(words) == 5 else (words[1], None)
+            )
             entry = _Property(words[-1], _TYPES[kind], _TYPES[count_kind] if count_kind else None)
             elements[-1] = elements[-1]._replace(properties=(*elements[-1].properties, entry))
         else:

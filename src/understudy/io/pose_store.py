@@ -1,16 +1,19 @@
-"""Poses on disk: one Zarr group, tiled by pose x vertex, so that sampling writes by pose, fitting reads by vertex, and neither holds it all.
+"""Poses on disk: one Zarr group, tiled by pose x vertex, so that sampling writes by pose, fitting
+reads by vertex, and neither holds it all.
 
-    zarr.json               header: format version, names, units, what the store belongs to, sizes of the files below
+    zarr.json               header: format version, names, units, what the store belongs to, sizes
+                            of the files below
     mesh skeleton controls  the nouns, one small array per field
     vertices                (T,V,3) float32, tiles of 128 poses x 1024 vertices (1.5 MB)
     world_from_bone         (T,B,3,4) float64, where there is a skeleton
     control_values          (T,C) float64, written first: they are the plan
     vertices/done/K.json    block K of poses is complete: its files, with their sizes
 
-A block is written whole, brought to disk, and only then marked as done. So a store whose writer was killed continues where it stopped, and a
-tile that is missing or cut short is seen when the store is opened. Tiles carry a checksum, so one that was changed is seen when it is read. They
-are not compressed: on random poses of a body the best cheap codec (bitshuffle, lz4 or zstd) saves a fifth of the
-bytes and nearly halves the speed of reading.
+A block is written whole, brought to disk, and only then marked as done. So a store whose writer was
+killed continues where it stopped, and a tile that is missing or cut short is seen when the store is
+opened. Tiles carry a checksum, so one that was changed is seen when it is read. They are not
+compressed: on random poses of a body the best cheap codec (bitshuffle, lz4 or zstd) saves a fifth
+of the bytes and nearly halves the speed of reading.
 """
 
 from __future__ import annotations
@@ -38,7 +41,9 @@ try:
     import zarr
     from zarr.codecs import Crc32cCodec
 except ImportError as problem:  # deployment needs no store, so the base install has no zarr
-    raise MissingDependencyError("poses on disk need zarr: pip install 'understudy[cli]'") from problem
+    raise MissingDependencyError(
+        "poses on disk need zarr: pip install 'understudy[cli]'"
+    ) from problem
 
 FORMAT_VERSION = 1
 BLOCK = 128
@@ -48,7 +53,9 @@ NOUNS = {"mesh": Mesh, "skeleton": Skeleton, "controls": ControlSpec}
 
 
 class StoredVertices:
-    """The (T,V,3) vertices of a complete store; a `VertexSource`. Reads may come from several threads at once."""
+    """The (T,V,3) vertices of a complete store; a `VertexSource`. Reads may come from several
+    threads at once.
+    """
 
     def __init__(self, path: Path):
         self.path = path
@@ -57,7 +64,9 @@ class StoredVertices:
     def read_poses(self, start: int, stop: int) -> np.ndarray:
         """(stop-start, V, 3) float32."""
         start, stop, _ = slice(start, stop).indices(self.shape[0])
-        return self._read(_array(self.path, "vertices"), slice(start, max(start, stop)), slice(None))
+        return self._read(
+            _array(self.path, "vertices"), slice(start, max(start, stop)), slice(None)
+        )
 
     def read_vertices(self, vertices: np.ndarray) -> np.ndarray:
         """(T, len(vertices), 3) float32, in the order given."""
@@ -66,8 +75,9 @@ class StoredVertices:
     def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
         """(stop-start, len(vertices), 3) float32, in the order given.
 
-        Tile by tile: each tile is read once, as the slice that spans the vertices wanted of it. That measures faster than Zarr's own indexing by
-        a list, and holds little more than the result.
+        Tile by tile: each tile is read once, as the slice that spans the vertices wanted of it.
+        That measures faster than Zarr's own indexing by a list, and holds little more than the
+        result.
         """
         vertices = checks.index(vertices, "vertices to read", self.shape[1], dtype=np.int64)
         start, stop, _ = slice(start, stop).indices(self.shape[0])
@@ -77,16 +87,22 @@ class StoredVertices:
         for tile in np.unique(vertices // width):
             where = np.flatnonzero(vertices // width == tile)
             low, high = int(vertices[where].min()), int(vertices[where].max()) + 1
-            target = slice(where[0], where[-1] + 1) if where[-1] - where[0] + 1 == len(where) else where  # a slice, where it can be, copies faster
+            target = (
+                slice(where[0], where[-1] + 1) if where[-1] - where[0] + 1 == len(where) else where
+            )  # a slice, where it can be, copies faster
             for first in range(start, stop, rows):
                 some = slice(first, min(first + rows, stop))
-                block = self._read(array, some, slice(low, high)).take(vertices[where] - low, axis=1)
+                block = self._read(array, some, slice(low, high)).take(
+                    vertices[where] - low, axis=1
+                )
                 result[some.start - start : some.stop - start, target] = block
         return result
 
     def _read(self, array: zarr.Array, poses: slice, vertices: slice) -> np.ndarray:
         result = _part(self.path, "vertices", array, (poses, vertices))
-        if np.isnan(result[..., 0]).any():  # Zarr fills in for a file that is not there, and no NaN was ever written
+        if np.isnan(
+            result[..., 0]
+        ).any():  # Zarr fills in for a file that is not there, and no NaN was ever written
             raise FileError(f"{self.path}: a tile of the vertices has disappeared; {_REPAIR}")
         return result
 
@@ -94,15 +110,22 @@ class StoredVertices:
 def open_poses(path: str | Path) -> Poses:
     """The poses of a finished store; the vertices stay on disk.
 
-    A FileError says when there is no store, it is something else, of a newer format, not finished, or damaged.
+    A FileError says when there is no store, it is something else, of a newer format, not finished,
+    or damaged.
     """
     path = Path(path)
     header = _header(path)
     done, count = sum(len(_rows(header, k)) for k in _done(path, header)), header["pose_count"]
     if done < count:
-        raise FileError(f"{path}: sampling stopped at {done} of {count} poses: run the same command again to resume")
+        raise FileError(
+            f"{path}: sampling stopped at {done} of {count} poses: run the same command again to "
+            f"resume"
+        )
     _verify(path, header["files"], _REPAIR)
-    nouns = {name: _read_noun(path, name, header["nouns"][name]) if name in header["nouns"] else None for name in NOUNS}
+    nouns = {
+        name: _read_noun(path, name, header["nouns"][name]) if name in header["nouns"] else None
+        for name in NOUNS
+    }
     try:
         return Poses(
             mesh=nouns["mesh"],
@@ -114,11 +137,15 @@ def open_poses(path: str | Path) -> Poses:
             name=path.stem,
         )
     except InputError as problem:
-        raise FileError(f"{path}: the store does not fit together ({problem}); {_REPAIR}") from problem
+        raise FileError(
+            f"{path}: the store does not fit together ({problem}); {_REPAIR}"
+        ) from problem
 
 
 def provenance(path: str | Path) -> dict:
-    """What the store belongs to: the facts given to `create`, and fingerprints of the mesh, skeleton, ranges and control values."""
+    """What the store belongs to: the facts given to `create`, and fingerprints of the mesh,
+    skeleton, ranges and control values.
+    """
     return _header(Path(path))["belongs_to"]
 
 
@@ -132,7 +159,8 @@ def create(
     block: int = BLOCK,
     overwrite: bool = False,
 ) -> None:
-    """An empty store for the poses at `controls` (T,C), to be filled block by block of about `block` poses.
+    """An empty store for the poses at `controls` (T,C), to be filled block by block of about
+    `block` poses.
 
     provenance  words and numbers (JSON) that say how the poses are made: rig, plan, seed, version
     overwrite   replace a store that is there; anything that is not a pose store is never replaced
@@ -159,7 +187,9 @@ def create(
         _need_space(path, header, len(controls))
         draft.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(draft, ignore_errors=True)  # of a writer that was killed right here
-        _write_draft(draft, header, {"mesh": mesh, "skeleton": skeleton, "controls": control_spec}, controls)
+        _write_draft(
+            draft, header, {"mesh": mesh, "skeleton": skeleton, "controls": control_spec}, controls
+        )
         # The store appears whole or not at all.
         if path.exists():
             shutil.rmtree(path)
@@ -168,14 +198,26 @@ def create(
 
 
 def resume(
-    path: str | Path, mesh: Mesh, skeleton: Skeleton | None, control_spec: ControlSpec, controls: np.ndarray, provenance: Mapping
+    path: str | Path,
+    mesh: Mesh,
+    skeleton: Skeleton | None,
+    control_spec: ControlSpec,
+    controls: np.ndarray,
+    provenance: Mapping,
 ) -> list[int]:
-    """The blocks still to write, after making sure that the store belongs to the same rig and plan (else a FileError says what differs)."""
+    """The blocks still to write, after making sure that the store belongs to the same rig and plan
+    (else a FileError says what differs).
+    """
     path = Path(path)
     header = _header(path)
-    differences = _differences(header["belongs_to"], _belongs_to(mesh, skeleton, control_spec, controls, provenance))
+    differences = _differences(
+        header["belongs_to"], _belongs_to(mesh, skeleton, control_spec, controls, provenance)
+    )
     if differences:
-        raise FileError(f"{path}: holds another sample: {'; '.join(differences)}. Choose another path, or overwrite it")
+        raise FileError(
+            f"{path}: holds another sample: {'; '.join(differences)}. Choose another path, or "
+            f"overwrite it"
+        )
     _verify(path, header["files"], _REPAIR)
     missing = missing_blocks(path)
     with _writing(path, header):
@@ -201,7 +243,9 @@ def block_controls(path: str | Path, k: int) -> tuple[range, np.ndarray]:
 
 
 def write_block(path: str | Path, k: int, poses: Poses) -> None:
-    """Write the poses of block `k` and, once they are safely on disk, mark it as done. Different blocks may be written by different processes."""
+    """Write the poses of block `k` and, once they are safely on disk, mark it as done. Different
+    blocks may be written by different processes.
+    """
     path = Path(path)
     header = _header(path)
     rows = _rows(header, k)
@@ -218,7 +262,10 @@ def write_block(path: str | Path, k: int, poses: Poses) -> None:
         for name, values in data.items():
             array = _array(path, name, mode="r+")
             array[rows.start : rows.stop] = values
-            tiles = [f"{name}/" + array.metadata.encode_chunk_key((k, *rest)) for rest in np.ndindex(array.cdata_shape[1:])]
+            tiles = [
+                f"{name}/" + array.metadata.encode_chunk_key((k, *rest))
+                for rest in np.ndindex(array.cdata_shape[1:])
+            ]
             files |= {tile: _to_disk(path / tile) for tile in tiles}
             _to_disk(path / name)
         _write_text(path / f"vertices/done/{k}.json", json.dumps(files, indent=1))
@@ -226,7 +273,9 @@ def write_block(path: str | Path, k: int, poses: Poses) -> None:
 
 @contextlib.contextmanager
 def lock(path: str | Path) -> Iterator[None]:
-    """Hold the right to fill the store at `path`; a second holder gets a FileError at once. The system lets go of it when a process dies."""
+    """Hold the right to fill the store at `path`; a second holder gets a FileError at once. The
+    system lets go of it when a process dies.
+    """
     path = Path(path)
     file = path.with_name(f".{path.name}.lock")
     try:
@@ -235,7 +284,9 @@ def lock(path: str | Path) -> Iterator[None]:
             handle = os.open(file, os.O_RDWR | os.O_CREAT)
             try:
                 _lock(handle)
-                held = _same_file(handle, file)  # not if another holder removed it after we had opened it
+                held = _same_file(
+                    handle, file
+                )  # not if another holder removed it after we had opened it
             except BaseException:
                 os.close(handle)
                 raise
@@ -243,7 +294,10 @@ def lock(path: str | Path) -> Iterator[None]:
                 break
             os.close(handle)
     except BlockingIOError:
-        raise FileError(f"{path}: another process is sampling to this store; wait for it, or choose another path") from None
+        raise FileError(
+            f"{path}: another process is sampling to this store; wait for it, or choose another "
+            f"path"
+        ) from None
     except OSError as problem:
         raise FileError(f"{path}: cannot be written there: {problem.strerror}") from problem
     try:
@@ -259,14 +313,18 @@ _AGAIN = "the store is damaged: run the same sampling command again to redo thos
 
 
 def _attributes(path: Path) -> dict:
-    """The attributes of the store's root, after making sure that there is one and that it is ours."""
+    """The attributes of the store's root, after making sure that there is one and that it is
+    ours.
+    """
     if not path.exists():
         raise FileError(f"{path}: no such pose store; `understudy sample` makes one")
     try:
         attributes = json.loads((path / "zarr.json").read_text(encoding="utf-8"))["attributes"]
         attributes["understudy_poses"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise FileError(f"{path}: not a pose store (no zarr.json with the attribute understudy_poses in it)") from None
+        raise FileError(
+            f"{path}: not a pose store (no zarr.json with the attribute understudy_poses in it)"
+        ) from None
     return attributes
 
 
@@ -275,8 +333,13 @@ def _header(path: Path) -> dict:
     header = _attributes(path)
     version = header["understudy_poses"]
     if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise FileError(f"{path}: pose store of format version {version!r}, this understudy reads up to {FORMAT_VERSION}; update understudy")
-    missing = {"pose_count", "block", "bytes_per_pose", "belongs_to", "nouns", "files"} - set(header)
+        raise FileError(
+            f"{path}: pose store of format version {version!r}, this understudy reads up to "
+            f"{FORMAT_VERSION}; update understudy"
+        )
+    missing = {"pose_count", "block", "bytes_per_pose", "belongs_to", "nouns", "files"} - set(
+        header
+    )
     if missing:
         raise FileError(f"{path}: the header lacks {', '.join(sorted(missing))}; {_REPAIR}")
     return header
@@ -294,7 +357,9 @@ def _rows(header: dict, k: int) -> range:
 
 
 def _done(path: Path, header: dict, damaged: bool = True) -> Iterator[int]:
-    """The blocks marked as done. One with missing or shortened files is an error where `damaged`, else it counts as not done."""
+    """The blocks marked as done. One with missing or shortened files is an error where `damaged`,
+    else it counts as not done.
+    """
     for k in range(_block_count(header)):
         try:
             files = json.loads((path / f"vertices/done/{k}.json").read_text(encoding="utf-8"))
@@ -305,7 +370,9 @@ def _done(path: Path, header: dict, damaged: bool = True) -> Iterator[int]:
             if damaged and isinstance(problem, FileError):
                 raise
             if damaged:
-                raise FileError(f"{path}: the marker of block {k} cannot be read ({problem}); {_AGAIN}") from problem
+                raise FileError(
+                    f"{path}: the marker of block {k} cannot be read ({problem}); {_AGAIN}"
+                ) from problem
             continue
         yield k
 
@@ -318,14 +385,18 @@ def _verify(path: Path, files: Mapping[str, int], advice: str) -> None:
         except OSError:
             raise FileError(f"{path}: the file {name} is missing; {advice}") from None
         if have != size:
-            raise FileError(f"{path}: the file {name} holds {have} bytes instead of {size}; {advice}")
+            raise FileError(
+                f"{path}: the file {name} holds {have} bytes instead of {size}; {advice}"
+            )
 
 
 def _array(path: Path, name: str, mode: str = "r") -> zarr.Array:
     try:
         return zarr.open_array(path / name, mode=mode, zarr_format=3)
     except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise FileError(f"{path}: the array {name} cannot be opened ({problem}); {_REPAIR}") from problem
+        raise FileError(
+            f"{path}: the array {name} cannot be opened ({problem}); {_REPAIR}"
+        ) from problem
 
 
 def _read(path: Path, name: str, where: slice | tuple = ...) -> np.ndarray:
@@ -340,20 +411,30 @@ def _part(path: Path, name: str, array: zarr.Array, where: slice | tuple) -> np.
         raise FileError(f"{path}: {name} cannot be read ({problem}); {_REPAIR}") from problem
 
 
-def _write_draft(draft: Path, header: dict, nouns: Mapping[str, object], controls: np.ndarray) -> None:
+def _write_draft(
+    draft: Path, header: dict, nouns: Mapping[str, object], controls: np.ndarray
+) -> None:
     """Everything but the poses, in a folder of its own."""
     block, count = header["block"], header["pose_count"]
     root = zarr.create_group(draft, zarr_format=3)
-    header["nouns"] = {name: _write_noun(root, name, noun) for name, noun in nouns.items() if noun is not None}
+    header["nouns"] = {
+        name: _write_noun(root, name, noun) for name, noun in nouns.items() if noun is not None
+    }
     vertices = nouns["mesh"].vertex_count
     columns = -(-vertices // TILE)
-    _new_array(root, "vertices", (count, vertices, 3), np.float32, (block, -(-vertices // columns), 3))
+    _new_array(
+        root, "vertices", (count, vertices, 3), np.float32, (block, -(-vertices // columns), 3)
+    )
     if nouns["skeleton"] is not None:
         shape = (nouns["skeleton"].bone_count, 3, 4)
         _new_array(root, "world_from_bone", (count, *shape), np.float64, (block, *shape))
-    _new_array(root, "control_values", controls.shape, np.float64, (block, controls.shape[1]))[...] = controls
+    _new_array(root, "control_values", controls.shape, np.float64, (block, controls.shape[1]))[
+        ...
+    ] = controls
     (draft / "vertices/done").mkdir()
-    files = sorted(file for file in draft.rglob("*") if file.is_file() and file != draft / "zarr.json")
+    files = sorted(
+        file for file in draft.rglob("*") if file.is_file() and file != draft / "zarr.json"
+    )
     header["files"] = {file.relative_to(draft).as_posix(): _to_disk(file) for file in files}
     root.update_attributes(header)
     _to_disk(draft / "zarr.json")
@@ -367,13 +448,18 @@ def _new_array(group: zarr.Group, name: str, shape: tuple, dtype, tile: tuple) -
         chunks=tuple(max(1, n) for n in tile),
         compressors=[Crc32cCodec()],
         fill_value=np.nan if np.dtype(dtype).kind == "f" else 0,
-        chunk_key_encoding={"name": "default", "separator": "."},  # flat: one folder to bring to disk
+        chunk_key_encoding={
+            "name": "default",
+            "separator": ".",
+        },  # flat: one folder to bring to disk
         config={"write_empty_chunks": True},
     )
 
 
 def _write_noun(root: zarr.Group, name: str, noun: object) -> dict:
-    """Arrays of a dataclass into a group, and the rest of it as JSON: {"words": ..., "arrays": [...], "tables": {field: {key: array}}}."""
+    """Arrays of a dataclass into a group, and the rest of it as JSON: {"words": ..., "arrays":
+    [...], "tables": {field: {key: array}}}.
+    """
     group = root.create_group(name)
     words, arrays, tables = {}, {}, {}
     for field in dataclasses.fields(noun):
@@ -392,15 +478,27 @@ def _write_noun(root: zarr.Group, name: str, noun: object) -> dict:
 
 def _read_noun(path: Path, name: str, facts: Mapping) -> object:
     arrays = {key: _read(path, f"{name}/{key}") for key in facts["arrays"]}
-    tables = {field: {key: arrays.pop(where) for key, where in table.items()} for field, table in facts["tables"].items()}
-    words = {key: tuple(value) if isinstance(value, list) else value for key, value in facts["words"].items()}
+    tables = {
+        field: {key: arrays.pop(where) for key, where in table.items()}
+        for field, table in facts["tables"].items()
+    }
+    words = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in facts["words"].items()
+    }
     try:
         return NOUNS[name](**arrays, **tables, **words)
     except (TypeError, InputError) as problem:
         raise FileError(f"{path}: the {name} cannot be read ({problem}); {_REPAIR}") from problem
 
 
-def _belongs_to(mesh: Mesh, skeleton: Skeleton | None, spec: ControlSpec, controls: np.ndarray, provenance: Mapping) -> dict:
+def _belongs_to(
+    mesh: Mesh,
+    skeleton: Skeleton | None,
+    spec: ControlSpec,
+    controls: np.ndarray,
+    provenance: Mapping,
+) -> dict:
     facts = json.loads(json.dumps(dict(provenance)))
     return facts | {
         "mesh": _fingerprint(mesh),
@@ -413,8 +511,16 @@ def _belongs_to(mesh: Mesh, skeleton: Skeleton | None, spec: ControlSpec, contro
 def _fingerprint(thing: object) -> str:
     """Sixteen digits that tell two meshes, skeletons, ... apart."""
     digest = hashlib.sha256()
-    items = [("", thing)] if not dataclasses.is_dataclass(thing) else [(f.name, getattr(thing, f.name)) for f in dataclasses.fields(thing)]
-    items = [(f"{name}/{key}", v) for name, value in items for key, v in (value.items() if isinstance(value, Mapping) else [("", value)])]
+    items = (
+        [("", thing)]
+        if not dataclasses.is_dataclass(thing)
+        else [(f.name, getattr(thing, f.name)) for f in dataclasses.fields(thing)]
+    )
+    items = [
+        (f"{name}/{key}", v)
+        for name, value in items
+        for key, v in (value.items() if isinstance(value, Mapping) else [("", value)])
+    ]
     for name, value in items:
         text = f"{value.dtype}{value.shape}" if isinstance(value, np.ndarray) else repr(value)
         digest.update(f"{name}:{text};".encode())
@@ -439,22 +545,32 @@ def _refuse_nan(path: Path, name: str, values: np.ndarray, rows: range) -> None:
     bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if bad.any():
         row = int(bad.argmax())
-        place = int(np.flatnonzero(~np.isfinite(values[row]).reshape(len(values[row]), -1).all(axis=1))[0])
+        place = int(
+            np.flatnonzero(~np.isfinite(values[row]).reshape(len(values[row]), -1).all(axis=1))[0]
+        )
         spec = _read_noun(path, "controls", _header(path)["nouns"]["controls"])
         controls = _read(path, "control_values", slice(rows[row], rows[row] + 1))[0]
         what = "vertex" if name == "vertices" else "bone"
         raise InputError(
-            f"pose {rows[row]}: {what} {place} is NaN or infinite; repair the rig there, or narrow the ranges. "
+            f"pose {rows[row]}: {what} {place} is NaN or infinite; repair the rig there, or narrow "
+            f"the ranges. "
             f"Its controls: {controls_text(spec, controls)}"
         )
 
 
 def controls_text(spec: ControlSpec, values: np.ndarray, most: int = 12) -> str:
-    """Control values (C,) of one pose as words, those farthest from rest first (relative to their range)."""
+    """Control values (C,) of one pose as words, those farthest from rest first (relative to their
+    range).
+    """
     away = np.abs(values - spec.rest) / np.where(spec.high > spec.low, spec.high - spec.low, np.inf)
     order = [int(c) for c in np.argsort(-away, kind="stable") if values[c] != spec.rest[c]]
-    texts = [f"{spec.names[c]} = {values[c]:.6g}{' ' + spec.units[c] if spec.units[c] else ''}" for c in order[:most]]
-    return (", ".join(texts) or "all at rest") + (f" and {len(order) - most} more" if len(order) > most else "")
+    texts = [
+        f"{spec.names[c]} = {values[c]:.6g}{' ' + spec.units[c] if spec.units[c] else ''}"
+        for c in order[:most]
+    ]
+    return (", ".join(texts) or "all at rest") + (
+        f" and {len(order) - most} more" if len(order) > most else ""
+    )
 
 
 @contextlib.contextmanager
@@ -465,18 +581,26 @@ def _writing(path: Path, header: dict) -> Iterator[None]:
     except OSError as problem:
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             raise FileError(
-                f"{path}: no space left on the disk: {_space_text(path, header, header['pose_count'])}; free some, then run it again to resume"
+                f"{path}: no space left on the disk: "
+                f"{_space_text(path, header, header['pose_count'])}; free some, then run it again "
+                f"to resume"
             ) from problem
         raise FileError(f"{path}: cannot be written: {problem.strerror or problem}") from problem
 
 
 def _need_space(path: Path, header: dict, poses: int) -> None:
     if poses * header["bytes_per_pose"] > _free(path):
-        raise FileError(f"{path}: too little space on the disk: {_space_text(path, header, poses)}; free some, or choose another path or fewer poses")
+        raise FileError(
+            f"{path}: too little space on the disk: {_space_text(path, header, poses)}; free some, "
+            f"or choose another path or fewer poses"
+        )
 
 
 def _space_text(path: Path, header: dict, poses: int) -> str:
-    return f"{poses} poses need {poses * header['bytes_per_pose']:,} bytes, {_free(path):,} bytes are free"
+    return (
+        f"{poses} poses need {poses * header['bytes_per_pose']:,} bytes, {_free(path):,} bytes are "
+        f"free"
+    )
 
 
 def _free(path: Path) -> int:
@@ -490,8 +614,12 @@ def occupied(path: Path) -> bool:
 
 
 def _to_disk(file: Path) -> int:
-    """Bring a file (or a folder's entries) from the system's cache to the disk; its size in bytes."""
-    if file.is_dir() and os.name == "nt":  # Windows brings folders to disk by itself, and cannot open them
+    """Bring a file (or a folder's entries) from the system's cache to the disk; its size in
+    bytes.
+    """
+    if (
+        file.is_dir() and os.name == "nt"
+    ):  # Windows brings folders to disk by itself, and cannot open them
         return 0
     handle = os.open(file, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
     try:
@@ -511,7 +639,9 @@ def _write_text(file: Path, text: str) -> None:
 
 
 def _lock(handle: int) -> None:
-    """Lock an open file or raise BlockingIOError; the lock goes when the handle closes, also when its process is killed."""
+    """Lock an open file or raise BlockingIOError; the lock goes when the handle closes, also when
+    its process is killed.
+    """
     if os.name == "nt":
         import msvcrt
 

@@ -1,54 +1,61 @@
 """The `.understudy` file: one safetensors file, arrays plus one JSON header. No pickle, no code.
 
-Layout: every array of a `Deformer` under a dotted name; ragged lists (nets, bases) are concatenated, with their sizes in the header. The
-header sits in the safetensors metadata under the single key `understudy` (one key: with several, their order would vary from run to run).
-Of a deformer in 16 bits (`storage`) the weights of nets and bases, and biases but those of first layers, lie in `nets.half` and `bases.half` instead.
-In int8 some of them, as their entries say, lie in `nets.bytes` and `bases.bytes`, rows times `nets.scales` and `bases.scales`. Other arrays of both
-are as narrow as holds them: indices are of 8 or 16 bits, or `.steps` from one to the next; numbers on a grid (see `runtime.precision`) are of 16,
-with its lows and steps beside them as `.grid`.
-The reader distrusts the file: magic, version, sizes, indices and finiteness are checked by the same constructors a method uses, and a file is
-loaded whole or not at all. The same deformer always gives the same bytes.
+Every array of a `Deformer` has a dotted name. Ragged lists (nets, bases) are concatenated, with
+their sizes in the header. The header is the value of the single safetensors metadata key
+`understudy`; with several keys, their order would vary from run to run.
+
+A deformer in 16 bits keeps the weights of nets and bases, and all biases except those of first
+layers, in `nets.half` and `bases.half`. Its other arrays use the narrowest type that holds them:
+indices have 8 or 16 bits, or are stored as differences (`.steps`); numbers on a grid (see
+`understudy.core.storage`) have 16 bits, with the grid's lows and steps beside them (`.grid`).
+
+The reader does not trust the file. Magic, version, sizes, indices and finiteness are checked by the
+same constructors that methods use, and a file is loaded whole or not at all. The same deformer
+always gives the same bytes.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.numpy import load as unpack
 from safetensors.numpy import save as pack
 
 from understudy.core import checks
 from understudy.core.clip import Clip
 from understudy.core.controls import ControlSpec
-from understudy.core.deformer import STORAGES, Deformer, Features, Skin
+from understudy.core.deformer import STORAGES, Deformer
 from understudy.core.errors import FileError, InputError
+from understudy.core.features import Features
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis, Net
+from understudy.core.services import SERVICES
 from understudy.core.skeleton import Skeleton
-from understudy.runtime.precision import bytes_of, from_grid, grid_of, is_half
+from understudy.core.skin import Skin
+from understudy.core.storage import from_grid, grid_of, is_half
+from understudy.io.atomic_write import atomic_write
 
-# 2 added storage in 16 bits, 3 in 8 bits, 4 narrow arrays for both; float32 is written as version 1, for older readers.
+# 2 added storage in 16 bits, 3 in 8 bits (no longer read), 4 narrow arrays; float32 is written as
+# version 1, for older readers.
 FORMAT_VERSION = 4
-_FIRST_NARROW = 4
+_FIRST_HALF, _FIRST_NARROW = 2, 4
 _ON_GRIDS = ("mesh.vertices", "mesh.corner_uvs", "mesh.corner_normals", "mean", "skin.weight")
 SUFFIX = ".understudy"
-# A header longer than this is not one of ours; the limit keeps a forged length from being allocated.
+# A header longer than this is not one of ours; the limit keeps a forged length from being
+# allocated.
 _MAX_HEADER = 64 << 20
 
 
 def save(deformer: Deformer, path: str | Path) -> None:
     """Write `deformer` to `path`, whole or not at all."""
     data = to_bytes(deformer)
-    with written_whole(path) as part:
+    with atomic_write(path) as part:
         part.write_bytes(data)
 
 
@@ -62,93 +69,83 @@ def to_bytes(deformer: Deformer) -> bytes:
 def load(path: str | Path) -> Deformer:
     """Read a deformer, or raise `FileError` that says what is wrong with the file."""
     path = Path(path)
-    _refuse_foreign(path)
+    data = _read_bytes(path)
     try:
-        with safe_open(str(path), framework="numpy") as opened:
-            header = (opened.metadata() or {}).get("understudy")
-            if header is None:
-                raise FileError(f"{path}: a safetensors file, but not an understudy deformer (no understudy header)")
-            header = json.loads(header)
-            version = header.get("format_version") if isinstance(header, dict) else None
-            if not isinstance(version, int) or version < 1:
-                raise FileError(f"{path}: the header has no valid format version (found {version!r})")
-            if version > FORMAT_VERSION:
-                raise FileError(
-                    f"{path}: written by a newer understudy (format {version}, this one reads up to {FORMAT_VERSION}); upgrade understudy to read it"
-                )
-            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
-        return _from_arrays(arrays, header)
+        header = json.loads(_metadata(data).get("understudy", "null"))
+        if header is None:
+            raise FileError(
+                f"{path}: a safetensors file, but not an understudy deformer (no understudy header)"
+            )
+        version = header.get("format_version") if isinstance(header, dict) else None
+        if not isinstance(version, int) or version < 1:
+            raise FileError(f"{path}: the header has no valid format version (found {version!r})")
+        if version > FORMAT_VERSION:
+            raise FileError(
+                f"{path}: written by a newer understudy (format {version}, this one reads up to "
+                f"{FORMAT_VERSION}); upgrade understudy to read it"
+            )
+        if header.get("storage") == "int8":
+            raise FileError(
+                f"{path}: stored in 8 bits, which understudy no longer reads; export the original "
+                f"again, with --half for 16 bits"
+            )
+        deformer = _from_arrays(unpack(data), header)
     except FileError:
         raise
-    except (SafetensorError, LookupError, TypeError, ValueError, AttributeError, RecursionError, OSError) as problem:  # InputError is a ValueError
+    except (
+        SafetensorError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+    ) as problem:  # InputError is a ValueError
         what = f"{problem.args[0]!r} is missing" if isinstance(problem, KeyError) else str(problem)
         raise FileError(f"{path}: damaged or truncated understudy file: {what}") from problem
+    # The compiled runtime reads the same bytes: a file that is loaded and played is never written
+    # again in between.
+    deformer.__dict__["file_bytes"] = data
+    return deformer
 
 
-def ensure_writable(path: str | Path) -> None:
-    """Raise `FileError` now if `path` could not be written later: before long work, not after it."""
-    with _part_of(Path(path)):
-        pass
+def _metadata(data: bytes) -> dict[str, str]:
+    """The safetensors metadata: what `safetensors.numpy.load` leaves out."""
+    metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__")
+    return metadata if isinstance(metadata, dict) else {}
 
 
-@contextmanager
-def _part_of(path: Path) -> Iterator[Path]:
-    """An empty temporary sibling of `path`, gone at the end of the block unless it was moved away."""
-    if path.is_dir():
-        raise FileError(f"{path}: is a folder; give a file name")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-    except OSError as problem:
-        raise FileError(f"{path}: cannot be written: {problem.strerror or problem}") from problem
-    try:
-        yield Path(name)
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-@contextmanager
-def written_whole(path: str | Path) -> Iterator[Path]:
-    """A temporary sibling of `path` to write to; it takes the place of `path` at the end of the block, or vanishes if the block fails."""
-    path = Path(path)
-    with _part_of(path) as part:
-        try:
-            yield part
-            with open(part, "rb") as written:
-                os.fsync(written.fileno())
-            os.chmod(part, 0o666 & ~_umask())
-            os.replace(part, path)
-        except OSError as problem:
-            full = " (no space left on the disk: free some and run again)" if problem.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-            raise FileError(f"{path}: cannot be written: {problem.strerror or problem}{full}") from problem
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _refuse_foreign(path: Path) -> None:
-    """Missing, empty, or not a safetensors file at all: say so before any parser sees it."""
+def _read_bytes(path: Path) -> bytes:
+    """The whole file. Missing, empty, or not a safetensors file at all: say so before any parser
+    sees it.
+    """
     try:
         with open(path, "rb") as opened:
             start = opened.read(9)
             size = os.fstat(opened.fileno()).st_size
+            length = int.from_bytes(start[:8], "little")
+            if len(start) < 9 or start[8:9] != b"{" or length > _MAX_HEADER:
+                raise FileError(
+                    f"{path}: not an understudy file (expected one made by `understudy fit`)"
+                )
+            if 8 + length > size:
+                raise FileError(
+                    f"{path}: truncated: the file ends after {size} bytes, inside its own header"
+                )
+            # Read, not mapped: a mapped file that shrinks while it is used ends the process.
+            return start + opened.read()
     except FileNotFoundError:
         raise FileError(f"{path}: no such file") from None
     except OSError as problem:
         raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-    length = int.from_bytes(start[:8], "little")
-    if len(start) < 9 or start[8:9] != b"{" or length > _MAX_HEADER:
-        raise FileError(f"{path}: not an understudy file (expected one made by `understudy fit`)")
-    if 8 + length > size:
-        raise FileError(f"{path}: truncated: the file ends after {size} bytes, inside its own header")
 
 
 def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    mesh, skeleton, spec, skin = deformer.mesh, deformer.skeleton, deformer.control_spec, deformer.skin
+    mesh, skeleton, spec, skin = (
+        deformer.mesh,
+        deformer.skeleton,
+        deformer.control_spec,
+        deformer.skin,
+    )
     arrays: dict[str, np.ndarray | None] = {
         "mesh.vertices": mesh.vertices,
         "mesh.polygon_sizes": mesh.polygon_sizes,
@@ -172,49 +169,72 @@ def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any
         },
         "training": dict(deformer.training),
         "provenance": dict(deformer.provenance),
-        "nets": [{"activation": net.activation, "sizes": [len(net.inputs), *map(len, net.biases)]} for net in deformer.nets],
-        "bases": [{"vertices": len(b.vertices), "components": int(b.coefficients.shape[-1]), "shared": b.shared} for b in deformer.bases],
+        "nets": [{"activation": net.activation, "sizes": [len(net.inputs), *map(len,
+        net.biases)]} for net in deformer.nets],
+        "bases": [{"vertices": len(b.vertices), "components": int(b.coefficients.shape[-1]),
+        "shared": b.shared} for b in deformer.bases],
     }  # fmt: skip
     narrow = _is_narrow(deformer)
     if deformer.storage != "float32":
-        header |= {"format_version": _FIRST_NARROW if narrow else 1 + STORAGES.index(deformer.storage), "storage": deformer.storage}
+        header |= {
+            "format_version": _FIRST_NARROW if narrow else _FIRST_HALF,
+            "storage": deformer.storage,
+        }
     if skeleton is not None:
         header["skeleton"] = {"names": list(skeleton.names)}
-        arrays |= {"skeleton.parents": skeleton.parents, "skeleton.world_from_bone": skeleton.world_from_bone}
+        arrays |= {
+            "skeleton.parents": skeleton.parents,
+            "skeleton.world_from_bone": skeleton.world_from_bone,
+        }
     if spec is not None:
         header["controls"] = {"names": list(spec.names), "units": list(spec.units)}
-        arrays |= {f"controls.{name}": getattr(spec, name) for name in ("low", "high", "rest", "limit_low", "limit_high", "numeric")}
+        arrays |= {
+            f"controls.{name}": getattr(spec, name)
+            for name in ("low", "high", "rest", "limit_low", "limit_high", "numeric")
+        }
     if skin is not None:
         header["skin"] = {"blend": skin.blend}
-        arrays |= {f"skin.{name}": getattr(skin, name) for name in ("bone_index", "weight", "virtual_index", "virtual_weight")}
+        arrays |= {
+            f"skin.{name}": getattr(skin, name)
+            for name in ("bone_index", "weight", "virtual_index", "virtual_weight")
+        }
     if deformer.clips:
-        header["clips"] = [{"name": clip.name, "frame_rate": clip.frame_rate, "start_frame": clip.start_frame} for clip in deformer.clips]
-        arrays |= {f"clip.{number}.world_from_bone": clip.world_from_bone for number, clip in enumerate(deformer.clips)}
+        header["clips"] = [
+            {"name": clip.name, "frame_rate": clip.frame_rate, "start_frame": clip.start_frame}
+            for clip in deformer.clips
+        ]
+        arrays |= {
+            f"clip.{number}.world_from_bone": clip.world_from_bone
+            for number, clip in enumerate(deformer.clips)
+        }
     if deformer.nets:
         arrays["nets.inputs"] = np.concatenate([net.inputs for net in deformer.nets])
         arrays["nets.outputs"] = np.concatenate([net.outputs for net in deformer.nets])
         matrices = _Matrices("nets", deformer.storage)
-        for net, entry in zip(deformer.nets, header["nets"]):
-            in_bytes = []
+        for net in deformer.nets:
             for layer, (weight, bias) in enumerate(zip(net.weights, net.biases)):
-                in_bytes.append(matrices.put(weight, exact=net.activation == "rbf"))
+                matrices.put(weight, exact=net.activation == "rbf")
                 matrices.put_bias(bias, half=narrow and layer > 0 and net.activation != "rbf")
-            entry |= {"bytes": in_bytes} if deformer.storage == "int8" else {}
         arrays |= matrices.arrays()
     if deformer.bases:
         arrays["bases.vertices"] = np.concatenate([basis.vertices for basis in deformer.bases])
-        arrays["bases.coefficients"] = np.concatenate([basis.coefficients.reshape(-1) for basis in deformer.bases])
+        arrays["bases.coefficients"] = np.concatenate(
+            [basis.coefficients.reshape(-1) for basis in deformer.bases]
+        )
         matrices = _Matrices("bases", deformer.storage)
-        for basis, entry in zip(deformer.bases, header["bases"]):
-            in_bytes = matrices.put(basis.matrix)
-            entry |= {"bytes": in_bytes} if deformer.storage == "int8" else {}
+        for basis in deformer.bases:
+            matrices.put(basis.matrix)
         arrays |= matrices.arrays()
-    given = {name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None}
+    given = {
+        name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None
+    }
     return _narrowed(given) if narrow else given, header
 
 
 def _is_narrow(deformer: Deformer) -> bool:
-    """Whether its file is one of narrow arrays. What an older version put in 16 bits is not: its biases are of 32."""
+    """Whether its file is one of narrow arrays. What an older version put in 16 bits is not: its
+    biases are of 32.
+    """
     later = (bias for net in deformer.nets if net.activation != "rbf" for bias in net.biases[1:])
     return deformer.storage != "float32" and all(map(is_half, later))
 
@@ -223,7 +243,11 @@ def _narrowed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Indices and numbers on grids in the fewest bits that hold them; other arrays as they are."""
     result = {}
     for name, array in arrays.items():
-        found = grid_of(array.reshape(-1, 1) if name == "skin.weight" else array) if name in _ON_GRIDS else None
+        found = (
+            grid_of(array.reshape(-1, 1) if name == "skin.weight" else array)
+            if name in _ON_GRIDS
+            else None
+        )
         if found is not None:
             result |= {name: found[0].reshape(array.shape), f"{name}.grid": found[1]}
         elif array.dtype == np.int32:
@@ -237,8 +261,13 @@ def _narrow_integers(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
     flat = values.reshape(-1).astype(np.int64)
     steps = np.diff(flat, prepend=0)
     for bits in (8, 16):
-        for numbers, kind, to in ((flat, f"uint{bits}", name), (steps, f"int{bits}", f"{name}.steps")):
-            if not numbers.size or (numbers.min() >= np.iinfo(kind).min and numbers.max() <= np.iinfo(kind).max):
+        for numbers, kind, to in (
+            (flat, f"uint{bits}", name),
+            (steps, f"int{bits}", f"{name}.steps"),
+        ):
+            if not numbers.size or (
+                numbers.min() >= np.iinfo(kind).min and numbers.max() <= np.iinfo(kind).max
+            ):
                 return {to: numbers.astype(kind).reshape(values.shape)}
     return {name: values}
 
@@ -246,16 +275,25 @@ def _narrow_integers(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
 def _widened(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The reader's side of `_narrowed`."""
     result = dict(arrays)
-    for name in arrays:
+    for name in sorted(arrays):
         of, _, what = name.rpartition(".")
         if what == "steps":
             if of in arrays:
                 raise InputError(f"{of}: stands there twice, as numbers and as steps")
-            numbers = np.cumsum(checks.kind_of(result.pop(name), name, "i"), dtype=np.int64).reshape(arrays[name].shape)
+            numbers = np.cumsum(
+                checks.kind_of(result.pop(name), name, "i"), dtype=np.int64
+            ).reshape(arrays[name].shape)
             result[of] = checks.within(numbers, name, np.int32)
         elif what == "grid":
-            numbers, grid = arrays[of], checks.array(checks.kind_of(result.pop(name), name, "f"), name, (2, None))
-            if numbers.dtype != np.uint16 or not numbers.ndim or grid.shape[1] not in (1, numbers.shape[-1]):
+            numbers, grid = (
+                arrays[of],
+                checks.array(checks.kind_of(result.pop(name), name, "f"), name, (2, None)),
+            )
+            if (
+                numbers.dtype != np.uint16
+                or not numbers.ndim
+                or grid.shape[1] not in (1, numbers.shape[-1])
+            ):
                 raise InputError(f"{name}: does not fit {of}")
             result[of] = from_grid(numbers, grid)
     for name in filter(result.__contains__, _ON_GRIDS):
@@ -267,9 +305,18 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
     arrays = _widened(arrays)
     get = arrays.get
     about = header["mesh"]
-    for name, kind in (("method", str), ("training", dict), ("provenance", dict), ("nets", list), ("bases", list)):
+    for name, kind in (
+        ("method", str),
+        ("training", dict),
+        ("provenance", dict),
+        ("nets", list),
+        ("bases", list),
+    ):
         if not isinstance(header[name], kind):
-            raise InputError(f"the header's {name} is a {type(header[name]).__name__}, expected a {kind.__name__}")
+            raise InputError(
+                f"the header's {name} is a {type(header[name]).__name__}, expected a "
+                f"{kind.__name__}"
+            )
     mesh = Mesh(
         arrays["mesh.vertices"],
         arrays["mesh.polygon_sizes"],
@@ -287,27 +334,50 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
     storage = checks.one_of(header.get("storage", "float32"), "storage", STORAGES)
     skeleton = spec = skin = None
     if "skeleton" in header:
-        skeleton = Skeleton(tuple(header["skeleton"]["names"]), arrays["skeleton.parents"], arrays["skeleton.world_from_bone"])
+        skeleton = Skeleton(
+            tuple(header["skeleton"]["names"]),
+            arrays["skeleton.parents"],
+            arrays["skeleton.world_from_bone"],
+        )
     if "controls" in header:
-        fields = {name: arrays[f"controls.{name}"] for name in ("low", "high", "rest", "limit_low", "limit_high", "numeric")}
-        spec = ControlSpec(tuple(header["controls"]["names"]), units=tuple(header["controls"]["units"]), **fields)
+        fields = {
+            name: arrays[f"controls.{name}"]
+            for name in ("low", "high", "rest", "limit_low", "limit_high", "numeric")
+        }
+        spec = ControlSpec(
+            tuple(header["controls"]["names"]), units=tuple(header["controls"]["units"]), **fields
+        )
     if "skin" in header:
         virtual = {name: get(f"skin.{name}") for name in ("virtual_index", "virtual_weight")}
-        skin = Skin(arrays["skin.bone_index"], arrays["skin.weight"], header["skin"]["blend"], **virtual)
+        skin = Skin(
+            arrays["skin.bone_index"], arrays["skin.weight"], header["skin"]["blend"], **virtual
+        )
     return Deformer(
         mesh=mesh,
         skeleton=skeleton,
         control_spec=spec,
         skin=skin,
-        features=Features(arrays["features.columns"], arrays["features.low"], arrays["features.high"]),
-        nets=_read_nets(arrays, header["nets"], storage, half_biases=storage != "float32" and header["format_version"] >= _FIRST_NARROW),
+        features=Features(
+            arrays["features.columns"], arrays["features.low"], arrays["features.high"]
+        ),
+        nets=_read_nets(
+            arrays,
+            header["nets"],
+            storage,
+            half_biases=storage != "float32" and header["format_version"] >= _FIRST_NARROW,
+        ),
         bases=_read_bases(arrays, header["bases"], storage),
         mean=get("mean"),
         method=header["method"],
         training=header["training"],
         provenance=header["provenance"],
         clips=tuple(
-            Clip(entry["name"], arrays[f"clip.{number}.world_from_bone"], entry["frame_rate"], entry["start_frame"])
+            Clip(
+                entry["name"],
+                arrays[f"clip.{number}.world_from_bone"],
+                entry["frame_rate"],
+                entry["start_frame"],
+            )
             for number, entry in enumerate(header.get("clips", ()))
         ),
         storage=storage,
@@ -315,54 +385,60 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
 
 
 class _Cuts:
-    """Consecutive pieces of a flat array; running past its end, or stopping short of it, is an error."""
+    """Consecutive pieces of a flat array; running past its end, or stopping short of it, is an
+    error.
+    """
 
     def __init__(self, arrays: dict[str, np.ndarray], name: str):
-        self.name, self.array, self.at = name, arrays.get(name, np.zeros(0, np.float32)).reshape(-1), 0
+        self.name, self.array, self.at = (
+            name,
+            arrays.get(name, np.zeros(0, np.float32)).reshape(-1),
+            0,
+        )
 
     def cut(self, *shape: int) -> np.ndarray:
         if any(not isinstance(n, int) or n < 0 for n in shape):
             raise InputError(f"{self.name}: a negative or broken size {shape}")
         count = math.prod(shape)
         if self.at + count > len(self.array):
-            raise InputError(f"{self.name}: holds {len(self.array)} numbers, the header asks for more")
+            raise InputError(
+                f"{self.name}: holds {len(self.array)} numbers, the header asks for more"
+            )
         self.at += count
         return self.array[self.at - count : self.at].reshape(shape)
 
     def end(self) -> None:
         if self.at != len(self.array):
-            raise InputError(f"{self.name}: holds {len(self.array)} numbers, the header accounts for {self.at}")
+            raise InputError(
+                f"{self.name}: holds {len(self.array)} numbers, the header accounts for {self.at}"
+            )
 
 
 class _Matrices:
-    """Matrices one after the other, each among numbers of its own kind: 32 bits, 16 bits, or bytes with one number per row."""
+    """Matrices one after the other, each among numbers of its own kind: 32 or 16 bits."""
 
     def __init__(self, name: str, storage: str):
         self._name, self._storage = name, storage
         self._values: list[np.ndarray] = []
         self._halves: list[np.ndarray] = []
-        self._bytes: list[np.ndarray] = []
-        self._scales: list[np.ndarray] = []
 
-    def put(self, matrix: np.ndarray, exact: bool = False) -> bool:
-        """Whether it is in bytes. exact: never in fewer than 32 bits."""
+    def put(self, matrix: np.ndarray, exact: bool = False) -> None:
+        """exact: never in fewer than 32 bits."""
         if exact or self._storage == "float32":
             self._values.append(matrix.reshape(-1))
-            return False
-        found = bytes_of(matrix) if self._storage == "int8" else None
-        if found is None:
+        else:
             self._halves.append(matrix.reshape(-1).astype(np.float16))
-            return False
-        self._bytes.append(found[0].reshape(-1))
-        self._scales.append(found[1])
-        return True
 
     def put_bias(self, bias: np.ndarray, half: bool) -> None:
         (self._halves if half else self._values).append(bias.astype(np.float16) if half else bias)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        kinds = {"values": self._values, "half": self._halves, "bytes": self._bytes, "scales": self._scales}
-        return {f"{self._name}.{kind}": np.concatenate(pieces) for kind, pieces in kinds.items() if pieces}
+        kinds = {"values": self._values, "half": self._halves}
+        return {
+            f"{self._name}.{kind}": np.concatenate(pieces)
+            for kind, pieces in kinds.items()
+            if pieces
+        }
 
 
 class _MatrixCuts:
@@ -370,61 +446,78 @@ class _MatrixCuts:
 
     def __init__(self, arrays: dict[str, np.ndarray], name: str, storage: str):
         self._storage = storage
-        self._values, self._halves, self._bytes, self._scales = (_Cuts(arrays, f"{name}.{kind}") for kind in ("values", "half", "bytes", "scales"))
+        self._values, self._halves = (
+            _Cuts(arrays, f"{name}.{kind}") for kind in ("values", "half")
+        )
 
-    def cut(self, rows: int, columns: int, in_bytes: bool, exact: bool = False) -> np.ndarray:
-        if exact or self._storage == "float32":
-            return self._values.cut(rows, columns)
-        if not in_bytes:
-            return self._halves.cut(rows, columns)
-        return self._bytes.cut(rows, columns).astype(np.float32) * self._scales.cut(rows)[:, None]
+    def cut(self, rows: int, columns: int, exact: bool = False) -> np.ndarray:
+        return (self._values if exact or self._storage == "float32" else self._halves).cut(
+            rows, columns
+        )
 
     def cut_bias(self, rows: int, half: bool) -> np.ndarray:
         return (self._halves if half else self._values).cut(rows)
 
     def end(self) -> None:
-        for cuts in (self._values, self._halves, self._bytes, self._scales):
-            cuts.end()
+        self._values.end()
+        self._halves.end()
 
 
-def _in_bytes(entry: dict[str, Any], storage: str, count: int | None = None):
-    """What a net's or basis' entry says about bytes; [False] * count, or False, where there are none."""
-    if storage != "int8":
-        return False if count is None else [False] * count
-    said = entry["bytes"]
-    answers = [said] if count is None else said
-    if not isinstance(answers, list) or len(answers) != (count or 1) or not all(isinstance(answer, bool) for answer in answers):
-        raise InputError(f"bytes: expected {'true or false' if count is None else f'{count} of them'}, got {said!r}")
-    return said
-
-
-def _read_nets(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]], storage: str, half_biases: bool) -> tuple[Net, ...]:
-    inputs, outputs, matrices = *(_Cuts(arrays, f"nets.{name}") for name in ("inputs", "outputs")), _MatrixCuts(arrays, "nets", storage)
+def _read_nets(
+    arrays: dict[str, np.ndarray], entries: list[dict[str, Any]], storage: str, half_biases: bool
+) -> tuple[Net, ...]:
+    inputs, outputs, matrices = (
+        *(_Cuts(arrays, f"nets.{name}") for name in ("inputs", "outputs")),
+        _MatrixCuts(arrays, "nets", storage),
+    )
     nets = []
     for entry in entries:
         sizes = entry["sizes"]
         if not isinstance(sizes, list) or len(sizes) < 2:
             raise InputError(f"net {len(nets)}: expected at least two layer sizes, got {sizes!r}")
-        # Centres of radial functions are never stored in fewer bits; see `understudy.runtime.precision`.
-        exact, in_bytes = entry["activation"] == "rbf", _in_bytes(entry, storage, len(sizes) - 1)
+        # Centres of radial functions are never stored in fewer bits; see
+        # `understudy.runtime.half_precision`.
+        exact = entry["activation"] == "rbf"
         weights, biases = [], []
-        for layer, (narrow, wide, byte) in enumerate(zip(sizes, sizes[1:], in_bytes)):
-            weights.append(matrices.cut(wide, narrow, byte, exact))
+        for layer, (narrow, wide) in enumerate(zip(sizes, sizes[1:])):
+            weights.append(matrices.cut(wide, narrow, exact))
             biases.append(matrices.cut_bias(wide, half_biases and layer > 0 and not exact))
-        nets.append(Net(inputs.cut(sizes[0]), tuple(weights), tuple(biases), outputs.cut(sizes[-1]), entry["activation"]))
+        nets.append(
+            Net(
+                inputs.cut(sizes[0]),
+                tuple(weights),
+                tuple(biases),
+                outputs.cut(sizes[-1]),
+                entry["activation"],
+            )
+        )
     for cuts in (inputs, outputs, matrices):
         cuts.end()
     return tuple(nets)
 
 
-def _read_bases(arrays: dict[str, np.ndarray], entries: list[dict[str, Any]], storage: str) -> tuple[Basis, ...]:
-    vertices, coefficients = (_Cuts(arrays, f"bases.{name}") for name in ("vertices", "coefficients"))
+def _read_bases(
+    arrays: dict[str, np.ndarray], entries: list[dict[str, Any]], storage: str
+) -> tuple[Basis, ...]:
+    vertices, coefficients = (
+        _Cuts(arrays, f"bases.{name}") for name in ("vertices", "coefficients")
+    )
     matrices = _MatrixCuts(arrays, "bases", storage)
     bases = []
     for entry in entries:
         count, components, shared = entry["vertices"], entry["components"], entry["shared"]
-        matrix = matrices.cut(count if shared else 3 * count, components, _in_bytes(entry, storage))
-        bases.append(Basis(vertices.cut(count), matrix, coefficients.cut(*((3, components) if shared else (components,)))))
+        matrix = matrices.cut(count if shared else 3 * count, components)
+        bases.append(
+            Basis(
+                vertices.cut(count),
+                matrix,
+                coefficients.cut(*((3, components) if shared else (components,))),
+            )
+        )
     for cuts in (vertices, coefficients, matrices):
         cuts.end()
     return tuple(bases)
+
+
+SERVICES.save = save
+SERVICES.load = load

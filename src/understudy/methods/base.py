@@ -1,7 +1,7 @@
 """What every method is: a name, one typed config, and `fit(poses) -> Deformer`.
 
-The config is the defaults, the command line (`--set name=value`) and the documentation at once: a frozen dataclass whose fields each have a
-default and are described in its docstring.
+The config is the defaults, the command line (`--set name=value`) and the documentation at once: a
+frozen dataclass whose fields each have a default and are described in its docstring.
 """
 
 from __future__ import annotations
@@ -43,10 +43,15 @@ class Method:
     def __init__(self, config: Config | None = None):
         self.config = self.Config() if config is None else config
         if not isinstance(self.config, self.Config):
-            raise InputError(f"{self.name}: expected a {self.Config.__qualname__}, got {type(self.config).__qualname__}")
+            raise InputError(
+                f"{self.name}: expected a {self.Config.__qualname__}, got "
+                f"{type(self.config).__qualname__}"
+            )
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """Learn `poses`; `rig` is the live rig, where there is one, for methods that ask it questions."""
+        """Learn `poses`; `rig` is the live rig, where there is one, for methods that ask it
+        questions.
+        """
         raise TypeError(f"{type(self).__qualname__} does not define fit")
 
 
@@ -66,7 +71,9 @@ def config_from_text(config_type: type[Config], options: Mapping[str, str]) -> C
 
 
 def _read(text: str, hint, name: str):
-    """One option's text as its type: int, float, bool, str, tuples of those, and `none` where the type allows it."""
+    """One option's text as its type: int, float, bool, str, tuples of those, and `none` where the
+    type allows it.
+    """
     if isinstance(hint, types.UnionType):
         options = typing.get_args(hint)
         if type(None) in options and text.lower() == "none":

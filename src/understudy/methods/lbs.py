@@ -1,14 +1,17 @@
 """`lbs`: linear blend skinning on the rig's own bones, its weights fitted to example poses.
 
-Paper: Mohr & Gleicher 2003, "Building Efficient, Accurate Character Skins from Examples", as the baseline of FDDA section 4.2 (no bones are added):
+Paper: Mohr & Gleicher 2003, "Building Efficient, Accurate Character Skins from Examples", as the
+baseline of FDDA section 4.2 (no bones are added):
 
-    minimise over w   sum_t |sum_b w_vb M_tb [rest_v, 1] - y_tv|^2     subject to  w >= 0,  sum_b w_vb = 1,  at most K of w_v above zero
+    minimise over w   sum_t |sum_b w_vb M_tb [rest_v, 1] - y_tv|^2     subject to  w >= 0,  sum_b
+                      w_vb = 1,  at most K of w_v above zero
 
-per vertex, with M_tb = world_from_bone @ bone_from_rest. Over all bones the optimum is found exactly; for fewer the support is searched for
-K (see `geometry.skin_weights`), where Mohr and Gleicher pick the influences beforehand.
+per vertex, with M_tb = world_from_bone @ bone_from_rest. Over all bones the optimum is found
+exactly; for fewer the support is searched for K (see `geometry.skin_weights`), where Mohr and
+Gleicher pick the influences beforehand.
 
-Departures: no bones are added, as in FDDA; long samples are thinned to `max_poses` evenly spaced poses, since the weights of a vertex are few
-numbers and two thousand poses determine them.
+Departures: no bones are added, as in FDDA; long samples are thinned to `max_poses` evenly spaced
+poses, since the weights of a vertex are few numbers and two thousand poses determine them.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from understudy.core import checks
-from understudy.core.deformer import Deformer, Skin
+from understudy.core.deformer import Deformer
+from understudy.core.error_summary import ErrorSummary
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import SILENT, Progress
+from understudy.core.skin import Skin
 from understudy.core.version import __version__
-from understudy.evaluation.metrics import ErrorSummary
 from understudy.methods.base import Config, Method
 from understudy.methods.skin_fitting.skin_weights import Grams, packed, solve_dense, solve_sparse
 from understudy.rigs.base import Rig
@@ -70,13 +74,21 @@ class Lbs(Method):
             control_spec=poses.control_spec,
             skin=Skin(index, _float32_on_simplex(weight)),
             method=self.name,
-            provenance={"understudy": __version__, "poses": poses.name, "config": asdict(self.config)},
+            provenance={
+                "understudy": __version__,
+                "poses": poses.name,
+                "config": asdict(self.config),
+            },
         )
-        return replace(deformer, training={"poses": len(chosen)} | _training_errors(deformer, poses, chosen))
+        return replace(
+            deformer, training={"poses": len(chosen)} | _training_errors(deformer, poses, chosen)
+        )
 
 
 def _float32_on_simplex(weight: np.ndarray) -> np.ndarray:
-    """Weights (V,K), largest first, as float32 rows that still sum to one: the largest takes up the rounding."""
+    """Weights (V,K), largest first, as float32 rows that still sum to one: the largest takes up the
+    rounding.
+    """
     rounded = weight.astype(np.float32)
     rounded[:, 0] += (1.0 - rounded.sum(axis=1, dtype=np.float64)).astype(np.float32)
     return rounded
@@ -89,5 +101,8 @@ def _training_errors(deformer: Deformer, poses: Poses, chosen: np.ndarray) -> di
     for where, block in poses.pose_blocks(32):
         inside = measured[(measured >= where.start) & (measured < where.stop)]
         if len(inside):
-            summary.add(block[inside - where.start], deformer.deform_reference(poses.world_from_bone[inside]))
+            summary.add(
+                block[inside - where.start],
+                deformer.deform_reference(poses.world_from_bone[inside]),
+            )
     return summary.figures()

@@ -1,4 +1,5 @@
-"""Methods by name. A method's name is its file, its registry key, its `--method` and its row in a report.
+"""Methods by name. A method's name is its file, its registry key, its `--method` and its row in a
+report.
 
 Nothing is imported until a method is asked for, so that listing them needs neither torch nor time.
 """

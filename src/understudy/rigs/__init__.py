@@ -14,7 +14,9 @@ def rig_names() -> tuple[str, ...]:
 
 
 def load_rig(name: str) -> Rig:
-    """A built-in rig by name: `human` (13,380 vertices, 163 bones), `face` (4,597 vertices, 77 controls) or `tube` (tiny, for tests)."""
+    """A built-in rig by name: `human` (13,380 vertices, 163 bones), `face` (4,597 vertices, 77
+    controls) or `tube` (tiny, for tests).
+    """
     checks.one_of(name, "rig", rig_names())
     if name == "human":
         from understudy.rigs.human import HumanRig

@@ -22,7 +22,9 @@ class Rig(Protocol):
     controls: ControlSpec
 
     def evaluate(self, values: np.ndarray) -> Poses:
-        """Control values (T,C) -> T poses. Values outside the rig's limits are an error that names the control."""
+        """Control values (T,C) -> T poses. Values outside the rig's limits are an error that names
+        the control.
+        """
 
     @property
     def animation_names(self) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Sampling a rig into a store with several processes.
 
-`sample_block` is all the work there is: evaluate the poses of one block, write the block. It knows nothing of processes, so any pool can run it.
-Workers share nothing but the store; each builds its rig once and writes its own blocks, so memory does not grow with the number of poses.
+`sample_block` is all the work there is: evaluate the poses of one block, write the block. It knows
+nothing of processes, so any pool can run it. Workers share nothing but the store; each builds its
+rig once and writes its own blocks, so memory does not grow with the number of poses.
 """
 
 from __future__ import annotations
@@ -30,9 +31,18 @@ from understudy.io import pose_store as store
 from understudy.rigs import Rig, load_rig
 from understudy.rigs.sampling import SamplePlan
 
-STEP = 16  # poses given to the rig at once: bounds the rig's scratch memory, and how long a stop or a progress bar waits
+# poses given to the rig at once: bounds the rig's scratch memory, and how long a stop or a progress
+# bar waits
+STEP = 16
 FEW = 64  # starting processes takes longer than evaluating so few poses
-THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS")
+THREAD_SETTINGS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
 
 
 def sample_poses(
@@ -45,30 +55,42 @@ def sample_poses(
     overwrite: bool = False,
     block: int = store.BLOCK,
 ) -> Poses:
-    """The poses of `plan`, evaluated into the store at `path` and opened from there. What an interrupted call left is kept and continued.
+    """The poses of `plan`, evaluated into the store at `path` and opened from there. What an
+    interrupted call left is kept and continued.
 
-    rig        name of a built-in rig, or what builds one: a class or function that worker processes can import (or a `functools.partial` of it)
-    processes  worker processes; None: one per core. With 1, or with few poses, the rig is evaluated in this process
+    rig        name of a built-in rig, or what builds one: a class or function that worker processes
+               can import (or a `functools.partial` of it)
+    processes  worker processes; None: one per core. With 1, or with few poses, the rig is evaluated
+               in this process
     ranges     TOML file of training ranges (`ControlSpec.with_ranges`)
     overwrite  replace the store that is there: start again, also where it could be continued
-    block      poses that are written, and lost when a process is killed, together; counts only when the store is made
+    block      poses that are written, and lost when a process is killed, together; counts only when
+               the store is made
 
     In a script, call it under `if __name__ == "__main__":`, as worker processes import the script.
     """
     build = partial(load_rig, rig) if isinstance(rig, str) else rig
     if not callable(build):
-        raise InputError(f"rig: expected a rig's name or what builds a rig (a class or function), got {type(rig).__qualname__}")
+        raise InputError(
+            f"rig: expected a rig's name or what builds a rig (a class or function), got "
+            f"{type(rig).__qualname__}"
+        )
     checks.between(1 if processes is None else processes, "processes", low=1)
     here = build()
     spec = here.controls if ranges is None else here.controls.with_ranges(ranges)
     values = plan.values(here, spec)
     facts = {"rig": here.name, "plan": plan.facts(), "understudy": __version__}
     with store.lock(path):
-        missing = _prepare(Path(path), (here.mesh, here.skeleton, spec, values, facts), block, overwrite)
+        missing = _prepare(
+            Path(path), (here.mesh, here.skeleton, spec, values, facts), block, overwrite
+        )
         if missing:
             todo = sum(len(store.block_controls(path, k)[0]) for k in missing)
             workers = 1 if todo < FEW else int(min(processes or os.cpu_count() or 1, len(missing)))
-            with progress.task(f"sampling {here.name}", todo) as task, _resumable(path, plan.count, workers):
+            with (
+                progress.task(f"sampling {here.name}", todo) as task,
+                _resumable(path, plan.count, workers),
+            ):
                 if todo < plan.count:
                     task.note(f"{plan.count - todo} of {plan.count} poses were there already")
                 if workers == 1:
@@ -79,7 +101,9 @@ def sample_poses(
     return store.open_poses(path)
 
 
-def sample_block(rig: Rig, path: str | Path, k: int, advance: Callable[[int], None] = lambda poses: None) -> None:
+def sample_block(
+    rig: Rig, path: str | Path, k: int, advance: Callable[[int], None] = lambda poses: None
+) -> None:
     """Evaluate and write block `k` of the store at `path`; `advance` hears of every few poses."""
     rows, values = store.block_controls(path, k)
     vertices = np.empty((len(rows), rig.mesh.vertex_count, 3), np.float32)
@@ -111,7 +135,10 @@ def _evaluate(rig: Rig, values: np.ndarray, first: int) -> Poses:
     if len(values) > 1:  # the rig may not know which of them it was: ask for each alone
         for pose in range(len(values)):
             _evaluate(rig, values[pose : pose + 1], first + pose)
-        problem.add_note(f"rig {rig.name!r} failed at poses {first}..{first + len(values) - 1} together, but at none of them alone")
+        problem.add_note(
+            f"rig {rig.name!r} failed at poses {first}..{first + len(values) - 1} together, but at "
+            f"none of them alone"
+        )
         raise problem
     where = f"rig {rig.name!r} failed at pose {first}"
     controls = f"Its controls: {store.controls_text(rig.controls, values[0])}"
@@ -123,11 +150,22 @@ def _evaluate(rig: Rig, values: np.ndarray, first: int) -> Poses:
 
 def _evaluate_checked(rig: Rig, values: np.ndarray) -> Poses:
     poses = rig.evaluate(values)
-    checks.same_count(poses.pose_count, len(values), "poses", f"the output of rig {rig.name!r}", "its input")
-    checks.same_count(poses.vertex_count, rig.mesh.vertex_count, "vertices", f"the output of rig {rig.name!r}", "its mesh")
+    checks.same_count(
+        poses.pose_count, len(values), "poses", f"the output of rig {rig.name!r}", "its input"
+    )
+    checks.same_count(
+        poses.vertex_count,
+        rig.mesh.vertex_count,
+        "vertices",
+        f"the output of rig {rig.name!r}",
+        "its mesh",
+    )
     if rig.skeleton is not None and poses.world_from_bone is None:
         raise InputError("the rig has bones, but the poses it gives have none")
-    for name, array in (("vertices", poses.read_poses(0, poses.pose_count)), ("world_from_bone", poses.world_from_bone)):
+    for name, array in (
+        ("vertices", poses.read_poses(0, poses.pose_count)),
+        ("world_from_bone", poses.world_from_bone),
+    ):
         if array is not None:
             checks.finite(array, name)
     return poses
@@ -139,7 +177,10 @@ def _resumable(path: str | Path, count: int, workers: int) -> Iterator[None]:
 
     def kept() -> str:
         left = sum(len(store.block_controls(path, k)[0]) for k in store.missing_blocks(path))
-        return f"{count - left} of {count} poses are kept in {path}; run the same command again (without overwrite) to resume"
+        return (
+            f"{count - left} of {count} poses are kept in {path}; run the same command again "
+            f"(without overwrite) to resume"
+        )
 
     try:
         yield
@@ -147,7 +188,8 @@ def _resumable(path: str | Path, count: int, workers: int) -> Iterator[None]:
         raise KeyboardInterrupt(f"sampling was stopped: {kept()}") from None
     except BrokenProcessPool as problem:
         raise UnderstudyError(
-            f"a worker process died: killed by the system, most often for lack of memory ({workers} processes ran). {kept()}, with fewer processes. "
+            f"a worker process died: killed by the system, most often for lack of memory "
+            f"({workers} processes ran). {kept()}, with fewer processes. "
             'If a script called this: the call belongs under `if __name__ == "__main__":`'
         ) from problem
     except UnderstudyError as problem:
@@ -157,18 +199,28 @@ def _resumable(path: str | Path, count: int, workers: int) -> Iterator[None]:
         raise
 
 
-def _sample_in_processes(build: Callable[[], Rig], path: str | Path, blocks: list[int], workers: int, task: Task) -> None:
+def _sample_in_processes(
+    build: Callable[[], Rig], path: str | Path, blocks: list[int], workers: int, task: Task
+) -> None:
     try:
         packed = pickle.dumps(build)
     except Exception as problem:
         raise InputError(
-            f"rig: {build!r} cannot be sent to worker processes ({problem}); pass a class or function of an importable module, or processes=1"
+            f"rig: {build!r} cannot be sent to worker processes ({problem}); pass a class or "
+            f"function of an importable module, or processes=1"
         ) from problem
     context = get_context("spawn")  # fork would copy threads' locks in unknown states
     lifeline, hold = context.Pipe(duplex=False)
-    counts = context.RawArray("q", max(blocks) + 1)  # poses done of each block: one writer each, so no lock a killed worker could keep
+    counts = context.RawArray(
+        "q", max(blocks) + 1
+    )  # poses done of each block: one writer each, so no lock a killed worker could keep
     told = 0
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(packed, str(path), lifeline, counts))
+    pool = ProcessPoolExecutor(
+        workers,
+        mp_context=context,
+        initializer=_start_worker,
+        initargs=(packed, str(path), lifeline, counts),
+    )
     try:
         with _worker_environment():
             pending = {pool.submit(_work, k) for k in blocks}
@@ -181,14 +233,18 @@ def _sample_in_processes(build: Callable[[], Rig], path: str | Path, blocks: lis
                 future.result()
         pool.shutdown()
     finally:
-        hold.close()  # workers still at work end at once: blocks are marked as done only when they are, so nothing is lost by it
+        # workers still at work end at once: blocks are marked as done only when they are, so
+        # nothing is lost by it
+        hold.close()
         pool.shutdown(cancel_futures=True)
         lifeline.close()
 
 
 @contextlib.contextmanager
 def _worker_environment() -> Iterator[None]:
-    """While workers start: one thread for each one's linear algebra (read when NumPy loads), and Ctrl-C left to this process."""
+    """While workers start: one thread for each one's linear algebra (read when NumPy loads), and
+    Ctrl-C left to this process.
+    """
     before = {name: os.environ.get(name) for name in THREAD_SETTINGS}
     main = threading.current_thread() is threading.main_thread()
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
@@ -205,7 +261,8 @@ def _worker_environment() -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.SIG_DFL if handler is None else handler)
 
 
-_worker: dict = {}  # in a worker process: how to build the rig, the rig once it is built, the store, the counts
+# in a worker process: how to build the rig, the rig once it is built, the store, the counts
+_worker: dict = {}
 
 
 def _start_worker(packed: bytes, path: str, lifeline, counts) -> None:
@@ -215,7 +272,9 @@ def _start_worker(packed: bytes, path: str, lifeline, counts) -> None:
 
 
 def _end_with_parent(lifeline) -> None:
-    """Ends this worker as soon as the parent lets go of the other end: on a stop, on an error, or because it was killed."""
+    """Ends this worker as soon as the parent lets go of the other end: on a stop, on an error, or
+    because it was killed.
+    """
     with contextlib.suppress(EOFError, OSError):
         lifeline.recv_bytes()
     os._exit(1)
@@ -226,12 +285,16 @@ def _work(k: int) -> None:
         _worker["counts"][k] += poses
 
     try:
-        if "rig" not in _worker:  # here rather than at the start, so that an error reaches the parent
+        if (
+            "rig" not in _worker
+        ):  # here rather than at the start, so that an error reaches the parent
             _worker["rig"] = pickle.loads(_worker["packed"])()
         sample_block(_worker["rig"], _worker["path"], k, count)
     except Exception as problem:
         try:
             pickle.loads(pickle.dumps(problem))
-        except Exception:  # it could not travel to the parent, which would then blame a killed worker
+        except (
+            Exception
+        ):  # it could not travel to the parent, which would then blame a killed worker
             raise RuntimeError("".join(traceback.format_exception(problem))) from None
         raise

@@ -1,6 +1,8 @@
-"""Rotations blended over the bones of each vertex, for many poses at once: what the stacks of the built-in rigs turn points with.
+"""Rotations blended over the bones of each vertex, for many poses at once: what the stacks of the
+built-in rigs turn points with.
 
-Letters: V vertices, B bones, T poses. Quaternions have their real part first; fields are (V,3,T) float32, so that each step streams over poses.
+Letters: V vertices, B bones, T poses. Quaternions have their real part first; fields are (V,3,T)
+float32, so that each step streams over poses.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ import scipy.sparse as sparse
 
 
 def blended(weights: sparse.csr_matrix, parts: np.ndarray) -> np.ndarray:
-    """Quaternions or dual quaternions (T,B,4 or 8) blended by weights (V,B), the rotation of unit length: (V,4 or 8,T) float32."""
+    """Quaternions or dual quaternions (T,B,4 or 8) blended by weights (V,B), the rotation of unit
+    length: (V,4 or 8,T) float32.
+    """
     by_bone = np.moveaxis(parts, 0, 2).astype(np.float32)
     blend = (weights @ by_bone.reshape(len(by_bone), -1)).reshape(-1, *by_bone.shape[1:])
     blend /= np.sqrt(np.sum(blend[:, :4] ** 2, axis=1, keepdims=True))

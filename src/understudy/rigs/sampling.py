@@ -1,9 +1,11 @@
 """Control values to sample: which poses of a rig a method gets to learn from.
 
-Follows section 3.4 of "Fast and Deep Deformation Approximations" (Bailey et al. 2018): every control is drawn independently from a Gaussian over
-its range, and values outside are drawn again. `mixture` is its bimodal sampling (a walking and a flying mode), `around` samples near animations.
+Follows section 3.4 of "Fast and Deep Deformation Approximations" (Bailey et al. 2018): every
+control is drawn independently from a Gaussian over its range, and values outside are drawn again.
+`mixture` is its bimodal sampling (a walking and a flying mode), `around` samples near animations.
 
-Everything is drawn at once from one seed, before any pose is evaluated, so that a sample does not depend on processes, blocks or interruptions.
+Everything is drawn at once from one seed, before any pose is evaluated, so that a sample does not
+depend on processes, blocks or interruptions.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from understudy.rigs.base import Rig
 
 
 class Mode(NamedTuple):
-    """One way a character moves: how often (relative to the other modes), and the control ranges that differ from the training ranges."""
+    """One way a character moves: how often (relative to the other modes), and the control ranges
+    that differ from the training ranges.
+    """
 
     weight: float
     ranges: Mapping[str, tuple[float, float]]
@@ -32,44 +36,83 @@ class Mode(NamedTuple):
 def gaussian(spec: ControlSpec, count: int, seed: int) -> np.ndarray:
     """(count,C) float64: independent truncated Gaussians over the training ranges.
 
-    Mean (low+high)/2 and sigma (high-low)/3, so the range is +-1.5 sigma; values outside are drawn again. The paper contradicts itself here: its
-    text says 1.5 standard deviations aligned with the range, its equation 8 says sigma = 1.5 (high-low), which is nearly uniform once truncated.
-    We follow the text, because it then argues that poses near the ends of a range should be rarer. A control with low == high is constant.
+    Mean (low+high)/2 and sigma (high-low)/3, so the range is +-1.5 sigma; values outside are drawn
+    again. The paper contradicts itself here: its text says 1.5 standard deviations aligned with the
+    range, its equation 8 says sigma = 1.5 (high-low), which is nearly uniform once truncated. We
+    follow the text, because it then argues that poses near the ends of a range should be rarer. A
+    control with low == high is constant.
 
     >>> gaussian(ControlSpec(("knee",), [0.0], [150.0]), 3, seed=0).shape
     (3, 1)
     """
-    return _truncated(_generator(seed), np.broadcast_to(spec.low, (_count(count), spec.count)), spec.high)
+    return _truncated(
+        _generator(seed), np.broadcast_to(spec.low, (_count(count), spec.count)), spec.high
+    )
 
 
-def mixture(spec: ControlSpec, modes: Sequence[tuple[float, Mapping[str, tuple[float, float]]]], count: int, seed: int) -> np.ndarray:
-    """(count,C) float64: each pose picks one of `modes` = [(weight, {control: (low, high)}), ...], then is drawn as in `gaussian`."""
+def mixture(
+    spec: ControlSpec,
+    modes: Sequence[tuple[float, Mapping[str, tuple[float, float]]]],
+    count: int,
+    seed: int,
+) -> np.ndarray:
+    """(count,C) float64: each pose picks one of `modes` = [(weight, {control: (low, high)}), ...],
+    then is drawn as in `gaussian`.
+    """
     if not modes:
-        raise InputError("modes: at least one mode is needed, got none; for a sample without modes use `gaussian`")
-    weights = np.array([checks.between(weight, f"weight of mode {m}", above=0) for m, (weight, _) in enumerate(modes)], float)
+        raise InputError(
+            "modes: at least one mode is needed, got none; for a sample without modes use "
+            "`gaussian`"
+        )
+    weights = np.array(
+        [
+            checks.between(weight, f"weight of mode {m}", above=0)
+            for m, (weight, _) in enumerate(modes)
+        ],
+        float,
+    )
     specs = [_with_mode(spec, ranges, f"mode {m}") for m, (_, ranges) in enumerate(modes)]
     random = _generator(seed)
     chosen = random.choice(len(modes), size=_count(count), p=weights / weights.sum())
-    return _truncated(random, np.stack([s.low for s in specs])[chosen], np.stack([s.high for s in specs])[chosen])
+    return _truncated(
+        random, np.stack([s.low for s in specs])[chosen], np.stack([s.high for s in specs])[chosen]
+    )
 
 
-def around(spec: ControlSpec, animations: np.ndarray | Sequence[np.ndarray], count: int, spread: float, seed: int) -> np.ndarray:
-    """(count,C) float64: random moments of `animations`, moved by `spread` times the noise of `gaussian`, within the limits of the rig.
+def around(
+    spec: ControlSpec,
+    animations: np.ndarray | Sequence[np.ndarray],
+    count: int,
+    spread: float,
+    seed: int,
+) -> np.ndarray:
+    """(count,C) float64: random moments of `animations`, moved by `spread` times the noise of
+    `gaussian`, within the limits of the rig.
 
-    animations  control curves (T,C), or several of them; a moment lies between two neighbouring frames of one curve
+    animations  control curves (T,C), or several of them; a moment lies between two neighbouring
+                frames of one curve
     spread      0: only the animation itself; 1: noise as wide as the whole training range
     """
     checks.between(spread, "spread", low=0)
-    curves = [animations] if isinstance(animations, np.ndarray) and animations.ndim == 2 else list(animations)
+    curves = (
+        [animations]
+        if isinstance(animations, np.ndarray) and animations.ndim == 2
+        else list(animations)
+    )
     curves = [spec.check(curve) for curve in curves]
     if not sum(len(curve) for curve in curves):
         raise InputError("animations: there are no frames to sample around")
     frames = np.concatenate(curves)
     ends = np.cumsum([len(curve) for curve in curves])
-    # A step leads from each frame to the next, but not from the last frame of one curve to the first of another.
-    following = np.minimum(np.arange(len(frames)) + 1, np.repeat(ends, [len(curve) for curve in curves]) - 1)
+    # A step leads from each frame to the next, but not from the last frame of one curve to the
+    # first of another.
+    following = np.minimum(
+        np.arange(len(frames)) + 1, np.repeat(ends, [len(curve) for curve in curves]) - 1
+    )
     starts = np.flatnonzero(following > np.arange(len(frames)))
-    starts = starts if starts.size else np.arange(len(frames))  # single-frame curves: nothing to interpolate
+    starts = (
+        starts if starts.size else np.arange(len(frames))
+    )  # single-frame curves: nothing to interpolate
     random = _generator(seed)
     start = random.choice(starts, size=_count(count))
     part = random.random(count)[:, None]
@@ -96,20 +139,27 @@ def read_modes(path: str | Path, spec: ControlSpec) -> dict[str, Mode]:
     except FileNotFoundError:
         raise FileError(f"{path}: no such modes file") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        raise FileError(f"{path}: cannot be read as a modes file (TOML, one [mode] table each): {problem}") from problem
+        raise FileError(
+            f"{path}: cannot be read as a modes file (TOML, one [mode] table each): {problem}"
+        ) from problem
     if not table:
-        raise FileError(f"{path}: holds no modes; write one [name] table for each, with `weight` and a [name.ranges] table")
+        raise FileError(
+            f"{path}: holds no modes; write one [name] table for each, with `weight` and a "
+            f"[name.ranges] table"
+        )
     return {name: _read_mode(path, name, mode, spec) for name, mode in table.items()}
 
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """Which poses to sample: `values` turns the plan into control values, always the same for the same plan and rig.
+    """Which poses to sample: `values` turns the plan into control values, always the same for the
+    same plan and rig.
 
     count            poses
     seed             same plan, same seed: the same poses
     modes            name -> Mode: sample a mixture of these instead of one Gaussian per control
-    animation_share  share of the poses taken around the rig's animations, 0..1; the rest is Gaussian (or the mixture)
+    animation_share  share of the poses taken around the rig's animations, 0..1; the rest is
+                     Gaussian (or the mixture)
     animations       which animations those are; none named: all the rig has
     spread           noise around the animations, as a share of the training range (`around`)
     """
@@ -129,49 +179,83 @@ class SamplePlan:
         checks.between(self.spread, "spread", 0)
         object.__setattr__(self, "animations", checks.names(self.animations, "animations"))
         if self.animations and not self.animation_share:
-            raise InputError("animations: some are named, but animation_share is 0; say which share of the poses to take around them")
+            raise InputError(
+                "animations: some are named, but animation_share is 0; say which share of the "
+                "poses to take around them"
+            )
 
     @property
     def kind(self) -> str:
-        """What the poses are drawn from, in one word or two: gaussian, mixture, around, gaussian+around, mixture+around."""
+        """What the poses are drawn from, in one word or two: gaussian, mixture, around,
+        gaussian+around, mixture+around.
+        """
         base = "mixture" if self.modes else "gaussian"
-        return base if not self.animation_share else "around" if self.animation_share == 1 else f"{base}+around"
+        return (
+            base
+            if not self.animation_share
+            else "around"
+            if self.animation_share == 1
+            else f"{base}+around"
+        )
 
     def values(self, rig: Rig, spec: ControlSpec | None = None) -> np.ndarray:
-        """(count,C) float64 control values; `spec` stands in for `rig.controls` where other training ranges are wanted."""
+        """(count,C) float64 control values; `spec` stands in for `rig.controls` where other
+        training ranges are wanted.
+        """
         spec = rig.controls if spec is None else spec
         near = round(self.count * self.animation_share)
         rest = self.count - near
-        drawn = mixture(spec, list(self.modes.values()), rest, self.seed) if self.modes else gaussian(spec, rest, self.seed)
+        drawn = (
+            mixture(spec, list(self.modes.values()), rest, self.seed)
+            if self.modes
+            else gaussian(spec, rest, self.seed)
+        )
         if not near:
             return drawn
         for name in self.animations:
             checks.one_of(name, "animation", rig.animation_names)
         names = self.animations or tuple(rig.animation_names)
         if not names:
-            raise InputError(f"rig {rig.name!r} has no animations to sample around; set animation_share to 0")
-        # Streams of their own, so that the Gaussian part is the one the same seed gives without animations.
+            raise InputError(
+                f"rig {rig.name!r} has no animations to sample around; set animation_share to 0"
+            )
+        # Streams of their own, so that the Gaussian part is the one the same seed gives without
+        # animations.
         near_seed, order_seed = np.random.SeedSequence(self.seed).spawn(2)
-        close = around(spec, [rig.animation(name)[0] for name in names], near, self.spread, near_seed)
-        # Shuffled, so that every block of poses, and every part of an unfinished sample, holds both kinds.
+        close = around(
+            spec, [rig.animation(name)[0] for name in names], near, self.spread, near_seed
+        )
+        # Shuffled, so that every block of poses, and every part of an unfinished sample, holds both
+        # kinds.
         return _generator(order_seed).permutation(np.concatenate([drawn, close]))
 
     def facts(self) -> dict:
         """The plan as plain words and numbers, for the store's provenance."""
-        modes = {name: {"weight": mode[0], "ranges": {c: list(pair) for c, pair in mode[1].items()}} for name, mode in self.modes.items()}
+        modes = {
+            name: {"weight": mode[0], "ranges": {c: list(pair) for c, pair in mode[1].items()}}
+            for name, mode in self.modes.items()
+        }
         facts = {"kind": self.kind, "count": self.count, "seed": self.seed, "modes": modes}
         if self.animation_share:
-            facts |= {"animation_share": self.animation_share, "animations": list(self.animations), "spread": self.spread}
+            facts |= {
+                "animation_share": self.animation_share,
+                "animations": list(self.animations),
+                "spread": self.spread,
+            }
         return facts
 
 
 def _truncated(random: np.random.Generator, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Gaussians whose range [low, high] is +-1.5 sigma, values outside drawn again; low (n,C), high broadcasts to it."""
+    """Gaussians whose range [low, high] is +-1.5 sigma, values outside drawn again; low (n,C), high
+    broadcasts to it.
+    """
     low, high = np.broadcast_arrays(low, high)
     mean, sigma = low + (high - low) / 2, (high - low) / 3
     values = mean + sigma * random.standard_normal(low.shape)
     while (outside := (values < low) | (values > high)).any():
-        values[outside] = mean[outside] + sigma[outside] * random.standard_normal(int(outside.sum()))
+        values[outside] = mean[outside] + sigma[outside] * random.standard_normal(
+            int(outside.sum())
+        )
     return values
 
 
@@ -189,7 +273,9 @@ def _count(count: int) -> int:
     return int(count)
 
 
-def _with_mode(spec: ControlSpec, ranges: Mapping[str, tuple[float, float]], who: str) -> ControlSpec:
+def _with_mode(
+    spec: ControlSpec, ranges: Mapping[str, tuple[float, float]], who: str
+) -> ControlSpec:
     """`spec` with some ranges replaced; an error names the mode and the control."""
     low, high = spec.low.copy(), spec.high.copy()
     for name, (a, b) in ranges.items():
@@ -203,7 +289,10 @@ def _with_mode(spec: ControlSpec, ranges: Mapping[str, tuple[float, float]], who
 
 def _read_mode(path: Path, name: str, mode: object, spec: ControlSpec) -> Mode:
     if not isinstance(mode, dict) or set(mode) - {"weight", "ranges"}:
-        raise FileError(f"{path}: mode {name!r}: expected `weight = 1` and a [{name}.ranges] table, got {mode!r}")
+        raise FileError(
+            f"{path}: mode {name!r}: expected `weight = 1` and a [{name}.ranges] table, got "
+            f"{mode!r}"
+        )
     number = lambda x: isinstance(x, (int, float)) and not isinstance(x, bool)
     weight, ranges = mode.get("weight", 1), mode.get("ranges", {})
     if not number(weight) or not 0 < weight < float("inf"):
@@ -212,9 +301,13 @@ def _read_mode(path: Path, name: str, mode: object, spec: ControlSpec) -> Mode:
         raise FileError(f"{path}: mode {name!r}: expected a [{name}.ranges] table, got {ranges!r}")
     for control, pair in ranges.items():
         if not is_range(pair):
-            raise FileError(f"{path}: mode {name!r}: control {control!r}: expected [low, high], got {pair!r}")
+            raise FileError(
+                f"{path}: mode {name!r}: control {control!r}: expected [low, high], got {pair!r}"
+            )
     try:
         _with_mode(spec, ranges, f"mode {name!r}")
     except InputError as problem:
         raise FileError(f"{path}: {problem}") from problem
-    return Mode(float(weight), {control: (float(a), float(b)) for control, (a, b) in ranges.items()})
+    return Mode(
+        float(weight), {control: (float(a), float(b)) for control, (a, b) in ranges.items()}
+    )

@@ -1,13 +1,19 @@
-"""`tube`: the smallest rig that has everything a method must cope with, for unit tests and examples that run in milliseconds.
+"""`tube`: the smallest rig that has everything a method must cope with, for unit tests and examples
+that run in milliseconds.
 
-A tube of 13 rings of 8 vertices along y (10 cm), three bones in a chain, and a deformation that linear skinning cannot express:
+A tube of 13 rings of 8 vertices along y (10 cm), three bones in a chain, and a deformation that
+linear skinning cannot express:
 
-    d_i   = radial_i * (thin_i (1 + 0.25 flex + 0.9 h_i bend_2^2) - 1)   swelling with a numeric control and at the bent joint (h_i: a Gaussian
-                                                                        about it, bend in radians), thin_i going to stretch^-1/2 along the tube
+    d_i   = radial_i * (thin_i (1 + 0.25 flex + 0.9 h_i bend_2^2) - 1)   swelling with a numeric
+          control and at the bent joint (h_i: a Gaussian
+                                                                        about it, bend in radians),
+                                                                        thin_i going to stretch^-1/2
+                                                                        along the tube
     v_i   = sum over bones b of w_ib M_b (rest_i + d_i)                  smooth linear blend
     M_b   = world_from_bone @ bone_from_rest, bones 2 and 3 stretched along their axis
 
-Controls: bend_1, bend_2, twist (degrees), stretch (ratio), flex (numeric). Animations of 60 frames: `wave` (inside the ranges), `whip` (beyond).
+Controls: bend_1, bend_2, twist (degrees), stretch (ratio), flex (numeric). Animations of 60 frames:
+`wave` (inside the ranges), `whip` (beyond).
 
 Letters: T poses, V = 104 vertices, B = 3 bones, C = 5 controls.
 
@@ -37,12 +43,24 @@ class TubeRig:
     name = "tube"
 
     def __init__(self):
-        height, angle = np.meshgrid(np.linspace(0, LENGTH, RINGS), np.arange(AROUND) * 2 * np.pi / AROUND, indexing="ij")
-        points = np.stack([RADIUS * np.sin(angle), height, RADIUS * np.cos(angle)], axis=-1).reshape(-1, 3)
+        height, angle = np.meshgrid(
+            np.linspace(0, LENGTH, RINGS), np.arange(AROUND) * 2 * np.pi / AROUND, indexing="ij"
+        )
+        points = np.stack(
+            [RADIUS * np.sin(angle), height, RADIUS * np.cos(angle)], axis=-1
+        ).reshape(-1, 3)
         ring, step = np.meshgrid(np.arange(RINGS - 1), np.arange(AROUND), indexing="ij")
         corner = lambda up, on: (ring + up) * AROUND + (step + on) % AROUND
-        quads = np.stack([corner(0, 0), corner(0, 1), corner(1, 1), corner(1, 0)], axis=-1).reshape(-1, 4)
-        uvs = np.stack([[step / AROUND, (step + 1) / AROUND, (step + 1) / AROUND, step / AROUND], [ring, ring, ring + 1, ring + 1]], axis=-1)
+        quads = np.stack([corner(0, 0), corner(0, 1), corner(1, 1), corner(1, 0)], axis=-1).reshape(
+            -1, 4
+        )
+        uvs = np.stack(
+            [
+                [step / AROUND, (step + 1) / AROUND, (step + 1) / AROUND, step / AROUND],
+                [ring, ring, ring + 1, ring + 1],
+            ],
+            axis=-1,
+        )
         uvs = np.moveaxis(uvs, 0, 2).reshape(-1, 2) * [1.0, 1.0 / (RINGS - 1)]
         self.mesh = Mesh.from_faces(points, quads, corner_uvs=uvs, unit="cm", up_axis="Y")
         rest = np.tile(np.eye(3, 4), (3, 1, 1))
@@ -54,7 +72,8 @@ class TubeRig:
             limit_low=[-100, -100, -120, 0.6, -0.5], limit_high=[100, 100, 120, 1.6, 1.5],
             units=("deg", "deg", "deg", "ratio", ""), numeric=[False, False, False, False, True],
         )  # fmt: skip
-        # each joint hands over from its bone to the next along a smooth step two units wide to either side
+        # each joint hands over from its bone to the next along a smooth step two units wide to
+        # either side
         over = [np.clip((points[:, 1] - joint + 1.5) / 3.0, 0, 1) for joint in JOINTS[1:]]
         first, second = (s * s * (3 - 2 * s) for s in over)
         self._weights = np.stack([1 - first, first - second, second], axis=1)
@@ -73,12 +92,15 @@ class TubeRig:
         blend = np.einsum("vb,tbij->tvij", self._weights, skin)
         vertices = np.einsum("tvij,tvj->tvi", blend[..., :3], points) + blend[..., 3]
         return Poses(
-            mesh=self.mesh, vertices=vertices.astype(np.float32), skeleton=self.skeleton, world_from_bone=world,
+            mesh=self.mesh, vertices=vertices.astype(np.float32), skeleton=self.skeleton,
+            world_from_bone=world,
             control_spec=self.controls, controls=values, name=self.name,
         )  # fmt: skip
 
     def _bones(self, values: np.ndarray) -> np.ndarray:
-        """(T,5) -> world_from_bone (T,3,3,4): bends about x, twist about y at the tip, stretch along y of middle and tip, not inherited."""
+        """(T,5) -> world_from_bone (T,3,3,4): bends about x, twist about y at the tip, stretch
+        along y of middle and tip, not inherited.
+        """
         bend_1, bend_2, twist = np.deg2rad(values[:, :3].T)
         stretch = values[:, 3]
         zero = np.zeros_like(bend_1)
@@ -91,7 +113,9 @@ class TubeRig:
         world = np.tile(np.eye(3, 4), (len(values), 3, 1, 1))
         world[:, 1, :, :3], world[:, 2, :, :3] = turn_1, turn_2
         world[:, 1, 1, 3] = JOINTS[1]
-        world[:, 2, :, 3] = world[:, 1, :, 3] + turn_1[:, :, 1] * (stretch * (JOINTS[2] - JOINTS[1]))[:, None]
+        world[:, 2, :, 3] = (
+            world[:, 1, :, 3] + turn_1[:, :, 1] * (stretch * (JOINTS[2] - JOINTS[1]))[:, None]
+        )
         world[:, 1:, :, 1] *= stretch[:, None, None]
         return world
 

@@ -1,7 +1,9 @@
-"""A deformer as a torch module: thousands of poses or characters at once, on a GPU where there is one.
+"""A deformer as a torch module: thousands of poses or characters at once, on a GPU where there is
+one.
 
-The same equations as `Deformer.deform_reference`, pose after pose along the first axis; bones in double precision until they are relative to the
-root, everything after in single. For one pose at a time on a processor the compiled runtime is faster.
+The same equations as `Deformer.deform_reference`, pose after pose along the first axis; bones in
+double precision until they are relative to the root, everything after in single. For one pose at a
+time on a processor the compiled runtime is faster.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ try:
     import torch
     from torch import Tensor, nn
 except ImportError as problem:
-    raise MissingDependencyError("the torch module needs torch: pip install 'understudy[fit]'") from problem
+    raise MissingDependencyError(
+        "the torch module needs torch: pip install 'understudy[fit]'"
+    ) from problem
 
 # Blended matrices of one block of poses stay below this many numbers.
 _BLOCK_VALUES = 250_000_000
@@ -24,16 +28,25 @@ _FLATTEST = 1e-3
 
 
 class TorchDeformer(nn.Module):
-    """module(world_from_bone (T,B,3,4), controls (T,C)) -> vertices (T,V,3) float32, on the module's device.
+    """module(world_from_bone (T,B,3,4), controls (T,C)) -> vertices (T,V,3) float32, on the
+    module's device.
 
-    Either argument may be None where the deformer does not read it. Nothing here is trainable: the numbers are buffers.
+    Either argument may be None where the deformer does not read it. Nothing here is trainable: the
+    numbers are buffers.
     """
 
     def __init__(self, deformer: Deformer):
         super().__init__()
         self.vertex_count = deformer.mesh.vertex_count
-        self._reads_controls, self._has_bones = deformer._reads_controls, deformer.skeleton is not None
-        base = deformer.mesh.vertices if deformer.mean is None else deformer.mesh.vertices + deformer.mean
+        self._reads_controls, self._has_bones = (
+            deformer.reads_controls,
+            deformer.skeleton is not None,
+        )
+        base = (
+            deformer.mesh.vertices
+            if deformer.mean is None
+            else deformer.mesh.vertices + deformer.mean
+        )
         self._keep("base", base)
         self._keep("columns", deformer.features.columns.astype(np.int64))
         self._keep("low", deformer.features.low)
@@ -53,7 +66,10 @@ class TorchDeformer(nn.Module):
         for b, (vertices, matrix, coefficients) in enumerate(stack_bases(deformer.bases)):
             self._stacks = b + 1
             # Padding moves one vertex more than there are, which is thrown away.
-            self._keep(f"basis{b}_vertices", np.where(vertices < 0, self.vertex_count, vertices).reshape(-1).astype(np.int64))
+            self._keep(
+                f"basis{b}_vertices",
+                np.where(vertices < 0, self.vertex_count, vertices).reshape(-1).astype(np.int64),
+            )
             self._keep(f"basis{b}_matrix", matrix)
             self._keep(f"basis{b}_coefficients", coefficients.astype(np.int64))
         self.blend = None
@@ -66,20 +82,29 @@ class TorchDeformer(nn.Module):
             self._keep("weight", skin.weight)
             if skin.virtual_index is not None:
                 dense = np.zeros((len(skin.virtual_index), skeleton.bone_count), np.float32)
-                np.add.at(dense, (np.arange(len(dense))[:, None], skin.virtual_index), skin.virtual_weight)
+                np.add.at(
+                    dense, (np.arange(len(dense))[:, None], skin.virtual_index), skin.virtual_weight
+                )
                 self._keep("virtual", dense)
 
     def _keep(self, name: str, array: np.ndarray) -> None:
         self.register_buffer(name, torch.from_numpy(np.ascontiguousarray(array)), persistent=False)
 
     @torch.no_grad()
-    def forward(self, world_from_bone: Tensor | None = None, controls: Tensor | None = None) -> Tensor:
+    def forward(
+        self, world_from_bone: Tensor | None = None, controls: Tensor | None = None
+    ) -> Tensor:
         poses = len(world_from_bone) if self._has_bones else len(controls)
-        result = torch.empty((poses, self.vertex_count, 3), dtype=torch.float32, device=self.base.device)
+        result = torch.empty(
+            (poses, self.vertex_count, 3), dtype=torch.float32, device=self.base.device
+        )
         block = max(1, _BLOCK_VALUES // (12 * self.vertex_count))
         for first in range(0, poses, block):
             part = slice(first, first + block)
-            result[part] = self._block(world_from_bone[part] if self._has_bones else None, controls[part] if controls is not None else None)
+            result[part] = self._block(
+                world_from_bone[part] if self._has_bones else None,
+                controls[part] if controls is not None else None,
+            )
         return result
 
     def _block(self, world: Tensor | None, controls: Tensor | None) -> Tensor:
@@ -92,7 +117,11 @@ class TorchDeformer(nn.Module):
         matrices = _compose(local, self.bone_from_rest).float()
         if hasattr(self, "virtual"):
             matrices = torch.einsum("nb,tbij->tnij", self.virtual, matrices)
-        skinned = self._linear(matrices, points) if self.blend == "linear" else self._dual_quaternion(matrices, points)
+        skinned = (
+            self._linear(matrices, points)
+            if self.blend == "linear"
+            else self._dual_quaternion(matrices, points)
+        )
         return (skinned.double() + centre).float()
 
     def _points(self, world: Tensor | None, controls: Tensor | None, poses: int) -> Tensor:
@@ -103,7 +132,10 @@ class TorchDeformer(nn.Module):
         coefficients = self._coefficients(self._features(world, controls))
         moved = torch.cat([points, points[:, :1]], dim=1)
         for b in range(self._stacks):
-            matrix, picked = getattr(self, f"basis{b}_matrix"), coefficients[:, getattr(self, f"basis{b}_coefficients")]
+            matrix, picked = (
+                getattr(self, f"basis{b}_matrix"),
+                coefficients[:, getattr(self, f"basis{b}_coefficients")],
+            )
             if picked.ndim == 4:  # shared by x, y and z: (T,G,3,P)
                 part = torch.einsum("gpn,tgap->tgna", matrix, picked)
             else:
@@ -117,7 +149,9 @@ class TorchDeformer(nn.Module):
             parts.append(_parent_from_bone(world.double(), self.parents).flatten(1).float())
         if controls is not None and self._reads_controls:
             parts.append(controls.float())
-        return torch.minimum(torch.maximum(torch.cat(parts, dim=1)[:, self.columns], self.low), self.high)
+        return torch.minimum(
+            torch.maximum(torch.cat(parts, dim=1)[:, self.columns], self.low), self.high
+        )
 
     def _coefficients(self, features: Tensor) -> Tensor:
         """(T,X) -> (T,N)."""
@@ -126,14 +160,27 @@ class TorchDeformer(nn.Module):
         for g, (activation, depth) in enumerate(self._activations):
             hidden = padded[:, getattr(self, f"net{g}_inputs")].transpose(0, 1)
             for layer in range(depth):
-                weight, bias = getattr(self, f"net{g}_weight{layer}"), getattr(self, f"net{g}_bias{layer}")
+                weight, bias = (
+                    getattr(self, f"net{g}_weight{layer}"),
+                    getattr(self, f"net{g}_bias{layer}"),
+                )
                 if layer == depth - 1:
                     hidden = torch.baddbmm(bias, hidden, weight)
                 elif activation == "rbf":
-                    hidden = torch.exp(-bias * torch.cdist(hidden, weight.transpose(1, 2), compute_mode="donot_use_mm_for_euclid_dist") ** 2)
+                    hidden = torch.exp(
+                        -bias
+                        * torch.cdist(
+                            hidden,
+                            weight.transpose(1, 2),
+                            compute_mode="donot_use_mm_for_euclid_dist",
+                        )
+                        ** 2
+                    )
                 else:
                     hidden = _ACTIVATIONS[activation](torch.baddbmm(bias, hidden, weight))
-            result.index_add_(1, getattr(self, f"net{g}_outputs"), hidden.transpose(0, 1).flatten(1))
+            result.index_add_(
+                1, getattr(self, f"net{g}_outputs"), hidden.transpose(0, 1).flatten(1)
+            )
         return result[:, :-1]
 
     def _linear(self, matrices: Tensor, points: Tensor) -> Tensor:
@@ -150,7 +197,9 @@ class TorchDeformer(nn.Module):
         rotation = (u * signs[..., None, :]) @ vt
         stretch = vt.transpose(-1, -2) @ ((sigma * signs)[..., None] * vt)
         real = _quaternion_of(rotation)
-        dual = 0.5 * _product(torch.cat([torch.zeros_like(matrices[..., :1, 3]), matrices[..., 3]], dim=-1), real)
+        dual = 0.5 * _product(
+            torch.cat([torch.zeros_like(matrices[..., :1, 3]), matrices[..., 3]], dim=-1), real
+        )
         pivot = real[:, self.bone_index[:, 0]]
         q = e = s = 0
         for k in range(self.weight.shape[1]):
@@ -163,7 +212,12 @@ class TorchDeformer(nn.Module):
         w, v, ew, ev = q[..., :1], q[..., 1:], e[..., :1], e[..., 1:]
         stretched = (s * points[:, :, None]).sum(-1)
         twice = 2 * torch.linalg.cross(v, stretched)
-        return stretched + w * twice + torch.linalg.cross(v, twice) + 2 * (w * ev - ew * v + torch.linalg.cross(v, ev))
+        return (
+            stretched
+            + w * twice
+            + torch.linalg.cross(v, twice)
+            + 2 * (w * ev - ew * v + torch.linalg.cross(v, ev))
+        )
 
 
 _ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "gelu": nn.functional.gelu}
@@ -193,11 +247,19 @@ def _parent_from_bone(world: Tensor, parents: Tensor) -> Tensor:
 def _quaternion_of(r: Tensor) -> Tensor:
     """As `geometry.skinning.quaternion_from_rotation`."""
     xx, yy, zz = r[..., 0, 0], r[..., 1, 1], r[..., 2, 2]
-    squares = torch.stack([1 + xx + yy + zz, 1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz], dim=-1)
+    squares = torch.stack(
+        [1 + xx + yy + zz, 1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz], dim=-1
+    )
     a, b, c = r[..., 2, 1] - r[..., 1, 2], r[..., 0, 2] - r[..., 2, 0], r[..., 1, 0] - r[..., 0, 1]
     d, e, f = r[..., 1, 0] + r[..., 0, 1], r[..., 0, 2] + r[..., 2, 0], r[..., 2, 1] + r[..., 1, 2]
     s0, s1, s2, s3 = squares.unbind(-1)
-    rows = torch.stack([torch.stack(row, dim=-1) for row in ((s0, a, b, c), (a, s1, d, e), (b, d, s2, f), (c, e, f, s3))], dim=-2)
+    rows = torch.stack(
+        [
+            torch.stack(row, dim=-1)
+            for row in ((s0, a, b, c), (a, s1, d, e), (b, d, s2, f), (c, e, f, s3))
+        ],
+        dim=-2,
+    )
     best = squares.argmax(dim=-1)[..., None, None].expand(*squares.shape[:-1], 1, 4)
     chosen = torch.gather(rows, -2, best)[..., 0, :]
     return chosen / torch.linalg.norm(chosen, dim=-1, keepdim=True)
@@ -206,4 +268,12 @@ def _quaternion_of(r: Tensor) -> Tensor:
 def _product(a: Tensor, b: Tensor) -> Tensor:
     """Hamilton product of quaternions, real part first."""
     real = a[..., :1] * b[..., :1] - (a[..., 1:] * b[..., 1:]).sum(-1, keepdim=True)
-    return torch.cat([real, a[..., :1] * b[..., 1:] + b[..., :1] * a[..., 1:] + torch.linalg.cross(a[..., 1:], b[..., 1:])], dim=-1)
+    return torch.cat(
+        [
+            real,
+            a[..., :1] * b[..., 1:]
+            + b[..., :1] * a[..., 1:]
+            + torch.linalg.cross(a[..., 1:], b[..., 1:]),
+        ],
+        dim=-1,
+    )

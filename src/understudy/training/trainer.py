@@ -1,6 +1,8 @@
-"""The trainer shared by the learned methods: Adam or plain SGD, a learning rate that falls, checkpoints, and the same result every time.
+"""The trainer shared by the learned methods: Adam or plain SGD, a learning rate that falls,
+checkpoints, and the same result every time.
 
-Every epoch draws its order from (seed, epoch), so a run that was stopped and resumed ends with the same bytes as one that was not.
+Every epoch draws its order from (seed, epoch), so a run that was stopped and resumed ends with the
+same bytes as one that was not.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from safetensors.torch import save
 
 from understudy.core.errors import FileError, InputError
 from understudy.core.progress import Progress
-from understudy.io.understudy_file import written_whole
+from understudy.io.atomic_write import atomic_write
 from understudy.training.grouped import GroupedTask, Stack, stack_order
 
 _CHECKPOINT_EVERY_S = 30.0
@@ -38,12 +40,15 @@ class Schedule:
     activation        tanh, relu or gelu
     epochs            passes over the training poses
     batch             poses per step
-    rate              the first learning rate; Adam's falls to zero along a cosine, SGD's as 1 / (1 + 1e-6 steps)
+    rate              the first learning rate; Adam's falls to zero along a cosine, SGD's as 1 / (1
+                      + 1e-6 steps)
     loss              "l2", "l1", or "mixed": their sum
-    optimizer         "adam" or "sgd" (no momentum; the loss is then the mean over outputs, as in the differential paper)
+    optimizer         "adam" or "sgd" (no momentum; the loss is then the mean over outputs, as in
+                      the differential paper)
     weight_decay      decoupled: each step shrinks the weights by rate times this
     validation        share of the poses kept aside to measure, never trained on
-    twins             the second half of the poses are mirror images of the first: each is kept aside together with its own
+    twins             the second half of the poses are mirror images of the first: each is kept
+                      aside together with its own
     device            "cpu", "cuda", or "auto": a GPU where there is one
     """
 
@@ -63,7 +68,9 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Trained:
-    """Frozen weights per task, in the order given, and the loss curves (relative to predicting zero; 1 is "learned nothing")."""
+    """Frozen weights per task, in the order given, and the loss curves (relative to predicting
+    zero; 1 is "learned nothing").
+    """
 
     nets: list[tuple[list[np.ndarray], list[np.ndarray]]]
     training_curve: np.ndarray
@@ -79,10 +86,18 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def train(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule, progress: Progress, checkpoint: Path | None = None) -> Trained:
-    """Train every task's net at once. features (T,X) float32, standardised; tasks as in `GroupedTask`.
+def train(
+    features: np.ndarray,
+    tasks: Sequence[GroupedTask],
+    schedule: Schedule,
+    progress: Progress,
+    checkpoint: Path | None = None,
+) -> Trained:
+    """Train every task's net at once. features (T,X) float32, standardised; tasks as in
+    `GroupedTask`.
 
-    checkpoint  file to keep the state in; it stays when training ends (delete it once the result is safe), and a run of the same data and schedule
+    checkpoint  file to keep the state in; it stays when training ends (delete it once the result is
+                safe), and a run of the same data and schedule
                 goes on from it
     """
     device = pick_device(schedule.device)
@@ -90,8 +105,15 @@ def train(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule
         return Trained([], np.zeros(0), np.zeros(0))
     generator = torch.Generator().manual_seed(schedule.seed)
     everything = torch.as_tensor(features, dtype=torch.float32, device=device)
-    order = stack_order(tasks) if device.type == "cpu" else stack_order(tasks, fill=0.0)  # a GPU pads sooner than it launches another product
-    stacks = [Stack([tasks[g] for g in members], everything, schedule.hidden, schedule.activation, generator) for members in order]
+    order = (
+        stack_order(tasks) if device.type == "cpu" else stack_order(tasks, fill=0.0)
+    )  # a GPU pads sooner than it launches another product
+    stacks = [
+        Stack(
+            [tasks[g] for g in members], everything, schedule.hidden, schedule.activation, generator
+        )
+        for members in order
+    ]
     aside = validation_poses(len(features), schedule)
     kept = torch.as_tensor(np.setdiff1d(np.arange(len(features)), aside), device=device)
     aside = torch.as_tensor(aside, device=device)
@@ -100,19 +122,34 @@ def train(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule
     run = _Run(stacks, optimizer, checkpoint, _fingerprint(features, tasks, schedule))
     curves = run.resume()
     take = _Steps(stacks, optimizer, schedule, device)
-    nothing, nothing_seen = (_loss_of_nothing(stacks, poses, schedule.loss) for poses in (kept, aside))
-    with progress.task(f"training {len(tasks)} networks", schedule.epochs) as bar, _quick_products(schedule, device):
+    nothing, nothing_seen = (
+        _loss_of_nothing(stacks, poses, schedule.loss) for poses in (kept, aside)
+    )
+    with (
+        progress.task(f"training {len(tasks)} networks", schedule.epochs) as bar,
+        _quick_products(schedule, device),
+    ):
         bar.advance(len(curves))
         try:
             for epoch in range(len(curves), schedule.epochs):
                 loss = _epoch(take, kept, len(tasks), schedule, epoch) / nothing
-                seen = _evaluate(stacks, aside, schedule.loss) / nothing_seen if len(aside) else float("nan")
+                seen = (
+                    _evaluate(stacks, aside, schedule.loss) / nothing_seen
+                    if len(aside)
+                    else float("nan")
+                )
                 curves = [*curves, (loss, seen)]
                 bar.advance()
                 left = max(seen if len(aside) else loss, 0)
-                bar.note(f"left to learn: {100 * (math.sqrt(left) if schedule.loss == 'l2' else left):.1f} % of the motion")
+                bar.note(
+                    f"left to learn: "
+                    f"{100 * (math.sqrt(left) if schedule.loss == 'l2' else left):.1f} % of the "
+                    f"motion"
+                )
                 run.epoch_done(curves)
-        finally:  # interrupted or finished: the last whole epoch is kept, so that nothing after training can lose it
+        finally:
+            # Interrupted or finished: the last whole epoch is kept, so that nothing after training
+            # can lose it.
             run.write()
     nets: list = [None] * len(tasks)
     for members, stack in zip(order, stacks):
@@ -124,10 +161,19 @@ def train(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule
 
 def _optimizer(parameters, schedule: Schedule, device: torch.device) -> torch.optim.Optimizer:
     if schedule.optimizer == "sgd":
-        return torch.optim.SGD(parameters, lr=schedule.rate, weight_decay=schedule.weight_decay, fused=True)
+        return torch.optim.SGD(
+            parameters, lr=schedule.rate, weight_decay=schedule.weight_decay, fused=True
+        )
     kind = torch.optim.AdamW if schedule.weight_decay else torch.optim.Adam
     options = {"fused": True, "capturable": device.type == "cuda"}
-    return kind(parameters, lr=schedule.rate, betas=(0.9, 0.999), eps=1e-8, weight_decay=schedule.weight_decay, **options)
+    return kind(
+        parameters,
+        lr=schedule.rate,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=schedule.weight_decay,
+        **options,
+    )
 
 
 def _rate(schedule: Schedule, step: int, all_steps: int) -> float:
@@ -142,13 +188,19 @@ def validation_poses(count: int, schedule: Schedule) -> np.ndarray:
         half = validation_poses(count // 2, replace(schedule, twins=False))
         return np.concatenate([half, half + count // 2])
     wanted = round(schedule.validation * count)
-    return np.sort(np.random.default_rng([schedule.seed, 1]).permutation(count)[:wanted]) if wanted and count - wanted >= 1 else np.zeros(0, np.int64)
+    return (
+        np.sort(np.random.default_rng([schedule.seed, 1]).permutation(count)[:wanted])
+        if wanted and count - wanted >= 1
+        else np.zeros(0, np.int64)
+    )
 
 
 class _Steps:
-    """Steps of training; `loss` gathers what they leave where it is, so that no step waits for the one before.
+    """Steps of training; `loss` gathers what they leave where it is, so that no step waits for the
+    one before.
 
-    A GPU is done with small products sooner than the next is launched. There a step is recorded once per size of batch, and played again.
+    A GPU is done with small products sooner than the next is launched. There a step is recorded
+    once per size of batch, and played again.
     """
 
     def __init__(self, stacks, optimizer, schedule: Schedule, device: torch.device):
@@ -189,7 +241,9 @@ class _Steps:
 
     def _step(self, batch: torch.Tensor) -> None:
         self._optimizer.zero_grad(set_to_none=True)
-        for stack in self._stacks:  # stacks share no parameters, so each one's graph is freed before the next is built
+        for stack in (
+            self._stacks
+        ):  # stacks share no parameters, so each one's graph is freed before the next is built
             loss = stack.loss(batch, self._schedule.loss)
             (loss / stack.output_width if self._schedule.optimizer == "sgd" else loss).backward()
             self.loss += loss.detach().double() * len(batch)
@@ -207,7 +261,9 @@ def _epoch(take: _Steps, kept: torch.Tensor, nets: int, schedule: Schedule, epoc
 
 @contextlib.contextmanager
 def _quick_products(schedule: Schedule, device: torch.device):
-    """Wide nets on a GPU multiply with 10 bits of mantissa, several times as fast; narrow ones would gain nothing."""
+    """Wide nets on a GPU multiply with 10 bits of mantissa, several times as fast; narrow ones
+    would gain nothing.
+    """
     before = torch.get_float32_matmul_precision()
     if device.type == "cuda" and max(schedule.hidden) >= _WIDE:
         torch.set_float32_matmul_precision("high")
@@ -219,20 +275,36 @@ def _quick_products(schedule: Schedule, device: torch.device):
 
 @torch.no_grad()
 def _evaluate(stacks, poses, loss: str) -> float:
-    return float(sum(stack.loss(poses, loss).double() for stack in stacks)) / sum(len(stack.x) for stack in stacks)
+    return float(sum(stack.loss(poses, loss).double() for stack in stacks)) / sum(
+        len(stack.x) for stack in stacks
+    )
 
 
 def _loss_of_nothing(stacks, poses: torch.Tensor, loss: str) -> float:
-    """What predicting zero leaves, per net: by how targets are scaled, 1 where errors are squared."""
+    """What predicting zero leaves, per net: by how targets are scaled, 1 where errors are
+    squared.
+    """
     if loss == "l2" or not len(poses):
         return 1.0
-    return sum(stack.loss_of_nothing(poses, loss) for stack in stacks) / sum(len(stack.x) for stack in stacks) or 1.0
+    return (
+        sum(stack.loss_of_nothing(poses, loss) for stack in stacks)
+        / sum(len(stack.x) for stack in stacks)
+        or 1.0
+    )
 
 
 def _fingerprint(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule) -> str:
     """Tells whether a checkpoint belongs to this very run."""
     digest = sha256(json.dumps(asdict(schedule), sort_keys=True).encode())
-    for array in (features, *(part for task in tasks for part in (task.inputs, task.targets, task.measure) if part is not None)):
+    for array in (
+        features,
+        *(
+            part
+            for task in tasks
+            for part in (task.inputs, task.targets, task.measure)
+            if part is not None
+        ),
+    ):
         digest.update(str(array.shape).encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
@@ -245,10 +317,17 @@ class _Run:
         self._clock = time.monotonic
         self._written = self._clock()
         self._state: tuple[list, dict] | None = None
-        self.stacks, self.optimizer, self.path, self.fingerprint = stacks, optimizer, path, fingerprint
+        self.stacks, self.optimizer, self.path, self.fingerprint = (
+            stacks,
+            optimizer,
+            path,
+            fingerprint,
+        )
 
     def resume(self) -> list[tuple[float, float]]:
-        """The curves of the epochs already done, with weights and optimizer set to where they were; empty for a new run."""
+        """The curves of the epochs already done, with weights and optimizer set to where they were;
+        empty for a new run.
+        """
         if self.path is None or not self.path.exists():
             return []
         try:
@@ -270,7 +349,9 @@ class _Run:
         return [tuple(pair) for pair in about["curves"]]
 
     def epoch_done(self, curves) -> None:
-        """Remember the state at the end of an epoch, and write it now and then. A stop inside the next epoch goes back to here."""
+        """Remember the state at the end of an epoch, and write it now and then. A stop inside the
+        next epoch goes back to here.
+        """
         if self.path is None:
             return
         tensors = {}
@@ -278,8 +359,15 @@ class _Run:
             state = self.optimizer.state[parameter]
             parts = {"weight": parameter.data}
             if "exp_avg" in state:
-                parts |= {"step": state["step"], "first": state["exp_avg"], "second": state["exp_avg_sq"]}
-            tensors |= {f"{name}.{number}": part.detach().to("cpu", copy=True).contiguous() for name, part in parts.items()}
+                parts |= {
+                    "step": state["step"],
+                    "first": state["exp_avg"],
+                    "second": state["exp_avg_sq"],
+                }
+            tensors |= {
+                f"{name}.{number}": part.detach().to("cpu", copy=True).contiguous()
+                for name, part in parts.items()
+            }
         self._state = (curves, tensors)
         if self._clock() - self._written > _CHECKPOINT_EVERY_S:
             self.write()
@@ -292,7 +380,7 @@ class _Run:
         about = json.dumps({"fingerprint": self.fingerprint, "curves": curves})
         self._written = self._clock()
         # A disk too full for a checkpoint must not cost the training itself.
-        with contextlib.suppress(FileError), written_whole(self.path) as part:
+        with contextlib.suppress(FileError), atomic_write(self.path) as part:
             part.write_bytes(save(tensors, metadata={"checkpoint": about}))
 
     def _parameters(self):

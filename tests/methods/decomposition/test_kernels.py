@@ -5,7 +5,9 @@ import pytest
 
 from understudy.methods.decomposition import kernels, reference
 
-compiled_only = pytest.mark.skipif(kernels.compiled is None, reason="installed without compiled kernels")
+compiled_only = pytest.mark.skipif(
+    kernels.compiled is None, reason="installed without compiled kernels"
+)
 
 
 @pytest.fixture
@@ -36,17 +38,26 @@ def test_weights_near_an_anchor_agree(problem):
     rng = np.random.default_rng(1)
     anchor, strength = rng.dirichlet(np.ones(9), 120), rng.uniform(0, 30, 120)
     given = (*problem, *start(120, 4), 2, 5, False, anchor, strength)
-    np.testing.assert_allclose(kernels.solve_weights(*given)[2], reference.solve_weights(*given)[2], rtol=1e-6)
+    np.testing.assert_allclose(
+        kernels.solve_weights(*given)[2], reference.solve_weights(*given)[2], rtol=1e-6
+    )
 
 
-@pytest.mark.parametrize("solver", [pytest.param(kernels, marks=compiled_only), reference], ids=["compiled", "reference"])
+@pytest.mark.parametrize(
+    "solver", [pytest.param(kernels, marks=compiled_only), reference], ids=["compiled", "reference"]
+)
 def test_weights_are_convex_never_worse_and_their_error_is_what_it_says(problem, solver):
     rest, targets, columns = problem
     rng = np.random.default_rng(2)
     index = np.stack([rng.permutation(9)[:3] for _ in range(120)]).astype(np.int32)
     weight = rng.dirichlet(np.ones(3), 120)
-    error = lambda index, weight: ((np.einsum("vk,rvkj,vj->vr", weight, columns.reshape(18, 9, 4)[:, index], rest) - targets) ** 2).sum(axis=1)
-    found, shares, value = solver.solve_weights(rest, targets, columns, index, weight, 2, 3, False, None, None)
+    error = lambda index, weight: (
+        (np.einsum("vk,rvkj,vj->vr", weight, columns.reshape(18, 9, 4)[:, index], rest) - targets)
+        ** 2
+    ).sum(axis=1)
+    found, shares, value = solver.solve_weights(
+        rest, targets, columns, index, weight, 2, 3, False, None, None
+    )
     assert (shares >= 0).all()
     np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-12)
     np.testing.assert_allclose(error(found, shares), value, rtol=1e-9)
@@ -60,9 +71,15 @@ def test_normal_equations_and_their_solution_agree(problem):
     index = np.stack([rng.permutation(6)[:3] for _ in range(120)]).astype(np.int32)
     weight = rng.dirichlet(np.ones(3), 120)
     gram, cross = kernels.normal_equations(rest, index, weight, targets, 6)
-    for mine, other in zip((gram, cross), reference.normal_equations(rest, index, weight, targets, 6)):
+    for mine, other in zip(
+        (gram, cross), reference.normal_equations(rest, index, weight, targets, 6)
+    ):
         np.testing.assert_allclose(mine, other, atol=1e-9)
-    np.testing.assert_allclose(kernels.solve_positive(gram, cross, 1e-6), reference.solve_positive(gram, cross, 1e-6), atol=1e-6)
+    np.testing.assert_allclose(
+        kernels.solve_positive(gram, cross, 1e-6),
+        reference.solve_positive(gram, cross, 1e-6),
+        atol=1e-6,
+    )
 
 
 @compiled_only
@@ -72,20 +89,34 @@ def test_rigid_sweeps_agree(problem):
     gram, cross = design.T @ design, rng.normal(size=(7, 3, 20))
     moving = np.array([True, False, True, True, True])
     still = np.ascontiguousarray(np.tile(np.eye(3, 4), (7, 1, 5)))
-    np.testing.assert_allclose(kernels.rigid_sweeps(gram, cross, moving, still, 4), reference.rigid_sweeps(gram, cross, moving, still, 4), atol=1e-6)
+    np.testing.assert_allclose(
+        kernels.rigid_sweeps(gram, cross, moving, still, 4),
+        reference.rigid_sweeps(gram, cross, moving, still, 4),
+        atol=1e-6,
+    )
 
 
 @compiled_only
 def test_nearest_rotations_agree_and_bear_degenerate_matrices():
     rng = np.random.default_rng(5)
     matrices = rng.normal(size=(400, 3, 3))
-    np.testing.assert_allclose(kernels.nearest_rotations(matrices), reference.nearest_rotations(matrices), atol=1e-6)
-    matrices[0], matrices[1], matrices[2:40] = 0, -np.eye(3), rng.normal(size=(38, 3, 1)) * rng.normal(size=(38, 1, 3))
+    np.testing.assert_allclose(
+        kernels.nearest_rotations(matrices), reference.nearest_rotations(matrices), atol=1e-6
+    )
+    matrices[0], matrices[1], matrices[2:40] = (
+        0,
+        -np.eye(3),
+        rng.normal(size=(38, 3, 1)) * rng.normal(size=(38, 1, 3)),
+    )
     rotations = kernels.nearest_rotations(matrices)
-    np.testing.assert_allclose(rotations @ rotations.transpose(0, 2, 1), np.tile(np.eye(3), (400, 1, 1)), atol=1e-9)
+    np.testing.assert_allclose(
+        rotations @ rotations.transpose(0, 2, 1), np.tile(np.eye(3), (400, 1, 1)), atol=1e-9
+    )
     np.testing.assert_allclose(np.linalg.det(rotations), 1, atol=1e-9)
     match = lambda turns: np.einsum("nij,nij->n", turns, matrices)
-    np.testing.assert_allclose(match(rotations), match(reference.nearest_rotations(matrices)), atol=1e-9)
+    np.testing.assert_allclose(
+        match(rotations), match(reference.nearest_rotations(matrices)), atol=1e-9
+    )
 
 
 @compiled_only
@@ -94,7 +125,9 @@ def test_the_result_does_not_depend_on_the_number_of_threads(problem, monkeypatc
     for threads in (1, 2, 5):
         monkeypatch.setattr(kernels, "threads", lambda threads=threads: threads)
         index, weight, _ = kernels.solve_weights(*problem, *start(120, 4), 2, 5)
-        results.append((weight, *kernels.normal_equations(problem[0], index, weight, problem[1], 9)))
+        results.append(
+            (weight, *kernels.normal_equations(problem[0], index, weight, problem[1], 9))
+        )
     for other in results[1:]:
         for mine, theirs in zip(results[0], other):
             np.testing.assert_array_equal(mine, theirs)
@@ -103,15 +136,29 @@ def test_the_result_does_not_depend_on_the_number_of_threads(problem, monkeypatc
 @compiled_only
 @pytest.mark.parametrize(
     "wrong",
-    [{"index": np.full((120, 4), 9, np.int32)}, {"square": np.zeros(119)}, {"pulls": np.zeros((120, 35))}, {"gram": np.zeros((36, 35))}],
+    [
+        {"index": np.full((120, 4), 9, np.int32)},
+        {"square": np.zeros(119)},
+        {"pulls": np.zeros((120, 35))},
+        {"gram": np.zeros((36, 35))},
+    ],
     ids=lambda wrong: next(iter(wrong)),
 )
 def test_the_binding_refuses_what_does_not_fit(problem, wrong):
     rest, targets, columns = problem
     index, weight = start(120, 4)
-    given = {"rest": rest, "square": np.zeros(120), "pulls": targets @ columns, "gram": columns.T @ columns, "index": index, "weight": weight} | wrong
+    given = {
+        "rest": rest,
+        "square": np.zeros(120),
+        "pulls": targets @ columns,
+        "gram": columns.T @ columns,
+        "index": index,
+        "weight": weight,
+    } | wrong
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        kernels.compiled.solve_weights(**given, value=np.empty(120), candidates=2, exchanges=3, from_all=False, threads=1)
+        kernels.compiled.solve_weights(
+            **given, value=np.empty(120), candidates=2, exchanges=3, from_all=False, threads=1
+        )
 
 
 def test_without_compiled_kernels_the_reference_runs_and_says_so_once(problem, monkeypatch):
@@ -130,4 +177,8 @@ def test_moments_are_what_they_say(problem):
     weight = rng.dirichlet(np.ones(3), 120)
     dense = np.zeros((120, 6))
     np.put_along_axis(dense, index.astype(np.int64), weight, axis=1)
-    np.testing.assert_allclose(kernels.moments(rest, index, weight, 6), np.einsum("vb,vj,vk->bjk", dense, rest, rest), atol=1e-9)
+    np.testing.assert_allclose(
+        kernels.moments(rest, index, weight, 6),
+        np.einsum("vb,vj,vk->bjk", dense, rest, rest),
+        atol=1e-9,
+    )

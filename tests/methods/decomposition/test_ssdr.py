@@ -13,14 +13,19 @@ def grid(columns=24, rows=7):
     x, y = np.meshgrid(np.linspace(0, 4, columns), np.linspace(-0.4, 0.4, rows), indexing="ij")
     vertices = np.stack([x, y, 0.2 * np.cos(5 * y) + 0.05 * np.sin(7 * x)], axis=-1).reshape(-1, 3)
     at = np.arange(columns * rows).reshape(columns, rows)
-    return Mesh.from_faces(vertices, np.stack([at[:-1, :-1], at[1:, :-1], at[1:, 1:], at[:-1, 1:]], axis=-1).reshape(-1, 4))
+    return Mesh.from_faces(
+        vertices,
+        np.stack([at[:-1, :-1], at[1:, :-1], at[1:, 1:], at[:-1, 1:]], axis=-1).reshape(-1, 4),
+    )
 
 
 def motion(frames, bones, seed=0, stretch=0.0):
     rng = np.random.default_rng(seed)
     steps = np.cumsum(rng.normal(size=(frames, bones, 3)), axis=0) * 0.12
     result = np.zeros((frames, bones, 3, 4))
-    result[..., :3] = rotation_from_axis_angle(steps) * np.exp(stretch * rng.normal(size=(frames, bones, 1, 3)))
+    result[..., :3] = rotation_from_axis_angle(steps) * np.exp(
+        stretch * rng.normal(size=(frames, bones, 1, 3))
+    )
     result[..., 3] = np.cumsum(rng.normal(size=(frames, bones, 3)), axis=0) * 0.1
     return result
 
@@ -42,13 +47,24 @@ def bending():
     mesh = grid()
     x, y, z = mesh.vertices.T.astype(np.float64)
     turn = np.linspace(0, 1.2, 12)[:, None] * np.sin(x)[None]
-    shape = np.stack([x + 0.1 * np.sin(turn), y * np.cos(turn) - z * np.sin(turn), y * np.sin(turn) + z * np.cos(turn) + 0.3 * turn**2], axis=-1)
+    shape = np.stack(
+        [
+            x + 0.1 * np.sin(turn),
+            y * np.cos(turn) - z * np.sin(turn),
+            y * np.sin(turn) + z * np.cos(turn) + 0.3 * turn**2,
+        ],
+        axis=-1,
+    )
     return Poses(mesh, shape, name="bending")
 
 
 def error(poses, deformer):
     predicted = np.concatenate([deformer.deform(clip.world_from_bone) for clip in deformer.clips])
-    return float(np.sqrt(((predicted - poses.vertices) ** 2).mean()) * 2000 / np.linalg.norm(np.ptp(poses.mesh.vertices, axis=0)))
+    return float(
+        np.sqrt(((predicted - poses.vertices) ** 2).mean())
+        * 2000
+        / np.linalg.norm(np.ptp(poses.mesh.vertices, axis=0))
+    )
 
 
 def fit(poses, **options):
@@ -70,7 +86,9 @@ def test_weights_are_convex_and_few(bending, transforms, influences):
 
 def test_rigid_bones_are_rigid(bending):
     turns = fit(bending, bones=4, transforms="rigid", rounds=8).clips[0].world_from_bone[..., :3]
-    np.testing.assert_allclose(turns @ turns.swapaxes(-1, -2), np.broadcast_to(np.eye(3), turns.shape), atol=1e-9)
+    np.testing.assert_allclose(
+        turns @ turns.swapaxes(-1, -2), np.broadcast_to(np.eye(3), turns.shape), atol=1e-9
+    )
     assert (np.linalg.det(turns) > 0).all()
 
 
@@ -93,7 +111,9 @@ def test_the_error_never_rises_between_rounds(bending, transforms):
 def test_more_bones_and_more_influences_lower_the_error(bending):
     errors = [error(bending, fit(bending, bones=bones)) for bones in (2, 4, 8)]
     assert errors[0] > errors[1] > errors[2]
-    assert error(bending, fit(bending, bones=6, influences=None)) <= error(bending, fit(bending, bones=6, influences=2))
+    assert error(bending, fit(bending, bones=6, influences=None)) <= error(
+        bending, fit(bending, bones=6, influences=2)
+    )
 
 
 @pytest.mark.parametrize("transforms", ["affine", "rigid"])
@@ -101,17 +121,27 @@ def test_an_exact_skin_is_recovered(transforms):
     mesh = grid()
     bones = motion(10, 3, stretch=0.1 if transforms == "affine" else 0.0)
     poses = Poses(mesh, skinned(mesh, hat_weights(mesh, 3), bones))
-    assert error(poses, fit(poses, bones=3, transforms=transforms, influences=None, rounds=200)) < (0.1 if transforms == "affine" else 1.0)
+    assert error(poses, fit(poses, bones=3, transforms=transforms, influences=None, rounds=200)) < (
+        0.1 if transforms == "affine" else 1.0
+    )
 
 
 @pytest.mark.parametrize("transforms", ["affine", "rigid"])
 def test_a_rigid_motion_of_everything_hardly_changes_the_error(bending, transforms):
     turn, shift = rotation_from_axis_angle(np.array([0.4, -1.1, 0.7])), np.array([3.0, -2.0, 8.0])
-    mesh = Mesh(bending.mesh.vertices @ turn.T + shift, bending.mesh.polygon_sizes, bending.mesh.polygon_vertices)
+    mesh = Mesh(
+        bending.mesh.vertices @ turn.T + shift,
+        bending.mesh.polygon_sizes,
+        bending.mesh.polygon_vertices,
+    )
     moved = Poses(mesh, bending.vertices @ turn.T + shift)
-    # E is in halves of the rest pose's box, and a box along the axes changes when the mesh turns: compare what is left of that.
-    # With more bones this strip is explained almost exactly, and of the tiny rest rounding decides: that is not what is tested here.
-    length = lambda poses: fit(poses, bones=4, transforms=transforms).training["e"] * np.linalg.norm(np.ptp(poses.mesh.vertices, axis=0))
+    # E is in halves of the rest pose's box, and a box along the axes changes when the mesh turns:
+    # compare what is left of that. With more bones this strip is explained almost exactly, and of
+    # the tiny rest rounding decides: that is not what is tested here.
+    length = lambda poses: (
+        fit(poses, bones=4, transforms=transforms).training["e"]
+        * np.linalg.norm(np.ptp(poses.mesh.vertices, axis=0))
+    )
     assert length(moved) == pytest.approx(length(bending), rel=0.02)
 
 
@@ -119,13 +149,17 @@ def test_a_rigid_motion_of_everything_hardly_changes_the_error(bending, transfor
 def test_another_vertex_order_hardly_changes_the_error(bending, transforms):
     order = np.random.default_rng(1).permutation(bending.vertex_count)
     shuffled = Poses(Mesh(bending.mesh.vertices[order], [], []), bending.vertices[:, order])
-    before, after = (fit(poses, bones=6, transforms=transforms).training["e"] for poses in (bending, shuffled))
+    before, after = (
+        fit(poses, bones=6, transforms=transforms).training["e"] for poses in (bending, shuffled)
+    )
     assert after == pytest.approx(before, rel=0.02)
 
 
 @pytest.mark.parametrize("transforms", ["affine", "rigid"])
 def test_many_shells_are_no_obstacle(transforms):
-    """Twelve loose pieces, each moved by one of three bones: three bones explain them, though no edge joins them."""
+    """Twelve loose pieces, each moved by one of three bones: three bones explain them, though no
+    edge joins them.
+    """
     rng = np.random.default_rng(0)
     pieces = rng.normal(size=(12, 1, 3)) * 3 + rng.normal(size=(12, 20, 3)) * 0.3
     weights = np.repeat(np.eye(3)[np.arange(12) % 3], 20, axis=0)
@@ -138,7 +172,9 @@ def test_a_static_mesh_needs_one_bone(bending):
     still = Poses(bending.mesh, np.tile(bending.mesh.vertices, (5, 1, 1)))
     deformer = fit(still, bones=8)
     assert deformer.skeleton.bone_count == 1
-    np.testing.assert_allclose(deformer.deform(deformer.clips[0].world_from_bone), still.vertices, atol=1e-5)
+    np.testing.assert_allclose(
+        deformer.deform(deformer.clips[0].world_from_bone), still.vertices, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("transforms", ["affine", "rigid"])
@@ -146,7 +182,9 @@ def test_a_static_mesh_needs_one_bone(bending):
 @pytest.mark.parametrize("frames", [1, 3])
 def test_the_smallest_inputs_give_a_result(vertices, frames, transforms):
     rng = np.random.default_rng(0)
-    poses = Poses(Mesh(rng.normal(size=(vertices, 3)), [], []), rng.normal(size=(frames, vertices, 3)))
+    poses = Poses(
+        Mesh(rng.normal(size=(vertices, 3)), [], []), rng.normal(size=(frames, vertices, 3))
+    )
     deformer = fit(poses, bones=4, transforms=transforms)
     assert deformer.skeleton.bone_count <= vertices
     assert np.isfinite(deformer.deform(deformer.clips[0].world_from_bone)).all()
@@ -162,7 +200,9 @@ def test_bones_nobody_uses_are_dropped():
     mesh = grid()
     poses = Poses(mesh, skinned(mesh, np.repeat(np.eye(2), [84, 84], axis=0), motion(6, 2)))
     deformer = fit(poses, bones=40)
-    assert set(deformer.skin.bone_index[deformer.skin.weight > 0]) == set(range(deformer.skeleton.bone_count))
+    assert set(deformer.skin.bone_index[deformer.skin.weight > 0]) == set(
+        range(deformer.skeleton.bone_count)
+    )
     assert deformer.skeleton.bone_count < 40
 
 
@@ -188,15 +228,22 @@ def test_locked_bones_are_kept_and_others_added(transforms):
     mesh = grid()
     bones = motion(6, 3)
     poses = Poses(mesh, skinned(mesh, hat_weights(mesh, 3), bones))
-    deformer = Ssdr(SsdrConfig(bones=3, transforms=transforms)).fit(poses, locked_bones=bones[:, :2])
+    deformer = Ssdr(SsdrConfig(bones=3, transforms=transforms)).fit(
+        poses, locked_bones=bones[:, :2]
+    )
     np.testing.assert_allclose(deformer.clips[0].world_from_bone[:, :2], bones[:, :2], atol=1e-9)
-    assert error(poses, deformer) < error(poses, Ssdr(SsdrConfig(bones=2, transforms=transforms)).fit(poses, locked_bones=bones[:, :2]))
+    assert error(poses, deformer) < error(
+        poses,
+        Ssdr(SsdrConfig(bones=2, transforms=transforms)).fit(poses, locked_bones=bones[:, :2]),
+    )
 
 
 def test_smoothness_makes_neighbours_agree(bending):
     def roughness(deformer):
         dense = np.zeros((bending.vertex_count, deformer.skeleton.bone_count))
-        np.add.at(dense, (np.arange(len(dense))[:, None], deformer.skin.bone_index), deformer.skin.weight)
+        np.add.at(
+            dense, (np.arange(len(dense))[:, None], deformer.skin.bone_index), deformer.skin.weight
+        )
         return np.abs(np.diff(dense.reshape(24, 7, -1), axis=0)).sum()
 
     assert roughness(fit(bending, bones=6, smoothness=0.01)) < roughness(fit(bending, bones=6))
@@ -213,7 +260,9 @@ def test_same_input_same_result(bending):
 def test_without_a_compiler_the_result_is_the_same(bending, transforms, monkeypatch):
     before = fit(bending, bones=4, transforms=transforms, rounds=4).training["e"]
     monkeypatch.setattr(kernels, "compiled", None)
-    assert fit(bending, bones=4, transforms=transforms, rounds=4).training["e"] == pytest.approx(before, rel=1e-3)
+    assert fit(bending, bones=4, transforms=transforms, rounds=4).training["e"] == pytest.approx(
+        before, rel=1e-3
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,4 +291,8 @@ def test_wrong_locks_are_refused(bending):
     with pytest.raises(InputError, match="locked_weights"):
         Ssdr().fit(bending, locked_weights=np.full((bending.vertex_count, 2), 0.7))
     with pytest.raises(InputError, match="nothing left"):
-        Ssdr().fit(bending, locked_weights=np.ones((bending.vertex_count, 1)), locked_bones=np.zeros((12, 1, 3, 4)))
+        Ssdr().fit(
+            bending,
+            locked_weights=np.ones((bending.vertex_count, 1)),
+            locked_bones=np.zeros((12, 1, 3, 4)),
+        )

@@ -41,7 +41,9 @@ def test_it_finds_about_the_true_number_of_bones_and_the_motion(character, fitte
 
 
 def test_the_figures_it_keeps_are_the_true_ones(character, fitted):
-    assert fitted.training["erms"] == pytest.approx(metrics.erms(character.poses().vertices, play(fitted)), rel=0.05, abs=1e-4)
+    assert fitted.training["erms"] == pytest.approx(
+        metrics.erms(character.poses().vertices, play(fitted)), rel=0.05, abs=1e-4
+    )
     curve = fitted.provenance["erms_curve"]
     assert all(after <= before * (1 + 1e-9) for before, after in zip(curve[:-1], curve[1:-1]))
     assert fitted.provenance["kind"] in ("animals", "humans")
@@ -50,7 +52,10 @@ def test_the_figures_it_keeps_are_the_true_ones(character, fitted):
 def test_the_whole_sequence_shifted_turned_and_scaled_changes_nothing(character, fitted):
     poses = character.poses()
     turn = rotation_from_axis_angle(np.array([1.1, 0.2, -0.6]))
-    moved = Poses(poses.mesh.__class__.from_faces(7 * poses.mesh.vertices @ turn.T, [[0, 1, 2]]), 7 * poses.vertices @ turn.T + [30, 0, -10])
+    moved = Poses(
+        poses.mesh.__class__.from_faces(7 * poses.mesh.vertices @ turn.T, [[0, 1, 2]]),
+        7 * poses.vertices @ turn.T + [30, 0, -10],
+    )
     again = fit(moved)
     assert again.skeleton.bone_count == fitted.skeleton.bone_count
     assert again.provenance["kind"] == fitted.provenance["kind"]
@@ -63,7 +68,9 @@ def test_the_papers_own_fitting_makes_five_rounds_that_never_raise_the_error(cha
     assert len(curve) == 6
     assert all(after <= before * (1 + 1e-6) for before, after in zip(curve, curve[1:]))
     assert done.skeleton.bone_count <= 12
-    assert metrics.erms(character.poses().vertices, play(done)) == pytest.approx(curve[-1], rel=0.01)
+    assert metrics.erms(character.poses().vertices, play(done)) == pytest.approx(
+        curve[-1], rel=0.01
+    )
 
 
 def test_conjugate_gradients_find_what_the_direct_solver_finds(character):
@@ -72,8 +79,21 @@ def test_conjugate_gradients_find_what_the_direct_solver_finds(character):
     index = np.argsort(random.random((motion.vertex_count, 8)), axis=1)[:, :3].astype(np.int32)
     weight = random.dirichlet(np.ones(3), motion.vertex_count)
     start = Fit(np.zeros((motion.rows, 32)), index, weight, motion.square)
-    left = [float(((predict(motion, Fit(affine_bones(motion, start, solver=s), index, weight, motion.square)) - motion.targets) ** 2).sum())
-            for s in ("direct", "conjugate_gradients")]  # fmt: skip
+    left = [
+        float(
+            (
+                (
+                    predict(
+                        motion,
+                        Fit(affine_bones(motion, start, solver=s), index, weight, motion.square),
+                    )
+                    - motion.targets
+                )
+                ** 2
+            ).sum()
+        )
+        for s in ("direct", "conjugate_gradients")
+    ]
     assert left[1] == pytest.approx(left[0], rel=1e-6)
 
 
@@ -81,7 +101,9 @@ def test_more_starts_are_no_worse_than_ssdrs_own(character):
     poses = character.poses()
     bones = 9
     error = lambda deformer: metrics.distortion_percentage(poses.vertices, play(deformer))
-    assert error(fit(poses, bones=bones)) <= 1.001 * error(Ssdr(SsdrConfig(bones=bones, influences=6)).fit(poses))
+    assert error(fit(poses, bones=bones)) <= 1.001 * error(
+        Ssdr(SsdrConfig(bones=bones, influences=6)).fit(poses)
+    )
 
 
 def test_fesam_is_worse_at_the_same_number_of_bones(character):
@@ -105,7 +127,9 @@ def test_a_static_mesh_is_one_bone():
 def test_neither_a_still_nor_a_shifted_mesh_counts_for_more_than_one_bone(frames):
     mesh = generate(0).mesh
     for step in (0.0, 13.7):
-        shapes = mesh.vertices[None] + step * np.arange(frames)[:, None, None] * np.array([1.0, 0.4, 0.2])
+        shapes = mesh.vertices[None] + step * np.arange(frames)[:, None, None] * np.array(
+            [1.0, 0.4, 0.2]
+        )
         motion, frame = read_motion(Poses(mesh, shapes))
         assert number_of_bones(motion, 6, frame.rounding)[0] == 1
 
@@ -128,7 +152,10 @@ def test_one_frame_two_vertices_and_a_vertex_that_no_bone_explains_give_small_re
     character = generate(2)
     one = fit(character.poses().take(np.array([7])))
     assert one.skeleton.bone_count <= 4
-    two = Poses(Mesh.from_faces([[0, 0, 0], [1, 0, 0]], np.zeros((0, 3), int)), np.random.default_rng(0).normal(size=(6, 2, 3)))
+    two = Poses(
+        Mesh.from_faces([[0, 0, 0], [1, 0, 0]], np.zeros((0, 3), int)),
+        np.random.default_rng(0).normal(size=(6, 2, 3)),
+    )
     assert fit(two).skeleton.bone_count == 1
     poses = character.poses()
     shapes = poses.vertices.copy()
@@ -140,7 +167,9 @@ def test_one_frame_two_vertices_and_a_vertex_that_no_bone_explains_give_small_re
 
 
 def test_the_number_is_where_another_bone_no_longer_pays():
-    falls = Curve({bones: 0.5 * 0.85**bones for bones in (1, 2, 4, 8, 16)})  # 15 % a bone: each pays
+    falls = Curve(
+        {bones: 0.5 * 0.85**bones for bones in (1, 2, 4, 8, 16)}
+    )  # 15 % a bone: each pays
     assert falls.lowest() == 16
     stalls = Curve({1: 0.5, 2: 0.2, 4: 0.05, 8: 0.048, 16: 0.046})
     assert stalls.lowest() == 4
@@ -151,7 +180,9 @@ def test_the_number_is_where_another_bone_no_longer_pays():
 
 def test_no_more_bones_than_a_quarter_of_the_vertices():
     random = np.random.default_rng(0)
-    poses = Poses(Mesh.from_faces(random.normal(size=(30, 3)), [[0, 1, 2]]), random.normal(size=(20, 30, 3)))
+    poses = Poses(
+        Mesh.from_faces(random.normal(size=(30, 3)), [[0, 1, 2]]), random.normal(size=(20, 30, 3))
+    )
     assert number_of_bones(read_motion(poses)[0], 6)[0] <= 7
 
 

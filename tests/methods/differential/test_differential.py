@@ -13,12 +13,24 @@ from understudy.methods.differential.differential import Differential, Different
 from understudy.methods.differential.fit import DifferentialFit
 from understudy.methods.differential.local import Local, LocalConfig
 from understudy.methods.differential.pca_regression import PcaRegression
-from understudy.methods.differential.skins import perturbed_skin, perturbed_transforms, takes_offsets
+from understudy.methods.differential.skins import (
+    perturbed_skin,
+    perturbed_transforms,
+    takes_offsets,
+)
 from understudy.methods.lbs import Lbs
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
 
-SMALL = {"epochs": 25, "anchor_epochs": 25, "hidden": (32, 32), "anchor_hidden": (16, 16), "regions": 4, "batch": 64, "input_poses": 3}
+SMALL = {
+    "epochs": 25,
+    "anchor_epochs": 25,
+    "hidden": (32, 32),
+    "anchor_hidden": (16, 16),
+    "regions": 4,
+    "batch": 64,
+    "input_poses": 3,
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +49,11 @@ def unseen(tube):
 
 
 def error(deformer, poses):
-    return float(np.linalg.norm(deformer.deform(poses.world_from_bone, poses.controls) - poses.vertices, axis=2).mean())
+    return float(
+        np.linalg.norm(
+            deformer.deform(poses.world_from_bone, poses.controls) - poses.vertices, axis=2
+        ).mean()
+    )
 
 
 def linear_sheet(count=200, seed=0):
@@ -47,19 +63,29 @@ def linear_sheet(count=200, seed=0):
     spec = ControlSpec(("a", "b", "c"), [-1, -1, -1], [1, 1, 1])
     shapes = rng.normal(size=(3, mesh.vertex_count, 3)) * 0.1
     values = rng.uniform(-1, 1, size=(count, 3))
-    return Poses(mesh, mesh.vertices + np.tensordot(values, shapes, 1), control_spec=spec, controls=values), shapes
+    return Poses(
+        mesh, mesh.vertices + np.tensordot(values, shapes, 1), control_spec=spec, controls=values
+    ), shapes
 
 
 def symmetric_sheet(count, seed=0):
-    """A sheet that is the same left and right: controls that bend a half each, one that turns its sign, and one that does nothing."""
+    """A sheet that is the same left and right: controls that bend a half each, one that turns its
+    sign, and one that does nothing.
+    """
     mesh = symmetric_mesh()
     x, y = mesh.vertices[:, :2].T / np.ptp(mesh.vertices[:, 0])
-    spec = ControlSpec(("left", "right", "low.left", "low.right", "sway", "idle"), [-1] * 6, [1] * 6)
+    spec = ControlSpec(
+        ("left", "right", "low.left", "low.right", "sway", "idle"), [-1] * 6, [1] * 6
+    )
     values = np.random.default_rng(seed).uniform(-1, 1, (count, 6))
     moved = np.zeros((count, mesh.vertex_count, 3))
     for side, column in ((-1, 0), (1, 1)):
         own = np.exp(-8 * (x - 0.3 * side) ** 2)
-        up, low, sway = values[:, column, None], values[:, column + 2, None], side * values[:, 4, None]
+        up, low, sway = (
+            values[:, column, None],
+            values[:, column + 2, None],
+            side * values[:, 4, None],
+        )
         moved[..., 2] += own * (up + 0.5 * np.sin(2 * up * low + y))
         moved[..., 0] += side * own * 0.2 * np.abs(low + sway)
         moved[..., 1] += own * 0.4 * low
@@ -70,23 +96,39 @@ def symmetric_sheet(count, seed=0):
 class Recorded(DifferentialFit):
     """A fit that keeps what it folded."""
 
-    def _fold(self, reconstruction, components, offsets, coefficients, shaped, moving, nailed, anchored):
+    def _fold(
+        self, reconstruction, components, offsets, coefficients, shaped, moving, nailed, anchored
+    ):
         self.kept = (reconstruction, components, offsets, shaped, moving, nailed)
-        return super()._fold(reconstruction, components, offsets, coefficients, shaped, moving, nailed, anchored)
+        return super()._fold(
+            reconstruction, components, offsets, coefficients, shaped, moving, nailed, anchored
+        )
 
 
 @pytest.mark.parametrize("options", [{}, {"weighing": "paper", "metric": "differential"}])
 def test_folded_is_solved_on_the_face(options):
     face = load_rig("face")
     poses = face.evaluate(gaussian(face.controls, 90, seed=0))
-    config = DifferentialConfig(**{**SMALL, "epochs": 3, "anchor_epochs": 3, "input_poses": 1, "clamp_margin": None, "fold_error": 1e-7}, **options)
+    config = DifferentialConfig(
+        **{
+            **SMALL,
+            "epochs": 3,
+            "anchor_epochs": 3,
+            "input_poses": 1,
+            "clamp_margin": None,
+            "fold_error": 1e-7,
+        },
+        **options,
+    )
     fit = Recorded("differential", config, poses, face, SILENT)
     deformer = fit.deformer()
     reconstruction, components, offsets, shaped, moving, nailed = fit.kept
     unseen = face.evaluate(gaussian(face.controls, 6, seed=1))
     features = deformer._features(unseen.world_from_bone, unseen.controls)
     learned = (*shaped.nets, *nailed.nets)
-    said = NetGroups(learned, deformer.features.count, 1 + max(int(net.outputs.max()) for net in learned))(features)
+    said = NetGroups(
+        learned, deformer.features.count, 1 + max(int(net.outputs.max()) for net in learned)
+    )(features)
     delta, held = np.zeros((6, face.mesh.vertex_count, 3)), np.zeros((6, face.mesh.vertex_count, 3))
     for part, basis, numbers in zip(components, offsets, shaped.outputs):
         delta[:, part.vertices] = (said[:, numbers[: part.count]] @ part.basis.T).reshape(6, -1, 3)
@@ -94,7 +136,9 @@ def test_folded_is_solved_on_the_face(options):
     anchored = np.zeros((6, len(reconstruction.anchors), 3))
     anchored[:, moving] = said[:, np.concatenate(nailed.outputs)].reshape(6, -1, 3)
     solved = reconstruction.solve(delta, anchored, held) + deformer.mean
-    apart = np.linalg.norm(deformer.displacements(unseen.world_from_bone, unseen.controls) - solved, axis=2)
+    apart = np.linalg.norm(
+        deformer.displacements(unseen.world_from_bone, unseen.controls) - solved, axis=2
+    )
     assert np.linalg.norm(solved, axis=2).max() > 0.5
     assert apart.max() < 1e-5 * face.mesh.height
 
@@ -109,7 +153,13 @@ def test_it_learns_what_skinning_cannot(sampled, unseen, tube):
 def test_presets_fill_what_is_not_given():
     paper = DifferentialConfig(preset="paper").filled()
     assert paper.hidden == (2048,) * 5
-    assert (paper.components, paper.anchors, paper.optimizer, paper.rate, paper.regions) == (0.05, 0.02, "sgd", 0.1, 1)
+    assert (paper.components, paper.anchors, paper.optimizer, paper.rate, paper.regions) == (
+        0.05,
+        0.02,
+        "sgd",
+        0.1,
+        1,
+    )
     assert DifferentialConfig(preset="paper", epochs=3).filled().epochs == 3
     assert LocalConfig().filled().hidden == DifferentialConfig().filled().hidden
     with pytest.raises(InputError, match="unknown preset 'papper'; did you mean 'paper'"):
@@ -117,7 +167,9 @@ def test_presets_fill_what_is_not_given():
 
 
 def test_the_papers_preset_trains_and_folds(sampled, tube):
-    config = DifferentialConfig(**{**SMALL, "preset": "paper", "epochs": 4, "anchor_epochs": 4, "regions": 1})
+    config = DifferentialConfig(
+        **{**SMALL, "preset": "paper", "epochs": 4, "anchor_epochs": 4, "regions": 1}
+    )
     deformer = Differential(config).fit(sampled.take(np.arange(80)), rig=tube)
     assert deformer.training["components"] == 5  # 5 % of 104
     assert deformer.training["anchors"] == 2
@@ -125,12 +177,18 @@ def test_the_papers_preset_trains_and_folds(sampled, tube):
 
 
 def test_a_users_anchors_are_used_and_checked(sampled):
-    deformer = Differential(DifferentialConfig(**SMALL, anchor_list=(5, 50, 90))).fit(sampled.take(np.arange(60)))
+    deformer = Differential(DifferentialConfig(**SMALL, anchor_list=(5, 50, 90))).fit(
+        sampled.take(np.arange(60))
+    )
     assert deformer.provenance["anchors"] == [5, 50, 90]
     with pytest.raises(InputError, match="index 104 is outside"):
-        Differential(DifferentialConfig(**SMALL, anchor_list=(5, 104))).fit(sampled.take(np.arange(60)))
+        Differential(DifferentialConfig(**SMALL, anchor_list=(5, 104))).fit(
+            sampled.take(np.arange(60))
+        )
     with pytest.raises(InputError, match="vertex 5 stands twice"):
-        Differential(DifferentialConfig(**SMALL, anchor_list=(5, 6, 5))).fit(sampled.take(np.arange(60)))
+        Differential(DifferentialConfig(**SMALL, anchor_list=(5, 6, 5))).fit(
+            sampled.take(np.arange(60))
+        )
 
 
 @pytest.mark.parametrize("method", [Differential(DifferentialConfig(**SMALL)), PcaRegression()])
@@ -148,7 +206,12 @@ def test_a_control_that_is_never_sampled_is_named_and_does_no_harm(method):
 
 def test_a_mesh_that_moves_while_everything_stands_still_is_refused():
     poses, _ = linear_sheet()
-    frozen = Poses(poses.mesh, poses.vertices, control_spec=poses.control_spec, controls=np.zeros_like(poses.controls))
+    frozen = Poses(
+        poses.mesh,
+        poses.vertices,
+        control_spec=poses.control_spec,
+        controls=np.zeros_like(poses.controls),
+    )
     with pytest.raises(InputError, match="every bone and control stands still"):
         Differential(DifferentialConfig(**SMALL)).fit(frozen)
 
@@ -218,7 +281,8 @@ def test_perturbing_the_rig_finds_its_skinning():
         main = skin.bone_index[face.mesh.parts[part], 0]
         assert (np.array(face.skeleton.names)[main] == joint).mean() > 0.9, part
     assert own.shape == (face.mesh.vertex_count, 23)
-    # A lid pressed flat against its ball hardly follows a bone of the mouth, however well that would flatten it (fitted to T_i itself: 0.2).
+    # A lid pressed flat against its ball hardly follows a bone of the mouth, however well that
+    # would flatten it (fitted to T_i itself: 0.2).
     named = lambda part: np.array([part in name for name in face.skeleton.names])
     lids, tongue = own[:, named("lid_")].sum(axis=1) > 0.3, named("tongue")[skin.bone_index]
     assert lids.sum() > 50
@@ -228,21 +292,36 @@ def test_perturbing_the_rig_finds_its_skinning():
 
 
 def test_options_are_checked():
-    for wrong in ({"anchors": 0}, {"anchors": 1.5}, {"components": 0}, {"epochs": 0}, {"metric": "cotangent"}, {"omega": -1}, {"device": "tpu"}):
+    for wrong in (
+        {"anchors": 0},
+        {"anchors": 1.5},
+        {"components": 0},
+        {"epochs": 0},
+        {"metric": "cotangent"},
+        {"omega": -1},
+        {"device": "tpu"},
+    ):
         with pytest.raises(InputError):
             DifferentialConfig(**wrong)
 
 
 def test_one_net_for_all_anchors_is_possible(sampled):
-    deformer = Differential(DifferentialConfig(**SMALL, anchor_nets="single")).fit(sampled.take(np.arange(80)))
+    deformer = Differential(DifferentialConfig(**SMALL, anchor_nets="single")).fit(
+        sampled.take(np.arange(80))
+    )
     assert np.isfinite(deformer.deform(sampled.world_from_bone[:2], sampled.controls[:2])).all()
 
 
 def test_anchors_choose_themselves_by_what_holds_the_mesh(sampled):
     few = sampled.take(np.arange(60))
-    anchors = lambda **options: Differential(DifferentialConfig(**SMALL, **options)).fit(few).provenance["anchors"]
+    anchors = lambda **options: (
+        Differential(DifferentialConfig(**SMALL, **options)).fit(few).provenance["anchors"]
+    )
     assert anchors() == anchors(anchor_choice="pivot") != anchors(anchor_choice="random")
-    alone = {choice: anchors(weighing="paper", anchor_choice=choice) for choice in ("auto", "errors", "even", "pivot")}
+    alone = {
+        choice: anchors(weighing="paper", anchor_choice=choice)
+        for choice in ("auto", "errors", "even", "pivot")
+    }
     assert alone["auto"] == alone["errors"]
     half = len(alone["even"]) // 2
     assert alone["auto"][:half] == alone["even"][:half]
@@ -263,15 +342,23 @@ def test_mirror_images_of_recorded_poses_are_learned_too():
 
 
 def test_a_rig_that_can_be_asked_is_not_mirrored(tube, sampled):
-    assert not Differential(DifferentialConfig(**SMALL)).fit(sampled.take(np.arange(60)), rig=tube).training["mirror_images"]
+    assert (
+        not Differential(DifferentialConfig(**SMALL))
+        .fit(sampled.take(np.arange(60)), rig=tube)
+        .training["mirror_images"]
+    )
 
 
 def test_kpsa_reads_the_truth_at_its_key_points(sampled, unseen):
     from understudy.benchmarks.baselines import kpsa
     from understudy.methods.differential.skins import make_skin
 
-    fitted = kpsa.fit(sampled, make_skin("auto", sampled, None, 4, SILENT), key_points=20, components=30)
-    assert np.linalg.norm(fitted.deform(unseen) - unseen.vertices, axis=2).mean() < 0.3 * error(Lbs().fit(sampled), unseen)
+    fitted = kpsa.fit(
+        sampled, make_skin("auto", sampled, None, 4, SILENT), key_points=20, components=30
+    )
+    assert np.linalg.norm(fitted.deform(unseen) - unseen.vertices, axis=2).mean() < 0.3 * error(
+        Lbs().fit(sampled), unseen
+    )
     poses, shapes = linear_sheet()
     fitted = kpsa.fit(poses, None, key_points=4, components=3)
     fresh = replace(poses.take(np.arange(1)), controls=[[0.9, -0.3, 0.4]])

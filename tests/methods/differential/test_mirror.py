@@ -17,7 +17,8 @@ def recorded(count=200, seed=0, **options):
 
 
 def played(values, strength=1.0, axis=0):
-    """A sheet, the same on both sides of the plane across `axis`: each half bent by a control of its own, both shifted by a third.
+    """A sheet, the same on both sides of the plane across `axis`: each half bent by a control of
+    its own, both shifted by a third.
 
     strength: of the right half's bend
     """
@@ -26,13 +27,20 @@ def played(values, strength=1.0, axis=0):
     moved = np.zeros((len(values), mesh.vertex_count, 3))
     for side, column, size in ((-1, 0, 1.0), (1, 1, strength)):
         near = np.exp(-2 * (flat[:, 0] / np.ptp(flat[:, 0]) * 2 - side) ** 2)
-        drive = values[:, column, None] + 0.8 * np.sin(3 * values[:, column, None] * (1 + side * values[:, 2, None]))
+        drive = values[:, column, None] + 0.8 * np.sin(
+            3 * values[:, column, None] * (1 + side * values[:, 2, None])
+        )
         moved[..., 2] += size * drive * near
         moved[..., 0] += 0.2 * size * side * drive**2 * near
     moved[..., 0] += 0.4 * values[:, 2, None]
     order = np.roll(np.arange(3), axis)
     mesh = replace(mesh, vertices=flat[:, order].astype(np.float32))
-    return Poses(mesh, mesh.vertices + moved[..., order], control_spec=ControlSpec(NAMES, [-1] * 4, [1] * 4), controls=values)
+    return Poses(
+        mesh,
+        mesh.vertices + moved[..., order],
+        control_spec=ControlSpec(NAMES, [-1] * 4, [1] * 4),
+        controls=values,
+    )
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -54,7 +62,9 @@ def test_an_image_is_what_the_rig_makes_of_the_mirrored_controls():
     mirror, poses = find_mirror(recorded()), recorded(30, seed=1)
     values = poses.controls[:, [1, 0, 2, 3]] * [1, 1, -1, 1]
     np.testing.assert_allclose(mirror.controls(poses.controls), values)
-    np.testing.assert_allclose(mirror.with_images(poses).vertices[30:], played(values).vertices, atol=1e-5)
+    np.testing.assert_allclose(
+        mirror.with_images(poses).vertices[30:], played(values).vertices, atol=1e-5
+    )
 
 
 class Stored:
@@ -76,7 +86,10 @@ class Stored:
 def test_poses_on_disk_have_the_same_images():
     poses = recorded()
     stored = replace(poses, vertices=Stored(poses.vertices))
-    np.testing.assert_array_equal(find_mirror(stored).with_images(stored).vertices, find_mirror(poses).with_images(poses).vertices)
+    np.testing.assert_array_equal(
+        find_mirror(stored).with_images(stored).vertices,
+        find_mirror(poses).with_images(poses).vertices,
+    )
 
 
 @pytest.mark.parametrize("strength", [0.5, -1.0])
@@ -100,7 +113,10 @@ def test_few_poses_still_controls_and_exact_maps_have_no_mirror():
     shapes[1:] = mirrored(shapes[:3], 0, mirror.twin)
     shapes[2] = mirrored(shapes[3:], 0, mirror.twin)[0] - shapes[3]  # turns its sign
     shapes[3] = 0
-    linear = replace(poses, vertices=(poses.mesh.vertices + np.tensordot(poses.controls, shapes, 1)).astype(np.float32))
+    linear = replace(
+        poses,
+        vertices=(poses.mesh.vertices + np.tensordot(poses.controls, shapes, 1)).astype(np.float32),
+    )
     assert find_mirror(linear) is None  # symmetric, and there is nothing to gain
     bent = replace(linear, vertices=linear.vertices + poses.vertices - poses.mesh.vertices)
     assert find_mirror(bent) is not None

@@ -6,7 +6,13 @@ from builders import grid_mesh
 from scipy.sparse.csgraph import dijkstra
 
 from understudy import InputError, Mesh
-from understudy.methods.differential.anchors import anchors_by_errors, checked_anchors, choose_anchors, even_anchors, random_anchors
+from understudy.methods.differential.anchors import (
+    anchors_by_errors,
+    checked_anchors,
+    choose_anchors,
+    even_anchors,
+    random_anchors,
+)
 from understudy.methods.differential.components import enough, error_left, region_components
 from understudy.methods.differential.folding import near_and_far
 from understudy.methods.differential.laplacian import Laplacian
@@ -37,7 +43,9 @@ def two_pieces():
     one = grid_mesh(4, 3)
     other = one.vertices + [0, 0, 3]
     faces = one.polygon_vertices.reshape(-1, 4)
-    return Mesh.from_faces(np.concatenate([one.vertices, other]), np.concatenate([faces, faces + one.vertex_count]))
+    return Mesh.from_faces(
+        np.concatenate([one.vertices, other]), np.concatenate([faces, faces + one.vertex_count])
+    )
 
 
 def test_a_shifted_patch_has_no_differential_coordinates_inside(sheet, laplacian):
@@ -49,14 +57,18 @@ def test_coordinates_are_the_distance_to_the_mean_of_the_neighbours(sheet, lapla
     field = smooth_fields(sheet, 1)[0]
     vertex = 40
     around = [a if b == vertex else b for a, b in sheet.edges if vertex in (a, b)]
-    np.testing.assert_allclose(laplacian.coordinates(field[None])[0, vertex], field[vertex] - field[around].mean(axis=0))
+    np.testing.assert_allclose(
+        laplacian.coordinates(field[None])[0, vertex], field[vertex] - field[around].mean(axis=0)
+    )
 
 
 @pytest.mark.parametrize("weights", [Weights(1.0), Weights(np.array([0.3, 2.0, 5.0]), 0.7, 0.2)])
 def test_true_coordinates_and_anchors_give_the_true_surface(sheet, laplacian, weights):
     field = smooth_fields(sheet, 4)
     anchors = np.array([3, 50, 90])
-    solved = Reconstruction(laplacian, anchors, weights).solve(laplacian.coordinates(field), field[:, anchors], field)
+    solved = Reconstruction(laplacian, anchors, weights).solve(
+        laplacian.coordinates(field), field[:, anchors], field
+    )
     np.testing.assert_allclose(solved, field, atol=1e-9)
 
 
@@ -64,7 +76,9 @@ def test_folded_is_solved(sheet, laplacian):
     rng = np.random.default_rng(1)
     anchors = np.array([3, 50, 90])
     row, hold = rng.uniform(0.3, 3, sheet.vertex_count), rng.uniform(0.0, 0.5, sheet.vertex_count)
-    reconstruction = Reconstruction(laplacian, anchors, Weights(np.array([1.0, 2.0, 0.5]), row, hold))
+    reconstruction = Reconstruction(
+        laplacian, anchors, Weights(np.array([1.0, 2.0, 0.5]), row, hold)
+    )
     some = np.arange(10, 60)
     basis, offsets = rng.normal(size=(150, 4)), rng.normal(size=(150, 3))
     c, h, a = rng.normal(size=(5, 4)), rng.normal(size=(5, 3)), rng.normal(size=(5, 3, 3))
@@ -79,10 +93,16 @@ def test_folded_is_solved(sheet, laplacian):
 @pytest.mark.parametrize("least", [1e-9, 0.05])
 def test_a_folded_basis_loses_no_more_than_it_may_and_gets_smaller_for_it(sheet, laplacian, least):
     rng = np.random.default_rng(3)
-    said = rng.normal(size=(400, 3)) @ rng.normal(size=(3, 8)) + 0.001 * rng.normal(size=(400, 8))  # eight numbers that say three things
+    said = rng.normal(size=(400, 3)) @ rng.normal(size=(3, 8)) + 0.001 * rng.normal(
+        size=(400, 8)
+    )  # eight numbers that say three things
     region = np.arange(30)
     basis = rng.normal(size=(90, 8))
-    folded = Reconstruction(laplacian, np.array([3, 50, 90]), Weights(1.0, 1.0, 0.5)).fold(basis, region).reshape(-1, 3, 8)
+    folded = (
+        Reconstruction(laplacian, np.array([3, 50, 90]), Weights(1.0, 1.0, 0.5))
+        .fold(basis, region)
+        .reshape(-1, 3, 8)
+    )
     near = (laplacian.symmetric != 0).astype(float)
     parts = near_and_far(folded, said.T @ said / len(said), region, near, least)
     whole = np.einsum("vip,tp->tvi", folded, said)
@@ -94,11 +114,16 @@ def test_a_folded_basis_loses_no_more_than_it_may_and_gets_smaller_for_it(sheet,
 
 
 def test_high_frequency_errors_are_damped_more_than_low_ones(sheet, laplacian):
-    """Eq. 6 to 8 of the paper: the same error in delta does less harm where it changes sign from vertex to vertex."""
+    """Eq. 6 to 8 of the paper: the same error in delta does less harm where it changes sign from
+    vertex to vertex.
+    """
     reconstruction = Reconstruction(laplacian, np.array([0, 100]), Weights(1.0))
     _, vectors = np.linalg.eigh(laplacian.symmetric.toarray())
     still = np.zeros((1, 2, 3))
-    harm = [np.abs(reconstruction.solve(np.tile(vectors[:, k, None], (1, 1, 3)), still)).max() for k in (2, -2)]
+    harm = [
+        np.abs(reconstruction.solve(np.tile(vectors[:, k, None], (1, 1, 3)), still)).max()
+        for k in (2, -2)
+    ]
     assert harm[0] > 20 * harm[1]
 
 
@@ -111,7 +136,13 @@ def test_a_piece_without_an_anchor_is_named():
 
 
 @pytest.mark.parametrize(
-    ("anchors", "says"), [([0, 99], "index 99 is outside"), ([-1, 15], "index -1"), ([3, 15, 3], "vertex 3 stands twice"), ([], "empty")]
+    ("anchors", "says"),
+    [
+        ([0, 99], "index 99 is outside"),
+        ([-1, 15], "index -1"),
+        ([3, 15, 3], "vertex 3 stands twice"),
+        ([], "empty"),
+    ],
 )
 def test_wrong_anchor_lists_are_refused(anchors, says):
     with pytest.raises(InputError, match=says):
@@ -123,7 +154,9 @@ def test_even_anchors_cover_every_piece_and_begin_where_it_moves_most(sheet, lap
     motion = np.zeros(len(apart.piece))
     motion[[7, 15]] = 1
     assert even_anchors(apart.symmetric, motion, apart.piece, 2).tolist() == [7, 15]
-    steps = lambda anchors: dijkstra(abs(laplacian.symmetric), unweighted=True, indices=anchors).min(axis=0).max()
+    steps = lambda anchors: (
+        dijkstra(abs(laplacian.symmetric), unweighted=True, indices=anchors).min(axis=0).max()
+    )
     even = even_anchors(laplacian.symmetric, np.ones(sheet.vertex_count), laplacian.piece, 8)
     assert len(set(even.tolist())) == 8
     assert steps(even) < min(steps(random_anchors(laplacian.piece, 8, seed)) for seed in range(3))
@@ -140,12 +173,18 @@ def test_anchors_go_where_the_reconstruction_errs_most(sheet, laplacian):
     assert len(set(chosen.tolist())) == 6
 
     def error(anchors):
-        return np.linalg.norm(Reconstruction(laplacian, anchors, Weights(omega)).solve(delta, true[:, anchors]) - true, axis=2)
+        return np.linalg.norm(
+            Reconstruction(laplacian, anchors, Weights(omega)).solve(delta, true[:, anchors])
+            - true,
+            axis=2,
+        )
 
     # Each is the worst vertex of a reconstruction, made anew, from those before it.
     for known in range(2, 6):
         assert chosen[known] == np.square(error(chosen[:known])).sum(axis=0).argmax()
-    others = [np.concatenate([start, random_anchors(laplacian.piece, 4, seed)]) for seed in range(5)]
+    others = [
+        np.concatenate([start, random_anchors(laplacian.piece, 4, seed)]) for seed in range(5)
+    ]
     assert error(chosen).max() < min(error(np.unique(list_)).max() for list_ in others)
 
 
@@ -169,7 +208,9 @@ def test_pivots_beat_random_points_at_telling_the_shape(sheet):
 
     def left(points):
         rows = (np.asarray(points)[:, None] * 3 + np.arange(3)).reshape(-1)
-        return 1 / np.linalg.svd(u[rows])[1][-1]  # how much an error at the points may grow elsewhere
+        return (
+            1 / np.linalg.svd(u[rows])[1][-1]
+        )  # how much an error at the points may grow elsewhere
 
     whole = np.zeros(sheet.vertex_count, int)
     chosen = choose_anchors(u * s, sheet.vertices.astype(float), whole, 6)
@@ -178,7 +219,9 @@ def test_pivots_beat_random_points_at_telling_the_shape(sheet):
 
 def test_more_anchors_than_vertices_are_all_of_them():
     mesh = Mesh.from_faces(np.eye(3), [[0, 1, 2]])
-    assert sorted(choose_anchors(np.zeros((9, 2)), mesh.vertices.astype(float), np.zeros(3, int), 50)) == [0, 1, 2]
+    assert sorted(
+        choose_anchors(np.zeros((9, 2)), mesh.vertices.astype(float), np.zeros(3, int), 50)
+    ) == [0, 1, 2]
 
 
 def test_regions_are_disjoint_and_whole():
@@ -190,11 +233,21 @@ def test_regions_are_disjoint_and_whole():
 
 @pytest.mark.parametrize("metric", ["reconstruction", "differential"])
 def test_components_leave_less_the_more_there_are(sheet, laplacian, metric):
-    delta = laplacian.coordinates(smooth_fields(sheet, 80) + 0.01 * np.random.default_rng(3).normal(size=(80, sheet.vertex_count, 3)))
+    delta = laplacian.coordinates(
+        smooth_fields(sheet, 80)
+        + 0.01 * np.random.default_rng(3).normal(size=(80, sheet.vertex_count, 3))
+    )
     anchors = np.array([3, 50, 90])
     reconstruction = Reconstruction(laplacian, anchors, Weights(1.0))
     regions = mesh_regions(sheet, anchors)
-    left = [error_left([region_components(delta, r, metric, k, reconstruction) for r in regions], delta, reconstruction) for k in (1, 4, 12, 60)]
+    left = [
+        error_left(
+            [region_components(delta, r, metric, k, reconstruction) for r in regions],
+            delta,
+            reconstruction,
+        )
+        for k in (1, 4, 12, 60)
+    ]
     assert left == sorted(left, reverse=True)
     everything = [region_components(delta, r, metric, 60, reconstruction) for r in regions]
     chosen = enough(everything, delta, reconstruction, left[2])
@@ -203,10 +256,16 @@ def test_components_leave_less_the_more_there_are(sheet, laplacian, metric):
 
 
 def test_components_of_the_reconstruction_metric_are_better_on_the_surface(sheet, laplacian):
-    delta = laplacian.coordinates(smooth_fields(sheet, 80) + 0.02 * np.random.default_rng(3).normal(size=(80, sheet.vertex_count, 3)))
+    delta = laplacian.coordinates(
+        smooth_fields(sheet, 80)
+        + 0.02 * np.random.default_rng(3).normal(size=(80, sheet.vertex_count, 3))
+    )
     reconstruction = Reconstruction(laplacian, np.array([3, 50, 90]), Weights(1.0))
     everywhere = np.arange(sheet.vertex_count)
     left = {
-        m: error_left([region_components(delta, everywhere, m, 8, reconstruction)], delta, reconstruction) for m in ("reconstruction", "differential")
+        m: error_left(
+            [region_components(delta, everywhere, m, 8, reconstruction)], delta, reconstruction
+        )
+        for m in ("reconstruction", "differential")
     }
     assert left["reconstruction"] <= left["differential"]

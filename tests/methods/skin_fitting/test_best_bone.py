@@ -1,4 +1,6 @@
-"""Best single bones: the streamed product form against the definition, and the invariants of assignment and reduction."""
+"""Best single bones: the streamed product form against the definition, and the invariants of
+assignment and reduction.
+"""
 
 import numpy as np
 import pytest
@@ -40,7 +42,9 @@ def test_equals_the_definition_in_blocks(strip, monkeypatch):
     poses = rigid_poses(*strip, noise=0.05)
     expected = reference(poses)
     np.testing.assert_allclose(rigid_errors(poses), expected, rtol=1e-9)
-    monkeypatch.setattr(rigid_bones, "_BLOCK_BYTES", 12 * poses.vertex_count * 9)  # nine poses a block, three vertices at a time
+    monkeypatch.setattr(
+        rigid_bones, "_BLOCK_BYTES", 12 * poses.vertex_count * 9
+    )  # nine poses a block, three vertices at a time
     monkeypatch.setattr(rigid_bones, "_VERTICES_AT_ONCE", 3)
     np.testing.assert_allclose(rigid_errors(poses), expected, rtol=1e-9)
 
@@ -55,15 +59,22 @@ def test_tiny_errors_keep_their_digits(strip):
 def test_chosen_poses_only(strip):
     poses = rigid_poses(*strip, noise=0.05)
     chosen = np.array([0, 3, 21, 39])
-    np.testing.assert_allclose(rigid_errors(poses, chosen), rigid_errors(poses.take(chosen)), rtol=1e-12)
+    np.testing.assert_allclose(
+        rigid_errors(poses, chosen), rigid_errors(poses.take(chosen)), rtol=1e-12
+    )
     with pytest.raises(InputError, match="chosen poses"):
         rigid_errors(poses, np.array([3, 3]))
 
 
 def test_far_from_the_origin_nothing_changes(strip):
-    here, far = rigid_poses(*strip, noise=0.02), rigid_poses(*strip, noise=0.02, shift=(1e4, -1e4, 1e4))
+    here, far = (
+        rigid_poses(*strip, noise=0.02),
+        rigid_poses(*strip, noise=0.02, shift=(1e4, -1e4, 1e4)),
+    )
     # The far vertices are float32, good to half a thousandth there: allow that and no more.
-    np.testing.assert_allclose(np.sqrt(rigid_errors(far)), np.sqrt(rigid_errors(here)), atol=40**0.5 * 1.5e-3)
+    np.testing.assert_allclose(
+        np.sqrt(rigid_errors(far)), np.sqrt(rigid_errors(here)), atol=40**0.5 * 1.5e-3
+    )
     assert (best_bone(rigid_errors(far)) == best_bone(rigid_errors(here))).all()
 
 
@@ -77,7 +88,9 @@ def test_rigid_motion_finds_its_bone(strip):
 def test_bones_that_move_alike_are_a_tie_for_the_first():
     skeleton, mesh = chain_skeleton(2), grid_mesh(30, 5)
     one = random_motion(skeleton, 20)[:, :1]
-    together = compose(compose(one, skeleton.bone_from_world[:1]), skeleton.world_from_bone)  # bone 1 follows bone 0 stiffly
+    together = compose(
+        compose(one, skeleton.bone_from_world[:1]), skeleton.world_from_bone
+    )  # bone 1 follows bone 0 stiffly
     poses = rigid_poses(np.zeros(mesh.vertex_count, int), skeleton, mesh, together, noise=0.01)
     assert (best_bone(rigid_errors(poses)) == 0).all()
 
@@ -103,7 +116,9 @@ def slow_reduction(errors, tau):
     first = errors.min(axis=1).sum()
     while alive.sum() > 1:
         limited = np.where(alive, errors, np.inf)
-        count = np.where(alive, np.bincount(limited.argmin(axis=1), minlength=len(alive)), len(errors) + 1)
+        count = np.where(
+            alive, np.bincount(limited.argmin(axis=1), minlength=len(alive)), len(errors) + 1
+        )
         trial = alive.copy()
         trial[count.argmin()] = False
         if np.where(trial, errors, np.inf).min(axis=1).sum() > tau * first:
@@ -126,7 +141,11 @@ def test_reduction_follows_the_paper():
 
 
 def test_reduction_drops_bones_without_vertices_and_checks_tau():
-    assert reduce_bones(np.array([[0.0, 1.0, 5.0], [0.0, 1.0, 5.0]]), 1.0).tolist() == [True, False, False]
+    assert reduce_bones(np.array([[0.0, 1.0, 5.0], [0.0, 1.0, 5.0]]), 1.0).tolist() == [
+        True,
+        False,
+        False,
+    ]
     with pytest.raises(InputError, match="tau"):
         reduce_bones(np.ones((2, 2)), 0.9)
 

@@ -43,10 +43,14 @@ def test_a_blended_skin_is_convex_rigid_far_from_borders_and_never_collapses():
     assert skin.bone_index[:12, 0].tolist() == [0] * 12
     assert (skin.weight[27:33, 0] < 1).all()
     folded = world.copy()
-    folded[2, 1, :, :3] = rotation_from_axis_angle(np.array([0.0, 0.0, np.pi])) @ folded[2, 1, :, :3]
+    folded[2, 1, :, :3] = (
+        rotation_from_axis_angle(np.array([0.0, 0.0, np.pi])) @ folded[2, 1, :, :3]
+    )
     rigid = blended_skin(replace(poses, world_from_bone=folded), bones, rings=3)
     nearly_even = skin.weight[:, 0] < 0.7
     assert nearly_even.any()
-    assert (rigid.weight[nearly_even, 0] == 1).all()  # half of a half turn has no inverse: those vertices keep their bone
+    assert (
+        rigid.weight[nearly_even, 0] == 1
+    ).all()  # half of a half turn has no inverse: those vertices keep their bone
     assert (rigid.bone_index[nearly_even, 0] == bones[nearly_even]).all()
     assert blended_skin(poses, bones, rings=0).influences == 1

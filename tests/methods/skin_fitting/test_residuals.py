@@ -15,15 +15,22 @@ def test_skinning_the_displaced_rest_gives_the_targets_back(influences):
     skin = Skin(rng.integers(0, 3, weight.shape), weight / weight.sum(1, keepdims=True))
     world = random_motion(skeleton, 6)
     world[..., 3] += [1e4, 0, 0]  # far away, nothing is lost
-    targets = Deformer(mesh, skeleton, skin=skin).deform(world) + rng.normal(size=(6, mesh.vertex_count, 3)).astype(np.float32) * 0.1
+    targets = (
+        Deformer(mesh, skeleton, skin=skin).deform(world)
+        + rng.normal(size=(6, mesh.vertex_count, 3)).astype(np.float32) * 0.1
+    )
     chosen = np.array([3, 0, 17, 20])
     d = rest_displacements(world, skeleton, skin, mesh.vertices, chosen, targets[:, chosen])
     full = Deformer(mesh, skeleton, skin=skin)
     for t in range(6):
         moved = mesh.vertices.copy()
         moved[chosen] += d[t]
-        again = Deformer(type(mesh)(moved, mesh.polygon_sizes, mesh.polygon_vertices), skeleton, skin=full.skin).deform(world[t])
-        np.testing.assert_allclose(again[chosen], targets[t, chosen], atol=2e-3)  # float32 at 1e4 has steps of 1e-3
+        again = Deformer(
+            type(mesh)(moved, mesh.polygon_sizes, mesh.polygon_vertices), skeleton, skin=full.skin
+        ).deform(world[t])
+        np.testing.assert_allclose(
+            again[chosen], targets[t, chosen], atol=2e-3
+        )  # float32 at 1e4 has steps of 1e-3
 
 
 def test_a_flattened_bone_keeps_displacements_finite():

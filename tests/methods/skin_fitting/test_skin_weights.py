@@ -1,4 +1,6 @@
-"""Skin weights: against a slow reference and exhaustive search, and the invariants that hold for any data."""
+"""Skin weights: against a slow reference and exhaustive search, and the invariants that hold for
+any data.
+"""
 
 from itertools import combinations
 
@@ -15,7 +17,13 @@ from understudy.geometry.simplex_qp import Hulls, nearest, values
 from understudy.geometry.sparse_simplex_qp import nearest_few
 from understudy.geometry.transforms import apply, compose
 from understudy.methods.skin_fitting import skin_weights
-from understudy.methods.skin_fitting.skin_weights import Grams, packed, solve_dense, solve_path, solve_sparse
+from understudy.methods.skin_fitting.skin_weights import (
+    Grams,
+    packed,
+    solve_dense,
+    solve_path,
+    solve_sparse,
+)
 
 
 def skinned(skeleton, mesh, motion, weights, noise=0.0, shift=(0, 0, 0)) -> Poses:
@@ -24,7 +32,12 @@ def skinned(skeleton, mesh, motion, weights, noise=0.0, shift=(0, 0, 0)) -> Pose
     motion[..., 3] += shift
     matrix = np.einsum("vb,tbij->tvij", weights, compose(motion, skeleton.bone_from_world))
     vertices = apply(matrix, mesh.vertices.astype(float))
-    return Poses(mesh, vertices + noise * np.random.default_rng(7).normal(size=vertices.shape), skeleton, motion)
+    return Poses(
+        mesh,
+        vertices + noise * np.random.default_rng(7).normal(size=vertices.shape),
+        skeleton,
+        motion,
+    )
 
 
 def bone_places(poses: Poses) -> np.ndarray:
@@ -36,10 +49,15 @@ def bone_places(poses: Poses) -> np.ndarray:
 def slow_dense(poses: Poses) -> np.ndarray:
     """Reference: non-negative least squares per vertex, the sum to one as a heavy extra row."""
     result = []
-    for place, target in zip(np.moveaxis(bone_places(poses), 1, 0), np.moveaxis(poses.vertices.astype(float), 1, 0)):
+    for place, target in zip(
+        np.moveaxis(bone_places(poses), 1, 0), np.moveaxis(poses.vertices.astype(float), 1, 0)
+    ):
         corners = (place - target[:, None]).transpose(0, 2, 1).reshape(-1, place.shape[1])
         heavy = 1e4 * np.abs(corners).max()
-        weight, _ = nnls(np.vstack([corners, np.full(place.shape[1], heavy)]), np.r_[np.zeros(len(corners)), heavy])
+        weight, _ = nnls(
+            np.vstack([corners, np.full(place.shape[1], heavy)]),
+            np.r_[np.zeros(len(corners)), heavy],
+        )
         result.append(weight / weight.sum())
     return np.array(result)
 
@@ -91,7 +109,11 @@ def test_more_influences_never_raise_the_error(noisy):
     path = solve_path(grams, range(1, 9))
     errors = np.array([squares(noisy, *level) for level in path])
     assert (np.diff(errors, axis=0) <= 1e-9 * errors[0]).all()
-    np.testing.assert_allclose(errors[-1], squares(noisy, everything(8)[: noisy.vertex_count], solve_dense(grams)), rtol=1e-6)
+    np.testing.assert_allclose(
+        errors[-1],
+        squares(noisy, everything(8)[: noisy.vertex_count], solve_dense(grams)),
+        rtol=1e-6,
+    )
 
 
 def test_path_equals_separate_solves(noisy):
@@ -107,12 +129,16 @@ def test_chunks_change_nothing(noisy, monkeypatch):
     whole = solve_sparse(grams, 3)
     monkeypatch.setattr(skin_weights, "_CHUNK_BYTES", 8 * 64 * 5)
     assert len(grams.chunks()) > 5
-    np.testing.assert_allclose(squares(noisy, *solve_sparse(grams, 3)), squares(noisy, *whole), rtol=1e-9)
+    np.testing.assert_allclose(
+        squares(noisy, *solve_sparse(grams, 3)), squares(noisy, *whole), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_the_support_is_optimised(noisy, k):
-    """Against all supports of k bones: nearly always the best, never far from it, and better than cutting down the full solution."""
+    """Against all supports of k bones: nearly always the best, never far from it, and better than
+    cutting down the full solution.
+    """
     grams = Grams.of(noisy)
     hulls = grams.residuals(slice(0, 30))
     best = np.full(30, np.inf)
@@ -150,9 +176,11 @@ def test_far_from_the_origin_nothing_changes():
     motion = random_motion(skeleton, 60)
     here = skinned(skeleton, mesh, motion, weights, noise=0.02)
     far = skinned(skeleton, mesh, motion, weights, noise=0.02, shift=(1e4, 1e4, -1e4))
-    # The far vertices are float32, good to half a thousandth there; the weights follow that, and no amplification of it.
+    # The far vertices are float32, good to half a thousandth there; the weights follow that, and no
+    # amplification of it.
     np.testing.assert_allclose(solve_dense(Grams.of(far)), solve_dense(Grams.of(here)), atol=5e-3)
-    # The same numbers moved exactly (by a power of two, no rounding of the vertices): nothing measurable changes.
+    # The same numbers moved exactly (by a power of two, no rounding of the vertices): nothing
+    # measurable changes.
     motion = motion.copy()
     motion[..., 3] += 8192
     coarse = np.round(here.vertices.astype(float) * 512) / 512
@@ -173,14 +201,22 @@ def test_bones_that_move_alike_and_bones_that_never_move():
     poses = skinned(skeleton, mesh, motion, weights, noise=0.01)
     dense = solve_dense(Grams.of(poses))
     merged = np.column_stack([dense[:, 0], dense[:, 1] + dense[:, 2], dense[:, 3]])
-    np.testing.assert_allclose(merged, np.column_stack([weights[:, 0], weights[:, 1] + weights[:, 2], weights[:, 3]]), atol=0.05)
+    np.testing.assert_allclose(
+        merged,
+        np.column_stack([weights[:, 0], weights[:, 1] + weights[:, 2], weights[:, 3]]),
+        atol=0.05,
+    )
     index, weight = solve_sparse(Grams.of(poses), 3)
-    np.testing.assert_allclose(squares(poses, index, weight), squares(poses, everything(4)[: len(dense)], dense), rtol=1e-6)
+    np.testing.assert_allclose(
+        squares(poses, index, weight), squares(poses, everything(4)[: len(dense)], dense), rtol=1e-6
+    )
 
 
 def test_one_of_everything():
     skeleton = Skeleton(("only",), [-1], np.eye(3, 4)[None])
-    poses = Poses(Mesh(np.ones((1, 3)), [], []), np.full((1, 1, 3), 2.0), skeleton, np.eye(3, 4)[None, None])
+    poses = Poses(
+        Mesh(np.ones((1, 3)), [], []), np.full((1, 1, 3), 2.0), skeleton, np.eye(3, 4)[None, None]
+    )
     grams = Grams.of(poses)
     assert solve_dense(grams).tolist() == [[1.0]]
     assert [a.tolist() for a in solve_sparse(grams, 4)] == [[[0]], [[1.0]]]
@@ -188,7 +224,12 @@ def test_one_of_everything():
 
 def test_poses_at_rest_are_degenerate_but_solved():
     skeleton, mesh = chain_skeleton(5), grid_mesh()
-    poses = Poses(mesh, np.tile(mesh.vertices, (3, 1, 1)), skeleton, np.tile(skeleton.world_from_bone, (3, 1, 1, 1)))
+    poses = Poses(
+        mesh,
+        np.tile(mesh.vertices, (3, 1, 1)),
+        skeleton,
+        np.tile(skeleton.world_from_bone, (3, 1, 1, 1)),
+    )
     grams = Grams.of(poses)
     for weight in (solve_dense(grams), solve_sparse(grams, 3)[1]):
         assert np.isfinite(weight).all()
@@ -211,8 +252,14 @@ def test_influences_must_be_positive(noisy):
 @pytest.mark.parametrize("name", ["gt_lbs_wolf", "gt_lbs_cheburashka"])
 def test_real_skins_are_recovered(real_data, name):
     with np.load(real_data / "sequences" / f"{name}.npz") as file:
-        rest, faces, vertices, weights, transforms = (file[key] for key in ("rest", "faces", "vertices", "weights", "transforms"))
+        rest, faces, vertices, weights, transforms = (
+            file[key] for key in ("rest", "faces", "vertices", "weights", "transforms")
+        )
     bones = transforms.shape[1]
-    skeleton = Skeleton([f"bone{b}" for b in range(bones)], np.full(bones, -1), np.tile(np.eye(3, 4), (bones, 1, 1)))
-    found = solve_dense(Grams.of(Poses(Mesh.from_faces(rest, faces), vertices, skeleton, transforms)))
+    skeleton = Skeleton(
+        [f"bone{b}" for b in range(bones)], np.full(bones, -1), np.tile(np.eye(3, 4), (bones, 1, 1))
+    )
+    found = solve_dense(
+        Grams.of(Poses(Mesh.from_faces(rest, faces), vertices, skeleton, transforms))
+    )
     np.testing.assert_allclose(found, weights, atol=5e-4)

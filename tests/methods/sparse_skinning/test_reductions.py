@@ -1,4 +1,6 @@
-"""k_largest, smooth, geometry, poisson: K is kept, weights stay convex, and each is best at what it is for."""
+"""k_largest, smooth, geometry, poisson: K is kept, weights stay convex, and each is best at what it
+is for.
+"""
 
 from dataclasses import replace
 
@@ -21,9 +23,15 @@ NAMES = ("k_largest", "smooth", "geometry", "poisson")
 def dense() -> Deformer:
     """A strip on seven bones, all of them at every vertex, unevenly."""
     mesh = grid_mesh(30, 7)
-    reach = np.exp(-2 * (mesh.vertices[:, :1] - np.linspace(0, 2, 7)) ** 2) + 0.05 * (1 + np.sin(3 * mesh.vertices[:, 1:2] * np.arange(7)))
+    reach = np.exp(-2 * (mesh.vertices[:, :1] - np.linspace(0, 2, 7)) ** 2) + 0.05 * (
+        1 + np.sin(3 * mesh.vertices[:, 1:2] * np.arange(7))
+    )
     weights = reach / reach.sum(axis=1, keepdims=True)
-    return Deformer(mesh, chain_skeleton(7), skin=Skin(np.tile(np.arange(7), (len(weights), 1)), weights.astype(np.float32)))
+    return Deformer(
+        mesh,
+        chain_skeleton(7),
+        skin=Skin(np.tile(np.arange(7), (len(weights), 1)), weights.astype(np.float32)),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +64,19 @@ def test_k_is_kept_and_weights_are_convex(name, dense, motion, influences):
 def test_a_skin_that_is_sparse_enough_stays_as_it_is(name, dense, motion):
     sparse = reduce("k_largest", dense, influences=2)
     again = reduce(name, sparse, motion, influences=4)
-    np.testing.assert_allclose(dense_weights(again.skin, 7), dense_weights(sparse.skin, 7), atol=1e-4)
+    np.testing.assert_allclose(
+        dense_weights(again.skin, 7), dense_weights(sparse.skin, 7), atol=1e-4
+    )
 
 
 def test_smooth_matches_the_laplacian_of_the_weights_better_than_k_largest(dense):
     laplacian = Neighbourhood.of(dense.mesh).laplacian
-    bend = {name: np.linalg.norm(laplacian @ (dense_weights(reduce(name, dense).skin, 7) - dense_weights(dense.skin, 7))) for name in NAMES[:2]}
+    bend = {
+        name: np.linalg.norm(
+            laplacian @ (dense_weights(reduce(name, dense).skin, 7) - dense_weights(dense.skin, 7))
+        )
+        for name in NAMES[:2]
+    }
     assert bend["smooth"] < 0.9 * bend["k_largest"]
 
 
@@ -70,7 +85,10 @@ def test_poses_help(dense, motion):
     assert error(dense, found["geometry"], motion) < error(dense, found["k_largest"], motion)
     assert error(dense, found["geometry"], motion) <= error(dense, found["poisson"], motion)
     laplacian, true = Neighbourhood.of(dense.mesh).laplacian, dense.deform(motion)
-    bend = {name: np.linalg.norm([laplacian @ frame for frame in found[name].deform(motion) - true]) for name in NAMES}
+    bend = {
+        name: np.linalg.norm([laplacian @ frame for frame in found[name].deform(motion) - true])
+        for name in NAMES
+    }
     assert bend["poisson"] < 0.9 * bend["geometry"]
 
 
@@ -82,7 +100,13 @@ def test_reductions_by_poses_say_what_they_need(name, dense):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_negative_weights_are_refused(name, dense, motion):
-    affine = replace(dense, skin=Skin(dense.skin.bone_index[:, :2], np.tile(np.float32([1.5, -0.5]), (dense.mesh.vertex_count, 1))))
+    affine = replace(
+        dense,
+        skin=Skin(
+            dense.skin.bone_index[:, :2],
+            np.tile(np.float32([1.5, -0.5]), (dense.mesh.vertex_count, 1)),
+        ),
+    )
     with pytest.raises(InputError, match="negative"):
         reduce(name, affine, motion)
 
@@ -106,4 +130,7 @@ def test_projection_on_the_simplex_is_the_nearest_point():
     assert (found[~usable] == 0).all()
     other = rng.dirichlet(np.ones(5), size=(50, 200)) * usable
     other /= other.sum(axis=2, keepdims=True)
-    assert (np.linalg.norm(found - given * usable, axis=1) <= np.linalg.norm(other - given * usable, axis=2) + 1e-12).all()
+    assert (
+        np.linalg.norm(found - given * usable, axis=1)
+        <= np.linalg.norm(other - given * usable, axis=2) + 1e-12
+    ).all()

@@ -1,4 +1,6 @@
-"""two_layer: both layers' invariants, that the compiled loops do what the paper says, and the inputs that break careless code."""
+"""two_layer: both layers' invariants, that the compiled loops do what the paper says, and the
+inputs that break careless code.
+"""
 
 from dataclasses import replace
 
@@ -48,13 +50,26 @@ def reduce(deformer, motion=None, vertices=None, **options):
 
 
 def error(deformer, reduced, motion):
-    return decomposition_error(deformer.deform(motion), reduced.deform(motion), deformer.mesh.vertices)
+    return decomposition_error(
+        deformer.deform(motion), reduced.deform(motion), deformer.mesh.vertices
+    )
 
 
 @pytest.mark.parametrize("examples", [True, False])
-@pytest.mark.parametrize(("per_vertex", "bones_per_virtual"), [(1, None), (2, None), (2, 3), (3, 2), (4, 1)])
-def test_both_layers_sum_to_one_and_keep_their_cardinalities(dense, motion, examples, per_vertex, bones_per_virtual):
-    skin = reduce(dense, motion, per_vertex=per_vertex, bones_per_virtual=bones_per_virtual, virtual_bones=20, examples=examples).skin
+@pytest.mark.parametrize(
+    ("per_vertex", "bones_per_virtual"), [(1, None), (2, None), (2, 3), (3, 2), (4, 1)]
+)
+def test_both_layers_sum_to_one_and_keep_their_cardinalities(
+    dense, motion, examples, per_vertex, bones_per_virtual
+):
+    skin = reduce(
+        dense,
+        motion,
+        per_vertex=per_vertex,
+        bones_per_virtual=bones_per_virtual,
+        virtual_bones=20,
+        examples=examples,
+    ).skin
     assert skin.weight.shape[1] <= per_vertex
     assert skin.virtual_weight.shape[1] <= (bones_per_virtual or 6)
     assert len(skin.virtual_weight) <= 20
@@ -72,7 +87,9 @@ def test_four_bones_per_vertex_is_the_number_of_blending_operations(dense, motio
     assert training["virtual_bones"] <= (4 - 2) * count / 6
     assert training["memory_overhead_bytes"] == 16 * 4 * len(skin.virtual_weight)
     plain = 4 * count + 16 * 6 + 2 * count * training["bones_per_vertex"]
-    assert training["memory_overhead_pct"] == pytest.approx(100 * 16 * len(skin.virtual_weight) / plain)
+    assert training["memory_overhead_pct"] == pytest.approx(
+        100 * 16 * len(skin.virtual_weight) / plain
+    )
 
 
 @pytest.mark.parametrize("kind", ["weights", "examples"])
@@ -81,7 +98,12 @@ def test_the_error_never_rises_between_outer_iterations(dense, motion, kind, per
     weights = dense_weights(dense.skin, 6)
     poses = Poses(dense.mesh, dense.deform(motion), dense.skeleton, motion)
     target = Target.weights(weights) if kind == "weights" else Target.examples(Examples.of(poses))
-    factors = factorize(target, weights, Neighbourhood.of(dense.mesh), Limits(atoms=40, per_atom=per_atom, kappa=0.2))
+    factors = factorize(
+        target,
+        weights,
+        Neighbourhood.of(dense.mesh),
+        Limits(atoms=40, per_atom=per_atom, kappa=0.2),
+    )
     assert len(factors.history) > 10
     assert (np.diff(factors.history) <= 0).all()
     assert factors.history[-1] < 0.2 * factors.history[0]
@@ -89,21 +111,35 @@ def test_the_error_never_rises_between_outer_iterations(dense, motion, kind, per
 
 
 def test_example_poses_lower_the_error_in_those_poses(dense, motion):
-    weights_alone, with_examples = (reduce(dense, motion, virtual_bones=12, examples=examples) for examples in (False, True))
+    weights_alone, with_examples = (
+        reduce(dense, motion, virtual_bones=12, examples=examples) for examples in (False, True)
+    )
     assert error(dense, with_examples, motion) < error(dense, weights_alone, motion)
-    assert with_examples.training["e"] == pytest.approx(error(dense, with_examples, motion), rel=1e-3)
+    assert with_examples.training["e"] == pytest.approx(
+        error(dense, with_examples, motion), rel=1e-3
+    )
     assert weights_alone.training["delta_w"] < with_examples.training["delta_w"]
 
 
 def test_true_vertices_are_fitted_rather_than_the_dense_skin(dense, motion):
     true = dense.deform(motion) + 0.02 * np.sin(5 * dense.mesh.vertices)
-    to_skin, to_truth = reduce(dense, motion, virtual_bones=60), reduce(dense, motion, true, virtual_bones=60)
-    assert np.linalg.norm(to_truth.deform(motion) - true) < np.linalg.norm(to_skin.deform(motion) - true)
+    to_skin, to_truth = (
+        reduce(dense, motion, virtual_bones=60),
+        reduce(dense, motion, true, virtual_bones=60),
+    )
+    assert np.linalg.norm(to_truth.deform(motion) - true) < np.linalg.norm(
+        to_skin.deform(motion) - true
+    )
 
 
 def test_it_is_below_k_largest_at_the_same_blending_operations(dense, motion):
-    assert reduce(dense, examples=False).training["delta_w"] < 0.2 * KLargest().reduce(dense).training["delta_w"]
-    assert error(dense, reduce(dense, motion), motion) < 0.2 * error(dense, KLargest().reduce(dense), motion)
+    assert (
+        reduce(dense, examples=False).training["delta_w"]
+        < 0.2 * KLargest().reduce(dense).training["delta_w"]
+    )
+    assert error(dense, reduce(dense, motion), motion) < 0.2 * error(
+        dense, KLargest().reduce(dense), motion
+    )
 
 
 def test_growth_stops_at_the_error_asked_for(dense, motion):
@@ -119,8 +155,12 @@ def test_growth_stops_at_the_error_asked_for(dense, motion):
 def test_another_vertex_order_changes_the_error_by_less_than_two_percent(dense, motion):
     order = np.random.default_rng(0).permutation(dense.mesh.vertex_count)
     place = np.argsort(order).astype(np.int32)
-    mesh = Mesh(dense.mesh.vertices[order], dense.mesh.polygon_sizes, place[dense.mesh.polygon_vertices])
-    shuffled = replace(dense, mesh=mesh, skin=Skin(dense.skin.bone_index[order], dense.skin.weight[order]))
+    mesh = Mesh(
+        dense.mesh.vertices[order], dense.mesh.polygon_sizes, place[dense.mesh.polygon_vertices]
+    )
+    shuffled = replace(
+        dense, mesh=mesh, skin=Skin(dense.skin.bone_index[order], dense.skin.weight[order])
+    )
     for options in ({"examples": True}, {"examples": False}):
         name = "e" if options["examples"] else "delta_w"
         one, two = (reduce(d, motion, **options).training[name] for d in (dense, shuffled))
@@ -132,7 +172,9 @@ def test_rigid_motion_of_all_poses_leaves_the_error_alone(motion):
     mesh = grid_mesh(60, 15)
     deformer = dense_deformer(mesh, smooth_weights(mesh, 6))
     true = deformer.deform(motion) + 0.01 * np.sin(9 * mesh.vertices + np.arange(12)[:, None, None])
-    turn = np.column_stack([rotation_from_axis_angle(np.array([0.4, 1.0, -0.3])), [10.0, -5.0, 2.0]])
+    turn = np.column_stack(
+        [rotation_from_axis_angle(np.array([0.4, 1.0, -0.3])), [10.0, -5.0, 2.0]]
+    )
     one = reduce(deformer, motion, true).training["e"]
     two = reduce(deformer, compose(turn, motion), true @ turn[:, :3].T + turn[:, 3]).training["e"]
     assert two == pytest.approx(one, rel=0.02)
@@ -143,27 +185,39 @@ def test_bones_moved_rigidly_move_the_mesh_rigidly(dense, motion):
     shift = np.array([3.0, -2.0, 1.0])
     moved = motion.copy()
     moved[..., 3] += shift
-    np.testing.assert_allclose(reduced.deform(moved), reduced.deform(motion) + shift.astype(np.float32), atol=2e-5)
+    np.testing.assert_allclose(
+        reduced.deform(moved), reduced.deform(motion) + shift.astype(np.float32), atol=2e-5
+    )
 
 
 @pytest.mark.parametrize("examples", [True, False])
 def test_shells_are_no_obstacle(examples):
-    """Three strips side by side and five loose vertices, each as well approximated as one strip alone with as many atoms in all."""
+    """Three strips side by side and five loose vertices, each as well approximated as one strip
+    alone with as many atoms in all.
+    """
     one = grid_mesh(20, 5)
     count = one.vertex_count
-    vertices = np.concatenate([one.vertices + [0, 2.0 * n, 0] for n in range(3)] + [one.vertices[::25] + [0, -3.0, 0]])
+    vertices = np.concatenate(
+        [one.vertices + [0, 2.0 * n, 0] for n in range(3)] + [one.vertices[::25] + [0, -3.0, 0]]
+    )
     faces = np.concatenate([one.polygon_vertices.reshape(-1, 4) + n * count for n in range(3)])
     weights = smooth_weights(one, 5)
-    deformer = dense_deformer(Mesh.from_faces(vertices, faces), np.concatenate([weights] * 3 + [weights[::25]]))
+    deformer = dense_deformer(
+        Mesh.from_faces(vertices, faces), np.concatenate([weights] * 3 + [weights[::25]])
+    )
     around = Neighbourhood.of(deformer.mesh)
     assert len(np.unique(around.shells)) == 3  # the loose ones hang on the strip nearest to them
     motion = random_motion(deformer.skeleton, 10)
     reduced = reduce(deformer, motion, virtual_bones=30, examples=examples)
     reached = dense_weights(reduced.skin, 5) - dense_weights(deformer.skin, 5)
     if not examples:  # the shells have the same weights: what serves one serves all
-        alone = reduce(dense_deformer(one, weights), virtual_bones=30, examples=False).training["delta_w"]
+        alone = reduce(dense_deformer(one, weights), virtual_bones=30, examples=False).training[
+            "delta_w"
+        ]
         assert 1000 * np.sqrt(np.mean(reached**2)) < 1.5 * alone
-    assert error(deformer, reduced, motion) < 0.1 * error(deformer, KLargest(KLargest.Config(influences=2)).reduce(deformer), motion)
+    assert error(deformer, reduced, motion) < 0.1 * error(
+        deformer, KLargest(KLargest.Config(influences=2)).reduce(deformer), motion
+    )
 
 
 def test_loose_vertices_alone_are_linked_to_those_nearest():
@@ -208,7 +262,8 @@ def test_growth_and_propagation_are_those_of_the_reference(dense):
     weights = smooth_weights(mesh, 4)
     around = Neighbourhood.of(mesh)
     core = Factorization(
-        np.ones((len(weights), 1), np.float32), weights.astype(np.float32), np.eye(4)[:, None, :], weights,
+        np.ones((len(weights), 1), np.float32), weights.astype(np.float32), np.eye(4)[:, None, :],
+        weights,
         around.starts, around.neighbours, around.shells, 2, 4,
     )  # fmt: skip
     core.start(2)
@@ -221,21 +276,28 @@ def test_growth_and_propagation_are_those_of_the_reference(dense):
     np.testing.assert_allclose(dictionary, plain.dictionary, atol=1e-12)
     have = np.zeros((len(weights), len(dictionary)))
     np.add.at(have, (np.arange(len(weights))[:, None], index), coefficient)
-    np.testing.assert_allclose(have @ dictionary, plain.coefficients() @ plain.dictionary, atol=1e-3)
+    np.testing.assert_allclose(
+        have @ dictionary, plain.coefficients() @ plain.dictionary, atol=1e-3
+    )
     assert core.error() == pytest.approx(plain.errors.sum(), rel=1e-3)
 
     core.update_dictionary()
-    np.testing.assert_allclose(core.state()[0], two_layer_reference.update_dictionary(dictionary, have, weights), atol=1e-5)
+    np.testing.assert_allclose(
+        core.state()[0], two_layer_reference.update_dictionary(dictionary, have, weights), atol=1e-5
+    )
 
 
-def test_the_exact_dictionary_update_lowers_the_error_in_the_poses_where_eq_5_need_not(dense, motion):
+def test_the_exact_dictionary_update_lowers_the_error_in_the_poses_where_eq_5_need_not(
+    dense, motion
+):
     from understudy.methods.sparse_skinning._two_layer import Factorization
 
     weights = dense_weights(dense.skin, 6)
     examples = Examples.of(Poses(dense.mesh, dense.deform(motion), dense.skeleton, motion))
     around = Neighbourhood.of(dense.mesh)
     core = Factorization(
-        examples.point.astype(np.float32), examples.target.astype(np.float32), examples.bones, weights,
+        examples.point.astype(np.float32), examples.target.astype(np.float32), examples.bones,
+        weights,
         around.starts, around.neighbours, around.shells, 2, 6,
     )  # fmt: skip
     core.start(2)
@@ -244,7 +306,9 @@ def test_the_exact_dictionary_update_lowers_the_error_in_the_poses_where_eq_5_ne
     spread = np.zeros((len(weights), len(dictionary)))
     np.add.at(spread, (np.arange(len(weights))[:, None], index), coefficient)
     assert examples.square(spread @ dictionary) == pytest.approx(before, rel=1e-3)
-    published = examples.square(spread @ two_layer_reference.update_dictionary(dictionary, spread, weights))
+    published = examples.square(
+        spread @ two_layer_reference.update_dictionary(dictionary, spread, weights)
+    )
     core.update_dictionary()
     assert core.error() < min(before, published)
 
@@ -252,12 +316,16 @@ def test_the_exact_dictionary_update_lowers_the_error_in_the_poses_where_eq_5_ne
 def test_the_compiled_part_checks_what_it_is_given():
     from understudy.methods.sparse_skinning._two_layer import Factorization
 
-    good = [np.ones((2, 1), np.float32), np.ones((2, 1), np.float32), np.ones((1, 1, 1)), np.ones((2, 1)),
-            np.array([0, 1, 2]), np.array([1, 0], np.int32), np.zeros(2, np.int32), 2, 1]  # fmt: skip
+    good = [np.ones((2, 1), np.float32), np.ones((2, 1), np.float32), np.ones((1, 1, 1)),
+    np.ones((2, 1)),
+            np.array([0, 1, 2]), np.array([1, 0], np.int32), np.zeros(2, np.int32), 2,
+            1]  # fmt: skip
     Factorization(*good).start(1)
     for place, wrong, what in (
-        (1, np.ones((3, 1), np.float32), "target"), (2, np.ones((1, 2, 1)), "bones"), (3, np.ones((2, 2)), "weights"),
-        (4, np.array([0, 2, 1]), "starts"), (5, np.array([1, 7], np.int32), "neighbours"), (6, np.array([0, 9], np.int32), "shells"),
+        (1, np.ones((3, 1), np.float32), "target"), (2, np.ones((1, 2, 1)), "bones"), (3,
+        np.ones((2, 2)), "weights"),
+        (4, np.array([0, 2, 1]), "starts"), (5, np.array([1, 7], np.int32), "neighbours"), (6,
+        np.array([0, 9], np.int32), "shells"),
         (7, 5, "per_vertex"), (8, 2, "per_atom"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=what):
@@ -276,7 +344,14 @@ def test_wrong_inputs_are_refused(dense, motion):
         reduce(dense, None, dense.deform(motion))
     with pytest.raises(InputError, match="no skin"):
         reduce(Deformer(dense.mesh))
-    for wrong in ({"per_vertex": 0}, {"per_vertex": 5}, {"bones_per_vertex": 2.0}, {"virtual_bones": 0}, {"error": 0.0}, {"kappa": 0.0}):
+    for wrong in (
+        {"per_vertex": 0},
+        {"per_vertex": 5},
+        {"bones_per_vertex": 2.0},
+        {"virtual_bones": 0},
+        {"error": 0.0},
+        {"kappa": 0.0},
+    ):
         with pytest.raises(InputError, match=next(iter(wrong))):
             TwoLayerConfig(**wrong)
 
@@ -296,7 +371,9 @@ def test_fit_takes_the_bones_the_poses_have(dense, motion, tmp_path):
     assert fitted.provenance["poses"] == "strip"
     assert decomposition_error(poses.vertices, fitted.deform(motion), dense.mesh.vertices) < 5
     fitted.save(tmp_path / "two.understudy")
-    np.testing.assert_array_equal(Deformer.load(tmp_path / "two.understudy").deform(motion), fitted.deform(motion))
+    np.testing.assert_array_equal(
+        Deformer.load(tmp_path / "two.understudy").deform(motion), fitted.deform(motion)
+    )
 
 
 def test_fit_finds_bones_where_the_poses_have_none(dense, motion):

@@ -1,4 +1,6 @@
-"""Rotations of millions of small matrices: polar rotation, logarithm, exponential. Component by component, which is what keeps NumPy fast here."""
+"""Rotations of millions of small matrices: polar rotation, logarithm, exponential. Component by
+component, which is what keeps NumPy fast here.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,11 @@ import numpy as np
 
 
 def polar_rotation(matrices: np.ndarray, steps: int = 12) -> np.ndarray:
-    """The rotation nearest to each (...,3,3) matrix of positive determinant, by Newton's iteration X <- (s X + X^-T / s) / 2 (Higham 1986).
+    """The rotation nearest to each (...,3,3) matrix of positive determinant, by Newton's iteration
+    X <- (s X + X^-T / s) / 2 (Higham 1986).
 
-    s = det(X)^(-1/3) at first, which takes out the size; nearly flat matrices converge as well, with a few steps more.
+    s = det(X)^(-1/3) at first, which takes out the size; nearly flat matrices converge as well,
+    with a few steps more.
 
     >>> polar_rotation(np.diag([2.0, 3.0, 1.0])).round(12).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
@@ -40,11 +44,21 @@ def rotation_vector(rotations: np.ndarray) -> np.ndarray:
     angle = np.arctan2(0.5 * length, cosine)
     vector = twice_sine * np.where(length > 1e-6, angle / np.maximum(length, 1e-12), 0.5)
     turned = np.flatnonzero((cosine < -0.999).reshape(-1))
-    if len(turned):  # near half a turn the sine says little: the axis a is in the symmetric part, cos 1 + (1 - cos) a a^T
+    if len(
+        turned
+        # near half a turn the sine says little: the axis a is in the symmetric part, cos 1 + (1 -
+        # cos)
+        # a a^T
+    ):
         flat = r.reshape(3, 3, -1)[..., turned]
-        columns = 0.5 * (flat + np.swapaxes(flat, 0, 1)) - np.eye(3)[..., None] * cosine.reshape(-1)[turned]
+        columns = (
+            0.5 * (flat + np.swapaxes(flat, 0, 1))
+            - np.eye(3)[..., None] * cosine.reshape(-1)[turned]
+        )
         norms = np.sqrt(np.sum(columns**2, axis=0))
-        axis = np.take_along_axis(columns, norms.argmax(axis=0)[None, None], axis=1)[:, 0] / norms.max(axis=0)
+        axis = np.take_along_axis(columns, norms.argmax(axis=0)[None, None], axis=1)[
+            :, 0
+        ] / norms.max(axis=0)
         sign = np.where(np.sum(axis * twice_sine.reshape(3, -1)[:, turned], axis=0) < 0, -1.0, 1.0)
         vector.reshape(3, -1)[:, turned] = axis * sign * angle.reshape(-1)[turned]
     return np.moveaxis(vector, 0, -1)

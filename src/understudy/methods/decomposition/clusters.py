@@ -1,7 +1,8 @@
 """The start: groups of vertices that move together, one affine bone each, grown one at a time.
 
-The group that is explained worst is split: the vertex it misses most and that vertex's surroundings (the members that stay nearest to it over all
-frames) get a bone of their own; then all vertices choose again and all bones are fitted again, a few times. Only motion enters, never the mesh's
+The group that is explained worst is split: the vertex it misses most and that vertex's surroundings
+(the members that stay nearest to it over all frames) get a bone of their own; then all vertices
+choose again and all bones are fitted again, a few times. Only motion enters, never the mesh's
 connectivity: Dem Bones starts from patches of the surface and fails on meshes of many shells.
 """
 
@@ -9,10 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.methods.decomposition.alternating_solve import Fit, Search, affine_bones, with_weights
+from understudy.methods.decomposition.alternating_solve import (
+    Fit,
+    Search,
+    affine_bones,
+    with_weights,
+)
 from understudy.methods.decomposition.motion import Motion
 
-_ROUNDING = 1e-14  # squared, of a coordinate: what float32 vertices of a mesh of unit size carry anyway
+_ROUNDING = (
+    1e-14  # squared, of a coordinate: what float32 vertices of a mesh of unit size carry anyway
+)
 _LEAST = 8  # vertices a new bone is made from, where there are as many
 _REPEATS = 3  # of choosing and fitting after a split
 _LAST_REPEATS = 10
@@ -22,18 +30,26 @@ _HARD = Search(influences=1, exchanges=0)
 def one_bone(motion: Motion) -> Fit:
     """All vertices on one affine bone."""
     count = motion.vertex_count
-    start = Fit(np.zeros((motion.rows, 4)), np.zeros((count, 1), np.int32), np.ones((count, 1)), motion.square)
+    start = Fit(
+        np.zeros((motion.rows, 4)),
+        np.zeros((count, 1), np.int32),
+        np.ones((count, 1)),
+        motion.square,
+    )
     return chosen(motion, affine_bones(motion, start))
 
 
 def chosen(motion: Motion, columns: np.ndarray) -> Fit:
     """Every vertex on the bone that explains it best."""
     count = motion.vertex_count
-    return with_weights(motion, columns, np.zeros((count, 1), np.int32), np.zeros((count, 1)), _HARD)
+    return with_weights(
+        motion, columns, np.zeros((count, 1), np.int32), np.zeros((count, 1)), _HARD
+    )
 
 
 def grown(motion: Motion, fit: Fit, bones: int, locked: int = 0, share: float = 0.25) -> Fit:
-    """More groups, up to `bones`; the first `locked` bones stay as they are. Fewer where every vertex is explained.
+    """More groups, up to `bones`; the first `locked` bones stay as they are. Fewer where every
+    vertex is explained.
 
     share: of a group, what its worst vertex takes along
     """

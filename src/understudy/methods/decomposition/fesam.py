@@ -1,11 +1,13 @@
-"""`fesam`: FESAM-WT, the comparison of temporal deep skinning: weights and transformations in turn, fifteen rounds.
+"""`fesam`: FESAM-WT, the comparison of temporal deep skinning: weights and transformations in turn,
+fifteen rounds.
 
-Paper: Kavan, Sloan & O'Sullivan 2010, "Fast and Efficient Skinning of Animated Meshes", without its step that changes the rest pose (as Moutafidou
-et al. compare it). A vertex's bones are chosen once, as the ones that alone come nearest to its trajectory, and stay; then by turns the best
-weights on those bones (convex) and the best affine transformations, both by least squares.
+Paper: Kavan, Sloan & O'Sullivan 2010, "Fast and Efficient Skinning of Animated Meshes", without its
+step that changes the rest pose (as Moutafidou et al. compare it). A vertex's bones are chosen once,
+as the ones that alone come nearest to its trajectory, and stay; then by turns the best weights on
+those bones (convex) and the best affine transformations, both by least squares.
 
-Departure: the paper seeds its clusters at random; here the seeds are vertices whose trajectories lie far from each other, so that the same sequence
-gives the same result.
+Departure: the paper seeds its clusters at random; here the seeds are vertices whose trajectories
+lie far from each other, so that the same sequence gives the same result.
 """
 
 from __future__ import annotations
@@ -20,7 +22,12 @@ from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.methods.base import Config, Method
 from understudy.methods.decomposition import clusters, kernels
-from understudy.methods.decomposition.alternating_solve import Fit, Search, affine_bones, with_weights
+from understudy.methods.decomposition.alternating_solve import (
+    Fit,
+    Search,
+    affine_bones,
+    with_weights,
+)
 from understudy.methods.decomposition.motion import Motion, in_principal_directions, read_motion
 from understudy.methods.decomposition.result import deformer_of, erms_of, skin_and_bones
 from understudy.methods.decomposition.solve import measured
@@ -56,12 +63,20 @@ class Fesam(Method):
     Config = FesamConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """A skin for the mesh of `poses`, and its bones' motion as `clips`. A skeleton that the poses have is not used."""
+        """A skin for the mesh of `poses`, and its bones' motion as `clips`. A skeleton that the
+        poses have is not used.
+        """
         motion, frame = read_motion(poses)
         with kernels.own_threads():
             fit, errors = self.rounds(motion, progress)
         curve = [erms_of(error, motion, frame) for error in errors]
-        return deformer_of(poses, *skin_and_bones(fit, frame), self.name, {"erms": curve[-1]}, {"config": asdict(self.config), "erms_curve": curve})
+        return deformer_of(
+            poses,
+            *skin_and_bones(fit, frame),
+            self.name,
+            {"erms": curve[-1]},
+            {"config": asdict(self.config), "erms_curve": curve},
+        )
 
     def rounds(self, motion: Motion, progress: Progress = SILENT) -> tuple[Fit, list[float]]:
         """The fit, and the squared error at the start and after each round."""
@@ -83,13 +98,19 @@ class Fesam(Method):
 
 
 def _on_these_bones(motion: Motion, columns: np.ndarray, index: np.ndarray) -> Fit:
-    """The best convex weights on the bones (V,K) that each vertex has; one that had got nothing may come back."""
+    """The best convex weights on the bones (V,K) that each vertex has; one that had got nothing may
+    come back.
+    """
     places = index.shape[1]
-    return with_weights(motion, columns, index, np.full(index.shape, 1 / places), Search(places, exchanges=0))
+    return with_weights(
+        motion, columns, index, np.full(index.shape, 1 / places), Search(places, exchanges=0)
+    )
 
 
 def _clustered(motion: Motion, bones: int) -> Fit:
-    """Every vertex on one of `bones` affine bones: far-apart seeds, their nearest vertices, then fitted and chosen again a few times."""
+    """Every vertex on one of `bones` affine bones: far-apart seeds, their nearest vertices, then
+    fitted and chosen again a few times.
+    """
     seeds, away = [int(np.argmax(motion.square))], np.full(motion.vertex_count, np.inf)
     owner = np.zeros(motion.vertex_count, np.int32)
     for number in range(bones):
@@ -97,7 +118,12 @@ def _clustered(motion: Motion, bones: int) -> Fit:
         owner[distance < away] = number
         away = np.minimum(away, distance)
         seeds.append(int(np.argmax(away)))
-    fit = Fit(np.zeros((motion.rows, 4 * bones)), owner[:, None], np.ones((motion.vertex_count, 1)), motion.square)
+    fit = Fit(
+        np.zeros((motion.rows, 4 * bones)),
+        owner[:, None],
+        np.ones((motion.vertex_count, 1)),
+        motion.square,
+    )
     return clusters.settled(motion, fit, _SETTLE)
 
 
@@ -105,5 +131,7 @@ def _nearest_bones(motion: Motion, columns: np.ndarray, count: int) -> np.ndarra
     """(V,count) int32: the bones that alone come nearest to each vertex, nearest first."""
     bones = columns.shape[1] // 4
     by_bone = np.ascontiguousarray(columns.reshape(motion.rows, bones, 4).transpose(1, 2, 0))
-    error = np.stack([((motion.rest @ bone - motion.targets) ** 2).sum(axis=1) for bone in by_bone], axis=1)
+    error = np.stack(
+        [((motion.rest @ bone - motion.targets) ** 2).sum(axis=1) for bone in by_bone], axis=1
+    )
     return np.argsort(error, axis=1, kind="stable")[:, :count].astype(np.int32)

@@ -1,11 +1,13 @@
 """The motion to explain, in the form the solver works on.
 
-Every frame is moved to its own centroid and everything is scaled by the size of the rest pose: weights sum to one, so a shift of a frame is a shift
-of all its bones, and neither where a sequence stands nor its unit can change the result. Vertices are put in an order that follows from their
+Every frame is moved to its own centroid and everything is scaled by the size of the rest pose:
+weights sum to one, so a shift of a frame is a shift of all its bones, and neither where a sequence
+stands nor its unit can change the result. Vertices are put in an order that follows from their
 motion alone, so that the order they came in cannot change it either.
 
-For affine bones the frames may be exchanged for any orthonormal combinations of them (the bones combine in the same way), so the motion is
-written in its principal directions and the silent ones are left out: a few dozen rows instead of hundreds.
+For affine bones the frames may be exchanged for any orthonormal combinations of them (the bones
+combine in the same way), so the motion is written in its principal directions and the silent ones
+are left out: a few dozen rows instead of hundreds.
 """
 
 from __future__ import annotations
@@ -39,8 +41,14 @@ class Motion:
 
     def some(self, vertices: np.ndarray, rows: np.ndarray | None = None) -> Motion:
         """Some vertices, and some rows where those are given."""
-        targets = np.ascontiguousarray(self.targets[vertices] if rows is None else self.targets[np.ix_(vertices, rows)])
-        return Motion(np.ascontiguousarray(self.rest[vertices]), targets, np.einsum("vr,vr->v", targets, targets))
+        targets = np.ascontiguousarray(
+            self.targets[vertices] if rows is None else self.targets[np.ix_(vertices, rows)]
+        )
+        return Motion(
+            np.ascontiguousarray(self.rest[vertices]),
+            targets,
+            np.einsum("vr,vr->v", targets, targets),
+        )
 
     def turned(self, directions: np.ndarray) -> Motion:
         """In other directions (R,n)."""
@@ -48,7 +56,9 @@ class Motion:
         return Motion(self.rest, targets, np.einsum("vr,vr->v", targets, targets))
 
     def strongest(self, left_out: float) -> Motion:
-        """The first rows, so many that the others hold no more than `left_out` of the squared motion."""
+        """The first rows, so many that the others hold no more than `left_out` of the squared
+        motion.
+        """
         tail = np.cumsum((self.targets[:, ::-1] ** 2).sum(axis=0))
         rows = max(1, self.rows - int(np.searchsorted(tail, left_out, side="right")))
         targets = np.ascontiguousarray(self.targets[:, :rows])
@@ -57,7 +67,9 @@ class Motion:
 
 @dataclass(eq=False)
 class Frame:
-    """How the solver's numbers came from the model's: v = (x - centre) / size at rest, y = (x - offsets[f]) / size in frame f; `order` (V,)."""
+    """How the solver's numbers came from the model's: v = (x - centre) / size at rest, y = (x -
+    offsets[f]) / size in frame f; `order` (V,).
+    """
 
     centre: np.ndarray
     offsets: np.ndarray
@@ -69,13 +81,17 @@ class Frame:
         """Bones (3F,4B) of the solver as world_from_rest (F,B,3,4) of the model."""
         frames = len(self.offsets)
         bones = columns.reshape(frames, 3, -1, 4).transpose(0, 2, 1, 3).copy()
-        bones[..., 3] = self.size * bones[..., 3] + self.offsets[:, None, :] - bones[..., :3] @ self.centre
+        bones[..., 3] = (
+            self.size * bones[..., 3] + self.offsets[:, None, :] - bones[..., :3] @ self.centre
+        )
         return bones
 
     def from_world(self, bones: np.ndarray) -> np.ndarray:
         """The reverse: (F,B,3,4) -> (3F,4B)."""
         bones = np.array(bones, np.float64)
-        bones[..., 3] = (bones[..., 3] - self.offsets[:, None, :] + bones[..., :3] @ self.centre) / self.size
+        bones[..., 3] = (
+            bones[..., 3] - self.offsets[:, None, :] + bones[..., :3] @ self.centre
+        ) / self.size
         return bones.transpose(0, 2, 1, 3).reshape(3 * len(bones), -1)
 
 
@@ -98,14 +114,19 @@ def read_motion(poses: Poses) -> tuple[Motion, Frame]:
     targets /= size
     targets = targets.reshape(vertex_count, -1)
     square = np.einsum("vr,vr->v", targets, targets)
-    # No turn of the scene and no shuffle of the vertices changes this order (but for vertices that are as good as equal).
+    # No turn of the scene and no shuffle of the vertices changes this order (but for vertices that
+    # are as good as equal).
     order = np.lexsort((np.einsum("vi,vi->v", rest, rest), square))
     rest = np.column_stack([rest[order], np.ones(vertex_count)])
-    return Motion(rest, targets[order], square[order]), Frame(centre, offsets, size, order, np.finfo(np.float32).eps * largest / size)
+    return Motion(rest, targets[order], square[order]), Frame(
+        centre, offsets, size, order, np.finfo(np.float32).eps * largest / size
+    )
 
 
 def in_principal_directions(motion: Motion) -> tuple[Motion, np.ndarray]:
-    """The motion in at most `_MOST_DIRECTIONS` orthonormal combinations of its rows, strongest first, and those: (R, directions)."""
+    """The motion in at most `_MOST_DIRECTIONS` orthonormal combinations of its rows, strongest
+    first, and those: (R, directions).
+    """
     total = float(motion.square.sum())
     if motion.rows <= 12 or total == 0:
         return motion, np.eye(motion.rows)
@@ -116,13 +137,17 @@ def in_principal_directions(motion: Motion) -> tuple[Motion, np.ndarray]:
         directions = _strongest(motion.targets, 2 * _MOST_DIRECTIONS)
         energy = np.linalg.norm(motion.targets @ directions, axis=0)[::-1] ** 2
     held = np.cumsum(energy[::-1])
-    count = min(int(np.searchsorted(held, (1 - _SILENT) * total)) + 1, len(energy), _MOST_DIRECTIONS)
+    count = min(
+        int(np.searchsorted(held, (1 - _SILENT) * total)) + 1, len(energy), _MOST_DIRECTIONS
+    )
     directions = np.ascontiguousarray(directions[:, :count])
     return motion.turned(directions), directions
 
 
 def _strongest(targets: np.ndarray, count: int) -> np.ndarray:
-    """Strong directions (R,count) of a wide matrix (V,R): a randomised range finder with two power steps (Halko et al. 2011)."""
+    """Strong directions (R,count) of a wide matrix (V,R): a randomised range finder with two power
+    steps (Halko et al. 2011).
+    """
     start = np.random.default_rng(0).normal(size=(targets.shape[1], min(count, *targets.shape)))
     basis = np.linalg.qr(start)[0]
     for _ in range(2):

@@ -1,4 +1,6 @@
-"""The kernels of `_native/decompose.h` in NumPy: what the compiled ones are checked against, and what runs where there was no compiler."""
+"""The kernels of `_native/decompose.h` in NumPy: what the compiled ones are checked against, and
+what runs where there was no compiler.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +13,51 @@ _WORTH = 1e-9
 _ROUNDING = 1e-14
 
 
-def solve_weights(rest, targets, columns, index, weight, candidates: int, exchanges: int, from_all: bool, anchor, strength):
+def solve_weights(
+    rest,
+    targets,
+    columns,
+    index,
+    weight,
+    candidates: int,
+    exchanges: int,
+    from_all: bool,
+    anchor,
+    strength,
+):
     bones = columns.shape[1] // 4
     index, weight, value = index.copy(), weight.copy(), np.empty(len(rest))
     at_once = max(1, _BYTES // (8 * bones * bones))
     for start in range(0, len(rest), at_once):
         part = slice(start, start + at_once)
-        hulls = _hulls(rest[part], targets[part], columns, None if anchor is None else anchor[part], None if strength is None else strength[part])
+        hulls = _hulls(
+            rest[part],
+            targets[part],
+            columns,
+            None if anchor is None else anchor[part],
+            None if strength is None else strength[part],
+        )
         now = _started(hulls, index[part], weight[part])
         every = np.arange(hulls.count)
         if from_all and index.shape[1] < bones:
-            other = _improved(hulls, _reduced(hulls, nearest(hulls), index.shape[1]), index.shape[1], candidates, exchanges)
+            other = _improved(
+                hulls,
+                _reduced(hulls, nearest(hulls), index.shape[1]),
+                index.shape[1],
+                candidates,
+                exchanges,
+            )
             now = _improved(hulls, now, index.shape[1], candidates, exchanges)
             better = np.flatnonzero(values(hulls, every, other) < values(hulls, every, now))
             now.put(better, other.take(better))
         else:
             now = _improved(hulls, now, index.shape[1], candidates, exchanges)
         now = now.packed(index.shape[1])
-        index[part], weight[part], value[part] = now.index, now.weight, np.maximum(values(hulls, every, now), 0)
+        index[part], weight[part], value[part] = (
+            now.index,
+            now.weight,
+            np.maximum(values(hulls, every, now), 0),
+        )
     return index, weight, value
 
 
@@ -60,7 +89,11 @@ def rigid_sweeps(gram, cross, moving, transforms, sweeps: int) -> np.ndarray:
                 continue
             before = transforms[:, :, own]
             left = cross[:, :, own] - transforms @ gram[:, own] + before @ block
-            turn = left[..., :3] - left[..., 3:] * (block[3, :3] / mass) + 1e-9 * np.trace(block[:3, :3]) * before[..., :3]
+            turn = (
+                left[..., :3]
+                - left[..., 3:] * (block[3, :3] / mass)
+                + 1e-9 * np.trace(block[:3, :3]) * before[..., :3]
+            )
             rotation = nearest_rotations(turn)
             shift = (left[..., 3] - rotation @ block[3, :3]) / mass
             transforms[:, :, own] = np.concatenate([rotation, shift[..., None]], axis=2)
@@ -90,7 +123,9 @@ def _hulls(rest, targets, columns, anchor, strength) -> Hulls:
 
 
 def _started(hulls: Hulls, index: np.ndarray, weight: np.ndarray) -> Supports:
-    """The weights given, or the best single bone where there are none, at their best within their bones."""
+    """The weights given, or the best single bone where there are none, at their best within their
+    bones.
+    """
     single = Supports.single(np.argmin(np.einsum("nbb->nb", hulls.products), axis=1))
     given = Supports(np.where(weight > 0, index, 0).astype(np.int64), weight.copy(), weight > 0)
     none = np.flatnonzero(~given.used.any(axis=1))
@@ -98,7 +133,9 @@ def _started(hulls: Hulls, index: np.ndarray, weight: np.ndarray) -> Supports:
     return settle(hulls, np.arange(hulls.count), given.packed())
 
 
-def _improved(hulls: Hulls, now: Supports, influences: int, candidates: int, exchanges: int) -> Supports:
+def _improved(
+    hulls: Hulls, now: Supports, influences: int, candidates: int, exchanges: int
+) -> Supports:
     """Bones in, and at K bones another out, while that lowers the value."""
     live = np.arange(hulls.count)
     for _ in range(exchanges):
@@ -110,7 +147,9 @@ def _improved(hulls: Hulls, now: Supports, influences: int, candidates: int, exc
         ranked, able = _ranked(hulls, live, held, candidates)
         for column in range(ranked.shape[1]):
             rows = np.flatnonzero(able[:, column])
-            for found, found_rows in _with(hulls, live, held, rows, ranked[rows, column], influences):
+            for found, found_rows in _with(
+                hulls, live, held, rows, ranked[rows, column], influences
+            ):
                 found_value = values(hulls, live[found_rows], found)
                 better = found_value < best_value[found_rows]
                 best.put(found_rows[better], found.take(better))
@@ -122,7 +161,9 @@ def _improved(hulls: Hulls, now: Supports, influences: int, candidates: int, exc
 
 
 def _with(hulls: Hulls, live, held: Supports, rows, entering, influences: int):
-    """The supports with one bone more, or, where those have more than K bones, each of them with another bone out; and whose they are."""
+    """The supports with one bone more, or, where those have more than K bones, each of them with
+    another bone out; and whose they are.
+    """
     if not len(rows):
         return
     wide = settle(hulls, live[rows], held.take(rows).add(entering)).packed()
@@ -137,11 +178,15 @@ def _with(hulls: Hulls, live, held: Supports, rows, entering, influences: int):
 
 
 def _ranked(hulls: Hulls, live, held: Supports, candidates: int) -> tuple[np.ndarray, np.ndarray]:
-    """The bones (n,c) that lower the value most when walked towards in a straight line, best first, and which of them lower it at all."""
+    """The bones (n,c) that lower the value most when walked towards in a straight line, best first,
+    and which of them lower it at all.
+    """
     slope, value = gradients(hulls, live, held)
     gap = value[:, None] - slope
     noise = _ROUNDING * hulls.scale[live][:, None]
-    length = np.maximum(np.einsum("nbb->nb", hulls.products[live]) - 2 * slope + value[:, None], noise + 1e-290)
+    length = np.maximum(
+        np.einsum("nbb->nb", hulls.products[live]) - 2 * slope + value[:, None], noise + 1e-290
+    )
     gain = np.where(gap < length, gap**2 / length, 2 * gap - length)
     gain = np.where(gap > 1e-9 * value[:, None] + noise, gain, -1.0)
     inside = np.zeros(gain.shape, bool)

@@ -1,9 +1,10 @@
 """Smooth weights: neighbours along mesh edges should agree.
 
-The term is  s sum over edges (i,j) of c_ij |w_i - w_j|^2,  c_ij = (1/deg_i + 1/deg_j) / 2, times the number of frames. To solve for all
-vertices at once
-without ever raising the error, each edge's part is bounded from above by 2 |w_i - m|^2 + 2 |w_j - m|^2 about the present middle m of its two ends:
-a pull of every vertex towards an anchor.
+The term is  s sum over edges (i,j) of c_ij |w_i - w_j|^2,  c_ij = (1/deg_i + 1/deg_j) / 2, times
+             the number of frames. To solve for all
+vertices at once without ever raising the error, each edge's part is bounded from above by 2 |w_i -
+m|^2 + 2 |w_j - m|^2 about the present middle m of its two ends: a pull of every vertex towards an
+anchor.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from understudy.core.mesh import Mesh
 
 
 def smoother(mesh: Mesh, order: np.ndarray, smoothness: float, frames: int) -> Callable | None:
-    """A function of (index, weight, bones) to (anchor (V,B), strength (V,)) for vertices in `order`; None without smoothness or edges."""
+    """A function of (index, weight, bones) to (anchor (V,B), strength (V,)) for vertices in
+    `order`; None without smoothness or edges.
+    """
     ends = _edges(mesh) if smoothness else ()
     if not len(ends):
         return None
@@ -26,12 +29,19 @@ def smoother(mesh: Mesh, order: np.ndarray, smoothness: float, frames: int) -> C
     one, two = place[ends].T
     degree = np.bincount(np.concatenate([one, two]), minlength=len(order))
     share = smoothness * frames * (1 / degree[one] + 1 / degree[two]) / 2
-    graph = sp.coo_matrix((np.tile(share, 2), (np.concatenate([one, two]), np.concatenate([two, one]))), shape=(len(order),) * 2).tocsr()
+    graph = sp.coo_matrix(
+        (np.tile(share, 2), (np.concatenate([one, two]), np.concatenate([two, one]))),
+        shape=(len(order),) * 2,
+    ).tocsr()
     total = np.asarray(graph.sum(axis=1)).reshape(-1)
 
     def pull(index: np.ndarray, weight: np.ndarray, bones: int) -> tuple[np.ndarray, np.ndarray]:
         rows = np.repeat(np.arange(len(order)), index.shape[1])
-        dense = np.asarray(sp.coo_matrix((weight.reshape(-1), (rows, index.reshape(-1))), shape=(len(order), bones)).todense())
+        dense = np.asarray(
+            sp.coo_matrix(
+                (weight.reshape(-1), (rows, index.reshape(-1))), shape=(len(order), bones)
+            ).todense()
+        )
         middle = (dense + (graph @ dense) / np.maximum(total, 1e-300)[:, None]) / 2
         return np.ascontiguousarray(middle), 2 * total
 
@@ -44,5 +54,9 @@ def _edges(mesh: Mesh) -> np.ndarray:
     ends = np.cumsum(sizes)
     following = np.arange(1, len(corners) + 1)
     following[ends - 1] = ends - sizes
-    pairs = np.sort(np.column_stack([corners, corners[following]]), axis=1) if len(corners) else np.zeros((0, 2), np.int64)
+    pairs = (
+        np.sort(np.column_stack([corners, corners[following]]), axis=1)
+        if len(corners)
+        else np.zeros((0, 2), np.int64)
+    )
     return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)

@@ -1,1 +1,3 @@
-"""The machinery behind the methods `differential` and `local`: Laplacian, anchors, regions, labels and the fold that leaves no solve at run time."""
+"""The machinery behind the methods `differential` and `local`: Laplacian, anchors, regions, labels
+and the fold that leaves no solve at run time.
+"""

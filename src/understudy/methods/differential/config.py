@@ -1,4 +1,6 @@
-"""Options that the methods with nets over a deformation subspace share (`differential`, `local`), and their presets."""
+"""Options that the methods with nets over a deformation subspace share (`differential`, `local`),
+and their presets.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,15 @@ from understudy.methods.base import Config
 
 LOSSES = ("l1", "l2", "mixed")
 DEFAULT_NETS = {
-    "hidden": (128, 128), "activation": "gelu", "epochs": 60, "batch": 128, "rate": 0.004, "optimizer": "adam", "weight_decay": 0.6, "loss": "mixed",
+    "hidden": (128, 128), "activation": "gelu", "epochs": 60, "batch": 128, "rate": 0.004,
+    "optimizer": "adam", "weight_decay": 0.6, "loss": "mixed",
     "regions": 24, "linear": True,
 }  # fmt: skip
-# 5 x 2048 rectifiers on everything, SGD at 0.1, 10,000 epochs: 180 s for 5,000 poses of the face on a data-centre GPU, 300 s for the whole fit.
+# 5 x 2048 rectifiers on everything, SGD at 0.1, 10,000 epochs: 180 s for 5,000 poses of the face on
+# a data-centre GPU, 300 s for the whole fit.
 PAPER_NETS = {
-    "hidden": (2048,) * 5, "activation": "relu", "epochs": 10000, "batch": 128, "rate": 0.1, "optimizer": "sgd", "weight_decay": 0.0, "loss": "l1",
+    "hidden": (2048,) * 5, "activation": "relu", "epochs": 10000, "batch": 128, "rate": 0.1,
+    "optimizer": "sgd", "weight_decay": 0.0, "loss": "l1",
     "regions": 1, "linear": False, "components": 0.05,
 }  # fmt: skip
 
@@ -27,12 +32,24 @@ PAPER_NETS = {
 class SubspaceConfig(Config):
     """Options of nets over a subspace; a subclass documents them."""
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": DEFAULT_NETS, "paper": PAPER_NETS}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "default": DEFAULT_NETS,
+        "paper": PAPER_NETS,
+    }
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "activation": ("tanh", "relu", "gelu"), "optimizer": ("adam", "sgd"), "loss": LOSSES,
-        "skin": ("auto", "perturbed", "fitted", "blended"), "inputs": ("auto", "rig", "data", "all"), "controls": ("numeric", "all", "none"),
+        "skin": ("auto", "perturbed", "fitted", "blended"), "inputs": ("auto", "rig", "data",
+        "all"), "controls": ("numeric", "all", "none"),
     }  # fmt: skip
-    counts: ClassVar[tuple[str, ...]] = ("epochs", "batch", "regions", "most_components", "influences", "input_poses", "hidden")
+    counts: ClassVar[tuple[str, ...]] = (
+        "epochs",
+        "batch",
+        "regions",
+        "most_components",
+        "influences",
+        "input_poses",
+        "hidden",
+    )
     positive: ClassVar[tuple[str, ...]] = ("rate", "components", "basis_error", "input_error")
     shares: ClassVar[tuple[str, ...]] = ("components",)
 
@@ -73,7 +90,9 @@ class SubspaceConfig(Config):
                 checks.between(number, name, 1)
         for name in self.positive:
             if getattr(full, name) is not None:
-                checks.between(getattr(full, name), name, high=1 if name in self.shares else None, above=0)
+                checks.between(
+                    getattr(full, name), name, high=1 if name in self.shares else None, above=0
+                )
         checks.between(full.weight_decay, "weight_decay", 0)
         checks.between(self.validation, "validation", 0, 0.9)
         if self.clamp_margin is not None:
@@ -84,7 +103,9 @@ class SubspaceConfig(Config):
     def filled(self) -> SubspaceConfig:
         """The same with every option of the preset in place."""
         values = asdict(self)
-        values |= {name: value for name, value in self.presets[self.preset].items() if values[name] is None}
+        values |= {
+            name: value for name, value in self.presets[self.preset].items() if values[name] is None
+        }
         full = object.__new__(type(self))  # the check has been made, or is under way
         for name, value in values.items():
             object.__setattr__(full, name, value)
@@ -92,4 +113,8 @@ class SubspaceConfig(Config):
 
     def header(self) -> dict[str, Any]:
         """What made a result, for its file: without what cannot change it."""
-        return {name: value for name, value in asdict(self).items() if name not in ("checkpoint", "device")}
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in ("checkpoint", "device")
+        }

@@ -1,11 +1,14 @@
-"""The uniform Laplacian of a mesh, its differential coordinates, and the connected pieces a reconstruction needs an anchor in.
+"""The uniform Laplacian of a mesh, its differential coordinates, and the connected pieces a
+reconstruction needs an anchor in.
 
-Song, Shi & Reed 2020, Eq. 1 to 3: with A the adjacency of the polygons' own edges and D the diagonal of vertex degrees,
+Song, Shi & Reed 2020, Eq. 1 to 3: with A the adjacency of the polygons' own edges and D the
+diagonal of vertex degrees,
 
     L_s = D - A          symmetric, positive semi-definite, one zero eigenvalue per connected piece
     D delta = L_s d      the differential coordinates of a displacement field d
 
-Departure: a vertex without any edge has degree 0 and no differential coordinate; D^-1 reads 1 there, so that nothing is divided by zero.
+Departure: a vertex without any edge has degree 0 and no differential coordinate; D^-1 reads 1
+there, so that nothing is divided by zero.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from understudy.core.mesh import Mesh
 
 @dataclass(frozen=True, eq=False)
 class Laplacian:
-    """symmetric (V,V) CSR float64: L_s; degree (V,) float64; piece (V,) int: which connected piece each vertex belongs to."""
+    """symmetric (V,V) CSR float64: L_s; degree (V,) float64; piece (V,) int: which connected piece
+    each vertex belongs to.
+    """
 
     symmetric: sp.csr_matrix
     degree: np.ndarray
@@ -35,7 +40,9 @@ class Laplacian:
         [[2.0, -1.0, -1.0], [-1.0, 2.0, -1.0], [-1.0, -1.0, 2.0]]
         """
         count, edges = mesh.vertex_count, mesh.edges
-        near = sp.coo_matrix((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(count, count))
+        near = sp.coo_matrix(
+            (np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(count, count)
+        )
         near = sp.csr_matrix(near + near.T)
         degree = np.asarray(near.sum(axis=1)).ravel()
         piece = connected_components(near, directed=False)[1]
@@ -45,4 +52,6 @@ class Laplacian:
         """delta = D^-1 L_s d: displacements (T,V,3) -> (T,V,3) of the same dtype."""
         flat = np.moveaxis(displacements, 1, 0).reshape(len(self.degree), -1)
         delta = (self.symmetric @ flat) / self.degree[:, None]
-        return np.moveaxis(delta.reshape(len(self.degree), len(displacements), 3), 0, 1).astype(displacements.dtype)
+        return np.moveaxis(delta.reshape(len(self.degree), len(displacements), 3), 0, 1).astype(
+            displacements.dtype
+        )

@@ -1,12 +1,15 @@
-"""`local`: the nets of `differential` on plain offsets, without differential coordinates, anchors or reconstruction.
+"""`local`: the nets of `differential` on plain offsets, without differential coordinates, anchors
+or reconstruction.
 
-The comparison of Song, Shi and Reed 2020, section 4.4.1 ("Local"): the same nets over a PCA of the displacements before skinning themselves,
+The comparison of Song, Shi and Reed 2020, section 4.4.1 ("Local"): the same nets over a PCA of the
+displacements before skinning themselves,
 
     d = mean + U c,     c = net(features)
 
-The same options mean the same nets; in the default preset that includes the regions, which here are regions of positions and may open seams. The
-loss is the paper's in both presets (l1), and the poses are those given: what `differential` gains over it, it owes to its coordinates, and by default
-to its loss and to mirror images too.
+The same options mean the same nets; in the default preset that includes the regions, which here are
+regions of positions and may open seams. The loss is the paper's in both presets (l1), and the poses
+are those given: what `differential` gains over it, it owes to its coordinates, and by default to
+its loss and to mirror images too.
 """
 
 from __future__ import annotations
@@ -39,22 +42,29 @@ class LocalConfig(SubspaceConfig):
     loss            l1, l2 or mixed (their sum)
     regions         nets the vertices are shared among; 1: one for all, as in the paper
     linear          begin every net with a ridge regression
-    components      their number as a share of the vertices; none in the default preset: by basis_error
-    basis_error     mean distance per vertex the components may leave, in model units; none: 0.01 % of the height
+    components      their number as a share of the vertices; none in the default preset: by
+                    basis_error
+    basis_error     mean distance per vertex the components may leave, in model units; none: 0.01 %
+                    of the height
     most_components upper limit of components per region
     skin            perturbed, fitted, blended, or auto: as in differential
     influences      most bones a vertex may follow
     inputs          where each net's inputs come from: rig, data, all, or auto
     input_poses     poses at which the rig is perturbed
-    input_error     a perturbation that moves no vertex by this much (model units) is no input; none: 0.02 % of the height
+    input_error     a perturbation that moves no vertex by this much (model units) is no input;
+                    none: 0.02 % of the height
     controls        numeric: controls that act other than through bones join the inputs; all; none
-    clamp_margin    features are held to the range seen, widened by this share of its width on each side; none: not at all
+    clamp_margin    features are held to the range seen, widened by this share of its width on each
+                    side; none: not at all
     validation      share of the poses kept aside to measure
     device          auto, cpu or cuda
     checkpoint      file to keep the state of training in, to go on after an interruption
     """
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {**DEFAULT_NETS, "loss": "l1"}, "paper": PAPER_NETS}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "default": {**DEFAULT_NETS, "loss": "l1"},
+        "paper": PAPER_NETS,
+    }
 
 
 class Local(Method):
@@ -68,5 +78,7 @@ class Local(Method):
         try:
             from understudy.methods.differential.offset_fit import OffsetFit
         except ImportError as problem:
-            raise MissingDependencyError("local trains networks and needs torch: pip install 'understudy[fit]'") from problem
+            raise MissingDependencyError(
+                "local trains networks and needs torch: pip install 'understudy[fit]'"
+            ) from problem
         return OffsetFit(self.name, self.config, poses, rig, progress).deformer()

@@ -1,11 +1,13 @@
-"""`pca_regression`: a PCA of the displacements and a linear regression of its coefficients on the features.
+"""`pca_regression`: a PCA of the displacements and a linear regression of its coefficients on the
+features.
 
 The "PCA" row of Song, Shi and Reed 2020, section 4.4.1:
 
-    d = mean + U c,      c = W x + b        x the features (joints 12 numbers each, controls), W by ridge regression
+    d = mean + U c,      c = W x + b        x the features (joints 12 numbers each, controls), W by
+                         ridge regression
 
-One product per pose: the smallest corrective there is, and the measure of how far from linear a rig is. In the deformer the regression is a net
-without hidden layers.
+One product per pose: the smallest corrective there is, and the measure of how far from linear a rig
+is. In the deformer the regression is a net without hidden layers.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from understudy.core import checks
-from understudy.core.deformer import Deformer, Features
+from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
+from understudy.core.features import Features
 from understudy.core.networks import Basis, Net
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import SILENT, Progress
@@ -34,12 +37,15 @@ class PcaRegressionConfig(Config):
     """Options of pca_regression.
 
     components      most principal components
-    basis_error     mean distance per vertex they may leave, in model units; none: 0.01 % of the height
-    ridge           how much the regression is held back, as a share of the poses (features have size one)
+    basis_error     mean distance per vertex they may leave, in model units; none: 0.01 % of the
+                    height
+    ridge           how much the regression is held back, as a share of the poses (features have
+                    size one)
     skin            perturbed, fitted, blended, or auto: as in differential
     influences      most bones a vertex may follow
     controls        numeric: controls that act other than through bones join the inputs; all; none
-    clamp_margin    features are held to the range seen, widened by this share of its width on each side; none: not at all
+    clamp_margin    features are held to the range seen, widened by this share of its width on each
+                    side; none: not at all
     """
 
     components: int = 200
@@ -78,8 +84,15 @@ class PcaRegression(Method):
 
         config = self.config
         if poses.skeleton is None and poses.controls is None:
-            raise InputError(f"{self.name} needs bones or controls, and {poses.name!r} has neither; for mesh sequences use a decomposition method")
-        skin = None if poses.skeleton is None else make_skin(config.skin, poses, rig, config.influences, progress)
+            raise InputError(
+                f"{self.name} needs bones or controls, and {poses.name!r} has neither; for mesh "
+                f"sequences use a decomposition method"
+            )
+        skin = (
+            None
+            if poses.skeleton is None
+            else make_skin(config.skin, poses, rig, config.influences, progress)
+        )
         chosen = evenly(poses.pose_count, _BASIS_POSES)
         sample = np.empty((len(chosen), 3 * poses.vertex_count), np.float32)
         for where, block in displacement_blocks(poses, skin, chosen):
@@ -89,7 +102,9 @@ class PcaRegression(Method):
         directions = principal_components(sample, config.components)[0].astype(np.float32)
         error = 1e-4 * poses.mesh.height if config.basis_error is None else config.basis_error
         some = sample[evenly(len(sample), _ERROR_POSES)]
-        directions = directions[:, : components_for_error(some, directions, np.ones(poses.vertex_count), error)]
+        directions = directions[
+            :, : components_for_error(some, directions, np.ones(poses.vertex_count), error)
+        ]
         coefficients = np.empty((poses.pose_count, directions.shape[1]), np.float32)
         for where, block in displacement_blocks(poses, skin):
             coefficients[where] = (block.reshape(len(block), -1) - mean) @ directions
@@ -99,12 +114,25 @@ class PcaRegression(Method):
             weight, bias = ridge_regression(table.standard, coefficients, config.ridge)
             weight = weight / table.spread
             numbers = np.arange(directions.shape[1])
-            nets = (Net(np.arange(len(table.columns)), (weight,), (bias - weight @ table.centre,), numbers),)
+            nets = (
+                Net(
+                    np.arange(len(table.columns)),
+                    (weight,),
+                    (bias - weight @ table.centre,),
+                    numbers,
+                ),
+            )
             bases = (Basis(np.arange(poses.vertex_count), directions, numbers),)
-        wide = np.inf if config.clamp_margin is None else config.clamp_margin * (table.high - table.low)
+        wide = (
+            np.inf
+            if config.clamp_margin is None
+            else config.clamp_margin * (table.high - table.low)
+        )
         return Deformer(
             mesh=poses.mesh, skeleton=poses.skeleton, control_spec=poses.control_spec, skin=skin,
-            features=Features(table.columns, table.low - wide, table.high + wide), nets=nets, bases=bases, mean=mean.reshape(-1, 3), method=self.name,
+            features=Features(table.columns, table.low - wide, table.high + wide), nets=nets,
+            bases=bases, mean=mean.reshape(-1, 3), method=self.name,
             training={"poses": poses.pose_count, "components": directions.shape[1]},
-            provenance={"understudy": __version__, "poses": poses.name, "config": asdict(config), "controls_never_seen": never_seen(poses)},
+            provenance={"understudy": __version__, "poses": poses.name, "config": asdict(config),
+            "controls_never_seen": never_seen(poses)},
         )  # fmt: skip

@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 
-def ridge_regression(x: np.ndarray, y: np.ndarray, share: float = 1e-4) -> tuple[np.ndarray, np.ndarray]:
-    """The linear map of x (T,n) nearest to y (T,P): weights (P,n) and bias (P,) float64; `share` of T holds the weights back.
+def ridge_regression(
+    x: np.ndarray, y: np.ndarray, share: float = 1e-4
+) -> tuple[np.ndarray, np.ndarray]:
+    """The linear map of x (T,n) nearest to y (T,P): weights (P,n) and bias (P,) float64; `share` of
+    T holds the weights back.
 
-    >>> weight, bias = ridge_regression(np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]]), 0.0)
+    >>> weight, bias = ridge_regression(np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0],
+    [5.0]]), 0.0)
     >>> round(float(weight[0, 0]), 6), round(float(bias[0]), 6)
     (2.0, 1.0)
     """

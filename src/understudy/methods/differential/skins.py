@@ -1,15 +1,20 @@
-"""The skin below the displacements: the T_i of Eq. 11, found by perturbing the rig where it allows that, else fitted to the poses.
+"""The skin below the displacements: the T_i of Eq. 11, found by perturbing the rig where it allows
+that, else fitted to the poses.
 
-Perturbation (Eq. 12, 13): move every rest vertex a little along x, y and z; how the posed vertices follow is the linear part of T_i, whatever the
-stack above does. What squeezes it flat (a lid pressed against the ball) is no bone's doing, and the blend nearest to a flat T_i would be one of bones
-that turn apart, however far away. So T_i gives way to its rotation, and the weights are the convex ones whose blend of bones comes nearest to it over
-some poses,
+Perturbation (Eq. 12, 13): move every rest vertex a little along x, y and z; how the posed vertices
+follow is the linear part of T_i, whatever the stack above does. What squeezes it flat (a lid
+pressed against the ball) is no bone's doing, and the blend nearest to a flat T_i would be one of
+bones that turn apart, however far away. So T_i gives way to its rotation, and the weights are the
+convex ones whose blend of bones comes nearest to it over some poses,
 
-    minimise over w >= 0, sum w = 1:   h^2 sum_t |sum_b w_b X_tb - R(T_ti)|^2  +  e sum_t |sum_b w_b M_tb v~ - y_ti|^2
+    minimise over w >= 0, sum w = 1:   h^2 sum_t |sum_b w_b X_tb - R(T_ti)|^2  +  e sum_t |sum_b w_b
+                                       M_tb v~ - y_ti|^2
 
-X the linear parts of M, h the size of the mesh. The second term decides between bones that only shift, which the first cannot tell apart.
+X the linear parts of M, h the size of the mesh. The second term decides between bones that only
+shift, which the first cannot tell apart.
 
-Labels always use the T_i that the deformer has at run time: the blend by these weights (`geometry.unskin`), never the perturbed one itself.
+Labels always use the T_i that the deformer has at run time: the blend by these weights
+(`geometry.unskin`), never the perturbed one itself.
 """
 
 from __future__ import annotations
@@ -18,9 +23,9 @@ import inspect
 
 import numpy as np
 
-from understudy.core.deformer import Skin
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
+from understudy.core.skin import Skin
 from understudy.geometry.simplex_qp import Hulls
 from understudy.geometry.skinning import polar
 from understudy.geometry.sparse_simplex_qp import nearest_few
@@ -33,8 +38,12 @@ from understudy.rigs.base import Rig
 _FIT_POSES = 1000
 _PERTURBED_POSES = 40
 _STEP = 1e-3  # of the height: small, since stacks above the skin (contacts) are linear only nearby
-_POSE_TERM = 10.0  # e: of 0.05, 1, 10 and 50 the one that left the face the least rough displacements
-_FAINT = 0.02  # weights below this answer to rounding in the perturbed poses, and would cost every vertex of the skull three bones
+_POSE_TERM = (
+    10.0  # e: of 0.05, 1, 10 and 50 the one that left the face the least rough displacements
+)
+# weights below this answer to rounding in the perturbed poses, and would cost every vertex of the
+# skull three bones
+_FAINT = 0.02
 _TAU, _RINGS = 1.2, 4  # as fdda's skin
 
 
@@ -43,32 +52,45 @@ def takes_offsets(rig: Rig | None) -> bool:
     return rig is not None and "rest_offset" in inspect.signature(rig.evaluate).parameters
 
 
-def make_skin(kind: str, poses: Poses, rig: Rig | None, influences: int, progress: Progress) -> Skin:
-    """kind: perturbed, fitted, blended (each vertex's best bone, blended at the borders), or auto."""
+def make_skin(
+    kind: str, poses: Poses, rig: Rig | None, influences: int, progress: Progress
+) -> Skin:
+    """kind: perturbed, fitted, blended (each vertex's best bone, blended at the borders), or
+    auto.
+    """
     if kind == "auto":
         kind = "perturbed" if takes_offsets(rig) and poses.controls is not None else "blended"
     if kind == "perturbed":
         return perturbed_skin(poses, rig, influences, progress)
     if kind == "fitted":
-        index, weight = solve_sparse(Grams.of(poses, evenly(poses.pose_count, _FIT_POSES), progress), influences, progress)
+        index, weight = solve_sparse(
+            Grams.of(poses, evenly(poses.pose_count, _FIT_POSES), progress), influences, progress
+        )
         return Skin(index, _on_simplex(weight))
     errors = rigid_errors(poses, evenly(poses.pose_count, _FIT_POSES))
     return blended_skin(poses, best_bone(errors, reduce_bones(errors, _TAU)), _RINGS, influences)
 
 
 def perturbed_transforms(rig: Rig, values: np.ndarray, step: float) -> np.ndarray:
-    """(T,V,3,3) float64: how each posed vertex follows its rest vertex, by forward and backward differences of `step`."""
+    """(T,V,3,3) float64: how each posed vertex follows its rest vertex, by forward and backward
+    differences of `step`.
+    """
     result = np.empty((len(values), rig.mesh.vertex_count, 3, 3))
     for axis in range(3):
         offset = np.zeros((rig.mesh.vertex_count, 3), np.float32)
         offset[:, axis] = step
-        ahead, behind = rig.evaluate(values, rest_offset=offset).vertices, rig.evaluate(values, rest_offset=-offset).vertices
+        ahead, behind = (
+            rig.evaluate(values, rest_offset=offset).vertices,
+            rig.evaluate(values, rest_offset=-offset).vertices,
+        )
         result[..., axis] = (ahead.astype(np.float64) - behind) / (2 * step)
     return result
 
 
 def perturbed_skin(poses: Poses, rig: Rig, influences: int, progress: Progress) -> Skin:
-    """The convex weights, at most `influences` a vertex, that come nearest to the rotations of the rig's own transforms."""
+    """The convex weights, at most `influences` a vertex, that come nearest to the rotations of the
+    rig's own transforms.
+    """
     chosen = evenly(poses.pose_count, _PERTURBED_POSES)
     height = poses.mesh.height
     with progress.task("perturbing the rig's rest vertices", 1) as bar:
@@ -79,14 +101,19 @@ def perturbed_skin(poses: Poses, rig: Rig, influences: int, progress: Progress) 
     bones = linear.transpose(1, 0, 2, 3).reshape(linear.shape[1], -1)
     among = bones @ bones.T
     influences = min(influences, len(bones))
-    index, weight = np.zeros((poses.vertex_count, influences), np.int32), np.zeros((poses.vertex_count, influences))
+    index, weight = (
+        np.zeros((poses.vertex_count, influences), np.int32),
+        np.zeros((poses.vertex_count, influences)),
+    )
     for span in grams.chunks():
         targets = wanted[:, span].transpose(1, 0, 2, 3).reshape(span.stop - span.start, -1)
         pull, square = targets @ bones.T, np.einsum("nd,nd->n", targets, targets)
         products = height**2 * (among - pull[:, :, None] - pull[:, None, :] + square[:, None, None])
         posed = grams.residuals(span)
         scale = height**2 * (square + np.diagonal(among).max()) + _POSE_TERM * posed.scale
-        found = nearest_few(Hulls(products + _POSE_TERM * posed.products, scale), influences)[influences - 1].packed(influences)
+        found = nearest_few(Hulls(products + _POSE_TERM * posed.products, scale), influences)[
+            influences - 1
+        ].packed(influences)
         index[span], weight[span] = found.index, found.weight
     return Skin(index, _on_simplex(np.where(weight < _FAINT, 0.0, weight)))
 

@@ -1,1 +1,3 @@
-"""Skins from poses: the best bone of each vertex, weights, blended borders, and the displacements a skin leaves over."""
+"""Skins from poses: the best bone of each vertex, weights, blended borders, and the displacements a
+skin leaves over.
+"""

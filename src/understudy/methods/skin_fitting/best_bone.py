@@ -1,15 +1,20 @@
-"""Which single bone explains each vertex best: FDDA section 3.1 (the assignment b_k) and section 3.3.3 (fewer bones).
+"""Which single bone explains each vertex best: FDDA section 3.1 (the assignment b_k) and section
+3.3.3 (fewer bones).
 
-With M_tb = world_from_bone @ bone_from_rest and v~ = [rest, 1], a vertex that moves rigidly with bone b misses by
+With M_tb = world_from_bone @ bone_from_rest and v~ = [rest, 1], a vertex that moves rigidly with
+bone b misses by
 
-    error[v,b] = sum_t |M_tb v~ - y_tv|^2 = v~^T (sum_t M_tb^T M_tb) v~  -  2 v~^T (sum_t M_tb^T y_tv)  +  sum_t |y_tv|^2
+    error[v,b] = sum_t |M_tb v~ - y_tv|^2 = v~^T (sum_t M_tb^T M_tb) v~  -  2 v~^T (sum_t M_tb^T
+    y_tv)  +  sum_t |y_tv|^2
 
-so that all T*V*B distances come from a 4x4 matrix per bone and one matrix product A^T Y per block of poses, A (3T,4B) being the bones' matrices
-side by side. The three terms are large and their sum small: every pose is first moved so that the mesh stands around the origin (both the bones
-and the vertices, which changes no distance), and everything is summed in float64.
+so that all T*V*B distances come from a 4x4 matrix per bone and one matrix product A^T Y per block
+of poses, A (3T,4B) being the bones' matrices side by side. The three terms are large and their sum
+small: every pose is first moved so that the mesh stands around the origin (both the bones and the
+vertices, which changes no distance), and everything is summed in float64.
 
-Departure from the paper: bones that explain a vertex equally well, to rounding, are a tie that the first of them wins. Bones that never move
-against each other are common (a face bone and the head), and rounding would otherwise scatter their vertices at random.
+Departure from the paper: bones that explain a vertex equally well, to rounding, are a tie that the
+first of them wins. Bones that never move against each other are common (a face bone and the head),
+and rounding would otherwise scatter their vertices at random.
 """
 
 from __future__ import annotations
@@ -54,7 +59,8 @@ def rigid_errors(poses: Poses, chosen: np.ndarray | None = None) -> np.ndarray:
 
 
 def best_bone(errors: np.ndarray, allowed: np.ndarray | None = None) -> np.ndarray:
-    """The bone with the smallest error for each vertex: (V,B) -> (V,) int32. `allowed`: (B,) bool, the bones to choose from.
+    """The bone with the smallest error for each vertex: (V,B) -> (V,) int32. `allowed`: (B,) bool,
+    the bones to choose from.
 
     >>> best_bone(np.array([[3.0, 1.0], [0.0, 1.0]])).tolist()
     [1, 0]
@@ -70,7 +76,8 @@ def best_bone(errors: np.ndarray, allowed: np.ndarray | None = None) -> np.ndarr
 
 
 def reduce_bones(errors: np.ndarray, tau: float) -> np.ndarray:
-    """FDDA section 3.3.3: take away the bone with the fewest vertices, again and again, while the total error stays <= tau * e0.
+    """FDDA section 3.3.3: take away the bone with the fewest vertices, again and again, while the
+    total error stays <= tau * e0.
 
     errors  (V,B) from `rigid_errors`
     tau     at least 1; the paper found 1.1 to 1.5 good
@@ -101,22 +108,29 @@ def reduce_bones(errors: np.ndarray, tau: float) -> np.ndarray:
 
 
 def _first_smallest(errors: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Per row, the first column that is smallest to rounding: (n,B), and (n,) the size of the numbers that cancelled."""
+    """Per row, the first column that is smallest to rounding: (n,B), and (n,) the size of the
+    numbers that cancelled.
+    """
     slack = 1e-11 * scale + 1e-9 * errors.min(axis=1)
     return np.argmax(errors <= (errors.min(axis=1) + slack)[:, None], axis=1)
 
 
 def centred_rest(poses: Poses) -> np.ndarray:
-    """(V,4) float64: the rest vertices about their centroid, with a one: what the columns of `centred_blocks` are applied to."""
+    """(V,4) float64: the rest vertices about their centroid, with a one: what the columns of
+    `centred_blocks` are applied to.
+    """
     rest = poses.mesh.vertices.astype(np.float64)
     return np.column_stack([rest - rest.mean(axis=0), np.ones(len(rest))])
 
 
-def centred_blocks(poses: Poses, chosen: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, Iterator[tuple[slice, np.ndarray]]]]:
+def centred_blocks(
+    poses: Poses, chosen: np.ndarray | None = None
+) -> Iterator[tuple[np.ndarray, Iterator[tuple[slice, np.ndarray]]]]:
     """The chosen poses block by block, each pose about its own centroid.
 
-    yields columns (3t,4B) float64, the bones' matrices side by side, so that columns[:, 4b:4b+4] @ centred_rest[v] is where bone b puts v; and
-    an iterator of (slice of vertices, (3t,n) float64 targets). Iterate the targets before taking the next block.
+    yields columns (3t,4B) float64, the bones' matrices side by side, so that columns[:, 4b:4b+4] @
+    centred_rest[v] is where bone b puts v; and an iterator of (slice of vertices, (3t,n) float64
+    targets). Iterate the targets before taking the next block.
     """
     skeleton = poses.need_skeleton("a fit of rigid bones")
     centre = poses.mesh.vertices.astype(np.float64).mean(axis=0)
@@ -128,7 +142,9 @@ def centred_blocks(poses: Poses, chosen: np.ndarray | None = None) -> Iterator[t
     for where, block in poses.pose_blocks(size):
         inside = np.arange(where.start, where.stop)
         if chosen is not None:
-            inside = chosen[np.searchsorted(chosen, where.start) : np.searchsorted(chosen, where.stop)]
+            inside = chosen[
+                np.searchsorted(chosen, where.start) : np.searchsorted(chosen, where.stop)
+            ]
             if not len(inside):
                 continue
             block = block[inside - where.start]
@@ -139,7 +155,9 @@ def centred_blocks(poses: Poses, chosen: np.ndarray | None = None) -> Iterator[t
 
 
 def _targets(block: np.ndarray, offset: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """The vertices of a block (t,V,3) about `offset` (t,3), some vertices at a time: (slice, (3t,n) float64)."""
+    """The vertices of a block (t,V,3) about `offset` (t,3), some vertices at a time: (slice, (3t,n)
+    float64).
+    """
     for start in range(0, block.shape[1], _VERTICES_AT_ONCE):
         span = slice(start, min(start + _VERTICES_AT_ONCE, block.shape[1]))
         points = block[:, span].astype(np.float64) - offset[:, None, :]

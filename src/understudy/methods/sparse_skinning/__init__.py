@@ -1,1 +1,3 @@
-"""Fewer blending operations from a dense skin: what `two_layer` and the four reductions it is compared with share."""
+"""Fewer blending operations from a dense skin: what `two_layer` and the four reductions it is
+compared with share.
+"""

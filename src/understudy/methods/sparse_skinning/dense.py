@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core import checks
-from understudy.core.deformer import Deformer, Skin
+from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import SILENT, Progress
+from understudy.core.skin import Skin
 from understudy.geometry.skinning import weight_matrix
 
 _MOST_POSES = 2000  # a vertex's weights are few numbers, and so many poses determine them
@@ -32,15 +33,20 @@ class DenseSkin:
     chosen: np.ndarray | None
 
     @staticmethod
-    def of(deformer: Deformer, world_from_bone=None, vertices=None, *, examples: bool, who: str) -> DenseSkin:
-        """A deformer and, for `examples`, bones (T,B,3,4) and the vertices (T,V,3) they should lead to; without vertices: those it makes itself.
+    def of(
+        deformer: Deformer, world_from_bone=None, vertices=None, *, examples: bool, who: str
+    ) -> DenseSkin:
+        """A deformer and, for `examples`, bones (T,B,3,4) and the vertices (T,V,3) they should lead
+        to; without vertices: those it makes itself.
 
         Without bones the deformer's own clips are taken, one after the other, where it has any.
         """
         if deformer.skin is None:
             raise InputError(f"{who} reduces skin weights, and this deformer has no skin")
         if deformer.skin.blend != "linear":
-            raise InputError(f"{who} works on linear skins; this one blends by {deformer.skin.blend!r}")
+            raise InputError(
+                f"{who} works on linear skins; this one blends by {deformer.skin.blend!r}"
+            )
         weights = dense_weights(deformer.skin, deformer.skeleton.bone_count)
         if not examples:
             return DenseSkin(deformer, weights, None, None)
@@ -49,13 +55,24 @@ class DenseSkin:
         poses = None
         if world_from_bone is not None:
             if deformer.nets or deformer.bases or deformer.mean is not None:
-                raise InputError(f"{who}: example poses need a deformer without correctives; reduce its weights alone (examples=false)")
+                raise InputError(
+                    f"{who}: example poses need a deformer without correctives; reduce its weights "
+                    f"alone (examples=false)"
+                )
             if vertices is None:
                 vertices = deformer.deform_reference(world_from_bone)
             poses = Poses(deformer.mesh, vertices, deformer.skeleton, world_from_bone)
         elif vertices is not None:
-            raise InputError(f"{who}: vertices were given without the bones that go with them; pass world_from_bone too")
-        return DenseSkin(deformer, weights, poses, None if poses is None else evenly(poses.pose_count, _MOST_POSES))
+            raise InputError(
+                f"{who}: vertices were given without the bones that go with them; pass "
+                f"world_from_bone too"
+            )
+        return DenseSkin(
+            deformer,
+            weights,
+            poses,
+            None if poses is None else evenly(poses.pose_count, _MOST_POSES),
+        )
 
     @property
     def bone_count(self) -> int:
@@ -64,15 +81,23 @@ class DenseSkin:
 
 def dense_weights(skin: Skin, bone_count: int) -> np.ndarray:
     """(V,B) float64, rows summing to one."""
-    weights = weight_matrix(skin.bone_index, skin.weight.astype(np.float64), bone_count if skin.virtual_index is None else len(skin.virtual_index))
+    weights = weight_matrix(
+        skin.bone_index,
+        skin.weight.astype(np.float64),
+        bone_count if skin.virtual_index is None else len(skin.virtual_index),
+    )
     if skin.virtual_index is not None:
-        weights = weights @ weight_matrix(skin.virtual_index, skin.virtual_weight.astype(np.float64), bone_count)
+        weights = weights @ weight_matrix(
+            skin.virtual_index, skin.virtual_weight.astype(np.float64), bone_count
+        )
     weights = weights.toarray()
     return weights / weights.sum(axis=1, keepdims=True)
 
 
 def fit_dense(poses: Poses, bones: int, progress: Progress = SILENT) -> Deformer:
-    """The best linear skin of `poses` with dense convex weights: on their own bones where they have any, else on `bones` found by `ssdr`."""
+    """The best linear skin of `poses` with dense convex weights: on their own bones where they have
+    any, else on `bones` found by `ssdr`.
+    """
     if poses.skeleton is None:
         from understudy.methods.decomposition.ssdr import Ssdr
 
@@ -83,7 +108,8 @@ def fit_dense(poses: Poses, bones: int, progress: Progress = SILENT) -> Deformer
 
 
 def packed_rows(rows: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n,B) of any sign with at most `most` entries, as index (n,c) int32 and weight (n,c) float32, largest first, summing to one in float32.
+    """Rows (n,B) of any sign with at most `most` entries, as index (n,c) int32 and weight (n,c)
+    float32, largest first, summing to one in float32.
 
     >>> index, weight = packed_rows(np.array([[0.0, 1.5, -0.5], [0.0, 0.0, 1.0]]), 2)
     >>> index.tolist(), weight.tolist()
@@ -96,7 +122,9 @@ def packed_rows(rows: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def float32_rows(index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Index (n,c) and weights (n,c) that sum to one as int32 and float32, the largest weight taking up the rounding; unused places hold index 0."""
+    """Index (n,c) and weights (n,c) that sum to one as int32 and float32, the largest weight taking
+    up the rounding; unused places hold index 0.
+    """
     rounded = weight.astype(np.float32)
     rows, largest = np.arange(len(weight)), np.argmax(np.abs(weight), axis=1)
     rounded[rows, largest] += (1.0 - rounded.sum(axis=1, dtype=np.float64)).astype(np.float32)

@@ -1,6 +1,8 @@
-"""Algorithm 1 of the two-layer paper: W ~ D A, grown atom by atom. The loops over vertices are compiled (`_native/two_layer.cpp`).
+"""Algorithm 1 of the two-layer paper: W ~ D A, grown atom by atom. The loops over vertices are
+compiled (`_native/two_layer.cpp`).
 
-A `Target` says what is to be approximated, weights or example poses, in the one form x_i(w) = sum_b w_b A_b u_i - y_i; see `_native/two_layer.h`.
+A `Target` says what is to be approximated, weights or example poses, in the one form x_i(w) = sum_b
+w_b A_b u_i - y_i; see `_native/two_layer.h`.
 """
 
 from __future__ import annotations
@@ -18,12 +20,17 @@ from understudy.methods.sparse_skinning.neighbourhood import Neighbourhood
 _SETTLED = 1e-4  # relative gain of the error over a round of the last phase below which it is over
 _RELOCATED = 0.05  # share of the atoms that start again at once
 _RELOCATE_EVERY = 4  # rounds
-_NEAR, _FAR = 20, 100  # vertices around whose atoms a vertex tries in every round, and after a relocation
+_NEAR, _FAR = (
+    20,
+    100,
+)  # vertices around whose atoms a vertex tries in every round, and after a relocation
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What D A should approximate: point (V,p), target (V,q), bones (B,p,q), and the measure of a squared error, in thousandths."""
+    """What D A should approximate: point (V,p), target (V,q), bones (B,p,q), and the measure of a
+    squared error, in thousandths.
+    """
 
     point: np.ndarray
     target: np.ndarray
@@ -34,7 +41,12 @@ class Target:
     def weights(weights: np.ndarray) -> Target:
         """The weights (V,B) themselves: Delta_W of Eq. 1a."""
         count, bones = weights.shape
-        return Target(np.ones((count, 1)), weights, np.eye(bones)[:, None, :], lambda square: 1000.0 * float(np.sqrt(square / weights.size)))
+        return Target(
+            np.ones((count, 1)),
+            weights,
+            np.eye(bones)[:, None, :],
+            lambda square: 1000.0 * float(np.sqrt(square / weights.size)),
+        )
 
     @staticmethod
     def examples(examples: Examples) -> Target:
@@ -66,7 +78,9 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """dictionary (m,B): rows of D; index (V,s) int32 and coefficient (V,s): columns of A. history: the measure after every outer iteration."""
+    """dictionary (m,B): rows of D; index (V,s) int32 and coefficient (V,s): columns of A. history:
+    the measure after every outer iteration.
+    """
 
     dictionary: np.ndarray
     index: np.ndarray
@@ -79,9 +93,15 @@ class Factors:
 
 
 def factorize(
-    target: Target, weights: np.ndarray, around: Neighbourhood, limits: Limits, order: np.ndarray | None = None, progress: Progress = SILENT
+    target: Target,
+    weights: np.ndarray,
+    around: Neighbourhood,
+    limits: Limits,
+    order: np.ndarray | None = None,
+    progress: Progress = SILENT,
 ) -> Factors:
-    """D and A for `target`; `weights` (V,B) are the dense weights that new atoms are copied from, rows summing to one.
+    """D and A for `target`; `weights` (V,B) are the dense weights that new atoms are copied from,
+    rows summing to one.
 
     order  (V,) in which the vertices are worked on; None: as they are numbered
     """
@@ -91,7 +111,8 @@ def factorize(
         from understudy.methods.sparse_skinning._two_layer import Factorization
     except ImportError as problem:
         raise MissingDependencyError(
-            "two_layer needs its compiled part, and this installation has none: install understudy again where a C++ compiler is present"
+            "two_layer needs its compiled part, and this installation has none: install understudy "
+            "again where a C++ compiler is present"
         ) from problem
     core = Factorization(
         np.ascontiguousarray(target.point[order], np.float32),
@@ -126,7 +147,11 @@ def factorize(
             history.append(target.measure(core.error()))
             task.advance()
             task.note(f"{core.atoms()} at {history[-1]:.3g}")
-            if core.error() >= before * (1 - 2 * _SETTLED) and number % _RELOCATE_EVERY == 0 and number:
+            if (
+                core.error() >= before * (1 - 2 * _SETTLED)
+                and number % _RELOCATE_EVERY == 0
+                and number
+            ):
                 break
     dictionary, index, coefficient = core.state()
     back = np.argsort(order)
@@ -156,7 +181,9 @@ def _joint_update(core, reach: int = _NEAR) -> None:
 
 
 def _relocate(core) -> None:
-    """The atoms worth least start again at the worst vertices; undone where that does not pay within a few rounds."""
+    """The atoms worth least start again at the worst vertices; undone where that does not pay
+    within a few rounds.
+    """
     before, kept = core.error(), core.state()
     core.relocate(_RELOCATED)
     for number in range(_RELOCATE_EVERY):

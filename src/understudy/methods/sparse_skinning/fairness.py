@@ -4,9 +4,11 @@ Landreneau & Schaefer 2010, "Poisson-based weight reduction of animated meshes":
 
     minimise over w   |L r|^2 + mu |r|^2,     r_i = sum_k w_ik f_ik,     w_i >= 0,  sum_k w_ik = 1
 
-f_ik (q numbers) is what bone k alone would leave of vertex i's goal, so r is what the weights leave, and L its mesh Laplacian: differences that vary
-slowly over the surface cost little, tears cost much; mu holds what a Laplacian cannot see. Accelerated projected gradients with restarts, all
-vertices at once: |L r|^2 <= c |r|^2 gives each vertex a step of its own, 1 / (c times the largest eigenvalue of its f f^T).
+f_ik (q numbers) is what bone k alone would leave of vertex i's goal, so r is what the weights
+leave, and L its mesh Laplacian: differences that vary slowly over the surface cost little, tears
+cost much; mu holds what a Laplacian cannot see. Accelerated projected gradients with restarts, all
+vertices at once: |L r|^2 <= c |r|^2 gives each vertex a step of its own, 1 / (c times the largest
+eigenvalue of its f f^T).
 """
 
 from __future__ import annotations
@@ -19,8 +21,12 @@ _STEPS = 300
 _SETTLED = 1e-6  # relative gain over ten steps below which it is over
 
 
-def fair_weights(features: np.ndarray, weight: np.ndarray, usable: np.ndarray, laplacian: sp.csr_matrix) -> np.ndarray:
-    """Weights (V,K) on the simplex from a feasible start: features (V,K,q), usable (V,K) bool, laplacian (V,V)."""
+def fair_weights(
+    features: np.ndarray, weight: np.ndarray, usable: np.ndarray, laplacian: sp.csr_matrix
+) -> np.ndarray:
+    """Weights (V,K) on the simplex from a feasible start: features (V,K,q), usable (V,K) bool,
+    laplacian (V,V).
+    """
     both = (laplacian.T @ laplacian + _HOLD * sp.identity(len(weight))).tocsr()
     bound = float(np.abs(both).sum(axis=1).max())
     features = np.where(usable[..., None], features, 0.0)
@@ -58,6 +64,8 @@ def project(weight: np.ndarray, usable: np.ndarray) -> np.ndarray:
     """
     low = np.where(usable, weight, -np.inf)
     down = -np.sort(-low, axis=1)
-    share = (np.cumsum(np.where(np.isfinite(down), down, 0.0), axis=1) - 1) / np.arange(1, weight.shape[1] + 1)
+    share = (np.cumsum(np.where(np.isfinite(down), down, 0.0), axis=1) - 1) / np.arange(
+        1, weight.shape[1] + 1
+    )
     held = np.sum(down > share, axis=1)
     return np.maximum(low - share[np.arange(len(weight)), held - 1][:, None], 0.0)

@@ -1,10 +1,13 @@
-"""`geometry`: the K bones that keep each vertex nearest to its example positions, their weights fitted to those.
+"""`geometry`: the K bones that keep each vertex nearest to its example positions, their weights
+fitted to those.
 
-Follows James & Twigg 2005, "Skinning mesh animations", as Le & Deng 2013 (section 4) describe the reduction: from the dense weights select the K
-bones with the best approximation, normalise their weights, then minimise the error in the example poses by least squares.
+Follows James & Twigg 2005, "Skinning mesh animations", as Le & Deng 2013 (section 4) describe the
+reduction: from the dense weights select the K bones with the best approximation, normalise their
+weights, then minimise the error in the example poses by least squares.
 
-Selection here: bones leave one at a time, each time the one whose loss (the others scaled to sum to one) moves the vertex least in the example
-poses. The least squares are over convex weights, solved exactly (`geometry.hull_point`).
+Selection here: bones leave one at a time, each time the one whose loss (the others scaled to sum to
+one) moves the vertex least in the example poses. The least squares are over convex weights, solved
+exactly (`geometry.hull_point`).
 """
 
 from __future__ import annotations
@@ -25,17 +28,26 @@ class Geometry(Reduction):
 
     def keep(self, dense: DenseSkin, influences: int) -> tuple[np.ndarray, np.ndarray]:
         grams = Grams.of(dense.poses, dense.chosen)
-        index, weight = np.zeros((len(dense.weights), influences), np.int64), np.zeros((len(dense.weights), influences))
+        index, weight = (
+            np.zeros((len(dense.weights), influences), np.int64),
+            np.zeros((len(dense.weights), influences)),
+        )
         for span in grams.chunks():
             hulls = grams.residuals(span)
             index[span], kept = largest(_few(hulls, dense.weights[span], influences), influences)
-            fitted = settle(hulls, np.arange(hulls.count), Supports(np.where(kept > 0, index[span], 0), kept, kept > 0)).packed(influences)
+            fitted = settle(
+                hulls,
+                np.arange(hulls.count),
+                Supports(np.where(kept > 0, index[span], 0), kept, kept > 0),
+            ).packed(influences)
             index[span], weight[span] = fitted.index, fitted.weight
         return index, weight
 
 
 def _few(hulls: Hulls, weights: np.ndarray, influences: int) -> np.ndarray:
-    """Weights (n,B) with at most K above zero: bones leave one at a time, the least missed first, the others scaled up."""
+    """Weights (n,B) with at most K above zero: bones leave one at a time, the least missed first,
+    the others scaled up.
+    """
     weights = weights.copy()
     pull = np.matmul(hulls.products, weights[:, :, None])[..., 0]
     square = np.einsum("nbb->nb", hulls.products)

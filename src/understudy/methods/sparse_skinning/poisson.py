@@ -1,11 +1,14 @@
-"""`poisson`: the bones of `geometry`, their weights fitted so that the mesh bends in the example poses as it should.
+"""`poisson`: the bones of `geometry`, their weights fitted so that the mesh bends in the example
+poses as it should.
 
-Follows Landreneau & Schaefer 2010, "Poisson-based weight reduction of animated meshes", as Le & Deng 2013 (section 4) describe it: like `smooth`,
-but the Laplacians matched are those of the example poses,
+Follows Landreneau & Schaefer 2010, "Poisson-based weight reduction of animated meshes", as Le &
+Deng 2013 (section 4) describe it: like `smooth`, but the Laplacians matched are those of the
+example poses,
 
     minimise over w   sum_t |L (V'_t - V_t)|^2 + mu |V'_t - V_t|^2      on the K bones kept, convex
 
-Departure: uniform Laplacian weights, and the bones kept are those of `geometry`, which suit the poses, rather than found by a separate iteration.
+Departure: uniform Laplacian weights, and the bones kept are those of `geometry`, which suit the
+poses, rather than found by a separate iteration.
 """
 
 from __future__ import annotations
@@ -34,6 +37,10 @@ class Poisson(Reduction):
         features = np.empty((*index.shape, examples.target.shape[1]), np.float32)
         for start in range(0, len(index), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            moved = np.matmul(examples.point[part, None, None, :], examples.bones[index[part]])[:, :, 0]
+            moved = np.matmul(examples.point[part, None, None, :], examples.bones[index[part]])[
+                :, :, 0
+            ]
             features[part] = moved - examples.target[part, None]
-        return index, fair_weights(features, weight, weight > 0, Neighbourhood.of(dense.deformer.mesh).laplacian)
+        return index, fair_weights(
+            features, weight, weight > 0, Neighbourhood.of(dense.deformer.mesh).laplacian
+        )

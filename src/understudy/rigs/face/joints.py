@@ -1,12 +1,17 @@
-"""From controls to joints: the jaw's arc, eyes, lids that follow the gaze, the tongue's chain, and the joints that numeric controls carry along.
+"""From controls to joints: the jaw's arc, eyes, lids that follow the gaze, the tongue's chain, and
+the joints that numeric controls carry along.
 
-    jaw     turns about its hinge, and the hinge itself slides forward and down along the joint's slope as the mouth opens: the chin runs along an
+    jaw     turns about its hinge, and the hinge itself slides forward and down along the joint's
+            slope as the mouth opens: the chin runs along an
             arc that no single turn makes
-    lids    turn about the eyeball's centre, so the edge slides over the ball; the upper one follows an eye that looks down, and closing has an
+    lids    turn about the eyeball's centre, so the edge slides over the ball; the upper one follows
+            an eye that looks down, and closing has an
             in-between: slow at first, then fast
-    others  brows, nostrils, cheeks, corners and lips shift by a few millimetres with the numeric controls that own them
+    others  brows, nostrils, cheeks, corners and lips shift by a few millimetres with the numeric
+            controls that own them
 
-All joints stand upright at rest (their axes are the world's), so an angle means the same on both sides up to its sign.
+All joints stand upright at rest (their axes are the world's), so an angle means the same on both
+sides up to its sign.
 
 Letters: T poses, C controls, B joints.
 """
@@ -24,14 +29,31 @@ LID_CLOSED = 30.0  # degrees the upper lid turns to meet the lower one
 LID_LOWER_UP = 9.0
 CONDYLE = np.array([0.0, -0.35, 0.55])  # cm the hinge slides at full opening
 FULL_OPEN = 24.0
-# joint -> control -> (x, y, z) cm at control value 1, for the left or the middle; the right side mirrors x
+# joint -> control -> (x, y, z) cm at control value 1, for the left or the middle; the right side
+# mirrors x
 _SHIFTS = {
-    "brow": {"brow_inner": (-0.02, 0.22, 0.02), "brow_outer": (0.03, 0.18, -0.04), "brow_squeeze": (-0.18, -0.05, 0.05)},
+    "brow": {
+        "brow_inner": (-0.02, 0.22, 0.02),
+        "brow_outer": (0.03, 0.18, -0.04),
+        "brow_squeeze": (-0.18, -0.05, 0.05),
+    },
     "nostril": {"sneer": (0.03, 0.10, -0.02), "nostril": (0.06, 0.02, 0.0)},
     "cheek": {"cheek_raise": (0.0, 0.25, 0.06), "cheek_puff": (0.15, 0.0, 0.12)},
-    "corner": {"corner_up": (0.06, 0.16, -0.08), "corner_out": (0.18, 0.0, -0.10), "corner_deep": (0.0, 0.0, -0.20)},
-    "lip_upper": {"mouth_raise": (0.0, 0.15, 0.0), "mouth_shift": (0.25, 0.0, -0.03), "lips_protrude": (0.0, 0.0, 0.25)},
-    "lip_lower": {"mouth_raise": (0.0, 0.15, 0.0), "mouth_shift": (0.22, 0.0, -0.03), "lips_protrude": (0.0, -0.03, 0.25)},
+    "corner": {
+        "corner_up": (0.06, 0.16, -0.08),
+        "corner_out": (0.18, 0.0, -0.10),
+        "corner_deep": (0.0, 0.0, -0.20),
+    },
+    "lip_upper": {
+        "mouth_raise": (0.0, 0.15, 0.0),
+        "mouth_shift": (0.25, 0.0, -0.03),
+        "lips_protrude": (0.0, 0.0, 0.25),
+    },
+    "lip_lower": {
+        "mouth_raise": (0.0, 0.15, 0.0),
+        "mouth_shift": (0.22, 0.0, -0.03),
+        "lips_protrude": (0.0, -0.03, 0.25),
+    },
 }
 
 
@@ -46,7 +68,9 @@ class Joints:
         self._index = {name: b for b, name in enumerate(anatomy.joint_names)}
         self._shift = np.zeros((3 * len(rest), spec.count))
         for group, table in _SHIFTS.items():
-            for suffix, mirror in (("", 1.0),) if group in self._index else (("_L", 1.0), ("_R", -1.0)):
+            for suffix, mirror in (
+                (("", 1.0),) if group in self._index else (("_L", 1.0), ("_R", -1.0))
+            ):
                 for control, (x, y, z) in table.items():
                     at = 3 * self._index[group + suffix]
                     self._shift[at : at + 3, self._column[control + suffix]] = (mirror * x, y, z)
@@ -57,7 +81,9 @@ class Joints:
         turn = np.zeros((count, joints, 3))
         shift = (values @ self._shift.T).reshape(count, joints, 3)
         read = lambda name: values[:, self._column[name]]
-        put = lambda joint, axis, degrees: turn.__setitem__((slice(None), self._index[joint], axis), np.deg2rad(degrees))
+        put = lambda joint, axis, degrees: turn.__setitem__(
+            (slice(None), self._index[joint], axis), np.deg2rad(degrees)
+        )
         put("head", 0, read("head_nod"))
         put("head", 1, read("head_turn"))
         put("head", 2, read("head_tilt"))
@@ -67,7 +93,9 @@ class Joints:
         opened = read("jaw_open") / FULL_OPEN
         slide = np.tanh(1.6 * opened)[:, None] * CONDYLE
         slide[:, 0] += 0.09 * read("jaw_side")
-        slide[:, 2] += read("jaw_forward") * (1.0 - 0.25 * opened)  # a jaw wide open has little way left to go
+        slide[:, 2] += read("jaw_forward") * (
+            1.0 - 0.25 * opened
+        )  # a jaw wide open has little way left to go
         slide[:, 1] -= 0.12 * read("jaw_forward") ** 2
         shift[:, self._index["jaw"]] += slide
         for side, sign in (("L", 1.0), ("R", -1.0)):
@@ -78,18 +106,32 @@ class Joints:
             # The lid rides on the eye while open, and less the further it is closed.
             follow = 0.55 * up * (1.0 - 0.8 * np.clip(close, 0.0, 1.0))
             put(f"lid_upper_{side}", 0, LID_CLOSED * _eased(close) - follow)
-            put(f"lid_lower_{side}", 0, -LID_LOWER_UP * squint - 0.25 * np.minimum(up, 0.0) - 0.12 * up)
+            put(
+                f"lid_lower_{side}",
+                0,
+                -LID_LOWER_UP * squint - 0.25 * np.minimum(up, 0.0) - 0.12 * up,
+            )
             put(f"lid_upper_{side}", 1, sign * 0.06 * out)
             put(f"lid_lower_{side}", 1, sign * 0.05 * out)
         for number, share in ((1, 0.2), (2, 0.35), (3, 0.7), (4, 1.0)):
-            lie_down = 0.3 * read("jaw_open") if number < 3 else 0.0  # into the floor of an opening mouth
-            put(f"tongue_{number}", 0, lie_down - share * read("tongue_raise") * (1.2 if number < 3 else 0.4) - share**2 * read("tongue_curl"))
+            lie_down = (
+                0.3 * read("jaw_open") if number < 3 else 0.0
+            )  # into the floor of an opening mouth
+            put(
+                f"tongue_{number}",
+                0,
+                lie_down
+                - share * read("tongue_raise") * (1.2 if number < 3 else 0.4)
+                - share**2 * read("tongue_curl"),
+            )
             put(f"tongue_{number}", 1, share * read("tongue_side"))
             shift[:, self._index[f"tongue_{number}"], 2] += 0.3 * read("tongue_out")
         return self._chain(turn, shift)
 
     def _chain(self, turn: np.ndarray, shift: np.ndarray) -> np.ndarray:
-        """Turns (T,B,3) as rotation vectors and shifts (T,B,3) in the parent's frame, down the hierarchy."""
+        """Turns (T,B,3) as rotation vectors and shifts (T,B,3) in the parent's frame, down the
+        hierarchy.
+        """
         rotation = rotation_from_axis_angle(turn)
         world = np.empty((*turn.shape[:2], 3, 4))
         places, parents = self.skeleton.world_from_bone[:, :, 3], self.skeleton.parents
@@ -98,7 +140,9 @@ class Joints:
             p = parents[b]
             world[:, b, :, :3] = world[:, p, :, :3] @ rotation[:, b]
             offset = places[b] - places[p] + shift[:, b]
-            world[:, b, :, 3] = world[:, p, :, 3] + np.einsum("tij,tj->ti", world[:, p, :, :3], offset)
+            world[:, b, :, 3] = world[:, p, :, 3] + np.einsum(
+                "tij,tj->ti", world[:, p, :, :3], offset
+            )
         return world
 
 

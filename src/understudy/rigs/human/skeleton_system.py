@@ -1,20 +1,24 @@
 """From animator controls to the 163 bones: frames, control table and forward kinematics.
 
-Bone frames. Every bone's y axis runs from head to tail. Its x axis is the anatomical hinge, so that a positive turn about x is flexion:
-elbow, fingers and thumb take theirs from the bend already present at rest, legs and spine from the body's side axis. z = x cross y. Frames of
-the right side are the mirrored left ones, R_right = S R_left S with S = diag(-1,1,1): then a mirrored pose has the same turn about x and
-the opposite turn about y and z.
+Bone frames. Every bone's y axis runs from head to tail. Its x axis is the anatomical hinge, so that
+a positive turn about x is flexion: elbow, fingers and thumb take theirs from the bend already
+present at rest, legs and spine from the body's side axis. z = x cross y. Frames of the right side
+are the mirrored left ones, R_right = S R_left S with S = diag(-1,1,1): then a mirrored pose has the
+same turn about x and the opposite turn about y and z.
 
-Controls. Each joint control adds a share of its angle to one local axis of one or more bones (the table of `_joint_rows`), which is how twist
-is spread over upperarm01/02, bending over the spine, curl over the phalanges:
+Controls. Each joint control adds a share of its angle to one local axis of one or more bones (the
+table of `_joint_rows`), which is how twist is spread over upperarm01/02, bending over the spine,
+curl over the phalanges:
 
     angles[t] = D @ values[t]                       (B,3) local x, y, z angles
-    local     = Rz(angle_z) Rx(angle_x) Ry(angle_y) twist about the bone first, then flexion, then sideways
+    local     = Rz(angle_z) Rx(angle_x) Ry(angle_y) twist about the bone first, then flexion, then
+              sideways
     X_b       = X_parent rest_local_b local_b       rotations only
     t_b       = t_parent + X_parent diag(1, s_parent, 1) offset_b
     world_from_bone = [X_b diag(1, s_b, 1) | t_b]
 
-Stretch s lengthens a bone along its own y. It moves the children but is not inherited by them: no shear travels down a chain.
+Stretch s lengthens a bone along its own y. It moves the children but is not inherited by them: no
+shear travels down a chain.
 
 Letters: T poses, B bones, C controls.
 """
@@ -31,7 +35,17 @@ from understudy.rigs.human.anatomy import Anatomy
 
 MIRROR = np.array([-1.0, 1.0, 1.0])
 FINGERS = ("thumb", "index", "middle", "ring", "pinky")
-EXPRESSIONS = ("smile", "frown", "pucker", "mouth_wide", "brow_raise", "brow_furrow", "squint", "snarl", "cheek_puff")
+EXPRESSIONS = (
+    "smile",
+    "frown",
+    "pucker",
+    "mouth_wide",
+    "brow_raise",
+    "brow_furrow",
+    "squint",
+    "snarl",
+    "cheek_puff",
+)
 STRETCHED = {
     "arm_stretch": ("upperarm01", "upperarm02", "lowerarm01", "lowerarm02"),
     "leg_stretch": ("upperleg01", "upperleg02", "lowerleg01", "lowerleg02"),
@@ -56,7 +70,9 @@ class _Control:
 
 
 def _joint_rows() -> list[_Control]:
-    """The whole control table. Signs: positive is flexion, raising, forward or outward, turning to the left."""
+    """The whole control table. Signs: positive is flexion, raising, forward or outward, turning to
+    the left.
+    """
     rows = [
         _Control("root_turn_x", -25, 25, -180, 180, turns=[("root", 0, 1)]),
         _Control("root_turn_y", -60, 60, -1080, 1080, turns=[("root", 1, 1)]),
@@ -66,22 +82,66 @@ def _joint_rows() -> list[_Control]:
         _Control("root_move_z", -30, 30, -1e5, 1e5, unit="cm"),
     ]
     centre = [
-        ("waist_bend", -25, 45, -45, 75, [("spine05", 0, 0.3), ("spine04", 0, 0.4), ("spine03", 0, 0.3)]),
-        ("waist_side", -25, 25, -45, 45, [("spine05", 2, 0.3), ("spine04", 2, 0.4), ("spine03", 2, 0.3)]),
-        ("waist_twist", -30, 30, -55, 55, [("spine05", 1, 0.3), ("spine04", 1, 0.4), ("spine03", 1, 0.3)]),
+        (
+            "waist_bend",
+            -25,
+            45,
+            -45,
+            75,
+            [("spine05", 0, 0.3), ("spine04", 0, 0.4), ("spine03", 0, 0.3)],
+        ),
+        (
+            "waist_side",
+            -25,
+            25,
+            -45,
+            45,
+            [("spine05", 2, 0.3), ("spine04", 2, 0.4), ("spine03", 2, 0.3)],
+        ),
+        (
+            "waist_twist",
+            -30,
+            30,
+            -55,
+            55,
+            [("spine05", 1, 0.3), ("spine04", 1, 0.4), ("spine03", 1, 0.3)],
+        ),
         ("chest_bend", -20, 30, -35, 50, [("spine02", 0, 0.6), ("spine01", 0, 0.4)]),
         ("chest_side", -18, 18, -35, 35, [("spine02", 2, 0.6), ("spine01", 2, 0.4)]),
         ("chest_twist", -25, 25, -45, 45, [("spine02", 1, 0.6), ("spine01", 1, 0.4)]),
-        ("neck_bend", -25, 30, -45, 50, [("neck01", 0, 0.3), ("neck02", 0, 0.4), ("neck03", 0, 0.3)]),
-        ("neck_side", -22, 22, -40, 40, [("neck01", 2, 0.3), ("neck02", 2, 0.4), ("neck03", 2, 0.3)]),
-        ("neck_twist", -40, 40, -65, 65, [("neck01", 1, 0.3), ("neck02", 1, 0.4), ("neck03", 1, 0.3)]),
+        (
+            "neck_bend",
+            -25,
+            30,
+            -45,
+            50,
+            [("neck01", 0, 0.3), ("neck02", 0, 0.4), ("neck03", 0, 0.3)],
+        ),
+        (
+            "neck_side",
+            -22,
+            22,
+            -40,
+            40,
+            [("neck01", 2, 0.3), ("neck02", 2, 0.4), ("neck03", 2, 0.3)],
+        ),
+        (
+            "neck_twist",
+            -40,
+            40,
+            -65,
+            65,
+            [("neck01", 1, 0.3), ("neck02", 1, 0.4), ("neck03", 1, 0.3)],
+        ),
         ("head_nod", -20, 25, -35, 40, [("head", 0, 1)]),
         ("head_tilt", -15, 15, -30, 30, [("head", 2, 1)]),
         ("head_turn", -25, 25, -45, 45, [("head", 1, 1)]),
         ("jaw_open", 0, 24, -2, 34, [("jaw", 0, 1)]),
         ("jaw_side", -6, 6, -12, 12, [("jaw", 2, 1)]),
     ]
-    rows += [_Control(name, low, high, a, b, turns=turns) for name, low, high, a, b, turns in centre]
+    rows += [
+        _Control(name, low, high, a, b, turns=turns) for name, low, high, a, b, turns in centre
+    ]
     side = [
         ("clavicle_raise", -12, 30, -22, 45, [("clavicle", 2, 1)]),
         ("clavicle_forward", -18, 22, -32, 36, [("clavicle", 0, 1)]),
@@ -92,7 +152,14 @@ def _joint_rows() -> list[_Control]:
         ("forearm_twist", -80, 70, -110, 100, [("lowerarm01", 1, 0.35), ("lowerarm02", 1, 0.65)]),
         ("wrist_flex", -55, 55, -80, 80, [("wrist", 0, 1)]),
         ("wrist_side", -25, 20, -40, 35, [("wrist", 2, 1)]),
-        ("thumb_curl", -15, 50, -30, 75, [("finger1-1", 0, 0.35), ("finger1-2", 0, 0.8), ("finger1-3", 0, 0.9)]),
+        (
+            "thumb_curl",
+            -15,
+            50,
+            -30,
+            75,
+            [("finger1-1", 0, 0.35), ("finger1-2", 0, 0.8), ("finger1-3", 0, 0.9)],
+        ),
         ("thumb_spread", -20, 30, -35, 45, [("finger1-1", 2, 1)]),
         *(
             (
@@ -101,11 +168,33 @@ def _joint_rows() -> list[_Control]:
                 78,
                 -32,
                 100,
-                [(f"finger{n}-1", 0, 0.9), (f"finger{n}-2", 0, 1.0), (f"finger{n}-3", 0, 0.65), (f"metacarpal{n - 1}", 0, cup)],
+                [
+                    (f"finger{n}-1", 0, 0.9),
+                    (f"finger{n}-2", 0, 1.0),
+                    (f"finger{n}-3", 0, 0.65),
+                    (f"metacarpal{n - 1}", 0, cup),
+                ],
             )
-            for n, finger, cup in ((2, "index", 0.0), (3, "middle", 0.02), (4, "ring", 0.06), (5, "pinky", 0.12))
+            for n, finger, cup in (
+                (2, "index", 0.0),
+                (3, "middle", 0.02),
+                (4, "ring", 0.06),
+                (5, "pinky", 0.12),
+            )
         ),
-        ("finger_spread", -10, 18, -18, 28, [("finger2-1", 2, 1.0), ("finger3-1", 2, 0.2), ("finger4-1", 2, -0.5), ("finger5-1", 2, -1.1)]),
+        (
+            "finger_spread",
+            -10,
+            18,
+            -18,
+            28,
+            [
+                ("finger2-1", 2, 1.0),
+                ("finger3-1", 2, 0.2),
+                ("finger4-1", 2, -0.5),
+                ("finger5-1", 2, -1.1),
+            ],
+        ),
         ("hip_flex", -35, 85, -55, 135, [("upperleg01", 0, -1)]),
         ("hip_abduct", -22, 45, -35, 80, [("upperleg01", 2, -1)]),
         ("hip_twist", -35, 35, -60, 60, [("upperleg01", 1, 0.5), ("upperleg02", 1, 0.5)]),
@@ -118,20 +207,53 @@ def _joint_rows() -> list[_Control]:
             40,
             -60,
             60,
-            [(f"toe{n}-{k}", 0, -share) for n in range(1, 6) for k, share in ((1, 0.8), (2, 0.3), (3, 0.2)) if not (n == 1 and k == 3)],
+            [
+                (f"toe{n}-{k}", 0, -share)
+                for n in range(1, 6)
+                for k, share in ((1, 0.8), (2, 0.3), (3, 0.2))
+                if not (n == 1 and k == 3)
+            ],
         ),
-        ("toe_spread", -6, 10, -10, 16, [(f"toe{n}-1", 2, share) for n, share in ((1, 0.8), (2, 0.3), (3, 0.0), (4, -0.5), (5, -1.0))]),
+        (
+            "toe_spread",
+            -6,
+            10,
+            -10,
+            16,
+            [
+                (f"toe{n}-1", 2, share)
+                for n, share in ((1, 0.8), (2, 0.3), (3, 0.0), (4, -0.5), (5, -1.0))
+            ],
+        ),
     ]
     for suffix in ("L", "R"):
         for name, low, high, a, b, turns in side:
             sign = (1.0, -1.0, -1.0) if suffix == "R" else (1.0, 1.0, 1.0)
-            spread = [(f"{bone}.{suffix}", axis, share * sign[axis]) for bone, axis, share in turns if share]
+            spread = [
+                (f"{bone}.{suffix}", axis, share * sign[axis])
+                for bone, axis, share in turns
+                if share
+            ]
             rows.append(_Control(f"{name}_{suffix}", low, high, a, b, turns=spread))
     for name, width in (("arm_stretch", 0.14), ("leg_stretch", 0.14)):
-        rows += [_Control(f"{name}_{suffix}", 1 - 0.7 * width, 1 + width, 1 - 2 * width, 1 + 3 * width, 1.0, "ratio") for suffix in ("L", "R")]
+        rows += [
+            _Control(
+                f"{name}_{suffix}",
+                1 - 0.7 * width,
+                1 + width,
+                1 - 2 * width,
+                1 + 3 * width,
+                1.0,
+                "ratio",
+            )
+            for suffix in ("L", "R")
+        ]
     rows.append(_Control("spine_stretch", 0.93, 1.08, 0.85, 1.2, 1.0, "ratio"))
     rows.append(_Control("neck_stretch", 0.9, 1.15, 0.75, 1.4, 1.0, "ratio"))
-    rows += [_Control(name, 0, 1, -0.25, 1.4, unit="", numeric=True) for name in ("breath", "flex", *EXPRESSIONS)]
+    rows += [
+        _Control(name, 0, 1, -0.25, 1.4, unit="", numeric=True)
+        for name in ("breath", "flex", *EXPRESSIONS)
+    ]
     return rows
 
 
@@ -159,7 +281,10 @@ def bone_frames(anatomy: Anatomy) -> np.ndarray:
     """(B,3,3) rest rotations, columns x, y, z; the right side mirrors the left."""
     axes = _unit(anatomy.bone_tails - anatomy.bone_heads)
     base = {name: axes[b] for b, name in enumerate(anatomy.bone_names)}
-    base["palm"] = anatomy.bone_heads[anatomy.bone("finger5-1.L")] - anatomy.bone_heads[anatomy.bone("finger2-1.L")]
+    base["palm"] = (
+        anatomy.bone_heads[anatomy.bone("finger5-1.L")]
+        - anatomy.bone_heads[anatomy.bone("finger2-1.L")]
+    )
     frames = np.empty((len(axes), 3, 3))
     for b, name in enumerate(anatomy.bone_names):
         if name.endswith(".R"):
@@ -179,11 +304,16 @@ class SkeletonSystem:
     def __init__(self, anatomy: Anatomy):
         rows = _joint_rows()
         frames = bone_frames(anatomy)
-        self.skeleton = Skeleton(anatomy.bone_names, anatomy.bone_parents, np.concatenate([frames, anatomy.bone_heads[:, :, None]], axis=2))
+        self.skeleton = Skeleton(
+            anatomy.bone_names,
+            anatomy.bone_parents,
+            np.concatenate([frames, anatomy.bone_heads[:, :, None]], axis=2),
+        )
         column = lambda key: np.array([getattr(row, key) for row in rows], dtype=np.float64)
         self.controls = ControlSpec(
             names=tuple(row.name for row in rows),
-            low=column("low"), high=column("high"), rest=column("rest"), limit_low=column("limit_low"), limit_high=column("limit_high"),
+            low=column("low"), high=column("high"), rest=column("rest"),
+            limit_low=column("limit_low"), limit_high=column("limit_high"),
             units=tuple(row.unit for row in rows),
             numeric=np.array([row.numeric for row in rows]),
         )  # fmt: skip
@@ -202,7 +332,9 @@ class SkeletonSystem:
         parent = np.maximum(self.skeleton.parents, 0)
         self._rest_local = np.swapaxes(frames[parent], 1, 2) @ frames
         self._rest_local[0] = frames[0]
-        self._offset = np.einsum("bji,bj->bi", frames[parent], anatomy.bone_heads - anatomy.bone_heads[parent])
+        self._offset = np.einsum(
+            "bji,bj->bi", frames[parent], anatomy.bone_heads - anatomy.bone_heads[parent]
+        )
         self._root_head = anatomy.bone_heads[0]
 
     def pose(self, values: np.ndarray) -> np.ndarray:
@@ -215,7 +347,8 @@ class SkeletonSystem:
         stretch[:, has] = values[:, self._stretch_control[has]]
         rotation = np.empty((count, bones, 3, 3))
         place = np.empty((count, bones, 3))
-        # the root turns about the body's own axes, not about its tilted bone, so that its three angles mean lean, turn and roll
+        # the root turns about the body's own axes, not about its tilted bone, so that its three
+        # angles mean lean, turn and roll
         frame = self.skeleton.world_from_bone[0, :, :3]
         rotation[:, 0] = _rotation_zxy(angles[:, 0]) @ frame
         place[:, 0] = self._root_head + values[:, self._move]

@@ -1,4 +1,6 @@
-"""Gauss-Newton on the moments of the vertices, against the same step taken with the vertices themselves."""
+"""Gauss-Newton on the moments of the vertices, against the same step taken with the vertices
+themselves.
+"""
 
 from dataclasses import replace
 
@@ -36,7 +38,9 @@ def blended(weights, pose, rest) -> np.ndarray:
 
 
 def moved(pose: Articulation, change: np.ndarray) -> Articulation:
-    """The pose after unknowns (turns and place of each frame, then the joints but the root's) change by so much."""
+    """The pose after unknowns (turns and place of each frame, then the joints but the root's)
+    change by so much.
+    """
     each = change[: FRAMES * (3 * BONES + 3)].reshape(FRAMES, -1)
     joints = pose.joints.copy()
     joints[TREE.parents >= 0] += change[each.size :].reshape(-1, 3)
@@ -49,7 +53,9 @@ def test_children_stay_on_their_parents(scene):
     bones = pose.transforms()
     at = lambda bone, joint: bones[:, bone, :, :3] @ pose.joints[joint] + bones[:, bone, :, 3]
     for bone, parent in enumerate(TREE.parents):
-        np.testing.assert_allclose(at(bone, bone), pose.place if parent < 0 else at(parent, bone), atol=1e-13)
+        np.testing.assert_allclose(
+            at(bone, bone), pose.place if parent < 0 else at(parent, bone), atol=1e-13
+        )
 
 
 def test_another_root_is_the_same_motion(scene):
@@ -63,16 +69,28 @@ def test_another_root_is_the_same_motion(scene):
 def test_moments_hold_the_error(scene):
     pose, weights, motion, fit = scene
     missed = motion.targets.reshape(VERTICES, FRAMES, 3) - blended(weights, pose, motion.rest)
-    assert Moments.of(motion, fit).error(pose.columns()) == pytest.approx((missed**2).sum(), rel=1e-9)
+    assert Moments.of(motion, fit).error(pose.columns()) == pytest.approx(
+        (missed**2).sum(), rel=1e-9
+    )
 
 
 def test_a_step_is_that_of_the_vertices_themselves(scene):
-    """The derivatives by differences, every vertex and frame a row, solved by plain least squares."""
+    """The derivatives by differences, every vertex and frame a row, solved by plain least
+    squares.
+    """
     pose, weights, motion, fit = scene
     pose = replace(pose, joints=pose.joints + 0.1)
-    missed = (motion.targets.reshape(VERTICES, FRAMES, 3) - blended(weights, pose, motion.rest)).reshape(-1)
+    missed = (
+        motion.targets.reshape(VERTICES, FRAMES, 3) - blended(weights, pose, motion.rest)
+    ).reshape(-1)
     unknowns, h = FRAMES * (3 * BONES + 3) + 3 * (BONES - 1), 1e-6
-    slope = lambda one: (blended(weights, moved(pose, h * one), motion.rest) - blended(weights, moved(pose, -h * one), motion.rest)) / (2 * h)
+    slope = lambda one: (
+        (
+            blended(weights, moved(pose, h * one), motion.rest)
+            - blended(weights, moved(pose, -h * one), motion.rest)
+        )
+        / (2 * h)
+    )
     matrix = np.stack([slope(one).reshape(-1) for one in np.eye(unknowns)], axis=1)
     expected = moved(pose, np.linalg.lstsq(matrix, missed, rcond=None)[0])
     system = _System(Moments.of(motion, fit), pose, JointPrior(pose.joints, np.zeros(BONES)))
@@ -86,16 +104,25 @@ def test_the_prior_is_part_of_what_is_lowered(scene):
     pose, _, motion, fit = scene
     moments, strong = Moments.of(motion, fit), JointPrior(pose.joints + 1.0, np.full(BONES, 1e9))
     held = refined(moments, pose, strong, 20)
-    np.testing.assert_allclose(held.joints[TREE.parents >= 0], (pose.joints + 1.0)[TREE.parents >= 0], atol=1e-5)
+    np.testing.assert_allclose(
+        held.joints[TREE.parents >= 0], (pose.joints + 1.0)[TREE.parents >= 0], atol=1e-5
+    )
 
 
 def test_it_ends_where_no_step_helps_and_never_rises(scene):
     pose, _, motion, fit = scene
     moments, none = Moments.of(motion, fit), JointPrior(pose.joints, np.full(BONES, 1e-9))
-    astray = moved(pose, 0.2 * np.random.default_rng(1).normal(size=FRAMES * (3 * BONES + 3) + 3 * (BONES - 1)))
-    errors = [moments.error(refined(moments, astray, none, steps, least=0).columns()) for steps in range(12)]
+    astray = moved(
+        pose, 0.2 * np.random.default_rng(1).normal(size=FRAMES * (3 * BONES + 3) + 3 * (BONES - 1))
+    )
+    errors = [
+        moments.error(refined(moments, astray, none, steps, least=0).columns())
+        for steps in range(12)
+    ]
     assert all(after <= before + 1e-12 for before, after in zip(errors, errors[1:]))
     assert errors[-1] <= moments.error(pose.columns())
     assert errors[-1] == pytest.approx(errors[-2], rel=1e-6)
     turns = refined(moments, astray, none, 12).turns
-    np.testing.assert_allclose(turns @ turns.swapaxes(-1, -2), np.broadcast_to(np.eye(3), turns.shape), atol=1e-12)
+    np.testing.assert_allclose(
+        turns @ turns.swapaxes(-1, -2), np.broadcast_to(np.eye(3), turns.shape), atol=1e-12
+    )

@@ -4,17 +4,33 @@ import numpy as np
 
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition.skeletons.articulation import Articulation, Tree
-from understudy.methods.decomposition.skeletons.joints import Borders, borders, joints_of_pairs, spanning_tree
-from understudy.methods.decomposition.skeletons.rest_frames import central_bone, from_the_root, rest_frames
+from understudy.methods.decomposition.skeletons.joints import (
+    Borders,
+    borders,
+    joints_of_pairs,
+    spanning_tree,
+)
+from understudy.methods.decomposition.skeletons.rest_frames import (
+    central_bone,
+    from_the_root,
+    rest_frames,
+)
 
 
 def anywhere(bones: int) -> Borders:
-    return Borders(np.zeros((bones, bones, 3)), np.ones((bones, bones), bool), np.zeros((bones, bones)))
+    return Borders(
+        np.zeros((bones, bones, 3)), np.ones((bones, bones), bool), np.zeros((bones, bones))
+    )
 
 
 def swinging(tree: Tree, joints: np.ndarray, size: float = 1.0, frames: int = 30) -> Articulation:
     rng = np.random.default_rng(0)
-    return Articulation(tree, joints, rotation_from_axis_angle(size * rng.normal(size=(frames, tree.bones, 3))), rng.normal(size=(frames, 3)))
+    return Articulation(
+        tree,
+        joints,
+        rotation_from_axis_angle(size * rng.normal(size=(frames, tree.bones, 3))),
+        rng.normal(size=(frames, 3)),
+    )
 
 
 def test_joints_and_tree_of_exact_motion_are_found():
@@ -27,7 +43,12 @@ def test_joints_and_tree_of_exact_motion_are_found():
 
 
 def test_bones_that_move_as_one_are_joined_at_their_border():
-    pose = Articulation(Tree(np.array([-1, 0])), np.zeros((2, 3)), np.tile(np.eye(3), (4, 2, 1, 1)), np.zeros((4, 3)))
+    pose = Articulation(
+        Tree(np.array([-1, 0])),
+        np.zeros((2, 3)),
+        np.tile(np.eye(3), (4, 2, 1, 1)),
+        np.zeros((4, 3)),
+    )
     found = anywhere(2)
     found.at[:] = [3.0, 1.0, 0.0]
     joints, cost = joints_of_pairs(pose.columns(), found)
@@ -39,10 +60,17 @@ def test_a_hinge_is_placed_on_its_axis_beside_the_border():
     """Turning about the line x = 1, y = 0 leaves z open: the border says it."""
     angles = np.zeros((20, 2, 3))
     angles[:, 1, 2] = np.linspace(-1, 1, 20)
-    pose = Articulation(Tree(np.array([-1, 0])), np.array([[0.0, 0, 0], [1, 0, 0]]), rotation_from_axis_angle(angles), np.zeros((20, 3)))
+    pose = Articulation(
+        Tree(np.array([-1, 0])),
+        np.array([[0.0, 0, 0], [1, 0, 0]]),
+        rotation_from_axis_angle(angles),
+        np.zeros((20, 3)),
+    )
     found = anywhere(2)
     found.at[:] = [0.9, 0.1, 5.0]
-    np.testing.assert_allclose(joints_of_pairs(pose.columns(), found)[0][0, 1], [1, 0, 5], atol=1e-3)
+    np.testing.assert_allclose(
+        joints_of_pairs(pose.columns(), found)[0][0, 1], [1, 0, 5], atol=1e-3
+    )
 
 
 def test_shells_have_borders_too_and_are_joined_at_last():
@@ -69,7 +97,9 @@ def test_rest_frames_stand_on_the_joints_and_lead_to_the_children():
     np.testing.assert_allclose(frames[..., 3], joints)
     np.testing.assert_allclose(frames[..., 1], [[0, 1, 0], [1, 0, 0], [0, 0, 1]], atol=1e-12)
     np.testing.assert_allclose(np.linalg.det(frames[..., :3]), 1)
-    same = rest_frames(tree, np.zeros((3, 3)), np.zeros((3, 3)), np.ones(3), "Z")  # no length anywhere
+    same = rest_frames(
+        tree, np.zeros((3, 3)), np.zeros((3, 3)), np.ones(3), "Z"
+    )  # no length anywhere
     np.testing.assert_allclose(np.linalg.det(same[..., :3]), 1)
 
 
@@ -80,4 +110,6 @@ def test_the_root_balances_the_tree_and_parents_come_first():
     assert central_bone(tree, np.array([1.0, 4, 3, 3, 1])) == 2
     order = from_the_root(tree, mass)
     place = np.argsort(order)
-    assert all(place[parent] < place[bone] for bone, parent in enumerate(tree.parents) if parent >= 0)
+    assert all(
+        place[parent] < place[bone] for bone, parent in enumerate(tree.parents) if parent >= 0
+    )

@@ -6,11 +6,21 @@ import numpy as np
 import pytest
 
 from understudy.core.errors import InputError
-from understudy.evaluation.metrics import erms, skin_weights
-from understudy.geometry.transforms import compose, inverse, parent_from_bone, rotation_from_axis_angle
+from understudy.core.skin import skin_weights
+from understudy.evaluation.metrics import erms
+from understudy.geometry.transforms import (
+    compose,
+    inverse,
+    parent_from_bone,
+    rotation_from_axis_angle,
+)
 from understudy.io.sequences import sequence_from_arrays
 from understudy.methods.decomposition.skeletons.articulation import Articulation, Tree
-from understudy.methods.decomposition.skeletons.skeleton_fit import Rigged, rig_sequence, world_from_rotations
+from understudy.methods.decomposition.skeletons.skeleton_fit import (
+    Rigged,
+    rig_sequence,
+    world_from_rotations,
+)
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
 
 ARM = Tree(np.array([-1, 0, 1, 2]))
@@ -19,7 +29,9 @@ ARM_JOINTS = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0.1, 0], [3, 0, 0.1]])
 
 def tube(rings: int = 40, around: int = 8) -> tuple[np.ndarray, np.ndarray]:
     """rest (V,3) and faces (M,4) of a tube along x from 0 to 4."""
-    x, angle = np.meshgrid(np.linspace(0, 4, rings), np.arange(around) * 2 * np.pi / around, indexing="ij")
+    x, angle = np.meshgrid(
+        np.linspace(0, 4, rings), np.arange(around) * 2 * np.pi / around, indexing="ij"
+    )
     rest = np.stack([x, 0.3 * np.cos(angle), 0.2 * np.sin(angle)], axis=-1).reshape(-1, 3)
     at = np.arange(rings * around).reshape(rings, around)
     beside = np.roll(at, -1, axis=1)
@@ -27,16 +39,28 @@ def tube(rings: int = 40, around: int = 8) -> tuple[np.ndarray, np.ndarray]:
 
 
 def arm(frames: int = 20, blend: float = 0.0, noise: float = 0.0):
-    """A tube moved exactly by four bones about known joints: poses, weights (V,4), world from rest (T,4,3,4)."""
+    """A tube moved exactly by four bones about known joints: poses, weights (V,4), world from rest
+    (T,4,3,4).
+    """
     rng = np.random.default_rng(0)
     rest, faces = tube()
     turns = rotation_from_axis_angle(0.5 * rng.normal(size=(frames, 4, 3)))
     bones = Articulation(ARM, ARM_JOINTS, turns, rng.normal(size=(frames, 3))).transforms()
     away = np.abs(rest[:, :1] - (np.arange(4) + 0.5))
-    weights = np.maximum(0, 1 - np.maximum(0, away - 0.5 + blend) / max(2 * blend, 1e-9)) if blend else (away == away.min(axis=1, keepdims=True))
+    weights = (
+        np.maximum(0, 1 - np.maximum(0, away - 0.5 + blend) / max(2 * blend, 1e-9))
+        if blend
+        else (away == away.min(axis=1, keepdims=True))
+    )
     weights = weights / weights.sum(axis=1, keepdims=True)
-    vertices = np.einsum("vb,tbij,vj->tvi", weights, bones, np.column_stack([rest, np.ones(len(rest))]))
-    return sequence_from_arrays(vertices + noise * rng.normal(size=vertices.shape), faces, rest), weights, bones
+    vertices = np.einsum(
+        "vb,tbij,vj->tvi", weights, bones, np.column_stack([rest, np.ones(len(rest))])
+    )
+    return (
+        sequence_from_arrays(vertices + noise * rng.normal(size=vertices.shape), faces, rest),
+        weights,
+        bones,
+    )
 
 
 def deformed(rigged: Rigged, poses) -> np.ndarray:
@@ -48,13 +72,24 @@ def holds(rigged: Rigged) -> None:
     parents, world = rigged.skeleton.parents, rigged.world_from_bone
     assert (parents < 0).sum() == 1
     turns = world[..., :3]
-    np.testing.assert_allclose(turns @ turns.swapaxes(-1, -2), np.broadcast_to(np.eye(3), turns.shape), atol=1e-10)
+    np.testing.assert_allclose(
+        turns @ turns.swapaxes(-1, -2), np.broadcast_to(np.eye(3), turns.shape), atol=1e-10
+    )
     np.testing.assert_allclose(np.linalg.det(turns), 1, atol=1e-10)
-    local, at_rest = parent_from_bone(world, parents)[..., 3], parent_from_bone(rigged.skeleton.world_from_bone, parents)[..., 3]
+    local, at_rest = (
+        parent_from_bone(world, parents)[..., 3],
+        parent_from_bone(rigged.skeleton.world_from_bone, parents)[..., 3],
+    )
     size = np.abs(at_rest).max() + np.abs(world[..., 3]).max() + 1e-300
     child = parents >= 0
-    np.testing.assert_allclose(local[:, child], np.broadcast_to(at_rest[child], local[:, child].shape), atol=1e-11 * size)
-    np.testing.assert_allclose(world_from_rotations(rigged.skeleton, rigged.rotations, rigged.root_translation), world, atol=1e-11 * size)
+    np.testing.assert_allclose(
+        local[:, child], np.broadcast_to(at_rest[child], local[:, child].shape), atol=1e-11 * size
+    )
+    np.testing.assert_allclose(
+        world_from_rotations(rigged.skeleton, rigged.rotations, rigged.root_translation),
+        world,
+        atol=1e-11 * size,
+    )
     assert all(after <= before for before, after in zip(rigged.errors, rigged.errors[1:]))
     assert rigged.skin.weight.min() >= 0
 
@@ -71,7 +106,9 @@ def test_an_exact_arm_is_found_from_its_bones(blend):
     poses, weights, bones = arm(blend=blend)
     rigged = rig_sequence(poses, weights, bones)
     holds(rigged)
-    np.testing.assert_allclose(joints_of(rigged), ARM_JOINTS[1:], atol=4e-3)  # a thousandth of its length
+    np.testing.assert_allclose(
+        joints_of(rigged), ARM_JOINTS[1:], atol=4e-3
+    )  # a thousandth of its length
     assert np.abs(deformed(rigged, poses) - poses.vertices).max() < 2e-3
     assert rigged.skin.influences <= (weights > 0).sum(axis=1).max()
     # a chain hung up at one of its two middle bones
@@ -81,7 +118,9 @@ def test_an_exact_arm_is_found_from_its_bones(blend):
 def test_the_arm_is_found_from_a_decomposition():
     poses, _, _ = arm(blend=0.2)
     skin, bones = Ssdr(SsdrConfig(bones=4, influences=2, transforms="rigid")).decompose(poses)
-    rigged = rig_sequence(poses, np.asarray(skin_weights(skin, 4).todense(), np.float64), bones, influences=2)
+    rigged = rig_sequence(
+        poses, np.asarray(skin_weights(skin, 4).todense(), np.float64), bones, influences=2
+    )
     holds(rigged)
     assert erms(poses.vertices, deformed(rigged, poses)) < 0.5
     np.testing.assert_allclose(joints_of(rigged)[:, 0], [1, 2, 3], atol=0.1)
@@ -93,7 +132,9 @@ def test_the_bones_motion_is_what_it_was():
     rigged = rig_sequence(poses, weights, bones)
     world_from_rest = compose(rigged.world_from_bone, inverse(rigged.skeleton.world_from_bone))
     owner = rigged.skin.bone_index[:, 0]
-    np.testing.assert_allclose(world_from_rest[:, owner], bones[:, np.argmax(weights, axis=1)], atol=5e-3)
+    np.testing.assert_allclose(
+        world_from_rest[:, owner], bones[:, np.argmax(weights, axis=1)], atol=5e-3
+    )
 
 
 def test_where_the_sequence_stands_and_how_large_it_is_changes_nothing():
@@ -104,11 +145,23 @@ def test_where_the_sequence_stands_and_how_large_it_is_changes_nothing():
     scene = np.column_stack([turn, shift / 3])
     turned = compose(compose(scene, bones), inverse(scene))
     turned[..., 3] *= 3
-    mesh = replace(poses.mesh, vertices=there(poses.mesh.vertices.astype(np.float64)).astype(np.float32))
-    second = rig_sequence(replace(poses, mesh=mesh, vertices=there(poses.vertices.astype(np.float64)).astype(np.float32)), weights, turned)
+    mesh = replace(
+        poses.mesh, vertices=there(poses.mesh.vertices.astype(np.float64)).astype(np.float32)
+    )
+    second = rig_sequence(
+        replace(
+            poses, mesh=mesh, vertices=there(poses.vertices.astype(np.float64)).astype(np.float32)
+        ),
+        weights,
+        turned,
+    )
     assert second.errors[-1] == pytest.approx(3 * first.errors[-1], rel=0.02)
     np.testing.assert_array_equal(second.skeleton.parents, first.skeleton.parents)
-    np.testing.assert_allclose(second.skeleton.world_from_bone[..., 3], there(first.skeleton.world_from_bone[..., 3]), atol=0.1)
+    np.testing.assert_allclose(
+        second.skeleton.world_from_bone[..., 3],
+        there(first.skeleton.world_from_bone[..., 3]),
+        atol=0.1,
+    )
 
 
 def test_the_same_again_is_the_same():
@@ -121,7 +174,9 @@ def test_the_same_again_is_the_same():
 def test_one_bone_is_a_root_that_moves():
     poses, _, bones = arm(frames=5)
     moved = sequence_from_arrays(
-        np.einsum("tij,vj->tvi", bones[:, 0, :, :3], poses.mesh.vertices) + bones[:, 0, None, :, 3], [[0, 1, 2]], poses.mesh.vertices
+        np.einsum("tij,vj->tvi", bones[:, 0, :, :3], poses.mesh.vertices) + bones[:, 0, None, :, 3],
+        [[0, 1, 2]],
+        poses.mesh.vertices,
     )
     rigged = rig_sequence(moved, np.ones((moved.vertex_count, 1)), bones[:, :1])
     holds(rigged)
@@ -139,15 +194,27 @@ def test_a_mesh_that_never_moves_keeps_its_bones_where_they_touch():
 
 
 def test_many_shells_hang_on_one_tree():
-    """Loose tetrahedra in a row, each on its own bone, moving apart: no edges join them, and no joint holds them exactly."""
+    """Loose tetrahedra in a row, each on its own bone, moving apart: no edges join them, and no
+    joint holds them exactly.
+    """
     rng = np.random.default_rng(0)
     shells, frames = 13, 6
-    rest = (np.array([[0.0, 0, 0], [0.4, 0, 0], [0, 0.4, 0], [0, 0, 0.4]]) + np.arange(shells)[:, None, None] * [1.0, 0, 0]).reshape(-1, 3)
-    faces = (np.array([[0, 1, 2], [0, 1, 3], [0, 2, 3]]) + 4 * np.arange(shells)[:, None, None]).reshape(-1, 3)
+    rest = (
+        np.array([[0.0, 0, 0], [0.4, 0, 0], [0, 0.4, 0], [0, 0, 0.4]])
+        + np.arange(shells)[:, None, None] * [1.0, 0, 0]
+    ).reshape(-1, 3)
+    faces = (
+        np.array([[0, 1, 2], [0, 1, 3], [0, 2, 3]]) + 4 * np.arange(shells)[:, None, None]
+    ).reshape(-1, 3)
     shift = np.cumsum(0.05 * rng.normal(size=(frames, shells, 3)), axis=1)
-    bones = np.concatenate([rotation_from_axis_angle(0.2 * rng.normal(size=(frames, shells, 3))), shift[..., None]], axis=-1)
+    bones = np.concatenate(
+        [rotation_from_axis_angle(0.2 * rng.normal(size=(frames, shells, 3))), shift[..., None]],
+        axis=-1,
+    )
     weights = np.repeat(np.eye(shells), 4, axis=0)
-    vertices = np.einsum("vb,tbij,vj->tvi", weights, bones, np.column_stack([rest, np.ones(len(rest))]))
+    vertices = np.einsum(
+        "vb,tbij,vj->tvi", weights, bones, np.column_stack([rest, np.ones(len(rest))])
+    )
     rigged = rig_sequence(sequence_from_arrays(vertices, faces, rest), weights, bones, influences=2)
     holds(rigged)
     assert rigged.skeleton.bone_count == shells
@@ -162,17 +229,31 @@ def test_joints_that_may_slide_leave_less_error():
     rng = np.random.default_rng(3)
     bones = bones.copy()
     bones[..., 3] += 0.05 * rng.normal(size=bones[..., 3].shape)
-    vertices = np.einsum("vb,tbij,vj->tvi", weights, bones, np.column_stack([poses.mesh.vertices, np.ones(poses.vertex_count)]))
+    vertices = np.einsum(
+        "vb,tbij,vj->tvi",
+        weights,
+        bones,
+        np.column_stack([poses.mesh.vertices, np.ones(poses.vertex_count)]),
+    )
     poses = replace(poses, vertices=vertices.astype(np.float32))
-    fixed, sliding = rig_sequence(poses, weights, bones), rig_sequence(poses, weights, bones, constant_lengths=False)
+    fixed, sliding = (
+        rig_sequence(poses, weights, bones),
+        rig_sequence(poses, weights, bones, constant_lengths=False),
+    )
     assert sliding.errors[-1] < 0.5 * fixed.errors[-1]
-    assert erms(poses.vertices, deformed(sliding, poses)) == pytest.approx(100 * sliding.errors[-1], abs=0.01)
-    assert erms(poses.vertices, deformed(fixed, poses)) == pytest.approx(100 * fixed.errors[-1], abs=0.01)
+    assert erms(poses.vertices, deformed(sliding, poses)) == pytest.approx(
+        100 * sliding.errors[-1], abs=0.01
+    )
+    assert erms(poses.vertices, deformed(fixed, poses)) == pytest.approx(
+        100 * fixed.errors[-1], abs=0.01
+    )
     assert (sliding.skeleton.parents < 0).sum() == 1
 
 
 def test_what_is_off_in_the_rest_shape_is_put_right():
-    """The mesh that came is noisy, the frames are not: the shape it is bound in is the one behind them."""
+    """The mesh that came is noisy, the frames are not: the shape it is bound in is the one behind
+    them.
+    """
     poses, weights, bones = arm(frames=16)
     rng = np.random.default_rng(1)
     noisy = poses.mesh.vertices + 0.02 * rng.normal(size=poses.mesh.vertices.shape)
@@ -187,7 +268,13 @@ def test_what_is_off_in_the_rest_shape_is_put_right():
 @pytest.mark.parametrize("influences", [1, 2, 9])
 def test_no_vertex_follows_more_bones_than_asked(influences, constant_lengths):
     poses, _, bones = arm(frames=6, noise=0.05)
-    rigged = rig_sequence(poses, np.full((poses.vertex_count, 4), 0.25), bones, influences=influences, constant_lengths=constant_lengths)
+    rigged = rig_sequence(
+        poses,
+        np.full((poses.vertex_count, 4), 0.25),
+        bones,
+        influences=influences,
+        constant_lengths=constant_lengths,
+    )
     if constant_lengths:
         holds(rigged)
     assert rigged.skin.influences <= influences

@@ -10,7 +10,10 @@ from understudy.methods.decomposition.skeletons.articulated_fit import Character
 from understudy.methods.decomposition.skeletons.articulation import Articulation, Link, Tree, hung
 from understudy.methods.decomposition.skeletons.tree_search import grafts, improved
 
-CHAIN, JOINTS = Tree(np.array([-1, 0, 1, 2])), np.array([[0.0, 0, 0], [1, 0, 0], [2, 0.1, 0], [3, 0, 0.1]])
+CHAIN, JOINTS = (
+    Tree(np.array([-1, 0, 1, 2])),
+    np.array([[0.0, 0, 0], [1, 0, 0], [2, 0.1, 0], [3, 0, 0.1]]),
+)
 FRAMES, VERTICES = 12, 120
 
 
@@ -18,7 +21,9 @@ FRAMES, VERTICES = 12, 120
 def chain() -> tuple[Motion, Character]:
     """Four bones in a row that move vertices nearly exactly, one each, with a little noise."""
     rng = np.random.default_rng(0)
-    rest = np.column_stack([4 * rng.random(VERTICES), 0.3 * rng.normal(size=(VERTICES, 2)), np.ones(VERTICES)])
+    rest = np.column_stack(
+        [4 * rng.random(VERTICES), 0.3 * rng.normal(size=(VERTICES, 2)), np.ones(VERTICES)]
+    )
     turns = rotation_from_axis_angle(0.4 * rng.normal(size=(FRAMES, 4, 3)))
     pose = Articulation(CHAIN, JOINTS, turns, rng.normal(size=(FRAMES, 3)))
     index = np.minimum(rest[:, :1].astype(np.int32), 3)
@@ -60,7 +65,9 @@ def test_a_bone_that_hangs_on_the_wrong_one_is_grafted_onto_the_right_one(chain)
     wrong = wrongly_hung(motion, character)
     stuck, found = rounds(motion, wrong, 1, 60, fit_rest=True), improved(motion, wrong, 1)
     assert found.fit.error < 0.2 * stuck.fit.error
-    assert {frozenset((link.one, link.two)) for link in found.pose.links()} == {frozenset(pair) for pair in ((0, 1), (1, 2), (2, 3))}
+    assert {frozenset((link.one, link.two)) for link in found.pose.links()} == {
+        frozenset(pair) for pair in ((0, 1), (1, 2), (2, 3))
+    }
 
 
 @pytest.mark.parametrize("influences", [1, 2])
@@ -71,17 +78,26 @@ def test_nothing_is_kept_that_raises_the_error(chain, influences):
     found = improved(motion, start, influences)
     assert found.fit.error <= first.errors[0]
     turns = found.pose.turns
-    np.testing.assert_allclose(turns @ turns.swapaxes(-1, -2), np.broadcast_to(np.eye(3), turns.shape), atol=1e-10)
+    np.testing.assert_allclose(
+        turns @ turns.swapaxes(-1, -2), np.broadcast_to(np.eye(3), turns.shape), atol=1e-10
+    )
     bones = found.pose.transforms()
     for link in found.pose.links():
-        one, two = (bones[:, bone, :, :3] @ link.point + bones[:, bone, :, 3] for bone in (link.one, link.two))
+        one, two = (
+            bones[:, bone, :, :3] @ link.point + bones[:, bone, :, 3]
+            for bone in (link.one, link.two)
+        )
         np.testing.assert_allclose(one, two, atol=1e-9)
 
 
 def test_one_bone_has_nothing_to_graft(chain):
     motion, character = chain
-    alone = Articulation(Tree(np.array([-1])), np.zeros((1, 3)), character.pose.turns[:, :1], character.pose.place)
-    fit = Fit(alone.columns(), np.zeros((VERTICES, 1), np.int32), np.ones((VERTICES, 1)), motion.square)
+    alone = Articulation(
+        Tree(np.array([-1])), np.zeros((1, 3)), character.pose.turns[:, :1], character.pose.place
+    )
+    fit = Fit(
+        alone.columns(), np.zeros((VERTICES, 1), np.int32), np.ones((VERTICES, 1)), motion.square
+    )
     one = Character(alone, fit, motion.rest, alone.joints)
     assert grafts(motion, one) == []
     assert improved(motion, one, 1).fit.bones == 1

@@ -7,17 +7,31 @@ from understudy import FileError, Mesh, Poses
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition.motion import read_motion
 from understudy.methods.decomposition.trajectory_networks import classifier as networks
-from understudy.methods.decomposition.trajectory_networks.body_labels import common_labels, descriptor
+from understudy.methods.decomposition.trajectory_networks.body_labels import (
+    common_labels,
+    descriptor,
+)
 from understudy.methods.decomposition.trajectory_networks.generated import generate
-from understudy.methods.decomposition.trajectory_networks.trajectories import CHANNELS, LEAST_FRAMES, MOST_FRAMES, axes, trajectories
+from understudy.methods.decomposition.trajectory_networks.trajectories import (
+    CHANNELS,
+    LEAST_FRAMES,
+    MOST_FRAMES,
+    axes,
+    trajectories,
+)
 
 
 def random_weights(network, seed=0):
     random = np.random.default_rng(seed)
-    return {name: random.normal(size=shape, scale=0.5).astype(np.float32) for name, shape in networks.shapes(network).items()}
+    return {
+        name: random.normal(size=shape, scale=0.5).astype(np.float32)
+        for name, shape in networks.shapes(network).items()
+    }
 
 
-@pytest.mark.parametrize(("vertices", "frames"), [(2050, 3), (40, 48)])  # the first are more than one block
+@pytest.mark.parametrize(
+    ("vertices", "frames"), [(2050, 3), (40, 48)]
+)  # the first are more than one block
 @pytest.mark.parametrize("network", networks.NETWORKS)
 def test_numpy_is_torch(network, vertices, frames):
     torch = pytest.importorskip("torch")
@@ -36,9 +50,16 @@ def test_numpy_is_torch(network, vertices, frames):
 @pytest.mark.parametrize("kind", networks.KINDS)
 def test_shipped_weights_tell_vertices_apart(kind, network):
     motion, _ = read_motion(generate(3).poses())
-    word = networks.probabilities(network, networks.shipped(kind, network), trajectories(motion, np.arange(motion.vertex_count)))
+    word = networks.probabilities(
+        network,
+        networks.shipped(kind, network),
+        trajectories(motion, np.arange(motion.vertex_count)),
+    )
     assert np.isfinite(word).all()
-    np.testing.assert_array_equal(trajectories(motion, np.array([5, 9])), trajectories(motion, np.arange(motion.vertex_count))[[5, 9]])
+    np.testing.assert_array_equal(
+        trajectories(motion, np.array([5, 9])),
+        trajectories(motion, np.arange(motion.vertex_count))[[5, 9]],
+    )
     assert 3 <= len(np.unique(word.argmax(axis=1))) <= networks.LABELS
 
 
@@ -61,10 +82,14 @@ def test_shifting_turning_and_scaling_changes_nothing_that_is_read():
     poses = generate(5).poses()
     turn = rotation_from_axis_angle(np.array([0.7, -1.9, 0.4]))
     moved = Poses(
-        Mesh.from_faces(3.0 * poses.mesh.vertices @ turn.T + 100, [[0, 1, 2]]), 3.0 * poses.vertices.astype(np.float64) @ turn.T + [5, 6, 7]
+        Mesh.from_faces(3.0 * poses.mesh.vertices @ turn.T + 100, [[0, 1, 2]]),
+        3.0 * poses.vertices.astype(np.float64) @ turn.T + [5, 6, 7],
     )
     (motion, frame), (motion_after, frame_after) = read_motion(poses), read_motion(moved)
-    before, after = (trajectories(m, np.argsort(f.order)) for m, f in ((motion, frame), (motion_after, frame_after)))
+    before, after = (
+        trajectories(m, np.argsort(f.order))
+        for m, f in ((motion, frame), (motion_after, frame_after))
+    )
     np.testing.assert_allclose(after, before, atol=2e-4)
 
 
@@ -83,7 +108,10 @@ def test_the_axes_are_a_rotation_and_frames_are_bounded():
 def test_labels_are_one_to_one_within_a_character_and_alike_for_like_bones():
     random = np.random.default_rng(0)
     body = random.normal(size=(12, 4))
-    characters = [body[random.permutation(12)[:count]] + 0.01 * random.normal(size=(count, 4)) for count in (12, 9, 5, 12)]
+    characters = [
+        body[random.permutation(12)[:count]] + 0.01 * random.normal(size=(count, 4))
+        for count in (12, 9, 5, 12)
+    ]
     labels = common_labels(characters, 12)
     for own in labels:
         assert len(set(own)) == len(own)

@@ -5,7 +5,12 @@ import pytest
 
 from understudy import FileError, InputError
 from understudy.methods.decomposition.trajectory_networks import classifier as networks
-from understudy.methods.decomposition.trajectory_networks.corpus import HELD_OUT, Character, family_of, read_characters
+from understudy.methods.decomposition.trajectory_networks.corpus import (
+    HELD_OUT,
+    Character,
+    family_of,
+    read_characters,
+)
 from understudy.methods.decomposition.trajectory_networks.generated import generate
 
 torch = pytest.importorskip("torch")
@@ -21,7 +26,9 @@ def test_generated_characters_are_exact_skins():
         poses = character.poses()
         rest = np.column_stack([character.mesh.vertices, np.ones(character.mesh.vertex_count)])
         vertex = 7 % len(rest)
-        expected = np.einsum("b,fbij,j->fi", character.weights[vertex], character.transforms, rest[vertex])
+        expected = np.einsum(
+            "b,fbij,j->fi", character.weights[vertex], character.transforms, rest[vertex]
+        )
         np.testing.assert_allclose(poses.vertices[:, vertex], expected, atol=1e-5)
     np.testing.assert_array_equal(generate(3).mesh.vertices, generate(3).mesh.vertices)
     np.testing.assert_array_equal(generate(3).transforms, generate(3).transforms)
@@ -66,10 +73,18 @@ def test_a_file_that_is_no_character_is_named(tmp_path):
 
 
 def test_no_family_is_both_taught_and_held_out(tmp_path):
-    for name in ("animal_q_Cow", "animal_qfarm_Pig", "human_q_Knight", "human_qman_King", "robot_qmech_Mike"):
+    for name in (
+        "animal_q_Cow",
+        "animal_qfarm_Pig",
+        "human_q_Knight",
+        "human_qman_King",
+        "robot_qmech_Mike",
+    ):
         np.savez(
-            tmp_path / f"{name}.npz", rest=np.eye(3, dtype=np.float32), faces=[[0, 1, 2]], weight_index=np.zeros((3, 1), int),
-            weight_value=np.ones((3, 1)), inverse_bind=np.eye(4)[None], anim_00=np.tile(np.eye(3, 4), (2, 1, 1, 1)),
+            tmp_path / f"{name}.npz", rest=np.eye(3, dtype=np.float32), faces=[[0, 1, 2]],
+            weight_index=np.zeros((3, 1), int),
+            weight_value=np.ones((3, 1)), inverse_bind=np.eye(4)[None], anim_00=np.tile(np.eye(3,
+            4), (2, 1, 1, 1)),
         )  # fmt: skip
     (tmp_path / "corpus").mkdir()
     for file in tmp_path.glob("*.npz"):

@@ -1,1 +1,3 @@
-"""From loose bones to a character: joints, one tree, motion about them, weights fitted again, rest frames an artist can pose."""
+"""From loose bones to a character: joints, one tree, motion about them, weights fitted again, rest
+frames an artist can pose.
+"""

@@ -1,12 +1,16 @@
-"""Bones that hang together: every bone turns about one point fixed in its parent, and the root may also move.
+"""Bones that hang together: every bone turns about one point fixed in its parent, and the root may
+also move.
 
-With R_b the rotation of bone b in the world, p(b) its parent and c_b its joint (both at rest), T_b c_b = T_p(b) c_b in every frame, hence
+With R_b the rotation of bone b in the world, p(b) its parent and c_b its joint (both at rest), T_b
+c_b = T_p(b) c_b in every frame, hence
 
     T_b x = R_b x + s_b,    s_b = s_p(b) + (R_p(b) - R_b) c_b,    s_root = place - R_root c_root
 
-and a vertex blended with weights w_ib, W_ik being what bone k and everything below it have of vertex i, is linear in the rotations:
+and a vertex blended with weights w_ib, W_ik being what bone k and everything below it have of
+vertex i, is linear in the rotations:
 
-    v_i = place + sum_a R_a g_ia,    g_ia = w_ia rest_i - W_ia c_a + sum over children k of a of W_ik c_k
+    v_i = place + sum_a R_a g_ia,    g_ia = w_ia rest_i - W_ia c_a + sum over children k of a of
+                                     W_ik c_k
         = place + sum_a R_a w_ia rest_i + sum_k W_ik (R_p(k) - R_k) c_k          (R_p(root) = 0)
 
 so everything a fit needs of the vertices are sums of products: `Moments`.
@@ -83,7 +87,10 @@ class Articulation:
     def transforms(self) -> np.ndarray:
         """World from rest, (F,B,3,4)."""
         arms = np.einsum("fbij,bj->fbi", self.hinges(), self.joints)
-        shift = np.einsum("kb,fki->fbi", self.tree.below.astype(float), arms, optimize=True) + self.place[:, None]
+        shift = (
+            np.einsum("kb,fki->fbi", self.tree.below.astype(float), arms, optimize=True)
+            + self.place[:, None]
+        )
         return np.concatenate([self.turns, shift[..., None]], axis=-1)
 
     def hinges(self) -> np.ndarray:
@@ -95,7 +102,9 @@ class Articulation:
     def rooted_at(self, root: int, point: np.ndarray) -> Articulation:
         """The same motion with another bone as the root, whose `place` is that of `point` (3,)."""
         tree = self.tree.rooted_at(root)
-        turned = (tree.parents != self.tree.parents) & (tree.parents >= 0)  # bones that now hang on what hung on them
+        turned = (tree.parents != self.tree.parents) & (
+            tree.parents >= 0
+        )  # bones that now hang on what hung on them
         joints = self.joints.copy()
         joints[turned] = self.joints[tree.parents[turned]]
         joints[root] = point
@@ -103,11 +112,16 @@ class Articulation:
         return Articulation(tree, joints, self.turns, bone[..., :3] @ point + bone[..., 3])
 
     def links(self) -> list[Link]:
-        return [Link(int(bone), int(self.tree.parents[bone]), self.joints[bone]) for bone in np.flatnonzero(self.tree.parents >= 0)]
+        return [
+            Link(int(bone), int(self.tree.parents[bone]), self.joints[bone])
+            for bone in np.flatnonzero(self.tree.parents >= 0)
+        ]
 
     def columns(self) -> np.ndarray:
         """(3F,4B): all bones side by side, as `decomposition` has them."""
-        return np.ascontiguousarray(self.transforms().transpose(0, 2, 1, 3)).reshape(3 * self.frames, -1)
+        return np.ascontiguousarray(self.transforms().transpose(0, 2, 1, 3)).reshape(
+            3 * self.frames, -1
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +134,9 @@ class Link:
 
 
 def hung(links: Sequence[Link], transforms: np.ndarray, root: int = 0) -> Articulation:
-    """Bones (F,B,3,4) world from rest on the tree of these links: the root goes where it went, the others turn as they did."""
+    """Bones (F,B,3,4) world from rest on the tree of these links: the root goes where it went, the
+    others turn as they did.
+    """
     bones = transforms.shape[1]
     parents, joints, reached = np.full(bones, -1), np.zeros((bones, 3)), [root]
     for bone in reached:
@@ -129,12 +145,19 @@ def hung(links: Sequence[Link], transforms: np.ndarray, root: int = 0) -> Articu
             if other != bone and other not in reached:
                 parents[other], joints[other] = bone, link.point
                 reached.append(other)
-    return Articulation(Tree(parents), joints, np.ascontiguousarray(transforms[..., :3]), np.ascontiguousarray(transforms[:, root, :, 3]))
+    return Articulation(
+        Tree(parents),
+        joints,
+        np.ascontiguousarray(transforms[..., :3]),
+        np.ascontiguousarray(transforms[:, root, :, 3]),
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """The vertices of a fit, summed up: gram (4B,4B) and cross (F,3,4B) of the design w_ib [rest_i, 1]; square, the sum of |target|^2."""
+    """The vertices of a fit, summed up: gram (4B,4B) and cross (F,3,4B) of the design w_ib [rest_i,
+    1]; square, the sum of |target|^2.
+    """
 
     gram: np.ndarray
     cross: np.ndarray
@@ -142,8 +165,14 @@ class Moments:
 
     @staticmethod
     def of(motion: Motion, fit: Fit) -> Moments:
-        gram, cross = kernels.normal_equations(motion.rest, fit.index, fit.weight, motion.targets, fit.bones)
-        return Moments(gram, np.ascontiguousarray(cross.T).reshape(-1, 3, 4 * fit.bones), float(motion.square.sum()))
+        gram, cross = kernels.normal_equations(
+            motion.rest, fit.index, fit.weight, motion.targets, fit.bones
+        )
+        return Moments(
+            gram,
+            np.ascontiguousarray(cross.T).reshape(-1, 3, 4 * fit.bones),
+            float(motion.square.sum()),
+        )
 
     def error(self, columns: np.ndarray) -> float:
         """The squared error of bones (3F,4B)."""
@@ -151,7 +180,11 @@ class Moments:
 
     def frame_errors(self, columns: np.ndarray) -> np.ndarray:
         """(F,): each frame's squared error, less the square of its targets."""
-        return (columns * (columns @ self.gram - 2 * self.cross.reshape(columns.shape))).reshape(len(self.cross), -1).sum(axis=1)
+        return (
+            (columns * (columns @ self.gram - 2 * self.cross.reshape(columns.shape)))
+            .reshape(len(self.cross), -1)
+            .sum(axis=1)
+        )
 
 
 def joint_arms(tree: Tree, joints: np.ndarray) -> np.ndarray:

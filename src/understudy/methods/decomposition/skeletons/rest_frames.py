@@ -1,6 +1,8 @@
-"""Bones as an artist expects them at rest: a root in the heaviest part, parents before children, heads at the joints, +Y along the bone.
+"""Bones as an artist expects them at rest: a root in the heaviest part, parents before children,
+heads at the joints, +Y along the bone.
 
-+Y from head to tail is Blender's convention; +Z leans as far towards the mesh's front as it can, so that neighbouring bones roll alike.
++Y from head to tail is Blender's convention; +Z leans as far towards the mesh's front as it can, so
+that neighbouring bones roll alike.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ _SHORT = 1e-6  # of the size of the whole: a bone of no length has no direction 
 
 
 def central_bone(tree: Tree, mass: np.ndarray) -> int:
-    """The bone whose heaviest branch is lightest, mass (B,): hang the tree up there and it is best balanced. Of equals, the heaviest itself.
+    """The bone whose heaviest branch is lightest, mass (B,): hang the tree up there and it is best
+    balanced. Of equals, the heaviest itself.
 
     >>> central_bone(Tree(np.array([-1, 0, 1, 2])), np.array([1.0, 1, 5, 1]))
     2
@@ -32,10 +35,14 @@ def from_the_root(tree: Tree, mass: np.ndarray) -> np.ndarray:
     return np.lexsort((-carried, depth))
 
 
-def rest_frames(tree: Tree, joints: np.ndarray, middles: np.ndarray, mass: np.ndarray, up_axis: str) -> np.ndarray:
-    """World from bone at rest, (B,3,4) rotations: the origin at the joint, +Y towards where the bone leads.
+def rest_frames(
+    tree: Tree, joints: np.ndarray, middles: np.ndarray, mass: np.ndarray, up_axis: str
+) -> np.ndarray:
+    """World from bone at rest, (B,3,4) rotations: the origin at the joint, +Y towards where the
+    bone leads.
 
-    That is the joint of its heaviest child, or without children the middle of its own vertices, middles (B,3). Joints (B,3), the root's too.
+    That is the joint of its heaviest child, or without children the middle of its own vertices,
+    middles (B,3). Joints (B,3), the root's too.
     """
     bones = tree.bones
     carried = tree.below.astype(float) @ mass

@@ -1,10 +1,14 @@
-"""The three networks of the paper, run in NumPy: a trajectory of any length in, the probability of each of `LABELS` bones out.
+"""The three networks of the paper, run in NumPy: a trajectory of any length in, the probability of
+each of `LABELS` bones out.
 
-lstm    one layer of 120 units whose state passes through a sigmoid instead of tanh; its last state, then a dense layer
-cnn     two convolutions over time (8 filters, 2 frames each, ReLU), the largest value of each filter over time, then a dense layer
+lstm    one layer of 120 units whose state passes through a sigmoid instead of tanh; its last state,
+        then a dense layer
+cnn     two convolutions over time (8 filters, 2 frames each, ReLU), the largest value of each
+        filter over time, then a dense layer
 hybrid  one such convolution, then the lstm
 
-`training.py` has the same networks in torch; a test holds the two together. Weights are float16 in one safetensors file per network.
+`training.py` has the same networks in torch; a test holds the two together. Weights are float16 in
+one safetensors file per network.
 """
 
 from __future__ import annotations
@@ -50,7 +54,11 @@ def probabilities(network: str, weights: Mapping[str, np.ndarray], read: np.ndar
         values = read[start : start + _BLOCK]
         if network != "lstm":
             values = _convolved(values, weights, "conv_0")
-        values = _convolved(values, weights, "conv_1").max(axis=1) if network == "cnn" else _last_state(values, weights)
+        values = (
+            _convolved(values, weights, "conv_1").max(axis=1)
+            if network == "cnn"
+            else _last_state(values, weights)
+        )
         result[start : start + _BLOCK] = expit(values @ weights["dense"] + weights["dense_bias"])
     return result
 
@@ -63,7 +71,9 @@ def _convolved(values: np.ndarray, weights: Mapping[str, np.ndarray], name: str)
 def _last_state(values: np.ndarray, weights: Mapping[str, np.ndarray]) -> np.ndarray:
     cell = hidden = np.zeros((len(values), UNITS), np.float32)
     for frame in range(values.shape[1]):
-        gates = expit(values[:, frame] @ weights["input"] + hidden @ weights["state"] + weights["state_bias"])
+        gates = expit(
+            values[:, frame] @ weights["input"] + hidden @ weights["state"] + weights["state_bias"]
+        )
         enter, forget, new, leave = np.split(gates, 4, axis=1)
         cell = forget * cell + enter * new
         hidden = leave * expit(cell)
@@ -74,8 +84,12 @@ def _last_state(values: np.ndarray, weights: Mapping[str, np.ndarray]) -> np.nda
 def shipped(kind: str, network: str) -> Mapping[str, np.ndarray]:
     """The weights that come with the package, as float32."""
     checks.one_of(kind, "kind of character", KINDS)
-    folder = resources.files("understudy.methods.decomposition.trajectory_networks").joinpath("weights")
-    return read_weights(network, folder.joinpath(f"{kind}_{network}.safetensors").read_bytes(), kind)
+    folder = resources.files("understudy.methods.decomposition.trajectory_networks").joinpath(
+        "weights"
+    )
+    return read_weights(
+        network, folder.joinpath(f"{kind}_{network}.safetensors").read_bytes(), kind
+    )
 
 
 def read_weights(network: str, data: bytes, name: str) -> dict[str, np.ndarray]:

@@ -1,9 +1,10 @@
 """Training of the networks: `understudy train temporal`. The shipped weights came from this.
 
-As in the paper: binary cross-entropy, Adam at 1e-3, batches of 4096, a fifth of the vertices drawn kept for validation (of a small character some
-are drawn twice, and may be on both sides). Our own: one set of labels for
-all characters (`labels`), bones that move alike are one (`Character.apart`), as many vertices of every character, and clips read at different rates
-from epoch to epoch, so that no network counts frames.
+As in the paper: binary cross-entropy, Adam at 1e-3, batches of 4096, a fifth of the vertices drawn
+kept for validation (of a small character some are drawn twice, and may be on both sides). Our own:
+one set of labels for all characters (`labels`), bones that move alike are one (`Character.apart`),
+as many vertices of every character, and clips read at different rates from epoch to epoch, so that
+no network counts frames.
 """
 
 from __future__ import annotations
@@ -20,11 +21,25 @@ from torch import nn
 from understudy.core import checks
 from understudy.core.errors import InputError
 from understudy.core.progress import SILENT, Progress
-from understudy.io.understudy_file import written_whole
+from understudy.io.atomic_write import atomic_write
 from understudy.methods.decomposition.motion import read_motion
-from understudy.methods.decomposition.trajectory_networks.body_labels import common_labels, descriptor
-from understudy.methods.decomposition.trajectory_networks.classifier import KINDS, LABELS, NETWORKS, shapes
-from understudy.methods.decomposition.trajectory_networks.corpus import HELD_OUT, Character, corpus_files, family_of, read_characters
+from understudy.methods.decomposition.trajectory_networks.body_labels import (
+    common_labels,
+    descriptor,
+)
+from understudy.methods.decomposition.trajectory_networks.classifier import (
+    KINDS,
+    LABELS,
+    NETWORKS,
+    shapes,
+)
+from understudy.methods.decomposition.trajectory_networks.corpus import (
+    HELD_OUT,
+    Character,
+    corpus_files,
+    family_of,
+    read_characters,
+)
 from understudy.methods.decomposition.trajectory_networks.generated import generate
 from understudy.methods.decomposition.trajectory_networks.trajectories import trajectories
 from understudy.training.trainer import pick_device
@@ -38,7 +53,9 @@ _GENERATED = 60  # characters of each kind where there is no data
 
 @dataclass(frozen=True)
 class Lesson:
-    """One character in one animation: trajectories (n,F,6) of vertices and what moves them (n,LABELS) bool; the last `kept` are for validation."""
+    """One character in one animation: trajectories (n,F,6) of vertices and what moves them
+    (n,LABELS) bool; the last `kept` are for validation.
+    """
 
     read: np.ndarray
     moved_by: np.ndarray
@@ -47,7 +64,9 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Trained:
-    """Arrays by name (see `networks.shapes`), and by epoch: loss and validation loss and accuracy."""
+    """Arrays by name (see `networks.shapes`), and by epoch: loss and validation loss and
+    accuracy.
+    """
 
     weights: dict[str, np.ndarray]
     loss: list[float]
@@ -55,8 +74,12 @@ class Trained:
     validation_accuracy: list[float]
 
 
-def lessons(characters: Sequence[Character], seed: int = 0, progress: Progress = SILENT) -> list[Lesson]:
-    """What the networks learn from these characters; characters of more bones than there are labels are left out."""
+def lessons(
+    characters: Sequence[Character], seed: int = 0, progress: Progress = SILENT
+) -> list[Lesson]:
+    """What the networks learn from these characters; characters of more bones than there are labels
+    are left out.
+    """
     random = np.random.default_rng(seed)
     read, bones, weights = [], [], []
     with progress.task("reading characters", len(characters)) as bar:
@@ -81,7 +104,9 @@ def lessons(characters: Sequence[Character], seed: int = 0, progress: Progress =
 
 
 class Network(nn.Module):
-    """A network of `networks`, with the same arrays under the same names; `forward` returns logits (n,LABELS) for trajectories (n,F,6)."""
+    """A network of `networks`, with the same arrays under the same names; `forward` returns logits
+    (n,LABELS) for trajectories (n,F,6).
+    """
 
     def __init__(self, network: str, rates: np.ndarray | None = None):
         """rates: (LABELS,) how often each label is right, which the last layer starts from."""
@@ -98,7 +123,11 @@ class Network(nn.Module):
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         if self.network != "lstm":
             values = self._convolved(values, "conv_0")
-        values = self._convolved(values, "conv_1").amax(dim=1) if self.network == "cnn" else self._last_state(values)
+        values = (
+            self._convolved(values, "conv_1").amax(dim=1)
+            if self.network == "cnn"
+            else self._last_state(values)
+        )
         return values @ self.dense + self.dense_bias
 
     def _convolved(self, values: torch.Tensor, name: str) -> torch.Tensor:
@@ -109,7 +138,9 @@ class Network(nn.Module):
         given = values @ self.input + self.state_bias
         cell = hidden = values.new_zeros(len(values), self.state.shape[0])
         for frame in range(values.shape[1]):
-            enter, forget, new, leave = torch.sigmoid(given[:, frame] + hidden @ self.state).chunk(4, dim=1)
+            enter, forget, new, leave = torch.sigmoid(given[:, frame] + hidden @ self.state).chunk(
+                4, dim=1
+            )
             cell = forget * cell + enter * new
             hidden = leave * torch.sigmoid(cell)
         return hidden
@@ -132,10 +163,15 @@ def train(
     checks.between(rate, "rate", above=0)
     torch.manual_seed(seed)
     random = np.random.default_rng(seed)
-    model = Network(network, np.mean([lesson.moved_by.mean(axis=0) for lesson in taught], axis=0)).to(device)
+    model = Network(
+        network, np.mean([lesson.moved_by.mean(axis=0) for lesson in taught], axis=0)
+    ).to(device)
     optimizer = torch.optim.Adam(model.parameters(), rate)
     loss_of = nn.BCEWithLogitsLoss()
-    by_length = {length: [_stacked(taught, length, part, device) for part in (False, True)] for length in _LENGTHS}
+    by_length = {
+        length: [_stacked(taught, length, part, device) for part in (False, True)]
+        for length in _LENGTHS
+    }
     done = Trained({}, [], [], [])
     with progress.task(f"training {network}", epochs) as bar:
         for _ in range(epochs):
@@ -155,15 +191,26 @@ def train(
                 logits = torch.cat([model(part) for part in read.split(batch)])
                 done.validation_loss.append(float(loss_of(logits, moved_by.float())))
                 done.validation_accuracy.append(float(((logits > 0) == moved_by).float().mean()))
-            bar.note(f"validation loss {done.validation_loss[-1]:.4f}, accuracy {100 * done.validation_accuracy[-1]:.2f} %")
+            bar.note(
+                f"validation loss {done.validation_loss[-1]:.4f}, accuracy "
+                f"{100 * done.validation_accuracy[-1]:.2f} %"
+            )
             bar.advance()
-    done.weights.update({name: value.detach().cpu().numpy() for name, value in model.state_dict().items()})
+    done.weights.update(
+        {name: value.detach().cpu().numpy() for name, value in model.state_dict().items()}
+    )
     return done
 
 
-def _stacked(taught: Sequence[Lesson], length: int, validation: bool, device: str) -> tuple[torch.Tensor, torch.Tensor]:
+def _stacked(
+    taught: Sequence[Lesson], length: int, validation: bool, device: str
+) -> tuple[torch.Tensor, torch.Tensor]:
     """All lessons' trajectories read at `length` frames, and their labels."""
-    part = lambda lesson: slice(len(lesson.read) - lesson.kept, None) if validation else slice(0, len(lesson.read) - lesson.kept)
+    part = lambda lesson: (
+        slice(len(lesson.read) - lesson.kept, None)
+        if validation
+        else slice(0, len(lesson.read) - lesson.kept)
+    )
     read = np.concatenate([_at_length(lesson.read[part(lesson)], length) for lesson in taught])
     moved_by = np.concatenate([lesson.moved_by[part(lesson)] for lesson in taught])
     return torch.from_numpy(read).to(device), torch.from_numpy(moved_by).to(device)
@@ -178,22 +225,36 @@ def _at_length(read: np.ndarray, length: int) -> np.ndarray:
 
 
 def characters_of(kind: str, data: Path | None) -> list[Character]:
-    """The characters a kind's networks learn from, every animation of each, those held out left out; without data, generated ones."""
+    """The characters a kind's networks learn from, every animation of each, those held out left
+    out; without data, generated ones.
+    """
     checks.one_of(kind, "kind of character", KINDS)
     one = kind.removesuffix("s")
     if data is None:
         made = (generate(seed) for seed in range(2 * _GENERATED))
         return [character for character in made if character.kind == one]
-    files = [file for file in corpus_files(data) if family_of(file)[0] == one and family_of(file)[1] not in HELD_OUT]
+    files = [
+        file
+        for file in corpus_files(data)
+        if family_of(file)[0] == one and family_of(file)[1] not in HELD_OUT
+    ]
     if not files:
-        raise InputError(f"{data}: holds no {kind} to learn from; families {', '.join(HELD_OUT)} are kept aside")
+        raise InputError(
+            f"{data}: holds no {kind} to learn from; families {', '.join(HELD_OUT)} are kept aside"
+        )
     return [character for file in files for character in read_characters(file)]
 
 
 def save_weights(path: Path, trained: Trained) -> None:
     """Write a network as `networks.read_weights` reads it: float16."""
-    with written_whole(path) as part:
-        save_file({name: np.ascontiguousarray(value, np.float16) for name, value in trained.weights.items()}, part)
+    with atomic_write(path) as part:
+        save_file(
+            {
+                name: np.ascontiguousarray(value, np.float16)
+                for name, value in trained.weights.items()
+            },
+            part,
+        )
 
 
 def train_networks(
@@ -206,7 +267,9 @@ def train_networks(
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Iterator[str]:
-    """Train each network for each kind into `out`, one file each; a line about each as it is done. Those that are there already are kept."""
+    """Train each network for each kind into `out`, one file each; a line about each as it is done.
+    Those that are there already are kept.
+    """
     for name in kinds:
         checks.one_of(name, "kind of character", KINDS)
     for name in networks:
@@ -215,14 +278,24 @@ def train_networks(
     device = str(pick_device(device))
     out.mkdir(parents=True, exist_ok=True)
     for kind in kinds:
-        wanted = [network for network in networks if not (out / f"{kind}_{network}.safetensors").exists()]
-        yield from (f"{kind} {network}: there already, kept" for network in networks if network not in wanted)
+        wanted = [
+            network for network in networks if not (out / f"{kind}_{network}.safetensors").exists()
+        ]
+        yield from (
+            f"{kind} {network}: there already, kept"
+            for network in networks
+            if network not in wanted
+        )
         taught = lessons(characters_of(kind, data), seed, progress) if wanted else []
         for network in wanted:
-            trained = train(network, taught, epochs=epochs, seed=seed, device=device, progress=progress)
+            trained = train(
+                network, taught, epochs=epochs, seed=seed, device=device, progress=progress
+            )
             save_weights(out / f"{kind}_{network}.safetensors", trained)
             accuracy = 100 * trained.validation_accuracy[-1]
             yield (
-                f"{kind} {network}: {len(taught)} animations, {epochs} epochs, loss {trained.loss[-1]:.4f}, "
-                f"on draws kept aside {trained.validation_loss[-1]:.4f} ({accuracy:.2f} % of labels right)"
+                f"{kind} {network}: {len(taught)} animations, {epochs} epochs, loss "
+                f"{trained.loss[-1]:.4f}, "
+                f"on draws kept aside {trained.validation_loss[-1]:.4f} ({accuracy:.2f} % of "
+                f"labels right)"
             )

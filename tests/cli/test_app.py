@@ -12,21 +12,45 @@ import pytest
 from command_line import run
 
 from understudy import Deformer
-from understudy.cli import main as cli
+from understudy.cli import app as cli
 
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     """A sample of the tube and two stand-ins for it, made by the command line."""
     folder = tmp_path_factory.mktemp("work")
-    cli.main(["sample", "tube", "-o", str(folder / "tube.zarr"), "--count", "200", "--processes", "1"])
-    cli.main(["fit", "fdda", str(folder / "tube.zarr"), "-o", str(folder / "fdda.understudy"), "--set", "epochs=20", "--set", "hidden=16,16"])
+    cli.main(
+        ["sample", "tube", "-o", str(folder / "tube.zarr"), "--count", "200", "--processes", "1"]
+    )
+    cli.main(
+        [
+            "fit",
+            "fdda",
+            str(folder / "tube.zarr"),
+            "-o",
+            str(folder / "fdda.understudy"),
+            "--set",
+            "epochs=20",
+            "--set",
+            "hidden=16,16",
+        ]
+    )
     cli.main(["fit", "lbs", str(folder / "tube.zarr"), "-o", str(folder / "lbs.understudy")])
     return folder
 
 
 def test_evaluate_prints_a_table_and_writes_json_and_a_report(work, capsys, tmp_path):
-    code, out, _ = run(capsys, "evaluate", work / "fdda.understudy", "--rig", "tube", "--json", tmp_path / "a.json", "--report", tmp_path / "a.html")
+    code, out, _ = run(
+        capsys,
+        "evaluate",
+        work / "fdda.understudy",
+        "--rig",
+        "tube",
+        "--json",
+        tmp_path / "a.json",
+        "--report",
+        tmp_path / "a.html",
+    )
     assert code == 0
     assert "tube/wave" in out
     assert "cm" in out
@@ -37,7 +61,16 @@ def test_evaluate_prints_a_table_and_writes_json_and_a_report(work, capsys, tmp_
 
 
 def test_compare_shows_both_and_one_animation_alone(work, capsys):
-    code, out, _ = run(capsys, "compare", work / "fdda.understudy", work / "lbs.understudy", "--rig", "tube", "--animation", "wave")
+    code, out, _ = run(
+        capsys,
+        "compare",
+        work / "fdda.understudy",
+        work / "lbs.understudy",
+        "--rig",
+        "tube",
+        "--animation",
+        "wave",
+    )
     assert code == 0
     assert "fdda" in out
     assert "lbs" in out
@@ -64,14 +97,34 @@ def test_info_says_what_a_pose_reads(work, capsys, tmp_path):
 
 
 def test_help_teaches(capsys):
-    for command in ("demo", "sample", "fit", "evaluate", "compare", "info", "methods", "ranges", "bench"):
+    for command in (
+        "demo",
+        "sample",
+        "fit",
+        "evaluate",
+        "compare",
+        "info",
+        "methods",
+        "ranges",
+        "bench",
+    ):
         code, out, _ = run(capsys, command, "--help")
         assert code == 0
         assert len(out) > 100
 
 
 def test_the_same_fit_gives_the_same_bytes(work, capsys, tmp_path):
-    arguments = ("fit", "fdda", work / "tube.zarr", "-o", tmp_path / "again.understudy", "--set", "epochs=20", "--set", "hidden=16,16")
+    arguments = (
+        "fit",
+        "fdda",
+        work / "tube.zarr",
+        "-o",
+        tmp_path / "again.understudy",
+        "--set",
+        "epochs=20",
+        "--set",
+        "hidden=16,16",
+    )
     assert run(capsys, *arguments)[0] == 0
     assert (tmp_path / "again.understudy").read_bytes() == (work / "fdda.understudy").read_bytes()
     assert [p.name for p in tmp_path.iterdir()] == ["again.understudy"]
@@ -89,15 +142,33 @@ def wrong_turns(work, tmp):
         (("evaluate", fdda, "--rig", "human"), "104 vertices.*13380"),
         (("evaluate", fdda, "--rig", "tub"), "unknown rig 'tub'; did you mean 'tube'"),
         (("evaluate", fdda, "--rig", "tube", "--animation", "wav"), "did you mean 'wave'"),
-        (("fit", "fda", store, "-o", tmp / "x.understudy"), "unknown method 'fda'; did you mean 'fdda'"),
+        (
+            ("fit", "fda", store, "-o", tmp / "x.understudy"),
+            "unknown method 'fda'; did you mean 'fdda'",
+        ),
         (("fit", "fdda", tmp / "none.zarr", "-o", tmp / "x.understudy"), "none.zarr"),
-        (("fit", "fdda", store, "-o", tmp / "x.understudy", "--set", "epoch=3"), "did you mean 'epochs'"),
-        (("fit", "fdda", store, "-o", tmp / "x.understudy", "--set", "epochs"), "expected name=value"),
-        (("fit", "fdda", store, "-o", tmp / "x.understudy", "--set", "epochs=many"), "expected int, got 'many'"),
-        (("fit", "fdda", store, "-o", tmp / "text.understudy" / "x", "--set", "epochs=1"), "cannot be written"),
+        (
+            ("fit", "fdda", store, "-o", tmp / "x.understudy", "--set", "epoch=3"),
+            "did you mean 'epochs'",
+        ),
+        (
+            ("fit", "fdda", store, "-o", tmp / "x.understudy", "--set", "epochs"),
+            "expected name=value",
+        ),
+        (
+            ("fit", "fdda", store, "-o", tmp / "x.understudy", "--set", "epochs=many"),
+            "expected int, got 'many'",
+        ),
+        (
+            ("fit", "fdda", store, "-o", tmp / "text.understudy" / "x", "--set", "epochs=1"),
+            "cannot be written",
+        ),
         (("sample", "tube", "-o", store, "--count", "300"), "count"),
         (("sample", "tube", "-o", tmp / "y.zarr", "--around", "wve"), "did you mean 'wave'"),
-        (("sample", "tube", "-o", tmp / "y.zarr", "--ranges", tmp / "none.toml"), "no such ranges file"),
+        (
+            ("sample", "tube", "-o", tmp / "y.zarr", "--ranges", tmp / "none.toml"),
+            "no such ranges file",
+        ),
         (("bench", "bodi"), "unknown benchmark 'bodi'; did you mean 'body'"),
         (("bench", "body", "--quick", "--full"), "choose one"),
     ]
@@ -116,7 +187,17 @@ def test_every_wrong_turn_is_one_clear_line_and_leaves_nothing(work, capsys, tmp
 
 def test_ctrl_c_keeps_the_training_and_the_same_command_ends_with_the_same_bytes(work, tmp_path):
     options = ["--set", "hidden=256,256", "--set", "batch=8", "--set", "epochs=200"]
-    command = lambda out: [sys.executable, "-m", "understudy", "fit", "fdda", str(work / "tube.zarr"), "-o", str(out), *options]
+    command = lambda out: [
+        sys.executable,
+        "-m",
+        "understudy",
+        "fit",
+        "fdda",
+        str(work / "tube.zarr"),
+        "-o",
+        str(out),
+        *options,
+    ]
     out, straight = tmp_path / "slow.understudy", tmp_path / "straight.understudy"
     process = subprocess.Popen(command(out), stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
@@ -138,15 +219,43 @@ def test_ctrl_c_keeps_the_training_and_the_same_command_ends_with_the_same_bytes
 
 
 def test_an_option_out_of_range_is_one_clear_line(work, capsys, tmp_path):
-    for setting, message in (("seed=-1", "seed"), ("hidden=-4", "hidden"), ("device=gpu", "device"), ("input_error=nan", "input_error")):
-        code, _, err = run(capsys, "fit", "fdda", work / "tube.zarr", "-o", tmp_path / "x.understudy", "--set", setting)
+    for setting, message in (
+        ("seed=-1", "seed"),
+        ("hidden=-4", "hidden"),
+        ("device=gpu", "device"),
+        ("input_error=nan", "input_error"),
+    ):
+        code, _, err = run(
+            capsys,
+            "fit",
+            "fdda",
+            work / "tube.zarr",
+            "-o",
+            tmp_path / "x.understudy",
+            "--set",
+            setting,
+        )
         assert code == 2
         assert message in err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_train_temporal_writes_a_network_and_keeps_one_that_is_there(capsys, tmp_path):
-    ask = ("train", "temporal", "-o", tmp_path, "--generated", "--networks", "cnn", "--kinds", "humans", "--epochs", 1, "--device", "cpu")
+    ask = (
+        "train",
+        "temporal",
+        "-o",
+        tmp_path,
+        "--generated",
+        "--networks",
+        "cnn",
+        "--kinds",
+        "humans",
+        "--epochs",
+        1,
+        "--device",
+        "cpu",
+    )
     code, text, errors = run(capsys, *ask)
     assert code == 0, errors
     assert "humans cnn: 60 animations, 1 epochs, loss" in text

@@ -1,0 +1,207 @@
+"""`ErrorSummary`: distances between true and approximate poses that arrive block by block."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from understudy.core import checks
+from understudy.core.errors import InputError
+
+# float32 bit patterns of positive numbers are ordered; cut to 10 bits of mantissa they are
+# histogram bins 0.1% wide over the whole range.
+_BIN_SHIFT = 13
+_BIN_COUNT = (0x7F800000 >> _BIN_SHIFT) + 1  # the last one holds infinity
+
+
+class Seam(NamedTuple):
+    """Mean |e_i - e_j| over the edges between groups and over the edges inside them; 0 where there
+    are no such edges.
+    """
+
+    border: float
+    inner: float
+
+
+class ErrorSummary:
+    """Errors of poses that arrive block by block.
+
+    height  for the figures in percent of it
+    edges, labels  (E,2) and (V,): measure the seam too
+
+    After `add`: mean, rms, max, percentile(q), worst_pose and worst_vertex (of the largest
+    distance), vertex_mean and vertex_max (V,), pose_mean and pose_max (T,), seam. All exact except
+    percentile, which is exact to 0.1% of its value.
+
+    >>> summary = ErrorSummary(height=2.0)
+    >>> summary.add(np.zeros((1, 2, 3)), np.array([[[3, 4, 0], [0, 0, 1]]]))
+    >>> summary.mean, summary.max, summary.worst_vertex, summary.figures()["mean_pct"]
+    (3.0, 5.0, 0, 150.0)
+    """
+
+    def __init__(
+        self,
+        height: float | None = None,
+        edges: np.ndarray | None = None,
+        labels: np.ndarray | None = None,
+    ):
+        self.height = None if height is None else checks.between(height, "height", above=0.0)
+        if (edges is None) != (labels is None):
+            raise InputError("edges and labels come together: one of them is missing")
+        self._edges = None
+        if edges is not None:
+            labels = checks.index(labels, "labels", 2**31)
+            edges = checks.index(edges, "edges", len(labels), (None, 2))
+            crosses = labels[edges[:, 0]] != labels[edges[:, 1]]
+            self._edges = (edges[crosses], edges[~crosses])
+            self._edge_sums = np.zeros(2)
+        self._bins = np.zeros(_BIN_COUNT, np.int64)
+        self._pose_mean: list[np.ndarray] = []
+        self._pose_max: list[np.ndarray] = []
+        self._vertex_sum: np.ndarray | None = None
+        self._square = 0.0
+        self.max = 0.0
+        self.worst_pose = 0
+        self.worst_vertex = 0
+        self.pose_count = 0
+
+    def add(self, true: np.ndarray, approx: np.ndarray) -> None:
+        """One more block of poses: (t,V,3) each."""
+        difference = pose_difference(true, approx)
+        if difference.ndim != 3 or not difference.size:
+            raise InputError(
+                f"poses to compare: expected shape (t, V, 3) with at least one pose and vertex, "
+                f"got {difference.shape}"
+            )
+        distance = np.linalg.norm(difference, axis=-1)
+        distance[~np.isfinite(distance)] = (
+            np.inf
+        )  # a method that broke down is infinitely wrong, not unmeasured
+        if self._vertex_sum is None:
+            self._vertex_sum, self.vertex_max = (
+                np.zeros(distance.shape[1]),
+                np.zeros(distance.shape[1]),
+            )
+        checks.same_count(
+            distance.shape[1], len(self._vertex_sum), "vertices", "this block", "the blocks before"
+        )
+        self._vertex_sum += distance.sum(axis=0)
+        self._square += float(np.sum(distance**2))
+        np.maximum(self.vertex_max, distance.max(axis=0), out=self.vertex_max)
+        self._pose_mean.append(distance.mean(axis=1))
+        self._pose_max.append(distance.max(axis=1))
+        if distance.max() > self.max:
+            pose, self.worst_vertex = (
+                int(i) for i in np.unravel_index(distance.argmax(), distance.shape)
+            )
+            self.worst_pose, self.max = self.pose_count + pose, float(distance.max())
+        bits = distance.astype(np.float32).reshape(-1).view(np.uint32) >> _BIN_SHIFT
+        self._bins += np.bincount(bits, minlength=_BIN_COUNT)
+        if self._edges is not None:
+            for kind, edges in enumerate(self._edges):
+                self._edge_sums[kind] += np.linalg.norm(
+                    difference[:, edges[:, 0]] - difference[:, edges[:, 1]], axis=-1
+                ).sum()
+        self.pose_count += len(distance)
+
+    @property
+    def count(self) -> int:
+        """How many distances have been measured, T*V."""
+        if self._vertex_sum is None:
+            raise InputError("no poses have been compared yet; call add first")
+        return self.pose_count * len(self._vertex_sum)
+
+    @property
+    def mean(self) -> float:
+        count = self.count  # first: it says so where nothing was added
+        return float(self._vertex_sum.sum() / count)
+
+    @property
+    def rms(self) -> float:
+        return float(np.sqrt(self._square / self.count))
+
+    @property
+    def vertex_mean(self) -> np.ndarray:
+        return self._vertex_sum / self.pose_count
+
+    @property
+    def pose_mean(self) -> np.ndarray:
+        return np.concatenate(self._pose_mean)
+
+    @property
+    def pose_max(self) -> np.ndarray:
+        return np.concatenate(self._pose_max)
+
+    def percentile(self, percent: float) -> float:
+        """The distance that `percent` of all distances do not exceed, to 0.1%."""
+        rank = checks.between(percent, "percent", 0, 100) / 100 * (self.count - 1)
+        found = int(np.searchsorted(np.cumsum(self._bins), rank, side="right"))
+        low, high = (np.array([found, found + 1], np.uint32) << _BIN_SHIFT).view(np.float32)
+        return 0.0 if found == 0 else min(float(np.sqrt(float(low) * float(high))), self.max)
+
+    @property
+    def p99(self) -> float:
+        return self.percentile(99)
+
+    @property
+    def seam(self) -> Seam:
+        if self._edges is None:
+            raise InputError("the seam was not measured; pass edges and labels to ErrorSummary")
+        edges = (len(e) * self.pose_count for e in self._edges)
+        return Seam(*(float(total / n) if n else 0.0 for total, n in zip(self._edge_sums, edges)))
+
+    def enveloping_error(self, reference_square: float) -> float:
+        """FDDA Eq. 9 with the denominator of `best_bone_square`."""
+        return enveloping_ratio(self._square, reference_square)
+
+    def histogram(self, bins: int = 50) -> tuple[np.ndarray, np.ndarray]:
+        """`log_histogram` of all finite distances, each placed to 0.1%: edges (bins+1,), counts
+        (bins,).
+        """
+        used = np.flatnonzero(self._bins[:-1])
+        middle = (
+            (((2 * used.astype(np.uint64) + 1) << _BIN_SHIFT) // 2)
+            .astype(np.uint32)
+            .view(np.float32)
+            .astype(np.float64)
+        )
+        top = self.max if np.isfinite(self.max) else float(middle.max(initial=0.0))
+        top = top if top > 0 else 1.0
+        counts, edges = np.histogram(
+            np.minimum(np.where(used == 0, 0.0, middle), top),
+            bins=bins,
+            range=(0.0, top),
+            weights=self._bins[used],
+        )
+        return edges, counts.astype(np.int64)
+
+    def figures(self) -> dict[str, float]:
+        """The figures of a report row by name: mean, max, p99, rms; the percentages where the
+        height is known; seam where it was measured.
+        """
+        result = {"mean": self.mean, "max": self.max, "p99": self.p99, "rms": self.rms}
+        if self.height is not None:
+            result |= {
+                "mean_pct": 100 * self.mean / self.height,
+                "max_pct": 100 * self.max / self.height,
+            }
+        if self._edges is not None:
+            result |= {"seam": self.seam.border, "seam_inner": self.seam.inner}
+        return result
+
+
+def pose_difference(true: np.ndarray, approx: np.ndarray) -> np.ndarray:
+    true, approx = np.asarray(true, np.float64), np.asarray(approx, np.float64)
+    if true.shape != approx.shape or true.shape[-1:] != (3,):
+        raise InputError(
+            f"poses to compare: expected two arrays of shape (T, V, 3), got {true.shape} and "
+            f"{approx.shape}"
+        )
+    return approx - true
+
+
+def enveloping_ratio(error_square: float, reference_square: float) -> float:
+    if reference_square > 0:
+        return 100.0 * float(np.sqrt(error_square / reference_square))
+    return 0.0 if error_square == 0 else float("inf")

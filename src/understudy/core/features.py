@@ -1,0 +1,66 @@
+"""`Features`: the numbers of a pose that networks read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from understudy.core import checks
+from understudy.core.errors import InputError
+from understudy.core.skeleton import Skeleton
+from understudy.geometry.transforms import parent_from_bone
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Which numbers the nets read, and the range each is held to.
+
+    A pose's raw numbers are the 12 of every bone in its parent's frame (row by row of the 3x4
+    matrix), bone after bone, then the controls; `columns` (X,) int32 picks from those 12 B + C.
+    `low`, `high` (X,) float32 are the clamp; infinite where there is none.
+    """
+
+    columns: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    low: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
+    high: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
+
+    def __post_init__(self):
+        put = lambda name, value: object.__setattr__(self, name, value)
+        put("columns", checks.index(self.columns, "feature columns", 2**31))
+        for name in ("low", "high"):
+            bound = np.ascontiguousarray(getattr(self, name), dtype=np.float32)
+            checks.shape_of(bound, f"feature {name}", (len(self.columns),))
+            if np.isnan(bound).any():
+                raise InputError(
+                    f"feature {name}: NaN at feature {int(np.flatnonzero(np.isnan(bound))[0])}"
+                )
+            put(name, bound)
+        if (self.low > self.high).any():
+            raise InputError(
+                f"feature range: low is above high at feature "
+                f"{int(np.flatnonzero(self.low > self.high)[0])}"
+            )
+
+    @property
+    def count(self) -> int:
+        return len(self.columns)
+
+
+def raw_features(
+    skeleton: Skeleton | None,
+    world_from_bone: np.ndarray | None,
+    controls: np.ndarray | None,
+    pose_count: int,
+) -> np.ndarray:
+    """(T, 12 B + C) float32: the numbers that `Features.columns` picks from."""
+    parts = [np.zeros((pose_count, 0), np.float32)]
+    if skeleton is not None:
+        parts.append(
+            parent_from_bone(world_from_bone, skeleton.parents)
+            .reshape(pose_count, -1)
+            .astype(np.float32)
+        )
+    if controls is not None:
+        parts.append(np.asarray(controls, np.float32))
+    return np.concatenate(parts, axis=1)
