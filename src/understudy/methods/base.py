@@ -11,7 +11,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from understudy.core import checks
 from understudy.core.deformer import Deformer
@@ -34,14 +34,17 @@ class Config:
         checks.between(self.seed, "seed", 0)
 
 
-class Method:
+ConfigType = TypeVar("ConfigType", bound=Config)
+
+
+class Method(Generic[ConfigType]):
     """A way to make a Deformer. Subclasses set `name` and `Config` and write `fit`."""
 
     name: ClassVar[str]
-    Config: ClassVar[type[Config]] = Config
+    Config: ClassVar[type[Any]] = Config
 
-    def __init__(self, config: Config | None = None):
-        self.config = self.Config() if config is None else config
+    def __init__(self, config: ConfigType | None = None):
+        self.config: ConfigType = self.Config() if config is None else config
         if not isinstance(self.config, self.Config):
             raise InputError(
                 f"{self.name}: expected a {self.Config.__qualname__}, got "
@@ -55,7 +58,7 @@ class Method:
         raise TypeError(f"{type(self).__qualname__} does not define fit")
 
 
-def config_from_text(config_type: type[Config], options: Mapping[str, str]) -> Config:
+def config_from_text(config_type: type[ConfigType], options: Mapping[str, str]) -> ConfigType:
     """A config from `name=value` texts, each read as its field's type.
 
     >>> config_from_text(Config, {"seed": "7"}).seed

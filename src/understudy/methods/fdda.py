@@ -159,7 +159,7 @@ class _Group:
     coefficients: np.ndarray  # (T,P) float32, what the network has to predict
 
 
-class Fdda(Method):
+class Fdda(Method[FddaConfig]):
     """See the module."""
 
     name = "fdda"

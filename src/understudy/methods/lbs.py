@@ -53,7 +53,7 @@ class LbsConfig(Config):
             checks.between(self.max_poses, "max_poses", 1)
 
 
-class Lbs(Method):
+class Lbs(Method[LbsConfig]):
     """See the module."""
 
     name = "lbs"

@@ -56,7 +56,7 @@ class FesamConfig(Config):
         checks.between(self.rounds, "rounds", 1)
 
 
-class Fesam(Method):
+class Fesam(Method[FesamConfig]):
     """See the module."""
 
     name = "fesam"

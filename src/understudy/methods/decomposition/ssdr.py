@@ -84,7 +84,7 @@ class SsdrConfig(Config):
         checks.between(self.smoothness, "smoothness", 0)
 
 
-class Ssdr(Method):
+class Ssdr(Method[SsdrConfig]):
     """See the module."""
 
     name = "ssdr"

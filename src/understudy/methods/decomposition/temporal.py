@@ -109,7 +109,7 @@ class TemporalConfig(Config):
             )
 
 
-class Temporal(Method):
+class Temporal(Method[TemporalConfig]):
     """See the module."""
 
     name = "temporal"

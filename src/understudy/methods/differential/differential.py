@@ -172,7 +172,7 @@ class DifferentialConfig(SubspaceConfig):
         return self.filled().weighing == "earned" and self.omega is None
 
 
-class Differential(Method):
+class Differential(Method[DifferentialConfig]):
     """See the module."""
 
     name = "differential"

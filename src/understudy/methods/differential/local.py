@@ -67,7 +67,7 @@ class LocalConfig(SubspaceConfig):
     }
 
 
-class Local(Method):
+class Local(Method[LocalConfig]):
     """See the module."""
 
     name = "local"

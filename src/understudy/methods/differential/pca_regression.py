@@ -69,7 +69,7 @@ class PcaRegressionConfig(Config):
             checks.between(self.clamp_margin, "clamp_margin", 0)
 
 
-class PcaRegression(Method):
+class PcaRegression(Method[PcaRegressionConfig]):
     """See the module."""
 
     name = "pca_regression"

@@ -42,7 +42,7 @@ class ReductionConfig(Config):
         checks.between(self.bones, "bones", 1)
 
 
-class Reduction(Method):
+class Reduction(Method[ReductionConfig]):
     """Subclasses set `name` and `needs_examples` and write `keep`."""
 
     Config = ReductionConfig

@@ -103,7 +103,7 @@ class TwoLayerConfig(Config):
             checks.between(self.error, "error", above=0)
 
 
-class TwoLayer(Method):
+class TwoLayer(Method[TwoLayerConfig]):
     """See the module."""
 
     name = "two_layer"
