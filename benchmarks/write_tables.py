@@ -1,0 +1,266 @@
+"""Write the benchmark figures of the documents from `benchmarks/results/*.json`.
+
+    python benchmarks/write_tables.py          rewrite docs/benchmarks.md and README.md
+    python benchmarks/write_tables.py --check  exit with an error if they disagree with the results
+
+The results come from `understudy bench NAME --json benchmarks/results/NAME.json`. Two kinds of
+markers, invisible in rendered Markdown, say where figures go:
+
+    <!-- bench body --> ... <!-- end body -->        a whole table, in docs/benchmarks.md
+    <!-- number fdda_walk_mm -->0.15<!-- end -->     one number, in README.md (see NUMBERS below)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+
+from understudy.evaluation.metric_catalogue import digits3, figure_of
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+
+Rows = dict[tuple[str, str], dict[str, float]]
+
+# Tables with a row for each case and method. Benchmark -> columns (metric: header), methods.
+LONG = {
+    "body": (
+        {
+            "mean": "mean (cm)",
+            "p99": "p99 (cm)",
+            "max": "max (cm)",
+            "mean_pct": "mean (% of height)",
+            "ee": "EE (%)",
+            "seam": "seam (cm)",
+            "bytes": "MB",
+            "fit_s": "fit (s)",
+        },
+        (
+            "fdda",
+            "fdda-open",
+            "differential",
+            "lbs-4",
+            "lbs-all",
+            "lbs-all-ontest",
+            "rotational_regression-15-ontest",
+            "wpsd-100-ontest",
+        ),
+    ),
+    "face": (
+        {
+            "mean_pct": "mean (% of height)",
+            "max_pct": "max (% of height)",
+            "mean": "mean",
+            "p99": "p99",
+            "max": "max",
+            "bytes": "MB",
+            "ms": "one pose (ms)",
+            "fit_s": "fit (s)",
+        },
+        ("differential", "differential-paper", "local", "pca_regression", "lbs-4", "kpsa"),
+    ),
+    "runtime": (
+        {
+            "ms_1": "1 thread (ms)",
+            "ms_2": "2 threads (ms)",
+            "floor_ms_1": "memory floor, 1 thread (ms)",
+            "floor_ms_2": "memory floor, 2 threads (ms)",
+            "arithmetic_ms_1": "arithmetic, 1 thread (ms)",
+            "ms_p99_1": "p99, 1 thread (ms)",
+            "ms_p99_2": "p99, 2 threads (ms)",
+            "crowd_ms_2": "crowd, 2 threads (ms)",
+            "bytes": "MB read",
+        },
+        (
+            "understudy",
+            "understudy-fp16",
+            "onnxruntime",
+            "torch",
+            "rig",
+            "two_layer",
+            "lbs-4",
+            "lbs-all",
+        ),
+    ),
+}
+# Tables with a row for each case. Benchmark -> (method, metric, header) of each column.
+WIDE = {
+    "decompose": (
+        ("ssdr-affine", "e", "`ssdr` E"),
+        ("ssdr-affine", "paper_e", "Le & Deng E"),
+        ("ssdr-affine", "fit_s", "fit (s)"),
+        ("ssdr-rigid", "e", "`ssdr` rigid E"),
+        ("dem-bones", "e", "Dem Bones E"),
+        ("ssdr-rigid", "fit_s", "`ssdr` rigid fit (s)"),
+        ("dem-bones", "fit_s", "Dem Bones fit (s)"),
+        ("ssdr-rigid", "time_ratio", "time ratio"),
+    ),
+    "temporal": (
+        ("temporal", "bones", "bones found"),
+        ("temporal", "true_bones", "bones of the rig"),
+        ("temporal", "paper_bones", "bones in the paper"),
+        ("temporal", "erms", "`temporal` ERMS"),
+        ("temporal", "paper_erms", "paper ERMS"),
+        ("fesam", "erms", "FESAM-WT ERMS"),
+        ("ssdr-affine", "erms", "`ssdr` ERMS"),
+        ("temporal-skeleton", "bones", "skeleton bones"),
+        ("temporal-skeleton", "erms", "skeleton ERMS"),
+        ("ssdr-rigid", "erms", "`ssdr` rigid ERMS"),
+        ("temporal", "fit_s", "fit (s)"),
+    ),
+    "two-layer": (
+        ("two_layer-ex", "e", "`two_layer` with examples"),
+        ("two_layer-ex", "paper_e", "paper"),
+        ("two_layer", "e", "`two_layer` without"),
+        ("ssdr-4", "e", "`ssdr`, 4 influences"),
+        ("geometry", "e", "`geometry`"),
+        ("poisson", "e", "`poisson`"),
+        ("k_largest", "e", "`k_largest`"),
+        ("smooth", "e", "`smooth`"),
+        ("dense", "e", "dense"),
+    ),
+}
+CMU_CASES = ("human/cmu_02_01", "human/cmu_10_01", "human/cmu_13_29")
+
+# One figure of the results: benchmark, case, method, metric.
+WALK = ("body", "human/walk", "fdda", "mean")
+WALK_LBS = ("body", "human/walk", "lbs-4", "mean")
+RIG = ("runtime", "human", "rig", "ms_1")
+STAND_IN = ("runtime", "human", "understudy", "ms_1")
+
+# Numbers for running text: name -> a function that returns the text.
+NUMBERS: dict[str, Callable[[], str]] = {
+    # Mean error of fdda on the walk, in millimetres and in per cent of the character's height.
+    "fdda_walk_mm": lambda: f"{10 * figure(*WALK):.2g}",
+    "fdda_walk_percent": lambda: f"{figure('body', 'human/walk', 'fdda', 'mean_pct'):.2g}",
+    # How many times smaller that is than the mean error of lbs-4.
+    "fdda_walk_vs_lbs": lambda: f"{figure(*WALK_LBS) / figure(*WALK):.0f}",
+    # The same three on motion capture, averaged over three clips. No default was tuned on these.
+    "fdda_cmu_mm": lambda: f"{10 * cmu_average('fdda', 'mean'):.2g}",
+    "fdda_cmu_percent": lambda: f"{cmu_average('fdda', 'mean_pct'):.2g}",
+    "fdda_cmu_vs_lbs": lambda: f"{cmu_average('lbs-4', 'mean') / cmu_average('fdda', 'mean'):.0f}",
+    # One pose of the human on one thread: the rig, the stand-in, and their ratio.
+    "human_rig_ms": lambda: f"{figure(*RIG):.0f}",
+    "human_standin_ms": lambda: f"{figure(*STAND_IN):.2f}",
+    "human_speedup": lambda: f"{figure(*RIG) / figure(*STAND_IN):.0f}",
+    # Size of the stand-in of the human in float32.
+    "human_mb": lambda: f"{figure('body', 'human/walk', 'fdda', 'bytes') / 1e6:.0f}",
+}
+
+
+@cache
+def results(benchmark: str) -> dict:
+    """The JSON of one benchmark."""
+    return json.loads((RESULTS / f"{benchmark}.json").read_text(encoding="utf-8"))
+
+
+def rows_of(benchmark: str) -> Rows:
+    """(case, method) -> the metrics of that row."""
+    return {(row["case"], row["method"]): row for row in results(benchmark)["rows"]}
+
+
+def figure(benchmark: str, case: str, method: str, metric: str) -> float:
+    """One number of a benchmark's results."""
+    return rows_of(benchmark)[case, method][metric]
+
+
+def cmu_average(method: str, metric: str) -> float:
+    """A metric of `bench body`, averaged over the motion-capture clips."""
+    return fmean(figure("body", case, method, metric) for case in CMU_CASES)
+
+
+def table(benchmark: str) -> str:
+    """One benchmark's rows as a Markdown table."""
+    rows = rows_of(benchmark)
+    cases = list(dict.fromkeys(case for case, _ in rows))
+    lines = (long_table if benchmark in LONG else wide_table)(benchmark, cases, rows)
+    machine = results(benchmark)["machine"]
+    lines.append(
+        f"\nMeasured by `understudy bench {benchmark}` on {machine['cores']} cores "
+        f"({machine['cpu']})."
+    )
+    return "\n".join(lines)
+
+
+def long_table(benchmark: str, cases: list[str], rows: Rows) -> list[str]:
+    """A line for each case and method, a column for each metric."""
+    columns, methods = LONG[benchmark]
+    lines = [
+        "| case | method | " + " | ".join(columns.values()) + " |",
+        "| --- | --- |" + " ---: |" * len(columns),
+    ]
+    for case in cases:
+        for method in methods:
+            if (case, method) in rows:
+                cells = " | ".join(cell(rows[case, method], metric) for metric in columns)
+                lines.append(f"| {case} | `{method}` | {cells} |")
+    return lines
+
+
+def wide_table(benchmark: str, cases: list[str], rows: Rows) -> list[str]:
+    """A line for each case, a column for each chosen method and metric."""
+    columns = WIDE[benchmark]
+    lines = [
+        "| case | " + " | ".join(header for _, _, header in columns) + " |",
+        "| --- |" + " ---: |" * len(columns),
+    ]
+    for case in cases:
+        cells = " | ".join(
+            cell(rows.get((case, method), {}), metric) for method, metric, _ in columns
+        )
+        lines.append(f"| {case} | {cells} |")
+    return lines
+
+
+def cell(row: dict[str, float], metric: str) -> str:
+    """A metric as the tables show it: counts whole, sizes in MB, all else to three digits."""
+    if metric not in row:
+        return ""
+    if figure_of(metric).unit == "count":
+        return f"{row[metric]:.0f}"
+    return digits3(row[metric] / (1e6 if metric == "bytes" else 1))
+
+
+def with_tables(text: str) -> str:
+    """The text with every table between its markers written anew."""
+    for benchmark in (*LONG, *WIDE):
+        start, end = f"<!-- bench {benchmark} -->", f"<!-- end {benchmark} -->"
+        before, rest = text.split(start)
+        text = f"{before}{start}\n{table(benchmark)}\n{end}{rest.split(end)[1]}"
+    return text
+
+
+def with_numbers(text: str) -> str:
+    """The text with every marked number written anew."""
+
+    def written(match: re.Match) -> str:
+        name = match["name"]
+        if name not in NUMBERS:
+            sys.exit(f"unknown number {name!r} in a marker; known: {', '.join(NUMBERS)}")
+        return f"<!-- number {name} -->{NUMBERS[name]()}<!-- end -->"
+
+    return re.sub(r"<!-- number (?P<name>\w+) -->.*?<!-- end -->", written, text, flags=re.DOTALL)
+
+
+def main() -> None:
+    check = "--check" in sys.argv
+    for document, written in (("docs/benchmarks.md", with_tables), ("README.md", with_numbers)):
+        path = ROOT / document
+        before = path.read_text(encoding="utf-8")
+        after = written(before)
+        if check and before != after:
+            sys.exit(
+                f"{document} disagrees with benchmarks/results: "
+                "run python benchmarks/write_tables.py"
+            )
+        if not check:
+            path.write_text(after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
