@@ -206,7 +206,7 @@ import sys
 from functools import partial
 from bending_rig import BendingRig
 from understudy.rigs.parallel_sampling import sample_poses
-from understudy.rigs.sampler import SamplePlan
+from understudy.rigs.sampling import SamplePlan
 
 if __name__ == "__main__":
     rig, plan = partial(BendingRig, delay=0.02), SamplePlan(240, seed=3)

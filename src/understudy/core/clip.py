@@ -101,7 +101,7 @@ def cut_clips(world_from_bone: np.ndarray, spans: Sequence[ClipSpan]) -> tuple[C
     """Bones of all frames (T,B,3,4) as one `Clip` per span; the spans' frames add up to T.
 
     >>> [clip.frame_count for clip in cut_clips(np.zeros((5, 1, 3, 4)), [ClipSpan("a", 2),
-    ClipSpan("b", 3)])]
+    ... ClipSpan("b", 3)])]
     [2, 3]
     """
     world_from_bone = np.asarray(world_from_bone)

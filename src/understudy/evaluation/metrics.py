@@ -97,7 +97,7 @@ def decomposition_error(true: np.ndarray, approx: np.ndarray, rest: np.ndarray) 
     rest  (N,3)
 
     >>> decomposition_error(np.zeros((1, 2, 3)), np.full((1, 2, 3), 0.5), np.array([[0, 0, 0], [3,
-    4, 0]]))
+    ... 4, 0]]))
     200.0
     """
     return 2000.0 * _coordinate_rms(true, approx) / box_diagonal(rest)
@@ -131,7 +131,7 @@ def distortion_percentage(true: np.ndarray, approx: np.ndarray) -> float:
     Where nothing moves at all it is 0 if there is no error either, and infinite if there is.
 
     >>> distortion_percentage(np.array([[[1, 0, 0]], [[-1, 0, 0]]]), np.array([[[1, 0, 0]], [[0, 0,
-    0]]])).__round__(4)
+    ... 0]]])).__round__(4)
     70.7107
     """
     error = float(np.sum(pose_difference(true, approx) ** 2))
@@ -143,7 +143,7 @@ def max_average_distance(true: np.ndarray, approx: np.ndarray) -> float:
     """MaxAvgDist = 1/P sum over poses of max over vertices |v - v'| (temporal deep skinning Eq. 5).
 
     >>> max_average_distance(np.zeros((2, 2, 3)), np.array([[[3, 4, 0], [0, 0, 1]], [[0, 0, 1], [0,
-    0, 0]]]))
+    ... 0, 0]]]))
     3.0
     """
     return float(distances(true, approx).max(axis=1).mean())
@@ -156,7 +156,7 @@ def normal_distortion(true: np.ndarray, approx: np.ndarray, triangles: np.ndarra
     triangles  (M,3). A face without area, in either shape, has no normal and counts as not turned.
 
     >>> flat, upright = np.array([[[0, 0, 0], [1, 0, 0], [0, 1, 0]]]), np.array([[[0, 0, 0], [1, 0,
-    0], [0, 0, 1]]])
+    ... 0], [0, 0, 1]]])
     >>> normal_distortion(flat, upright, np.array([[0, 1, 2]])).__round__(4)
     1.5708
     """
@@ -181,7 +181,7 @@ def compression_rate(poses: int, vertices: int, bones: int, weights: int) -> flo
     weights  how many weights the skin keeps: N K, and with virtual bones the entries of D besides
 
     >>> round(compression_rate(48, 8431, 26, 6 * 8431), 1), round(compression_rate(175, 9971, 17, 6
-    * 9971), 1)
+    ... * 9971), 1)
     (92.5, 97.6)
     """
     return 100.0 * (1.0 - (12 * bones * poses + weights + 3 * vertices) / (3 * vertices * poses))

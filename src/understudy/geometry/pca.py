@@ -20,7 +20,7 @@ def principal_components(data: np.ndarray, limit: int) -> tuple[np.ndarray, np.n
     largest entry is positive, so that no solver's choice of sign shows in the result.
 
     >>> directions, values = principal_components(np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0],
-    [0.0, -1.0]]), 1)
+    ... [0.0, -1.0]]), 1)
     >>> np.round(directions[:, 0], 6).tolist(), round(float(values[0]) ** 2, 6)
     ([1.0, 0.0], 18.0)
     """

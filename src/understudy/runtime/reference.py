@@ -40,7 +40,7 @@ def deform_reference(deformer: Deformer, world_from_bone=None, controls=None) ->
 def displacements(deformer: Deformer, world_from_bone=None, controls=None) -> np.ndarray:
     """The correctives alone, d of the equations: (T,V,3) float32 in rest space."""
     world_from_bone, controls, single = drivers(deformer, world_from_bone, controls)
-    d = _displace(deformer, _features(deformer, world_from_bone, controls))
+    d = _displace(deformer, pose_features(deformer, world_from_bone, controls))
     return d[0] if single else d
 
 
@@ -61,7 +61,7 @@ def deform_displaced(
     ).astype(np.float32)
 
 
-def _features(deformer: Deformer, world_from_bone, controls) -> np.ndarray:
+def pose_features(deformer: Deformer, world_from_bone, controls) -> np.ndarray:
     if not deformer.features.count:
         return np.zeros(
             (len(world_from_bone) if world_from_bone is not None else len(controls), 0), np.float32
@@ -91,7 +91,7 @@ def _displace(deformer: Deformer, features: np.ndarray) -> np.ndarray:
 
 def _deform_block(deformer: Deformer, world_from_bone, controls) -> np.ndarray:
     points = deformer.mesh.vertices + _displace(
-        deformer, _features(deformer, world_from_bone, controls)
+        deformer, pose_features(deformer, world_from_bone, controls)
     )
     return points if deformer.skin is None else _place(deformer, world_from_bone, points)
 

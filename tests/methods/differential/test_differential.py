@@ -21,6 +21,7 @@ from understudy.methods.differential.skins import (
 from understudy.methods.lbs import Lbs
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
+from understudy.runtime.reference import pose_features
 
 SMALL = {
     "epochs": 25,
@@ -124,7 +125,7 @@ def test_folded_is_solved_on_the_face(options):
     deformer = fit.deformer()
     reconstruction, components, offsets, shaped, moving, nailed = fit.kept
     unseen = face.evaluate(gaussian(face.controls, 6, seed=1))
-    features = deformer._features(unseen.world_from_bone, unseen.controls)
+    features = pose_features(deformer, unseen.world_from_bone, unseen.controls)
     learned = (*shaped.nets, *nailed.nets)
     said = NetGroups(
         learned, deformer.features.count, 1 + max(int(net.outputs.max()) for net in learned)

@@ -101,7 +101,7 @@ def telling_columns(picked: np.ndarray, unit: np.ndarray) -> np.ndarray:
 
     >>> turn = np.linspace(0, 1, 9)
     >>> telling_columns(np.stack([np.cos(turn), np.sin(turn), -np.sin(turn), 3 * turn], axis=1),
-    np.array([0, 0, 0, 1])).tolist()
+    ... np.array([0, 0, 0, 1])).tolist()
     [0, 1, 3]
     """
     kept = []

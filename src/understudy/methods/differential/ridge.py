@@ -12,7 +12,7 @@ def ridge_regression(
     T holds the weights back.
 
     >>> weight, bias = ridge_regression(np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0],
-    [5.0]]), 0.0)
+    ... [5.0]]), 0.0)
     >>> round(float(weight[0, 0]), 6), round(float(bias[0]), 6)
     (2.0, 1.0)
     """
