@@ -8,7 +8,7 @@ vertices), so that neither side ever holds it all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -189,6 +189,55 @@ class Poses:
         return self.skeleton
 
 
+def join_poses(parts: Sequence[Poses], name: str | None = None) -> Poses:
+    """Return poses of one character as one, in memory, with a span for every clip.
+
+    parts  poses of the same mesh, bones and controls, in the order to join them
+    name   of the result; by default the clips' names
+
+    Control ranges may differ: the result has the widest. The rest shape is that of the first part.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    for part in parts[1:]:
+        _need_same_character(part, first)
+    given = [
+        span
+        for part in parts
+        for span in part.spans or (ClipSpan(part.name, part.pose_count, part.frame_rate),)
+    ]
+    labels = distinct_names([span.name for span in given])
+    spans = tuple(replace(span, name=label) for span, label in zip(given, labels))
+    rates = {span.frame_rate for span in spans}
+    stacked = lambda arrays: None if arrays[0] is None else np.concatenate(arrays)
+    specs = [part.control_spec for part in parts if part.control_spec is not None]
+    return Poses(
+        first.mesh,
+        np.concatenate([part.read_poses(0, part.pose_count) for part in parts]),
+        first.skeleton,
+        stacked([part.world_from_bone for part in parts]),
+        _widest(specs) if specs else None,
+        stacked([part.controls for part in parts]),
+        frame_rate=rates.pop() if len(rates) == 1 else None,
+        name=name or "+".join(labels),
+        spans=spans,
+    )
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Return `names` with a number appended to those that came before.
+
+    >>> distinct_names(["walk", "run", "walk"])
+    ['walk', 'run', 'walk_2']
+    """
+    result: list[str] = []
+    for name in names:
+        numbered = (f"{name}_{k}" for k in range(2, len(names) + 2))
+        result.append(next(label for label in (name, *numbered) if label not in result))
+    return result
+
+
 def evenly(count: int, most: int | None) -> np.ndarray:
     """At most `most` of `count` pose numbers, evenly spaced, the first and the last among them.
 
@@ -198,3 +247,45 @@ def evenly(count: int, most: int | None) -> np.ndarray:
     if most is None or most >= count:
         return np.arange(count)
     return np.unique(np.linspace(0, count - 1, most).round().astype(np.int64))
+
+
+def _need_same_character(part: Poses, first: Poses) -> None:
+    """Raise unless two `Poses` have the same vertices, polygons, bones and controls."""
+    name, other = repr(part.name), repr(first.name)
+    checks.same_count(part.vertex_count, first.vertex_count, "vertices", name, other)
+    same = {
+        "polygons": np.array_equal(part.mesh.polygon_sizes, first.mesh.polygon_sizes)
+        and np.array_equal(part.mesh.polygon_vertices, first.mesh.polygon_vertices),
+        "bones": _same_skeleton(part.skeleton, first.skeleton),
+        "controls": _names_of(part.control_spec) == _names_of(first.control_spec),
+    }
+    for what, agrees in same.items():
+        if not agrees:
+            raise InputError(f"{name} and {other} have different {what}: they cannot be joined")
+
+
+def _same_skeleton(a: Skeleton | None, b: Skeleton | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return (
+        a.names == b.names
+        and np.array_equal(a.parents, b.parents)
+        and np.allclose(a.world_from_bone, b.world_from_bone, rtol=1e-5, atol=1e-6)
+    )
+
+
+def _names_of(spec: ControlSpec | None) -> tuple[str, ...] | None:
+    return None if spec is None else spec.names
+
+
+def _widest(specs: Sequence[ControlSpec]) -> ControlSpec:
+    """Return the first spec with the lowest low and the highest high of all."""
+    lowest = lambda field: np.min([getattr(spec, field) for spec in specs], axis=0)
+    highest = lambda field: np.max([getattr(spec, field) for spec in specs], axis=0)
+    return replace(
+        specs[0],
+        low=lowest("low"),
+        high=highest("high"),
+        limit_low=lowest("limit_low"),
+        limit_high=highest("limit_high"),
+    )

@@ -27,6 +27,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,13 +38,8 @@ from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 
-try:
+if TYPE_CHECKING:
     import zarr
-    from zarr.codecs import Crc32cCodec
-except ImportError as problem:  # deployment needs no store, so the base install has no zarr
-    raise MissingDependencyError(
-        "poses on disk need zarr: pip install 'understudy[cli]'"
-    ) from problem
 
 FORMAT_VERSION = 1
 BLOCK = 128
@@ -390,7 +386,19 @@ def _verify(path: Path, files: Mapping[str, int], advice: str) -> None:
             )
 
 
+def _zarr():
+    """Return the package zarr. A deployed deformer needs no store, so zarr is optional."""
+    try:
+        import zarr.codecs
+    except ImportError as problem:
+        raise MissingDependencyError(
+            "a pose store needs the package zarr: pip install 'understudy[cli]'"
+        ) from problem
+    return zarr
+
+
 def _array(path: Path, name: str, mode: str = "r") -> zarr.Array:
+    zarr = _zarr()
     try:
         return zarr.open_array(path / name, mode=mode, zarr_format=3)
     except (OSError, ValueError, KeyError, TypeError) as problem:
@@ -416,7 +424,7 @@ def _write_draft(
 ) -> None:
     """Everything but the poses, in a folder of its own."""
     block, count = header["block"], header["pose_count"]
-    root = zarr.create_group(draft, zarr_format=3)
+    root = _zarr().create_group(draft, zarr_format=3)
     header["nouns"] = {
         name: _write_noun(root, name, noun) for name, noun in nouns.items() if noun is not None
     }
@@ -446,7 +454,7 @@ def _new_array(group: zarr.Group, name: str, shape: tuple, dtype, tile: tuple) -
         shape=shape,
         dtype=dtype,
         chunks=tuple(max(1, n) for n in tile),
-        compressors=[Crc32cCodec()],
+        compressors=[_zarr().codecs.Crc32cCodec()],
         fill_value=np.nan if np.dtype(dtype).kind == "f" else 0,
         chunk_key_encoding={
             "name": "default",

@@ -1,0 +1,277 @@
+"""File formats by suffix: which function reads poses from a path, and which writes a deformer.
+
+Built-in formats are listed here; other packages add theirs by entry point (group
+`understudy.formats`, see `understudy.core.plugins`). The suffix decides. A suffix that no format
+claims is an error before any work starts, and so is a missing optional package.
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from understudy.core import checks
+from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError, MissingDependencyError
+from understudy.core.mesh import UNITS, UP_AXES
+from understudy.core.plugins import load_plugin, plugins
+from understudy.core.poses import Poses, join_poses
+from understudy.core.progress import SILENT, Progress
+from understudy.io import onnx, pose_store, understudy_file
+from understudy.io.sequences import read_sequence
+
+GROUP = "understudy.formats"
+
+Source = str | Path
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a file cannot say. An option that is given wins over what the file says.
+
+    rest        file with the shape at rest (.obj, .ply or .npz), for mesh sequences
+    up_axis     "Y" or "Z"
+    unit        one of `understudy.core.mesh.UNITS`
+    frame_rate  frames per second
+    """
+
+    rest: Source | None = None
+    up_axis: str | None = None
+    unit: str | None = None
+    frame_rate: float | None = None
+
+    def __post_init__(self):
+        if self.up_axis is not None:
+            checks.one_of(self.up_axis, "up axis", UP_AXES)
+        if self.unit is not None:
+            checks.one_of(self.unit, "unit", UNITS)
+        if self.frame_rate is not None:
+            checks.between(self.frame_rate, "frame rate", above=0)
+
+
+@dataclass(frozen=True)
+class Format:
+    """One file format.
+
+    name            what help texts call it
+    suffixes        lower case, with the dot: (".npz",)
+    summary         one line: what such a file holds
+    read_poses      (path, options, progress) -> Poses, or None: poses cannot be read from it.
+                    `read_poses` of this module applies `up_axis`, `unit` and `frame_rate`
+    write_deformer  (deformer, path) -> None, or None: a deformer cannot be written to it. It
+                    writes the whole file or nothing (`understudy.io.atomic_write`)
+    needs           the optional module it imports, or ""
+    install         the command that installs that module
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    summary: str
+    read_poses: Callable[[Source, ReadOptions, Progress], Poses] | None = None
+    write_deformer: Callable[[Deformer, Source], None] | None = None
+    needs: str = ""
+    install: str = ""
+
+
+def _read_store(path: Source, options: ReadOptions, progress: Progress) -> Poses:
+    if options.rest is not None:
+        raise InputError(f"rest: the pose store {path} has its own rest shape; leave it out")
+    return pose_store.open_poses(path)
+
+
+def _read_sequence(path: Source, options: ReadOptions, progress: Progress) -> Poses:
+    return read_sequence(path, options.rest, progress=progress)
+
+
+STORE = Format(
+    "pose store",
+    (".zarr",),
+    "poses sampled from a rig, on disk",
+    read_poses=_read_store,
+    needs="zarr",
+    install="pip install 'understudy[cli]'",
+)
+NPZ = Format(
+    "npz",
+    (".npz",),
+    "recorded poses with bones or controls, or a mesh sequence",
+    read_poses=_read_sequence,
+)
+MESHES = Format(
+    "mesh files",
+    (".obj", ".ply"),
+    "a mesh sequence, one file per frame: a folder or a 'pattern'",
+    read_poses=_read_sequence,
+)
+UNDERSTUDY = Format(
+    "understudy",
+    (understudy_file.SUFFIX,),
+    "a deformer, for every Understudy runtime",
+    write_deformer=understudy_file.save,
+)
+ONNX = Format(
+    "onnx",
+    (".onnx",),
+    "a deformer as one graph, for any ONNX runtime",
+    write_deformer=onnx.write_onnx,
+    needs="onnx",
+    install="pip install 'understudy[onnx]'",
+)
+BUILT_IN = (STORE, NPZ, MESHES, UNDERSTUDY, ONNX)
+
+
+def formats() -> tuple[Format, ...]:
+    """Return the built-in formats, then those of plug-ins that can be loaded."""
+    return (*BUILT_IN, *_plugged_in()[0])
+
+
+def format_names() -> tuple[str, ...]:
+    """Return the names of all formats.
+
+    >>> "onnx" in format_names()
+    True
+    """
+    return tuple(known.name for known in formats())
+
+
+def format_of(path: Source, to: Literal["read", "write"] = "read") -> Format:
+    """Return the format that reads poses from `path`, or writes a deformer to it.
+
+    path  a file, a folder (a pose store, or mesh files) or a pattern such as "walk/*.obj"
+    to    "read" or "write"
+
+    An unknown suffix is an `InputError`, a missing optional package a `MissingDependencyError`.
+
+    >>> format_of("walk.npz").name, format_of("hero.onnx", to="write").name
+    ('npz', 'onnx')
+    """
+    if to == "read" and (folder := _format_of_folder(path)) is not None:
+        return _ready(folder)
+    suffix = Path(path).suffix.lower()
+    can = lambda known: (known.read_poses if to == "read" else known.write_deformer) is not None
+    for known in BUILT_IN:
+        if suffix in known.suffixes and can(known):
+            return _ready(known)
+    added, broken = _plugged_in()
+    for known in added:
+        if suffix in known.suffixes and can(known):
+            return _ready(known)
+    if to == "read" and not suffix and not Path(path).exists():
+        raise InputError(f"{path}: no such file or folder")
+    suffixes = ", ".join(s for known in (*BUILT_IN, *added) if can(known) for s in known.suffixes)
+    task = "poses cannot be read from" if to == "read" else "a deformer cannot be written to"
+    found = f"a file that ends in {suffix!r}" if suffix else "a file without a suffix"
+    where = ", or a folder" if to == "read" else ""
+    raise InputError(f"{path}: {task} {found}; use {suffixes}{where}{''.join(broken)}")
+
+
+def read_poses(
+    sources: Source | Iterable[Source],
+    options: ReadOptions | None = None,
+    progress: Progress = SILENT,
+) -> Poses:
+    """Return the poses of one or several sources, checked.
+
+    sources   a pose store, a `.npz`, a folder or pattern of `.obj` or `.ply` files, a file of a
+              plug-in's format; or several of these, which become one clip each
+    options   what the files cannot say
+    """
+    options = ReadOptions() if options is None else options
+    given = [sources] if isinstance(sources, str | Path) else list(sources)
+    if not given:
+        raise InputError("sources: nothing to read; give a pose store, a .npz or mesh files")
+    kinds = [format_of(source) for source in given]
+    if all(kind.read_poses is _read_sequence for kind in kinds):
+        poses = read_sequence(given, options.rest, progress=progress)
+    elif len(given) == 1:
+        poses = _read_one(kinds[0], given[0], options, progress)
+    elif STORE in kinds:
+        raise InputError(
+            f"sources: a pose store is read alone, got {len(given)} sources; "
+            "sample one store with all poses, or pass them one by one"
+        )
+    else:
+        poses = join_poses([_read_one(k, s, options, progress) for k, s in zip(kinds, given)])
+    return _with_options(poses, options)
+
+
+def source_provenance(sources: Source | Iterable[Source]) -> dict[str, Any]:
+    """Return where poses come from: a store's own provenance, else {"source": file name}.
+
+    Several sources give a list of file names.
+    """
+    given = [sources] if isinstance(sources, str | Path) else list(sources)
+    if len(given) == 1 and format_of(given[0]) is STORE:
+        return dict(pose_store.provenance(given[0]))
+    names = [Path(source).name for source in given]
+    return {"source": names[0] if len(names) == 1 else names}
+
+
+def write_deformer(deformer: Deformer, path: Source) -> None:
+    """Write `deformer` in the format that the suffix of `path` names, whole or not at all."""
+    write = format_of(path, to="write").write_deformer
+    assert write is not None  # format_of returns formats that can write
+    write(deformer, path)
+
+
+def _read_one(kind: Format, source: Source, options: ReadOptions, progress: Progress) -> Poses:
+    assert kind.read_poses is not None  # format_of returns formats that can read
+    return kind.read_poses(source, options, progress)
+
+
+def _with_options(poses: Poses, options: ReadOptions) -> Poses:
+    """Return `poses` with the up axis, unit and frame rate of `options`, where they are given."""
+    mesh = poses.mesh
+    if options.up_axis is not None:
+        mesh = replace(mesh, up_axis=options.up_axis)
+    if options.unit is not None:
+        mesh = replace(mesh, unit=options.unit)
+    if mesh is not poses.mesh:
+        poses = replace(poses, mesh=mesh)
+    if options.frame_rate is not None:
+        rate = float(options.frame_rate)
+        spans = tuple(replace(span, frame_rate=rate) for span in poses.spans)
+        poses = replace(poses, frame_rate=rate, spans=spans)
+    return poses
+
+
+def _format_of_folder(path: Source) -> Format | None:
+    """Return the format of a folder, or of a pattern without a suffix; None: it is neither."""
+    if Path(path).is_dir():
+        is_store = (Path(path) / "zarr.json").exists() or Path(path).suffix.lower() == ".zarr"
+        return STORE if is_store else MESHES
+    # read_sequence says what is wrong with the files a pattern finds.
+    return MESHES if glob.has_magic(str(path)) and not Path(path).suffix else None
+
+
+def _ready(known: Format) -> Format:
+    """Return `known`, or raise if the optional package it needs is not installed."""
+    if known.needs and importlib.util.find_spec(known.needs) is None:
+        raise MissingDependencyError(
+            f"{known.name} ({', '.join(known.suffixes)}) needs the package {known.needs}: "
+            f"{known.install or f'pip install {known.needs}'}"
+        )
+    return known
+
+
+def _plugged_in() -> tuple[list[Format], list[str]]:
+    """Return the formats of plug-ins, and a sentence for each plug-in that cannot be used."""
+    added, broken = [], []
+    for entry in plugins(GROUP).values():
+        try:
+            found = load_plugin(entry)
+        except InputError as problem:
+            broken.append(f". {problem}")
+            continue
+        if isinstance(found, Format):
+            added.append(found)
+        else:
+            broken.append(
+                f". The plug-in {entry.name!r} ({entry.value}) is a {type(found).__name__}, "
+                "expected an understudy.io.registry.Format"
+            )
+    return added, broken
