@@ -18,6 +18,7 @@ PAGES = {
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "README.md": "getting-started.md",
     "runtime/README.md": "runtime.md",
     "runtime/DESIGN.md": "runtime-design.md",
 }
