@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from statistics import fmean
 
-from understudy.evaluation.metric_catalogue import digits3, figure_of
+from understudy.evaluation.metric_catalogue import digits3, metric_of
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -221,7 +221,7 @@ def cell(row: dict[str, float], metric: str) -> str:
     """A metric as the tables show it: counts whole, sizes in MB, all else to three digits."""
     if metric not in row:
         return ""
-    if figure_of(metric).unit == "count":
+    if metric_of(metric).unit == "count":
         return f"{row[metric]:.0f}"
     return digits3(row[metric] / (1e6 if metric == "bytes" else 1))
 

@@ -8,7 +8,8 @@ from understudy.evaluation.measure import (
     deform_poses,
     deformer_figures,
     measure,
-    seam_sets,
+    measure_deformers,
+    seam_labels,
 )
 from understudy.evaluation.metrics import best_bone_reference, enveloping_error, log_histogram
 
@@ -62,8 +63,29 @@ def test_a_method_that_breaks_down_gets_a_row_that_says_so(poses):
 def test_the_seam_runs_between_sets_that_were_learned_apart():
     full = full_deformer()
     plain = Deformer(full.mesh, full.skeleton, skin=full.skin)
-    assert seam_sets([plain]) is None
+    assert seam_labels([plain]) is None
     expected = full.skin.bone_index[
         np.arange(full.mesh.vertex_count), full.skin.weight.argmax(axis=1)
     ]
-    np.testing.assert_array_equal(seam_sets([plain, full]), expected)
+    np.testing.assert_array_equal(seam_labels([plain, full]), expected)
+
+
+def test_deformers_are_measured_case_by_case(poses):
+    """One row for each case and deformer; all rows of a case picture the same frame."""
+    labels = np.arange(poses.vertex_count) // 8
+    near = Deformer(poses.mesh, poses.skeleton, skin=Skin.rigid(labels))
+    far = Deformer(poses.mesh, poses.skeleton, skin=Skin.rigid(np.zeros_like(labels)))
+    few = poses.take(np.arange(10))
+    rows = measure_deformers(
+        {"near": near, "far": far},
+        {"all": poses, "few": lambda: few},
+        {"far": {"fit_s": 2.0}},
+    )
+    assert [(r.case, r.method) for r in rows] == [
+        ("all", "near"), ("all", "far"), ("few", "near"), ("few", "far"),
+    ]  # fmt: skip
+    assert rows[0].worst_pose == rows[1].worst_pose == rows[0].per_frame_max.argmax()
+    assert rows[1].figures["fit_s"] == 2.0
+    assert "fit_s" not in rows[0].figures
+    assert "bytes" in rows[0].figures
+    assert rows[0].figures["mean"] < rows[1].figures["mean"]

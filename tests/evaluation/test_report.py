@@ -13,7 +13,7 @@ from builders import sphere
 from understudy import Mesh
 from understudy.core.errors import FileError, InputError
 from understudy.evaluation import report_page
-from understudy.evaluation.metric_catalogue import FIGURES, column_texts, digits3
+from understudy.evaluation.metric_catalogue import METRICS, column_texts, digits3
 from understudy.evaluation.report import figures_table, write_report
 from understudy.evaluation.result import CaseResult, ReportData, best_of_case, overall
 
@@ -182,7 +182,7 @@ def test_every_case_method_and_figure_is_there(page):
         for name in ("mean", "p99", "max", "ee", "seam"):
             assert digits3(r.figures[name]) in page.text
     for name in ("mean", "p99", "ee", "seam", "bytes", "fit_s"):
-        meaning = FIGURES[name].meaning
+        meaning = METRICS[name].meaning
         assert meaning[:1].upper() + meaning[1:].lower() + "." in page.text
     for words in (
         "multiply-adds",

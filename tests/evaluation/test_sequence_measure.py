@@ -8,7 +8,13 @@ from builders import chain_skeleton, grid_mesh, random_motion
 
 from understudy import Clip, Deformer, InputError, Poses, Skin
 from understudy.evaluation import metrics
-from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
+from understudy.evaluation.measure import (
+    Reference,
+    deform_clips,
+    deformer_figures,
+    measure,
+    measure_deformers,
+)
 
 
 @pytest.fixture
@@ -57,3 +63,11 @@ def test_frames_of_another_length_are_refused(fitted):
     deformer, poses = fitted
     with pytest.raises(InputError, match="frames of 'test'"):
         measure("test", deform_clips(deformer)[1:], Reference.of("strip", poses))
+
+
+def test_a_bare_sequence_is_compared_with_the_clips(fitted):
+    deformer, poses = fitted
+    row = measure_deformers({"test": deformer}, {"strip": poses})[0]
+    assert row.figures["erms"] == pytest.approx(
+        metrics.erms(poses.vertices, deform_clips(deformer))
+    )

@@ -11,6 +11,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -531,13 +532,7 @@ def _compare(
     report: Path | None,
     as_json: Path | None,
 ) -> None:
-    from understudy.evaluation.measure import (
-        Reference,
-        deform_poses,
-        deformer_figures,
-        measure,
-        seam_sets,
-    )
+    from understudy.evaluation.measure import measure_deformers
     from understudy.evaluation.report import report_data, write_report
     from understudy.rigs import animate, load_rig
 
@@ -565,19 +560,9 @@ def _compare(
         )
     for name in animations:
         checks.one_of(name, "animation", rig.animation_names)
-    results = []
-    progress = _progress()
     names = animations or list(rig.animation_names)
-    with progress.task("measuring", len(names)) as bar:
-        for name in names:
-            reference = Reference.of(
-                f"{rig_name}/{name}", animate(rig, name), seam_sets(deformers.values())
-            )
-            for label, deformer in deformers.items():
-                results.append(
-                    measure(label, deform_poses(deformer), reference, deformer_figures(deformer))
-                )
-            bar.advance()
+    cases = {f"{rig_name}/{name}": partial(animate, rig, name) for name in names}
+    results = measure_deformers(deformers, cases, progress=_progress())
     _print_table(results, rig.mesh.unit, f"{rig_name}: errors against the original rig")
     if as_json is not None:
         _write_json(

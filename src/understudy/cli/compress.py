@@ -14,8 +14,8 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import FileError, InputError
 from understudy.core.progress import SILENT, Progress
 from understudy.core.version import __version__
-from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
-from understudy.evaluation.metric_catalogue import digits3, figure_of, size_text, unit_text
+from understudy.evaluation.measure import measure_deformers
+from understudy.evaluation.metric_catalogue import digits3, metric_of, size_text
 from understudy.io.sequences import read_sequence
 from understudy.methods.fitting import fit_sequence
 
@@ -48,8 +48,7 @@ class Compressed:
             f"{clip.name} ({clip.frame_count} frames)" for clip in self.deformer.clips
         )
         shown = lambda name: (
-            f"{figure_of(name).label} {digits3(f[name])} "
-            f"{figure_of(name).unit.format(unit=unit_text(mesh.unit))}"
+            f"{metric_of(name).label} {digits3(f[name])} {metric_of(name).unit_of(mesh.unit)}"
         ).rstrip()
         errors = ("e", "erms", "disper", "max_avg_dist", "norm_distort", "mean", "p99", "max")
         lines = [
@@ -153,10 +152,8 @@ def compress(
         progress=progress,
     )
     seconds = time.perf_counter() - started
-    figures = measure(
-        method, deform_clips(deformer), Reference.of(poses.name, poses), deformer_figures(deformer)
-    ).figures
-    figures = {**figures, "fit_s": seconds}
+    fit_time = {method: {"fit_s": seconds}}
+    figures = measure_deformers({method: deformer}, {poses.name: poses}, fit_time)[0].figures
     training = {name: float(figures[name]) for name in ("e", "erms", "mean", "max")}
     made_by = {"understudy": __version__, "sequence": [span.name for span in poses.spans]}
     deformer = replace(

@@ -6,16 +6,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from understudy.core.progress import SILENT, Progress
-from understudy.evaluation.measure import (
-    Reference,
-    deform_poses,
-    deformer_figures,
-    measure,
-    seam_sets,
-)
+from understudy.evaluation.measure import measure_deformers
 from understudy.evaluation.report import report_data, write_report
 from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import ensure_writable
@@ -53,20 +48,9 @@ def run(
         )
         seconds[method] = time.perf_counter() - started
     rig = load_rig("human")
-    results = []
-    with progress.task("measuring on unseen animation", len(rig.animation_names)) as bar:
-        for name in rig.animation_names:
-            reference = Reference.of(
-                f"human/{name}", animate(rig, name), seam_sets(deformers.values())
-            )
-            pictured = None
-            for method, deformer in deformers.items():
-                figures = {**deformer_figures(deformer), "fit_s": seconds[method]}
-                results.append(
-                    measure(method, deform_poses(deformer), reference, figures, pictured)
-                )
-                pictured = results[-1].worst_pose if pictured is None else pictured
-            bar.advance()
+    cases = {f"human/{name}": partial(animate, rig, name) for name in rig.animation_names}
+    figures = {method: {"fit_s": taken} for method, taken in seconds.items()}
+    results = measure_deformers(deformers, cases, figures, progress)
     notes = ["Every error is measured on animation that took no part in the fitting."]
     provenance = {"command": f"understudy demo --poses {poses} --seed {seed}", "seed": seed}
     write_report(

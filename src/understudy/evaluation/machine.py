@@ -1,12 +1,13 @@
-"""What a time was measured on, and what a piece of work really took: seconds and peak memory, in a
-process of its own.
+"""The machine that a time was measured on, and the time and peak memory of a piece of work.
+
+`isolated` runs the work in its own process, so that its peak memory is its own.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -18,19 +19,17 @@ import numpy as np
 
 
 def describe() -> dict[str, object]:
-    """The machine in plain words: no names, no paths."""
+    """Processor, cores, memory, system and versions; no host names and no paths."""
     about: dict[str, object] = {
         "cpu": _cpu_name(),
         "cores": os.cpu_count(),
-        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
-        if hasattr(os, "sysconf")
-        else None,
+        "memory_gb": _memory_gb(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "numpy": np.__version__,
     }
     if "torch" in sys.modules:
-        import torch
+        import torch  # optional dependency, named only where it is in use
 
         about["torch"] = torch.__version__
         about["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else None
@@ -38,7 +37,7 @@ def describe() -> dict[str, object]:
 
 
 class Isolated(NamedTuple):
-    """What work in its own process returned, took, and held at most."""
+    """What work in its own process returned, its seconds, and its peak memory in MB."""
 
     value: Any
     seconds: float
@@ -46,10 +45,10 @@ class Isolated(NamedTuple):
 
 
 def isolated(work: Callable, *arguments) -> Isolated:
-    """Run `work(*arguments)` in a fresh process: its peak memory is then its own, and nothing it
-    imports stays here.
+    """Run `work(*arguments)` in a new process and measure it.
 
-    `work` must be importable, and its arguments and result small.
+    `work` must be importable, its arguments and its result must be small. The peak memory is NaN
+    on systems that do not report it.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_timed, work, arguments).result()
@@ -62,8 +61,10 @@ def _timed(work: Callable, arguments: tuple) -> Isolated:
 
 
 def peak_memory_mb() -> float:
-    """The most memory this process ever held, in MB."""
-    # Linux: the kernel's own mark. getrusage's survives from the parent into a process it starts
+    """The largest memory use of this process so far, in MB; NaN if the system does not tell."""
+    if sys.platform == "win32":
+        return _windows_peak_mb()
+    # Linux: the kernel's own mark. getrusage's is inherited from the parent process.
     try:
         with open("/proc/self/status", encoding="utf-8") as file:
             return (
@@ -71,8 +72,47 @@ def peak_memory_mb() -> float:
             )
     except (OSError, StopIteration):
         pass
+    import resource  # does not exist on Windows
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+
+
+class _MemoryCounters(ctypes.Structure):
+    """PROCESS_MEMORY_COUNTERS of the Windows API."""
+
+    _fields_ = (
+        ("cb", ctypes.c_uint32),
+        ("page_fault_count", ctypes.c_uint32),
+        ("peak_working_set_size", ctypes.c_size_t),
+        ("working_set_size", ctypes.c_size_t),
+        ("quota_peak_paged_pool_usage", ctypes.c_size_t),
+        ("quota_paged_pool_usage", ctypes.c_size_t),
+        ("quota_peak_non_paged_pool_usage", ctypes.c_size_t),
+        ("quota_non_paged_pool_usage", ctypes.c_size_t),
+        ("pagefile_usage", ctypes.c_size_t),
+        ("peak_pagefile_usage", ctypes.c_size_t),
+    )
+
+
+def _windows_peak_mb() -> float:
+    """The peak working set of this process, in MB; NaN if Windows does not tell."""
+    counters = _MemoryCounters()
+    counters.cb = ctypes.sizeof(counters)
+    kernel = getattr(ctypes, "WinDLL")("kernel32")  # noqa: B009 (WinDLL exists on Windows only)
+    kernel.GetCurrentProcess.restype = ctypes.c_void_p
+    read = kernel.K32GetProcessMemoryInfo
+    read.argtypes = (ctypes.c_void_p, ctypes.POINTER(_MemoryCounters), ctypes.c_uint32)
+    if not read(kernel.GetCurrentProcess(), ctypes.byref(counters), counters.cb):
+        return float("nan")
+    return counters.peak_working_set_size / 1e6
+
+
+def _memory_gb() -> float | None:
+    """Physical memory in GB; None on systems without sysconf, such as Windows."""
+    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
+        return None
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
 
 
 def _cpu_name() -> str:

@@ -1,5 +1,7 @@
-"""Measure any stand-in against the original poses: the same figures, curves and pictures for every
-method.
+"""Measure stand-ins against the original poses: the same metrics and curves for every method.
+
+`measure_deformers` is the loop that the command line, the demo and `compress` share. Benchmarks
+whose baselines are not deformers call `measure` for each row.
 """
 
 from __future__ import annotations
@@ -13,52 +15,95 @@ from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.error_summary import ErrorSummary
 from understudy.core.poses import Poses
+from understudy.core.progress import SILENT, Progress
 from understudy.evaluation.metrics import (
     best_bone_square,
-    box_diagonal,
     compression_rate,
     normal_sines,
+    relative_to_box,
 )
 from understudy.evaluation.result import CaseResult
 
-# What is measured: poses in, vertices (T,V,3) out; or the vertices of all poses, where they are
-# known already.
+# What is measured: a function from poses to vertices (T,V,3), or the vertices of all poses.
 Approximation = Callable[[Poses], np.ndarray] | np.ndarray
 
-_BLOCK = 32
+_BLOCK = 32  # poses compared at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What a test animation is measured against, computed once for all methods.
+    """A test animation and what all methods are measured against on it.
 
-    poses   the original, in memory
-    square  the denominator of the enveloping error: each vertex moved by its best single bone of
-            the whole skeleton (None: no bones)
-    labels  (V,) the sets between which the seam is measured (None: it is not)
+    case              name of the case in tables and reports
+    poses             the original, in memory
+    best_bone_square  denominator of the enveloping error: squared distance of the original from
+                      each vertex moved by its best single bone; None without bones
+    labels            (V,) region of each vertex; the seam is measured between regions. None: it is
+                      not measured
     """
 
     case: str
     poses: Poses
-    square: float | None
+    best_bone_square: float | None
     labels: np.ndarray | None
 
     @staticmethod
     def of(case: str, poses: Poses, labels: np.ndarray | None = None) -> Reference:
-        if poses.skeleton is None:
-            return Reference(case, poses, None, labels)
-        return Reference(case, poses, best_bone_square(poses), labels)
+        """The reference of a case, with the denominator of the enveloping error computed."""
+        square = None if poses.skeleton is None else best_bone_square(poses)
+        return Reference(case, poses, square, labels)
+
+
+def measure_deformers(
+    deformers: Mapping[str, Deformer],
+    cases: Mapping[str, Poses | Callable[[], Poses]],
+    figures: Mapping[str, Mapping[str, float]] | None = None,
+    progress: Progress = SILENT,
+) -> list[CaseResult]:
+    """One row for each case and deformer, case by case.
+
+    deformers  name -> deformer; the names become the methods of the rows. The first one decides
+               which frame of a case is kept for pictures: the frame of its largest error
+    cases      name -> the original poses, or a function that returns them. A function is called
+               when its case is measured, so that only one case is in memory at a time
+    figures    name of a deformer -> figures to add to its rows, such as {"fit_s": 12.5}
+
+    Poses without bones and controls are compared with the deformer's own clips.
+    """
+    labels = seam_labels(deformers.values())
+    rows: list[CaseResult] = []
+    with progress.task("measuring", len(cases) * len(deformers)) as bar:
+        for case, poses in cases.items():
+            reference = Reference.of(case, poses() if callable(poses) else poses, labels)
+            pictured = None
+            for name, deformer in deformers.items():
+                row = measure(
+                    name,
+                    deform_as(deformer, reference.poses),
+                    reference,
+                    {**deformer_figures(deformer), **(figures or {}).get(name, {})},
+                    pictured,
+                )
+                pictured = row.worst_pose if pictured is None else pictured
+                rows.append(row)
+                bar.advance()
+    return rows
+
+
+def deform_as(deformer: Deformer, poses: Poses) -> Approximation:
+    """What to compare with `poses`: the deformer's own clips for a bare sequence, else `deform`."""
+    if deformer.clips and poses.skeleton is None and poses.controls is None:
+        return deform_clips(deformer)
+    return deform_poses(deformer)
 
 
 def deform_poses(deformer: Deformer) -> Approximation:
-    """A deformer as something to measure."""
+    """A function that deforms the bones and controls of the poses that it gets."""
     return lambda poses: deformer.deform(poses.world_from_bone, poses.controls)
 
 
 def deform_clips(deformer: Deformer) -> np.ndarray:
-    """Every frame of a deformer's clips, one after the other, (T,V,3) float32: what a sequence it
-    was fitted to is measured against.
-    """
+    """Every frame of the deformer's clips, one clip after the other: (T,V,3) float32."""
     return np.concatenate(
         [deformer.deform_clip(number) for number in range(max(1, len(deformer.clips)))]
     )
@@ -71,37 +116,43 @@ def measure(
     figures: Mapping[str, float] | None = None,
     pictured: int | None = None,
 ) -> CaseResult:
-    """One row: errors of `approximation` on a test animation. `figures` are added to the row
-    (bytes, fit_s, ...).
+    """One row: the errors of an approximation on a test animation.
 
-    pictured: the frame to keep for pictures (None: this method's own worst).
+    method         name of the row
+    approximation  a function from poses to vertices (T,V,3), or those vertices
+    figures        added to the row's own, such as {"bytes": 12000, "fit_s": 3.5}
+    pictured       frame to keep for pictures; None: the frame of the largest error
     """
     poses, mesh = reference.poses, reference.poses.mesh
     if isinstance(approximation, np.ndarray):
         checks.shape_of(
             approximation, f"frames of {method!r}", (poses.pose_count, poses.vertex_count, 3)
         )
-    frames = lambda at, block: (
-        approximation[at] if isinstance(approximation, np.ndarray) else approximation(block)
-    )
-    seam = {} if reference.labels is None else {"edges": mesh.edges, "labels": reference.labels}
-    summary = ErrorSummary(height=mesh.height, **seam)
+
+    def approximated(at: np.ndarray, block: Poses) -> np.ndarray:
+        if isinstance(approximation, np.ndarray):
+            return approximation[at]
+        return approximation(block)
+
+    if reference.labels is None:
+        summary = ErrorSummary(height=mesh.height)
+    else:
+        summary = ErrorSummary(height=mesh.height, edges=mesh.edges, labels=reference.labels)
     sequence = _SequenceErrors(poses) if poses.skeleton is None and poses.controls is None else None
     for start in range(0, poses.pose_count, _BLOCK):
         at = np.arange(start, min(start + _BLOCK, poses.pose_count))
         block = poses.take(at)
-        approximated = frames(at, block)
-        summary.add(block.vertices, approximated)
+        true, approx = block.read_poses(0, len(at)), approximated(at, block)
+        summary.add(true, approx)
         if sequence is not None:
-            sequence.add(block.vertices, approximated)
+            sequence.add(true, approx)
     row = summary.figures()
-    del row[
-        "rms"
-    ]  # EE is the root-mean-square error, put in relation; a second column of it tells nothing more
+    # The enveloping error is the relative root-mean-square error, so rms would say it twice.
+    del row["rms"]
     if sequence is not None:
         row |= sequence.figures(summary)
-    if reference.square is not None:
-        row["ee"] = summary.enveloping_error(reference.square)
+    if reference.best_bone_square is not None:
+        row["ee"] = summary.enveloping_error(reference.best_bone_square)
     worst = summary.worst_pose if pictured is None else pictured
     frame = poses.take(np.array([worst]))
     return CaseResult(
@@ -114,76 +165,77 @@ def measure(
         per_vertex_max=summary.vertex_max,
         histogram=summary.histogram(),
         worst_pose=worst,
-        worst_true=frame.vertices[0],
-        worst_approx=frames(np.array([worst]), frame)[0],
+        worst_true=frame.read_poses(0, 1)[0],
+        worst_approx=approximated(np.array([worst]), frame)[0],
     )
 
 
-def seam_sets(deformers: Iterable[Deformer]) -> np.ndarray | None:
-    """(V,) the sets between which a seam may open: the main bones of the first deformer that
-    learned its sets apart; None if none did.
+def seam_labels(deformers: Iterable[Deformer]) -> np.ndarray | None:
+    """(V,) the region of each vertex, for the seam; None if no deformer has separate regions.
+
+    Regions are the main bones of the first deformer with several networks.
     """
     for deformer in deformers:
         if len(deformer.nets) > 1 and deformer.skin is not None:
-            return np.take_along_axis(
-                deformer.skin.bone_index, deformer.skin.weight.argmax(axis=1)[:, None], axis=1
-            )[:, 0]
+            main = deformer.skin.weight.argmax(axis=1)[:, None]
+            return np.take_along_axis(deformer.skin.bone_index, main, axis=1)[:, 0]
     return None
 
 
 class _SequenceErrors:
-    """The measures of the decomposition papers, for poses that come without bones and controls:
-    added block by block.
+    """The metrics of the decomposition papers, for poses without bones and controls.
+
+    Poses arrive block by block.
     """
 
     def __init__(self, poses: Poses):
         self._mesh = poses.mesh
-        self._centre = np.zeros((poses.vertex_count, 3))
+        self._average = np.zeros((poses.vertex_count, 3))
         for _, block in poses.pose_blocks():
-            self._centre += block.sum(axis=0, dtype=np.float64)
-        self._centre /= poses.pose_count
-        self._motion = self._sines = 0.0
+            self._average += block.sum(axis=0, dtype=np.float64)
+        self._average /= poses.pose_count
+        self._motion_square = self._normal_sines = 0.0
 
     def add(self, true: np.ndarray, approx: np.ndarray) -> None:
-        self._motion += float(np.sum((true - self._centre) ** 2))
-        self._sines += float(normal_sines(true, approx, self._mesh.triangles).sum())
+        """One more block of original and approximate poses, (t,V,3) each."""
+        self._motion_square += float(np.sum((true - self._average) ** 2))
+        self._normal_sines += float(normal_sines(true, approx, self._mesh.triangles).sum())
 
     def figures(self, summary: ErrorSummary) -> dict[str, float]:
+        """e, erms, disper, max_avg_dist and norm_distort; `summary` has the same blocks."""
         coordinate_rms = summary.rms / np.sqrt(3)
         faces = len(self._mesh.triangles) * summary.pose_count
         result = {
-            "e": 2000 * coordinate_rms / box_diagonal(self._mesh.vertices),
+            "e": relative_to_box(coordinate_rms, self._mesh.vertices),
             "erms": 100 * coordinate_rms,
         }
-        if self._motion > 0:
-            result["disper"] = summary.enveloping_error(self._motion)
+        if self._motion_square > 0:
+            result["disper"] = summary.enveloping_error(self._motion_square)
         result["max_avg_dist"] = float(summary.pose_max.mean())
-        result["norm_distort"] = float(np.arcsin(min(1.0, self._sines / faces))) if faces else 0.0
+        mean_sine = self._normal_sines / faces if faces else 0.0
+        result["norm_distort"] = float(np.arcsin(min(1.0, mean_sine)))
         return result
 
 
 def deformer_figures(deformer: Deformer) -> dict[str, float]:
-    """The figures of a row that belong to the deformer itself; the compression rate where it has
-    clips.
+    """The figures that belong to the deformer itself: bytes, bones, influences, virtual_bones, crp.
+
+    The compression rate `crp` is there if the deformer has clips.
     """
     figures: dict[str, float] = {"bytes": deformer.cost()["bytes"]}
-    skin = deformer.skin
-    if skin is not None:
-        bones, weights = (
-            (skin.bone_index, skin.weight)
-            if skin.virtual_index is None
-            else (skin.virtual_index, skin.virtual_weight)
+    skin, skeleton = deformer.skin, deformer.skeleton
+    if skin is None or skeleton is None:
+        return figures
+    bones, weights, weight_count = skin.bone_index, skin.weight, skin.weight.size
+    if skin.virtual_index is not None and skin.virtual_weight is not None:
+        bones, weights = skin.virtual_index, skin.virtual_weight
+        weight_count += weights.size
+        figures["virtual_bones"] = len(bones)
+    figures["bones"] = len(np.unique(bones[weights != 0]))
+    figures["influences"] = int((skin.weight != 0).sum(axis=1).max())
+    if deformer.clips:
+        frames = sum(clip.frame_count for clip in deformer.clips)
+        figures["crp"] = compression_rate(
+            frames, deformer.mesh.vertex_count, skeleton.bone_count, weight_count
         )
-        figures["bones"] = len(np.unique(bones[weights != 0]))
-        figures["influences"] = int((skin.weight != 0).sum(axis=1).max())
-        if skin.virtual_index is not None:
-            figures["virtual_bones"] = len(skin.virtual_index)
-        if deformer.clips:
-            frames = sum(clip.frame_count for clip in deformer.clips)
-            kept = skin.weight.size + (
-                0 if skin.virtual_weight is None else skin.virtual_weight.size
-            )
-            figures["crp"] = compression_rate(
-                frames, deformer.mesh.vertex_count, deformer.skeleton.bone_count, kept
-            )
     return figures

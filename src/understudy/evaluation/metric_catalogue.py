@@ -1,5 +1,7 @@
-"""The figures of a result by name: label, unit, meaning, and how a number is written. One catalogue
-for the report, the terminal and the docs.
+"""The catalogue of metrics: label, unit and meaning of each, and how its figures are written.
+
+A metric is a named measure, such as `mean` or `fit_s`. Its value in a row of results is a figure.
+Report, terminal and documentation read this one catalogue.
 """
 
 from __future__ import annotations
@@ -10,9 +12,13 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Figure:
-    """One named number of a result. `unit` may hold {unit}, the mesh's own; `error`: lower is
-    better, and the best of a case stands out.
+class Metric:
+    """One named measure.
+
+    label    header of its column
+    unit     may contain {unit}, the unit of the mesh, and {size}, what percentages refer to
+    meaning  one sentence without a full stop, for the glossary of a report
+    error    whether lower is better; the lowest figure of a case is then highlighted
     """
 
     label: str
@@ -20,192 +26,169 @@ class Figure:
     meaning: str
     error: bool = False
 
+    def unit_of(self, mesh_unit: str, size: str = "height") -> str:
+        """The unit as shown to a reader, for a mesh in `mesh_unit`."""
+        return self.unit.format(unit=unit_text(mesh_unit), size=size)
 
-FIGURES = {
-    "mean": Figure(
+
+METRICS = {
+    "mean": Metric(
+        "mean", "{unit}", "distance from the original, averaged over all vertices and frames", True
+    ),
+    "p99": Metric("p99", "{unit}", "99 % of all vertices are closer to the original", True),
+    "max": Metric(
+        "max", "{unit}", "distance of the worst vertex in the worst frame from the original", True
+    ),
+    "mean_pct": Metric(
         "mean",
-        "{unit}",
-        "distance from the original, averaged over every vertex of every frame",
+        "% of {size}",
+        "the mean error relative to the size of the character, to compare characters",
         True,
     ),
-    "p99": Figure("p99", "{unit}", "99 of 100 vertices are closer than this", True),
-    "max": Figure(
-        "max",
-        "{unit}",
-        "the single worst vertex of the worst frame: even one can spoil a shot",
-        True,
+    "max_pct": Metric(
+        "max", "% of {size}", "the largest error relative to the size of the character", True
     ),
-    "mean_pct": Figure(
-        "mean",
-        "% of height",
-        "the mean error as a share of the character's height, to compare characters of different "
-        "size",
-        True,
-    ),
-    "max_pct": Figure(
-        "max", "% of height", "the largest error as a share of the character's height", True
-    ),
-    "ee": Figure(
+    "ee": Metric(
         "EE",
         "%",
-        "enveloping error: relative to moving each vertex with its best single bone; 100 is no "
-        "better than that",
+        "enveloping error: the root-mean-square error relative to moving each vertex with its "
+        "best single bone",
         True,
     ),
-    "seam": Figure(
+    "seam": Metric(
         "seam",
         "{unit}",
-        "mean jump of the error along edges between separately learned regions; large jumps show "
-        "as creases",
+        "mean jump of the error along edges between regions that were learned separately; large "
+        "jumps show as creases",
         True,
     ),
-    "seam_inner": Figure(
-        "inside",
-        "{unit}",
-        "the same jump along all other edges: what the seam would be if it were closed",
-    ),
-    "rms": Figure(
-        "rms", "{unit}", "root-mean-square distance over every vertex of every frame", True
-    ),
-    "e": Figure(
+    "seam_inner": Metric("inside", "{unit}", "the same jump along all other edges, for comparison"),
+    "rms": Metric("rms", "{unit}", "root-mean-square distance over all vertices and frames", True),
+    "e": Metric(
         "E",
         "",
-        "root-mean-square error in thousandths of half the rest box's diagonal, as skinning "
-        "decompositions report it",
+        "root-mean-square error of a coordinate in thousandths of half the bounding box diagonal, "
+        "as skinning decompositions report it",
         True,
     ),
-    "erms": Figure(
-        "ERMS", "", "root-mean-square coordinate error in hundredths of a model unit", True
+    "erms": Metric(
+        "ERMS",
+        "",
+        "root-mean-square error of a coordinate, in hundredths of a model unit",
+        True,
     ),
-    "disper": Figure(
+    "disper": Metric(
         "DisPer",
         "%",
         "distortion percentage: the error relative to the motion about the average pose",
         True,
     ),
-    "max_avg_dist": Figure(
-        "MaxAvgDist",
-        "{unit}",
-        "the largest vertex error of each frame, averaged over the frames",
+    "max_avg_dist": Metric(
+        "MaxAvgDist", "{unit}", "largest error of each frame, averaged over the frames", True
+    ),
+    "norm_distort": Metric(
+        "NormDistort",
+        "rad",
+        "average angle between the face normals of the original and the stand-in",
         True,
     ),
-    "norm_distort": Figure(
-        "NormDistort", "rad", "how far the face normals turn: what shading shows", True
-    ),
-    "crp": Figure(
-        "CRP", "%", "compression rate: the share of the sequence's numbers that need not be kept"
-    ),
-    "delta_w": Figure(
+    "crp": Metric("CRP", "%", "compression rate: the share of the numbers that is saved"),
+    "delta_w": Metric(
         "ΔW", "", "root-mean-square error of the compressed skin weights, in thousandths", True
     ),
-    "paper_e": Figure("paper E", "", "the figure the paper prints for E in this place"),
-    "paper_erms": Figure("paper ERMS", "", "the figure the paper prints for ERMS in this place"),
-    "rival_erms": Figure(
-        "rivals' ERMS",
-        "",
-        "the lowest ERMS that the paper cites for other methods of the same kind",
+    "paper_e": Metric("paper E", "", "E as published in the paper of the method"),
+    "paper_erms": Metric("paper ERMS", "", "ERMS as published in the paper of the method"),
+    "rival_erms": Metric(
+        "rivals' ERMS", "", "lowest ERMS that the paper reports for other methods of the same kind"
     ),
-    "paper_delta_w": Figure("paper ΔW", "", "the figure the paper prints for ΔW in this place"),
-    "mse_differential": Figure(
+    "paper_delta_w": Metric("paper ΔW", "", "ΔW as published in the paper of the method"),
+    "mse_differential": Metric(
         "MSE delta",
         "",
-        "mean squared error of the predicted differential coordinates, on validation poses",
+        "mean squared error of the predicted differential coordinates on validation poses",
         True,
     ),
-    "mse_anchors": Figure(
+    "mse_anchors": Metric(
         "MSE anchors",
         "",
-        "mean squared error of the predicted anchor coordinates, on training poses kept aside",
+        "mean squared error of the predicted anchor positions on validation poses",
         True,
     ),
-    "anchors": Figure("anchors", "count", "points whose displacement has a net of its own"),
-    "components": Figure("components", "count", "principal components of all regions together"),
-    "bones": Figure("bones", "count", "bones of the skin"),
-    "true_bones": Figure(
-        "true bones", "count", "bones that move the character in the rig it came from"
+    "anchors": Metric("anchors", "count", "vertices whose displacement has its own network"),
+    "components": Metric("components", "count", "principal components of all regions"),
+    "bones": Metric("bones", "count", "bones of the skin"),
+    "true_bones": Metric("true bones", "count", "bones that move the character in its own rig"),
+    "paper_bones": Metric("paper bones", "count", "bones used in the paper of the method"),
+    "rounds_to_fesam": Metric(
+        "rounds to FESAM", "count", "iterations until the error is below the final one of FESAM-WT"
     ),
-    "paper_bones": Figure("paper bones", "count", "bones that the paper used in this place"),
-    "rounds_to_fesam": Figure(
-        "rounds to FESAM",
-        "count",
-        "rounds on all vertices until the error is below the one that FESAM-WT ends with",
-    ),
-    "influences": Figure("K", "count", "weights per vertex"),
-    "virtual_bones": Figure("virtual bones", "count", "bones of the second skinning layer"),
-    "bytes": Figure("size", "bytes", "what has to be shipped and kept in memory to run it"),
-    "fit_s": Figure("fit", "s", "time to fit, on the machine named at the end"),
-    "time_ratio": Figure(
+    "influences": Metric("K", "count", "largest number of influences of a vertex"),
+    "virtual_bones": Metric("virtual bones", "count", "bones of the second skinning layer"),
+    "bytes": Metric("size", "bytes", "size of the stand-in in memory"),
+    "fit_s": Metric("fit", "s", "time to fit on the machine named below"),
+    "time_ratio": Metric(
         "time /peer",
         "",
-        "time to fit over the peer's on the same case in the same run; below 1 is faster",
+        "time to fit relative to the peer in the same run; below 1 is faster",
         True,
     ),
-    "error_ratio": Figure(
-        "E /peer", "", "E over the peer's on the same case in the same run; below 1 is better", True
+    "error_ratio": Metric(
+        "E /peer", "", "E relative to the peer in the same run; below 1 is better", True
     ),
-    "cg_ms": Figure(
-        "CG", "ms", "time to find all transformations for random weights by conjugate gradients"
+    "cg_ms": Metric(
+        "CG", "ms", "time to solve for all transforms by conjugate gradients, random weights"
     ),
-    "direct_ms": Figure("direct", "ms", "the same by a direct solver"),
-    "peak_mb": Figure("peak memory", "MB", "memory in use while fitting"),
-    "ms": Figure("one pose", "ms", "time of one pose with NumPy, the fastest of twenty"),
-    "ms_1": Figure("1 thread", "ms", "time of one pose on one thread"),
-    "ms_2": Figure("2 threads", "ms", "time of one pose on two threads"),
-    "ms_p99_1": Figure("p99 1", "ms", "99 of 100 single poses are faster than this on one thread"),
-    "ms_p99_2": Figure("p99 2", "ms", "99 of 100 single poses are faster than this on two threads"),
-    "crowd_ms_1": Figure("crowd 1", "ms", "time of one pose in a crowd of 100, on one thread"),
-    "crowd_ms_2": Figure("crowd 2", "ms", "time of one pose in a crowd of 100, on two threads"),
-    "floor_ms_1": Figure(
-        "floor 1",
-        "ms",
-        "time to read the bytes of one call once, on one thread: nothing can be faster",
+    "direct_ms": Metric("direct", "ms", "the same with a direct solver"),
+    "peak_mb": Metric("peak memory", "MB", "largest memory use while fitting"),
+    "ms": Metric("one pose", "ms", "time of one pose, the fastest of twenty calls"),
+    "ms_1": Metric("1 thread", "ms", "time of one pose on one thread"),
+    "ms_2": Metric("2 threads", "ms", "time of one pose on two threads"),
+    "ms_p99_1": Metric("p99 1", "ms", "99 % of single poses are faster on one thread"),
+    "ms_p99_2": Metric("p99 2", "ms", "99 % of single poses are faster on two threads"),
+    "crowd_ms_1": Metric("crowd 1", "ms", "time per pose in a call with 100 poses, one thread"),
+    "crowd_ms_2": Metric("crowd 2", "ms", "time per pose in a call with 100 poses, two threads"),
+    "floor_ms_1": Metric(
+        "floor 1", "ms", "memory floor: time to read the bytes of one call once, on one thread"
     ),
-    "floor_ms_2": Figure("floor 2", "ms", "the same on two threads"),
-    "floor_p99_1": Figure(
-        "f. p99 1", "ms", "99 of 100 such readings are faster than this on one thread"
+    "floor_ms_2": Metric("floor 2", "ms", "memory floor on two threads"),
+    "floor_p99_1": Metric("f. p99 1", "ms", "99 % of these reads are faster on one thread"),
+    "floor_p99_2": Metric("f. p99 2", "ms", "99 % of these reads are faster on two threads"),
+    "arithmetic_ms_1": Metric(
+        "arith. 1", "ms", "time of the multiply-adds of one pose on data in registers, one thread"
     ),
-    "floor_p99_2": Figure(
-        "f. p99 2", "ms", "99 of 100 such readings are faster than this on two threads"
+    "arithmetic_ms_2": Metric("arith. 2", "ms", "the same on two threads"),
+    "arithmetic_p99_1": Metric("a. p99 1", "ms", "99 % of these runs are faster on one thread"),
+    "arithmetic_p99_2": Metric("a. p99 2", "ms", "99 % of these runs are faster on two threads"),
+    "busy_ms_1": Metric(
+        "busy 1", "ms", "time of one pose on one thread while another process occupies a core"
     ),
-    "arithmetic_ms_1": Figure(
-        "sums 1", "ms", "time of the multiply-adds of one pose alone, on one thread"
-    ),
-    "arithmetic_ms_2": Figure("sums 2", "ms", "the same on two threads"),
-    "arithmetic_p99_1": Figure(
-        "s. p99 1", "ms", "99 of 100 such sums are faster than this on one thread"
-    ),
-    "arithmetic_p99_2": Figure(
-        "s. p99 2", "ms", "99 of 100 such sums are faster than this on two threads"
-    ),
-    "busy_ms_1": Figure(
-        "busy 1", "ms", "time of one pose on one thread while a neighbour keeps a processor busy"
-    ),
-    "busy_ms_2": Figure(
-        "busy 2", "ms", "time of one pose on two threads while a neighbour keeps a processor busy"
+    "busy_ms_2": Metric(
+        "busy 2", "ms", "time of one pose on two threads while another process occupies a core"
     ),
 }
 
 
-def figure_of(name: str) -> Figure:
-    """The catalogue's entry, or one that shows an unknown figure under its own name."""
-    return FIGURES.get(name, Figure(name, "", ""))
+def metric_of(name: str) -> Metric:
+    """The catalogue's entry of that name; a metric labelled with its name if there is none."""
+    return METRICS.get(name, Metric(name, "", ""))
 
 
 def column_names(rows: Iterable[Iterable[str]]) -> list[str]:
-    """Every figure that any row has: the catalogue's in its order, then the others as they came.
+    """Names of all metrics that any row has: catalogue order first, then the others as they came.
 
     >>> column_names([["ms_9", "max"], ["mean"]])
     ['mean', 'max', 'ms_9']
     """
     present = dict.fromkeys(name for row in rows for name in row)
-    return [name for name in FIGURES if name in present] + [
-        name for name in present if name not in FIGURES
+    return [name for name in METRICS if name in present] + [
+        name for name in present if name not in METRICS
     ]
 
 
 def digits3(number: float) -> str:
-    """Three significant digits, without an exponent where that stays readable; "-" where there is
-    no number.
+    """The number to three significant digits, with an exponent only if it is very small or large.
+
+    NaN gives "-".
 
     >>> [digits3(x) for x in (0.12, 12345.6, 0.99996, 0, 2.5e-7, float("nan"))]
     ['0.120', '12,300', '1.00', '0', '2.50e-7', '-']
@@ -233,7 +216,7 @@ def size_text(count: float) -> str:
 
 
 def byte_scale(counts: Sequence[float]) -> tuple[float, str]:
-    """The unit that suits a whole column of sizes: (bytes in it, its name)."""
+    """The unit that suits a column of sizes: (bytes per unit, name of the unit)."""
     largest = max((c for c in counts if math.isfinite(c)), default=0.0)
     return next(
         ((s, name) for s, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if largest >= s),
@@ -242,22 +225,28 @@ def byte_scale(counts: Sequence[float]) -> tuple[float, str]:
 
 
 def column_texts(
-    name: str, values: Sequence[float | None], unit: str
+    name: str, values: Sequence[float | None], unit: str, size: str = "height"
 ) -> tuple[str, str, list[str]]:
-    """(label, unit, one text per value) of a column; counts stay whole, sizes share one unit, a
-    missing value is "-".
+    """(label, unit, one text per value) of a column of figures.
+
+    name    of the metric
+    values  one per row; None shows as "-"
+    unit    of the mesh
+    size    what percentages refer to: "height", or "size" if the up axis is unknown
+
+    Counts are whole numbers, and sizes in bytes share one unit.
     """
-    figure = figure_of(name)
-    shown_unit = figure.unit.format(unit=unit_text(unit))
+    metric = metric_of(name)
+    shown_unit = metric.unit_of(unit, size)
     numbers = [math.nan if value is None else float(value) for value in values]
     if shown_unit == "bytes":
         scale, shown_unit = byte_scale(numbers)
         numbers = [n / scale for n in numbers]
     if shown_unit == "count":
-        return figure.label, "", [f"{n:,.0f}" if math.isfinite(n) else "-" for n in numbers]
-    return figure.label, shown_unit, [digits3(n) for n in numbers]
+        return metric.label, "", [f"{n:,.0f}" if math.isfinite(n) else "-" for n in numbers]
+    return metric.label, shown_unit, [digits3(n) for n in numbers]
 
 
 def unit_text(unit: str) -> str:
-    """The mesh's unit as a reader sees it beside a number."""
+    """The mesh's unit as shown beside a number: "units" if the mesh does not state one."""
     return "units" if unit in ("", "unitless") else unit

@@ -17,7 +17,7 @@ from understudy.evaluation.metric_catalogue import (
     column_names,
     column_texts,
     digits3,
-    figure_of,
+    metric_of,
     size_text,
     unit_text,
 )
@@ -461,10 +461,10 @@ def _reading(data: ReportData) -> str:
     entries = ""
     for name in column_names(r.figures for r in rows):
         label, unit, _ = column_texts(name, [r.figures.get(name) for r in rows], data.unit)
-        if figure_of(name).meaning:
+        if metric_of(name).meaning:
             entries += (
                 f"<dt>{escape(label)} <span "
-                f'class="unit">{escape(unit)}</span></dt><dd>{escape(figure_of(name).meaning.capitalize())}.</dd>'
+                f'class="unit">{escape(unit)}</span></dt><dd>{escape(metric_of(name).meaning.capitalize())}.</dd>'
             )
     return (
         f"<section><h2>How to read this</h2>\n<p>An error is the distance between a vertex of the "

@@ -13,7 +13,7 @@ import numpy as np
 from understudy.core import checks
 from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
-from understudy.evaluation.metric_catalogue import figure_of
+from understudy.evaluation.metric_catalogue import metric_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +182,7 @@ def best_of_case(results: Sequence[CaseResult], name: str) -> dict[str, float]:
     """
     found: dict[str, list[float]] = {}
     for r in results:
-        if figure_of(name).error and math.isfinite(r.figures.get(name, math.nan)):
+        if metric_of(name).error and math.isfinite(r.figures.get(name, math.nan)):
             found.setdefault(r.case, []).append(r.figures[name])
     return {case: min(values) for case, values in found.items() if len(values) > 1}
 
