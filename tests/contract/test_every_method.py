@@ -1,4 +1,8 @@
-"""One suite over every registered method: what a user may rely on whichever they choose."""
+"""One suite over every registered method, plug-ins included: what a user may rely on.
+
+What a method need not do is read from its traits; no test names a method. To run the suite for one
+method alone: `pytest tests/contract -k NAME`.
+"""
 
 from dataclasses import replace
 
@@ -6,36 +10,24 @@ import numpy as np
 import pytest
 
 from understudy import Deformer, InputError, Mesh, Poses, Skeleton
+from understudy.evaluation.metrics import best_bone_reference, enveloping_error
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
-from understudy.methods import config_from_text, method_names, method_type
+from understudy.methods import Method, config_from_text, method_names, method_type, option_table
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
 
-# Smaller than the defaults, where a method has such an option, so that the suite stays quick.
-# Methods that find bones of their own, for sequences without any; their bones are not the poses'.
-OWN_BONES = ("ssdr", "temporal", "fesam")
-# Methods that accept poses without bones: they decompose them first.
-BARE_POSES = (
-    "ssdr",
-    "temporal",
-    "fesam",
-    "two_layer",
-    "k_largest",
-    "smooth",
-    "geometry",
-    "poisson",
-)
-# Methods whose weights are affine: they sum to one, signs are free.
-AFFINE = ("two_layer",)
-DRIVEN_BY_THE_POSES = tuple(name for name in method_names() if name not in OWN_BONES)
-# Methods that are driven by bones, controls or both; poses that have neither are refused.
-EITHER_DRIVES = ("differential", "local", "pca_regression")
-_SMALL = {"epochs": "20", "hidden": "32,32", "batch": "64", "regions": "4", "input_poses": "3"}
-QUICK = {
-    "fdda": {"epochs": "40", "hidden": "32,32", "batch": "64"},
-    "differential": {**_SMALL, "anchor_epochs": "20", "anchor_hidden": "16,16"},
-    "local": _SMALL,
-}
+
+def methods(**traits):
+    """The methods whose traits have the given values."""
+    return [
+        name
+        for name in method_names()
+        if all(getattr(method_type(name).traits, key) == value for key, value in traits.items())
+    ]
+
+
+# Methods that keep the bones and controls of the poses, so that new poses can drive the deformer.
+DRIVEN = methods(finds_bones=False)
 
 
 @pytest.fixture(scope="module")
@@ -48,19 +40,39 @@ def sampled(tube):
     return tube.evaluate(gaussian(tube.controls, 300, seed=0))
 
 
+@pytest.fixture(scope="module")
+def sequence(tube):
+    """Poses with neither bones nor controls."""
+    return Poses(tube.mesh, tube.evaluate(tube.animation("wave")[0]).vertices, name="wave")
+
+
 def fit(name, poses, rig=None):
     kind = method_type(name)
-    return kind(config_from_text(kind.Config, QUICK.get(name, {}))).fit(poses, rig=rig)
+    return kind(config_from_text(kind.Config, kind.traits.quick)).fit(poses, rig=rig)
 
 
-@pytest.fixture(scope="module", params=DRIVEN_BY_THE_POSES)
+@pytest.fixture(scope="module", params=DRIVEN)
 def fitted(request, tube, sampled):
     return fit(request.param, sampled, tube)
 
 
-def test_it_is_better_than_the_best_single_bone(fitted, tube):
-    from understudy.evaluation.metrics import best_bone_reference, enveloping_error
+@pytest.mark.parametrize("name", method_names())
+def test_it_is_registered_under_its_own_name_and_says_what_it_does(name):
+    kind = method_type(name)
+    assert issubclass(kind, Method)
+    assert kind.name == name
+    assert len(kind.summary()) > 20
+    assert kind.traits.reduces_skin == hasattr(kind, "reduce")
 
+
+@pytest.mark.parametrize("name", method_names())
+def test_every_option_has_a_type_and_a_meaning(name):
+    for option in option_table(method_type(name).Config):
+        assert option.type, option.name
+        assert option.meaning, option.name
+
+
+def test_it_is_better_than_the_best_single_bone(fitted, tube):
     unseen = tube.evaluate(gaussian(tube.controls, 60, seed=1))
     predicted = fitted.deform(unseen.world_from_bone, unseen.controls)
     assert enveloping_error(unseen.vertices, predicted, best_bone_reference(unseen)) < 100
@@ -87,8 +99,8 @@ def test_moving_all_bones_rigidly_moves_the_mesh_rigidly(fitted, sampled):
     )
 
 
-def test_weights_are_convex(fitted):
-    assert fitted.method in AFFINE or (fitted.skin.weight >= 0).all()
+def test_weights_sum_to_one_and_are_convex_unless_declared_affine(fitted):
+    assert method_type(fitted.method).traits.affine_weights or (fitted.skin.weight >= 0).all()
     np.testing.assert_allclose(fitted.skin.weight.sum(axis=1), 1, atol=1e-6)
 
 
@@ -110,22 +122,49 @@ def test_same_seed_same_file_byte_for_byte(name, tube, sampled, tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-@pytest.mark.parametrize("name", DRIVEN_BY_THE_POSES)
+@pytest.mark.parametrize("name", DRIVEN)
 def test_recorded_poses_without_a_rig_are_enough(name, sampled):
     deformer = fit(name, sampled.take(np.arange(120)))
     assert np.isfinite(deformer.deform(sampled.world_from_bone[:3], sampled.controls[:3])).all()
 
 
-@pytest.mark.parametrize("name", [name for name in method_names() if name not in BARE_POSES])
+@pytest.mark.parametrize("name", method_names())
+def test_it_evaluates_the_rig_only_if_its_traits_say_so(name, tube, sampled):
+    class Counting:
+        """The tube, counting the poses it is asked for."""
+
+        mesh, skeleton, controls, asked = tube.mesh, tube.skeleton, tube.controls, 0
+
+        def evaluate(self, values):
+            self.asked += len(values)
+            return tube.evaluate(values)
+
+        def evaluate_offset(self, values, rest_offset):
+            poses = self.evaluate(values)
+            return replace(poses, vertices=poses.vertices + rest_offset)
+
+    rig = Counting()
+    fit(name, sampled.take(np.arange(60)), rig)
+    assert (rig.asked > 0) == method_type(name).traits.asks_rig
+
+
+@pytest.mark.parametrize("name", methods(takes_sequences=True))
+def test_a_mesh_sequence_becomes_a_skin_and_a_clip(name, sequence):
+    deformer = fit(name, sequence)
+    missed = np.linalg.norm(deformer.deform_clip() - sequence.vertices, axis=2).mean()
+    assert missed < 0.05 * sequence.mesh.height
+
+
+@pytest.mark.parametrize("name", methods(takes_sequences=False))
 def test_poses_without_bones_are_refused_by_methods_that_need_them(name, sampled):
     bare = replace(sampled, skeleton=None, world_from_bone=None)
-    if name in EITHER_DRIVES:
+    if method_type(name).traits.controls_suffice:
         bare = replace(bare, control_spec=None, controls=None)
     with pytest.raises(InputError, match="needs bones"):
         fit(name, bare)
 
 
-@pytest.mark.parametrize("name", EITHER_DRIVES)
+@pytest.mark.parametrize("name", methods(controls_suffice=True))
 def test_controls_alone_are_enough_for_methods_that_read_them(name, sampled):
     bare = replace(sampled, skeleton=None, world_from_bone=None)
     deformer = fit(name, bare)
@@ -134,7 +173,7 @@ def test_controls_alone_are_enough_for_methods_that_read_them(name, sampled):
     assert missed < 0.5 * np.linalg.norm(bare.vertices - bare.mesh.vertices, axis=2).mean()
 
 
-@pytest.mark.parametrize("name", DRIVEN_BY_THE_POSES)
+@pytest.mark.parametrize("name", DRIVEN)
 @pytest.mark.parametrize("poses", [1, 2])
 def test_the_smallest_inputs_give_a_result(name, poses):
     mesh = Mesh([[0, 0, 0]], [], [])
@@ -144,7 +183,7 @@ def test_the_smallest_inputs_give_a_result(name, poses):
     np.testing.assert_allclose(deformer.deform(world), 0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", DRIVEN_BY_THE_POSES)
+@pytest.mark.parametrize("name", DRIVEN)
 def test_a_static_mesh_stays_where_it_is(name, sampled):
     rest = np.tile(sampled.skeleton.world_from_bone, (8, 1, 1, 1))
     still = Poses(sampled.mesh, np.tile(sampled.mesh.vertices, (8, 1, 1)), sampled.skeleton, rest)

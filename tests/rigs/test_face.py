@@ -176,15 +176,13 @@ def test_combinations_are_not_the_sum_of_their_parts(face):
 def test_an_offset_of_the_rest_vertices_finds_the_skinning_of_the_rig(face):
     values = pose(face, jaw_open=15, head_turn=10)[None]
     plain = face.evaluate(values)
-    shifted = face.evaluate(
-        values, rest_offset=np.tile([0.01, 0.0, 0.0], (face.mesh.vertex_count, 1))
-    )
+    shifted = face.evaluate_offset(values, np.tile([0.01, 0.0, 0.0], (face.mesh.vertex_count, 1)))
     moved = (shifted.vertices[0] - plain.vertices[0]) / 0.01
     jaw = face.mesh.parts["teeth_lower"]
     turn = plain.world_from_bone[0, face.skeleton.names.index("jaw"), :, 0]
     np.testing.assert_allclose(moved[jaw], np.tile(turn, (len(jaw), 1)), atol=0.02)
     with pytest.raises(InputError, match="rest_offset"):
-        face.evaluate(values, rest_offset=np.zeros((3, 3)))
+        face.evaluate_offset(values, np.zeros((3, 3)))
 
 
 @pytest.mark.parametrize("name", ["speech", "expressions"])

@@ -1,17 +1,19 @@
-"""What every method is: a name, one typed config, and `fit(poses) -> Deformer`.
+"""What every method is: a name, its traits, one typed config, and `fit(poses) -> Deformer`.
 
 The config is the defaults, the command line (`--set name=value`) and the documentation at once: a
-frozen dataclass whose fields each have a default and are described in its docstring.
+frozen dataclass whose fields each have a default and a description in its docstring.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import re
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from understudy.core import checks
 from understudy.core.deformer import Deformer
@@ -22,25 +24,85 @@ from understudy.rigs.base import Rig
 
 
 @dataclass(frozen=True)
+class Traits:
+    """What a method can do. The command line's errors and the contract suite read this.
+
+    needs_bones       it refuses poses without a skeleton
+    finds_bones       it ignores the skeleton of the poses and finds its own bones, whose motion its
+                      deformer keeps as clips
+    takes_sequences   it fits poses that have neither bones nor controls (a mesh sequence)
+    controls_suffice  it fits poses that have controls and no bones
+    reduces_skin      it has `reduce`, which gives the skin of a fitted deformer fewer influences
+    asks_rig          it evaluates the live rig during the fit, where there is one
+    needs_torch       it trains networks
+    affine_weights    its skin weights sum to one but may be negative
+    baseline          it is in the package for comparison with a paper; another method is better
+    quick             options (as for `--set`) that make the fit of a small mesh take about a
+                      second; the contract suite uses them
+    """
+
+    needs_bones: bool = False
+    finds_bones: bool = False
+    takes_sequences: bool = False
+    controls_suffice: bool = False
+    reduces_skin: bool = False
+    asks_rig: bool = False
+    needs_torch: bool = False
+    affine_weights: bool = False
+    baseline: bool = False
+    quick: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Config:
     """Options every method has.
 
-    seed: same seed, same data, same machine: the same file, byte for byte.
+    seed  the same seed and data give the same file on the same machine, byte for byte
     """
+
+    # Old option names: an error names the new one, for every config that has the new one.
+    renamed: ClassVar[Mapping[str, str]] = {
+        "rate": "learning_rate",
+        "batch": "batch_size",
+        "most_components": "max_components",
+        "validation": "validation_fraction",
+    }
+    # The values that a text option may take, where its type does not say.
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     seed: int = 0
 
-    def __post_init__(self):
+    def __new__(cls, *values: Any, **options: Any) -> Self:
+        for name in options:
+            cls.refuse_old_name(name)
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
         checks.between(self.seed, "seed", 0)
+
+    @classmethod
+    def refuse_old_name(cls, name: str) -> None:
+        """Raise an error that names the new option if `name` is an old one."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        if name not in known and cls.renamed.get(name) in known:
+            raise InputError(f"the option {name!r} is now called {cls.renamed[name]!r}")
+
+    def filled(self) -> Self:
+        """This config with every option that a preset decides set to its value."""
+        return self
 
 
 ConfigType = TypeVar("ConfigType", bound=Config)
 
 
 class Method(Generic[ConfigType]):
-    """A way to make a Deformer. Subclasses set `name` and `Config` and write `fit`."""
+    """A way to make a Deformer. A subclass sets `name`, `traits` and `Config` and writes `fit`.
+
+    The first line of its docstring is what `understudy methods` prints.
+    """
 
     name: ClassVar[str]
+    traits: ClassVar[Traits]
     Config: ClassVar[type[Any]] = Config
 
     def __init__(self, config: ConfigType | None = None):
@@ -51,11 +113,49 @@ class Method(Generic[ConfigType]):
                 f"{type(self.config).__qualname__}"
             )
 
+    @classmethod
+    def summary(cls) -> str:
+        """One sentence that says what the method does."""
+        return inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
+
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """Learn `poses`; `rig` is the live rig, where there is one, for methods that ask it
-        questions.
+        """The deformer that reproduces `poses`.
+
+        rig  the live rig, where there is one, for methods that evaluate it (`traits.asks_rig`)
         """
         raise TypeError(f"{type(self).__qualname__} does not define fit")
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a config: its name, type, default and meaning as texts."""
+
+    name: str
+    type: str
+    default: str
+    meaning: str
+
+
+def option_table(config_type: type[Config]) -> tuple[Option, ...]:
+    """The options of a config in the order of its fields: what the command line and docs show.
+
+    >>> [option.name for option in option_table(Config)]
+    ['seed']
+    >>> option_table(Config)[0].type
+    'int'
+    """
+    hints = typing.get_type_hints(config_type)
+    meanings = _meanings(config_type)
+    defaults = config_type().filled()
+    return tuple(
+        Option(
+            field.name,
+            _type_text(hints[field.name], config_type.choices.get(field.name)),
+            _value_text(getattr(defaults, field.name)),
+            meanings.get(field.name, ""),
+        )
+        for field in dataclasses.fields(config_type)
+    )
 
 
 def config_from_text(config_type: type[ConfigType], options: Mapping[str, str]) -> ConfigType:
@@ -68,15 +168,58 @@ def config_from_text(config_type: type[ConfigType], options: Mapping[str, str]) 
     hints = typing.get_type_hints(config_type)
     values = {}
     for name, text in options.items():
+        config_type.refuse_old_name(name)
         checks.one_of(name, f"option of {config_type.__qualname__}", fields)
         values[name] = _read(text, hints[name], name)
     return config_type(**values)
 
 
-def _read(text: str, hint, name: str):
-    """One option's text as its type: int, float, bool, str, tuples of those, and `none` where the
-    type allows it.
+def _meanings(config_type: type[Config]) -> dict[str, str]:
+    """Option name -> meaning, from the docstrings of the config and its base classes.
+
+    An option starts a line with its name; the lines of its meaning that follow are indented.
     """
+    found: dict[str, list[str]] = {}
+    for kind in config_type.__mro__:
+        if not (dataclasses.is_dataclass(kind) and "__doc__" in vars(kind)):
+            continue
+        names = {f.name for f in dataclasses.fields(kind)} - found.keys()
+        lines = None
+        for line in inspect.cleandoc(kind.__doc__ or "").splitlines():
+            start = re.match(r"(\w+) +(\S.*)", line)
+            if start and start[1] in names and start[1] not in found:
+                lines = found[start[1]] = [start[2]]
+            elif line.startswith(" ") and lines is not None:
+                lines.append(line.strip())
+            else:
+                lines = None
+    return {name: " ".join(lines) for name, lines in found.items()}
+
+
+def _type_text(hint: Any, choices: tuple[str, ...] | None = None) -> str:
+    if choices is not None:
+        return " | ".join(choices)
+    if isinstance(hint, types.UnionType):
+        return " | ".join(_type_text(part) for part in typing.get_args(hint))
+    origin = typing.get_origin(hint)
+    if origin is tuple:
+        return f"{_type_text(typing.get_args(hint)[0])},..."
+    if origin is typing.Literal:
+        return " | ".join(str(value) for value in typing.get_args(hint))
+    return "none" if hint is type(None) else str(hint.__name__)
+
+
+def _value_text(value: Any) -> str:
+    """A value as `--set` reads it."""
+    if isinstance(value, tuple):
+        return ",".join(_value_text(part) for part in value)
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def _read(text: str, hint: Any, name: str) -> Any:
+    """The value of an option's text: int, float, bool, str, tuples of those, or `none`."""
     if isinstance(hint, types.UnionType):
         options = typing.get_args(hint)
         if type(None) in options and text.lower() == "none":

@@ -59,7 +59,7 @@ from understudy.core.progress import SILENT, Progress, Task
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.geometry.pca import components_for_error, principal_components
-from understudy.methods.base import Config, Method
+from understudy.methods.base import Config, Method, Traits
 from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors
 from understudy.methods.skin_fitting.blended_skin import blended_skin, soft_membership
 from understudy.methods.skin_fitting.residuals import rest_displacements
@@ -160,9 +160,15 @@ class _Group:
 
 
 class Fdda(Method[FddaConfig]):
-    """See the module."""
+    """Rigid skinning plus one small network per bone for the residual."""
 
     name = "fdda"
+    traits = Traits(
+        needs_bones=True,
+        asks_rig=True,
+        needs_torch=True,
+        quick={"epochs": "40", "hidden": "32,32", "batch": "64"},
+    )
     Config = FddaConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:

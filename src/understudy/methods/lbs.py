@@ -27,7 +27,7 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
-from understudy.methods.base import Config, Method
+from understudy.methods.base import Config, Method, Traits
 from understudy.methods.skin_fitting.skin_weights import Grams, packed, solve_dense, solve_sparse
 from understudy.rigs.base import Rig
 
@@ -54,9 +54,10 @@ class LbsConfig(Config):
 
 
 class Lbs(Method[LbsConfig]):
-    """See the module."""
+    """Linear blend skinning on the bones of the rig, its weights fitted to example poses."""
 
     name = "lbs"
+    traits = Traits(needs_bones=True)
     Config = LbsConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:

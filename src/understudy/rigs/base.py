@@ -1,12 +1,19 @@
-"""`Rig`: a black box from control values to a skeleton and a mesh. Methods see only this."""
+"""`Rig`: a black box from control values to a skeleton and a mesh. Methods see nothing else of it.
+
+What a rig must have is `Rig`. What it may have besides is one small protocol each: `NamedRig`,
+`AnimatedRig`, `PerturbableRig`. Code that uses such a part checks for it with `isinstance`.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from understudy.core import checks
 from understudy.core.controls import ControlSpec
+from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
@@ -14,29 +21,75 @@ from understudy.core.skeleton import Skeleton
 
 @runtime_checkable
 class Rig(Protocol):
-    """What every rig offers: built-in, Blender, or a user's own class."""
+    """What every rig has: built in, from a plug-in, or a user's own class."""
 
-    name: str
-    mesh: Mesh
-    skeleton: Skeleton | None
-    controls: ControlSpec
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh in the rest pose."""
+
+    @property
+    def skeleton(self) -> Skeleton | None:
+        """The bones, or None where the mesh is driven by controls alone."""
+
+    @property
+    def controls(self) -> ControlSpec:
+        """Names, ranges and limits of the C controls."""
 
     def evaluate(self, values: np.ndarray) -> Poses:
-        """Control values (T,C) -> T poses. Values outside the rig's limits are an error that names
-        the control.
+        """The T poses at control values (T,C).
+
+        A value outside the rig's limits is an error that names the control;
+        `ControlSpec.check` raises it.
         """
+
+
+@runtime_checkable
+class NamedRig(Rig, Protocol):
+    """A rig with a name for reports; `name_of` falls back to the class name."""
+
+    @property
+    def name(self) -> str:
+        """What reports and progress bars call the rig."""
+
+
+@runtime_checkable
+class AnimatedRig(Rig, Protocol):
+    """A rig that comes with animations, to measure on or to sample around."""
 
     @property
     def animation_names(self) -> tuple[str, ...]:
-        """The animations that come with the rig."""
+        """The animations of the rig."""
 
     def animation(self, name: str) -> tuple[np.ndarray, float]:
         """Control curves (T,C) of one animation, and its frame rate."""
 
 
-def animate(rig: Rig, name: str) -> Poses:
-    """One of the rig's own animations, evaluated."""
-    from dataclasses import replace
+@runtime_checkable
+class PerturbableRig(Rig, Protocol):
+    """A rig whose rest vertices can be moved, to find the skinning transform of each vertex."""
 
-    values, frame_rate = rig.animation(name)
+    def evaluate_offset(self, values: np.ndarray, rest_offset: np.ndarray) -> Poses:
+        """As `evaluate`, with `rest_offset` (V,3) added to the rest vertices first."""
+
+
+def name_of(rig: Rig) -> str:
+    """The rig's name, or the name of its class."""
+    return rig.name if isinstance(rig, NamedRig) else type(rig).__name__
+
+
+def animation_names(rig: Rig) -> tuple[str, ...]:
+    """The names of the rig's animations; empty where it has none."""
+    return tuple(rig.animation_names) if isinstance(rig, AnimatedRig) else ()
+
+
+def animation_curves(rig: Rig, name: str) -> tuple[np.ndarray, float]:
+    """Control curves (T,C) of one of the rig's animations, and its frame rate."""
+    if not isinstance(rig, AnimatedRig):
+        raise InputError(f"the rig {name_of(rig)!r} has no animations, so none is called {name!r}")
+    return rig.animation(checks.one_of(name, "animation", rig.animation_names))
+
+
+def animate(rig: Rig, name: str) -> Poses:
+    """The poses of one of the rig's animations."""
+    values, frame_rate = animation_curves(rig, name)
     return replace(rig.evaluate(values), frame_rate=frame_rate, name=name)

@@ -20,7 +20,7 @@ from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
-from understudy.methods.base import Config, Method
+from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition import clusters, kernels
 from understudy.methods.decomposition.alternating_solve import (
     Fit,
@@ -57,9 +57,10 @@ class FesamConfig(Config):
 
 
 class Fesam(Method[FesamConfig]):
-    """See the module."""
+    """FESAM-WT: weights and affine transformations of a mesh sequence solved in turn."""
 
     name = "fesam"
+    traits = Traits(finds_bones=True, takes_sequences=True, baseline=True)
     Config = FesamConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:

@@ -32,7 +32,7 @@ from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
-from understudy.methods.base import Config, Method
+from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.motion import Frame, read_motion
 from understudy.methods.decomposition.result import deformer_of, skin_and_bones
@@ -85,9 +85,10 @@ class SsdrConfig(Config):
 
 
 class Ssdr(Method[SsdrConfig]):
-    """See the module."""
+    """Smooth skinning decomposition: a mesh sequence as few bones and few influences."""
 
     name = "ssdr"
+    traits = Traits(finds_bones=True, takes_sequences=True)
     Config = SsdrConfig
 
     def fit(

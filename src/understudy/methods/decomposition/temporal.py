@@ -34,7 +34,7 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin, skin_weights
 from understudy.core.version import __version__
-from understudy.methods.base import Config, Method
+from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.alternating_solve import (
     Fit,
@@ -110,9 +110,10 @@ class TemporalConfig(Config):
 
 
 class Temporal(Method[TemporalConfig]):
-    """See the module."""
+    """Bones and weights of a mesh sequence with no option to set; a skeleton on request."""
 
     name = "temporal"
+    traits = Traits(finds_bones=True, takes_sequences=True, quick={"bones": "4"})
     Config = TemporalConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:

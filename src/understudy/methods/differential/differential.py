@@ -44,7 +44,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError, MissingDependencyError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
-from understudy.methods.base import Method
+from understudy.methods.base import Method, Traits
 from understudy.methods.differential.config import DEFAULT_NETS, LOSSES, PAPER_NETS, SubspaceConfig
 from understudy.rigs.base import Rig
 
@@ -173,9 +173,23 @@ class DifferentialConfig(SubspaceConfig):
 
 
 class Differential(Method[DifferentialConfig]):
-    """See the module."""
+    """Networks for differential coordinates and anchors; made for faces."""
 
     name = "differential"
+    traits = Traits(
+        controls_suffice=True,
+        asks_rig=True,
+        needs_torch=True,
+        quick={
+            "epochs": "20",
+            "hidden": "32,32",
+            "batch": "64",
+            "regions": "4",
+            "input_poses": "3",
+            "anchor_epochs": "20",
+            "anchor_hidden": "16,16",
+        },
+    )
     Config = DifferentialConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:

@@ -22,7 +22,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import MissingDependencyError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
-from understudy.methods.base import Method
+from understudy.methods.base import Method, Traits
 from understudy.methods.differential.config import DEFAULT_NETS, PAPER_NETS, SubspaceConfig
 from understudy.rigs.base import Rig
 
@@ -68,9 +68,22 @@ class LocalConfig(SubspaceConfig):
 
 
 class Local(Method[LocalConfig]):
-    """See the module."""
+    """The networks of `differential` on plain offsets, without anchors or reconstruction."""
 
     name = "local"
+    traits = Traits(
+        controls_suffice=True,
+        asks_rig=True,
+        needs_torch=True,
+        baseline=True,
+        quick={
+            "epochs": "20",
+            "hidden": "32,32",
+            "batch": "64",
+            "regions": "4",
+            "input_poses": "3",
+        },
+    )
     Config = LocalConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:

@@ -25,7 +25,7 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.progress import SILENT, Progress
 from understudy.core.version import __version__
 from understudy.geometry.pca import components_for_error, principal_components
-from understudy.methods.base import Config, Method
+from understudy.methods.base import Config, Method, Traits
 from understudy.rigs.base import Rig
 
 _BASIS_POSES = 2000
@@ -70,9 +70,10 @@ class PcaRegressionConfig(Config):
 
 
 class PcaRegression(Method[PcaRegressionConfig]):
-    """See the module."""
+    """Principal components of the displacements and a linear regression on the features."""
 
     name = "pca_regression"
+    traits = Traits(controls_suffice=True, asks_rig=True, baseline=True)
     Config = PcaRegressionConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:

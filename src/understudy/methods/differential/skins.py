@@ -19,10 +19,9 @@ Labels always use the T_i that the deformer has at run time: the blend by these 
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 
+from understudy.core.errors import InputError
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
 from understudy.core.skin import Skin
@@ -33,7 +32,7 @@ from understudy.geometry.transforms import compose
 from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors
 from understudy.methods.skin_fitting.blended_skin import blended_skin
 from understudy.methods.skin_fitting.skin_weights import Grams, solve_sparse
-from understudy.rigs.base import Rig
+from understudy.rigs.base import PerturbableRig, Rig
 
 _FIT_POSES = 1000
 _PERTURBED_POSES = 40
@@ -47,11 +46,6 @@ _FAINT = 0.02
 _TAU, _RINGS = 1.2, 4  # as fdda's skin
 
 
-def takes_offsets(rig: Rig | None) -> bool:
-    """Whether the rig can be perturbed: its `evaluate` has a `rest_offset`."""
-    return rig is not None and "rest_offset" in inspect.signature(rig.evaluate).parameters
-
-
 def make_skin(
     kind: str, poses: Poses, rig: Rig | None, influences: int, progress: Progress
 ) -> Skin:
@@ -59,8 +53,17 @@ def make_skin(
     auto.
     """
     if kind == "auto":
-        kind = "perturbed" if takes_offsets(rig) and poses.controls is not None else "blended"
+        kind = (
+            "perturbed"
+            if isinstance(rig, PerturbableRig) and poses.controls is not None
+            else "blended"
+        )
     if kind == "perturbed":
+        if not isinstance(rig, PerturbableRig):
+            raise InputError(
+                "skin=perturbed moves the rest vertices of a live rig, and there is no rig with "
+                "`evaluate_offset`; pass one with --rig, or choose skin=blended"
+            )
         return perturbed_skin(poses, rig, influences, progress)
     if kind == "fitted":
         index, weight = solve_sparse(
@@ -71,7 +74,7 @@ def make_skin(
     return blended_skin(poses, best_bone(errors, reduce_bones(errors, _TAU)), _RINGS, influences)
 
 
-def perturbed_transforms(rig: Rig, values: np.ndarray, step: float) -> np.ndarray:
+def perturbed_transforms(rig: PerturbableRig, values: np.ndarray, step: float) -> np.ndarray:
     """(T,V,3,3) float64: how each posed vertex follows its rest vertex, by forward and backward
     differences of `step`.
     """
@@ -80,14 +83,14 @@ def perturbed_transforms(rig: Rig, values: np.ndarray, step: float) -> np.ndarra
         offset = np.zeros((rig.mesh.vertex_count, 3), np.float32)
         offset[:, axis] = step
         ahead, behind = (
-            rig.evaluate(values, rest_offset=offset).vertices,
-            rig.evaluate(values, rest_offset=-offset).vertices,
+            rig.evaluate_offset(values, offset).vertices,
+            rig.evaluate_offset(values, -offset).vertices,
         )
         result[..., axis] = (ahead.astype(np.float64) - behind) / (2 * step)
     return result
 
 
-def perturbed_skin(poses: Poses, rig: Rig, influences: int, progress: Progress) -> Skin:
+def perturbed_skin(poses: Poses, rig: PerturbableRig, influences: int, progress: Progress) -> Skin:
     """The convex weights, at most `influences` a vertex, that come nearest to the rotations of the
     rig's own transforms.
     """

@@ -21,7 +21,7 @@ from understudy.methods.sparse_skinning.reduction import Reduction, largest
 
 
 class Geometry(Reduction):
-    """See the module."""
+    """The K bones that keep each vertex nearest to its example positions."""
 
     name = "geometry"
     needs_examples = True

@@ -12,7 +12,7 @@ from understudy.methods.sparse_skinning.reduction import Reduction, largest
 
 
 class KLargest(Reduction):
-    """See the module."""
+    """Each vertex keeps its K largest weights, scaled to sum to one."""
 
     name = "k_largest"
 

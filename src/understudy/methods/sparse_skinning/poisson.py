@@ -26,7 +26,7 @@ _AT_ONCE = 1024  # vertices
 
 
 class Poisson(Reduction):
-    """See the module."""
+    """The bones of `geometry`, with weights fitted to the mesh's differential coordinates."""
 
     name = "poisson"
     needs_examples = True

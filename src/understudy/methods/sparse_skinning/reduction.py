@@ -15,7 +15,7 @@ from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
-from understudy.methods.base import Config, Method
+from understudy.methods.base import Config, Method, Traits
 from understudy.methods.sparse_skinning.dense import (
     DenseSkin,
     dense_weights,
@@ -45,6 +45,7 @@ class ReductionConfig(Config):
 class Reduction(Method[ReductionConfig]):
     """Subclasses set `name` and `needs_examples` and write `keep`."""
 
+    traits = Traits(takes_sequences=True, reduces_skin=True, baseline=True)
     Config = ReductionConfig
     needs_examples = False
 

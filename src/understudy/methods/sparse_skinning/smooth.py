@@ -22,7 +22,7 @@ from understudy.methods.sparse_skinning.reduction import Reduction, largest
 
 
 class Smooth(Reduction):
-    """See the module."""
+    """The K largest weights, scaled so that they vary over the mesh as the dense ones do."""
 
     name = "smooth"
 

@@ -47,7 +47,7 @@ from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
-from understudy.methods.base import Config, Method
+from understudy.methods.base import Config, Method, Traits
 from understudy.methods.sparse_skinning.dense import DenseSkin, fit_dense, float32_rows, packed_rows
 from understudy.methods.sparse_skinning.examples import Examples
 from understudy.methods.sparse_skinning.factorization import Factors, Limits, Target, factorize
@@ -104,9 +104,10 @@ class TwoLayerConfig(Config):
 
 
 class TwoLayer(Method[TwoLayerConfig]):
-    """See the module."""
+    """Dense skin weights as two sparse layers: bones, virtual bones, vertices."""
 
     name = "two_layer"
+    traits = Traits(takes_sequences=True, reduces_skin=True, affine_weights=True)
     Config = TwoLayerConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:

@@ -67,18 +67,21 @@ class FaceRig:
             parts=anatomy.parts,
         )
 
-    def evaluate(self, values: np.ndarray, rest_offset: np.ndarray | None = None) -> Poses:
-        """Control values (T,C), within the limits of `controls`, -> T poses.
+    def evaluate(self, values: np.ndarray) -> Poses:
+        """Control values (T,C), within the limits of `controls`, -> T poses."""
+        return self._evaluate(values, self._rest)
 
-        rest_offset  (V,3) added to the rest vertices before anything else: what Eq. 12 of the
-                     differential paper perturbs to find the T_i
+    def evaluate_offset(self, values: np.ndarray, rest_offset: np.ndarray) -> Poses:
+        """As `evaluate`, with `rest_offset` (V,3) added to the rest vertices before anything else.
+
+        Eq. 12 of the differential paper perturbs the rest vertices to find the transforms T_i.
         """
-        values = self.controls.check(values)
-        rest = (
-            self._rest
-            if rest_offset is None
-            else self._rest + checks.array(rest_offset, "rest_offset", self._rest.shape)
+        return self._evaluate(
+            values, self._rest + checks.array(rest_offset, "rest_offset", self._rest.shape)
         )
+
+    def _evaluate(self, values: np.ndarray, rest: np.ndarray) -> Poses:
+        values = self.controls.check(values)
         world = np.empty((len(values), self.skeleton.bone_count, 3, 4))
         vertices = np.empty((len(values), self.mesh.vertex_count, 3), np.float32)
         for start in range(0, len(values), BATCH):
