@@ -151,8 +151,6 @@ std::vector<std::int32_t> Archive::integers(const std::string& name, std::size_t
     return copy<std::int32_t>(name, Type::i32, axes);
 }
 
-std::vector<std::int8_t> Archive::bytes(const std::string& name, std::size_t axes) const { return copy<std::int8_t>(name, Type::i8, axes); }
-
 std::vector<std::uint16_t> Archive::halves(const std::string& name, std::size_t axes) const {
     std::vector<std::uint16_t> values = copy<std::uint16_t>(name, Type::f16, axes);
     for (const std::uint16_t value : values)

@@ -29,7 +29,6 @@ public:
     std::vector<double> doubles(const std::string& name, std::size_t axes) const;
     std::vector<std::int32_t> integers(const std::string& name, std::size_t axes) const;
     std::vector<std::uint16_t> halves(const std::string& name, std::size_t axes) const;
-    std::vector<std::int8_t> bytes(const std::string& name, std::size_t axes) const;
 
 private:
     struct Entry {

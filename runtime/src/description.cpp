@@ -136,14 +136,14 @@ Activation activation_of(const std::string& name) {
     return Activation::rbf;
 }
 
-enum class Storage { single, half, byte };
+enum class Storage { single, half };
 constexpr std::uint64_t kFirstNarrow = 4;  // the version from which biases of later layers are in 16 bits where weights are
 
 Storage storage_of(const Json& header) {
     const Json* storage = header.find("storage");
     if (!storage) return Storage::single;
     need(storage->kind == Kind::text, "the header's storage is not known");
-    if (storage->text == "int8") return Storage::byte;
+    need(storage->text != "int8", "stored in 8 bits, which understudy no longer reads; export the original again, with --half for 16 bits");
     if (storage->text == "float16") return Storage::half;
     need(storage->text == "float32", "the header's storage is not known");
     return Storage::single;
@@ -152,20 +152,13 @@ Storage storage_of(const Json& header) {
 // The matrices of nets or bases, one after the other, each cut from the array that holds numbers of its kind.
 class Matrices {
 public:
-    Matrices(Storage storage, const std::vector<float>& values, const std::vector<std::uint16_t>& halves, const std::vector<std::int8_t>& bytes,
-             const std::vector<float>& scales, const char* name)
-        : storage_(storage), values_(values, name), halves_(halves, name), bytes_(bytes, name), scales_(scales, name) {}
+    Matrices(Storage storage, const std::vector<float>& values, const std::vector<std::uint16_t>& halves, const char* name)
+        : storage_(storage), values_(values, name), halves_(halves, name) {}
 
-    // in_bytes: what the header's entry says, where storage is in bytes at all. `exact`: never less than single precision.
-    void cut(MatrixView& matrix, bool in_bytes, bool exact) {
-        if (storage_ == Storage::byte && in_bytes && !exact) {
-            matrix.byte = bytes_.cut(matrix.rows, matrix.columns);
-            matrix.scales = scales_.cut(matrix.rows);
-        } else if (storage_ != Storage::single && !exact) {
-            matrix.half = halves_.cut(matrix.rows, matrix.columns);
-        } else {
-            matrix.single = values_.cut(matrix.rows, matrix.columns);
-        }
+    // `exact`: never less than single precision.
+    void cut(MatrixView& matrix, bool exact) {
+        if (storage_ == Storage::half && !exact) matrix.half = halves_.cut(matrix.rows, matrix.columns);
+        else matrix.single = values_.cut(matrix.rows, matrix.columns);
     }
 
     void cut_bias(NetLayer& layer, bool half) {
@@ -173,39 +166,32 @@ public:
         else layer.bias = values_.cut(layer.weight.rows);
     }
 
-    void end() const { values_.end(), halves_.end(), bytes_.end(), scales_.end(); }
+    void end() const { values_.end(), halves_.end(); }
 
 private:
     Storage storage_;
     Cuts<float> values_;
     Cuts<std::uint16_t> halves_;
-    Cuts<std::int8_t> bytes_;
-    Cuts<float> scales_;
 };
 
 void read_nets(const Archive& file, const std::vector<Json>& entries, Storage storage, bool half_biases, Description& into) {
     if (file.has("nets.inputs")) into.net_inputs = file.integers("nets.inputs", 1);
     if (file.has("nets.outputs")) into.net_outputs = file.integers("nets.outputs", 1);
     if (file.has("nets.values")) into.net_values = file.floats("nets.values", 1);
-    if (storage != Storage::single && file.has("nets.half")) into.net_halves = file.halves("nets.half", 1);
-    if (storage == Storage::byte && file.has("nets.bytes")) into.net_bytes = file.bytes("nets.bytes", 1);
-    if (storage == Storage::byte && file.has("nets.scales")) into.net_scales = file.floats("nets.scales", 1);
+    if (storage == Storage::half && file.has("nets.half")) into.net_halves = file.halves("nets.half", 1);
     Cuts<std::int32_t> inputs(into.net_inputs, "nets.inputs"), outputs(into.net_outputs, "nets.outputs");
-    Matrices matrices(storage, into.net_values, into.net_halves, into.net_bytes, into.net_scales, "nets");
+    Matrices matrices(storage, into.net_values, into.net_halves, "nets");
     for (const Json& entry : entries) {
         Net net;
         net.activation = activation_of(entry.need("activation", Kind::text).text);
         const std::vector<Json>& sizes = entry.need("sizes", Kind::array).items;
         need(sizes.size() >= 2, "nets: expected at least two layer sizes");
-        const std::vector<Json>* in_bytes = storage == Storage::byte ? &entry.need("bytes", Kind::array).items : nullptr;
-        need(!in_bytes || in_bytes->size() + 1 == sizes.size(), "nets: expected one answer per layer to whether it is in bytes");
         for (std::size_t layer = 1; layer < sizes.size(); ++layer) {
             NetLayer next;
             next.weight.columns = static_cast<std::size_t>(sizes[layer - 1].whole("a layer size"));
             next.weight.rows = static_cast<std::size_t>(sizes[layer].whole("a layer size"));
             // Centres of radial functions stay in single precision: they are compared with features, not multiplied.
-            need(!in_bytes || (*in_bytes)[layer - 1].kind == Kind::boolean, "nets: whether a layer is in bytes is true or false");
-            matrices.cut(next.weight, in_bytes && (*in_bytes)[layer - 1].truth, net.activation == Activation::rbf);
+            matrices.cut(next.weight, net.activation == Activation::rbf);
             matrices.cut_bias(next, half_biases && layer > 1 && net.activation != Activation::rbf);
             net.layers.push_back(next);
         }
@@ -227,11 +213,9 @@ void read_bases(const Archive& file, const std::vector<Json>& entries, Storage s
     if (file.has("bases.vertices")) into.basis_vertices = file.integers("bases.vertices", 1);
     if (file.has("bases.coefficients")) into.basis_coefficients = file.integers("bases.coefficients", 1);
     if (storage == Storage::single && file.has("bases.values")) into.basis_values = file.floats("bases.values", 1);
-    if (storage != Storage::single && file.has("bases.half")) into.basis_halves = file.halves("bases.half", 1);
-    if (storage == Storage::byte && file.has("bases.bytes")) into.basis_bytes = file.bytes("bases.bytes", 1);
-    if (storage == Storage::byte && file.has("bases.scales")) into.basis_scales = file.floats("bases.scales", 1);
+    if (storage == Storage::half && file.has("bases.half")) into.basis_halves = file.halves("bases.half", 1);
     Cuts<std::int32_t> vertices(into.basis_vertices, "bases.vertices"), coefficients(into.basis_coefficients, "bases.coefficients");
-    Matrices matrices(storage, into.basis_values, into.basis_halves, into.basis_bytes, into.basis_scales, "bases");
+    Matrices matrices(storage, into.basis_values, into.basis_halves, "bases");
     for (const Json& entry : entries) {
         Basis basis;
         basis.shared = entry.need("shared", Kind::boolean).truth;
@@ -239,7 +223,7 @@ void read_bases(const Archive& file, const std::vector<Json>& entries, Storage s
         basis.vertices = vertices.cut(basis.vertex_count);
         basis.matrix.columns = static_cast<std::size_t>(entry.need("components", Kind::number).whole("a basis' components"));
         basis.matrix.rows = basis.vertex_count * (basis.shared ? 1 : 3);
-        matrices.cut(basis.matrix, storage == Storage::byte && entry.need("bytes", Kind::boolean).truth, false);
+        matrices.cut(basis.matrix, false);
         const std::size_t named = basis.shared ? 3 : 1;
         basis.coefficients = coefficients.cut(named, basis.matrix.columns);
         in_range(basis.vertices, basis.vertex_count, into.vertex_count(), "bases.vertices");
@@ -274,7 +258,7 @@ void read_description(const std::uint8_t* data, std::size_t size, Description& i
     need(version >= 1, "the header has no valid format version");
     need(version <= UNDERSTUDY_FORMAT_VERSION, "written by a newer understudy (format " + std::to_string(version) + "); upgrade to read it");
     const Storage storage = storage_of(header);
-    into.few_bits = storage != Storage::single;
+    into.half_precision = storage == Storage::half;
     into.method = header.need("method", Kind::text).text;
     read_mesh(file, header, into);
     if (header.find("skeleton")) read_skeleton(file, header.need("skeleton", Kind::object), into);
@@ -282,7 +266,7 @@ void read_description(const std::uint8_t* data, std::size_t size, Description& i
     if (header.find("skin")) read_skin(file, header.need("skin", Kind::object), into);
     need((header.find("skeleton") != nullptr) == into.skinned, "a skeleton and a skin come together: one of them is missing");
     read_features(file, into);
-    read_nets(file, header.need("nets", Kind::array).items, storage, into.few_bits && version >= kFirstNarrow, into);
+    read_nets(file, header.need("nets", Kind::array).items, storage, into.half_precision && version >= kFirstNarrow, into);
     read_bases(file, header.need("bases", Kind::array).items, storage, into);
     if (header.find("clips")) read_clips(file, header.need("clips", Kind::array).items, into);
 }

@@ -10,20 +10,18 @@ namespace understudy {
 enum class Activation : std::uint8_t { tanh, relu, gelu, rbf };
 enum class Blend : std::uint8_t { linear, dual_quaternion };
 
-// Numbers row by row, in single or half precision or as bytes times a number per row, in arrays that the description owns.
+// Numbers row by row, in single or half precision, in arrays that the description owns.
 struct MatrixView {
     const float* single = nullptr;
     const std::uint16_t* half = nullptr;
-    const std::int8_t* byte = nullptr;
-    const float* scales = nullptr;  // of bytes: one per row
     std::size_t rows = 0, columns = 0;
 
-    std::size_t number_size() const { return byte ? 1 : half ? 2 : 4; }
+    std::size_t number_size() const { return half ? 2 : 4; }
 };
 
 struct NetLayer {
     MatrixView weight;
-    const float* bias = nullptr;  // as many as the weight has rows; or, of later layers in few bits, `half_bias`
+    const float* bias = nullptr;  // as many as the weight has rows; or, of later layers in 16 bits, `half_bias`
     const std::uint16_t* half_bias = nullptr;
 };
 
@@ -61,7 +59,7 @@ struct Description {
     Description& operator=(const Description&) = delete;
 
     std::string method, unit;
-    bool few_bits = false;  // weights, and what else can be, are stored in 16 bits or fewer
+    bool half_precision = false;  // weights, and what else can be, are stored in 16 bits
     std::vector<float> rest, mean;  // 3 V; mean may be empty
     std::vector<std::int32_t> triangles;
     std::vector<std::string> bone_names, control_names;
@@ -82,9 +80,8 @@ struct Description {
 
     // What the nets and bases point into.
     std::vector<std::int32_t> net_inputs, net_outputs, basis_vertices, basis_coefficients;
-    std::vector<float> net_values, basis_values, net_scales, basis_scales;
+    std::vector<float> net_values, basis_values;
     std::vector<std::uint16_t> net_halves, basis_halves;
-    std::vector<std::int8_t> net_bytes, basis_bytes;
 };
 
 // Fills `into` from a whole file in memory, or throws ReadError.

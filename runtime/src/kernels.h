@@ -12,8 +12,7 @@ namespace understudy {
 // so that a product reads memory straight through and needs no sums across a register. Rows are padded with zeros to a multiple of 16.
 struct Panels {
     const void* data = nullptr;
-    std::uint8_t number_size = 4;   // 4: floats, 2: halves, 1: bytes
-    const float* scales = nullptr;  // of bytes: what each row is multiplied by, padded like the rows
+    std::uint8_t number_size = 4;   // 4: floats, 2: halves
     std::size_t columns = 0;
     std::size_t rows = 0;  // padded
 

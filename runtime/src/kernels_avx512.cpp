@@ -16,7 +16,6 @@ struct V {
     static F load(const float* p) { return _mm512_loadu_ps(p); }
     static F load_half(const std::uint16_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
     static F load_u16(const std::uint16_t* p) { return _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))); }
-    static F load_byte(const std::int8_t* p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))); }
     static void store(float* p, F a) { _mm512_storeu_ps(p, a); }
     static F set1(float a) { return _mm512_set1_ps(a); }
     static F zero() { return _mm512_setzero_ps(); }

@@ -1,11 +1,11 @@
 // The hot loops, written once over a register type `V` that each instruction set defines before it includes this file:
 //     V::F               a register of V::W floats (4, 8 or 16)
-//     load store load_half load_u16 load_byte set1 zero add sub mul div fma(a, b, c) = a b + c  max min round  power_of_two(n)
+//     load store load_half load_u16 set1 zero add sub mul div fma(a, b, c) = a b + c  max min round  power_of_two(n)
 //     kFour, move_four        see `skin_four`; only where Skinning has kPairs
 //     load_influences         see `unpack_influences`
 //     transpose(rows)         W registers as a W x W matrix
 //     prefetch prefetch_write a line of the cache to come, to be read or written
-//     V::Narrow               registers that multiply numbers of 16 and 8 bits with one vector: load_half load_byte set1 zero add sub fma store
+//     V::Narrow               registers that multiply numbers of 16 bits with one vector: load_half set1 zero add sub fma store
 //     V::Skinning             what one pose is skinned with: registers with load store set1 zero add mul fma, of at most 16 floats, and
 //         apply(matrix, point)    four columns of four times (x, y, z, 1); load4 store4 store3 add4 on Four, four floats
 //         kPairs, move_pair       see `skin_pairs`
@@ -91,8 +91,6 @@ template <class R>
 inline typename R::F load_weight(const float* w) { return R::load(w); }
 template <class R>
 inline typename R::F load_weight(const std::uint16_t* w) { return R::load_half(w); }
-template <class R>
-inline typename R::F load_weight(const std::int8_t* w) { return R::load_byte(w); }
 
 template <class R, bool Distance>
 inline typename R::F accumulate(typename R::F weight, typename R::F x, typename R::F sum) {
@@ -152,21 +150,17 @@ inline void panel_many(const Weight* w, std::size_t step, std::size_t columns, c
     }
 }
 
-// What is the same for every pose: the bias of each row, and what its sum is multiplied by (nullptr: nothing).
+// What is the same for every pose: the bias of each row, and what becomes of its sum.
 struct Rows {
     const float* bias;
-    const float* scales;
     Finish finish;
 
-    Rows from(std::size_t row) const { return {bias ? bias + row : nullptr, scales ? scales + row : nullptr, finish}; }
+    Rows from(std::size_t row) const { return {bias ? bias + row : nullptr, finish}; }
 };
 
 template <int Registers>
 inline void write_rows(const F (&sum)[Registers], const Rows& rows, float* y) {
-    for (int r = 0; r < Registers; ++r) {
-        const F scaled = rows.scales ? V::mul(sum[r], V::load(rows.scales + r * W)) : sum[r];
-        V::store(y + r * W, finished(scaled, rows.bias ? V::load(rows.bias + r * W) : V::zero(), rows.finish));
-    }
+    for (int r = 0; r < Registers; ++r) V::store(y + r * W, finished(sum[r], rows.bias ? V::load(rows.bias + r * W) : V::zero(), rows.finish));
 }
 
 template <int Units, int Poses, bool Distance, class Weight>
@@ -212,9 +206,8 @@ void panels(const Panels& matrix, std::size_t first, std::size_t last, const flo
 
 void dense(const Panels& w, std::size_t first, std::size_t last, const float* x, std::size_t x_stride, std::size_t poses, const float* bias,
            Finish finish, float* y, std::size_t y_stride) {
-    const Rows rows{bias, w.scales, finish};
-    if (w.number_size == 1) panels<false, std::int8_t>(w, first, last, x, x_stride, poses, rows, y, y_stride);
-    else if (w.number_size == 2) panels<false, std::uint16_t>(w, first, last, x, x_stride, poses, rows, y, y_stride);
+    const Rows rows{bias, finish};
+    if (w.number_size == 2) panels<false, std::uint16_t>(w, first, last, x, x_stride, poses, rows, y, y_stride);
     else if (finish == Finish::rbf) panels<true, float>(w, first, last, x, x_stride, poses, rows, y, y_stride);
     else panels<false, float>(w, first, last, x, x_stride, poses, rows, y, y_stride);
 }

@@ -9,7 +9,6 @@ struct Eights {
     static constexpr int W = 8;
     static F load(const float* p) { return _mm256_loadu_ps(p); }
     static F load_half(const std::uint16_t* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
-    static F load_byte(const std::int8_t* p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))); }
     static void store(float* p, F a) { _mm256_storeu_ps(p, a); }
     static F set1(float a) { return _mm256_set1_ps(a); }
     static F zero() { return _mm256_setzero_ps(); }

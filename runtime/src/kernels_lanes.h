@@ -56,24 +56,22 @@ inline void rows_lanes(const float* w, std::size_t step, std::size_t first, std:
 
 // `Rows` rows from `offset` on of a unit of 16 whose weights begin at `w`, in a panel of `height` rows.
 template <int Rows, bool Distance>
-void unit_lanes(const float* w, const float*, std::size_t offset, std::size_t height, std::size_t columns, const char* ahead, const LaneProduct& of,
+void unit_lanes(const float* w, std::size_t offset, std::size_t height, std::size_t columns, const char* ahead, const LaneProduct& of,
                 float* y) {
     rows_lanes<Rows, Distance>(w + offset, height, 0, columns, ahead, height * sizeof *w, of, y);
 }
 
-// The same from 16 or 8 bits: some columns at a time are widened, and multiplied by what each row is, once for all sets and poses.
-template <int Rows, bool Distance, class Weight>
-void unit_lanes(const Weight* w, const float* scales, std::size_t offset, std::size_t height, std::size_t columns, const char* ahead,
-                const LaneProduct& of, float* y) {
+// The same from 16 bits: some columns at a time are widened, once for all sets and poses.
+template <int Rows, bool Distance>
+void unit_lanes(const std::uint16_t* w, std::size_t offset, std::size_t height, std::size_t columns, const char* ahead, const LaneProduct& of,
+                float* y) {
     constexpr std::size_t kColumns = 128;
     alignas(64) float wide[kColumns * Panels::kUnit];
     for (std::size_t first = 0; first == 0 || first < columns; first += kColumns) {
         const std::size_t count = columns - first < kColumns ? columns - first : kColumns;
-        const Weight* from = w + first * height;
-        for (std::size_t r = 0; r < Panels::kUnit; r += W) {
-            const F scale = scales ? V::load(scales + r) : V::set1(1.0f);
-            for (std::size_t k = 0; k < count; ++k) V::store(wide + k * Panels::kUnit + r, V::mul(load_weight<V>(from + k * height + r), scale));
-        }
+        const std::uint16_t* from = w + first * height;
+        for (std::size_t r = 0; r < Panels::kUnit; r += W)
+            for (std::size_t k = 0; k < count; ++k) V::store(wide + k * Panels::kUnit + r, V::load_half(from + k * height + r));
         rows_lanes<Rows, Distance>(wide + offset, Panels::kUnit, first, count, ahead + first * height * sizeof *w, height * sizeof *w, of, y);
     }
 }
@@ -87,8 +85,7 @@ void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last, con
         const Weight* ahead = of.next && top + height >= last ? static_cast<const Weight*>(of.next) + (unit - top) : w + height * matrix.columns;
         float* y = of.y + (begin - first) * of.y_row;
         const auto product = [&](auto rows) {
-            unit_lanes<decltype(rows)::value, Distance>(w, matrix.scales ? matrix.scales + unit : nullptr, begin - unit, height, matrix.columns,
-                                                        reinterpret_cast<const char*>(ahead), of, y);
+            unit_lanes<decltype(rows)::value, Distance>(w, begin - unit, height, matrix.columns, reinterpret_cast<const char*>(ahead), of, y);
         };
         if (end - begin == 16) product(Count<16>());
         else if (end - begin == 12) product(Count<12>());
@@ -105,8 +102,7 @@ void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last, con
 }
 
 void dense_lanes(const Panels& w, std::size_t first, std::size_t last, const LaneProduct& of) {
-    if (w.number_size == 1) panels_lanes<false, std::int8_t>(w, first, last, of);
-    else if (w.number_size == 2) panels_lanes<false, std::uint16_t>(w, first, last, of);
+    if (w.number_size == 2) panels_lanes<false, std::uint16_t>(w, first, last, of);
     else if (of.finish == Finish::rbf) panels_lanes<true, float>(w, first, last, of);
     else panels_lanes<false, float>(w, first, last, of);
 }

@@ -18,11 +18,6 @@ struct V {
     static F load(const float* p) { return vld1q_f32(p); }
     static F load_half(const std::uint16_t* p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
     static F load_u16(const std::uint16_t* p) { return vcvtq_f32_u32(vmovl_u16(vld1_u16(p))); }
-    static F load_byte(const std::int8_t* p) {
-        std::int32_t four;
-        std::memcpy(&four, p, sizeof four);
-        return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four))))));
-    }
     static void store(float* p, F a) { vst1q_f32(p, a); }
     static F set1(float a) { return vdupq_n_f32(a); }
     static F zero() { return vdupq_n_f32(0.0f); }

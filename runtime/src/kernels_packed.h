@@ -1,4 +1,4 @@
-// From few bits to what the other kernels read: see `PackedVertices`. Included like kernels_body.h, and after it.
+// From 16 bits to what the other kernels read: see `PackedVertices`. Included like kernels_body.h, and after it.
 
 namespace {
 

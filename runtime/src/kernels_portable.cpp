@@ -24,7 +24,6 @@ struct V {
     static F load(const float* p) { return each([&](int i) { return p[i]; }); }
     static F load_half(const std::uint16_t* p) { return each([&](int i) { return float_of_half(p[i]); }); }
     static F load_u16(const std::uint16_t* p) { return each([&](int i) { return static_cast<float>(p[i]); }); }
-    static F load_byte(const std::int8_t* p) { return each([&](int i) { return static_cast<float>(p[i]); }); }
     static void store(float* p, F a) { std::memcpy(p, a.lane, sizeof a.lane); }
     static F set1(float a) { return each([&](int) { return a; }); }
     static F zero() { return set1(0.0f); }

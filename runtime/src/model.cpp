@@ -119,7 +119,7 @@ public:
         pack_vertices();
         pack_neighbours();
         plan_phases();
-        model_.bytes = model_.packed_.size() + model_.biases_.size() + model_.half_biases_.size() + model_.scales_.size() + model_.base.size() +
+        model_.bytes = model_.packed_.size() + model_.biases_.size() + model_.half_biases_.size() + model_.base.size() +
                        bytes_in(model_.slot_starts) + bytes_in(model_.slots) + bytes_in(model_.skin_entries_) + bytes_in(model_.skin_starts_) +
                        bytes_in(model_.virtual_entries_) + bytes_in(model_.virtual_starts_) + bytes_in(model_.virtual_weights) +
                        model_.packed_base_.size() + model_.packed_axes_.size() + bytes_in(model_.packed_influences_) +
@@ -187,13 +187,7 @@ private:
         panels.rows = padded(rows);
         std::uint8_t* place = model_.packed_.as<std::uint8_t>() + packed_at_;
         panels.data = place;
-        if (matrix.byte) {
-            pack_rows(matrix.byte, which, rows, matrix.columns, reinterpret_cast<std::int8_t*>(place));
-            float* scales = model_.scales_.as<float>() + scales_at_;
-            for (std::size_t row = 0; row < rows; ++row) scales[row] = matrix.scales[which(row)];
-            panels.scales = scales;
-            scales_at_ += panels.rows;
-        } else if (matrix.half) pack_rows(matrix.half, which, rows, matrix.columns, reinterpret_cast<std::uint16_t*>(place));
+        if (matrix.half) pack_rows(matrix.half, which, rows, matrix.columns, reinterpret_cast<std::uint16_t*>(place));
         else pack_rows(matrix.single, which, rows, matrix.columns, reinterpret_cast<float*>(place));
         packed_at_ += packed_bytes(matrix, rows);
         return panels;
@@ -208,18 +202,13 @@ private:
     }
 
     void pack_matrices() {
-        std::size_t bytes = 0, bias_count = 0, half_bias_count = 0, scale_count = 0;
-        const auto count = [&](const MatrixView& matrix, std::size_t rows) {
-            bytes += packed_bytes(matrix, rows);
-            scale_count += matrix.byte ? padded(rows) : 0;
-        };
+        std::size_t bytes = 0, bias_count = 0, half_bias_count = 0;
         for (const Net& net : from_.nets)
             for (const NetLayer& layer : net.layers) {
-                count(layer.weight, layer.weight.rows);
+                bytes += packed_bytes(layer.weight, layer.weight.rows);
                 (layer.bias ? bias_count : half_bias_count) += padded(layer.weight.rows);
             }
-        for (const Basis& basis : from_.bases) count(basis.matrix, basis.matrix.rows);
-        model_.scales_ = AlignedBytes(4 * scale_count);
+        for (const Basis& basis : from_.bases) bytes += packed_bytes(basis.matrix, basis.matrix.rows);
         model_.packed_ = AlignedBytes(bytes);
         model_.biases_ = AlignedBytes(4 * bias_count);
         model_.half_biases_ = AlignedBytes(2 * half_bias_count);
@@ -448,10 +437,10 @@ private:
             model_.simple[vertex / 4] = alike(vertex, vertex) && alike(vertex, vertex + 1) && alike(vertex, vertex + 2) && alike(vertex, vertex + 3);
     }
 
-    // Of a model in few bits: what was packed of its vertices until here, in few bits too. Not where some number is not on a grid, or too large.
+    // Of a model in 16 bits: what was packed of its vertices until here, in 16 bits too. Not where some number is not on a grid, or too large.
     void pack_vertices() {
         Grid axes[3], weights;
-        if (!from_.few_bits || !find_grids(axes, weights)) return;
+        if (!from_.half_precision || !find_grids(axes, weights)) return;
         if (model_.transform_count > 65536 || most_between(model_.slot_starts, 1) > 65535) return;
         if (most_between(model_.skin_starts_, PackedVertices::kTogether) > 255) return;
         pack_points(axes);
@@ -656,7 +645,7 @@ private:
 
     Model& model_;
     const Description& from_;
-    std::size_t packed_at_ = 0, scales_at_ = 0;
+    std::size_t packed_at_ = 0;
     std::vector<LayerAt> order_;
     std::vector<std::size_t> output_at_;
     std::vector<std::vector<std::uint32_t>> orders_;  // of each basis: its vertices, window after window
@@ -668,12 +657,8 @@ Model::Model(std::unique_ptr<Description> given) : description(std::move(given))
     // Packed now; what the packing was made from is no longer needed.
     release(description->net_values);
     release(description->net_halves);
-    release(description->net_bytes);
-    release(description->net_scales);
     release(description->basis_values);
     release(description->basis_halves);
-    release(description->basis_bytes);
-    release(description->basis_scales);
 }
 
 VertexJob Model::vertex_job(std::size_t first, std::size_t last) const {

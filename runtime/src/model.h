@@ -81,7 +81,7 @@ struct Model {
     std::size_t tallest_half_bias = 0;   // most rows of a layer whose bias is in 16 bits
     std::size_t tallest_shared = 0;      // most rows of a task of a shared basis
 
-    // Of a model in few bits, if its numbers allow, vertices are `packed`: base, slot_starts and skin are then empty, and slots are those of its runs.
+    // Of a model in 16 bits, if its numbers allow, vertices are `packed`: base, slot_starts and skin are then empty, and slots are those of its runs.
     PackedVertices packed;
     std::size_t most_vertices = 0, most_influences = 0, most_slots = 0;  // of one job, no less
     AlignedBytes base;                        // rest plus mean
@@ -115,7 +115,7 @@ struct Model {
 
 private:
     friend class Packer;
-    AlignedBytes packed_, biases_, half_biases_, scales_;
+    AlignedBytes packed_, biases_, half_biases_;
     AlignedBytes packed_base_, packed_axes_;
     AlignedVector<std::uint16_t> packed_influences_;
     std::vector<std::uint8_t> packed_ends_;

@@ -10,7 +10,7 @@ import pytest
 from builders import full_deformer
 from parity.kinds import KINDS, drivers
 
-from understudy import Deformer, InputError
+from understudy import Deformer, FileError, InputError
 from understudy.geometry.normals import vertex_normals
 from understudy.runtime import native as runtime
 
@@ -254,3 +254,15 @@ def test_a_saved_file_plays_the_same(tmp_path):
         np.testing.assert_array_equal(
             Deformer.load(tmp_path / name).deform(bones, controls), deformer.deform(bones, controls)
         )
+
+
+def test_a_file_in_8_bits_is_refused_as_python_refuses_it(tmp_path):
+    path = tmp_path / "old.understudy"
+    KINDS["wide-half"]().save(path)
+    # The same length, because offsets follow.
+    data = path.read_bytes().replace(b'\\"float16\\"', b'\\"int8\\"   ')
+    path.write_bytes(data)
+    with pytest.raises(FileError, match="stored in 8 bits.*export the original again"):
+        Deformer.load(path)
+    with pytest.raises(ValueError, match="stored in 8 bits.*export the original again"):
+        runtime.compiled.Model(data)
