@@ -262,7 +262,7 @@ def test_a_file_in_8_bits_is_refused_as_python_refuses_it(tmp_path):
     # The same length, because offsets follow.
     data = path.read_bytes().replace(b'\\"float16\\"', b'\\"int8\\"   ')
     path.write_bytes(data)
-    with pytest.raises(FileError, match="stored in 8 bits.*export the original again"):
+    with pytest.raises(FileError, match=r"stored in 8 bits.*export the original again"):
         Deformer.load(path)
-    with pytest.raises(ValueError, match="stored in 8 bits.*export the original again"):
+    with pytest.raises(ValueError, match=r"stored in 8 bits.*export the original again"):
         runtime.compiled.Model(data)
