@@ -28,7 +28,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
 from understudy.benchmarks import Outcome, Request
@@ -43,6 +42,7 @@ from understudy.core.progress import Progress
 from understudy.evaluation import machine
 from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
 from understudy.evaluation.result import CaseResult
+from understudy.geometry.adjacency import adjacency_matrix
 from understudy.io.atomic_write import atomic_write
 from understudy.io.sequences import read_sequence
 from understudy.methods import method_type
@@ -209,7 +209,7 @@ def decimated(poses: Poses, share: float, seed: int = 0) -> Poses:
         np.linalg.norm(mesh.vertices[mesh.edges[:, 0]] - mesh.vertices[mesh.edges[:, 1]], axis=1)
         + 1e-12
     )
-    graph = sp.csr_matrix((length, mesh.edges.T), shape=(mesh.vertex_count,) * 2)
+    graph = adjacency_matrix(mesh.edges, mesh.vertex_count, length)
     nearest = dijkstra(
         graph, directed=False, indices=kept, min_only=True, return_predecessors=True
     )[2]

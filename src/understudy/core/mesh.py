@@ -10,6 +10,7 @@ import numpy as np
 
 from understudy.core import checks
 from understudy.core.errors import InputError
+from understudy.geometry.adjacency import polygon_edges
 
 UNITS = ("m", "cm", "mm", "in", "ft", "unitless")
 UP_AXES = ("Y", "Z")
@@ -139,12 +140,4 @@ class Mesh:
         """(E,2) int32: the polygons' own edges (no triangulation diagonals), each once, smaller
         vertex first.
         """
-        if not len(self.polygon_vertices):
-            return np.zeros((0, 2), np.int32)
-        ends = np.cumsum(self.polygon_sizes)
-        following = np.arange(1, len(self.polygon_vertices) + 1)
-        following[ends - 1] = ends - self.polygon_sizes
-        pairs = np.sort(
-            np.stack([self.polygon_vertices, self.polygon_vertices[following]], axis=1), axis=1
-        )
-        return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0).astype(np.int32)
+        return polygon_edges(self.polygon_sizes, self.polygon_vertices)

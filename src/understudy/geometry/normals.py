@@ -1,6 +1,4 @@
-"""Vertex normals: the sum of the normals of the triangles around a vertex, weighted by their area,
-at unit length.
-"""
+"""Unit vertex normals: the area-weighted sum of the normals of the faces around a vertex."""
 
 from __future__ import annotations
 
@@ -8,8 +6,10 @@ import numpy as np
 
 
 def vertex_normals(vertices: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """vertices (...,V,3), triangles (M,3) -> (...,V,3) float32; a vertex without area around it
-    gets zeros.
+    """Normals (...,V,3) float32 of a triangle mesh; zero where no triangle has an area.
+
+    vertices   (...,V,3), any number of poses
+    triangles  (M,3) vertex indices
 
     >>> vertex_normals(np.eye(3), np.array([[0, 1, 2]])).round(3).tolist()[0]
     [0.5770000219345093, 0.5770000219345093, 0.5770000219345093]
@@ -18,7 +18,26 @@ def vertex_normals(vertices: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     a, b, c = (vertices[..., triangles[:, corner], :] for corner in range(3))
     faces = np.cross(b - a, c - a)
     total = np.zeros_like(vertices)
+    by_vertex = np.moveaxis(total, -2, 0)
     for corner in range(3):
-        np.add.at(total, (..., triangles[:, corner], slice(None)), faces)
+        np.add.at(by_vertex, triangles[:, corner], np.moveaxis(faces, -2, 0))
     length = np.linalg.norm(total, axis=-1, keepdims=True)
     return np.divide(total, length, out=np.zeros_like(total), where=length > 0)
+
+
+def quad_vertex_normals(vertices: np.ndarray, quads: np.ndarray) -> np.ndarray:
+    """Normals (V,3) of a quad mesh, each quad weighted by the cross product of its diagonals.
+
+    vertices  (V,3)
+    quads     (F,4) vertex indices
+
+    >>> square = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
+    >>> quad_vertex_normals(square, np.array([[0, 1, 2, 3]]))[0].tolist()
+    [0.0, 0.0, 1.0]
+    """
+    corners = vertices[quads]
+    area = np.cross(corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1])
+    total = np.zeros_like(vertices)
+    for corner in range(4):
+        np.add.at(total, quads[:, corner], area)
+    return total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-12)

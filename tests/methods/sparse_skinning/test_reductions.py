@@ -11,10 +11,10 @@ from builders import chain_skeleton, grid_mesh, random_motion
 from understudy import Deformer, Poses, Skin
 from understudy.core.errors import InputError
 from understudy.evaluation.metrics import decomposition_error
+from understudy.geometry.laplacian import random_walk_laplacian
 from understudy.methods import method_type
-from understudy.methods.sparse_skinning.dense import dense_weights
+from understudy.methods.sparse_skinning.dense import dense_weights, mesh_adjacency
 from understudy.methods.sparse_skinning.fairness import project
-from understudy.methods.sparse_skinning.neighbourhood import Neighbourhood
 
 NAMES = ("k_largest", "smooth", "geometry", "poisson")
 
@@ -70,7 +70,7 @@ def test_a_skin_that_is_sparse_enough_stays_as_it_is(name, dense, motion):
 
 
 def test_smooth_matches_the_laplacian_of_the_weights_better_than_k_largest(dense):
-    laplacian = Neighbourhood.of(dense.mesh).laplacian
+    laplacian = random_walk_laplacian(mesh_adjacency(dense.mesh))
     bend = {
         name: np.linalg.norm(
             laplacian @ (dense_weights(reduce(name, dense).skin, 7) - dense_weights(dense.skin, 7))
@@ -84,7 +84,7 @@ def test_poses_help(dense, motion):
     found = {name: reduce(name, dense, motion) for name in NAMES}
     assert error(dense, found["geometry"], motion) < error(dense, found["k_largest"], motion)
     assert error(dense, found["geometry"], motion) <= error(dense, found["poisson"], motion)
-    laplacian, true = Neighbourhood.of(dense.mesh).laplacian, dense.deform(motion)
+    laplacian, true = random_walk_laplacian(mesh_adjacency(dense.mesh)), dense.deform(motion)
     bend = {
         name: np.linalg.norm([laplacian @ frame for frame in found[name].deform(motion) - true])
         for name in NAMES

@@ -34,7 +34,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import SuperLU, splu
 
 from understudy.benchmarks.baselines.rotations import (
@@ -46,6 +45,7 @@ from understudy.core import checks
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
 from understudy.core.skeleton import Skeleton
+from understudy.geometry.adjacency import adjacency_matrix, connected_components
 from understudy.geometry.skinning import polar
 from understudy.geometry.transforms import apply, compose
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
@@ -293,11 +293,7 @@ def _anchors(mesh: Mesh, errors: np.ndarray, tolerance: float) -> tuple[np.ndarr
     """
     bones = best_bone(errors)
     miss = np.sqrt(errors[np.arange(len(bones)), bones])
-    links = sp.coo_matrix(
-        (np.ones(len(mesh.edges)), (mesh.edges[:, 0], mesh.edges[:, 1])),
-        shape=(len(bones), len(bones)),
-    )
-    _, piece = connected_components(links, directed=False)
+    piece = connected_components(adjacency_matrix(mesh.edges, len(bones)))
     order = np.argsort(miss, kind="stable")
     first_of_piece = order[np.unique(piece[order], return_index=True)[1]]
     anchors = np.union1d(first_of_piece, np.flatnonzero(miss <= tolerance))

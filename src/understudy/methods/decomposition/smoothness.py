@@ -15,25 +15,23 @@ import numpy as np
 import scipy.sparse as sp
 
 from understudy.core.mesh import Mesh
+from understudy.geometry.adjacency import adjacency_matrix
+from understudy.geometry.laplacian import vertex_degrees
 
 
 def smoother(mesh: Mesh, order: np.ndarray, smoothness: float, frames: int) -> Callable | None:
     """A function of (index, weight, bones) to (anchor (V,B), strength (V,)) for vertices in
     `order`; None without smoothness or edges.
     """
-    ends = _edges(mesh) if smoothness else ()
-    if not len(ends):
+    if not smoothness or not len(mesh.edges):
         return None
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    one, two = place[ends].T
+    one, two = ends = place[mesh.edges].T
     degree = np.bincount(np.concatenate([one, two]), minlength=len(order))
     share = smoothness * frames * (1 / degree[one] + 1 / degree[two]) / 2
-    graph = sp.coo_matrix(
-        (np.tile(share, 2), (np.concatenate([one, two]), np.concatenate([two, one]))),
-        shape=(len(order),) * 2,
-    ).tocsr()
-    total = np.asarray(graph.sum(axis=1)).reshape(-1)
+    graph = adjacency_matrix(ends.T, len(order), share)
+    total = vertex_degrees(graph)
 
     def pull(index: np.ndarray, weight: np.ndarray, bones: int) -> tuple[np.ndarray, np.ndarray]:
         rows = np.repeat(np.arange(len(order)), index.shape[1])
@@ -46,17 +44,3 @@ def smoother(mesh: Mesh, order: np.ndarray, smoothness: float, frames: int) -> C
         return np.ascontiguousarray(middle), 2 * total
 
     return pull
-
-
-def _edges(mesh: Mesh) -> np.ndarray:
-    """(E,2): each pair of vertices that some polygon joins, once."""
-    sizes, corners = mesh.polygon_sizes, mesh.polygon_vertices
-    ends = np.cumsum(sizes)
-    following = np.arange(1, len(corners) + 1)
-    following[ends - 1] = ends - sizes
-    pairs = (
-        np.sort(np.column_stack([corners, corners[following]]), axis=1)
-        if len(corners)
-        else np.zeros((0, 2), np.int64)
-    )
-    return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)

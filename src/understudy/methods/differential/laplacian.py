@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from understudy.core.mesh import Mesh
+from understudy.geometry.adjacency import adjacency_matrix, connected_components
+from understudy.geometry.laplacian import symmetric_laplacian, vertex_degrees
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +40,12 @@ class Laplacian:
         >>> Laplacian.of(strip).symmetric.toarray().tolist()
         [[2.0, -1.0, -1.0], [-1.0, 2.0, -1.0], [-1.0, -1.0, 2.0]]
         """
-        count, edges = mesh.vertex_count, mesh.edges
-        near = sp.coo_matrix(
-            (np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(count, count)
+        adjacency = adjacency_matrix(mesh.edges, mesh.vertex_count)
+        return Laplacian(
+            symmetric_laplacian(adjacency),
+            np.maximum(vertex_degrees(adjacency), 1.0),
+            connected_components(adjacency),
         )
-        near = sp.csr_matrix(near + near.T)
-        degree = np.asarray(near.sum(axis=1)).ravel()
-        piece = connected_components(near, directed=False)[1]
-        return Laplacian(sp.csr_matrix(sp.diags(degree) - near), np.maximum(degree, 1.0), piece)
 
     def coordinates(self, displacements: np.ndarray) -> np.ndarray:
         """delta = D^-1 L_s d: displacements (T,V,3) -> (T,V,3) of the same dtype."""

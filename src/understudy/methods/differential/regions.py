@@ -13,10 +13,10 @@ the face moves most, so cells are small there.
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
 from understudy.core.mesh import Mesh
+from understudy.geometry.adjacency import adjacency_matrix
 
 
 def mesh_regions(mesh: Mesh, seeds: np.ndarray) -> list[np.ndarray]:
@@ -30,7 +30,7 @@ def mesh_regions(mesh: Mesh, seeds: np.ndarray) -> list[np.ndarray]:
     length = np.maximum(
         np.linalg.norm(points[edges[:, 0]] - points[edges[:, 1]], axis=1), 1e-12
     )  # a zero would mean "no edge"
-    graph = sp.csr_matrix((length, (edges[:, 0], edges[:, 1])), shape=(mesh.vertex_count,) * 2)
+    graph = adjacency_matrix(edges, mesh.vertex_count, length)
     distance = dijkstra(graph, directed=False, indices=seeds)
     owner = distance.argmin(axis=0)
     lost = np.flatnonzero(~np.isfinite(distance.min(axis=0)))

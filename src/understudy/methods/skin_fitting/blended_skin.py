@@ -14,6 +14,8 @@ import scipy.sparse as sp
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
+from understudy.geometry.adjacency import adjacency_matrix
+from understudy.geometry.laplacian import one_ring_mean
 from understudy.geometry.skinning import weight_matrix
 from understudy.geometry.transforms import compose
 
@@ -40,10 +42,7 @@ def soft_membership(
     if rings == 0 or not len(members):
         return hard
     edges = mesh.edges[(labels[mesh.edges] >= 0).all(axis=1)]
-    ones = np.ones(len(edges))
-    neighbours = sp.coo_matrix((ones, (edges[:, 0], edges[:, 1])), shape=(len(labels),) * 2)
-    average = neighbours + neighbours.T + sp.identity(len(labels))
-    average = sp.diags(1 / np.asarray(average.sum(axis=1)).reshape(-1)) @ average
+    average = one_ring_mean(adjacency_matrix(edges, len(labels)))
     soft = hard
     for _ in range(rings):
         soft = average @ soft

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
+from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
+from understudy.geometry.adjacency import adjacency_matrix, link_isolated
 from understudy.geometry.skinning import weight_matrix
 
 _MOST_POSES = 2000  # a vertex's weights are few numbers, and so many poses determine them
@@ -77,6 +80,11 @@ class DenseSkin:
     @property
     def bone_count(self) -> int:
         return self.weights.shape[1]
+
+
+def mesh_adjacency(mesh: Mesh) -> sp.csr_matrix:
+    """The adjacency (V,V) of a mesh; vertices without an edge are linked to the nearest ones."""
+    return adjacency_matrix(link_isolated(mesh.edges, mesh.vertices), mesh.vertex_count)
 
 
 def dense_weights(skin: Skin, bone_count: int) -> np.ndarray:

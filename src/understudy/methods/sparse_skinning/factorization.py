@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from understudy.core.errors import MissingDependencyError
 from understudy.core.progress import SILENT, Progress
+from understudy.geometry.adjacency import connected_components
 from understudy.methods.sparse_skinning.examples import Examples
-from understudy.methods.sparse_skinning.neighbourhood import Neighbourhood
 
 _SETTLED = 1e-4  # relative gain of the error over a round of the last phase below which it is over
 _RELOCATED = 0.05  # share of the atoms that start again at once
@@ -95,7 +96,7 @@ class Factors:
 def factorize(
     target: Target,
     weights: np.ndarray,
-    around: Neighbourhood,
+    adjacency: sp.csr_matrix,
     limits: Limits,
     order: np.ndarray | None = None,
     progress: Progress = SILENT,
@@ -106,7 +107,8 @@ def factorize(
     order  (V,) in which the vertices are worked on; None: as they are numbered
     """
     order = np.arange(len(weights)) if order is None else order
-    around = around.reordered(order)
+    graph = adjacency[order][:, order].tocsr()
+    graph.sort_indices()
     try:
         from understudy.methods.sparse_skinning._two_layer import Factorization
     except ImportError as problem:
@@ -119,9 +121,9 @@ def factorize(
         np.ascontiguousarray(target.target[order], np.float32),
         np.ascontiguousarray(target.bones, np.float64),
         np.ascontiguousarray(weights[order], np.float64),
-        around.starts,
-        around.neighbours,
-        around.shells,
+        graph.indptr.astype(np.int64),
+        graph.indices.astype(np.int32),
+        connected_components(graph),
         limits.per_vertex,
         limits.per_atom,
     )

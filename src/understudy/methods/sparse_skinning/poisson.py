@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.methods.sparse_skinning.dense import DenseSkin
+from understudy.geometry.laplacian import random_walk_laplacian
+from understudy.methods.sparse_skinning.dense import DenseSkin, mesh_adjacency
 from understudy.methods.sparse_skinning.examples import Examples
 from understudy.methods.sparse_skinning.fairness import fair_weights
 from understudy.methods.sparse_skinning.geometry import Geometry
-from understudy.methods.sparse_skinning.neighbourhood import Neighbourhood
 from understudy.methods.sparse_skinning.reduction import Reduction
 
 _AT_ONCE = 1024  # vertices
@@ -42,5 +42,5 @@ class Poisson(Reduction):
             ]
             features[part] = moved - examples.target[part, None]
         return index, fair_weights(
-            features, weight, weight > 0, Neighbourhood.of(dense.deformer.mesh).laplacian
+            features, weight, weight > 0, random_walk_laplacian(mesh_adjacency(dense.deformer.mesh))
         )

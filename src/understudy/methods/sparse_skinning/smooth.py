@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.methods.sparse_skinning.dense import DenseSkin
+from understudy.geometry.laplacian import random_walk_laplacian
+from understudy.methods.sparse_skinning.dense import DenseSkin, mesh_adjacency
 from understudy.methods.sparse_skinning.fairness import fair_weights
-from understudy.methods.sparse_skinning.neighbourhood import Neighbourhood
 from understudy.methods.sparse_skinning.reduction import Reduction, largest
 
 
@@ -30,5 +30,5 @@ class Smooth(Reduction):
         index, weight = largest(dense.weights, influences)
         features = np.eye(dense.bone_count)[index] - dense.weights[:, None, :]
         return index, fair_weights(
-            features, weight, weight > 0, Neighbourhood.of(dense.deformer.mesh).laplacian
+            features, weight, weight > 0, random_walk_laplacian(mesh_adjacency(dense.deformer.mesh))
         )

@@ -48,10 +48,15 @@ from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.sparse_skinning.dense import DenseSkin, fit_dense, float32_rows, packed_rows
+from understudy.methods.sparse_skinning.dense import (
+    DenseSkin,
+    fit_dense,
+    float32_rows,
+    mesh_adjacency,
+    packed_rows,
+)
 from understudy.methods.sparse_skinning.examples import Examples
 from understudy.methods.sparse_skinning.factorization import Factors, Limits, Target, factorize
-from understudy.methods.sparse_skinning.neighbourhood import Neighbourhood
 from understudy.rigs.base import Rig
 
 _NEGLIGIBLE = 1e-8  # an entry of D below this is zero
@@ -160,7 +165,7 @@ class TwoLayer(Method[TwoLayerConfig]):
             factorize(
                 target,
                 dense.weights,
-                Neighbourhood.of(deformer.mesh),
+                mesh_adjacency(deformer.mesh),
                 limits,
                 _spatial_order(deformer.mesh),
                 progress,

@@ -7,8 +7,10 @@ Letters: V vertices. Fields are (V,) or (V,3) float64 in centimetres.
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sparse
 
+from understudy.geometry.adjacency import adjacency_matrix, polygon_edges
+from understudy.geometry.laplacian import smoothing_matrix
+from understudy.geometry.normals import quad_vertex_normals
 from understudy.rigs.face.anatomy import FaceAnatomy
 
 
@@ -21,16 +23,9 @@ class Surface:
         self.anatomy = anatomy
         self.points = anatomy.vertices
         count = len(self.points)
-        pairs = np.concatenate([anatomy.quads[:, [k, (k + 1) % 4]] for k in range(4)])
-        near = sparse.coo_matrix(
-            (np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(count, count)
-        )
-        near = ((near + near.T) > 0).astype(np.float64)
-        self.smoother = sparse.csr_matrix(
-            0.5 * sparse.identity(count)
-            + 0.5 * sparse.diags(1.0 / np.asarray(near.sum(axis=1)).ravel()) @ near
-        )
-        self.normals = self._normals()
+        edges = polygon_edges(np.full(len(anatomy.quads), 4), anatomy.quads.reshape(-1))
+        self.smoother = smoothing_matrix(adjacency_matrix(edges, count))
+        self.normals = quad_vertex_normals(self.points, anatomy.quads)
         self.skin = np.zeros(count)
         self.skin[anatomy.parts["skin"]] = 1.0
         self.side = np.tanh(self.points[:, 0] / 0.6)  # +1 left, -1 right, soft over the middle
@@ -60,11 +55,3 @@ class Surface:
         direction = np.asarray(direction, float) / np.linalg.norm(direction)
         tangent = direction - (self.normals @ direction)[:, None] * self.normals
         return amount[:, None] * tangent
-
-    def _normals(self) -> np.ndarray:
-        corners = self.points[self.anatomy.quads]
-        area = np.cross(corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1])
-        total = np.zeros_like(self.points)
-        for k in range(4):
-            np.add.at(total, self.anatomy.quads[:, k], area)
-        return total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-12)

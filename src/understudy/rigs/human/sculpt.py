@@ -30,6 +30,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sparse
 
+from understudy.geometry.adjacency import adjacency_matrix, polygon_edges
+from understudy.geometry.laplacian import smoothing_matrix
+from understudy.geometry.normals import quad_vertex_normals
 from understudy.rigs.human.anatomy import Anatomy
 from understudy.rigs.human.skeleton_system import MIRROR
 
@@ -137,8 +140,9 @@ class Bench:
         self.anatomy, self.frames = anatomy, frames
         self.points = anatomy.vertices
         self.bones = {name: b for b, name in enumerate(anatomy.bone_names)}
-        self.normals = _normals(self.points, anatomy.quads)
-        self.smoother = _smoother(anatomy.quads, len(self.points))
+        self.normals = quad_vertex_normals(self.points, anatomy.quads)
+        edges = polygon_edges(np.full(len(anatomy.quads), 4), anatomy.quads.reshape(-1))
+        self.smoother = smoothing_matrix(adjacency_matrix(edges, len(self.points)))
         self.weights = anatomy.weights.tocsc()
         self.entries: list[tuple[str, str, np.ndarray, Driver, str]] = []
 
@@ -251,26 +255,3 @@ class Bench:
             shape=(self.points.size, len(self.entries)),
         )
         return matrix, [(driver, suffix) for _, _, _, driver, suffix in self.entries]
-
-
-def _normals(points: np.ndarray, quads: np.ndarray) -> np.ndarray:
-    """(V,3) unit vertex normals, faces weighted by area."""
-    corner = points[quads]
-    face = np.cross(corner[:, 2] - corner[:, 0], corner[:, 3] - corner[:, 1])
-    result = np.zeros_like(points)
-    for k in range(4):
-        np.add.at(result, quads[:, k], face)
-    return result / np.maximum(np.linalg.norm(result, axis=1, keepdims=True), 1e-12)
-
-
-def _smoother(quads: np.ndarray, count: int) -> sparse.csr_matrix:
-    """(V,V) CSR: half a vertex, half the mean of its edge neighbours. Rows sum to one."""
-    first = quads.ravel()
-    second = np.roll(quads, -1, axis=1).ravel()
-    ones = np.ones(len(first))
-    links = sparse.csr_matrix((ones, (first, second)), shape=(count, count))
-    links = ((links + links.T) > 0).astype(np.float64)
-    return sparse.csr_matrix(
-        0.5 * sparse.eye(count)
-        + 0.5 * sparse.diags(1.0 / np.maximum(np.asarray(links.sum(axis=1)).ravel(), 1.0)) @ links
-    )

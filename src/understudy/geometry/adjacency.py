@@ -1,0 +1,90 @@
+"""Vertex adjacency of a polygon mesh: its edges, the graph they form and its connected components.
+
+Every neighbourhood in the package comes from here: `polygon_edges` lists the edges,
+`adjacency_matrix` turns them into a symmetric sparse matrix whose rows are the neighbours of each
+vertex. Averages and Laplacians over that matrix are in `laplacian.py`. Letters: V vertices,
+F polygons, N polygon corners, E edges.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import csgraph
+from scipy.spatial import cKDTree
+
+
+def polygon_edges(polygon_sizes: np.ndarray, polygon_vertices: np.ndarray) -> np.ndarray:
+    """Edges (E,2) int32 of the polygons, each once, smaller vertex first, in lexicographic order.
+
+    polygon_sizes     (F,) number of corners of each polygon
+    polygon_vertices  (N,) vertex of each corner, polygon after polygon
+    Diagonals of a triangulation are not edges; an edge from a vertex to itself is left out.
+
+    >>> polygon_edges(np.array([4]), np.array([0, 1, 2, 3])).tolist()
+    [[0, 1], [0, 3], [1, 2], [2, 3]]
+    """
+    if not len(polygon_vertices):
+        return np.zeros((0, 2), np.int32)
+    ends = np.cumsum(polygon_sizes)
+    following = np.arange(1, len(polygon_vertices) + 1)
+    following[ends - 1] = ends - polygon_sizes
+    pairs = np.sort(np.stack([polygon_vertices, polygon_vertices[following]], axis=1), axis=1)
+    return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0).astype(np.int32)
+
+
+def link_isolated(edges: np.ndarray, points: np.ndarray, nearest: int = 6) -> np.ndarray:
+    """The edges, plus edges from every vertex without one to the vertices nearest to it.
+
+    edges    (E,2) as `polygon_edges` returns them
+    points   (V,3) positions of the vertices
+    nearest  number of vertices that an isolated vertex is linked to
+    returns  (E',2), each edge once, smaller vertex first
+
+    A point cloud has neighbours this way too.
+
+    >>> link_isolated(np.array([[0, 1]]), np.array([[0.0], [1.0], [3.0]]), nearest=1).tolist()
+    [[0, 1], [1, 2]]
+    """
+    count = len(points)
+    isolated = np.setdiff1d(np.arange(count), edges)
+    if not len(isolated) or count < 2:
+        return edges
+    near = cKDTree(points).query(points[isolated], k=min(nearest + 1, count))[1]
+    pairs = np.column_stack([np.repeat(isolated, near.shape[1]), near.reshape(-1)])
+    pairs = np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1)
+    return np.unique(np.concatenate([edges, pairs]), axis=0)
+
+
+def adjacency_matrix(
+    edges: np.ndarray, vertex_count: int, weight: np.ndarray | None = None
+) -> sp.csr_matrix:
+    """The symmetric adjacency (V,V) float64, with the neighbours of each row in increasing order.
+
+    edges         (E,2), each edge once
+    vertex_count  V
+    weight        (E,) value of each edge; None: one
+
+    >>> adjacency_matrix(np.array([[0, 1], [1, 2]]), 3).toarray().tolist()
+    [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
+    """
+    value = np.ones(len(edges)) if weight is None else weight
+    first, second = edges[:, 0], edges[:, 1]
+    graph = sp.csr_matrix(
+        (
+            np.concatenate([value, value]),
+            (np.concatenate([first, second]), np.concatenate([second, first])),
+        ),
+        shape=(vertex_count, vertex_count),
+    )
+    graph.sort_indices()
+    return graph
+
+
+def connected_components(adjacency: sp.csr_matrix) -> np.ndarray:
+    """The connected component (shell) of each vertex: (V,) int32, numbered from 0.
+
+    >>> connected_components(adjacency_matrix(np.array([[0, 2]]), 3)).tolist()
+    [0, 1, 0]
+    """
+    return csgraph.connected_components(adjacency, directed=False)[1].astype(np.int32)
