@@ -15,7 +15,7 @@ from bending_rig import BendingRig
 from understudy.core.errors import FileError, InputError, UnderstudyError
 from understudy.core.progress import Progress, Task
 from understudy.io import pose_store as store
-from understudy.rigs import parallel_sampling as farm
+from understudy.rigs import parallel_sampling
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan, gaussian
 
@@ -33,12 +33,12 @@ def contents(path: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    path = tmp_path_factory.mktemp("farm") / "whole.zarr"
+    path = tmp_path_factory.mktemp("parallel_sampling") / "whole.zarr"
     sample_poses(BendingRig, PLAN, path, processes=1, block=BLOCK)
     return contents(path)
 
 
-class Heard(Progress):
+class Recorder(Progress):
     """Progress that remembers."""
 
     def __init__(self):
@@ -46,7 +46,7 @@ class Heard(Progress):
 
     def task(self, label, total):
         self.total = total
-        heard = self
+        recorder = self
 
         class Listening(Task):
             def __enter__(self):
@@ -56,21 +56,21 @@ class Heard(Progress):
                 return None
 
             def advance(self, steps=1):
-                heard.steps.append(steps)
+                recorder.steps.append(steps)
 
             def note(self, text):
-                heard.notes.append(text)
+                recorder.notes.append(text)
 
         return Listening()
 
 
 def test_in_process_sample_is_the_rig_at_the_plan(tmp_path):
-    heard = Heard()
-    poses = sample_poses(BendingRig, PLAN, tmp_path / "s", processes=1, progress=heard)
+    recorder = Recorder()
+    poses = sample_poses(BendingRig, PLAN, tmp_path / "s", processes=1, progress=recorder)
     values = gaussian(BendingRig().controls, 240, seed=3)
     assert np.array_equal(poses.controls, values)
     assert np.array_equal(poses.read_poses(0, 240), BendingRig().evaluate(values).vertices)
-    assert (sum(heard.steps), heard.total) == (240, 240)
+    assert (sum(recorder.steps), recorder.total) == (240, 240)
     facts = store.provenance(tmp_path / "s")
     assert (facts["rig"], facts["plan"]["seed"], facts["plan"]["kind"]) == (
         "bending",
@@ -80,11 +80,11 @@ def test_in_process_sample_is_the_rig_at_the_plan(tmp_path):
 
 
 def test_processes_give_the_same_bytes_and_leave_the_environment(tmp_path, uninterrupted):
-    before, heard = dict(os.environ), Heard()
-    sample_poses(BendingRig, PLAN, tmp_path / "s", processes=2, block=BLOCK, progress=heard)
+    before, recorder = dict(os.environ), Recorder()
+    sample_poses(BendingRig, PLAN, tmp_path / "s", processes=2, block=BLOCK, progress=recorder)
     assert contents(tmp_path / "s") == uninterrupted
     assert dict(os.environ) == before
-    assert sum(heard.steps) == heard.total == 240
+    assert sum(recorder.steps) == recorder.total == 240
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -99,12 +99,12 @@ def test_blocks_do_not_change_the_sample(tmp_path):
 
 def test_a_finished_sample_is_only_opened(tmp_path, monkeypatch):
     sample_poses(BendingRig, SamplePlan(20), tmp_path / "s")
-    monkeypatch.setattr(farm, "sample_block", None)
+    monkeypatch.setattr(parallel_sampling, "sample_block", None)
     assert sample_poses(BendingRig, SamplePlan(20), tmp_path / "s").pose_count == 20
 
 
 def test_few_poses_need_no_processes(tmp_path, monkeypatch):
-    monkeypatch.setattr(farm, "_sample_in_processes", None)
+    monkeypatch.setattr(parallel_sampling, "_sample_in_processes", None)
     (tmp_path / "s").mkdir()  # an empty folder is as good as none
     assert (
         sample_poses(lambda: BendingRig(), SamplePlan(1), tmp_path / "s", processes=8).pose_count
@@ -131,7 +131,7 @@ def test_ranges_come_from_a_file(tmp_path):
         sample_poses(BendingRig, SamplePlan(20), tmp_path / "s")
 
 
-def test_a_second_sampler_is_sent_away(tmp_path):
+def test_a_second_sampler_is_refused(tmp_path):
     with store.lock(tmp_path / "s"), pytest.raises(FileError, match="another process is sampling"):
         sample_poses(BendingRig, SamplePlan(20), tmp_path / "s")
 
@@ -179,7 +179,7 @@ def test_a_bug_in_the_rig_keeps_its_type_and_gets_notes(tmp_path):
     assert f" {FIRST // BLOCK * BLOCK} of 240 poses are kept" in notes
 
 
-def test_an_error_that_cannot_travel_is_told_as_text(tmp_path):
+def test_an_error_that_cannot_travel_is_reported_as_text(tmp_path):
     with pytest.raises(RuntimeError, match=r"(?s)AlienError: alien.*failed at pose"):
         sample_poses(
             partial(BendingRig, trouble="alien"), PLAN, tmp_path / "s", processes=2, block=BLOCK
@@ -266,10 +266,10 @@ def test_kill_9_midway_then_resume(tmp_path, uninterrupted, processes):
         b"half a tile"
     )  # what a kill in the midst of a write leaves
     times = {file: file.stat().st_mtime_ns for file in kept}
-    heard = Heard()
-    sample_poses(BendingRig, PLAN, path, processes=processes, progress=heard)
-    assert heard.total == sum(heard.steps) == 240 - 16 * len(kept)
-    assert heard.notes == [f"{16 * len(kept)} of 240 poses were there already"]
+    recorder = Recorder()
+    sample_poses(BendingRig, PLAN, path, processes=processes, progress=recorder)
+    assert recorder.total == sum(recorder.steps) == 240 - 16 * len(kept)
+    assert recorder.notes == [f"{16 * len(kept)} of 240 poses were there already"]
     assert {
         file: file.stat().st_mtime_ns for file in kept
     } == times  # only what was missing was done again

@@ -1,7 +1,8 @@
-"""Methods by name. A method's name is its file, its registry key, its `--method` and its row in a
-report.
+"""Methods by name. A method has one name: in the registry, on the command line and in reports.
 
-Nothing is imported until a method is asked for, so that listing them needs neither torch nor time.
+Another package adds a method by entry point (group `understudy.methods`, see `core.plugins`); its
+value is a `Method` subclass. A method is imported only when it is asked for, so listing the names
+needs neither torch nor time.
 """
 
 from __future__ import annotations
@@ -9,33 +10,56 @@ from __future__ import annotations
 import importlib
 
 from understudy.core import checks
-from understudy.methods.base import Method
+from understudy.core.errors import InputError
+from understudy.core.plugins import load_plugin, plugins
+from understudy.methods.base import Method, Traits
 
-# name -> module below understudy.methods, and its class; the one line to add for a new method.
-_METHODS = {
+GROUP = "understudy.methods"
+# Name -> module below understudy.methods, and its class: the one line to add for a new method.
+_BUILT_IN = {
     "fdda": "fdda:Fdda",
     "differential": "differential.differential:Differential",
+    "lbs": "lbs:Lbs",
+    "temporal": "decomposition.temporal:Temporal",
+    "ssdr": "decomposition.ssdr:Ssdr",
+    "two_layer": "sparse_skinning.two_layer:TwoLayer",
     "local": "differential.local:Local",
     "pca_regression": "differential.pca_regression:PcaRegression",
-    "lbs": "lbs:Lbs",
-    "geometry": "sparse_skinning.geometry:Geometry",
-    "k_largest": "sparse_skinning.k_largest:KLargest",
-    "poisson": "sparse_skinning.poisson:Poisson",
-    "smooth": "sparse_skinning.smooth:Smooth",
-    "ssdr": "decomposition.ssdr:Ssdr",
-    "temporal": "decomposition.temporal:Temporal",
     "fesam": "decomposition.fesam:Fesam",
-    "two_layer": "sparse_skinning.two_layer:TwoLayer",
+    "k_largest": "sparse_skinning.k_largest:KLargest",
+    "smooth": "sparse_skinning.smooth:Smooth",
+    "geometry": "sparse_skinning.geometry:Geometry",
+    "poisson": "sparse_skinning.poisson:Poisson",
 }
 
 
 def method_names() -> tuple[str, ...]:
-    """Every registered method."""
-    return tuple(_METHODS)
+    """The built-in methods, then those of plug-ins."""
+    return tuple(dict.fromkeys([*_BUILT_IN, *plugins(GROUP)]))
 
 
 def method_type(name: str) -> type[Method]:
-    """The method's class; an unknown name is an error that offers the nearest one."""
-    checks.one_of(name, "method", _METHODS)
-    module, _, kind = _METHODS[name].partition(":")
-    return getattr(importlib.import_module(f"understudy.methods.{module}"), kind)
+    """The class of a method; an unknown name is an error that offers the nearest one.
+
+    >>> method_type("lbs").traits.needs_bones
+    True
+    """
+    checks.one_of(name, "method", method_names())
+    if name in _BUILT_IN:
+        module, _, kind = _BUILT_IN[name].partition(":")
+        return getattr(importlib.import_module(f"understudy.methods.{module}"), kind)
+    entry = plugins(GROUP)[name]
+    found = load_plugin(entry)
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        raise InputError(
+            f"the plug-in {name!r} ({entry.value}) is not an understudy.methods.Method subclass; "
+            "repair or uninstall its package"
+        )
+    if getattr(found, "name", None) != name or not isinstance(
+        getattr(found, "traits", None), Traits
+    ):
+        raise InputError(
+            f"the plug-in {name!r} ({entry.value}) must set `name = {name!r}` and "
+            "`traits = Traits(...)`; repair or uninstall its package"
+        )
+    return found

@@ -1,31 +1,14 @@
-"""Rigs by name. A built-in rig is imported only when it is asked for."""
+"""Rigs: the protocol, finding one by name, sampling poses, and the built-in ones."""
 
-from __future__ import annotations
+from understudy.rigs.base import AnimatedRig, NamedRig, PerturbableRig, Rig, animate
+from understudy.rigs.registry import load_rig, rig_names
 
-from understudy.core import checks
-from understudy.rigs.base import Rig, animate
-
-__all__ = ["Rig", "animate", "load_rig", "rig_names"]
-
-
-def rig_names() -> tuple[str, ...]:
-    """The built-in rigs."""
-    return ("human", "face", "tube")
-
-
-def load_rig(name: str) -> Rig:
-    """A built-in rig by name: `human` (13,380 vertices, 163 bones), `face` (4,597 vertices, 77
-    controls) or `tube` (tiny, for tests).
-    """
-    checks.one_of(name, "rig", rig_names())
-    if name == "human":
-        from understudy.rigs.human import HumanRig
-
-        return HumanRig()
-    if name == "face":
-        from understudy.rigs.face import FaceRig
-
-        return FaceRig()
-    from understudy.rigs.tube import TubeRig
-
-    return TubeRig()
+__all__ = [
+    "AnimatedRig",
+    "NamedRig",
+    "PerturbableRig",
+    "Rig",
+    "animate",
+    "load_rig",
+    "rig_names",
+]

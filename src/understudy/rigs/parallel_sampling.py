@@ -1,8 +1,8 @@
-"""Sampling a rig into a store with several processes.
+"""Sampling a rig into a pose store with several processes.
 
-`sample_block` is all the work there is: evaluate the poses of one block, write the block. It knows
-nothing of processes, so any pool can run it. Workers share nothing but the store; each builds its
-rig once and writes its own blocks, so memory does not grow with the number of poses.
+The unit of work is `sample_block`: evaluate the poses of one block and write the block. It does not
+know about processes, so any pool can run it. Workers share only the store; each builds its rig once
+and writes its own blocks, so memory does not grow with the number of poses.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,13 +29,13 @@ from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress, Task
 from understudy.core.version import __version__
 from understudy.io import pose_store as store
-from understudy.rigs import Rig, load_rig
+from understudy.rigs.base import Rig, name_of
+from understudy.rigs.registry import checked_rig, load_rig, portable_name
 from understudy.rigs.sampling import SamplePlan
 
-# poses given to the rig at once: bounds the rig's scratch memory, and how long a stop or a progress
-# bar waits
+# Poses given to the rig at once: bounds its scratch memory and the time between progress updates.
 STEP = 16
-FEW = 64  # starting processes takes longer than evaluating so few poses
+FEW = 64  # starting processes takes longer than evaluating this many poses
 THREAD_SETTINGS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -55,19 +56,20 @@ def sample_poses(
     overwrite: bool = False,
     block: int = store.BLOCK,
 ) -> Poses:
-    """The poses of `plan`, evaluated into the store at `path` and opened from there. What an
-    interrupted call left is kept and continued.
+    """The poses of `plan`, evaluated into the store at `path`, which an interrupted call continues.
 
-    rig        name of a built-in rig, or what builds one: a class or function that worker processes
-               can import (or a `functools.partial` of it)
+    rig        what `load_rig` takes (a name, `package.module:Class`, `path/to/rig.py:Class`), or
+               what builds the rig: a class or function that worker processes can import (or a
+               `functools.partial` of it)
     processes  worker processes; None: one per core. With 1, or with few poses, the rig is evaluated
                in this process
     ranges     TOML file of training ranges (`ControlSpec.with_ranges`)
-    overwrite  replace the store that is there: start again, also where it could be continued
-    block      poses that are written, and lost when a process is killed, together; counts only when
-               the store is made
+    overwrite  replace the store at `path`, also where it could be continued
+    block      poses that are written together, and lost together when a process is killed; used
+               only when the store is created
 
-    In a script, call it under `if __name__ == "__main__":`, as worker processes import the script.
+    In a script, call it under `if __name__ == "__main__":`, because worker processes import the
+    script.
     """
     build = partial(load_rig, rig) if isinstance(rig, str) else rig
     if not callable(build):
@@ -76,19 +78,24 @@ def sample_poses(
             f"{type(rig).__qualname__}"
         )
     checks.between(1 if processes is None else processes, "processes", low=1)
-    here = build()
+    here = checked_rig(build(), "rig")
+    name = portable_name(rig) if isinstance(rig, str) else name_of(here)
     spec = here.controls if ranges is None else here.controls.with_ranges(ranges)
     values = plan.values(here, spec)
-    facts = {"rig": here.name, "plan": plan.facts(), "understudy": __version__}
+    facts = {"rig": name, "plan": plan.facts(), "understudy": __version__}
     with store.lock(path):
-        missing = _prepare(
-            Path(path), (here.mesh, here.skeleton, spec, values, facts), block, overwrite
-        )
+        if store.occupied(Path(path)) and not overwrite:
+            missing = store.resume(path, here.mesh, here.skeleton, spec, values, facts)
+        else:
+            store.create(
+                path, here.mesh, here.skeleton, spec, values, facts, block, overwrite=overwrite
+            )
+            missing = store.missing_blocks(path)
         if missing:
             todo = sum(len(store.block_controls(path, k)[0]) for k in missing)
             workers = 1 if todo < FEW else int(min(processes or os.cpu_count() or 1, len(missing)))
             with (
-                progress.task(f"sampling {here.name}", todo) as task,
+                progress.task(f"sampling {name_of(here)}", todo) as task,
                 _resumable(path, plan.count, workers),
             ):
                 if todo < plan.count:
@@ -104,7 +111,10 @@ def sample_poses(
 def sample_block(
     rig: Rig, path: str | Path, k: int, advance: Callable[[int], None] = lambda poses: None
 ) -> None:
-    """Evaluate and write block `k` of the store at `path`; `advance` hears of every few poses."""
+    """Evaluate and write block `k` of the store at `path`.
+
+    advance  called with the number of poses done, every few poses
+    """
     rows, values = store.block_controls(path, k)
     vertices = np.empty((len(rows), rig.mesh.vertex_count, 3), np.float32)
     bones = None if rig.skeleton is None else np.empty((len(rows), rig.skeleton.bone_count, 3, 4))
@@ -118,29 +128,21 @@ def sample_block(
     store.write_block(path, k, Poses(rig.mesh, vertices, rig.skeleton, bones))
 
 
-def _prepare(path: Path, sample: tuple, block: int, overwrite: bool) -> list[int]:
-    """Make the store or continue the one that is there; the blocks to write."""
-    if store.occupied(path) and not overwrite:
-        return store.resume(path, *sample)
-    store.create(path, *sample, block=block, overwrite=overwrite)
-    return store.missing_blocks(path)
-
-
 def _evaluate(rig: Rig, values: np.ndarray, first: int) -> Poses:
     """Some poses of the rig; an error names the pose and its controls."""
     try:
         return _evaluate_checked(rig, values)
     except Exception as caught:
         problem = caught
-    if len(values) > 1:  # the rig may not know which of them it was: ask for each alone
+    if len(values) > 1:  # the rig may not say which pose failed: evaluate each alone
         for pose in range(len(values)):
             _evaluate(rig, values[pose : pose + 1], first + pose)
         problem.add_note(
-            f"rig {rig.name!r} failed at poses {first}..{first + len(values) - 1} together, but at "
-            f"none of them alone"
+            f"rig {name_of(rig)!r} failed at poses {first}..{first + len(values) - 1} together, "
+            "but at none of them alone"
         )
         raise problem
-    where = f"rig {rig.name!r} failed at pose {first}"
+    where = f"rig {name_of(rig)!r} failed at pose {first}"
     controls = f"Its controls: {store.controls_text(rig.controls, values[0])}"
     if isinstance(problem, UnderstudyError):
         raise InputError(f"{where}: {problem}. {controls}") from problem
@@ -151,13 +153,13 @@ def _evaluate(rig: Rig, values: np.ndarray, first: int) -> Poses:
 def _evaluate_checked(rig: Rig, values: np.ndarray) -> Poses:
     poses = rig.evaluate(values)
     checks.same_count(
-        poses.pose_count, len(values), "poses", f"the output of rig {rig.name!r}", "its input"
+        poses.pose_count, len(values), "poses", f"the output of rig {name_of(rig)!r}", "its input"
     )
     checks.same_count(
         poses.vertex_count,
         rig.mesh.vertex_count,
         "vertices",
-        f"the output of rig {rig.name!r}",
+        f"the output of rig {name_of(rig)!r}",
         "its mesh",
     )
     if rig.skeleton is not None and poses.world_from_bone is None:
@@ -173,13 +175,13 @@ def _evaluate_checked(rig: Rig, values: np.ndarray) -> Poses:
 
 @contextlib.contextmanager
 def _resumable(path: str | Path, count: int, workers: int) -> Iterator[None]:
-    """Say with every kind of stop what is kept and how to go on."""
+    """Add to every error and interruption what is kept and how to resume."""
 
     def kept() -> str:
         left = sum(len(store.block_controls(path, k)[0]) for k in store.missing_blocks(path))
         return (
             f"{count - left} of {count} poses are kept in {path}; run the same command again "
-            f"(without overwrite) to resume"
+            "(without overwrite) to resume"
         )
 
     try:
@@ -188,9 +190,9 @@ def _resumable(path: str | Path, count: int, workers: int) -> Iterator[None]:
         raise KeyboardInterrupt(f"sampling was stopped: {kept()}") from None
     except BrokenProcessPool as problem:
         raise UnderstudyError(
-            f"a worker process died: killed by the system, most often for lack of memory "
+            "a worker process died: the system killed it, most often for lack of memory "
             f"({workers} processes ran). {kept()}, with fewer processes. "
-            'If a script called this: the call belongs under `if __name__ == "__main__":`'
+            'In a script, call sample_poses under `if __name__ == "__main__":`'
         ) from problem
     except UnderstudyError as problem:
         raise type(problem)(f"{problem}. {kept()}") from problem
@@ -207,14 +209,13 @@ def _sample_in_processes(
     except Exception as problem:
         raise InputError(
             f"rig: {build!r} cannot be sent to worker processes ({problem}); pass a class or "
-            f"function of an importable module, or processes=1"
+            "function of an importable module, or processes=1"
         ) from problem
     context = get_context("spawn")  # fork would copy threads' locks in unknown states
     lifeline, hold = context.Pipe(duplex=False)
-    counts = context.RawArray(
-        "q", max(blocks) + 1
-    )  # poses done of each block: one writer each, so no lock a killed worker could keep
-    told = 0
+    # Poses done of each block. Each has one writer, so there is no lock that a killed worker keeps.
+    counts = context.RawArray("q", max(blocks) + 1)
+    shown = 0
     pool = ProcessPoolExecutor(
         workers,
         mp_context=context,
@@ -227,14 +228,13 @@ def _sample_in_processes(
         while pending:
             done, pending = wait(pending, timeout=0.2, return_when=FIRST_EXCEPTION)
             now = sum(counts)
-            task.advance(now - told)
-            told = now
+            task.advance(now - shown)
+            shown = now
             for future in done:
                 future.result()
         pool.shutdown()
     finally:
-        # workers still at work end at once: blocks are marked as done only when they are, so
-        # nothing is lost by it
+        # Busy workers end at once. Nothing is lost: a block is marked as done only when it is.
         hold.close()
         pool.shutdown(cancel_futures=True)
         lifeline.close()
@@ -242,8 +242,9 @@ def _sample_in_processes(
 
 @contextlib.contextmanager
 def _worker_environment() -> Iterator[None]:
-    """While workers start: one thread for each one's linear algebra (read when NumPy loads), and
-    Ctrl-C left to this process.
+    """While workers start: one thread for the linear algebra of each, and no Ctrl-C for them.
+
+    NumPy reads the number of threads when it loads.
     """
     before = {name: os.environ.get(name) for name in THREAD_SETTINGS}
     main = threading.current_thread() is threading.main_thread()
@@ -261,8 +262,8 @@ def _worker_environment() -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.SIG_DFL if handler is None else handler)
 
 
-# in a worker process: how to build the rig, the rig once it is built, the store, the counts
-_worker: dict = {}
+# In a worker process: how to build the rig, the rig once it is built, the store, the counts.
+_worker: dict[str, Any] = {}
 
 
 def _start_worker(packed: bytes, path: str, lifeline, counts) -> None:
@@ -272,9 +273,7 @@ def _start_worker(packed: bytes, path: str, lifeline, counts) -> None:
 
 
 def _end_with_parent(lifeline) -> None:
-    """Ends this worker as soon as the parent lets go of the other end: on a stop, on an error, or
-    because it was killed.
-    """
+    """End this worker when the parent closes the pipe: on Ctrl-C, on an error, or when killed."""
     with contextlib.suppress(EOFError, OSError):
         lifeline.recv_bytes()
     os._exit(1)
@@ -285,16 +284,12 @@ def _work(k: int) -> None:
         _worker["counts"][k] += poses
 
     try:
-        if (
-            "rig" not in _worker
-        ):  # here rather than at the start, so that an error reaches the parent
+        if "rig" not in _worker:  # built here, not at the start, so that an error is reported
             _worker["rig"] = pickle.loads(_worker["packed"])()
         sample_block(_worker["rig"], _worker["path"], k, count)
     except Exception as problem:
         try:
             pickle.loads(pickle.dumps(problem))
-        except (
-            Exception
-        ):  # it could not travel to the parent, which would then blame a killed worker
+        except Exception:  # it cannot be sent to the parent, which would report a killed worker
             raise RuntimeError("".join(traceback.format_exception(problem))) from None
         raise

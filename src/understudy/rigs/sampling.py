@@ -1,11 +1,12 @@
-"""Control values to sample: which poses of a rig a method gets to learn from.
+"""Control values to sample: the poses of a rig that a method learns from.
 
 Follows section 3.4 of "Fast and Deep Deformation Approximations" (Bailey et al. 2018): every
 control is drawn independently from a Gaussian over its range, and values outside are drawn again.
-`mixture` is its bimodal sampling (a walking and a flying mode), `around` samples near animations.
+`mixture` is the paper's bimodal sampling (a walking and a flying mode); `around` samples near
+animations.
 
-Everything is drawn at once from one seed, before any pose is evaluated, so that a sample does not
-depend on processes, blocks or interruptions.
+All values are drawn from one seed before any pose is evaluated. A sample therefore does not depend
+on the number of processes, the block size or interruptions.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from understudy.core import checks
 from understudy.core.controls import ControlSpec, is_range
 from understudy.core.errors import FileError, InputError
-from understudy.rigs.base import Rig
+from understudy.rigs.base import Rig, animation_curves, animation_names, name_of
 
 
 class Mode(NamedTuple):
-    """One way a character moves: how often (relative to the other modes), and the control ranges
-    that differ from the training ranges.
+    """One way a character moves, such as walking or flying.
+
+    weight  how often it is drawn, relative to the other modes
+    ranges  control name -> (low, high), where they differ from the training ranges
     """
 
     weight: float
@@ -34,13 +37,14 @@ class Mode(NamedTuple):
 
 
 def gaussian(spec: ControlSpec, count: int, seed: int) -> np.ndarray:
-    """(count,C) float64: independent truncated Gaussians over the training ranges.
+    """Control values (count,C) float64: independent truncated Gaussians over the training ranges.
 
     Mean (low+high)/2 and sigma (high-low)/3, so the range is +-1.5 sigma; values outside are drawn
-    again. The paper contradicts itself here: its text says 1.5 standard deviations aligned with the
-    range, its equation 8 says sigma = 1.5 (high-low), which is nearly uniform once truncated. We
-    follow the text, because it then argues that poses near the ends of a range should be rarer. A
-    control with low == high is constant.
+    again. A control with low == high is constant.
+
+    The paper contradicts itself here. Its text aligns 1.5 standard deviations with the range; its
+    equation 8 has sigma = 1.5 (high-low), which is nearly uniform once truncated. We follow the
+    text, which argues that poses near the ends of a range should be rarer.
 
     >>> gaussian(ControlSpec(("knee",), [0.0], [150.0]), 3, seed=0).shape
     (3, 1)
@@ -56,13 +60,13 @@ def mixture(
     count: int,
     seed: int,
 ) -> np.ndarray:
-    """(count,C) float64: each pose picks one of `modes` = [(weight, {control: (low, high)}), ...],
-    then is drawn as in `gaussian`.
+    """Control values (count,C) float64: each pose picks a mode and is drawn as in `gaussian`.
+
+    modes  [(weight, {control: (low, high)}), ...]
     """
     if not modes:
         raise InputError(
-            "modes: at least one mode is needed, got none; for a sample without modes use "
-            "`gaussian`"
+            "modes: expected at least one mode, got none; for a sample without modes use `gaussian`"
         )
     weights = np.array(
         [
@@ -84,14 +88,14 @@ def around(
     animations: np.ndarray | Sequence[np.ndarray],
     count: int,
     spread: float,
-    seed: int,
+    seed: int | np.random.SeedSequence,
 ) -> np.ndarray:
-    """(count,C) float64: random moments of `animations`, moved by `spread` times the noise of
-    `gaussian`, within the limits of the rig.
+    """Control values (count,C) float64 near random moments of animations, within the rig's limits.
 
     animations  control curves (T,C), or several of them; a moment lies between two neighbouring
                 frames of one curve
-    spread      0: only the animation itself; 1: noise as wide as the whole training range
+    spread      width of the noise added to a moment, as a share of the training range: 0 gives the
+                animation itself
     """
     checks.between(spread, "spread", low=0)
     curves = (
@@ -110,9 +114,8 @@ def around(
         np.arange(len(frames)) + 1, np.repeat(ends, [len(curve) for curve in curves]) - 1
     )
     starts = np.flatnonzero(following > np.arange(len(frames)))
-    starts = (
-        starts if starts.size else np.arange(len(frames))
-    )  # single-frame curves: nothing to interpolate
+    if not starts.size:  # curves of a single frame: nothing to interpolate
+        starts = np.arange(len(frames))
     random = _generator(seed)
     start = random.choice(starts, size=_count(count))
     part = random.random(count)[:, None]
@@ -122,7 +125,7 @@ def around(
 
 
 def read_modes(path: str | Path, spec: ControlSpec) -> dict[str, Mode]:
-    """Modes by name from a small TOML file, checked against `spec`.
+    """The modes in a TOML file by name, checked against the controls of `spec`.
 
     [walk]
     weight = 3
@@ -152,16 +155,14 @@ def read_modes(path: str | Path, spec: ControlSpec) -> dict[str, Mode]:
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """Which poses to sample: `values` turns the plan into control values, always the same for the
-    same plan and rig.
+    """Which poses to sample. The same plan and rig always give the same control values.
 
-    count            poses
-    seed             same plan, same seed: the same poses
-    modes            name -> Mode: sample a mixture of these instead of one Gaussian per control
-    animation_share  share of the poses taken around the rig's animations, 0..1; the rest is
-                     Gaussian (or the mixture)
-    animations       which animations those are; none named: all the rig has
-    spread           noise around the animations, as a share of the training range (`around`)
+    count            number of poses
+    seed             of the random numbers
+    modes            name -> Mode: draw from a mixture of these instead of one Gaussian per control
+    animation_share  share of the poses drawn around the rig's animations, 0 to 1
+    animations       names of those animations; empty: all that the rig has
+    spread           width of the noise around the animations, as a share of the training range
     """
 
     count: int
@@ -180,27 +181,22 @@ class SamplePlan:
         object.__setattr__(self, "animations", checks.names(self.animations, "animations"))
         if self.animations and not self.animation_share:
             raise InputError(
-                "animations: some are named, but animation_share is 0; say which share of the "
-                "poses to take around them"
+                "animations: some are named, but animation_share is 0; set the share of the poses "
+                "to draw around them"
             )
 
     @property
     def kind(self) -> str:
-        """What the poses are drawn from, in one word or two: gaussian, mixture, around,
-        gaussian+around, mixture+around.
-        """
+        """Where the poses come from: gaussian, mixture, around, gaussian+around, mixture+around."""
         base = "mixture" if self.modes else "gaussian"
-        return (
-            base
-            if not self.animation_share
-            else "around"
-            if self.animation_share == 1
-            else f"{base}+around"
-        )
+        if not self.animation_share:
+            return base
+        return "around" if self.animation_share == 1 else f"{base}+around"
 
     def values(self, rig: Rig, spec: ControlSpec | None = None) -> np.ndarray:
-        """(count,C) float64 control values; `spec` stands in for `rig.controls` where other
-        training ranges are wanted.
+        """The control values (count,C) float64 of the plan.
+
+        spec  the controls with other training ranges; None: `rig.controls`
         """
         spec = rig.controls if spec is None else spec
         near = round(self.count * self.animation_share)
@@ -212,25 +208,21 @@ class SamplePlan:
         )
         if not near:
             return drawn
-        for name in self.animations:
-            checks.one_of(name, "animation", rig.animation_names)
-        names = self.animations or tuple(rig.animation_names)
+        names = self.animations or animation_names(rig)
         if not names:
             raise InputError(
-                f"rig {rig.name!r} has no animations to sample around; set animation_share to 0"
+                f"the rig {name_of(rig)!r} has no animations to sample around; set animation_share "
+                "to 0"
             )
-        # Streams of their own, so that the Gaussian part is the one the same seed gives without
-        # animations.
+        curves = [animation_curves(rig, name)[0] for name in names]
+        # Streams of their own, so that the Gaussian part does not change with the animations.
         near_seed, order_seed = np.random.SeedSequence(self.seed).spawn(2)
-        close = around(
-            spec, [rig.animation(name)[0] for name in names], near, self.spread, near_seed
-        )
-        # Shuffled, so that every block of poses, and every part of an unfinished sample, holds both
-        # kinds.
+        close = around(spec, curves, near, self.spread, near_seed)
+        # Shuffled, so that every block of poses holds both kinds.
         return _generator(order_seed).permutation(np.concatenate([drawn, close]))
 
-    def facts(self) -> dict:
-        """The plan as plain words and numbers, for the store's provenance."""
+    def facts(self) -> dict[str, Any]:
+        """The plan as JSON values, for the store's provenance."""
         modes = {
             name: {"weight": mode[0], "ranges": {c: list(pair) for c, pair in mode[1].items()}}
             for name, mode in self.modes.items()
@@ -246,9 +238,7 @@ class SamplePlan:
 
 
 def _truncated(random: np.random.Generator, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Gaussians whose range [low, high] is +-1.5 sigma, values outside drawn again; low (n,C), high
-    broadcasts to it.
-    """
+    """Gaussians (n,C) of which [low, high] is +-1.5 sigma; values outside it are drawn again."""
     low, high = np.broadcast_arrays(low, high)
     mean, sigma = low + (high - low) / 2, (high - low) / 3
     values = mean + sigma * random.standard_normal(low.shape)

@@ -1,19 +1,17 @@
-"""`tube`: the smallest rig that has everything a method must cope with, for unit tests and examples
-that run in milliseconds.
+"""`tube`: the smallest rig with everything a method must handle, for tests and examples.
 
 A tube of 13 rings of 8 vertices along y (10 cm), three bones in a chain, and a deformation that
-linear skinning cannot express:
+linear blend skinning cannot express:
 
-    d_i   = radial_i * (thin_i (1 + 0.25 flex + 0.9 h_i bend_2^2) - 1)   swelling with a numeric
-          control and at the bent joint (h_i: a Gaussian
-                                                                        about it, bend in radians),
-                                                                        thin_i going to stretch^-1/2
-                                                                        along the tube
-    v_i   = sum over bones b of w_ib M_b (rest_i + d_i)                  smooth linear blend
-    M_b   = world_from_bone @ bone_from_rest, bones 2 and 3 stretched along their axis
+    d_i = radial_i (thin_i (1 + 0.25 flex + 0.9 h_i bend_2^2) - 1)     swelling
+    v_i = sum over bones b of w_ib M_b (rest_i + d_i)                  smooth linear blend
+    M_b = world_from_bone @ bone_from_rest
+
+`flex` is a numeric control; h_i is a Gaussian around the second joint and bend_2 is in radians;
+thin_i falls to stretch^-1/2 along the tube. Bones 2 and 3 stretch along their axis.
 
 Controls: bend_1, bend_2, twist (degrees), stretch (ratio), flex (numeric). Animations of 60 frames:
-`wave` (inside the ranges), `whip` (beyond).
+`wave` (inside the training ranges), `whip` (beyond them).
 
 Letters: T poses, V = 104 vertices, B = 3 bones, C = 5 controls.
 
@@ -42,7 +40,7 @@ class TubeRig:
 
     name = "tube"
 
-    def __init__(self):
+    def __init__(self) -> None:
         height, angle = np.meshgrid(
             np.linspace(0, LENGTH, RINGS), np.arange(AROUND) * 2 * np.pi / AROUND, indexing="ij"
         )
@@ -65,15 +63,21 @@ class TubeRig:
         self.mesh = Mesh.from_faces(points, quads, corner_uvs=uvs, unit="cm", up_axis="Y")
         rest = np.tile(np.eye(3, 4), (3, 1, 1))
         rest[:, 1, 3] = JOINTS
-        self.skeleton = Skeleton(("base", "middle", "tip"), [-1, 0, 1], rest)
+        self.skeleton = Skeleton(("base", "middle", "tip"), np.array([-1, 0, 1]), rest)
+        #                  bend_1 bend_2 twist stretch flex
+        low, high = np.array([[-50, -50, -60, 0.85, 0], [50, 50, 60, 1.2, 1]])
+        limits = np.array([[-100, -100, -120, 0.6, -0.5], [100, 100, 120, 1.6, 1.5]])
         self.controls = ControlSpec(
             names=("bend_1", "bend_2", "twist", "stretch", "flex"),
-            low=[-50, -50, -60, 0.85, 0], high=[50, 50, 60, 1.2, 1], rest=[0, 0, 0, 1, 0],
-            limit_low=[-100, -100, -120, 0.6, -0.5], limit_high=[100, 100, 120, 1.6, 1.5],
-            units=("deg", "deg", "deg", "ratio", ""), numeric=[False, False, False, False, True],
-        )  # fmt: skip
-        # each joint hands over from its bone to the next along a smooth step two units wide to
-        # either side
+            low=low,
+            high=high,
+            rest=np.array([0.0, 0, 0, 1, 0]),
+            limit_low=limits[0],
+            limit_high=limits[1],
+            units=("deg", "deg", "deg", "ratio", ""),
+            numeric=np.array([False, False, False, False, True]),
+        )
+        # Each joint blends from its bone to the next along a smooth step 1.5 units to either side.
         over = [np.clip((points[:, 1] - joint + 1.5) / 3.0, 0, 1) for joint in JOINTS[1:]]
         first, second = (s * s * (3 - 2 * s) for s in over)
         self._weights = np.stack([1 - first, first - second, second], axis=1)
@@ -81,7 +85,7 @@ class TubeRig:
         self._near_joint = np.exp(-(((points[:, 1] - JOINTS[2]) / 1.6) ** 2))
 
     def evaluate(self, values: np.ndarray) -> Poses:
-        """Control values (T,5) -> T poses."""
+        """The T poses at control values (T,5)."""
         values = self.controls.check(values)
         world = self._bones(values)
         _, bend, _, stretch, flex = values.T
@@ -92,14 +96,20 @@ class TubeRig:
         blend = np.einsum("vb,tbij->tvij", self._weights, skin)
         vertices = np.einsum("tvij,tvj->tvi", blend[..., :3], points) + blend[..., 3]
         return Poses(
-            mesh=self.mesh, vertices=vertices.astype(np.float32), skeleton=self.skeleton,
+            mesh=self.mesh,
+            vertices=vertices.astype(np.float32),
+            skeleton=self.skeleton,
             world_from_bone=world,
-            control_spec=self.controls, controls=values, name=self.name,
-        )  # fmt: skip
+            control_spec=self.controls,
+            controls=values,
+            name=self.name,
+        )
 
     def _bones(self, values: np.ndarray) -> np.ndarray:
-        """(T,5) -> world_from_bone (T,3,3,4): bends about x, twist about y at the tip, stretch
-        along y of middle and tip, not inherited.
+        """Control values (T,5) -> world_from_bone (T,3,3,4).
+
+        Bends are about x, the twist of the tip about y. Middle and tip stretch along y; a child
+        does not inherit the stretch.
         """
         bend_1, bend_2, twist = np.deg2rad(values[:, :3].T)
         stretch = values[:, 3]
@@ -121,10 +131,11 @@ class TubeRig:
 
     @property
     def animation_names(self) -> tuple[str, ...]:
+        """`wave` stays inside the training ranges, `whip` leaves them."""
         return ("wave", "whip")
 
     def animation(self, name: str) -> tuple[np.ndarray, float]:
-        """Control curves (60,5) and frame rate."""
+        """Control curves (60,5) of an animation, and its frame rate."""
         checks.one_of(name, "animation", self.animation_names)
         t = np.arange(60) / 30.0
         size = 1.0 if name == "wave" else 1.8

@@ -1,0 +1,172 @@
+"""Rigs by name: built in, from a plug-in, or a class in a module or file of the user's.
+
+    tube                        a built-in rig, or the entry point of a plug-in
+    studio.rigs:Hero            a class (or a function without arguments) in an importable module
+    path/to/lid.py:Lid          a class in a file
+
+Another package adds a rig by entry point (group `understudy.rigs`, see `core.plugins`); its value
+is the class. A rig is imported only when it is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from understudy.core import checks
+from understudy.core.controls import ControlSpec
+from understudy.core.errors import InputError
+from understudy.core.mesh import Mesh
+from understudy.core.plugins import load_plugin, plugins
+from understudy.core.skeleton import Skeleton
+from understudy.rigs.base import Rig
+
+GROUP = "understudy.rigs"
+_BUILT_IN = {
+    "human": "understudy.rigs.human:HumanRig",
+    "face": "understudy.rigs.face:FaceRig",
+    "tube": "understudy.rigs.tube:TubeRig",
+}
+_NEEDED = "a rig needs `mesh`, `skeleton` (or None), `controls` and `evaluate(values) -> Poses`"
+
+
+def rig_names() -> tuple[str, ...]:
+    """The built-in rigs, then those of plug-ins."""
+    return tuple(dict.fromkeys([*_BUILT_IN, *plugins(GROUP)]))
+
+
+def load_rig(text: str) -> Rig:
+    """The rig that `text` names.
+
+    text  a built-in name: `human` (13,380 vertices, 163 bones), `face` (4,597 vertices, 77
+          controls) or `tube` (tiny, for tests); a plug-in's name; `package.module:Class`; or
+          `path/to/rig.py:Class`
+
+    >>> load_rig("tube").mesh.vertex_count
+    104
+    """
+    return checked_rig(_build(_factory(text), text), text)
+
+
+def portable_name(text: str) -> str:
+    """`text` as a file records it: the path of a rig's file shortened to the file's name.
+
+    >>> portable_name("/home/me/rigs/lid.py:Lid")
+    'lid.py:Lid'
+    """
+    where, colon, name = text.rpartition(":")
+    return f"{_file_name(where)}{colon}{name}" if _is_file(where) else text
+
+
+def checked_rig(rig: Any, who: str) -> Rig:
+    """`rig`, or an `InputError` that names what it lacks. `who`: what the error calls it."""
+    missing = [n for n in ("mesh", "skeleton", "controls", "evaluate") if not hasattr(rig, n)]
+    if missing:
+        raise InputError(
+            f"{who}: {type(rig).__qualname__} has no {', no '.join(missing)}; {_NEEDED}"
+        )
+    for name, kind in (("mesh", Mesh), ("skeleton", Skeleton), ("controls", ControlSpec)):
+        value = getattr(rig, name)
+        if not isinstance(value, kind) and not (name == "skeleton" and value is None):
+            raise InputError(
+                f"{who}: {name} is a {type(value).__qualname__}, expected an "
+                f"understudy.{kind.__name__}; {_NEEDED}"
+            )
+    if not callable(rig.evaluate):
+        raise InputError(f"{who}: evaluate is not a method; {_NEEDED}")
+    return rig
+
+
+def _factory(text: str) -> Callable[[], Any]:
+    """What builds the rig that `text` names: a class, or a function without arguments."""
+    where, colon, name = text.rpartition(":")
+    if colon:
+        module = _file_module(where, text) if _is_file(where) else _module(where, text)
+        found = getattr(module, name, None)
+        if found is None:
+            raise InputError(f"{text}: {where} has no class {name!r}{_offered(module)}")
+        return found
+    if _is_file(text):
+        raise InputError(f"{text}: say which class of the file is the rig, as in {text}:Lid")
+    try:
+        checks.one_of(text, "rig", rig_names())
+    except InputError as problem:
+        raise InputError(
+            f"{problem}. A rig of your own: package.module:Class or path/to/rig.py:Class"
+        ) from None
+    if text in _BUILT_IN:
+        module_name, _, name = _BUILT_IN[text].partition(":")
+        return getattr(importlib.import_module(module_name), name)
+    return load_plugin(plugins(GROUP)[text])
+
+
+def _build(factory: Any, text: str) -> Any:
+    if not callable(factory):
+        raise InputError(
+            f"{text}: names a {type(factory).__qualname__}, expected a class; {_NEEDED}"
+        )
+    try:
+        inspect.signature(factory).bind()
+    except TypeError as problem:
+        raise InputError(
+            f"{text}: the rig is built without arguments, but {problem}; give the arguments "
+            "defaults, or name a function without arguments that builds the rig"
+        ) from None
+    return factory()
+
+
+def _module(name: str, text: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as problem:
+        # A module that the rig itself imports is missing: that error says more than ours would.
+        if problem.name is None or not f"{name}.".startswith(f"{problem.name}."):
+            raise
+        raise InputError(
+            f"{text}: there is no module {problem.name!r}; give the path of the rig's file "
+            "(path/to/rig.py:Class), or install its package"
+        ) from None
+
+
+def _file_module(where: str, text: str) -> ModuleType:
+    """The module in the file at `where`, run anew."""
+    path = Path(where).resolve()
+    if not path.is_file():
+        raise InputError(f"{text}: there is no file {where}")
+    # The same in every process, so that errors of the rig's own classes travel between them.
+    name = f"understudy_rig_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{text}: {where} cannot be imported; expected a Python file (.py)")
+    module = importlib.util.module_from_spec(spec)
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # modules beside the file, as when it is run as a script
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _offered(module: ModuleType) -> str:
+    """The classes that `module` itself defines, as the end of a sentence."""
+    names = [n for n, kind in vars(module).items() if inspect.isclass(kind)]
+    own = [n for n in names if vars(module)[n].__module__ == module.__name__]
+    return f" (it has {', '.join(own)})" if own else " (it defines no class)"
+
+
+def _is_file(where: str) -> bool:
+    return where.endswith(".py") or "/" in where or "\\" in where
+
+
+def _file_name(where: str) -> str:
+    return where.replace("\\", "/").rpartition("/")[2]
