@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -102,14 +103,24 @@ def dense_weights(skin: Skin, bone_count: int) -> np.ndarray:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def fit_dense(poses: Poses, bones: int, progress: Progress = SILENT) -> Deformer:
-    """The best linear skin of `poses` with dense convex weights: on their own bones where they have
-    any, else on `bones` found by `ssdr`.
+def fit_dense(
+    poses: Poses,
+    bones: int | None,
+    progress: Progress = SILENT,
+    *,
+    error: float | None = None,
+    transforms: Literal["affine", "rigid"] = "affine",
+) -> Deformer:
+    """The linear skin of `poses` with dense convex weights, on bones that `ssdr` finds if needed.
+
+    Poses with a skeleton keep their bones. For the others, `bones`, `error` and `transforms` are
+    the options of `ssdr`.
     """
     if poses.skeleton is None:
         from understudy.methods.decomposition.ssdr import Ssdr
 
-        return Ssdr(Ssdr.Config(bones=bones, influences=None)).fit(poses, progress=progress)
+        config = Ssdr.Config(bones=bones, error=error, influences=None, transforms=transforms)
+        return Ssdr(config).fit(poses, progress=progress)
     from understudy.methods.lbs import Lbs
 
     return Lbs(Lbs.Config(influences=None, max_poses=_MOST_POSES)).fit(poses, progress=progress)

@@ -37,6 +37,7 @@ Where it departs, and why:
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -78,7 +79,10 @@ class TwoLayerConfig(Config):
     rounds             joint optimisations after each growth
     finish             most joint optimisations after the last growth
     examples           fit the example poses where there are any; false: the weights alone
-    bones              bones to find by ssdr, for a sequence that has none
+    bones              bones to find by ssdr, for a sequence that has none; none: as many as
+                       bone_error takes
+    bone_error         E that the dense skin of those bones should reach; none: bones decides
+    transforms         of those bones: affine (they may stretch and shear) or rigid
     """
 
     bones_per_vertex: float = 4.0
@@ -90,7 +94,9 @@ class TwoLayerConfig(Config):
     rounds: int = 3
     finish: int = 40
     examples: bool = True
-    bones: int = 20
+    bones: int | None = 20
+    bone_error: float | None = None
+    transforms: Literal["affine", "rigid"] = "affine"
 
     def __post_init__(self):
         super().__post_init__()
@@ -100,12 +106,13 @@ class TwoLayerConfig(Config):
         checks.between(self.kappa, "kappa", above=0)
         checks.between(self.rounds, "rounds", 0)
         checks.between(self.finish, "finish", 0)
-        checks.between(self.bones, "bones", 1)
-        for name in ("virtual_bones", "bones_per_virtual"):
+        checks.one_of(self.transforms, "transforms", ("affine", "rigid"))
+        for name in ("virtual_bones", "bones_per_virtual", "bones"):
             if getattr(self, name) is not None:
                 checks.between(getattr(self, name), name, 1)
-        if self.error is not None:
-            checks.between(self.error, "error", above=0)
+        for name in ("error", "bone_error"):
+            if getattr(self, name) is not None:
+                checks.between(getattr(self, name), name, above=0)
 
 
 class TwoLayer(Method[TwoLayerConfig]):
@@ -119,7 +126,14 @@ class TwoLayer(Method[TwoLayerConfig]):
         """A dense skin of `poses`, reduced: on their own bones where they have any, else on bones
         found by `ssdr`.
         """
-        dense = fit_dense(poses, self.config.bones, progress)
+        config = self.config
+        dense = fit_dense(
+            poses,
+            config.bones,
+            progress,
+            error=config.bone_error,
+            transforms=config.transforms,
+        )
         reduced = self.reduce(dense, poses.world_from_bone, poses.vertices, progress=progress)
         training = {**reduced.training, "poses": dense.training["poses"]}
         return replace(
