@@ -242,9 +242,15 @@ def with_numbers(text: str) -> str:
         name = match["name"]
         if name not in NUMBERS:
             sys.exit(f"unknown number {name!r} in a marker; known: {', '.join(NUMBERS)}")
-        return f"<!-- number {name} -->{NUMBERS[name]()}<!-- end -->"
+        return f"{match['start']}{NUMBERS[name]()}{match['end']}"
 
-    return re.sub(r"<!-- number (?P<name>\w+) -->.*?<!-- end -->", written, text, flags=re.DOTALL)
+    # A line may break anywhere inside a marker.
+    return re.sub(
+        r"(?P<start><!--\s+number\s+(?P<name>\w+)\s+-->).*?(?P<end><!--\s+end\s+-->)",
+        written,
+        text,
+        flags=re.DOTALL,
+    )
 
 
 def main() -> None:

@@ -12,9 +12,8 @@ from builders import sphere
 
 from understudy import Mesh
 from understudy.core.errors import FileError, InputError
-from understudy.evaluation import report_page
 from understudy.evaluation.metric_catalogue import METRICS, column_texts, digits3
-from understudy.evaluation.report import figures_table, write_report
+from understudy.evaluation.report import figures_table, views, write_report
 from understudy.evaluation.result import CaseResult, ReportData, best_of_case, overall
 
 VOID = {"meta", "img", "br", "hr", "path", "circle", "use", "rect", "line"}
@@ -78,9 +77,9 @@ MESH = strip_mesh()
 @pytest.fixture(scope="module", autouse=True)
 def small_pictures():
     """The pictures are tested in test_render; here they only have to be there."""
-    before, report_page._WIDTH = report_page._WIDTH, 32
+    before, views.WIDTH = views.WIDTH, 32
     yield
-    report_page._WIDTH = before
+    views.WIDTH = before
 
 
 def result(
@@ -157,19 +156,17 @@ def page(written) -> Page:
 
 def test_the_headline_answers_first(page):
     text = page.text
-    start = text[: text.index("Every case")]
-    assert (
-        "fdda stands in for Astrid with a mean error of" in start
-    )  # the lowest mean, though it came second
+    start = text[: text.index("All results")]
+    # The method with the lowest mean, although it is the second one.
+    assert "fdda approximates Astrid with a mean error of" in start
     assert "% of height" in start
-    assert "2 test animations, 14 frames" in start
+    assert "2 test animations (14 frames)" in start
     assert "2.35 MB" in start
     assert "84.2" in start or "84.3" in start
-    assert "The closest other method on the same frames, lbs-4" in start
+    assert "The mean error of lbs-4 is" in start
     assert "The kick leaves the range" in start
     assert re.search(
-        r"Look first at frame \d of (walk|kick), where the error is largest \(vertex \d+, part "
-        r"(tip|all of it)\)",
+        r"The largest error is in frame \d of (walk|kick), at vertex \d+ of (tip|all of it)\.",
         start,
     )
 
@@ -183,11 +180,11 @@ def test_every_case_method_and_figure_is_there(page):
             assert digits3(r.figures[name]) in page.text
     for name in ("mean", "p99", "ee", "seam", "bytes", "fit_s"):
         meaning = METRICS[name].meaning
-        assert meaning[:1].upper() + meaning[1:].lower() + "." in page.text
+        assert meaning[:1].upper() + meaning[1:] + "." in page.text
     for words in (
         "multiply-adds",
-        "motion not yet learned, %",
-        "K, weights per vertex",
+        "training error, %",
+        "influences per vertex",
         "version",
         "0.1.0",
         "two cores of something",
@@ -314,8 +311,8 @@ def test_methods_with_their_own_worst_pose_are_shown_beside_their_own_original(t
     text = Page(
         write_report(tmp_path / "r.html", report(results=results)).read_text(encoding="utf-8")
     ).text
-    assert "Frame 1: the worst of fdda" in text
-    assert "Frame 4: the worst of lbs" in text
+    assert "Frame 1: the largest error of fdda" in text
+    assert "Frame 4: the largest error of lbs" in text
 
 
 def test_one_frame_and_a_left_handed_z_up_mesh(tmp_path):
@@ -346,7 +343,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_wrong_data_is_refused_with_its_name():
     good = result("walk", "fdda", 0.1)
-    with pytest.raises(InputError, match="stands twice"):
+    with pytest.raises(InputError, match="duplicate result of 'fdda' on 'walk'"):
         report(results=[good, good])
     with pytest.raises(InputError, match="no results"):
         report(results=[])
@@ -409,7 +406,6 @@ def test_the_telling_view_sees_the_error():
         case = CaseResult(
             "a", "m", {"mean": 1.0}, worst_pose=0, worst_true=vertices, worst_approx=approx
         )
-        data = ReportData("ball", mesh, "", 2.0, [case])
-        view, sees = report_page._telling_view(data, case)
+        view, seen = views.telling_view(mesh, case.pictured)
         assert view[0] == azimuth
-        assert sees[int(case.worst_error.argmax())]
+        assert seen[int(case.pictured.error.argmax())]

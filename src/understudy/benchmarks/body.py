@@ -313,20 +313,13 @@ def _lbs_over_k(
 def _write_report(
     rig, request: Request, fitted: _Fitted, results: list[CaseResult], over_k
 ) -> None:
-    seconds = {name: figures.get("fit_s") for name, figures in fitted.figures.items()}
     subject = "fdda" if any(r.method == "fdda" for r in results) else ""
     notes = [
         "Rows that end in -ontest were fitted on the very animation they are measured on; all "
         "others on a random sample of the rig."
     ]
-    data = report_data(
-        rig,
-        fitted.deformers,
-        seconds,
-        results,
-        notes,
-        {"command": f"understudy bench body ({request.size})", "seed": request.seed},
-    )
+    command = {"command": f"understudy bench body ({request.size})", "seed": request.seed}
+    data = report_data(rig.name, rig.mesh, fitted.deformers, results, command, notes)
     write_report(request.out / "report.html", replace(data, subject=subject, lbs_over_k=over_k))
 
 

@@ -29,6 +29,7 @@ from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.core.progress import Progress
+from understudy.evaluation.camera import Camera
 from understudy.evaluation.measure import (
     Approximation,
     Reference,
@@ -36,7 +37,8 @@ from understudy.evaluation.measure import (
     deformer_figures,
     measure,
 )
-from understudy.evaluation.render import render, save_png
+from understudy.evaluation.pictures import save_png
+from understudy.evaluation.render import HeatMap, render
 from understudy.evaluation.result import CaseResult
 from understudy.methods import config_from_text, method_type
 
@@ -223,30 +225,18 @@ def _has_gpu() -> bool:
 
 
 def _heat_map(path: Path, result: CaseResult, poses: Poses) -> None:
-    """The worst pose: original, stand-in, and the distance between them by colour (blue 0, red the
-    largest).
-    """
-    apart = np.linalg.norm(result.worst_approx - result.worst_true, axis=1)
-    look = {
-        "up_axis": poses.mesh.up_axis,
-        "size": (420, 520),
-        "view": (15.0, 0.0),
-        "fit_to": result.worst_true,
-    }
+    """Write a picture of the worst pose: original, stand-in, and a heat map of the errors."""
+    frame = result.pictured
+    if frame is None:
+        return
+    mesh = poses.mesh
+    camera = Camera(view=(15.0, 0.0), size=(420, 520), fit_to=frame.true, up_axis=mesh.up_axis)
+    heat = HeatMap(frame.error, 0.0, float(frame.error.max()) or 1.0)
     pictures = [
-        render(vertices, poses.mesh.triangles, **look)
-        for vertices in (result.worst_true, result.worst_approx)
+        render(frame.true, mesh.triangles, camera),
+        render(frame.approx, mesh.triangles, camera),
+        render(frame.approx, mesh.triangles, camera, heat=heat),
     ]
-    pictures.append(
-        render(
-            result.worst_approx,
-            poses.mesh.triangles,
-            values=apart,
-            vmin=0.0,
-            vmax=float(apart.max()) or 1.0,
-            **look,
-        )
-    )
     save_png(path, np.concatenate(pictures, axis=1))
 
 

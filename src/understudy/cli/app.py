@@ -574,7 +574,9 @@ def _compare(
         )
     if report is not None:
         command = "understudy compare " + " ".join(file.name for file in files)
-        write_report(report, report_data(rig, deformers, {}, results, [], {"command": command}))
+        write_report(
+            report, report_data(rig.name, rig.mesh, deformers, results, {"command": command})
+        )
         print(f"Report: {report}")
 
 

@@ -54,6 +54,6 @@ def run(
     notes = ["Every error is measured on animation that took no part in the fitting."]
     provenance = {"command": f"understudy demo --poses {poses} --seed {seed}", "seed": seed}
     write_report(
-        out / "report.html", report_data(rig, deformers, seconds, results, notes, provenance)
+        out / "report.html", report_data(rig.name, rig.mesh, deformers, results, provenance, notes)
     )
     return results

@@ -1,12 +1,11 @@
-"""Results as plain data: `CaseResult`, one method on one test animation, and `ReportData`, all that
-a report shows.
-"""
+"""Results as plain data: `CaseResult`, one row, and `ReportData`, all that a report shows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,23 +15,39 @@ from understudy.core.mesh import Mesh
 from understudy.evaluation.metric_catalogue import metric_of
 
 
+class PicturedFrame(NamedTuple):
+    """The frame of a test animation that a report shows.
+
+    pose    its number, from 0
+    true    (V,3) the original
+    approx  (V,3) the approximation
+    """
+
+    pose: int
+    true: np.ndarray
+    approx: np.ndarray
+
+    @property
+    def error(self) -> np.ndarray:
+        """(V,) distance of each vertex from the original."""
+        return np.linalg.norm(self.approx - self.true, axis=1)
+
+
 @dataclass(frozen=True, eq=False)
 class CaseResult:
-    """What one method did on one test animation.
+    """The result of one method on one test animation, one row of a table.
 
-    figures                           name -> number, by the names of
-                                      `understudy.evaluation.metric_catalogue`; lengths in the
-                                      mesh's unit
-    per_frame_mean, per_frame_max     (T,) error of each frame
-    per_vertex_mean, per_vertex_max   (V,) error of each vertex over the frames
-    histogram                         (edges (n+1,), counts (n,)) of all T x V vertex errors
-    worst_pose                        the frame pictured, counted from 0. Methods of a case that
-                                      share it are shown side by side,
-                                      so give all of them the worst frame of the method in question
-    worst_true, worst_approx          (V,3) that frame, original and approximated
+    case, method                     what was measured
+    figures                          name of a metric -> number; lengths in the unit of the mesh
+    per_frame_mean, per_frame_max    (T,) error of each frame
+    per_vertex_mean, per_vertex_max  (V,) error of each vertex over the frames
+    histogram                        (edges (n+1,), counts (n,)) of all T x V vertex errors
+    worst_pose                       the frame to show in pictures, from 0. Methods of a case with
+                                     the same frame are shown side by side
+    worst_true, worst_approx         (V,3) that frame, original and approximated
 
-    Everything but the figures may be None: the row then has no curve or no picture. Errors may be
-    NaN (a method that broke down).
+    Everything after the figures may be None; the row then has no curve or no picture. Errors may be
+    NaN if a method failed.
     """
 
     case: str
@@ -58,45 +73,44 @@ class CaseResult:
             ("worst_true", (None, 3)),
             ("worst_approx", (None, 3)),
         ):
-            if getattr(self, name) is not None:
-                put(
-                    name,
-                    checks.shape_of(
-                        np.asarray(getattr(self, name), np.float64), where + name, shape
-                    ),
-                )
+            value = getattr(self, name)
+            if value is not None:
+                put(name, checks.shape_of(np.asarray(value, np.float64), where + name, shape))
         if self.histogram is not None:
             edges, counts = (np.asarray(part, np.float64) for part in self.histogram)
             checks.shape_of(edges, where + "histogram edges", (len(counts) + 1,))
             put("histogram", (edges, counts))
-        together = [self.worst_pose is None, self.worst_true is None, self.worst_approx is None]
-        if any(together) != all(together):
+        missing = [self.worst_pose is None, self.worst_true is None, self.worst_approx is None]
+        if any(missing) != all(missing):
             raise InputError(
                 f"{where}worst_pose, worst_true and worst_approx come together: one of them is "
                 f"missing"
             )
 
     @property
-    def worst_error(self) -> np.ndarray:
-        """(V,) distance of each vertex in the pictured frame."""
-        return np.linalg.norm(self.worst_approx - self.worst_true, axis=1)
+    def pictured(self) -> PicturedFrame | None:
+        """The frame to show in pictures, or None."""
+        if self.worst_pose is None or self.worst_true is None or self.worst_approx is None:
+            return None
+        return PicturedFrame(self.worst_pose, self.worst_true, self.worst_approx)
 
 
 @dataclass(frozen=True, eq=False)
 class ReportData:
-    """All that a report shows.
+    """Everything that a report shows.
 
-    title       what the character is called
-    mesh        at rest; its triangles, up axis and handedness draw the pictures
-    unit        of every length ("cm"); height: what "% of height" refers to, in that unit
+    title       name of the character
+    mesh        at rest; its triangles, up axis and handedness are used to draw the pictures
+    unit        of every length, such as "cm"
+    height      what percentages refer to, in that unit
     results     one per case and method
-    deformers   one mapping per fitted method: method, bytes, multiply_adds, fit_s, training_error,
-                nets, inputs (any may be absent)
-    machine     what the times were measured on
-    notes       sentences for the reader, shown under the headline
-    subject     the method the report is about; "": the one with the lowest mean error
-    provenance  version, seed, command, data ...: enough to run it again
-    training    method -> (steps (n,), error (n,))
+    deformers   one mapping per fitted method with any of: method, bytes, multiply_adds, fit_s,
+                training_error, nets, inputs
+    machine     the machine that the times were measured on
+    notes       sentences shown under the headline
+    subject     the method that the report is about; "": the one with the lowest mean error
+    provenance  version, seed, command, data: what is needed to run it again
+    training    method -> (epochs (n,), error (n,))
     lbs_over_k  case -> (K (n,), mean error (n,)) of linear blend skinning
     """
 
@@ -119,8 +133,8 @@ class ReportData:
         checks.between(self.height, "height", above=0)
         pairs = [(r.case, r.method) for r in self.results]
         if len(set(pairs)) != len(pairs):
-            twice = next(pair for pair in pairs if pairs.count(pair) > 1)
-            raise InputError(f"report: the result of {twice[1]!r} on {twice[0]!r} stands twice")
+            case, method = next(pair for pair in pairs if pairs.count(pair) > 1)
+            raise InputError(f"report: duplicate result of {method!r} on {case!r}")
         for r in self.results:
             for name in ("per_vertex_mean", "per_vertex_max", "worst_true", "worst_approx"):
                 if getattr(r, name) is not None:
@@ -135,14 +149,17 @@ class ReportData:
         if self.subject:
             checks.one_of(self.subject, "subject of the report", methods)
         else:
-            object.__setattr__(
-                self,
-                "subject",
-                min(methods, key=lambda m: _or_last(overall(self.results, m)["mean"])),
-            )
+            lowest = min(methods, key=lambda m: _or_infinite(overall(self.results, m)["mean"]))
+            object.__setattr__(self, "subject", lowest)
+
+    @property
+    def size_label(self) -> str:
+        """What percentages refer to, as a word."""
+        return "height"
 
     @property
     def cases(self) -> list[str]:
+        """Every case once, in the order of the results."""
         return list(dict.fromkeys(r.case for r in self.results))
 
     @property
@@ -151,15 +168,16 @@ class ReportData:
         return list(dict.fromkeys([self.subject, *(r.method for r in self.results)]))
 
     def of_case(self, case: str) -> list[CaseResult]:
-        """The case's results in the order of `methods`."""
+        """The results of a case in the order of `methods`."""
         return sorted(
             (r for r in self.results if r.case == case), key=lambda r: self.methods.index(r.method)
         )
 
 
 def overall(results: Sequence[CaseResult], method: str) -> dict[str, float]:
-    """A method over all its cases: the frames' mean error, the largest p99 and max of any case; NaN
-    where no case has the figure.
+    """A method over all its cases: mean over the frames, largest p99 and max of any case.
+
+    NaN for a metric that no case has.
     """
     own = [r for r in results if r.method == method]
     worst = lambda name: max((r.figures[name] for r in own if name in r.figures), default=math.nan)
@@ -177,9 +195,7 @@ def overall(results: Sequence[CaseResult], method: str) -> dict[str, float]:
 
 
 def best_of_case(results: Sequence[CaseResult], name: str) -> dict[str, float]:
-    """case -> the lowest value of figure `name`, for cases where at least two methods have it and
-    low is good.
-    """
+    """case -> lowest figure of an error metric, for cases that at least two methods have it for."""
     found: dict[str, list[float]] = {}
     for r in results:
         if metric_of(name).error and math.isfinite(r.figures.get(name, math.nan)):
@@ -187,5 +203,5 @@ def best_of_case(results: Sequence[CaseResult], name: str) -> dict[str, float]:
     return {case: min(values) for case, values in found.items() if len(values) > 1}
 
 
-def _or_last(number: float) -> float:
+def _or_infinite(number: float) -> float:
     return math.inf if math.isnan(number) else number

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 
-def vertex_normals(vertices: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """Normals (...,V,3) float32 of a triangle mesh; zero where no triangle has an area.
+def vertex_normals(
+    vertices: np.ndarray, triangles: np.ndarray, dtype: npt.DTypeLike = np.float32
+) -> np.ndarray:
+    """Normals (...,V,3) of a triangle mesh; zero where no triangle has an area.
 
     vertices   (...,V,3), any number of poses
     triangles  (M,3) vertex indices
+    dtype      of the computation and of the result
 
     >>> vertex_normals(np.eye(3), np.array([[0, 1, 2]])).round(3).tolist()[0]
     [0.5770000219345093, 0.5770000219345093, 0.5770000219345093]
     """
-    vertices = np.asarray(vertices, np.float32)
+    vertices = np.asarray(vertices, dtype)
     a, b, c = (vertices[..., triangles[:, corner], :] for corner in range(3))
     faces = np.cross(b - a, c - a)
     total = np.zeros_like(vertices)

@@ -1,9 +1,8 @@
-"""The curves of a report, as inline SVG that takes the page's own text colour and typeface (so it
-suits a light and a dark page).
+"""The curves of a report as inline SVG, in the text colour and typeface of the page.
 
-matplotlib draws them; `_inline` then takes out what only a file of its own needs (namespaces,
-metadata, unused ids). Names never enter a plot: methods are told apart by colour, and the page's
-legend, which escapes them, says which is which.
+They suit a light and a dark page. matplotlib draws them, and `_inline` removes what only a separate
+file needs: namespaces, metadata and unused ids. Names never enter a plot. Methods differ by colour
+and dash, and the legend of the page, which escapes names, says which is which.
 """
 
 from __future__ import annotations
@@ -13,21 +12,21 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
-from understudy.evaluation.render import need_drawing
+from understudy.evaluation.pictures import need_drawing
 
-_INK = "#010203"  # stands for the page's text colour until `_inline` puts `currentColor` there
+_INK = "#010203"  # a placeholder that `_inline` replaces by `currentColor`
 _COLOURS = ("#2f7de1", "#e8871e", "#22a06b", "#c64191", "#8f6ee0", "#ad9407", "#12a3b8", "#d9534f")
 _DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
-Style = tuple[str, object]
+_EMPTY_BIN = 0.5  # where a count of zero is drawn on a logarithmic axis
+Style = tuple[str, Any]  # colour and dash of a method
 
 
 def method_styles(methods: Sequence[str]) -> dict[str, Style]:
-    """Each method's (colour, dash) in every plot of a report; past eight methods the colours return
-    with another dash.
-    """
+    """The (colour, dash) of each method in all plots; after eight methods the dash changes."""
     return {
         m: (_COLOURS[k % len(_COLOURS)], _DASHES[k // len(_COLOURS) % len(_DASHES)])
         for k, m in enumerate(methods)
@@ -40,23 +39,24 @@ def histogram(
     unit: str,
     key: str = "",
 ) -> str:
-    """How many vertices (over all frames) miss by how much, on a log axis: the falloff of FDDA's
-    Figs. 6 and 7. method -> (edges, counts).
+    """The distribution of vertex errors on a logarithmic axis (FDDA Figures 6 and 7).
+
+    curves  method -> (edges (n+1,), counts (n,))
+    styles  method -> style; the area below the first method is filled
+    key     anything that makes the plot unique in its page
     """
     with _plot(height=2.7) as (figure, axes):
         for method, (edges, counts) in curves.items():
             colour, dash = styles[method]
-            shown = np.maximum(
-                np.asarray(counts, float), 0.5
-            )  # an empty bin sits on the floor of the log axis
+            shown = np.maximum(np.asarray(counts, float), _EMPTY_BIN)
             axes.stairs(shown, edges, baseline=None, color=colour, linestyle=dash, linewidth=1.6)
             if method == next(iter(styles)):
-                axes.stairs(shown, edges, baseline=0.5, fill=True, color=colour, alpha=0.16)
+                axes.stairs(shown, edges, baseline=_EMPTY_BIN, fill=True, color=colour, alpha=0.16)
         most = max(
             (float(np.max(counts)) for _, counts in curves.values() if np.size(counts)), default=1.0
         )
         axes.set_yscale("log")
-        axes.set_ylim(0.5, max(most, 1.0) * 2)
+        axes.set_ylim(_EMPTY_BIN, max(most, 1.0) * 2)
         axes.set_xlim(left=0)
         _label(axes, f"error, {unit}", "vertices, all frames")
         axes.yaxis.set_major_formatter(lambda y, _: _short_count(y))
@@ -70,14 +70,15 @@ def per_frame(
     marked: int | None = None,
     key: str = "",
 ) -> str:
-    """Mean and largest error of each frame, one above the other. method -> (mean (T,), max (T,));
-    `marked`: the frame pictured.
+    """Mean and largest error of each frame, one above the other.
+
+    curves  method -> (mean (T,), max (T,))
+    marked  a frame to mark with a dotted line
     """
     with _plot(height=2.7, rows=2) as (figure, both):
         for axes, which, name in zip(both, (0, 1), ("mean", "max")):
-            for method, pair in reversed(
-                curves.items()
-            ):  # the first method, which the report is about, on top
+            # The first method, the subject of the report, is drawn last and so on top.
+            for method, pair in reversed(list(curves.items())):
                 colour, dash = styles[method]
                 alone = len(pair[which]) == 1
                 axes.plot(
@@ -98,12 +99,14 @@ def per_frame(
         return _inline(figure, "Error of each frame", key)
 
 
-def range_mark(
-    mean: float, p99: float, largest: float, low: float, high: float, style: Style
-) -> str:
-    """One table row's errors on a log scale from `low` to `high`: dot = mean, thick to the 99th
-    percentile, ring = max.
+def range_mark(errors: tuple[float, float, float], ends: tuple[float, float], style: Style) -> str:
+    """The errors of one table row on a logarithmic scale.
+
+    errors  mean (a dot), 99th percentile (end of the thick bar) and max (a ring); NaN: not shown
+    ends    of the scale
     """
+    mean, p99, largest = errors
+    low, high = ends
     place = lambda x: (
         6 + 128 * (np.log(max(x, low)) - np.log(low)) / max(np.log(high) - np.log(low), 1e-9)
     )
@@ -135,8 +138,9 @@ def range_mark(
 def training(
     curves: Mapping[str, tuple[np.ndarray, np.ndarray]], styles: Mapping[str, Style], key: str = ""
 ) -> str:
-    """What is left to learn on the way through training. method -> (epochs (n,), share of the
-    motion not yet learned (n,)).
+    """The error during training.
+
+    curves  method -> (epochs (n,), error relative to the motion to learn (n,))
     """
     with _plot(height=2.5) as (figure, axes):
         for method, (steps, error) in curves.items():
@@ -146,15 +150,17 @@ def training(
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
         axes.margins(x=0.01)
-        _label(axes, "epoch", "motion not yet learned, %")
-        return _inline(figure, "What is left to learn during training", key)
+        _label(axes, "epoch", "training error, %")
+        return _inline(figure, "Error during training", key)
 
 
 def over_k(
     k, mean, others: Mapping[str, float], styles: Mapping[str, Style], unit: str, key: str = ""
 ) -> str:
-    """Mean error of linear blend skinning over its weights per vertex `k` (n,), with other methods'
-    means as level lines (FDDA's Fig. 8).
+    """Mean error of linear blend skinning over the number of influences (FDDA Figure 8).
+
+    k, mean  (n,) influences per vertex and mean errors
+    others   method -> mean error, drawn as a horizontal line
     """
     with _plot(height=2.5) as (figure, axes):
         place = np.arange(len(k))
@@ -164,12 +170,12 @@ def over_k(
             axes.axhline(value, color=colour, linestyle=dash, linewidth=1.5)
         axes.set_xticks(place, [f"{int(each)}" for each in k])
         axes.set_ylim(bottom=0)
-        _label(axes, "K, weights per vertex", f"mean error, {unit}")
-        return _inline(figure, "Linear blend skinning over weights per vertex", key)
+        _label(axes, "influences per vertex", f"mean error, {unit}")
+        return _inline(figure, "Linear blend skinning over influences per vertex", key)
 
 
 def _short_count(y: float) -> str:
-    """1, 10, 1k, 1M: a tick of a counting axis; nothing below one."""
+    """The label of a tick of a counting axis: 1, 10, 1k, 1M; "" below one."""
     if y < 1:
         return ""
     for size, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -185,14 +191,12 @@ def _label(axes, x: str, y: str) -> None:
 
 @contextmanager
 def _plot(*, width: float = 5.2, height: float, rows: int = 1) -> Iterator[tuple]:
-    """A figure and its axes (one, or `rows` of them) in the report's style. No pyplot: nothing
-    global is touched.
-    """
+    """A figure and its axes (one, or `rows` of them), without the global state of pyplot."""
     need_drawing()
-    import matplotlib
+    import matplotlib  # optional dependency
     from matplotlib.figure import Figure
 
-    style = {
+    style: Any = {
         "text.parse_math": False,
         "text.color": _INK,
         "axes.labelcolor": _INK,
@@ -222,9 +226,7 @@ def _plot(*, width: float = 5.2, height: float, rows: int = 1) -> Iterator[tuple
 
 
 def _inline(figure, label: str, key: str) -> str:
-    """The figure as an `<svg>` element for an HTML page; `key` tells apart plots of the same kind
-    that look the same.
-    """
+    """The figure as an `<svg>` element; `key` makes the ids of equal plots differ."""
     file = io.StringIO()
     figure.savefig(
         file,
@@ -234,15 +236,13 @@ def _inline(figure, label: str, key: str) -> str:
     )
     text = file.getvalue()
     text = text[text.index("<svg") :].strip()
-    text = re.sub(
-        r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.S
-    )  # its style would reach the whole page
+    # A style element would apply to the whole page.
+    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.S)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
     text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text).replace("xlink:href", "href")
     text = text.replace(_INK, "currentColor")
     text = re.sub(r"font-family: [^;\"]*", "font-family: inherit", text)
-    # Ids must be unique in a page of many plots: keep only those that are referred to, under a
-    # number of their own.
+    # Ids must be unique in a page: keep those that are referred to, with a prefix.
     used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', text))
     prefix = f"p{zlib.crc32((key + label + text).encode()):x}-"
     text = re.sub(

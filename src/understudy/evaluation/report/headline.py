@@ -1,0 +1,107 @@
+"""The head of a report: the answer in one sentence, then its numbers."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+
+import numpy as np
+
+from understudy.evaluation.metric_catalogue import digits3, size_text, unit_text
+from understudy.evaluation.result import CaseResult, ReportData, overall
+
+
+def headline(data: ReportData) -> str:
+    """Title, the errors of the subject in a sentence, notes, and a tile for each number."""
+    figures, unit = overall(data.results, data.subject), unit_text(data.unit)
+    percent = lambda x: f"{digits3(100 * x / data.height)} % of {data.size_label}"
+    length = lambda x: f"{digits3(x)}&nbsp;{escape(unit)}"
+    own = [r for r in data.results if r.method == data.subject]
+    frames = sum(len(r.per_frame_mean) for r in own if r.per_frame_mean is not None)
+    over = f"{len(data.cases)} test animation{'s' * (len(data.cases) > 1)}" + (
+        f" ({frames:,} frames)" if frames else ""
+    )
+    sentence = (
+        f"<b>{escape(data.subject)}</b> approximates <b>{escape(data.title)}</b> with a mean "
+        f"error of <b>{length(figures['mean'])}</b> ({percent(figures['mean'])}) and a largest "
+        f"error of <b>{length(figures['max'])}</b> ({percent(figures['max'])}) on {over}."
+    )
+    card = '<div class="tile"><span>{}</span><b>{} <small>{}</small></b><span>{}</span></div>'
+    labels = {"mean": "mean error", "p99": "99 % of vertices within", "max": "largest error"}
+    tiles = [
+        card.format(labels[name], digits3(x), escape(unit), percent(x))
+        for name, x in figures.items()
+        if not math.isnan(x)
+    ]
+    size, fit = _known(data, "bytes"), _known(data, "fit_s")
+    if size is not None:
+        number, of = size_text(size).split(" ")
+        tiles.append(card.format("size", number, of, "in memory"))
+    if fit is not None:
+        tiles.append(card.format("time to fit", digits3(fit), "s", "on the machine below"))
+    notes = "".join(f"<p>{escape(note)}</p>" for note in data.notes)
+    return (
+        f'<header><p class="over">Understudy report</p>\n<h1>{escape(data.title)}</h1>\n'
+        f'<p class="lede">{sentence}</p>\n<p>{_compared(data)}{_worst_frame(data)}</p>{notes}\n'
+        f'<div class="tiles">{"".join(tiles)}</div></header>'
+    )
+
+
+def _compared(data: ReportData) -> str:
+    """One sentence on the next best method with results for the same cases; "" if there is none."""
+    own = overall(data.results, data.subject)["mean"]
+    cases = {
+        m: {r.case for r in data.results if r.method == m and "mean" in r.figures}
+        for m in data.methods
+    }
+    others = {
+        m: overall(data.results, m)["mean"]
+        for m in data.methods[1:]
+        if cases[m] >= cases[data.subject]
+    }
+    others = {m: x for m, x in others.items() if math.isfinite(x)}
+    if not others or not own > 0:
+        return ""
+    nearest = min(others, key=lambda m: others[m])
+    ratio = others[nearest] / own
+    if ratio >= 1:
+        return f"The mean error of {escape(nearest)} is {digits3(ratio)} times as large. "
+    return f"The mean error of {escape(nearest)} is smaller: {digits3(100 * ratio)} % of that. "
+
+
+def _worst_frame(data: ReportData) -> str:
+    """One sentence that names the frame, vertex and part of the subject's largest error."""
+    worst: tuple[float, int, CaseResult] | None = None
+    for r in data.results:
+        errors = r.per_frame_max
+        if r.method != data.subject or errors is None or not np.isfinite(errors).any():
+            continue
+        frame = int(np.nanargmax(errors))
+        if worst is None or errors[frame] > worst[0]:
+            worst = (float(errors[frame]), frame, r)
+    if worst is None:
+        return ""
+    _, frame, r = worst
+    return f"The largest error is in frame {frame} of {escape(r.case)}{_vertex_and_part(data, r)}."
+
+
+def _vertex_and_part(data: ReportData, result: CaseResult) -> str:
+    """The worst vertex of a case and the part of the mesh it is in; "" if not known."""
+    errors = result.per_vertex_max
+    if errors is None or not np.isfinite(errors).any():
+        return ""
+    vertex = int(np.nanargmax(errors))
+    part = next((name for name, members in data.mesh.parts.items() if vertex in members), "")
+    return f", at vertex {vertex}" + (f" of {escape(part)}" if part else "")
+
+
+def _known(data: ReportData, name: str) -> float | None:
+    """A figure of the subject, from its deformer if known, else the largest of its results."""
+    for deformer in data.deformers:
+        value = deformer.get(name)
+        if deformer.get("method") == data.subject and isinstance(value, (int, float)):
+            return float(value)
+    found = [
+        r.figures[name] for r in data.results if r.method == data.subject and name in r.figures
+    ]
+    return float(max(found)) if found else None

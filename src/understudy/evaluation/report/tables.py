@@ -1,0 +1,151 @@
+"""The tables of a report: all results, what was fitted, and the glossary of metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from html import escape
+
+from understudy.evaluation.metric_catalogue import (
+    byte_scale,
+    column_names,
+    column_texts,
+    digits3,
+    metric_of,
+    unit_text,
+)
+from understudy.evaluation.report import plots
+from understudy.evaluation.report.html import curves, header_cell, plain, swatch
+from understudy.evaluation.result import CaseResult, ReportData, best_of_case
+
+Styles = Mapping[str, plots.Style]
+
+_DEFORMER_COLUMNS = {
+    "bytes": ("size", "bytes"),
+    "multiply_adds": ("multiply-adds", "per pose"),
+    "fit_s": ("fit", "s"),
+    "training_error": ("training error", "{unit}"),
+    "nets": ("networks", ""),
+    "inputs": ("inputs", "per network"),
+}
+
+
+def results_table(data: ReportData, styles: Styles) -> str:
+    """Cases, methods and figures, with mean, p99 and max of each row on one logarithmic scale."""
+    rows = [_with_percent(r, data.height) for case in data.cases for r in data.of_case(case)]
+    columns = []
+    for name in column_names(r.figures for r in rows):
+        values = [r.figures.get(name) for r in rows]
+        label, unit, texts = column_texts(name, values, data.unit, data.size_label)
+        columns.append((name, label, unit, texts, best_of_case(rows, name)))
+    lengths = [x for r in rows for x in _range(r) if math.isfinite(x) and x > 0]
+    ends = (min(lengths), max(lengths)) if lengths else (1.0, 1.0)
+    span = f"{digits3(ends[0])} to {digits3(ends[1])} {escape(unit_text(data.unit))}, logarithmic"
+    head = "".join(header_cell(label, unit) for _, label, unit, _, _ in columns)
+    lines = [
+        f'<thead><tr>{header_cell("method", "")}{head}<th class="ranges">mean · p99 · max'
+        f'<span class="unit">{span}</span></th></tr></thead>'
+    ]
+    before = None
+    for k, r in enumerate(rows):
+        if r.case != before:
+            lines.append("</tbody>" if before is not None else "")
+            lines.append(
+                f'<tbody><tr><th class="case" colspan="{len(columns) + 2}">{escape(r.case)}</th>'
+                "</tr>"
+            )
+            before = r.case
+        cells = ""
+        for name, _, _, texts, best in columns:
+            is_best = r.case in best and r.figures.get(name) == best[r.case]
+            text = escape(texts[k])
+            cells += f"<td><b>{text}</b></td>" if is_best else f"<td>{text}</td>"
+        mark = plots.range_mark(_range(r), ends, styles[r.method])
+        lines.append(
+            f"<tr><td>{swatch(styles[r.method])}{escape(r.method)}</td>{cells}"
+            f'<td class="ranges">{mark}</td></tr>'
+        )
+    return (
+        '<h2>All results</h2>\n<p class="soft">The lowest error of each case is in bold green. '
+        '<span class="ranges">In the last column the dot is the mean, the thick bar ends at p99, '
+        "and the ring is the max.</span></p>\n"
+        f'<div class="scroll"><table>{"".join(lines)}</tbody></table></div>'
+    )
+
+
+def deformers_table(data: ReportData, styles: Styles) -> str:
+    """What was fitted and its cost, with the training curves; "" if nothing is known."""
+    text = ""
+    if data.deformers:
+        known = [k for k in _DEFORMER_COLUMNS if any(d.get(k) is not None for d in data.deformers)]
+        extra = dict.fromkeys(
+            k for d in data.deformers for k in d if k not in _DEFORMER_COLUMNS and k != "method"
+        )
+        columns = [_deformer_column(data, key) for key in (*known, *extra)]
+        head = "".join(header_cell(label, unit) for label, unit, _ in columns)
+        rows = ""
+        for k, d in enumerate(data.deformers):
+            name = str(d.get("method", ""))
+            mark = swatch(styles[name]) if name in styles else ""
+            cells = "".join(f"<td>{escape(texts[k])}</td>" for _, _, texts in columns)
+            rows += f"<tr><td>{mark}{escape(name)}</td>{cells}</tr>"
+        head = f"<thead><tr>{header_cell('method', '')}{head}</tr></thead>"
+        text += f'<div class="scroll"><table>{head}<tbody>{rows}</tbody></table></div>'
+    trained = {m: c for m, c in data.training.items() if m in styles}
+    if trained:
+        caption = (
+            "Training error, relative to the motion that the skin leaves unexplained. If a curve "
+            "still falls at its end, more epochs help."
+        )
+        text += curves(list(trained), styles, [(plots.training(trained, styles), caption)])
+    return f"<section><h2>Fitted methods</h2>\n{text}</section>" if text else ""
+
+
+def _deformer_column(data: ReportData, key: str) -> tuple[str, str, list[str]]:
+    """(label, unit, one text per deformer)."""
+    label, unit = _DEFORMER_COLUMNS.get(key, (key, ""))
+    values = [d.get(key) for d in data.deformers]
+    if key == "bytes":
+        numbers = [float(v) if isinstance(v, (int, float)) else math.nan for v in values]
+        scale, unit = byte_scale(numbers)
+        return label, unit, [digits3(n / scale) for n in numbers]
+    return label, unit.format(unit=unit_text(data.unit)), [plain(v) for v in values]
+
+
+def glossary(data: ReportData) -> str:
+    """One sentence for each metric of the table."""
+    rows = [_with_percent(r, data.height) for r in data.results]
+    entries = ""
+    for name in column_names(r.figures for r in rows):
+        values = [r.figures.get(name) for r in rows]
+        label, unit, _ = column_texts(name, values, data.unit, data.size_label)
+        meaning = metric_of(name).meaning
+        if meaning:
+            entries += (
+                f'<dt>{escape(label)} <span class="unit">{escape(unit)}</span></dt>'
+                f"<dd>{escape(meaning[0].upper() + meaning[1:])}.</dd>"
+            )
+    unit = escape(unit_text(data.unit))
+    return (
+        "<section><h2>How to read this report</h2>\n<p>An error is the distance between a vertex "
+        f"of the original and the same vertex of the stand-in, in {unit}. The {data.size_label} of "
+        f"the character is {digits3(data.height)}&nbsp;{unit}. Look at the max and the close-ups "
+        "as well as at the mean: a small mean can hide one broken armpit.</p>\n"
+        f"<dl>{entries}</dl></section>"
+    )
+
+
+def _range(result: CaseResult) -> tuple[float, float, float]:
+    """mean, p99 and max of a row; NaN for what is missing."""
+    mean, p99, largest = (result.figures.get(name, math.nan) for name in ("mean", "p99", "max"))
+    return mean, p99, largest
+
+
+def _with_percent(result: CaseResult, height: float) -> CaseResult:
+    """The row with mean_pct and max_pct computed where they are missing."""
+    more = {
+        f"{n}_pct": 100 * result.figures[n] / height
+        for n in ("mean", "max")
+        if n in result.figures and f"{n}_pct" not in result.figures
+    }
+    return CaseResult(result.case, result.method, {**result.figures, **more})

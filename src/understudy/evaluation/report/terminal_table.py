@@ -1,0 +1,50 @@
+"""The table of results for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from understudy.evaluation.metric_catalogue import column_names, column_texts
+from understudy.evaluation.result import CaseResult, best_of_case
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def figures_table(results: Sequence[CaseResult], unit: str, title: str = "") -> Table:
+    """Cases, methods and their figures as a table of `rich`, with units in the headers.
+
+    results  rows, case by case
+    unit     of the mesh
+
+    The lowest error of each case is bold.
+    """
+    from rich.table import Table  # optional dependency
+    from rich.text import Text
+
+    table = Table(title=title or None, header_style="bold", title_justify="left")
+    # Keep case and method readable, however many columns there are.
+    for header, names in (
+        ("case", [r.case for r in results]),
+        ("method", [r.method for r in results]),
+    ):
+        table.add_column(header, overflow="fold", min_width=min(16, max(map(len, names))))
+    columns = []
+    for name in column_names(r.figures for r in results):
+        label, shown_unit, texts = column_texts(name, [r.figures.get(name) for r in results], unit)
+        header = f"{label}\n{shown_unit}" if shown_unit else label
+        table.add_column(Text(header), justify="right", no_wrap=True)
+        columns.append((name, texts, best_of_case(results, name)))
+    before = None
+    for k, r in enumerate(results):
+        if before is not None and r.case != before:
+            table.add_section()
+        is_best = lambda name, best, r=r: r.case in best and r.figures.get(name) == best[r.case]
+        cells = [
+            Text(texts[k], style="bold green" if is_best(name, best) else "")
+            for name, texts, best in columns
+        ]
+        table.add_row(Text("" if r.case == before else r.case), Text(r.method), *cells)
+        before = r.case
+    return table
