@@ -19,7 +19,7 @@ def main() -> None:
     poses = rig.evaluate(gaussian(rig.controls, count=300, seed=0))
 
     fdda = method_type("fdda")
-    deformer = fdda(fdda.Config(epochs=60, hidden=(32, 32), batch=64)).fit(poses, rig=rig)
+    deformer = fdda(fdda.Config(epochs=60, hidden=(32, 32), batch_size=64)).fit(poses, rig=rig)
 
     with TemporaryDirectory() as folder:
         file = Path(folder) / "tube.understudy"

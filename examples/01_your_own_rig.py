@@ -53,7 +53,7 @@ def main() -> None:
     rig = Lid()
     poses = rig.evaluate(gaussian(rig.controls, count=200, seed=0))
     fdda = method_type("fdda")
-    deformer = fdda(fdda.Config(epochs=60, hidden=(16, 16), batch=32)).fit(poses, rig=rig)
+    deformer = fdda(fdda.Config(epochs=60, hidden=(16, 16), batch_size=32)).fit(poses, rig=rig)
 
     unseen = rig.evaluate(gaussian(rig.controls, count=50, seed=1))
     error = np.linalg.norm(

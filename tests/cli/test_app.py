@@ -186,7 +186,7 @@ def test_every_wrong_turn_is_one_clear_line_and_leaves_nothing(work, capsys, tmp
 
 
 def test_ctrl_c_keeps_the_training_and_the_same_command_ends_with_the_same_bytes(work, tmp_path):
-    options = ["--set", "hidden=256,256", "--set", "batch=8", "--set", "epochs=200"]
+    options = ["--set", "hidden=256,256", "--set", "batch_size=8", "--set", "epochs=200"]
     command = lambda out: [
         sys.executable,
         "-m",

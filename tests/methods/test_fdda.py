@@ -9,11 +9,14 @@ import pytest
 
 from understudy import InputError, Mesh
 from understudy.evaluation.measure import Reference, deform_poses, measure
+from understudy.methods import config_from_text
+from understudy.methods.differential.differential import DifferentialConfig
+from understudy.methods.differential.local import LocalConfig
 from understudy.methods.fdda import Fdda, FddaConfig
 from understudy.rigs import animate, load_rig
 from understudy.rigs.sampling import gaussian
 
-QUICK = {"epochs": 80, "hidden": (32, 32), "batch": 64}
+QUICK = {"epochs": 80, "hidden": (32, 32), "batch_size": 64}
 
 
 @pytest.fixture(scope="module")
@@ -136,12 +139,30 @@ def test_a_mesh_of_many_shells_is_no_obstacle(tube, sampled):
         ({"epochs": 0}, "epochs"),
         ({"basis_error": 0.0}, "basis_error"),
         ({"seam_rings": -1}, "seam_rings"),
-        ({"validation": 1.0}, "validation"),
+        ({"validation_fraction": 1.0}, "validation_fraction"),
     ],
 )
 def test_wrong_options_are_named(options, message):
     with pytest.raises(InputError, match=message):
         FddaConfig(**options)
+
+
+@pytest.mark.parametrize("config", [FddaConfig, DifferentialConfig, LocalConfig])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("rate", "learning_rate"),
+        ("batch", "batch_size"),
+        ("most_components", "max_components"),
+        ("validation", "validation_fraction"),
+    ],
+)
+def test_an_option_that_was_renamed_names_the_new_one(config, old, new):
+    with pytest.raises(InputError, match=f"'{old}'.*'{new}'"):
+        config(**{old: 1})
+    with pytest.raises(InputError, match=f"'{old}'.*'{new}'"):
+        config_from_text(config, {old: "1"})
+    assert hasattr(config(), new)
 
 
 def test_asking_a_rig_that_is_not_there(sampled):

@@ -10,8 +10,8 @@ from understudy.training import trainer
 from understudy.training.grouped import GroupedTask, Stack, stack_order
 from understudy.training.trainer import Schedule, train
 
-SCHEDULE = Schedule(hidden=(16, 16), epochs=100, batch=16, validation=0.1)
-SHORT = Schedule(hidden=(16, 16), epochs=12, batch=64, validation=0.1)
+SCHEDULE = Schedule(hidden=(16, 16), epochs=100, batch_size=16, validation_fraction=0.1)
+SHORT = Schedule(hidden=(16, 16), epochs=12, batch_size=64, validation_fraction=0.1)
 
 
 def problem(samples=400, seed=0):
@@ -150,7 +150,7 @@ def test_one_pose_trains_without_a_validation_set():
 
 
 def test_mirror_images_are_kept_aside_with_their_poses():
-    aside = trainer.validation_poses(400, Schedule(validation=0.1, twins=True))
+    aside = trainer.validation_poses(400, Schedule(validation_fraction=0.1, twins=True))
     assert len(aside) == 40
     np.testing.assert_array_equal(aside[20:], aside[:20] + 200)
     assert aside[19] < 200
@@ -159,7 +159,9 @@ def test_mirror_images_are_kept_aside_with_their_poses():
 @pytest.mark.parametrize("loss", ["l1", "mixed"])
 def test_curves_begin_near_one_whatever_the_loss(loss):
     trained = train(
-        *problem(), Schedule(**{**vars(SHORT), "loss": loss, "epochs": 1, "rate": 1e-6}), SILENT
+        *problem(),
+        Schedule(**{**vars(SHORT), "loss": loss, "epochs": 1, "learning_rate": 1e-6}),
+        SILENT,
     )
     assert trained.training_curve[0] == pytest.approx(1, rel=0.1)
     assert trained.validation_curve[0] == pytest.approx(1, rel=0.1)

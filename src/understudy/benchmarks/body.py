@@ -70,7 +70,7 @@ class _Size:
 # more epochs than a face has help.
 _BODY_NETS = {
     "regions": "64", "anchors": "0.01", "input_poses": "8", "basis_error": "0.01",
-    "most_components": "120", "batch": "256",
+    "max_components": "120", "batch_size": "256",
     "weight_decay": "0.3", "epochs": "100", "anchor_epochs": "100",
 }  # fmt: skip
 SIZES = {

@@ -70,46 +70,47 @@ from understudy.rigs.base import Rig
 class FddaConfig(Config):
     """Options of fdda.
 
-    hidden          widths of the hidden layers of every network
-    epochs          passes over the training poses
-    batch           poses per training step
-    rate            Adam's first learning rate
-    tau             how much the rigid assignment error may grow to save networks (the paper: 1.1 to
-                    1.5)
-    basis_error     mean distance per vertex the PCA may leave, in the model's units; none: 0.016 %
-                    of the height, the paper's choice
-    most_components upper limit of PCA components per network
-    inputs          where each network's inputs come from: rig (perturb it live), data (learn them
-                    from the poses), all, or auto (rig if there is one)
-    input_error     a perturbation that moves no vertex of a group by this much (model units) is no
-                    input; none: the same as basis_error
-    controls        numeric: numeric controls join the inputs; none: bones alone, as in the paper;
-                    all: every control
-    skin_rings      rings of the mesh over which the rigid skin blends at the borders of its bones;
-                    0: none, as in the paper
-    seam_rings      rings of the mesh over which neighbouring networks are mixed; 0: none, as in the
-                    paper
-    clamp_margin    features are held to the range seen in training, widened by this share of its
-                    width on each side; none: not at all
-    validation      share of the poses kept aside to measure
-    device          auto, cpu or cuda
-    checkpoint      file to keep the state of training in, to go on after an interruption
+    hidden               widths of the hidden layers of every network
+    epochs               passes over the training poses
+    batch_size           poses per training step
+    learning_rate        initial learning rate of Adam; it decays to zero along a cosine
+    tau                  factor by which removing bones may increase the rigid assignment error;
+                         the paper uses 1.1 to 1.5
+    basis_error          mean distance per vertex that the principal components may leave, in model
+                         units; none: 0.016 % of the height, as in the paper
+    max_components       upper limit of principal components per network
+    inputs               how the inputs of each network are selected: rig (perturb the live rig),
+                         data (from the poses), all, or auto (rig where there is one, else data)
+    input_error          a bone or control is an input of a group if it moves a vertex of the group
+                         by more than this, in model units; none: basis_error
+    controls             controls that are inputs beside the bones: numeric (those that act other
+                         than through bones), all, or none (as in the paper)
+    skin_rings           rings of edges over which the rigid skin blends at the borders of its
+                         bones; 0: no blending, as in the paper
+    seam_rings           rings of edges over which neighbouring networks are blended; 0: no
+                         blending, as in the paper
+    clamp_margin         features are clamped to their training range, widened on each side by this
+                         fraction of its width; none: no clamping
+    validation_fraction  fraction of the poses that are kept out of training, to measure the error
+    device               auto (a GPU where torch finds one), cpu, cuda or cuda:N
+    checkpoint           file that stores the state of training, so that an interrupted fit can
+                         continue
     """
 
     hidden: tuple[int, ...] = (128, 128)
     epochs: int = 150
-    batch: int = 256
-    rate: float = 0.005
+    batch_size: int = 256
+    learning_rate: float = 0.005
     tau: float = 1.2
     basis_error: float | None = None
-    most_components: int = 80
+    max_components: int = 80
     inputs: str = "auto"
     input_error: float | None = None
     controls: str = "numeric"
     skin_rings: int = 4
     seam_rings: int = 3
     clamp_margin: float | None = 0.5
-    validation: float = 0.05
+    validation_fraction: float = 0.05
     device: str = "auto"
     checkpoint: str | None = None
 
@@ -125,12 +126,12 @@ class FddaConfig(Config):
         checks.one_of(self.controls, "controls", ("numeric", "none", "all"))
         checks.between(self.tau, "tau", 1)
         checks.between(self.epochs, "epochs", 1)
-        checks.between(self.batch, "batch", 1)
-        checks.between(self.rate, "rate", above=0)
+        checks.between(self.batch_size, "batch_size", 1)
+        checks.between(self.learning_rate, "learning_rate", above=0)
         checks.between(self.skin_rings, "skin_rings", 0, 20)
         checks.between(self.seam_rings, "seam_rings", 0, 20)
-        checks.between(self.most_components, "most_components", 1)
-        checks.between(self.validation, "validation", 0, 0.9)
+        checks.between(self.max_components, "max_components", 1)
+        checks.between(self.validation_fraction, "validation_fraction", 0, 0.9)
         if self.clamp_margin is not None:
             checks.between(self.clamp_margin, "clamp_margin", 0)
         if self.basis_error is not None:
@@ -167,7 +168,7 @@ class Fdda(Method[FddaConfig]):
         needs_bones=True,
         asks_rig=True,
         needs_torch=True,
-        quick={"epochs": "40", "hidden": "32,32", "batch": "64"},
+        quick={"epochs": "40", "hidden": "32,32", "batch_size": "64"},
     )
     Config = FddaConfig
 
@@ -198,9 +199,14 @@ class Fdda(Method[FddaConfig]):
             for g, group in enumerate(groups)
         ]
         schedule = Schedule(
-            hidden=config.hidden, epochs=config.epochs, batch=config.batch, rate=config.rate,
-            validation=config.validation, seed=config.seed, device=config.device,
-        )  # fmt: skip
+            hidden=config.hidden,
+            epochs=config.epochs,
+            batch_size=config.batch_size,
+            learning_rate=config.learning_rate,
+            validation_fraction=config.validation_fraction,
+            seed=config.seed,
+            device=config.device,
+        )
         checkpoint = None if config.checkpoint is None else Path(config.checkpoint)
         trained = train(
             ((picked - centre) / spread).astype(np.float32), tasks, schedule, progress, checkpoint
@@ -324,7 +330,7 @@ class Fdda(Method[FddaConfig]):
         # share-weighted error of the vertices.
         root = np.sqrt(share).astype(np.float32)
         rows = (d * root[:, None]).reshape(len(d), -1)
-        directions = principal_components(rows, self.config.most_components)[0].astype(np.float32)
+        directions = principal_components(rows, self.config.max_components)[0].astype(np.float32)
         count = components_for_error(
             rows[evenly(len(rows), _ERROR_POSES)], directions, 1 / root, basis_error
         )

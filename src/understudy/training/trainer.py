@@ -36,31 +36,32 @@ _WIDE = 512
 class Schedule:
     """How to train.
 
-    hidden            widths of the hidden layers
-    activation        tanh, relu or gelu
-    epochs            passes over the training poses
-    batch             poses per step
-    rate              the first learning rate; Adam's falls to zero along a cosine, SGD's as 1 / (1
-                      + 1e-6 steps)
-    loss              "l2", "l1", or "mixed": their sum
-    optimizer         "adam" or "sgd" (no momentum; the loss is then the mean over outputs, as in
-                      the differential paper)
-    weight_decay      decoupled: each step shrinks the weights by rate times this
-    validation        share of the poses kept aside to measure, never trained on
-    twins             the second half of the poses are mirror images of the first: each is kept
-                      aside together with its own
-    device            "cpu", "cuda", or "auto": a GPU where there is one
+    hidden               widths of the hidden layers
+    activation           tanh, relu or gelu
+    epochs               passes over the training poses
+    batch_size           poses per step
+    learning_rate        initial learning rate; Adam's decays to zero along a cosine, SGD's as
+                         1 / (1 + 1e-6 steps)
+    loss                 l2, l1, or mixed (their sum)
+    optimizer            adam, or sgd (no momentum; the loss is then the mean over outputs, as in
+                         the differential paper)
+    weight_decay         decoupled: each step shrinks the weights by learning_rate times this
+    validation_fraction  fraction of the poses that are kept out of training, to measure the error
+    twins                the second half of the poses are mirror images of the first; a pose and
+                         its image are both training poses or both validation poses
+    seed                 seed of the initial weights, the order of poses and the validation poses
+    device               cpu, cuda, cuda:N, or auto (a GPU where torch finds one)
     """
 
     hidden: tuple[int, ...] = (128, 128)
     activation: str = "tanh"
     epochs: int = 150
-    batch: int = 256
-    rate: float = 0.005
+    batch_size: int = 256
+    learning_rate: float = 0.005
     loss: str = "l2"
     optimizer: str = "adam"
     weight_decay: float = 0.0
-    validation: float = 0.05
+    validation_fraction: float = 0.05
     twins: bool = False
     seed: int = 0
     device: str = "auto"
@@ -162,13 +163,13 @@ def train(
 def _optimizer(parameters, schedule: Schedule, device: torch.device) -> torch.optim.Optimizer:
     if schedule.optimizer == "sgd":
         return torch.optim.SGD(
-            parameters, lr=schedule.rate, weight_decay=schedule.weight_decay, fused=True
+            parameters, lr=schedule.learning_rate, weight_decay=schedule.weight_decay, fused=True
         )
     kind = torch.optim.AdamW if schedule.weight_decay else torch.optim.Adam
     options = {"fused": True, "capturable": device.type == "cuda"}
     return kind(
         parameters,
-        lr=schedule.rate,
+        lr=schedule.learning_rate,
         betas=(0.9, 0.999),
         eps=1e-8,
         weight_decay=schedule.weight_decay,
@@ -178,8 +179,8 @@ def _optimizer(parameters, schedule: Schedule, device: torch.device) -> torch.op
 
 def _rate(schedule: Schedule, step: int, all_steps: int) -> float:
     if schedule.optimizer == "sgd":
-        return schedule.rate / (1 + 1e-6 * step)
-    return 0.5 * schedule.rate * (1 + math.cos(math.pi * step / all_steps))
+        return schedule.learning_rate / (1 + 1e-6 * step)
+    return 0.5 * schedule.learning_rate * (1 + math.cos(math.pi * step / all_steps))
 
 
 def validation_poses(count: int, schedule: Schedule) -> np.ndarray:
@@ -187,7 +188,7 @@ def validation_poses(count: int, schedule: Schedule) -> np.ndarray:
     if schedule.twins:
         half = validation_poses(count // 2, replace(schedule, twins=False))
         return np.concatenate([half, half + count // 2])
-    wanted = round(schedule.validation * count)
+    wanted = round(schedule.validation_fraction * count)
     return (
         np.sort(np.random.default_rng([schedule.seed, 1]).permutation(count)[:wanted])
         if wanted and count - wanted >= 1
@@ -252,7 +253,7 @@ class _Steps:
 
 def _epoch(take: _Steps, kept: torch.Tensor, nets: int, schedule: Schedule, epoch: int) -> float:
     shuffle = np.random.default_rng([schedule.seed, 2, epoch]).permutation(len(kept))
-    batches = kept[torch.as_tensor(shuffle, device=kept.device)].split(schedule.batch)
+    batches = kept[torch.as_tensor(shuffle, device=kept.device)].split(schedule.batch_size)
     take.loss.zero_()
     for step, batch in enumerate(batches):
         take(batch, _rate(schedule, epoch * len(batches) + step, schedule.epochs * len(batches)))

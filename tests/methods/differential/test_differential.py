@@ -29,7 +29,7 @@ SMALL = {
     "hidden": (32, 32),
     "anchor_hidden": (16, 16),
     "regions": 4,
-    "batch": 64,
+    "batch_size": 64,
     "input_poses": 3,
 }
 
@@ -154,7 +154,13 @@ def test_it_learns_what_skinning_cannot(sampled, unseen, tube):
 def test_presets_fill_what_is_not_given():
     paper = DifferentialConfig(preset="paper").filled()
     assert paper.hidden == (2048,) * 5
-    assert (paper.components, paper.anchors, paper.optimizer, paper.rate, paper.regions) == (
+    assert (
+        paper.components,
+        paper.anchors,
+        paper.optimizer,
+        paper.learning_rate,
+        paper.regions,
+    ) == (
         0.05,
         0.02,
         "sgd",

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from understudy.core import checks
 from understudy.core.errors import InputError
@@ -15,17 +15,32 @@ from understudy.methods.base import Config
 
 LOSSES = ("l1", "l2", "mixed")
 DEFAULT_NETS = {
-    "hidden": (128, 128), "activation": "gelu", "epochs": 60, "batch": 128, "rate": 0.004,
-    "optimizer": "adam", "weight_decay": 0.6, "loss": "mixed",
-    "regions": 24, "linear": True,
-}  # fmt: skip
+    "hidden": (128, 128),
+    "activation": "gelu",
+    "epochs": 60,
+    "batch_size": 128,
+    "learning_rate": 0.004,
+    "optimizer": "adam",
+    "weight_decay": 0.6,
+    "loss": "mixed",
+    "regions": 24,
+    "linear": True,
+}
 # 5 x 2048 rectifiers on everything, SGD at 0.1, 10,000 epochs: 180 s for 5,000 poses of the face on
 # a data-centre GPU, 300 s for the whole fit.
 PAPER_NETS = {
-    "hidden": (2048,) * 5, "activation": "relu", "epochs": 10000, "batch": 128, "rate": 0.1,
-    "optimizer": "sgd", "weight_decay": 0.0, "loss": "l1",
-    "regions": 1, "linear": False, "components": 0.05,
-}  # fmt: skip
+    "hidden": (2048,) * 5,
+    "activation": "relu",
+    "epochs": 10000,
+    "batch_size": 128,
+    "learning_rate": 0.1,
+    "optimizer": "sgd",
+    "weight_decay": 0.0,
+    "loss": "l1",
+    "regions": 1,
+    "linear": False,
+    "components": 0.05,
+}
 
 
 @dataclass(frozen=True)
@@ -43,22 +58,27 @@ class SubspaceConfig(Config):
     }  # fmt: skip
     counts: ClassVar[tuple[str, ...]] = (
         "epochs",
-        "batch",
+        "batch_size",
         "regions",
-        "most_components",
+        "max_components",
         "influences",
         "input_poses",
         "hidden",
     )
-    positive: ClassVar[tuple[str, ...]] = ("rate", "components", "basis_error", "input_error")
+    positive: ClassVar[tuple[str, ...]] = (
+        "learning_rate",
+        "components",
+        "basis_error",
+        "input_error",
+    )
     shares: ClassVar[tuple[str, ...]] = ("components",)
 
     preset: str = "default"
     hidden: tuple[int, ...] | None = None
     activation: str | None = None
     epochs: int | None = None
-    batch: int | None = None
-    rate: float | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
     optimizer: str | None = None
     weight_decay: float | None = None
     loss: str | None = None
@@ -66,7 +86,7 @@ class SubspaceConfig(Config):
     linear: bool | None = None
     components: float | None = None
     basis_error: float | None = None
-    most_components: int = 80
+    max_components: int = 80
     skin: str = "auto"
     influences: int = 4
     inputs: str = "auto"
@@ -74,7 +94,7 @@ class SubspaceConfig(Config):
     input_error: float | None = None
     controls: str = "numeric"
     clamp_margin: float | None = 0.5
-    validation: float = 0.05
+    validation_fraction: float = 0.05
     device: str = "auto"
     checkpoint: str | None = None
 
@@ -94,13 +114,13 @@ class SubspaceConfig(Config):
                     getattr(full, name), name, high=1 if name in self.shares else None, above=0
                 )
         checks.between(full.weight_decay, "weight_decay", 0)
-        checks.between(self.validation, "validation", 0, 0.9)
+        checks.between(self.validation_fraction, "validation_fraction", 0, 0.9)
         if self.clamp_margin is not None:
             checks.between(self.clamp_margin, "clamp_margin", 0)
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
             raise InputError(f"device: expected auto, cpu, cuda or cuda:N, got {self.device!r}")
 
-    def filled(self) -> SubspaceConfig:
+    def filled(self) -> Self:
         """The same with every option of the preset in place."""
         values = asdict(self)
         values |= {

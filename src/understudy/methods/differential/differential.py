@@ -51,66 +51,74 @@ from understudy.rigs.base import Rig
 
 @dataclass(frozen=True)
 class DifferentialConfig(SubspaceConfig):
-    """Options of differential. Those that default to none are set by the preset.
+    """Options of differential. The preset sets the options whose default is none.
 
-    preset          default: small enough to ship; paper: the paper's sizes, for a GPU
-    hidden          widths of the hidden layers of every region's net
-    activation      tanh, relu or gelu
-    epochs          passes over the training poses
-    batch           poses per training step
-    rate            first learning rate
-    optimizer       adam or sgd
-    weight_decay    how fast unused weights shrink (Adam: decoupled)
-    loss            l1 (the paper's), l2 or mixed (their sum), of the differential nets
-    regions         nets the differential coordinates are shared among; 1: one for all, as in the
-                    paper
-    linear          begin every net with a ridge regression
-    components      their number as a share of the vertices; none in the default preset: by
-                    basis_error
-    basis_error     mean distance per vertex the components may leave, in model units; none: 0.01 %
-                    of the height
-    fold_error      what the folded bases may leave out of the reconstruction to be smaller: rms of
-                    the worst vertex; none: basis_error
-    most_components upper limit of components per region
-    metric          what the components explain most of: reconstruction (the face) or differential
-                    (delta, as in the paper)
-    anchors         their number as a share of the vertices
-    anchor_list     the anchors themselves, as vertex numbers; empty: chosen automatically
-    anchor_choice   pivot (QR with pivoting), even (few edges from every vertex), errors (half of
-                    them even, the others where the differential nets err; where anchors alone hold
-                    the mesh), random, or auto: errors where they alone hold it, else pivot
-    anchor_hidden   widths of the hidden layers of every anchor's net
-    anchor_epochs   passes over the training poses for the anchors' nets
-    anchor_loss     l1, l2 (the paper's) or mixed, of the anchors' nets
-    anchor_nets     split: one net per anchor; single: one for all of them (for comparison)
-    weighing        of the equations of the reconstruction: earned (each by its error on the poses
-                    kept aside) or paper (omega for every anchor)
-    omega           the anchors' weight against the differential coordinates, where weighing is
-                    paper; none: 1
-    mirror          auto: poses that were recorded from controls alone, of a symmetric rig and up to
-                    512 MB, are learned with their mirror images;
-                    or none
-    skin            perturbed (Eq. 12), fitted, blended (best bone, soft borders), or auto:
-                    perturbed where the rig can be, else blended
-    influences      most bones a vertex may follow
-    inputs          where each net's inputs come from: rig (perturb it live), data, all, or auto
-                    (rig if there is one)
-    input_poses     poses at which the rig is perturbed
-    input_error     a perturbation that moves no vertex by this much (model units) is no input;
-                    none: 0.02 % of the height
-    controls        numeric: controls that act other than through bones join the inputs; all; none
-    clamp_margin    features are held to the range seen, widened by this share of its width on each
-                    side; none: not at all
-    validation      share of the poses kept aside, to measure and to weigh the anchors
-    device          auto, cpu or cuda
-    checkpoint      file to keep the state of training in, to go on after an interruption
+    preset               default (small networks, for production) or paper (the sizes of the paper,
+                         for a GPU)
+    hidden               widths of the hidden layers of every region's network
+    activation           tanh, relu or gelu
+    epochs               passes over the training poses
+    batch_size           poses per training step
+    learning_rate        initial learning rate; Adam's decays to zero along a cosine, SGD's as
+                         1 / (1 + 1e-6 steps)
+    optimizer            adam or sgd
+    weight_decay         weight decay (decoupled for Adam)
+    loss                 loss of the differential networks: l1 (as in the paper), l2, or mixed
+                         (their sum)
+    regions              number of regions, each with its own network of differential coordinates;
+                         1: one network for the mesh, as in the paper
+    linear               fit a ridge regression first; the networks learn its residual
+    components           number of principal components as a fraction of the vertices; none:
+                         basis_error determines it (default preset)
+    basis_error          mean distance per vertex that the principal components may leave, in model
+                         units; none: 0.01 % of the height
+    fold_error           largest root-mean-square error per vertex from compressing the folded
+                         bases, in model units; none: basis_error
+    max_components       upper limit of principal components per region
+    metric               what the components explain most of: reconstruction (the reconstructed
+                         vertices) or differential (the differential coordinates, as in the paper)
+    anchors              number of anchors as a fraction of the vertices
+    anchor_list          indices of the anchor vertices; empty: they are selected automatically
+    anchor_choice        pivot (QR with column pivoting), even (evenly spaced along the edges),
+                         errors (half evenly spaced, half where the differential networks have the
+                         largest error; needs weighing=paper), random, or auto (pivot where
+                         weighing=validation, else errors)
+    anchor_hidden        widths of the hidden layers of every anchor network
+    anchor_epochs        passes over the training poses for the anchor networks
+    anchor_loss          loss of the anchor networks: l1, l2 (as in the paper) or mixed
+    anchor_nets          split (one network per anchor) or single (one for all anchors, for
+                         comparison)
+    weighing             weights of the equations of the reconstruction: validation (from the errors
+                         on validation poses) or paper (omega for every anchor)
+    omega                weight of the anchors relative to the differential coordinates; setting it
+                         implies weighing=paper; none: 1
+    mirror               auto: recorded poses of a symmetric mesh driven by controls alone are
+                         augmented with their mirror images, up to 512 MB; none: no augmentation
+    skin                 perturbed (Eq. 12), fitted (least squares), blended (best single bone with
+                         blended borders), or auto (perturbed where the rig allows it, else
+                         blended)
+    influences           upper limit of bones per vertex
+    inputs               how the inputs of each network are selected: rig (perturb the live rig),
+                         data (from the poses), all, or auto (rig where there is one, else data)
+    input_poses          number of poses at which the rig is perturbed to select inputs
+    input_error          a bone or control is an input if it moves a vertex of the region by more
+                         than this, in model units; none: 0.02 % of the height
+    controls             controls that are inputs beside the bones: numeric (those that act other
+                         than through bones), all, or none
+    clamp_margin         features are clamped to their training range, widened on each side by this
+                         fraction of its width; none: no clamping
+    validation_fraction  fraction of the poses that are kept out of training, to measure errors and
+                         to weight the anchors
+    device               auto (a GPU where torch finds one), cpu, cuda or cuda:N
+    checkpoint           file that stores the state of training, so that an interrupted fit can
+                         continue
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "default": {
             **DEFAULT_NETS,
             "metric": "reconstruction",
-            "weighing": "earned",
+            "weighing": "validation",
             "anchors": 0.02,
             "anchor_hidden": (32, 32, 32),
             "anchor_epochs": DEFAULT_NETS["epochs"],
@@ -130,7 +138,7 @@ class DifferentialConfig(SubspaceConfig):
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **SubspaceConfig.choices,
         "metric": ("reconstruction", "differential"),
-        "weighing": ("earned", "paper"),
+        "weighing": ("validation", "paper"),
         "anchor_loss": LOSSES,
         "anchor_choice": ("auto", "pivot", "even", "errors", "random"),
         "anchor_nets": ("split", "single"),
@@ -169,7 +177,7 @@ class DifferentialConfig(SubspaceConfig):
     @property
     def holding(self) -> bool:
         """Whether every vertex is held to an offset, each equation weighing what it has earned."""
-        return self.filled().weighing == "earned" and self.omega is None
+        return self.filled().weighing == "validation" and self.omega is None
 
 
 class Differential(Method[DifferentialConfig]):
@@ -183,7 +191,7 @@ class Differential(Method[DifferentialConfig]):
         quick={
             "epochs": "20",
             "hidden": "32,32",
-            "batch": "64",
+            "batch_size": "64",
             "regions": "4",
             "input_poses": "3",
             "anchor_epochs": "20",

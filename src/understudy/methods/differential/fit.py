@@ -196,7 +196,7 @@ class DifferentialFit(SubspaceFit):
                 for region in regions
             ]
         found = [
-            region_components(delta, region, config.metric, config.most_components, reconstruction)
+            region_components(delta, region, config.metric, config.max_components, reconstruction)
             for region in regions
         ]
         return enough(
@@ -210,7 +210,7 @@ class DifferentialFit(SubspaceFit):
         rows = sample.reshape(len(sample), -1)
         if not self.config.holding:
             return np.zeros((rows.shape[1], 0), np.float32)
-        directions = principal_components(rows, self.config.most_components)[0].astype(np.float32)
+        directions = principal_components(rows, self.config.max_components)[0].astype(np.float32)
         some = rows[evenly(len(rows), _ERROR_POSES)]
         return directions[
             :, : components_for_error(some, directions, np.ones(sample.shape[1]), self.basis_error)

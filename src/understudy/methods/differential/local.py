@@ -29,36 +29,43 @@ from understudy.rigs.base import Rig
 
 @dataclass(frozen=True)
 class LocalConfig(SubspaceConfig):
-    """Options of local. Those that default to none are set by the preset.
+    """Options of local. The preset sets the options whose default is none.
 
-    preset          default or paper: the nets' sizes and how they are trained, as in differential
-    hidden          widths of the hidden layers of every region's net
-    activation      tanh, relu or gelu
-    epochs          passes over the training poses
-    batch           poses per training step
-    rate            first learning rate
-    optimizer       adam or sgd
-    weight_decay    how fast unused weights shrink (Adam: decoupled)
-    loss            l1, l2 or mixed (their sum)
-    regions         nets the vertices are shared among; 1: one for all, as in the paper
-    linear          begin every net with a ridge regression
-    components      their number as a share of the vertices; none in the default preset: by
-                    basis_error
-    basis_error     mean distance per vertex the components may leave, in model units; none: 0.01 %
-                    of the height
-    most_components upper limit of components per region
-    skin            perturbed, fitted, blended, or auto: as in differential
-    influences      most bones a vertex may follow
-    inputs          where each net's inputs come from: rig, data, all, or auto
-    input_poses     poses at which the rig is perturbed
-    input_error     a perturbation that moves no vertex by this much (model units) is no input;
-                    none: 0.02 % of the height
-    controls        numeric: controls that act other than through bones join the inputs; all; none
-    clamp_margin    features are held to the range seen, widened by this share of its width on each
-                    side; none: not at all
-    validation      share of the poses kept aside to measure
-    device          auto, cpu or cuda
-    checkpoint      file to keep the state of training in, to go on after an interruption
+    preset               default or paper: sizes and training of the networks, as in differential
+    hidden               widths of the hidden layers of every region's network
+    activation           tanh, relu or gelu
+    epochs               passes over the training poses
+    batch_size           poses per training step
+    learning_rate        initial learning rate; Adam's decays to zero along a cosine, SGD's as
+                         1 / (1 + 1e-6 steps)
+    optimizer            adam or sgd
+    weight_decay         weight decay (decoupled for Adam)
+    loss                 l1, l2 or mixed (their sum)
+    regions              number of regions, each with its own network; 1: one network for the mesh,
+                         as in the paper
+    linear               fit a ridge regression first; the networks learn its residual
+    components           number of principal components as a fraction of the vertices; none:
+                         basis_error determines it (default preset)
+    basis_error          mean distance per vertex that the principal components may leave, in model
+                         units; none: 0.01 % of the height
+    max_components       upper limit of principal components per region
+    skin                 perturbed (Eq. 12), fitted (least squares), blended (best single bone with
+                         blended borders), or auto (perturbed where the rig allows it, else
+                         blended)
+    influences           upper limit of bones per vertex
+    inputs               how the inputs of each network are selected: rig (perturb the live rig),
+                         data (from the poses), all, or auto (rig where there is one, else data)
+    input_poses          number of poses at which the rig is perturbed to select inputs
+    input_error          a bone or control is an input if it moves a vertex of the region by more
+                         than this, in model units; none: 0.02 % of the height
+    controls             controls that are inputs beside the bones: numeric (those that act other
+                         than through bones), all, or none
+    clamp_margin         features are clamped to their training range, widened on each side by this
+                         fraction of its width; none: no clamping
+    validation_fraction  fraction of the poses that are kept out of training, to measure the error
+    device               auto (a GPU where torch finds one), cpu, cuda or cuda:N
+    checkpoint           file that stores the state of training, so that an interrupted fit can
+                         continue
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -79,7 +86,7 @@ class Local(Method[LocalConfig]):
         quick={
             "epochs": "20",
             "hidden": "32,32",
-            "batch": "64",
+            "batch_size": "64",
             "regions": "4",
             "input_poses": "3",
         },

@@ -102,7 +102,7 @@ class OffsetFit(SubspaceFit):
         if config.components is not None:
             most = max(1, round(config.components * self.poses.vertex_count / regions))
             return principal_components(rows, most)[0].astype(np.float32)
-        directions = principal_components(rows, config.most_components)[0].astype(np.float32)
+        directions = principal_components(rows, config.max_components)[0].astype(np.float32)
         some = rows[evenly(len(rows), _ERROR_POSES)]
         return directions[
             :,

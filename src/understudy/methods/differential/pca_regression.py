@@ -36,16 +36,16 @@ _ERROR_POSES = 200
 class PcaRegressionConfig(Config):
     """Options of pca_regression.
 
-    components      most principal components
-    basis_error     mean distance per vertex they may leave, in model units; none: 0.01 % of the
-                    height
-    ridge           how much the regression is held back, as a share of the poses (features have
-                    size one)
-    skin            perturbed, fitted, blended, or auto: as in differential
-    influences      most bones a vertex may follow
-    controls        numeric: controls that act other than through bones join the inputs; all; none
-    clamp_margin    features are held to the range seen, widened by this share of its width on each
-                    side; none: not at all
+    components    upper limit of principal components
+    basis_error   mean distance per vertex that the principal components may leave, in model units;
+                  none: 0.01 % of the height
+    ridge         ridge penalty per training pose, for standardised features
+    skin          perturbed, fitted, blended or auto, as in differential
+    influences    upper limit of bones per vertex
+    controls      controls that are inputs beside the bones: numeric (those that act other than
+                  through bones), all, or none
+    clamp_margin  features are clamped to their training range, widened on each side by this
+                  fraction of its width; none: no clamping
     """
 
     components: int = 200

@@ -141,11 +141,19 @@ class SubspaceFit:
     def schedule(self, hidden: tuple[int, ...], epochs: int, loss: str) -> Schedule:
         config = self.config
         return Schedule(
-            hidden=hidden, activation=config.activation, epochs=epochs, batch=config.batch,
-            rate=config.rate, loss=loss, optimizer=config.optimizer,
-            weight_decay=config.weight_decay, validation=config.validation, twins=self.mirrored,
-            seed=config.seed, device=config.device,
-        )  # fmt: skip
+            hidden=hidden,
+            activation=config.activation,
+            epochs=epochs,
+            batch_size=config.batch_size,
+            learning_rate=config.learning_rate,
+            loss=loss,
+            optimizer=config.optimizer,
+            weight_decay=config.weight_decay,
+            validation_fraction=config.validation_fraction,
+            twins=self.mirrored,
+            seed=config.seed,
+            device=config.device,
+        )
 
     def checkpoint(self, which: str = "") -> Path | None:
         """Where a group of nets keeps the state of its training."""
