@@ -52,3 +52,12 @@ def test_every_command_in_readme_exists():
         re.findall(r"`understudy (\w+)", text)
     )
     assert {"sample", "fit", "evaluate"} <= named <= known
+
+
+def test_pictures_of_the_documents_exist_and_are_small():
+    for document in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        text = document.read_text(encoding="utf-8")
+        for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text):
+            picture = document.parent / name
+            assert picture.is_file(), f"{document.name} shows {name}, which does not exist"
+            assert picture.stat().st_size < 400_000, f"{name} is larger than 400 kB"

@@ -40,6 +40,7 @@ def colour_bar(
     label: str,
     *,
     size: tuple[int, int] = (600, 64),
+    text: int | None = None,
     background: Colour = BACKGROUND,
 ) -> np.ndarray:
     """A colour scale with five ticks and a label below: (h,w,3) uint8.
@@ -48,6 +49,7 @@ def colour_bar(
     ends   the values at both ends
     label  what the scale shows, with its unit: "error, cm"
     size   (width, height) in pixels
+    text   height of the letters in pixels; None: a fifth of the height
     """
     need_drawing()
     from PIL import Image, ImageDraw  # optional dependency
@@ -60,7 +62,7 @@ def colour_bar(
     colours = ramp[np.linspace(0, len(ramp) - 1, width - 2 * pad).round().astype(int)]
     strip = np.ascontiguousarray(np.broadcast_to(colours, (bar, *colours.shape)))
     picture.paste(Image.fromarray(strip), (pad, 4))
-    font = _font(max(9, round(height * 0.21)))
+    font = _font(text or max(9, round(height * 0.21)))
     for place in np.linspace(0.0, 1.0, 5):
         x = pad + place * (width - 2 * pad - 1)
         draw.line([(x, 4 + bar), (x, 8 + bar)], fill=_INK)
@@ -77,11 +79,14 @@ def sheet(
     *,
     title: str = "",
     gap: int = 10,
+    text: int | None = None,
     background: Colour = (255, 255, 255),
 ) -> np.ndarray:
     """A contact sheet, `columns` pictures a row in reading order: (h,w,3) uint8.
 
     labels  one below each picture; long ones are cut with an ellipsis
+    gap     pixels between pictures
+    text    height of the labels in pixels; None: 4 % of the width of a picture
     """
     need_drawing()
     from PIL import Image, ImageDraw  # optional dependency
@@ -93,7 +98,7 @@ def sheet(
         )
     columns = min(int(checks.between(columns, "columns", 1)), len(images))
     cell_w = max(i.shape[1] for i in images)
-    text = max(11, round(cell_w * 0.042))
+    text = text or max(11, round(cell_w * 0.042))
     font, strip = _font(text), round(text * 1.9)
     head = round(text * 2.6) if title else 0
     heights = [
