@@ -188,6 +188,19 @@ class Poses:
             )
         return self.skeleton
 
+    def need_bones(self, who: str) -> tuple[Skeleton, np.ndarray]:
+        """The skeleton and world_from_bone (T,B,3,4), or an error that says what needs them."""
+        skeleton = self.need_skeleton(who)
+        if self.world_from_bone is None:
+            raise InputError(f"{who} needs the bones of every pose, and {self.name!r} has none")
+        return skeleton, self.world_from_bone
+
+    def need_controls(self, who: str) -> tuple[ControlSpec, np.ndarray]:
+        """The control spec and the controls (T,C), or an error that says what needs them."""
+        if self.control_spec is None or self.controls is None:
+            raise InputError(f"{who} needs controls, and {self.name!r} has none")
+        return self.control_spec, self.controls
+
 
 def join_poses(parts: Sequence[Poses], name: str | None = None) -> Poses:
     """Return poses of one character as one, in memory, with a span for every clip.
