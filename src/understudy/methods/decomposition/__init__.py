@@ -1,3 +1,4 @@
-"""Smooth skinning decomposition, step by step: the motion to explain, bones grown where they help,
-weights, transforms, rounds of both.
+"""Mesh sequences to bones and skin weights: `ssdr`, `temporal` and `fesam`, and their solvers.
+
+`ssdr.py` opens with the problem and the order in which to read the solver.
 """

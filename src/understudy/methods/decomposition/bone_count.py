@@ -1,15 +1,18 @@
 """How many bones a motion needs.
 
-With D(B) the error that B bones leave, as a share of the motion, the number is where
+Let D(B) be the error that B bones leave, as a share of the motion. The number of bones minimises
 
     g(D(B)) + gamma B,   g(D) = ln D
 
-is lowest: a bone must lower the error by more than gamma of itself, in form an information
-criterion. Only sequences that were made by skinning get below `_EXACT`, and there the error goes on
-falling until the last of their bones is found, so there a fall counts about twice. Below `_SEEN`
-nothing shows any more, and only the plunge of an error that is about to vanish still counts, a
-third; below `_NOTHING` nothing does. The constants are set on rigged characters whose number is
-known; how many labels a network uses does not tell them apart (see ARCHITECTURE.md). D is found by
+so that a bone must lower the error by more than the share gamma; in form, this is an information
+criterion. g has different slopes below three thresholds:
+- below `_EXACT`, twice as steep. Only sequences that were made by skinning get there, and their
+  error falls until the last bone is found.
+- below `_INVISIBLE`, a third as steep. Differences are no longer visible, and only the drop of an
+  error that is about to vanish still counts.
+- below `_ZERO`, constant.
+
+The constants are calibrated on rigged characters with known numbers of bones. D is measured by
 quick fits to a sample of the vertices, for a few numbers of bones.
 """
 
@@ -19,107 +22,161 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from understudy.core.poses import evenly
 from understudy.core.progress import SILENT, Progress
-from understudy.methods.decomposition.motion import Motion
-from understudy.methods.decomposition.solve import Quick
+from understudy.methods.decomposition import clusters
+from understudy.methods.decomposition.alternating_solve import solve_alternating
+from understudy.methods.decomposition.momentum import Extension
+from understudy.methods.decomposition.motion import Motion, in_principal_directions
+from understudy.methods.decomposition.plan import RIGID, Plan
+from understudy.methods.decomposition.starts import rigid_start
+from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
-MOST = 64  # bones, as many as the networks have labels
+MAX_BONES = 64  # the number of labels of the networks
 _GAMMA = 0.0845
-_EXACT, _SEEN, _NOTHING = 3e-3, 3e-4, 1e-6
-_COUNTS_EXACT, _COUNTS_UNSEEN = 1.9, 0.29
-_LADDER = (2, 4, 8, 12, 16, 24, 32, MOST)
-_NEAR = 0.1  # of the number: gaps no wider are not looked into
-_MOST_FITS = 16
+_EXACT, _INVISIBLE, _ZERO = 3e-3, 3e-4, 1e-6
+_EXACT_SLOPE, _INVISIBLE_SLOPE = 1.9, 0.29
+_FIRST_COUNTS = (2, 4, 8, 12, 16, 24, 32, MAX_BONES)
+_RESOLUTION = 0.1  # gaps between tried numbers that are narrower than this share are not refined
+_MAX_FITS = 16
 _SMOOTH_FROM = 8  # bones
-_VERTICES = 4  # that a bone needs to be determined at all
+_MIN_VERTICES = 4  # that determine an affine bone
+_SAMPLE, _ITERATIONS, _DETAIL = 800, 25, 1e-8  # of the quick fits
+_NO_EXTENSION = Extension(gain=1.0, factor=1)
 
 
 @dataclass
-class Curve:
-    """Shares of the motion that are left, by number of bones."""
+class ErrorCurve:
+    """The share of the motion that remains, by number of bones."""
 
-    left: dict[int, float] = field(default_factory=dict)
+    remaining: dict[int, float] = field(default_factory=dict)
 
-    def lowest(self) -> int:
-        """The number, among those tried, at which the criterion is lowest; more bones never count
-        as worse than fewer.
+    def best(self) -> int:
+        """Return the number, among those tried, that minimises the criterion.
+
+        More bones never count as worse than fewer.
         """
-        bones, error = self._logs()
-        exact, unseen = np.log(_SEEN / _EXACT), np.log(_NOTHING / _EXACT)
+        bones, error = self._logarithms()
+        invisible, zero = np.log(_INVISIBLE / _EXACT), np.log(_ZERO / _EXACT)
         value = (
             np.maximum(error, 0)
-            + _COUNTS_EXACT * np.clip(error, exact, 0)
-            + _COUNTS_UNSEEN * np.clip(error - exact, unseen - exact, 0)
+            + _EXACT_SLOPE * np.clip(error, invisible, 0)
+            + _INVISIBLE_SLOPE * np.clip(error - invisible, zero - invisible, 0)
         )
         return int(bones[np.argmin(value + _GAMMA * bones)])
 
-    def smoothed(self) -> int:
-        """The lowest number once more: where the sequence is no exact skin, on a smooth curve
-        through all points, because fits are uneven and the criterion is flat around its lowest
-        point.
+    def smoothed_best(self) -> int:
+        """Return the number that minimises the criterion on a smooth curve through all points.
+
+        Single fits are uneven and the criterion is flat around its minimum. For sequences that are
+        an exact skin, and for few bones, the result is `best()`.
         """
-        lowest = self.lowest()
-        bones, error = self._logs()
+        best = self.best()
+        bones, error = self._logarithms()
         known = bones >= _SMOOTH_FROM
-        if lowest < _SMOOTH_FROM or known.sum() < 5 or error[bones == lowest] < 0:
-            return lowest
+        if best < _SMOOTH_FROM or known.sum() < 5 or error[bones == best] < 0:
+            return best
         every = np.arange(_SMOOTH_FROM, bones[-1] + 1)
         smooth = np.polyval(np.polyfit(np.log(bones[known]), error[known], 3), np.log(every))
         return int(every[np.argmin(smooth + _GAMMA * every)])
 
-    def _logs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of bones, and ln(D / _EXACT) of each."""
-        bones = np.array(sorted(self.left))
-        return bones, np.log(
-            np.maximum(np.minimum.accumulate([self.left[b] for b in bones]), _NOTHING) / _EXACT
-        )
-
     def next(self) -> int | None:
-        """The number to try next: in the middle of the wider gap beside the lowest point, or None
-        where both gaps are narrow.
+        """Return the number to try next, or None where the gaps around the best are narrow.
+
+        It is the middle of the wider gap beside the best number.
         """
-        bones, lowest = sorted(self.left), self.lowest()
+        bones, best = sorted(self.remaining), self.best()
         gaps = [
             pair
             for pair in zip(bones, bones[1:])
-            if lowest in pair and pair[1] - pair[0] > max(1, _NEAR * lowest)
+            if best in pair and pair[1] - pair[0] > max(1, _RESOLUTION * best)
         ]
         if not gaps:
             return None
         below, above = max(gaps, key=lambda pair: pair[1] / pair[0])
         return (below + above) // 2
 
+    def _logarithms(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers of bones, and ln(D / _EXACT) of each."""
+        bones = np.array(sorted(self.remaining))
+        lowest = np.minimum.accumulate([self.remaining[count] for count in bones])
+        return bones, np.log(np.maximum(lowest, _ZERO) / _EXACT)
 
-def number_of_bones(
+
+class QuickFits:
+    """Quick affine fits to a sample of the vertices."""
+
+    def __init__(self, motion: Motion, influences: int, rounding: float = 0.0):
+        """Prepare fits to `motion`.
+
+        influences  largest number of bones per vertex
+        rounding    see `motion.Normalisation`; a motion within it counts as none
+        """
+        self._motion, self._influences = motion, influences
+        reduced, self._directions = in_principal_directions(motion)
+        sample = reduced.subset(evenly(reduced.vertex_count, _SAMPLE))
+        paths = motion.targets.reshape(motion.vertex_count, -1, 3)
+        about_mean = paths - paths.mean(axis=1, keepdims=True)
+        self._vertex_motion = float((about_mean**2).sum()) / motion.vertex_count
+        self._moves = self._vertex_motion > motion.rows * rounding**2
+        self._sample = sample.leading_rows(_DETAIL * self._vertex_motion * sample.vertex_count)
+
+    def remaining(self, bones: int) -> float:
+        """Return the error of `bones` bones as a share of the motion about each vertex's mean.
+
+        Both are root mean squares.
+        """
+        if not self._moves:
+            return 0.0
+        sample = self._sample
+        if bones == 1:
+            fit = clusters.one_cluster(sample)
+        else:
+            plan = Plan(bones, self._influences, extension=RIGID)
+            rigid = rigid_start(self._motion, plan)
+            transforms = np.ascontiguousarray(self._directions[:, : sample.rows].T @ rigid)
+            fit = solve_weights(sample, transforms, no_weights(sample), plan.search(thorough=True))
+            fit = solve_alternating(
+                sample,
+                fit,
+                Plan(fit.bones, self._influences, extension=_NO_EXTENSION),
+                _ITERATIONS,
+            )
+        return float(np.sqrt(max(fit.error, 0.0) / (sample.vertex_count * self._vertex_motion)))
+
+
+def find_bone_count(
     motion: Motion,
     influences: int,
     rounding: float = 0.0,
     progress: Progress = SILENT,
-    most: int = MOST,
-) -> tuple[int, Curve]:
-    """At least one, and never more than a quarter of the vertices; and the curve it was read from.
-    rounding: see `decomposition.motion.Frame`.
-    """
-    most = max(1, min(most, motion.vertex_count // _VERTICES))
-    quick, curve = Quick(motion, influences, rounding), Curve()
-    with progress.task("counting bones", _MOST_FITS) as bar:
+    max_bones: int = MAX_BONES,
+) -> tuple[int, ErrorCurve]:
+    """Return the number of bones a motion needs, and the errors it was found from.
 
-        def fit(bones: int) -> None:
-            curve.left[bones] = quick.left(bones)
-            bar.note(f"{bones} bones leave {100 * curve.left[bones]:.3g} % of the motion")
+    influences  largest number of bones per vertex
+    rounding    see `motion.Normalisation`
+    max_bones   upper limit; one bone per four vertices is another
+    """
+    max_bones = max(1, min(max_bones, motion.vertex_count // _MIN_VERTICES))
+    fits, curve = QuickFits(motion, influences, rounding), ErrorCurve()
+    with progress.task("counting bones", _MAX_FITS) as bar:
+
+        def measure(bones: int) -> None:
+            curve.remaining[bones] = fits.remaining(bones)
+            bar.note(f"{bones} bones leave {100 * curve.remaining[bones]:.3g} % of the motion")
             bar.advance()
 
-        fit(1)
-        for bones in (*(rung for rung in _LADDER if rung < most), most):
-            # More bones cannot leave less than nothing; and it is enough to have tried four times
-            # the best number.
-            if (
-                bones == 1
-                or min(curve.left.values()) <= _NOTHING
-                or 4 * curve.lowest() <= max(curve.left)
-            ):
+        measure(1)
+        for bones in (*(count for count in _FIRST_COUNTS if count < max_bones), max_bones):
+            exact = min(curve.remaining.values()) <= _ZERO
+            far_beyond = 4 * curve.best() <= max(curve.remaining)
+            if bones == 1 or exact or far_beyond:
                 break
-            fit(bones)
-        while len(curve.left) < _MOST_FITS and (bones := curve.next()) is not None:
-            fit(bones)
-    return curve.smoothed(), curve
+            measure(bones)
+        while len(curve.remaining) < _MAX_FITS:
+            following = curve.next()
+            if following is None:
+                break
+            measure(following)
+    return curve.smoothed_best(), curve

@@ -1,87 +1,78 @@
-"""The start: groups of vertices that move together, one affine bone each, grown one at a time.
+"""Initial clusters: vertices that move together, one affine bone per cluster.
 
-The group that is explained worst is split: the vertex it misses most and that vertex's surroundings
-(the members that stay nearest to it over all frames) get a bone of their own; then all vertices
-choose again and all bones are fitted again, a few times. Only motion enters, never the mesh's
-connectivity: Dem Bones starts from patches of the surface and fails on meshes of many shells.
+Clusters are added one at a time. The cluster with the largest error is split: its worst vertex and
+the members that stay closest to it over all frames get a bone of their own. Then all vertices
+choose their best bone again and all bones are fitted again, a few times.
+
+Only the motion counts, not the connectivity of the mesh. Dem Bones starts from patches of the
+surface, which fails on meshes of many disconnected parts.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from understudy.methods.decomposition.alternating_solve import (
-    Fit,
-    Search,
-    affine_bones,
-    with_weights,
-)
+from understudy.methods.decomposition.fit import Fit, single_bone_fit
 from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.transform_solve import solve_transforms
+from understudy.methods.decomposition.weight_problem import WeightSearch
+from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
-_ROUNDING = (
-    1e-14  # squared, of a coordinate: what float32 vertices of a mesh of unit size carry anyway
-)
-_LEAST = 8  # vertices a new bone is made from, where there are as many
-_REPEATS = 3  # of choosing and fitting after a split
+_ROUNDING = 1e-14  # squared rounding error of float32 coordinates in a mesh of unit size
+_MIN_VERTICES = 8  # that a new bone is fitted to, if the cluster has as many
+_REPEATS = 3  # of assigning and fitting after a split
 _LAST_REPEATS = 10
-_HARD = Search(influences=1, exchanges=0)
+_ONE_BONE = WeightSearch(influences=1, exchanges=0)
 
 
-def one_bone(motion: Motion) -> Fit:
-    """All vertices on one affine bone."""
-    count = motion.vertex_count
-    start = Fit(
-        np.zeros((motion.rows, 4)),
-        np.zeros((count, 1), np.int32),
-        np.ones((count, 1)),
-        motion.square,
-    )
-    return chosen(motion, affine_bones(motion, start))
+def one_cluster(motion: Motion) -> Fit:
+    """Return the fit of all vertices to one affine bone."""
+    start = single_bone_fit(motion, np.zeros(motion.vertex_count), 1)
+    return assign(motion, solve_transforms(motion, start))
 
 
-def chosen(motion: Motion, columns: np.ndarray) -> Fit:
-    """Every vertex on the bone that explains it best."""
-    count = motion.vertex_count
-    return with_weights(
-        motion, columns, np.zeros((count, 1), np.int32), np.zeros((count, 1)), _HARD
-    )
+def assign(motion: Motion, transforms: np.ndarray) -> Fit:
+    """Return the fit in which every vertex follows the bone of `transforms` that suits it best."""
+    return solve_weights(motion, transforms, no_weights(motion), _ONE_BONE)
 
 
-def grown(motion: Motion, fit: Fit, bones: int, locked: int = 0, share: float = 0.25) -> Fit:
-    """More groups, up to `bones`; the first `locked` bones stay as they are. Fewer where every
-    vertex is explained.
-
-    share: of a group, what its worst vertex takes along
-    """
-    exact = _ROUNDING * motion.vertex_count * motion.rows
-    while fit.bones < bones and fit.error > exact:
-        fit = chosen(motion, np.column_stack([fit.columns, split_off(motion, fit, share)]))
-        fit = settled(motion, fit, _REPEATS, locked)
-    return settled(motion, fit, _LAST_REPEATS, locked)
-
-
-def settled(motion: Motion, fit: Fit, repeats: int, locked: int = 0) -> Fit:
-    """Fitted and chosen again, a few times."""
-    moving = np.arange(fit.bones) >= locked
+def refine_clusters(motion: Motion, fit: Fit, repeats: int) -> Fit:
+    """Return clusters after fitting the bones and assigning the vertices again, `repeats` times."""
     for _ in range(repeats):
-        fit = chosen(motion, affine_bones(motion, fit, moving))
+        fit = assign(motion, solve_transforms(motion, fit))
     return fit
 
 
-def split_off(motion: Motion, fit: Fit, share: float) -> np.ndarray:
-    """A bone (R,4) for the worst vertex of the worst group and its surroundings."""
-    group = int(np.argmax(np.bincount(fit.index[:, 0], fit.value, fit.bones)))
-    members = np.flatnonzero(fit.index[:, 0] == group)
-    seed = members[np.argmax(fit.value[members])]
+def grow_clusters(motion: Motion, fit: Fit, bones: int, share: float = 0.25) -> Fit:
+    """Return clusters split until there are `bones`, or until the fit is exact.
+
+    share  of the members of a split cluster that its worst vertex takes along
+    """
+    exact = _ROUNDING * motion.vertex_count * motion.rows
+    while fit.bones < bones and fit.error > exact:
+        transforms = np.column_stack([fit.transforms, split_transform(motion, fit, share)])
+        fit = refine_clusters(motion, assign(motion, transforms), _REPEATS)
+    return refine_clusters(motion, fit, _LAST_REPEATS)
+
+
+def split_transform(motion: Motion, fit: Fit, share: float) -> np.ndarray:
+    """Return the affine transform (R,4) that splits the cluster with the largest error.
+
+    It is fitted to the worst vertex of that cluster and to `share` of its members around it.
+    """
+    cluster = int(np.argmax(np.bincount(fit.index[:, 0], fit.vertex_errors, fit.bones)))
+    members = np.flatnonzero(fit.index[:, 0] == cluster)
+    seed = members[np.argmax(fit.vertex_errors[members])]
     away = ((motion.targets[members] - motion.targets[seed]) ** 2).sum(axis=1) * (3 / motion.rows)
     away += ((motion.rest[members] - motion.rest[seed]) ** 2).sum(axis=1)
-    near = members[np.argsort(away, kind="stable")[: max(_LEAST, int(share * len(members)))]]
+    count = max(_MIN_VERTICES, int(share * len(members)))
+    near = members[np.argsort(away, kind="stable")[:count]]
     rest, targets = motion.rest[near, :3], motion.targets[near]
-    middle, there = rest.mean(axis=0), targets.mean(axis=0)
-    rest, targets = rest - middle, targets - there
-    # Where the surroundings are flat or too few to tell, the group's own bone fills in.
-    before = fit.columns[:, 4 * group : 4 * group + 3]
-    normal = rest.T @ rest
-    ridge = 1e-4 * np.trace(normal) / 3 + 1e-300
-    linear = np.linalg.solve(normal + ridge * np.eye(3), rest.T @ targets + ridge * before.T).T
-    return np.column_stack([linear, there - linear @ middle])
+    rest_mean, target_mean = rest.mean(axis=0), targets.mean(axis=0)
+    rest, targets = rest - rest_mean, targets - target_mean
+    # Where the vertices are coplanar or too few, the ridge takes the transform of the cluster.
+    before = fit.transforms[:, 4 * cluster : 4 * cluster + 3]
+    gram = rest.T @ rest
+    ridge = 1e-4 * np.trace(gram) / 3 + 1e-300
+    linear = np.linalg.solve(gram + ridge * np.eye(3), rest.T @ targets + ridge * before.T).T
+    return np.column_stack([linear, target_mean - linear @ rest_mean])

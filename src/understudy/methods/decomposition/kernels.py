@@ -1,71 +1,81 @@
-"""The loops over vertices and frames: compiled where the package was built with a compiler, else
-the NumPy reference, which says so once.
+"""The loops over vertices and frames: compiled, or in NumPy if there was no compiler.
+
+`native/decompose.h` documents the compiled kernels. `reference.py` contains the same in NumPy; it
+is what the compiled kernels are tested against, and the fallback without them.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from understudy.methods.decomposition import reference
+from understudy.methods.decomposition.weight_problem import WeightProblem, WeightSearch
 
+compiled: ModuleType | None
 try:
-    from understudy.methods.decomposition import _decompose as compiled
-except ImportError:  # put together without a compiler
+    compiled = import_module("understudy.methods.decomposition._decompose")
+except ImportError:  # installed without a compiler
     compiled = None
 
 _warned = False
-_BYTES = 2**25  # of a block of vertices times all bones
-_LARGE = 2e7  # multiply-adds from which a product is worth a second thread
-# bones per influence up to which a plain product with the zeros of the design is faster than going
-# round them
+_BLOCK_BYTES = 2**25  # of an array with one row per vertex and one entry per bone
+_PARALLEL = 2e7  # multiply-adds from which a matrix product is split over threads
+# Up to this many bones per influence, a dense product is faster than skipping the zeros of the
+# design matrix.
 _DENSE = 12
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 
 def threads() -> int:
-    """Processors this process may use."""
+    """Return the number of processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
-def own_threads():
-    """Inside, BLAS keeps to the thread that calls it: its own threads go on spinning for a while
-    after each product, and ours wait for them.
+def own_threads() -> Iterator[None]:
+    """Limit BLAS to one thread.
+
+    BLAS workers keep spinning after each product and would delay the threads of the kernels.
     """
     with threadpool_limits(1, "blas"):
         yield
 
 
 def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """left @ right, where it is large on several threads, each with some columns of the result or
-    some of its rows.
-    """
+    """Return left @ right, computed on all threads if it is large."""
     rows, columns, count = len(left), right.shape[1], threads()
-    if count == 1 or rows * left.shape[1] * columns < _LARGE:
+    if count == 1 or rows * left.shape[1] * columns < _PARALLEL:
         return left @ right
     result = np.empty((rows, columns))
     by_row = rows >= columns
     edges = np.linspace(0, max(rows, columns), count + 1).astype(int)
     parts = [slice(*pair) for pair in zip(edges[:-1], edges[1:])]
-    one = lambda part: (
+    multiply = lambda part: (
         np.matmul(left[part], right, out=result[part])
         if by_row
         else np.matmul(left, right[:, part], out=result[:, part])
     )
-    mapped(one, parts)
+    parallel_map(multiply, parts)
     return result
 
 
-def mapped(work: Callable, parts: Iterable) -> list:
-    """[work(part) for part in parts], on all threads; worth it for work that NumPy does without
-    holding Python up.
+def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
+    """Return [work(part) for part in parts], computed on all threads.
+
+    This pays off only for work that releases the interpreter lock, as NumPy does.
     """
     return list(_pool(threads()).map(work, parts))
 
@@ -76,60 +86,53 @@ def _pool(count: int) -> ThreadPoolExecutor:
 
 
 def solve_weights(
-    rest,
-    targets,
-    columns,
-    index,
-    weight,
-    candidates: int,
-    exchanges: int,
-    from_all: bool = False,
-    anchor=None,
-    strength=None,
-    square=None,
-):
-    """Weights of every vertex on the simplex with at most K bones, never worse than those given.
+    problem: WeightProblem, search: WeightSearch, index: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return weights on at most K bones per vertex, never worse than the given ones.
 
-    rest (V,4); targets (V,R); columns (R,4B); index (V,K) int32 and weight (V,K): feasible start,
-    weight 0 where a place is free candidates, exchanges   bones tried for entry at a time, and how
-    many times from_all                also come down from the best weights over all bones, and keep
-    the better anchor (V,B), strength (V,): adds strength |w - anchor|^2 square (V,)
-    |target|^2 where it is known returns index (V,K), weight (V,K) heaviest first, and the squared
-    error (V,)
+    problem  what to minimise
+    search   how thoroughly to search
+    index    (V,K) int32 and weight (V,K): feasible start; weight zero marks an unused place
+
+    Returns index (V,K), weight (V,K) with the largest first, and the minimised value (V,).
     """
     native = _native()
     if native is None:
-        return reference.solve_weights(
-            rest, targets, columns, index, weight, candidates, exchanges, from_all, anchor, strength
+        return reference.solve_weights(problem, search, index, weight)
+    index, weight, value = index.copy(), weight.copy(), np.empty(problem.vertex_count)
+    gram = problem.transforms.T @ problem.transforms
+    for part in _blocks(problem.vertex_count, len(gram)):
+        some = problem.part(part)
+        native.solve_weights(
+            rest=some.rest,
+            square=some.square,
+            linear=product(some.targets, some.transforms),
+            gram=gram,
+            index=index[part],
+            weight=weight[part],
+            value=value[part],
+            candidates=search.candidates,
+            exchanges=search.exchanges,
+            from_all=search.from_all,
+            threads=threads(),
+            anchor=some.anchor,
+            strength=some.strength,
         )
-    index, weight, value = index.copy(), weight.copy(), np.empty(len(rest))
-    square = np.einsum("vr,vr->v", targets, targets) if square is None else square
-    gram = columns.T @ columns
-    for part in _blocks(len(rest), len(gram)):
-        given = (
-            rest[part],
-            square[part],
-            product(targets[part], columns),
-            gram,
-            index[part],
-            weight[part],
-            value[part],
-        )
-        pull = (None, None) if anchor is None else (anchor[part], strength[part])
-        native.solve_weights(*given, candidates, exchanges, from_all, threads(), *pull)
     return index, weight, value
 
 
 def _blocks(vertices: int, width: int) -> list[slice]:
-    """The vertices in stretches, so that no array of one row of `width` numbers per vertex grows
-    large.
-    """
-    step = max(1, _BYTES // (8 * width))
+    """Return consecutive ranges of vertices; an array (n,width) of one range stays small."""
+    step = max(1, _BLOCK_BYTES // (8 * width))
     return [slice(start, min(start + step, vertices)) for start in range(0, vertices, step)]
 
 
 def solve_positive(gram: np.ndarray, right: np.ndarray, ridge: float) -> np.ndarray:
-    """X of (gram + ridge) X = right: gram (n,n) symmetric and positive, right (n,R)."""
+    """Return X (n,R) of (gram + ridge I) X = right.
+
+    gram   (n,n), symmetric and positive semi-definite
+    right  (n,R)
+    """
     native = _native()
     if native is None:
         return reference.solve_positive(gram, right, ridge)
@@ -138,32 +141,40 @@ def solve_positive(gram: np.ndarray, right: np.ndarray, ridge: float) -> np.ndar
     return result
 
 
-def normal_equations(rest, index, weight, motion, bones: int) -> tuple[np.ndarray, np.ndarray]:
-    """gram (4B,4B) and cross (4B,R) of the design w_ib [v_i, 1] against motion (V,R)."""
+def normal_equations(
+    rest: np.ndarray, index: np.ndarray, weight: np.ndarray, targets: np.ndarray, bones: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return X^T X (4B,4B) and X^T Y (4B,R) of the design matrix X_i = [w_ib v~_i]_b.
+
+    rest     (V,4) homogeneous rest positions
+    index    (V,K) int32 and weight (V,K): the skin weights
+    targets  (V,R), Y
+    bones    B
+    """
     native = _native()
     if native is None:
-        return reference.normal_equations(rest, index, weight, motion, bones)
-    gram, cross = np.zeros((4 * bones, 4 * bones)), np.zeros((4 * bones, motion.shape[1]))
+        return reference.normal_equations(rest, index, weight, targets, bones)
+    gram, cross = np.zeros((4 * bones, 4 * bones)), np.zeros((4 * bones, targets.shape[1]))
     if bones <= _DENSE * index.shape[1]:
         for part in _blocks(len(rest), 4 * bones):
             design = _design(rest[part], index[part], weight[part], bones)
             gram += product(design.T, design)
-            cross += product(design.T, motion[part])
+            cross += product(design.T, targets[part])
         return gram, cross
-    native.normal_equations(rest, index, weight, motion, threads(), gram, cross)
+    native.normal_equations(rest, index, weight, targets, threads(), gram, cross)
     return gram, cross
 
 
-def moments(rest, index, weight, bones: int) -> np.ndarray:
-    """(B,4,4): sum over the vertices of w_ib v~_i v~_i^T."""
+def moments(rest: np.ndarray, index: np.ndarray, weight: np.ndarray, bones: int) -> np.ndarray:
+    """Return the weighted second moments (B,4,4) of each bone: sum over i of w_ib v~_i v~_i^T."""
     total = np.zeros((4 * bones, 4))
     for part in _blocks(len(rest), 4 * bones):
         total += product(_design(rest[part], index[part], weight[part], bones).T, rest[part])
     return total.reshape(bones, 4, 4)
 
 
-def _design(rest, index, weight, bones: int) -> np.ndarray:
-    """(V,4B): w_ib [v_i, 1] for each of a vertex's bones, zeros elsewhere."""
+def _design(rest: np.ndarray, index: np.ndarray, weight: np.ndarray, bones: int) -> np.ndarray:
+    """Return the design matrix (V,4B): w_ib [v_i, 1] for the bones of vertex i, else zero."""
     native = _native()
     if native is None:
         return reference.design(rest, index, weight, bones)
@@ -172,27 +183,25 @@ def _design(rest, index, weight, bones: int) -> np.ndarray:
     return design
 
 
-def rigid_sweeps(gram, cross, moving, transforms, sweeps: int) -> np.ndarray:
-    """Rigid bones, one at a time and exactly, in every frame: cross and transforms (F,3,4B), moving
-    (B,) bool; returns new transforms.
+def rigid_sweeps(
+    gram: np.ndarray, cross: np.ndarray, transforms: np.ndarray, sweeps: int
+) -> np.ndarray:
+    """Return rigid transforms (F,3,4B) after some sweeps of exact updates of one bone at a time.
+
+    gram        (4B,4B) and cross (F,3,4B): the normal equations
+    transforms  (F,3,4B) rigid transforms to start from
+    sweeps      how often every bone is updated
     """
     native = _native()
     if native is None:
-        return reference.rigid_sweeps(gram, cross, moving, transforms, sweeps)
+        return reference.rigid_sweeps(gram, cross, transforms, sweeps)
     transforms = transforms.copy()
-    native.rigid_sweeps(
-        gram,
-        np.ascontiguousarray(cross),
-        np.ascontiguousarray(moving, np.uint8),
-        transforms,
-        sweeps,
-        threads(),
-    )
+    native.rigid_sweeps(gram, np.ascontiguousarray(cross), transforms, sweeps, threads())
     return transforms
 
 
 def nearest_rotations(matrices: np.ndarray) -> np.ndarray:
-    """(...,3,3): the rotation R that maximises tr(R^T H) for each H."""
+    """Return for each H of (...,3,3) the rotation R that maximises tr(R^T H)."""
     native = _native()
     if native is None:
         return reference.nearest_rotations(matrices)
@@ -202,7 +211,7 @@ def nearest_rotations(matrices: np.ndarray) -> np.ndarray:
     return rotations.reshape(matrices.shape)
 
 
-def _native():
+def _native() -> ModuleType | None:
     global _warned
     if compiled is None and not _warned:
         _warned = True

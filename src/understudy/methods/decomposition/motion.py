@@ -1,13 +1,14 @@
-"""The motion to explain, in the form the solver works on.
+"""The motion to explain, normalised for the solver.
 
-Every frame is moved to its own centroid and everything is scaled by the size of the rest pose:
-weights sum to one, so a shift of a frame is a shift of all its bones, and neither where a sequence
-stands nor its unit can change the result. Vertices are put in an order that follows from their
-motion alone, so that the order they came in cannot change it either.
+Every frame is moved to its own centroid, and all lengths are divided by the root mean square radius
+of the rest pose. Skin weights sum to one, so translating a frame translates all its bones: neither
+the position nor the unit of a sequence changes the result. Vertices are sorted by a key that
+depends on their motion only, so their original order does not change it either.
 
-For affine bones the frames may be exchanged for any orthonormal combinations of them (the bones
-combine in the same way), so the motion is written in its principal directions and the silent ones
-are left out: a few dozen rows instead of hundreds.
+Affine transforms of different frames are independent. The frames can therefore be replaced by
+orthonormal combinations of them, and the transforms combine in the same way.
+`in_principal_directions` uses the principal directions of the motion and drops the negligible ones.
+A few dozen rows remain instead of hundreds.
 """
 
 from __future__ import annotations
@@ -18,18 +19,29 @@ import numpy as np
 
 from understudy.core.poses import Poses
 
-_SILENT = 1e-10  # share of the squared motion that may be left out
-_MOST_DIRECTIONS = 256
-_EXACT_ROWS = 1300  # up to this many rows the directions are found exactly
+_NEGLIGIBLE = 1e-10  # share of the squared motion that principal directions may drop
+_MAX_DIRECTIONS = 256
+_MAX_EXACT_ROWS = 1300  # up to this many rows, the eigenvectors are computed exactly
 
 
 @dataclass(eq=False)
 class Motion:
-    """rest (V,4) = [v, 1]; targets (V,R); square (V,) = |target|^2."""
+    """Rest positions and the positions they move to.
+
+    rest     (V,4) homogeneous rest positions, v~ = [v, 1]
+    targets  (V,R) positions to reproduce; R is 3F (x, y, z of frame after frame), or the number of
+             principal directions
+    square   (V,) squared length of each row of `targets`
+    """
 
     rest: np.ndarray
     targets: np.ndarray
     square: np.ndarray
+
+    @staticmethod
+    def of(rest: np.ndarray, targets: np.ndarray) -> Motion:
+        """Return the motion of `rest` (V,4) to `targets` (V,R)."""
+        return Motion(rest, targets, np.einsum("vr,vr->v", targets, targets))
 
     @property
     def vertex_count(self) -> int:
@@ -39,114 +51,120 @@ class Motion:
     def rows(self) -> int:
         return self.targets.shape[1]
 
-    def some(self, vertices: np.ndarray, rows: np.ndarray | None = None) -> Motion:
-        """Some vertices, and some rows where those are given."""
-        targets = np.ascontiguousarray(
-            self.targets[vertices] if rows is None else self.targets[np.ix_(vertices, rows)]
-        )
-        return Motion(
-            np.ascontiguousarray(self.rest[vertices]),
-            targets,
-            np.einsum("vr,vr->v", targets, targets),
-        )
+    def subset(self, vertices: np.ndarray, rows: np.ndarray | None = None) -> Motion:
+        """Return the motion of some vertices (n,), in some rows (m,) or in all of them."""
+        targets = self.targets[vertices] if rows is None else self.targets[np.ix_(vertices, rows)]
+        return Motion.of(np.ascontiguousarray(self.rest[vertices]), np.ascontiguousarray(targets))
 
-    def turned(self, directions: np.ndarray) -> Motion:
-        """In other directions (R,n)."""
-        targets = self.targets @ directions
-        return Motion(self.rest, targets, np.einsum("vr,vr->v", targets, targets))
+    def projected(self, directions: np.ndarray) -> Motion:
+        """Return the motion in other directions, (R,n) orthonormal columns."""
+        return Motion.of(self.rest, self.targets @ directions)
 
-    def strongest(self, left_out: float) -> Motion:
-        """The first rows, so many that the others hold no more than `left_out` of the squared
-        motion.
-        """
+    def leading_rows(self, negligible: float) -> Motion:
+        """Return the first rows, dropping rows with at most `negligible` of the squared motion."""
         tail = np.cumsum((self.targets[:, ::-1] ** 2).sum(axis=0))
-        rows = max(1, self.rows - int(np.searchsorted(tail, left_out, side="right")))
-        targets = np.ascontiguousarray(self.targets[:, :rows])
-        return Motion(self.rest, targets, np.einsum("vr,vr->v", targets, targets))
+        rows = max(1, self.rows - int(np.searchsorted(tail, negligible, side="right")))
+        return Motion.of(self.rest, np.ascontiguousarray(self.targets[:, :rows]))
+
+    def coordinate_rms(self, error: float) -> float:
+        """Return the root mean square error per coordinate of a total squared error."""
+        return float(np.sqrt(max(error, 0.0) / (self.vertex_count * self.rows)))
 
 
 @dataclass(eq=False)
-class Frame:
-    """How the solver's numbers came from the model's: v = (x - centre) / size at rest, y = (x -
-    offsets[f]) / size in frame f; `order` (V,).
+class Normalisation:
+    """How the solver's coordinates follow from the model's.
+
+    Rest positions are (x - centre) / scale; positions in frame f are (x - centroids[f]) / scale.
+
+    centre     (3,) centroid of the rest pose
+    centroids  (F,3) centroid of each frame
+    scale      root mean square radius of the rest pose
+    order      (V,) the mesh vertex that each vertex of the solver is
+    rounding   float32 rounding error of a coordinate, in the solver's units
     """
 
     centre: np.ndarray
-    offsets: np.ndarray
-    size: float
+    centroids: np.ndarray
+    scale: float
     order: np.ndarray
-    rounding: float  # what float32 leaves of a coordinate, in the solver's units
+    rounding: float
 
-    def to_world(self, columns: np.ndarray) -> np.ndarray:
-        """Bones (3F,4B) of the solver as world_from_rest (F,B,3,4) of the model."""
-        frames = len(self.offsets)
-        bones = columns.reshape(frames, 3, -1, 4).transpose(0, 2, 1, 3).copy()
+    def to_world(self, transforms: np.ndarray) -> np.ndarray:
+        """Return transforms (3F,4B) of the solver as world_from_rest (F,B,3,4) of the model."""
+        frames = len(self.centroids)
+        bones = transforms.reshape(frames, 3, -1, 4).transpose(0, 2, 1, 3).copy()
         bones[..., 3] = (
-            self.size * bones[..., 3] + self.offsets[:, None, :] - bones[..., :3] @ self.centre
+            self.scale * bones[..., 3] + self.centroids[:, None, :] - bones[..., :3] @ self.centre
         )
         return bones
 
-    def from_world(self, bones: np.ndarray) -> np.ndarray:
-        """The reverse: (F,B,3,4) -> (3F,4B)."""
-        bones = np.array(bones, np.float64)
+    def from_world(self, world_from_rest: np.ndarray) -> np.ndarray:
+        """Return world_from_rest (F,B,3,4) of the model as transforms (3F,4B) of the solver."""
+        bones = np.array(world_from_rest, np.float64)
         bones[..., 3] = (
-            bones[..., 3] - self.offsets[:, None, :] + bones[..., :3] @ self.centre
-        ) / self.size
+            bones[..., 3] - self.centroids[:, None, :] + bones[..., :3] @ self.centre
+        ) / self.scale
         return bones.transpose(0, 2, 1, 3).reshape(3 * len(bones), -1)
 
 
-def read_motion(poses: Poses) -> tuple[Motion, Frame]:
-    """The poses as rows (x, y, z of frame after frame), centred and scaled."""
+def read_motion(poses: Poses) -> tuple[Motion, Normalisation]:
+    """Return the normalised motion of `poses`, and the normalisation that was applied."""
     rest = poses.mesh.vertices.astype(np.float64)
     centre = rest.mean(axis=0)
     rest -= centre
-    size = float(np.sqrt((rest**2).sum(axis=1).mean()))
+    scale = float(np.sqrt((rest**2).sum(axis=1).mean()))
     vertex_count, frames = poses.vertex_count, poses.pose_count
-    targets, offsets = np.empty((vertex_count, frames, 3)), np.empty((frames, 3))
+    positions, centroids = np.empty((vertex_count, frames, 3)), np.empty((frames, 3))
     largest = float(np.abs(poses.mesh.vertices).max(initial=0))
     for where, block in poses.pose_blocks(64):
         largest = max(largest, float(np.abs(block).max(initial=0)))
-        offsets[where] = block.mean(axis=1, dtype=np.float64)
-        targets[:, where] = (block - offsets[where][:, None]).transpose(1, 0, 2)
-    if not size > 0:
-        size = float(np.sqrt((targets**2).mean())) or 1.0
-    rest /= size
-    targets /= size
-    targets = targets.reshape(vertex_count, -1)
+        centroids[where] = block.mean(axis=1, dtype=np.float64)
+        positions[:, where] = (block - centroids[where][:, None]).transpose(1, 0, 2)
+    if not scale > 0:
+        scale = float(np.sqrt((positions**2).mean())) or 1.0
+    rest /= scale
+    positions /= scale
+    targets = positions.reshape(vertex_count, -1)
     square = np.einsum("vr,vr->v", targets, targets)
-    # No turn of the scene and no shuffle of the vertices changes this order (but for vertices that
-    # are as good as equal).
+    # Neither a rotation of the scene nor a permutation of the vertices changes this order, except
+    # among vertices whose keys are equal up to rounding.
     order = np.lexsort((np.einsum("vi,vi->v", rest, rest), square))
-    rest = np.column_stack([rest[order], np.ones(vertex_count)])
-    return Motion(rest, targets[order], square[order]), Frame(
-        centre, offsets, size, order, np.finfo(np.float32).eps * largest / size
+    motion = Motion(
+        np.column_stack([rest[order], np.ones(vertex_count)]), targets[order], square[order]
     )
+    rounding = float(np.finfo(np.float32).eps) * largest / scale
+    return motion, Normalisation(centre, centroids, scale, order, rounding)
 
 
 def in_principal_directions(motion: Motion) -> tuple[Motion, np.ndarray]:
-    """The motion in at most `_MOST_DIRECTIONS` orthonormal combinations of its rows, strongest
-    first, and those: (R, directions).
+    """Return the motion in its principal directions, strongest first, and these directions (R,n).
+
+    Directions that hold a negligible part of the squared motion are dropped; at most
+    `_MAX_DIRECTIONS` are kept.
     """
     total = float(motion.square.sum())
     if motion.rows <= 12 or total == 0:
         return motion, np.eye(motion.rows)
-    if motion.rows <= _EXACT_ROWS:
+    if motion.rows <= _MAX_EXACT_ROWS:
         energy, directions = np.linalg.eigh(motion.targets.T @ motion.targets)
         directions = directions[:, ::-1]
     else:
-        directions = _strongest(motion.targets, 2 * _MOST_DIRECTIONS)
+        directions = _leading_directions(motion.targets, 2 * _MAX_DIRECTIONS)
         energy = np.linalg.norm(motion.targets @ directions, axis=0)[::-1] ** 2
     held = np.cumsum(energy[::-1])
     count = min(
-        int(np.searchsorted(held, (1 - _SILENT) * total)) + 1, len(energy), _MOST_DIRECTIONS
+        int(np.searchsorted(held, (1 - _NEGLIGIBLE) * total)) + 1, len(energy), _MAX_DIRECTIONS
     )
     directions = np.ascontiguousarray(directions[:, :count])
-    return motion.turned(directions), directions
+    return motion.projected(directions), directions
 
 
-def _strongest(targets: np.ndarray, count: int) -> np.ndarray:
-    """Strong directions (R,count) of a wide matrix (V,R): a randomised range finder with two power
-    steps (Halko et al. 2011).
+def _leading_directions(targets: np.ndarray, count: int) -> np.ndarray:
+    """Return about the strongest directions (R,count) of a wide matrix (V,R).
+
+    A randomised range finder with two power iterations (Halko, Martinsson & Tropp 2011). The random
+    numbers are seeded: the result is always the same.
     """
     start = np.random.default_rng(0).normal(size=(targets.shape[1], min(count, *targets.shape)))
     basis = np.linalg.qr(start)[0]

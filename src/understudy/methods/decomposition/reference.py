@@ -1,67 +1,51 @@
-"""The kernels of `_native/decompose.h` in NumPy: what the compiled ones are checked against, and
-what runs where there was no compiler.
+"""The kernels of `native/decompose.h` in NumPy.
+
+The compiled kernels are tested against these functions, which also run where the package was
+installed without a compiler. `kernels.py` documents the arguments; `geometry.simplex_qp` solves the
+weights within a given set of bones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from understudy.geometry.simplex_qp import Hulls, Supports, gradients, nearest, settle, values
+from understudy.methods.decomposition.weight_problem import WeightProblem, WeightSearch
 
-_BYTES = 2**26  # of residual products held at a time
-_WORTH = 1e-9
-_ROUNDING = 1e-14
+_BLOCK_BYTES = 2**26  # of the residual products (n,B,B) in memory at a time
+_MIN_GAIN = 1e-9  # relative decrease below which an exchange of bones is not made
+_ROUNDING = 1e-14  # relative to the numbers that cancelled: smaller differences are noise
 
 
 def solve_weights(
-    rest,
-    targets,
-    columns,
-    index,
-    weight,
-    candidates: int,
-    exchanges: int,
-    from_all: bool,
-    anchor,
-    strength,
-):
-    bones = columns.shape[1] // 4
-    index, weight, value = index.copy(), weight.copy(), np.empty(len(rest))
-    at_once = max(1, _BYTES // (8 * bones * bones))
-    for start in range(0, len(rest), at_once):
-        part = slice(start, start + at_once)
-        hulls = _hulls(
-            rest[part],
-            targets[part],
-            columns,
-            None if anchor is None else anchor[part],
-            None if strength is None else strength[part],
-        )
-        now = _started(hulls, index[part], weight[part])
+    problem: WeightProblem, search: WeightSearch, index: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return index (V,K), weight (V,K) and the minimised value (V,)."""
+    places = index.shape[1]
+    index, weight, value = index.copy(), weight.copy(), np.empty(problem.vertex_count)
+    block = max(1, _BLOCK_BYTES // (8 * problem.bones * problem.bones))
+    for start in range(0, problem.vertex_count, block):
+        part = slice(start, start + block)
+        hulls = _hulls(problem.part(part))
+        found = _start(hulls, index[part], weight[part])
         every = np.arange(hulls.count)
-        if from_all and index.shape[1] < bones:
-            other = _improved(
-                hulls,
-                _reduced(hulls, nearest(hulls), index.shape[1]),
-                index.shape[1],
-                candidates,
-                exchanges,
-            )
-            now = _improved(hulls, now, index.shape[1], candidates, exchanges)
-            better = np.flatnonzero(values(hulls, every, other) < values(hulls, every, now))
-            now.put(better, other.take(better))
+        if search.from_all and places < problem.bones:
+            other = _exchange(hulls, _reduce(hulls, nearest(hulls), places), places, search)
+            found = _exchange(hulls, found, places, search)
+            better = np.flatnonzero(values(hulls, every, other) < values(hulls, every, found))
+            found.put(better, other.take(better))
         else:
-            now = _improved(hulls, now, index.shape[1], candidates, exchanges)
-        now = now.packed(index.shape[1])
-        index[part], weight[part], value[part] = (
-            now.index,
-            now.weight,
-            np.maximum(values(hulls, every, now), 0),
-        )
+            found = _exchange(hulls, found, places, search)
+        found = found.packed(places)
+        index[part], weight[part] = found.index, found.weight
+        value[part] = np.maximum(values(hulls, every, found), 0)
     return index, weight, value
 
 
-def design(rest, index, weight, bones: int) -> np.ndarray:
+def design(rest: np.ndarray, index: np.ndarray, weight: np.ndarray, bones: int) -> np.ndarray:
+    """Return the design matrix (V,4B)."""
     result = np.zeros((len(rest), bones, 4))
     rows = np.arange(len(rest))
     for k in range(index.shape[1]):
@@ -69,63 +53,75 @@ def design(rest, index, weight, bones: int) -> np.ndarray:
     return result.reshape(len(rest), -1)
 
 
-def normal_equations(rest, index, weight, motion, bones: int) -> tuple[np.ndarray, np.ndarray]:
+def normal_equations(
+    rest: np.ndarray, index: np.ndarray, weight: np.ndarray, targets: np.ndarray, bones: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return X^T X (4B,4B) and X^T Y (4B,R)."""
     matrix = design(rest, index, weight, bones)
-    return matrix.T @ matrix, matrix.T @ motion
+    return matrix.T @ matrix, matrix.T @ targets
 
 
 def solve_positive(gram: np.ndarray, right: np.ndarray, ridge: float) -> np.ndarray:
+    """Return X (n,R) of (gram + ridge I) X = right."""
     return np.linalg.solve(gram + ridge * np.eye(len(gram)), right)
 
 
-def rigid_sweeps(gram, cross, moving, transforms, sweeps: int) -> np.ndarray:
+def rigid_sweeps(
+    gram: np.ndarray, cross: np.ndarray, transforms: np.ndarray, sweeps: int
+) -> np.ndarray:
+    """Return rigid transforms (F,3,4B) after some sweeps of exact updates of one bone at a time."""
     transforms = transforms.copy()
     for _ in range(sweeps):
-        for bone in np.flatnonzero(moving):
+        for bone in range(gram.shape[0] // 4):
             own = slice(4 * bone, 4 * bone + 4)
             block = gram[own, own]
             mass = block[3, 3]
             if not mass > 0:
                 continue
             before = transforms[:, :, own]
-            left = cross[:, :, own] - transforms @ gram[:, own] + before @ block
-            turn = (
-                left[..., :3]
-                - left[..., 3:] * (block[3, :3] / mass)
+            # What the other bones leave for this one. The small multiple of the present rotation
+            # decides where the vertices of the bone do not determine the new one.
+            residual = cross[:, :, own] - transforms @ gram[:, own] + before @ block
+            correlation = (
+                residual[..., :3]
+                - residual[..., 3:] * (block[3, :3] / mass)
                 + 1e-9 * np.trace(block[:3, :3]) * before[..., :3]
             )
-            rotation = nearest_rotations(turn)
-            shift = (left[..., 3] - rotation @ block[3, :3]) / mass
-            transforms[:, :, own] = np.concatenate([rotation, shift[..., None]], axis=2)
+            rotation = nearest_rotations(correlation)
+            translation = (residual[..., 3] - rotation @ block[3, :3]) / mass
+            transforms[:, :, own] = np.concatenate([rotation, translation[..., None]], axis=2)
     return transforms
 
 
 def nearest_rotations(matrices: np.ndarray) -> np.ndarray:
+    """Return for each H of (...,3,3) the rotation R that maximises tr(R^T H)."""
     left, _, right = np.linalg.svd(matrices)
     flip = np.linalg.det(left) * np.linalg.det(right) < 0
     left[..., :, 2] *= np.where(flip, -1.0, 1.0)[..., None]
     return left @ right
 
 
-def _hulls(rest, targets, columns, anchor, strength) -> Hulls:
-    """R of every vertex: products of what each bone misses it by."""
-    bones = columns.shape[1] // 4
-    gram = (columns.T @ columns).reshape(bones, 4, bones, 4)
-    products = np.einsum("bjck,vj,vk->vbc", gram, rest, rest, optimize=True)
-    pull = np.einsum("vbj,vj->vb", (targets @ columns).reshape(-1, bones, 4), rest)
-    square = np.einsum("vr,vr->v", targets, targets)
-    if anchor is not None:
-        products[:, np.arange(bones), np.arange(bones)] += strength[:, None]
-        pull = pull + strength[:, None] * anchor
-        square = square + strength * (anchor**2).sum(axis=1)
-    scale = square + np.einsum("vbb->vb", products).max(axis=1)
-    return Hulls(products - pull[:, :, None] - pull[:, None, :] + square[:, None, None], scale)
+def _hulls(problem: WeightProblem) -> Hulls:
+    """Return R of every vertex: R_bc = <M_b v~ - y, M_c v~ - y>, plus the pull to the anchor.
 
-
-def _started(hulls: Hulls, index: np.ndarray, weight: np.ndarray) -> Supports:
-    """The weights given, or the best single bone where there are none, at their best within their
-    bones.
+    On weights w that sum to one, w^T R w is the value to minimise.
     """
+    bones, rest, transforms = problem.bones, problem.rest, problem.transforms
+    gram = (transforms.T @ transforms).reshape(bones, 4, bones, 4)
+    products = np.einsum("bjck,vj,vk->vbc", gram, rest, rest, optimize=True)
+    linear = np.einsum("vbj,vj->vb", (problem.targets @ transforms).reshape(-1, bones, 4), rest)
+    square = problem.square
+    if problem.anchor is not None and problem.strength is not None:
+        products[:, np.arange(bones), np.arange(bones)] += problem.strength[:, None]
+        linear = linear + problem.strength[:, None] * problem.anchor
+        square = square + problem.strength * (problem.anchor**2).sum(axis=1)
+    scale = square + np.einsum("vbb->vb", products).max(axis=1)
+    residuals = products - linear[:, :, None] - linear[:, None, :] + square[:, None, None]
+    return Hulls(residuals, scale)
+
+
+def _start(hulls: Hulls, index: np.ndarray, weight: np.ndarray) -> Supports:
+    """Return the best weights on the given bones, or on the best single bone if none are given."""
     single = Supports.single(np.argmin(np.einsum("nbb->nb", hulls.products), axis=1))
     given = Supports(np.where(weight > 0, index, 0).astype(np.int64), weight.copy(), weight > 0)
     none = np.flatnonzero(~given.used.any(axis=1))
@@ -133,36 +129,41 @@ def _started(hulls: Hulls, index: np.ndarray, weight: np.ndarray) -> Supports:
     return settle(hulls, np.arange(hulls.count), given.packed())
 
 
-def _improved(
-    hulls: Hulls, now: Supports, influences: int, candidates: int, exchanges: int
-) -> Supports:
-    """Bones in, and at K bones another out, while that lowers the value."""
+def _exchange(hulls: Hulls, found: Supports, influences: int, search: WeightSearch) -> Supports:
+    """Add bones, and remove another one where there are already K, while that lowers the value."""
     live = np.arange(hulls.count)
-    for _ in range(exchanges):
+    for _ in range(search.exchanges):
         if not len(live):
             break
-        held = now.take(live).packed()
+        held = found.take(live).packed()
         value = values(hulls, live, held)
         best, best_value = held.take(np.arange(len(live))), value.copy()
-        ranked, able = _ranked(hulls, live, held, candidates)
+        ranked, promising = _entering_bones(hulls, live, held, search.candidates)
         for column in range(ranked.shape[1]):
-            rows = np.flatnonzero(able[:, column])
-            for found, found_rows in _with(
-                hulls, live, held, rows, ranked[rows, column], influences
-            ):
-                found_value = values(hulls, live[found_rows], found)
-                better = found_value < best_value[found_rows]
-                best.put(found_rows[better], found.take(better))
-                best_value[found_rows[better]] = found_value[better]
-        going = best_value < value - _WORTH * value - _ROUNDING * hulls.scale[live]
-        now.put(live[going], best.take(going))
+            rows = np.flatnonzero(promising[:, column])
+            entering = ranked[rows, column]
+            for other, at in _with_bone(hulls, live, held, rows, entering, influences):
+                other_value = values(hulls, live[at], other)
+                better = other_value < best_value[at]
+                best.put(at[better], other.take(better))
+                best_value[at[better]] = other_value[better]
+        going = best_value < value - _MIN_GAIN * value - _ROUNDING * hulls.scale[live]
+        found.put(live[going], best.take(going))
         live = live[going]
-    return now
+    return found
 
 
-def _with(hulls: Hulls, live, held: Supports, rows, entering, influences: int):
-    """The supports with one bone more, or, where those have more than K bones, each of them with
-    another bone out; and whose they are.
+def _with_bone(
+    hulls: Hulls,
+    live: np.ndarray,
+    held: Supports,
+    rows: np.ndarray,
+    entering: np.ndarray,
+    influences: int,
+) -> Iterator[tuple[Supports, np.ndarray]]:
+    """Yield supports with one more bone, and the rows they belong to.
+
+    Supports that then have more than K bones appear once for each bone that can be removed.
     """
     if not len(rows):
         return
@@ -177,10 +178,10 @@ def _with(hulls: Hulls, live, held: Supports, rows, entering, influences: int):
             yield settle(hulls, live[rows[able]], without).packed(), rows[able]
 
 
-def _ranked(hulls: Hulls, live, held: Supports, candidates: int) -> tuple[np.ndarray, np.ndarray]:
-    """The bones (n,c) that lower the value most when walked towards in a straight line, best first,
-    and which of them lower it at all.
-    """
+def _entering_bones(
+    hulls: Hulls, live: np.ndarray, held: Supports, candidates: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bones (n,c) with the largest gain of a line search, and which have any gain."""
     slope, value = gradients(hulls, live, held)
     gap = value[:, None] - slope
     noise = _ROUNDING * hulls.scale[live][:, None]
@@ -196,12 +197,12 @@ def _ranked(hulls: Hulls, live, held: Supports, candidates: int) -> tuple[np.nda
     return order, np.take_along_axis(gain, order, axis=1) > 0
 
 
-def _reduced(hulls: Hulls, now: Supports, influences: int) -> Supports:
-    """Down to K bones, each time without the bone that is missed least."""
-    now = now.packed()
-    while (now.sizes > influences).any():
-        rows = np.flatnonzero(now.sizes > influences)
-        part, best_value, best = now.take(rows), np.full(len(rows), np.inf), now.take(rows)
+def _reduce(hulls: Hulls, found: Supports, influences: int) -> Supports:
+    """Reduce supports to K bones, removing the least useful bone each time."""
+    found = found.packed()
+    while (found.sizes > influences).any():
+        rows = np.flatnonzero(found.sizes > influences)
+        part, best_value, best = found.take(rows), np.full(len(rows), np.inf), found.take(rows)
         for place in range(part.index.shape[1]):
             able = np.flatnonzero(part.used[:, place])
             if len(able):
@@ -210,6 +211,6 @@ def _reduced(hulls: Hulls, now: Supports, influences: int) -> Supports:
                 better = value < best_value[able]
                 best.put(able[better], without.take(better))
                 best_value[able[better]] = value[better]
-        now.put(rows, best)
-        now = now.packed()
-    return now
+        found.put(rows, best)
+        found = found.packed()
+    return found

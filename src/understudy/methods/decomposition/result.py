@@ -1,6 +1,4 @@
-"""What a decomposition hands back: a fit in the solver's units as a skin on pseudo-bones, their
-clips, and a `Deformer` of both.
-"""
+"""What a decomposition returns: a fit in the solver's units as a skin, clips and a `Deformer`."""
 
 from __future__ import annotations
 
@@ -13,11 +11,11 @@ from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
-from understudy.methods.decomposition.alternating_solve import Fit
-from understudy.methods.decomposition.motion import Frame, Motion
+from understudy.methods.decomposition.fit import Fit
+from understudy.methods.decomposition.motion import Motion, Normalisation
 
 
-def deformer_of(
+def deformer_from_bones(
     poses: Poses,
     skin: Skin,
     world_from_bone: np.ndarray,
@@ -25,8 +23,14 @@ def deformer_of(
     training: Mapping,
     provenance: Mapping,
 ) -> Deformer:
-    """Bones that rest at the identity and have no parents, as (T,B,3,4) world_from_rest; the clips
-    are those the poses came in.
+    """Return a deformer of independent bones and the clips that `poses` consist of.
+
+    The bones have no parents, and their rest transform is the identity.
+
+    world_from_bone  (T,B,3,4) transforms from rest
+    method           name of the method
+    training         errors to store; counts of poses, bones and influences are added
+    provenance       origin to store; version and name of the poses are added
     """
     bones = world_from_bone.shape[1]
     return Deformer(
@@ -49,48 +53,40 @@ def deformer_of(
     )
 
 
-def skin_and_bones(fit: Fit, frame: Frame) -> tuple[Skin, np.ndarray]:
-    """The skin in the mesh's vertex order, without the bones nobody uses and without empty places;
-    and the bones, world_from_rest (T,B,3,4).
+def skin_and_bones(fit: Fit, normalisation: Normalisation) -> tuple[Skin, np.ndarray]:
+    """Return the skin in the order of the mesh vertices, and world_from_rest (T,B,3,4).
+
+    Bones without influence on any vertex are dropped.
     """
-    skin, used = _skin(fit.index, fit.weight, frame.order)
-    return skin, np.ascontiguousarray(frame.to_world(fit.columns)[:, used])
+    used = np.unique(fit.index[fit.weight > 0])
+    new_index = np.zeros(int(fit.index.max()) + 1, np.int32)
+    new_index[used] = np.arange(len(used))
+    skin = packed_skin(new_index[fit.index], fit.weight, normalisation.order)
+    return skin, np.ascontiguousarray(normalisation.to_world(fit.transforms)[:, used])
 
 
-def erms_of(squared: float, motion: Motion, frame: Frame) -> float:
-    """ERMS (`metrics.erms`) of a squared error in the solver's units."""
-    return (
-        100 * frame.size * float(np.sqrt(max(squared, 0.0) / (motion.vertex_count * motion.rows)))
-    )
-
-
-def _skin(index: np.ndarray, weight: np.ndarray, order: np.ndarray) -> tuple[Skin, np.ndarray]:
-    """The skin in the mesh's vertex order, without the bones nobody uses; and which bones are used
-    (n,).
-    """
-    used = np.unique(index[weight > 0])
-    number = np.zeros(int(index.max()) + 1, np.int32)
-    number[used] = np.arange(len(used))
-    return packed_skin(number[index], weight, order), used
+def erms(error: float, motion: Motion, normalisation: Normalisation) -> float:
+    """Return ERMS, in hundredths of a model unit, of a squared error of the solver."""
+    return 100 * normalisation.scale * motion.coordinate_rms(error)
 
 
 def packed_skin(index: np.ndarray, weight: np.ndarray, order: np.ndarray) -> Skin:
-    """index and weight (V,K) of the solver's vertices as a skin in the mesh's order, heaviest
-    first, without empty places; order as in `Frame`.
+    """Return the solver's weights as a skin in the order of the mesh vertices.
+
+    index   (V,K) bones and weight (V,K) of the solver's vertices
+    order   (V,) the mesh vertex that each of them is
+
+    The largest weight comes first and compensates for the rounding to float32. Places that no
+    vertex uses are dropped.
     """
     largest_first = np.argsort(-weight, axis=1, kind="stable")
-    index, weight = (
-        np.take_along_axis(index, largest_first, axis=1),
-        np.take_along_axis(weight, largest_first, axis=1),
-    )
+    index = np.take_along_axis(index, largest_first, axis=1)
+    weight = np.take_along_axis(weight, largest_first, axis=1)
     places = max(1, int((weight > 0).sum(axis=1).max()))
-    packed_index, packed_weight = (
-        np.empty((len(order), places), np.int32),
-        np.empty((len(order), places), np.float32),
-    )
+    packed_index = np.empty((len(order), places), np.int32)
+    packed_weight = np.empty((len(order), places), np.float32)
     packed_index[order] = np.where(weight > 0, index, 0)[:, :places]
     packed_weight[order] = weight[:, :places]
-    packed_weight[:, 0] += (1.0 - packed_weight.sum(axis=1, dtype=np.float64)).astype(
-        np.float32
-    )  # the largest takes up the rounding
+    rounding = 1.0 - packed_weight.sum(axis=1, dtype=np.float64)
+    packed_weight[:, 0] += rounding.astype(np.float32)
     return Skin(packed_index, packed_weight)

@@ -1,23 +1,23 @@
-"""`temporal`: a mesh sequence to bones and weights with no parameters, by networks that read how
-vertices move.
+"""`temporal`: a mesh sequence as bones and skin weights without parameters.
 
 Paper: Moutafidou, Toulatzis & Fudos, "Temporal Parameter-free Deep Skinning of Animated Meshes". A
-network reads each vertex's trajectory and gives the probability that each of its labels moves the
-vertex; the six highest are kept and normalised. Then weights (convex) and affine transformations
-are solved for in turn.
+network reads the trajectory of each vertex and returns, for every label, the probability that this
+label moves the vertex. The six highest probabilities become initial weights. Then affine transforms
+and convex weights are solved for in turn, as in `ssdr`.
 
 Departures, and why:
-- what the network reads is turned into the sequence's own frame, so that shifting, turning or
-  scaling the whole sequence changes nothing;
-- its labels are places on a body that all characters share (`temporal.labels`): bones of different
-  characters need common labels;
-- it proposes more bones than are needed; how many stay is decided by what they explain
-  (`temporal.number`), because the number of labels in use says little about the true number of
-  bones;
-- kind `auto` asks the networks of both kinds and takes the proposal that explains more;
-- five rounds from the network's weights leave a large part of what can be gained (`fitting="paper"`
-  does just that): by default the pruned proposal competes with `ssdr`'s own starts, and the best
-  get rounds until nothing more is gained.
+- The trajectories are expressed in the sequence's own axes, so that translating, rotating or
+  scaling the whole sequence changes nothing (`trajectory_networks.trajectories`).
+- Labels are places on a body that all characters share, because bones of different characters have
+  no common names (`trajectory_networks.body_labels`).
+- The number of bones is where more bones explain little more motion (`bone_count`); the number of
+  labels in use says little about it.
+- With kind=auto, the networks of both kinds predict, and the prediction that explains more motion
+  is used.
+- Five iterations from the network's weights leave much of the possible improvement
+  (`fitting="paper"` does exactly that). By default, clusters of vertices with the same most likely
+  label are two more starts of `ssdr`, and the best starts get iterations until nothing is gained.
+- With `skeleton`, the bones are joined to one skeleton (`skeletons.skeleton_fit`).
 """
 
 from __future__ import annotations
@@ -36,53 +36,47 @@ from understudy.core.skin import Skin, skin_weights
 from understudy.core.version import __version__
 from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition import kernels
-from understudy.methods.decomposition.alternating_solve import (
-    Fit,
-    Search,
-    affine_bones,
-    with_weights,
-)
-from understudy.methods.decomposition.bone_count import number_of_bones
+from understudy.methods.decomposition.alternating_solve import plain_iterations
+from understudy.methods.decomposition.bone_count import find_bone_count
+from understudy.methods.decomposition.decompose import decompose
+from understudy.methods.decomposition.fit import Fit, with_exact_errors
+from understudy.methods.decomposition.momentum import Extension
 from understudy.methods.decomposition.motion import Motion, in_principal_directions, read_motion
-from understudy.methods.decomposition.pruning import pruned
-from understudy.methods.decomposition.result import deformer_of, erms_of, skin_and_bones
-from understudy.methods.decomposition.skeletons.skeleton_fit import rig_sequence
-from understudy.methods.decomposition.solve import (
-    Plan,
-    decompose,
-    measured,
-    no_weights,
-    plain_rounds,
-)
+from understudy.methods.decomposition.plan import InitialClusters, Plan
+from understudy.methods.decomposition.pruning import prune_bones
+from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
+from understudy.methods.decomposition.skeletons.skeleton_fit import fit_skeleton
 from understudy.methods.decomposition.trajectory_networks.classifier import (
     KINDS,
-    probabilities,
-    shipped,
+    NETWORKS,
+    predict_labels,
+    shipped_weights,
 )
 from understudy.methods.decomposition.trajectory_networks.trajectories import trajectories
+from understudy.methods.decomposition.transform_solve import LinearSolver, solve_transforms
+from understudy.methods.decomposition.weight_problem import WeightSearch
+from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 from understudy.rigs.base import Rig
 
-_ROUNDS, _FALLING = (
-    90,
-    3e-3,
-)  # half as many again as ssdr makes, and more while the squared error falls by this share
-_PAPER_ROUNDS = 5
-_SAMPLE = 1000  # vertices that a proposal is judged and pruned on
+# Half as many iterations again as ssdr plans, and more of them while the error still falls slowly.
+_ITERATIONS, _EXTENSION = 90, Extension(gain=3e-3, factor=8)
+_PAPER_ITERATIONS = 5
+_SAMPLE = 1000  # vertices whose labels are predicted
 
 
 @dataclass(frozen=True)
 class TemporalConfig(Config):
-    """Options of temporal; none is needed.
+    """Options of temporal; none of them has to be set.
 
-    network     lstm, cnn or hybrid
-    kind        what the network was trained on: animals, humans; auto: the one that explains the
+    network     which network predicts: lstm, cnn or hybrid
+    kind        what the network was trained on: animals or humans; auto: whichever explains the
                 sequence better
-    bones       how many; none: found
-    influences  most bones a vertex may follow
-    skeleton    one skeleton: a root that moves, all other bones turn about fixed joints; editable,
-                at some cost in error
-    fitting     ours; paper: five rounds from the network's own weights
-    solver      of the paper's rounds: direct, or conjugate_gradients as in the paper
+    bones       number of bones; none: found automatically
+    influences  largest number of bones per vertex
+    skeleton    join the bones to one skeleton: the root moves, all other bones rotate about fixed
+                joints. It can be edited and retargeted, at a larger error
+    fitting     ours; or paper: five iterations from the network's own weights
+    solver      of transforms with fitting=paper: direct, or conjugate_gradients as in the paper
     """
 
     network: Literal["lstm", "cnn", "hybrid"] = "lstm"
@@ -91,11 +85,11 @@ class TemporalConfig(Config):
     influences: int = 6
     skeleton: bool = False
     fitting: Literal["ours", "paper"] = "ours"
-    solver: Literal["direct", "conjugate_gradients"] = "direct"
+    solver: LinearSolver = "direct"
 
     def __post_init__(self):
         super().__post_init__()
-        checks.one_of(self.network, "network", ("lstm", "cnn", "hybrid"))
+        checks.one_of(self.network, "network", NETWORKS)
         checks.one_of(self.kind, "kind", ("auto", *KINDS))
         checks.one_of(self.fitting, "fitting", ("ours", "paper"))
         checks.one_of(self.solver, "solver", ("direct", "conjugate_gradients"))
@@ -104,151 +98,178 @@ class TemporalConfig(Config):
             checks.between(self.bones, "bones", 1, 1000)
         if self.skeleton and self.fitting == "paper":
             raise InputError(
-                "skeleton and fitting=paper: the paper's rounds are for bones that are free; "
-                "choose one"
+                "skeleton=true cannot be combined with fitting=paper, whose bones are "
+                "independent; leave one of them out"
             )
 
 
 class Temporal(Method[TemporalConfig]):
-    """Bones and weights of a mesh sequence with no option to set; a skeleton on request."""
+    """Bones and weights of a mesh sequence without options to set; a skeleton on request."""
 
     name = "temporal"
     traits = Traits(finds_bones=True, takes_sequences=True, quick={"bones": "4"})
     Config = TemporalConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """A skin for the mesh of `poses`, and its bones' motion as `clips`. A skeleton that the
-        poses have is not used.
+        """Return a skin for the mesh of `poses`, with the motion of its bones as clips.
+
+        A skeleton of the poses is ignored.
         """
         config = self.config
-        motion, frame = read_motion(poses)
+        motion, normalisation = read_motion(poses)
+        provenance: dict = {"config": asdict(config)}
         with kernels.own_threads():
-            bones, counted = config.bones, {}
+            bones = config.bones
             if bones is None:
-                bones, curve = number_of_bones(motion, config.influences, frame.rounding, progress)
-                counted = {
-                    "motion_left_by_bones": {
-                        str(number): left for number, left in sorted(curve.left.items())
-                    }
+                bones, curve = find_bone_count(
+                    motion, config.influences, normalisation.rounding, progress
+                )
+                provenance["motion_left_by_bones"] = {
+                    str(count): share for count, share in sorted(curve.remaining.items())
                 }
-            plan = Plan(
-                min(bones, motion.vertex_count),
-                config.influences,
-                config.skeleton,
-                _ROUNDS,
-                falling=_FALLING,
-                progress=progress,
-            )
-            sample = evenly(motion.vertex_count, _SAMPLE)
-            kind, word = self.read(motion, sample)
+            bones = min(bones, motion.vertex_count)
+            vertices = evenly(motion.vertex_count, _SAMPLE)
+            kind, predictions = self._predict(motion, vertices)
+            provenance["kind"] = kind
             if config.fitting == "paper":
-                fit, errors = self._as_the_paper(motion, plan, kind, sample, word)
+                fit, errors = self._fit_as_paper(
+                    motion, bones, kind, vertices, predictions, progress
+                )
             else:
-                fit, errors = _ours(motion, plan, sample, word)
-        skin, world_from_rest = skin_and_bones(fit, frame)
-        erms = [erms_of(error, motion, frame) for error in errors]
-        about = {"config": asdict(self.config), "kind": kind, **counted}
+                clusters = InitialClusters(vertices, predictions.argmax(axis=1))
+                fit, errors = self._fit(motion, bones, clusters, progress)
+        skin, world_from_rest = skin_and_bones(fit, normalisation)
         if config.skeleton:
-            return self._joined(poses, skin, world_from_rest, about, progress)
-        return deformer_of(
+            return self._with_skeleton(poses, skin, world_from_rest, provenance, progress)
+        provenance["erms_curve"] = [erms(error, motion, normalisation) for error in errors]
+        return deformer_from_bones(
             poses,
             skin,
             world_from_rest,
             self.name,
-            {"erms": erms[-1]},
-            {**about, "erms_curve": erms},
+            {"erms": provenance["erms_curve"][-1]},
+            provenance,
         )
 
-    def _joined(
-        self, poses: Poses, skin: Skin, world_from_rest: np.ndarray, about: dict, progress: Progress
-    ) -> Deformer:
-        """The bones joined to a skeleton, and everything fitted to it again."""
-        weights = skin_weights(skin, world_from_rest.shape[1]).toarray()
-        rigged = rig_sequence(
-            poses, weights, world_from_rest, influences=self.config.influences, progress=progress
-        )
-        erms = [100 * error for error in rigged.errors]
-        training = {
-            "poses": poses.pose_count,
-            "bones": rigged.skeleton.bone_count,
-            "influences": rigged.skin.influences,
-            "erms": erms[-1],
-        }
-        made = {"understudy": __version__, "poses": poses.name, **about, "erms_curve": erms}
-        return rigged.deformer(poses, method=self.name, training=training, provenance=made)
+    def _predict(self, motion: Motion, vertices: np.ndarray) -> tuple[str, np.ndarray]:
+        """Return the kind of network that explains some vertices (n,) best, and its predictions.
 
-    def read(self, motion: Motion, vertices: np.ndarray) -> tuple[str, np.ndarray]:
-        """The kind of network that explains some vertices (n,) best, and its probabilities
-        (n,LABELS).
+        Predictions are probabilities (n,LABELS).
         """
         kinds = KINDS if self.config.kind == "auto" else (self.config.kind,)
-        few, paths = motion.some(vertices), trajectories(motion, vertices)
-        words = {kind: self._word(kind, paths) for kind in kinds}
-        left = {
-            kind: float(affine_start(few, *self._highest(word)).value.sum())
-            for kind, word in words.items()
+        sample, paths = motion.subset(vertices), trajectories(motion, vertices)
+        predictions = {kind: self._probabilities(kind, paths) for kind in kinds}
+        errors = {
+            kind: _fit_transforms(sample, *self._highest(predicted)).error
+            for kind, predicted in predictions.items()
         }
-        kind = min(kinds, key=lambda kind: left[kind])
-        return kind, words[kind]
+        best = min(kinds, key=lambda kind: errors[kind])
+        return best, predictions[best]
 
-    def _word(self, kind: str, paths: np.ndarray) -> np.ndarray:
-        return probabilities(self.config.network, shipped(kind, self.config.network), paths)
+    def _probabilities(self, kind: str, paths: np.ndarray) -> np.ndarray:
+        network = self.config.network
+        return predict_labels(network, shipped_weights(kind, network), paths)
 
     def _highest(
-        self, word: np.ndarray, labels: np.ndarray | None = None
+        self, predictions: np.ndarray, labels: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Bones (n,K) and weights (n,K): the K highest of some labels, normalised; by default those
-        that are the likeliest of any vertex.
+        """Return the K most likely labels (n,K) of each vertex, and weights (n,K) summing to one.
+
+        labels  labels to choose from; None: those that are the most likely one of any vertex
         """
-        labels = np.unique(word.argmax(axis=1)) if labels is None else labels
-        word = word[:, labels].astype(np.float64)
-        index = np.argsort(-word, axis=1, kind="stable")[
-            :, : min(self.config.influences, len(labels))
-        ]
-        weight = np.maximum(np.take_along_axis(word, index, axis=1), 1e-12)
+        labels = np.unique(predictions.argmax(axis=1)) if labels is None else labels
+        predictions = predictions[:, labels].astype(np.float64)
+        places = min(self.config.influences, len(labels))
+        index = np.argsort(-predictions, axis=1, kind="stable")[:, :places]
+        weight = np.maximum(np.take_along_axis(predictions, index, axis=1), 1e-12)
         return np.ascontiguousarray(index, np.int32), weight / weight.sum(axis=1, keepdims=True)
 
-    def _as_the_paper(
-        self, motion: Motion, plan: Plan, kind: str, sample: np.ndarray, word: np.ndarray
+    def _fit(
+        self, motion: Motion, bones: int, clusters: InitialClusters, progress: Progress
     ) -> tuple[Fit, list[float]]:
-        """Five rounds from the network's weights; where more bones are named than asked for, they
-        are first pruned on the sample.
+        """Return the fit of `ssdr` with additional starts from clusters.
+
+        Also returns the squared errors of its iterations on all vertices.
         """
-        reduced, directions = in_principal_directions(motion)
-        labels = np.unique(word.argmax(axis=1))
-        if len(labels) > plan.bones:
-            few = reduced.some(sample)
-            few = pruned(
-                few, affine_start(few, *self._highest(word, labels)), plan.bones, plan.influences
-            )
-            fit = with_weights(
-                reduced, few.columns, *no_weights(reduced), Search(plan.influences, from_all=True)
-            )
-        else:
-            every = self._word(kind, trajectories(motion, np.arange(motion.vertex_count)))
-            fit = affine_start(reduced, *self._highest(every, labels))
-        fit, errors = plain_rounds(
-            reduced, fit, plan.influences, _PAPER_ROUNDS, self.config.solver, plan.progress
+        errors: list[float] = []
+        plan = Plan(
+            bones,
+            self.config.influences,
+            rigid=self.config.skeleton,
+            iterations=_ITERATIONS,
+            clusters=clusters,
+            extension=_EXTENSION,
+            record=errors.append,
+            progress=progress,
         )
-        fit = measured(motion, replace(fit, columns=directions @ fit.columns))
+        fit = decompose(motion, plan)
+        return fit, [*errors, fit.error]
+
+    def _fit_as_paper(
+        self,
+        motion: Motion,
+        bones: int,
+        kind: str,
+        vertices: np.ndarray,
+        predictions: np.ndarray,
+        progress: Progress,
+    ) -> tuple[Fit, list[float]]:
+        """Return the fit after five iterations from the network's weights, and its squared errors.
+
+        If the network uses more labels than `bones`, the fit to the sample is pruned first.
+        """
+        influences = self.config.influences
+        reduced, directions = in_principal_directions(motion)
+        labels = np.unique(predictions.argmax(axis=1))
+        if len(labels) > bones:
+            sample = reduced.subset(vertices)
+            start = _fit_transforms(sample, *self._highest(predictions, labels))
+            pruned = prune_bones(sample, start, bones, influences)
+            search = WeightSearch(influences, from_all=True)
+            fit = solve_weights(reduced, pruned.transforms, no_weights(reduced), search)
+        else:
+            paths = trajectories(motion, np.arange(motion.vertex_count))
+            fit = _fit_transforms(reduced, *self._highest(self._probabilities(kind, paths), labels))
+        fit, errors = plain_iterations(
+            reduced, fit, WeightSearch(influences), _PAPER_ITERATIONS, self.config.solver, progress
+        )
+        fit = with_exact_errors(motion, replace(fit, transforms=directions @ fit.transforms))
         return fit, [*errors[:-1], fit.error]
 
+    def _with_skeleton(
+        self,
+        poses: Poses,
+        skin: Skin,
+        world_from_rest: np.ndarray,
+        provenance: dict,
+        progress: Progress,
+    ) -> Deformer:
+        """Return a deformer whose bones are joined to one skeleton."""
+        weights = skin_weights(skin, world_from_rest.shape[1]).toarray()
+        fitted = fit_skeleton(
+            poses, weights, world_from_rest, influences=self.config.influences, progress=progress
+        )
+        curve = [100 * rms for rms in fitted.errors]
+        return fitted.deformer(
+            poses,
+            method=self.name,
+            training={
+                "poses": poses.pose_count,
+                "bones": fitted.skeleton.bone_count,
+                "influences": fitted.skin.influences,
+                "erms": curve[-1],
+            },
+            provenance={
+                "understudy": __version__,
+                "poses": poses.name,
+                **provenance,
+                "erms_curve": curve,
+            },
+        )
 
-def _ours(
-    motion: Motion, plan: Plan, sample: np.ndarray, word: np.ndarray
-) -> tuple[Fit, list[float]]:
-    """Two more starts for `ssdr`: from the groups of vertices that share their likeliest label. And
-    the errors of the rounds on all vertices.
-    """
-    errors: list[float] = []
-    fit = decompose(
-        motion, replace(plan, guess=(sample, word.argmax(axis=1)), on_all=errors.append)
-    )
-    return fit, [*errors, fit.error]
 
-
-def affine_start(motion: Motion, index: np.ndarray, weight: np.ndarray) -> Fit:
-    """The best affine bones for weights (V,K) on bones (V,K), and the squared errors they leave."""
+def _fit_transforms(motion: Motion, index: np.ndarray, weight: np.ndarray) -> Fit:
+    """Return the best affine transforms for weights (V,K) on bones (V,K), with exact errors."""
     bones = int(index.max()) + 1
     fit = Fit(np.zeros((motion.rows, 4 * bones)), index, weight, motion.square)
-    return measured(motion, replace(fit, columns=affine_bones(motion, fit)))
+    return with_exact_errors(motion, replace(fit, transforms=solve_transforms(motion, fit)))

@@ -18,7 +18,7 @@
 
 #include "pool.h"
 
-// One build runs everywhere and uses wide vectors where the machine has them.
+// One build runs on every machine and uses wide vectors if the processor has them.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__)
 #define UNDERSTUDY_WIDE __attribute__((target_clones("default", "arch=x86-64-v3")))
 #else
@@ -28,7 +28,7 @@
 namespace understudy {
 namespace {
 
-long process_number() {
+long process_id() {
 #if defined(_WIN32)
     return _getpid();
 #else
@@ -36,53 +36,66 @@ long process_number() {
 #endif
 }
 
-constexpr double kRounding = 1e-14;  // relative to the numbers that cancelled: below this a difference is noise
-constexpr double kWorth = 1e-9;      // relative gain below which an exchange is not made
+// Relative to the numbers that cancelled: smaller differences are rounding noise.
+constexpr double kRounding = 1e-14;
+constexpr double kMinGain = 1e-9;  // relative decrease below which an exchange is not made
 
-// Threads that stay: starting one takes longer than many a call here. Made anew in a forked process, which has none; never ended, since no call
-// tells which is the last.
+// A pool of threads that lives as long as the process, because starting a thread takes longer than
+// many calls. A forked process has no threads of its parent, so it gets a pool of its own.
 Pool& pool_of(int threads) {
     static std::mutex mutex;
     static std::map<std::pair<long, int>, Pool*> pools;
     const std::lock_guard<std::mutex> lock(mutex);
-    Pool*& pool = pools[{process_number(), threads}];
+    Pool*& pool = pools[{process_id(), threads}];
     if (!pool) pool = new Pool(threads);
     return *pool;
 }
 
-// Calls work(first, last) on as many threads as asked, each with its own stretch of 0..count.
+// Calls work(first, last) on up to `threads` threads, each with its own contiguous part of
+// 0..count.
 template <class Work>
 void in_parallel(std::int64_t count, std::int64_t threads, const Work& work) {
-    threads = std::max<std::int64_t>(1, std::min<std::int64_t>({threads, count, Pool::kMostThreads}));
-    const auto one = [&](std::uint32_t t, int) { work(count * t / threads, count * (t + 1) / threads); };
+    threads =
+        std::max<std::int64_t>(1, std::min<std::int64_t>({threads, count, Pool::kMostThreads}));
+    const auto one = [&](std::uint32_t t, int) {
+        work(count * t / threads, count * (t + 1) / threads);
+    };
     Pool* pool = threads > 1 ? &pool_of(static_cast<int>(threads)) : nullptr;
     if (pool && pool->acquire()) {
         pool->run(static_cast<std::uint32_t>(threads), one);
         pool->release();
-    } else {  // alone, or another call has the pool
+    } else {  // one thread, or another call is using the pool
         for (std::int64_t t = 0; t < threads; ++t) one(static_cast<std::uint32_t>(t), 0);
     }
 }
 
-// So many threads, or one where the work, in multiply-adds, is done before another has started.
-std::int64_t worth(std::int64_t threads, std::int64_t work) { return work < 1000000 ? 1 : threads; }
-
-// The same in small stretches that whoever is free takes next: for work that differs much from item to item.
-template <class Work>
-void in_parallel_as_free(std::int64_t count, std::int64_t stretch, std::int64_t threads, const Work& work) {
-    std::atomic<std::int64_t> next{0};
-    in_parallel(std::min((count + stretch - 1) / stretch, threads), threads, [&](std::int64_t, std::int64_t) {
-        auto each = work();
-        for (std::int64_t first; (first = next.fetch_add(stretch)) < count;) each(first, std::min(first + stretch, count));
-    });
+// The number of threads to use for `work` multiply-adds: one if they are done before a second
+// thread has started.
+std::int64_t useful_threads(std::int64_t threads, std::int64_t work) {
+    return work < 1000000 ? 1 : threads;
 }
 
-// out[b] = sum_k ten[k] * pairs[k][b], less pull[b] on both sides, plus square: `count` numbers of one row of R, whose rows are `bones` long.
-UNDERSTUDY_WIDE void residual_row(const double* pairs, const double* ten, const double* pull, double own, std::int64_t bones, std::int64_t count,
-                                  double* out) {
+// The same in blocks that idle threads take one after the other, for items of very different cost.
+// make_work() is called once per thread and returns work(first, last).
+template <class MakeWork>
+void in_parallel_blocks(std::int64_t count, std::int64_t block, std::int64_t threads,
+                        const MakeWork& make_work) {
+    std::atomic<std::int64_t> next{0};
+    in_parallel(std::min((count + block - 1) / block, threads), threads,
+                [&](std::int64_t, std::int64_t) {
+                    auto work = make_work();
+                    for (std::int64_t first; (first = next.fetch_add(block)) < count;)
+                        work(first, std::min(first + block, count));
+                });
+}
+
+// `count` entries of one row of R: out[b] = sum_k products[k] * pairs[k][b] - linear[b] + own. See
+// `bone_pairs` for the ten products; `own` is the square less the linear term of the row's bone.
+UNDERSTUDY_WIDE void residual_row(const double* pairs, const double* products, const double* linear,
+                                  double own, std::int64_t bones, std::int64_t count, double* out) {
     for (std::int64_t b = 0; b < count; ++b) {
-        double sum = own - pull[b];
-        for (int k = 0; k < 10; ++k) sum += ten[k] * pairs[k * bones + b];
+        double sum = own - linear[b];
+        for (int k = 0; k < 10; ++k) sum += products[k] * pairs[k * bones + b];
         out[b] = sum;
     }
 }
@@ -91,11 +104,15 @@ UNDERSTUDY_WIDE void add_scaled(double factor, const double* from, std::int64_t 
     for (std::int64_t n = 0; n < count; ++n) to[n] += factor * from[n];
 }
 
-// Four rows, `stride` apart: to_j += factor * four[j] * from.
-UNDERSTUDY_WIDE void add_four_scaled(double factor, const double* four, const double* __restrict from, std::int64_t count, std::int64_t stride,
-                                     double* __restrict to) {
-    const double a = factor * four[0], b = factor * four[1], c = factor * four[2], d = factor * four[3];
-    double *__restrict second = to + stride, *__restrict third = second + stride, *__restrict fourth = third + stride;
+// Adds to four rows that are `stride` apart: to_j += factor * four[j] * from.
+UNDERSTUDY_WIDE void add_four_scaled(double factor, const double* four,
+                                     const double* __restrict from, std::int64_t count,
+                                     std::int64_t stride, double* __restrict to) {
+    const double a = factor * four[0], b = factor * four[1], c = factor * four[2],
+                 d = factor * four[3];
+    double* __restrict second = to + stride;
+    double* __restrict third = second + stride;
+    double* __restrict fourth = third + stride;
     for (std::int64_t n = 0; n < count; ++n) {
         const double x = from[n];
         to[n] += a * x, second[n] += b * x, third[n] += c * x, fourth[n] += d * x;
@@ -113,13 +130,14 @@ UNDERSTUDY_WIDE double dot(const double* a, const double* b, std::int64_t count)
     return total;
 }
 
-// A support: some bones and their weights, with the value w^T R w. Lives on the stack, and only what is used is copied.
-template <int Most>
+// A support: some bones, their weights and the value w^T R w. It lives on the stack; a copy copies
+// only the bones in use.
+template <int Capacity>
 struct Support {
     std::int64_t count = 0;
     double value = std::numeric_limits<double>::infinity();
-    std::int32_t bone[Most];
-    double weight[Most];
+    std::int32_t bone[Capacity];
+    double weight[Capacity];
 
     Support() {}
     Support(const Support& other) { *this = other; }
@@ -138,61 +156,76 @@ struct Support {
     }
 };
 
-// One vertex's problem; rows of R are made when they are first asked for.
-template <int Most>
+// The weight problem of one vertex. Rows of R are computed when they are first needed.
+template <int Capacity>
 class Vertex {
-   public:
-    using Set = Support<Most>;
+public:
+    using Set = Support<Capacity>;
 
     Vertex(const WeightProblem& problem, const double* pairs)
-        : p_(problem), pairs_(pairs), bones_(problem.bones), rows_(bones_ * bones_), made_(bones_), pull_(bones_), diagonal_(bones_), slope_(bones_) {
-        const std::size_t most = static_cast<std::size_t>(std::min<std::int64_t>(Most, bones_));
-        stride_ = static_cast<std::int64_t>(most);
-        factor_.resize(Most <= 16 ? Most * Most : most * most);
-        for (auto* per_bone : {&half_, &pivot_, &goal_, &inverse_}) per_bone->resize(most);
+        : problem_(problem),
+          pairs_(pairs),
+          bones_(problem.bones),
+          rows_(bones_ * bones_),
+          computed_(bones_),
+          linear_(bones_),
+          diagonal_(bones_),
+          slope_(bones_) {
+        const std::size_t largest =
+            static_cast<std::size_t>(std::min<std::int64_t>(Capacity, bones_));
+        stride_ = static_cast<std::int64_t>(largest);
+        factor_.resize(Capacity <= 16 ? Capacity * Capacity : largest * largest);
+        for (auto* per_bone : {&forward_, &pivot_, &goal_, &inverse_}) per_bone->resize(largest);
         entering_.reserve(static_cast<std::size_t>(bones_));
-        leaving_.reserve(most);
+        leaving_.reserve(largest);
     }
 
+    // Prepares the problem of another vertex.
     void open(std::int64_t vertex) {
-        const double* v = p_.rest + 4 * vertex;
+        const double* v = problem_.rest + 4 * vertex;
         for (int j = 0, k = 0; j < 4; ++j)
-            for (int l = j; l < 4; ++l, ++k) ten_[k] = v[j] * v[l];
+            for (int l = j; l < 4; ++l, ++k) products_[k] = v[j] * v[l];
         double largest = 0;
-        const double* anchor = p_.anchor ? p_.anchor + bones_ * vertex : nullptr;
-        strength_ = p_.anchor ? p_.strength[vertex] : 0;
-        base_ = p_.square[vertex];
-        const double* pull = p_.pulls + 4 * bones_ * vertex;
+        const double* anchor = problem_.anchor ? problem_.anchor + bones_ * vertex : nullptr;
+        strength_ = problem_.anchor ? problem_.strength[vertex] : 0;
+        square_ = problem_.square[vertex];
+        const double* linear = problem_.linear + 4 * bones_ * vertex;
         for (std::int64_t b = 0; b < bones_; ++b) {
-            pull_[b] = pull[4 * b] * v[0] + pull[4 * b + 1] * v[1] + pull[4 * b + 2] * v[2] + pull[4 * b + 3] * v[3];
+            linear_[b] = linear[4 * b] * v[0] + linear[4 * b + 1] * v[1] +
+                         linear[4 * b + 2] * v[2] + linear[4 * b + 3] * v[3];
             if (anchor) {
-                base_ += strength_ * anchor[b] * anchor[b];
-                pull_[b] += strength_ * anchor[b];
+                square_ += strength_ * anchor[b] * anchor[b];
+                linear_[b] += strength_ * anchor[b];
             }
         }
         for (std::int64_t b = 0; b < bones_; ++b) {
             const double* pairs = pairs_ + 10 * bones_ * b + b;
             double sum = strength_;
-            for (int k = 0; k < 10; ++k) sum += ten_[k] * pairs[k * bones_];
+            for (int k = 0; k < 10; ++k) sum += products_[k] * pairs[k * bones_];
             largest = std::max(largest, sum);
-            diagonal_[b] = sum - 2 * pull_[b] + base_;
+            diagonal_[b] = sum - 2 * linear_[b] + square_;
         }
-        noise_ = kRounding * (largest + base_) + 1e-290;
-        std::fill(made_.begin(), made_.end(), 0);
+        noise_ = kRounding * (largest + square_) + 1e-290;
+        std::fill(computed_.begin(), computed_.end(), 0);
         factored_.count = 0;
-        size_ = 0;
+        shift_ = 0;
     }
 
-    std::int64_t best_single() const { return std::min_element(diagonal_.begin(), diagonal_.end()) - diagonal_.begin(); }
+    std::int64_t best_single() const {
+        return std::min_element(diagonal_.begin(), diagonal_.end()) - diagonal_.begin();
+    }
 
-    // The value of one bone alone.
+    // The value if the vertex follows bone b alone.
     double single_value(std::int64_t b) const {
         double own;
-        residual_row(pairs_ + 10 * bones_ * b + b, ten_, pull_.data() + b, base_ - pull_[b], bones_, 1, &own);
+        residual_row(pairs_ + 10 * bones_ * b + b, products_, linear_.data() + b,
+                     square_ - linear_[b], bones_, 1, &own);
         return std::max(own + strength_, 0.0);
     }
 
-    // The best weights within a support, from feasible ones; bones that are not needed are dropped.
+    // Finds the best weights within a support, from feasible ones, and drops bones whose weight
+    // becomes zero. An active set method: it walks towards the minimum without sign constraints and
+    // stops where a weight reaches zero.
     void settle(Set& s) {
         while (true) {
             if (s.count == 1) {
@@ -204,12 +237,14 @@ class Vertex {
             std::int64_t out = -1;
             for (std::int64_t a = 0; a < s.count; ++a)
                 if (goal_[a] <= 0) {
-                    const double ratio = s.weight[a] <= 0 ? 0 : s.weight[a] / (s.weight[a] - goal_[a]);
+                    const double ratio =
+                        s.weight[a] <= 0 ? 0 : s.weight[a] / (s.weight[a] - goal_[a]);
                     if (out < 0 || ratio < step) step = ratio, out = a;
                 }
             double total = 0;
             for (std::int64_t a = 0; a < s.count; ++a) {
-                s.weight[a] = a == out ? 0 : std::max(0.0, s.weight[a] + step * (goal_[a] - s.weight[a]));
+                s.weight[a] =
+                    a == out ? 0 : std::max(0.0, s.weight[a] + step * (goal_[a] - s.weight[a]));
                 total += s.weight[a];
             }
             for (std::int64_t a = 0; a < s.count; ++a) s.weight[a] /= total;
@@ -219,9 +254,10 @@ class Vertex {
         s.value = value(s);
     }
 
-    // Takes bones in (and, at K bones, another out) while that lowers the value.
-    void improve(Set& s, std::int64_t influences, std::int64_t candidates, std::int64_t exchanges) {
-        for (std::int64_t turn = 0; turn < exchanges; ++turn) {
+    // Adds bones, and removes another one if there are already K, while that lowers the value.
+    void exchange(Set& s, std::int64_t influences, std::int64_t candidates,
+                  std::int64_t exchanges) {
+        for (std::int64_t count = 0; count < exchanges; ++count) {
             rank(s, candidates);
             Set best = s;
             for (const auto& entry : entering_) {
@@ -234,12 +270,13 @@ class Vertex {
                 }
                 if (with.value < best.value) best_without_one(with, entry.second, best);
             }
-            if (!(best.value < s.value - kWorth * s.value - noise_)) break;
+            if (!(best.value < s.value - kMinGain * s.value - noise_)) break;
             s = best;
         }
     }
 
-    // From weights over any bones down to K of them, each time giving up the bone that is missed least.
+    // Reduces a support to K bones; each step removes the bone whose removal raises the value
+    // least.
     void reduce(Set& s, std::int64_t influences) {
         while (s.count > influences) {
             Set best;
@@ -249,19 +286,22 @@ class Vertex {
         }
     }
 
-   private:
+private:
     const double* row(std::int64_t b) {
         double* out = rows_.data() + bones_ * b;
-        if (!made_[b]) {
-            made_[b] = 1;
-            residual_row(pairs_ + 10 * bones_ * b, ten_, pull_.data(), base_ - pull_[b], bones_, bones_, out);
+        if (!computed_[b]) {
+            computed_[b] = 1;
+            residual_row(pairs_ + 10 * bones_ * b, products_, linear_.data(), square_ - linear_[b],
+                         bones_, bones_, out);
             out[b] += strength_;
         }
         return out;
     }
 
-    // `best` = the best of itself and of s without one of its bones, `kept` staying; s is what was solved last. No bone can leave at a lower value than
-    // when signs are free, and those values follow from the inverse: bones are tried in their order, and those that cannot win are not.
+    // Sets `best` to the better of itself and s without one bone other than `kept`; s must be the
+    // support solved last. Without sign constraints, the value after a removal follows from the
+    // inverse matrix. It bounds the constrained value from below, so bones are tried in the order
+    // of their bounds, until no bound is below the best value.
     void best_without_one(const Set& s, std::int32_t kept, Set& best) {
         const std::int64_t n = s.count;
         leaving_.clear();
@@ -269,12 +309,14 @@ class Vertex {
         for (std::int64_t out = 0; out < n; ++out) {
             if (s.bone[out] == kept) continue;
             const double left = total_ * (1 - goal_[out] * goal_[out] * total_ / inverse_[out]);
-            leaving_.emplace_back(left > 0 ? 1 / left - size_ : std::numeric_limits<double>::infinity(), static_cast<std::int32_t>(out));
+            leaving_.emplace_back(
+                left > 0 ? 1 / left - shift_ : std::numeric_limits<double>::infinity(),
+                static_cast<std::int32_t>(out));
         }
         std::sort(leaving_.begin(), leaving_.end());
-        const double blur = 1e-11 * size_ + noise_;
+        const double tolerance = 1e-11 * shift_ + noise_;
         for (const auto& [bound, out] : leaving_) {
-            if (bound - blur >= best.value) break;
+            if (bound - tolerance >= best.value) break;
             Set without = dropped(s, out);
             settle(without);
             if (without.value < best.value) best = without;
@@ -286,7 +328,9 @@ class Vertex {
         result.drop(out);
         double total = 0;
         for (std::int64_t a = 0; a < result.count; ++a) total += result.weight[a];
-        for (std::int64_t a = 0; a < result.count; ++a) result.weight[a] = total > 0 ? result.weight[a] / total : 1.0 / static_cast<double>(result.count);
+        for (std::int64_t a = 0; a < result.count; ++a)
+            result.weight[a] =
+                total > 0 ? result.weight[a] / total : 1.0 / static_cast<double>(result.count);
         return result;
     }
 
@@ -301,15 +345,18 @@ class Vertex {
         return std::max(sum, 0.0);
     }
 
-    // goal_ = the minimum of w^T R w over sum w = 1 within the support. R plus a multiple of the all-ones matrix has the same minimum and is regular.
-    // Leaves the Cholesky factor in factor_, the inverse of its diagonal in pivot_, the multiple in size_ and the sum of the inverse's entries in
-    // total_. Supports tried one after the other begin alike: rows of the factor that belong to the same bones as before are still there.
+    // Sets goal_ to the minimum of w^T R w over sum w = 1 within the support. R plus a multiple of
+    // the all-ones matrix has the same minimum and is regular. Also sets factor_ to its Cholesky
+    // factor, pivot_ to the inverse of the factor's diagonal, shift_ to the multiple, and total_ to
+    // the sum of the entries of the inverse. Supports tried one after the other often begin with
+    // the same bones; the rows of the factor that belong to those are reused.
     void solve(const Set& s) {
         double size = noise_;
         for (std::int64_t a = 0; a < s.count; ++a) size = std::max(size, diagonal_[s.bone[a]]);
-        if (size > 4 * size_ || 4 * size < size_) size_ = size, factored_.count = 0;
+        if (size > 4 * shift_ || 4 * size < shift_) shift_ = size, factored_.count = 0;
         std::int64_t same = 0;
-        while (same < std::min(s.count, factored_.count) && s.bone[same] == factored_.bone[same]) ++same;
+        while (same < std::min(s.count, factored_.count) && s.bone[same] == factored_.bone[same])
+            ++same;
         factored_.count = s.count;
         std::copy(s.bone + same, s.bone + s.count, factored_.bone + same);
         with_size(s.count, [&](auto n) { solve_from(same, n); });
@@ -322,7 +369,7 @@ class Vertex {
             if (a >= same) factor_row(a);
         double total = 0;
         for (std::int64_t a = n - 1; a >= 0; --a) {
-            double sum = half_[a];
+            double sum = forward_[a];
             for (std::int64_t k = a + 1; k < n; ++k) sum -= factor_[k * stride() + a] * goal[k];
             goal[a] = sum * pivot_[a];
             total += goal[a];
@@ -332,25 +379,27 @@ class Vertex {
         total_ = total;
     }
 
-    // Row a of the factor, and of half_, the factor's inverse times all ones.
+    // Computes row a of the factor and of forward_, the inverse of the factor times a vector of
+    // ones.
     void factor_row(std::int64_t a) {
         const double* r = row(factored_.bone[a]);
         double* const mine = &factor_[a * stride()];
-        double own = r[factored_.bone[a]] + (1 + 1e-13) * size_ + 0.1 * noise_, left = 1;
+        double own = r[factored_.bone[a]] + (1 + 1e-13) * shift_ + 0.1 * noise_, left = 1;
         for (std::int64_t c = 0; c < a; ++c) {
             const double* const other = &factor_[c * stride()];
-            double sum = r[factored_.bone[c]] + size_;
+            double sum = r[factored_.bone[c]] + shift_;
             for (std::int64_t k = 0; k < c; ++k) sum -= mine[k] * other[k];
             sum *= pivot_[c];
             mine[c] = sum;
             own -= sum * sum;
-            left -= sum * half_[c];
+            left -= sum * forward_[c];
         }
-        pivot_[a] = 1 / std::sqrt(std::max(own, 1e-14 * size_));
-        half_[a] = left * pivot_[a];
+        pivot_[a] = 1 / std::sqrt(std::max(own, 1e-14 * shift_));
+        forward_[a] = left * pivot_[a];
     }
 
-    // The diagonal of the inverse of what was solved last: columns of the inverted factor, squared.
+    // Sets inverse_ to the diagonal of the inverse of the matrix solved last: the squared columns
+    // of the inverse of its factor.
     template <class Size>
     void invert_diagonal(Size n) {
         double column[capacity(n)];
@@ -367,7 +416,8 @@ class Vertex {
         }
     }
 
-    // work(count), the count known to the compiler where it is small: loops over a handful of numbers are then no loops.
+    // Calls work(count) with small counts as compile-time constants, so that the compiler unrolls
+    // its loops.
     template <class Work>
     static void with_size(std::int64_t count, const Work& work) {
         switch (count) {
@@ -382,15 +432,19 @@ class Vertex {
     template <std::int64_t N>
     using Known = std::integral_constant<std::int64_t, N>;
     template <std::int64_t N>
-    static constexpr std::int64_t capacity(Known<N>) { return N; }
-    static constexpr std::int64_t capacity(std::int64_t) { return Most; }
-    std::int64_t stride() const { return Most <= 16 ? Most : stride_; }
+    static constexpr std::int64_t capacity(Known<N>) {
+        return N;
+    }
+    static constexpr std::int64_t capacity(std::int64_t) { return Capacity; }
+    std::int64_t stride() const { return Capacity <= 16 ? Capacity : stride_; }
 
-    // entering_ = the bones outside the support that lower the value most when walked towards in a straight line, best first.
-    // A bone whose slope is not below the value cannot enter with gain, whichever bone leaves for it.
-    void rank(const Set& s, std::int64_t most) {
+    // Sets entering_ to the `candidates` bones outside the support with the largest gain of a line
+    // search towards the bone, best first. A bone whose slope is not below the value cannot lower
+    // it, whichever bone leaves.
+    void rank(const Set& s, std::int64_t candidates) {
         std::fill(slope_.begin(), slope_.end(), 0.0);
-        for (std::int64_t a = 0; a < s.count; ++a) add_scaled(s.weight[a], row(s.bone[a]), bones_, slope_.data());
+        for (std::int64_t a = 0; a < s.count; ++a)
+            add_scaled(s.weight[a], row(s.bone[a]), bones_, slope_.data());
         entering_.clear();
         for (std::int64_t b = 0; b < bones_; ++b) {
             const double gap = s.value - slope_[b];
@@ -399,137 +453,169 @@ class Vertex {
             const double gain = gap < length ? gap * gap / length : 2 * gap - length;
             entering_.emplace_back(-gain, static_cast<std::int32_t>(b));
         }
-        const auto keep = std::min<std::size_t>(entering_.size(), static_cast<std::size_t>(most));
-        std::partial_sort(entering_.begin(), entering_.begin() + static_cast<std::ptrdiff_t>(keep), entering_.end());
+        const auto keep =
+            std::min<std::size_t>(entering_.size(), static_cast<std::size_t>(candidates));
+        std::partial_sort(entering_.begin(), entering_.begin() + static_cast<std::ptrdiff_t>(keep),
+                          entering_.end());
         entering_.resize(keep);
     }
 
-    const WeightProblem& p_;
+    const WeightProblem& problem_;
     const double* pairs_;
     std::int64_t bones_;
-    std::vector<double> rows_;
-    std::vector<char> made_;
-    std::vector<double> pull_, diagonal_, slope_, factor_, half_, pivot_, goal_, inverse_;
+    std::vector<double> rows_;    // R, row by row
+    std::vector<char> computed_;  // whether each row of R is
+    std::vector<double> linear_, diagonal_, slope_, factor_, forward_, pivot_, goal_, inverse_;
     std::int64_t stride_ = 0;
-    Set factored_;  // the bones of the factor's rows; their weights mean nothing
+    Set factored_;  // the bones of the factor's rows; the weights are unused
     std::vector<std::pair<double, std::int32_t>> entering_, leaving_;
-    double ten_[10] = {}, strength_ = 0, base_ = 0, noise_ = 0, total_ = 0, size_ = 0;
+    double products_[10] = {}, strength_ = 0, square_ = 0, noise_ = 0, total_ = 0, shift_ = 0;
 };
 
-// (B,10,B): sum over rows of M_b^T M_c, gathered in the ten products v~_j v~_k, j <= k.
-std::vector<double> bone_pairs(const WeightProblem& p) {
-    const std::int64_t width = 4 * p.bones;
-    std::vector<double> pairs(10 * p.bones * p.bones);
-    const auto at = [&](std::int64_t a, std::int64_t b) { return a <= b ? p.gram[a * width + b] : p.gram[b * width + a]; };
-    for (std::int64_t b = 0; b < p.bones; ++b)
-        for (std::int64_t c = 0; c < p.bones; ++c)
+// Coefficients (B,10,B) of <M_b v~, M_c v~> in the ten products v~_j v~_l, j <= l, of the
+// coordinates of v~.
+std::vector<double> bone_pairs(const WeightProblem& problem) {
+    const std::int64_t bones = problem.bones, width = 4 * bones;
+    const double* gram = problem.gram;
+    std::vector<double> pairs(10 * bones * bones);
+    const auto at = [&](std::int64_t a, std::int64_t b) {
+        return a <= b ? gram[a * width + b] : gram[b * width + a];
+    };
+    for (std::int64_t b = 0; b < bones; ++b)
+        for (std::int64_t c = 0; c < bones; ++c)
             for (int j = 0, k = 0; j < 4; ++j)
                 for (int l = j; l < 4; ++l, ++k)
-                    pairs[(10 * b + k) * p.bones + c] = at(4 * b + j, 4 * c + l) + (j == l ? 0.0 : at(4 * b + l, 4 * c + j));
+                    pairs[(10 * b + k) * bones + c] =
+                        at(4 * b + j, 4 * c + l) + (j == l ? 0.0 : at(4 * b + l, 4 * c + j));
     return pairs;
 }
 
-constexpr std::int64_t kStretch = 64;  // vertices that a thread takes at a time
+constexpr std::int64_t kBlock = 64;  // vertices that a thread takes at a time
 
-template <int Most>
-void solve_weights_of(const WeightProblem& problem, const WeightSearch& search, std::int32_t* index, double* weight, double* value) {
+// Writes a support into one row of index and weight, largest weight first.
+template <int Capacity>
+void write_sorted(const Support<Capacity>& support, std::int64_t places,
+                  std::vector<std::int64_t>& order, std::int32_t* index, double* weight) {
+    order.resize(support.count);
+    for (std::int64_t k = 0; k < support.count; ++k) order[k] = k;
+    std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+        return support.weight[a] != support.weight[b] ? support.weight[a] > support.weight[b]
+                                                      : support.bone[a] < support.bone[b];
+    });
+    for (std::int64_t k = 0; k < places; ++k) {
+        index[k] = k < support.count ? support.bone[order[k]] : 0;
+        weight[k] = k < support.count ? support.weight[order[k]] : 0;
+    }
+}
+
+template <int Capacity>
+void solve_with_capacity(const WeightProblem& problem, const WeightSearch& search,
+                         std::int32_t* index, double* weight, double* value) {
     const std::int64_t places = search.influences;
-    const bool chooses_one = places == 1 && !search.exchanges && !search.from_all;  // the groups of a start: nothing to weigh
+    const bool single = places == 1 && !search.exchanges &&
+                        !search.from_all;  // assignment to clusters: all weights are one
     const std::vector<double> pairs = bone_pairs(problem);
-    // To open a vertex takes 14 multiply-adds per bone; to weigh bones, many times that.
-    const std::int64_t work = problem.vertices * problem.bones * (chooses_one ? 14 : 1000);
-    in_parallel_as_free(problem.vertices, kStretch, worth(search.threads, work), [&] {
-        return [&, vertex = Vertex<Most>(problem, pairs.data()), order = std::vector<std::int64_t>()](std::int64_t first, std::int64_t last) mutable {
-            for (std::int64_t i = first; i < last; ++i) {
-                vertex.open(i);
-                if (chooses_one) {
-                    if (!(weight[i] > 0)) index[i] = static_cast<std::int32_t>(vertex.best_single());
-                    weight[i] = 1;
-                    value[i] = vertex.single_value(index[i]);
-                    continue;
+    // Opening a vertex takes 14 multiply-adds per bone; solving for weights takes many times that.
+    const std::int64_t work = problem.vertices * problem.bones * (single ? 14 : 1000);
+    in_parallel_blocks(problem.vertices, kBlock, useful_threads(search.threads, work), [&] {
+        return
+            [&, vertex = Vertex<Capacity>(problem, pairs.data()),
+             order = std::vector<std::int64_t>()](std::int64_t first, std::int64_t last) mutable {
+                for (std::int64_t i = first; i < last; ++i) {
+                    vertex.open(i);
+                    if (single) {
+                        if (!(weight[i] > 0))
+                            index[i] = static_cast<std::int32_t>(vertex.best_single());
+                        weight[i] = 1;
+                        value[i] = vertex.single_value(index[i]);
+                        continue;
+                    }
+                    Support<Capacity> now;
+                    for (std::int64_t k = 0; k < places; ++k)
+                        if (weight[i * places + k] > 0)
+                            now.add(index[i * places + k], weight[i * places + k]);
+                    if (!now.count) now.add(static_cast<std::int32_t>(vertex.best_single()), 1);
+                    vertex.settle(now);
+                    if (search.from_all && places < problem.bones) {
+                        Support<Capacity> all = now;
+                        vertex.exchange(all, Capacity - 2, 1, 4 * problem.bones);
+                        vertex.reduce(all, places);
+                        vertex.exchange(all, places, search.candidates, search.exchanges);
+                        vertex.exchange(now, places, search.candidates, search.exchanges);
+                        if (all.value < now.value) now = all;
+                    } else {
+                        vertex.exchange(now, places, search.candidates, search.exchanges);
+                    }
+                    write_sorted(now, places, order, index + i * places, weight + i * places);
+                    value[i] = now.value;
                 }
-                Support<Most> now;
-                for (std::int64_t k = 0; k < places; ++k)
-                    if (weight[i * places + k] > 0) now.add(index[i * places + k], weight[i * places + k]);
-                if (!now.count) now.add(static_cast<std::int32_t>(vertex.best_single()), 1);
-                vertex.settle(now);
-                if (search.from_all && places < problem.bones) {
-                    Support<Most> all = now;
-                    vertex.improve(all, Most - 2, 1, 4 * problem.bones);
-                    vertex.reduce(all, places);
-                    vertex.improve(all, places, search.candidates, search.exchanges);
-                    vertex.improve(now, places, search.candidates, search.exchanges);
-                    if (all.value < now.value) now = all;
-                } else {
-                    vertex.improve(now, places, search.candidates, search.exchanges);
-                }
-                order.resize(now.count);
-                for (std::int64_t k = 0; k < now.count; ++k) order[k] = k;
-                std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-                    return now.weight[a] != now.weight[b] ? now.weight[a] > now.weight[b] : now.bone[a] < now.bone[b];
-                });
-                for (std::int64_t k = 0; k < places; ++k) {
-                    index[i * places + k] = k < now.count ? now.bone[order[k]] : 0;
-                    weight[i * places + k] = k < now.count ? now.weight[order[k]] : 0;
-                }
-                value[i] = now.value;
-            }
-        };
+            };
     });
 }
 
 }  // namespace
 
-void solve_weights(const WeightProblem& problem, const WeightSearch& search, std::int32_t* index, double* weight, double* value) {
-    const std::int64_t most = search.from_all ? std::max<std::int64_t>(search.influences, std::min<std::int64_t>(problem.bones, 14)) : search.influences;
-    if (most <= 6)
-        solve_weights_of<8>(problem, search, index, weight, value);
-    else if (most <= 14)
-        solve_weights_of<16>(problem, search, index, weight, value);
-    else if (most <= 62)
-        solve_weights_of<64>(problem, search, index, weight, value);
-    else
-        solve_weights_of<max_bones + 2>(problem, search, index, weight, value);
+void solve_weights(const WeightProblem& problem, const WeightSearch& search, std::int32_t* index,
+                   double* weight, double* value) {
+    // Starting from all bones, supports grow to at most 14 bones or K before they are reduced.
+    const std::int64_t largest =
+        search.from_all
+            ? std::max<std::int64_t>(search.influences, std::min<std::int64_t>(problem.bones, 14))
+            : search.influences;
+    if (largest <= 6) solve_with_capacity<8>(problem, search, index, weight, value);
+    else if (largest <= 14) solve_with_capacity<16>(problem, search, index, weight, value);
+    else if (largest <= 62) solve_with_capacity<64>(problem, search, index, weight, value);
+    else solve_with_capacity<max_bones + 2>(problem, search, index, weight, value);
 }
 
-void design(std::int64_t vertices, std::int64_t influences, std::int64_t bones, const double* rest, const std::int32_t* index, const double* weight,
-            double* out) {
-    std::fill(out, out + vertices * 4 * bones, 0.0);
-    for (std::int64_t i = 0; i < vertices; ++i)
-        for (std::int64_t k = i * influences; k < (i + 1) * influences; ++k)
-            for (int j = 0; j < 4; ++j) out[4 * (i * bones + index[k]) + j] += weight[k] * rest[4 * i + j];
+void design(const SkinWeights& skin, double* out) {
+    std::fill(out, out + skin.vertices * 4 * skin.bones, 0.0);
+    for (std::int64_t i = 0; i < skin.vertices; ++i)
+        for (std::int64_t k = i * skin.influences; k < (i + 1) * skin.influences; ++k)
+            for (int j = 0; j < 4; ++j)
+                out[4 * (i * skin.bones + skin.index[k]) + j] +=
+                    skin.weight[k] * skin.rest[4 * i + j];
 }
 
-void normal_equations(std::int64_t vertices, std::int64_t influences, std::int64_t bones, std::int64_t rows, const double* rest,
-                      const std::int32_t* index, const double* weight, const double* motion, std::int64_t threads, double* gram, double* cross) {
-    const std::int64_t width = 4 * bones, stretches = (rows + 15) / 16;
+void normal_equations(const SkinWeights& skin, std::int64_t rows, const double* targets,
+                      std::int64_t threads, double* gram, double* cross) {
+    const std::int64_t width = 4 * skin.bones, blocks = (rows + 15) / 16;
     std::fill(gram, gram + width * width, 0.0);
     std::fill(cross, cross + width * rows, 0.0);
-    // Each thread owns some columns of `cross` and some bones' rows of `gram`, so that no sum depends on the number of threads.
-    const auto share = [&](std::int64_t mine) {
-        const std::int64_t begin = 16 * (stretches * mine / threads), count = std::min(16 * (stretches * (mine + 1) / threads), rows) - begin;
-        for (std::int64_t i = 0; i < vertices; ++i)
-            for (std::int64_t k = 0; k < influences; ++k) {
-                const double w = weight[i * influences + k];
-                const std::int64_t bone = index[i * influences + k];
+    // Each thread owns some columns of `cross` and the rows of some bones in `gram`, so that no sum
+    // depends on the number of threads.
+    const auto add_share = [&](std::int64_t thread) {
+        const std::int64_t begin = 16 * (blocks * thread / threads),
+                           end = std::min(16 * (blocks * (thread + 1) / threads), rows);
+        for (std::int64_t i = 0; i < skin.vertices; ++i) {
+            const double* v = skin.rest + 4 * i;
+            const std::int32_t* index = skin.index + i * skin.influences;
+            const double* weight = skin.weight + i * skin.influences;
+            for (std::int64_t k = 0; k < skin.influences; ++k) {
+                const double w = weight[k];
+                const std::int64_t bone = index[k];
                 if (w == 0) continue;
-                if (count > 0) add_four_scaled(w, rest + 4 * i, motion + i * rows + begin, count, rows, cross + 4 * bone * rows + begin);
-                if (bone % threads != mine) continue;
+                if (end > begin)
+                    add_four_scaled(w, v, targets + i * rows + begin, end - begin, rows,
+                                    cross + 4 * bone * rows + begin);
+                if (bone % threads != thread) continue;
                 double outer[16];
                 for (int j = 0; j < 4; ++j)
-                    for (int l = 0; l < 4; ++l) outer[4 * j + l] = w * rest[4 * i + j] * rest[4 * i + l];
-                for (std::int64_t c = 0; c < influences; ++c) {
-                    const std::int64_t other = index[i * influences + c];
-                    const double factor = weight[i * influences + c];
+                    for (int l = 0; l < 4; ++l) outer[4 * j + l] = w * v[j] * v[l];
+                for (std::int64_t c = 0; c < skin.influences; ++c) {
+                    const std::int64_t other = index[c];
+                    const double factor = weight[c];
                     if (other < bone || factor == 0) continue;  // the lower half is mirrored below
                     double* block = gram + 4 * bone * width + 4 * other;
                     for (int j = 0; j < 4; ++j)
-                        for (int l = 0; l < 4; ++l) block[j * width + l] += factor * outer[4 * j + l];
+                        for (int l = 0; l < 4; ++l)
+                            block[j * width + l] += factor * outer[4 * j + l];
                 }
             }
+        }
     };
     in_parallel(threads, threads, [&](std::int64_t first, std::int64_t last) {
-        for (std::int64_t mine = first; mine < last; ++mine) share(mine);
+        for (std::int64_t thread = first; thread < last; ++thread) add_share(thread);
     });
     for (std::int64_t a = 0; a < width; ++a)
         for (std::int64_t b = a + 1; b < width; ++b) gram[b * width + a] = gram[a * width + b];
@@ -537,15 +623,18 @@ void normal_equations(std::int64_t vertices, std::int64_t influences, std::int64
 
 namespace {
 
-// Both forms below write the rotation of a unit quaternion.
+// Writes the rotation matrix of a unit quaternion.
 void rotation_of(double w, double x, double y, double z, double* r) {
-    const double rotation[9] = {1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y), 2 * (x * y + w * z), 1 - 2 * (x * x + z * z),
-                                2 * (y * z - w * x),     2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)};
+    const double rotation[9] = {
+        1 - 2 * (y * y + z * z), 2 * (x * y - w * z),     2 * (x * z + w * y),
+        2 * (x * y + w * z),     1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
+        2 * (x * z - w * y),     2 * (y * z + w * x),     1 - 2 * (x * x + y * y)};
     std::copy(rotation, rotation + 9, r);
 }
 
-// The top eigenvector of a symmetric 4x4 by Newton's method on its characteristic polynomial, from above (Theobald 2005), and the largest column of the
-// adjugate. Says false where the answer is not sharp, as when the two largest eigenvalues are (nearly) the same.
+// The eigenvector of the largest eigenvalue of a symmetric, trace-free 4x4 matrix: Newton's method
+// on the characteristic polynomial, from above (Theobald 2005), then the largest column of the
+// adjugate. Returns false where that is inaccurate, as with two (nearly) equal largest eigenvalues.
 bool top_eigenvector(const double n[4][4], double size, double* q) {
     double c2 = 0, frobenius = 0;
     for (int a = 0; a < 4; ++a)
@@ -560,11 +649,14 @@ bool top_eigenvector(const double n[4][4], double size, double* q) {
         }
     double fourth = 0;
     for (int a = 0; a < 4; ++a)
-        for (int b = 0; b < 4; ++b) cube += square[a][b] * n[b][a], fourth += square[a][b] * square[b][a];
-    const double c1 = -cube / 3, c0 = frobenius * frobenius / 8 - fourth / 4;  // x^4 + c2 x^2 + c1 x + c0
-    double x = std::sqrt(0.75 * frobenius);  // no eigenvalue of a trace-free 4x4 lies above
+        for (int b = 0; b < 4; ++b)
+            cube += square[a][b] * n[b][a], fourth += square[a][b] * square[b][a];
+    const double c1 = -cube / 3,
+                 c0 = frobenius * frobenius / 8 - fourth / 4;  // x^4 + c2 x^2 + c1 x + c0
+    double x = std::sqrt(0.75 * frobenius);  // upper bound of the eigenvalues of a trace-free 4x4
     for (int step = 0; step < 40; ++step) {
-        const double value = ((x * x + c2) * x + c1) * x + c0, slope = (4 * x * x + 2 * c2) * x + c1;
+        const double value = ((x * x + c2) * x + c1) * x + c0,
+                     slope = (4 * x * x + 2 * c2) * x + c1;
         if (!(slope > 0)) return false;
         const double change = value / slope;
         x -= change;
@@ -581,7 +673,8 @@ bool top_eigenvector(const double n[4][4], double size, double* q) {
             if (a != row) p[k++] = m[a];
         for (int col = 0; col < 4; ++col) {
             const int i = col == 0 ? 1 : 0, j = col <= 1 ? 2 : 1, k = col <= 2 ? 3 : 2;
-            const double minor = p[0][i] * (p[1][j] * p[2][k] - p[1][k] * p[2][j]) - p[0][j] * (p[1][i] * p[2][k] - p[1][k] * p[2][i]) +
+            const double minor = p[0][i] * (p[1][j] * p[2][k] - p[1][k] * p[2][j]) -
+                                 p[0][j] * (p[1][i] * p[2][k] - p[1][k] * p[2][i]) +
                                  p[0][k] * (p[1][i] * p[2][j] - p[1][j] * p[2][i]);
             v[col] = col % 2 ? -minor : minor;
         }
@@ -595,15 +688,15 @@ bool top_eigenvector(const double n[4][4], double size, double* q) {
     if (!(length > 1e-6 * size * size * size)) return false;
     for (int a = 0; a < 4; ++a) q[a] /= length;
     for (int a = 0; a < 4; ++a) {
-        double miss = -x * q[a];
-        for (int b = 0; b < 4; ++b) miss += n[a][b] * q[b];
-        if (std::abs(miss) > 1e-11 * size) return false;
+        double residual = -x * q[a];
+        for (int b = 0; b < 4; ++b) residual += n[a][b] * q[b];
+        if (std::abs(residual) > 1e-11 * size) return false;
     }
     return true;
 }
 
-// Horn 1987: the rotation that maximises tr(R^T H) is the top eigenvector, as a quaternion, of a symmetric 4x4 matrix. Jacobi's rotations where the quick
-// way is not sharp.
+// The rotation that maximises tr(R^T H), as a quaternion, is the top eigenvector of a symmetric 4x4
+// matrix (Horn 1987). Jacobi rotations find it where `top_eigenvector` is inaccurate.
 void nearest_rotation(const double* h, double* r) {
     double n[4][4] = {{h[0] + h[4] + h[8], h[7] - h[5], h[2] - h[6], h[3] - h[1]},
                       {0, h[0] - h[4] - h[8], h[3] + h[1], h[2] + h[6]},
@@ -614,7 +707,8 @@ void nearest_rotation(const double* h, double* r) {
     for (int a = 0; a < 4; ++a)
         for (int b = a; b < 4; ++b) size = std::max(size, std::abs(n[a][b])), n[b][a] = n[a][b];
     double quick[4];
-    if (top_eigenvector(n, size, quick)) return rotation_of(quick[0], quick[1], quick[2], quick[3], r);
+    if (top_eigenvector(n, size, quick))
+        return rotation_of(quick[0], quick[1], quick[2], quick[3], r);
     for (int sweep = 0; sweep < 12; ++sweep) {
         double off = 0;
         for (int a = 0; a < 4; ++a)
@@ -624,7 +718,8 @@ void nearest_rotation(const double* h, double* r) {
             for (int b = a + 1; b < 4; ++b) {
                 if (std::abs(n[a][b]) <= 1e-18 * size) continue;
                 const double theta = (n[b][b] - n[a][a]) / (2 * n[a][b]);
-                const double t = (theta >= 0 ? 1.0 : -1.0) / (std::abs(theta) + std::sqrt(theta * theta + 1));
+                const double t =
+                    (theta >= 0 ? 1.0 : -1.0) / (std::abs(theta) + std::sqrt(theta * theta + 1));
                 const double c = 1 / std::sqrt(t * t + 1), s = t * c;
                 for (int k = 0; k < 4; ++k) {
                     const double x = n[k][a], y = n[k][b];
@@ -652,68 +747,83 @@ void nearest_rotations(std::int64_t count, const double* matrices, double* rotat
     for (std::int64_t n = 0; n < count; ++n) nearest_rotation(matrices + 9 * n, rotations + 9 * n);
 }
 
-void rigid_sweeps(std::int64_t frames, std::int64_t bones, std::int64_t sweeps, const double* gram, const double* cross, const std::uint8_t* moving,
-                  std::int64_t threads, double* transforms) {
+void rigid_sweeps(std::int64_t frames, std::int64_t bones, std::int64_t sweeps, const double* gram,
+                  const double* cross, std::int64_t threads, double* transforms) {
     const std::int64_t width = 4 * bones;
-    in_parallel(frames, worth(threads, 12 * frames * width * bones * sweeps), [&](std::int64_t first, std::int64_t last) {
-        for (std::int64_t f = first; f < last; ++f) {
-            double* m = transforms + 3 * width * f;
-            const double* target = cross + 3 * width * f;
-            for (std::int64_t sweep = 0; sweep < sweeps; ++sweep)
-                for (std::int64_t b = 0; b < bones; ++b) {
-                    const double* own = gram + 4 * b * width + 4 * b;  // own[j * width + l], the bone's 4x4 block
-                    const double mass = own[3 * width + 3];
-                    if (!moving[b] || !(mass > 0)) continue;
-                    double d[3][4];  // what is left for this bone once the others have done their part
-                    for (int a = 0; a < 3; ++a)
-                        for (int j = 0; j < 4; ++j) {
-                            double others = dot(m + a * width, gram + (4 * b + j) * width, width);
-                            for (int l = 0; l < 4; ++l) others -= m[a * width + 4 * b + l] * own[l * width + j];
-                            d[a][j] = target[a * width + 4 * b + j] - others;
+    in_parallel(
+        frames, useful_threads(threads, 12 * frames * width * bones * sweeps),
+        [&](std::int64_t first, std::int64_t last) {
+            for (std::int64_t f = first; f < last; ++f) {
+                double* m = transforms + 3 * width * f;
+                const double* target = cross + 3 * width * f;
+                for (std::int64_t sweep = 0; sweep < sweeps; ++sweep)
+                    for (std::int64_t b = 0; b < bones; ++b) {
+                        const double* own = gram + 4 * b * width +
+                                            4 * b;  // own[j * width + l]: the 4x4 block of the bone
+                        const double mass = own[3 * width + 3];
+                        if (!(mass > 0)) continue;
+                        double d[3][4];  // what the other bones leave for this one
+                        for (int a = 0; a < 3; ++a)
+                            for (int j = 0; j < 4; ++j) {
+                                double others =
+                                    dot(m + a * width, gram + (4 * b + j) * width, width);
+                                for (int l = 0; l < 4; ++l)
+                                    others -= m[a * width + 4 * b + l] * own[l * width + j];
+                                d[a][j] = target[a * width + 4 * b + j] - others;
+                            }
+                        double h[9], r[9];
+                        const double spread = own[0] + own[width + 1] + own[2 * width + 2];
+                        // The small multiple of the present rotation decides where the vertices of
+                        // the bone do not determine the new one.
+                        for (int a = 0; a < 3; ++a)
+                            for (int j = 0; j < 3; ++j)
+                                h[3 * a + j] = d[a][j] - d[a][3] * own[3 * width + j] / mass +
+                                               1e-9 * spread * m[a * width + 4 * b + j];
+                        nearest_rotation(h, r);
+                        for (int a = 0; a < 3; ++a) {
+                            double translation = d[a][3];
+                            for (int j = 0; j < 3; ++j) {
+                                m[a * width + 4 * b + j] = r[3 * a + j];
+                                translation -= r[3 * a + j] * own[3 * width + j];
+                            }
+                            m[a * width + 4 * b + 3] = translation / mass;
                         }
-                    double h[9], r[9];
-                    const double spread = own[0] + own[width + 1] + own[2 * width + 2];
-                    for (int a = 0; a < 3; ++a)
-                        for (int j = 0; j < 3; ++j)  // a bone of too few vertices keeps the turn it has where they do not tell
-                            h[3 * a + j] = d[a][j] - d[a][3] * own[3 * width + j] / mass + 1e-9 * spread * m[a * width + 4 * b + j];
-                    nearest_rotation(h, r);
-                    for (int a = 0; a < 3; ++a) {
-                        double shift = d[a][3];
-                        for (int j = 0; j < 3; ++j) {
-                            m[a * width + 4 * b + j] = r[3 * a + j];
-                            shift -= r[3 * a + j] * own[3 * width + j];
-                        }
-                        m[a * width + 4 * b + 3] = shift / mass;
                     }
-                }
-        }
-    });
+            }
+        });
 }
 
-void solve_positive(std::int64_t size, std::int64_t rows, double ridge, std::int64_t threads, const double* gram, double* right) {
+void solve_positive(std::int64_t size, std::int64_t rows, double ridge, std::int64_t threads,
+                    const double* gram, double* right) {
     std::vector<double> factor(gram, gram + size * size);
     double largest = 0;
     for (std::int64_t a = 0; a < size; ++a) largest = std::max(largest, gram[a * size + a] + ridge);
     for (std::int64_t a = 0; a < size; ++a) {  // row a of the Cholesky factor
         double* row = factor.data() + a * size;
-        for (std::int64_t b = 0; b < a; ++b) row[b] = (row[b] - dot(row, factor.data() + b * size, b)) / factor[b * size + b];
+        for (std::int64_t b = 0; b < a; ++b)
+            row[b] = (row[b] - dot(row, factor.data() + b * size, b)) / factor[b * size + b];
         const double pivot = row[a] + ridge - dot(row, row, a);
-        row[a] = pivot > 1e-15 * largest ? std::sqrt(pivot) : std::numeric_limits<double>::infinity();
+        row[a] =
+            pivot > 1e-15 * largest ? std::sqrt(pivot) : std::numeric_limits<double>::infinity();
     }
-    in_parallel((rows + 15) / 16, worth(threads, size * size * rows), [&](std::int64_t first, std::int64_t last) {
-        const std::int64_t begin = 16 * first, count = std::min(16 * last, rows) - begin;
-        if (count <= 0) return;
-        for (std::int64_t a = 0; a < size; ++a) {
-            double* x = right + a * rows + begin;
-            for (std::int64_t b = 0; b < a; ++b) add_scaled(-factor[a * size + b], right + b * rows + begin, count, x);
-            for (std::int64_t n = 0; n < count; ++n) x[n] /= factor[a * size + a];
-        }
-        for (std::int64_t a = size - 1; a >= 0; --a) {
-            double* x = right + a * rows + begin;
-            for (std::int64_t b = a + 1; b < size; ++b) add_scaled(-factor[b * size + a], right + b * rows + begin, count, x);
-            for (std::int64_t n = 0; n < count; ++n) x[n] /= factor[a * size + a];
-        }
-    });
+    in_parallel((rows + 15) / 16, useful_threads(threads, size * size * rows),
+                [&](std::int64_t first, std::int64_t last) {
+                    const std::int64_t begin = 16 * first,
+                                       count = std::min(16 * last, rows) - begin;
+                    if (count <= 0) return;
+                    for (std::int64_t a = 0; a < size; ++a) {
+                        double* x = right + a * rows + begin;
+                        for (std::int64_t b = 0; b < a; ++b)
+                            add_scaled(-factor[a * size + b], right + b * rows + begin, count, x);
+                        for (std::int64_t n = 0; n < count; ++n) x[n] /= factor[a * size + a];
+                    }
+                    for (std::int64_t a = size - 1; a >= 0; --a) {
+                        double* x = right + a * rows + begin;
+                        for (std::int64_t b = a + 1; b < size; ++b)
+                            add_scaled(-factor[b * size + a], right + b * rows + begin, count, x);
+                        for (std::int64_t n = 0; n < count; ++n) x[n] /= factor[a * size + a];
+                    }
+                });
 }
 
 }  // namespace understudy

@@ -1,3 +1,1 @@
-"""From loose bones to a character: joints, one tree, motion about them, weights fitted again, rest
-frames an artist can pose.
-"""
+"""From independent bones to one skeleton: joints, hierarchy, motion, weights, rest transforms."""

@@ -1,5 +1,8 @@
-"""A tree's motion, weights and rest shape, fitted in turn: what every stage on the way to a
-character is made of.
+"""The motion, weights and rest shape of one tree of bones, solved for in turn.
+
+Every stage of a skeleton fit (`skeleton_solve`, `tree_search`) consists of these solves:
+- `solve_motion`: rotations, root positions and joints for fixed weights (`gauss_newton`);
+- `solve_articulated`: alternating iterations of motion, rest shape and weights, with momentum.
 """
 
 from __future__ import annotations
@@ -10,155 +13,174 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from understudy.methods.decomposition import kernels
-from understudy.methods.decomposition.alternating_solve import Fit, Search, best_rest, with_weights
+from understudy.methods.decomposition.fit import Fit
+from understudy.methods.decomposition.momentum import Extension, Failure, Schedule, alternate
 from understudy.methods.decomposition.motion import Motion
-from understudy.methods.decomposition.skeletons.articulation import Articulation, Moments
-from understudy.methods.decomposition.skeletons.gauss_newton import JointPrior, refined
-from understudy.methods.decomposition.solve import no_weights
+from understudy.methods.decomposition.skeletons.articulation import Articulation, NormalEquations
+from understudy.methods.decomposition.skeletons.gauss_newton import JointPrior, solve_articulation
+from understudy.methods.decomposition.skeletons.rest_shape import solve_rest_shape
+from understudy.methods.decomposition.weight_problem import WeightSearch
+from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
-FIRST_STEPS, _STEPS = 15, 2  # of Gauss-Newton for new weights, and within a round
-# So many rounds that lower the squared error by less than this share end them. While they lower it
-# by the share below, more than planned are made, up to so many times.
-_RECENT, _STILL, _FALLING, _MOST_TIMES = 5, 1e-4, 3e-3, 4
-_ANEW = 10  # rounds after which every vertex's bones are searched from all bones down
-_MOMENTUM, _MOST_MOMENTUM = 0.5, 0.98
-# How much joints are held to where the tree was made, near the borders: as much as the bones
-# turning by half a degree, of the vertices below the joint; and of at least so many bones' worth,
-# so that a bone that moves next to nothing does not put its joint far off. Not held, the error is a
-# little lower, and hinges slide along their axes out of the body.
-_HOLD, _LEAST_HELD = 1e-4, 0.1
-# How much the rest shape is held to the one that came: to rest so far off is as bad as to be off by
-# a thirtieth of it in every frame. Less than that and the rest pose itself wanders off, for next to
-# nothing.
+FIRST_STEPS, _STEPS = 15, 2  # of Gauss-Newton for new weights, and within an iteration
+_MIN_GAIN = 1e-4
+_EXTENSION = Extension(gain=3e-3, factor=4)
+_NO_EXTENSION = Extension(gain=1.0, factor=1)
+# Joints are held where the tree was made, near the borders of the clusters. Otherwise the error is
+# slightly lower, but joints slide along their hinge axes out of the body. The hold corresponds to
+# half a degree of rotation of the vertices below the joint. `_MIN_HELD` is its lower limit in
+# vertices of an average bone: without it, bones that hardly move push their joints far away.
+_HOLD, _MIN_HELD = 1e-4, 0.1
+# The rest shape is held to the mesh of the sequence: a distance at rest costs as much as a
+# thirtieth of it in every frame. With a weaker hold the rest pose itself drifts, for hardly any
+# gain.
 _HOLD_REST = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Character:
-    """A tree's motion, the weights that go with it, the rest shape (V,4) they are for, the joints
-    (B,3) it started from, and the squared error after each round.
+class ArticulatedFit:
+    """A tree of bones in motion, with weights and a rest shape.
+
+    pose         the tree, its joints and its motion
+    fit          the transforms of `pose`, weights and errors
+    rest         (V,4) homogeneous rest shape
+    held_joints  (B,3) where the joints are held
+    errors       squared errors of the last alternating solve: at its start and after each iteration
     """
 
     pose: Articulation
     fit: Fit
     rest: np.ndarray
-    first_joints: np.ndarray
+    held_joints: np.ndarray
     errors: tuple[float, ...] = ()
 
-    def moves(self, motion: Motion) -> Motion:
-        """The motion as one of this rest shape."""
+    @property
+    def error(self) -> float:
+        return self.fit.error
+
+    def motion(self, motion: Motion) -> Motion:
+        """Return `motion` with this rest shape."""
         return replace(motion, rest=self.rest)
 
-    def posed(self, pose: Articulation) -> Character:
-        """In another pose of perhaps another tree, the joints held where they are there."""
+    def with_pose(self, pose: Articulation) -> ArticulatedFit:
+        """Return the fit in another pose, possibly of another tree, with its joints held there."""
         return replace(
-            self, pose=pose, fit=replace(self.fit, columns=pose.columns()), first_joints=pose.joints
+            self,
+            pose=pose,
+            fit=replace(self.fit, transforms=pose.transforms()),
+            held_joints=pose.joints,
         )
 
 
-def fitted(
-    motion: Motion, character: Character, steps: int = FIRST_STEPS, least: float = 1e-4
-) -> Character:
-    """The motion for the weights as they are."""
-    moments = Moments.of(character.moves(motion), character.fit)
-    pose = refined(moments, character.pose, _prior(moments, character), steps, least)
-    return replace(character, pose=pose, fit=replace(character.fit, columns=pose.columns()))
+def solve_motion(
+    motion: Motion, fitted: ArticulatedFit, steps: int = FIRST_STEPS, min_gain: float = 1e-4
+) -> ArticulatedFit:
+    """Return the fit with rotations, root positions and joints solved for; weights stay."""
+    equations = NormalEquations.of(fitted.motion(motion), fitted.fit)
+    prior = _joint_prior(equations, fitted)
+    pose = solve_articulation(equations, fitted.pose, prior, steps, min_gain)
+    return replace(fitted, pose=pose, fit=replace(fitted.fit, transforms=pose.transforms()))
 
 
-def fewer(motion: Motion, character: Character, influences: int) -> Character:
-    """Weights with fewer influences, found anew."""
-    if character.fit.index.shape[1] <= influences:
-        return character
-    search = Search(influences, from_all=True)
-    return replace(
-        character,
-        fit=with_weights(
-            character.moves(motion), character.pose.columns(), *no_weights(motion), search
-        ),
+def limit_influences(motion: Motion, fitted: ArticulatedFit, influences: int) -> ArticulatedFit:
+    """Return the fit with new weights on at most `influences` bones, if it has more."""
+    if fitted.fit.index.shape[1] <= influences:
+        return fitted
+    fit = solve_weights(
+        fitted.motion(motion),
+        fitted.pose.transforms(),
+        no_weights(motion),
+        WeightSearch(influences, from_all=True),
     )
+    return replace(fitted, fit=fit)
 
 
-def rounds(
+def solve_articulated(
     motion: Motion,
-    character: Character,
+    fitted: ArticulatedFit,
     influences: int,
-    count: int,
-    told: Callable[[float], None] = lambda error: None,
+    iterations: int,
+    report: Callable[[float], object] = lambda error: None,
     *,
     fit_rest: bool = False,
-    most_times: int = _MOST_TIMES,
-) -> Character:
-    """Motion, rest shape where it is to be fitted, and weights in turn, with momentum: each round
-    starts a little beyond where the last one led. A step that raises the error is undone. The rest
-    shape is held to that of `motion`.
+    extend: bool = True,
+) -> ArticulatedFit:
+    """Return the fit after alternating iterations, whose error never rises.
+
+    influences  largest number of bones per vertex
+    iterations  planned number; fewer where nothing is gained
+    report      called with the squared error after each iteration
+    fit_rest    also solve for the rest shape, held to that of `motion`
+    extend      run more iterations than planned while much is gained
     """
-    pose, rest = character.pose, character.rest
-    fit = with_weights(
-        character.moves(motion),
-        pose.columns(),
-        character.fit.index,
-        character.fit.weight,
-        Search(influences),
-    )
-    prior = _prior(Moments.of(character.moves(motion), fit), character)
-    before, momentum, errors = None, _MOMENTUM, [fit.error]
-    for number in range(most_times * count):
-        search = Search(influences, from_all=number % _ANEW == _ANEW - 1)
-        found = refined(Moments.of(replace(motion, rest=rest), fit), pose, prior, _STEPS)
-        shape = held_rest(motion, replace(fit, columns=found.columns())) if fit_rest else rest
-        beyond, further = (
-            (found, shape) if before is None else _beyond((found, shape), before, momentum)
+    problem = _Articulated(motion, fitted, influences, fit_rest)
+    schedule = Schedule(iterations, _MIN_GAIN, _EXTENSION if extend else _NO_EXTENSION)
+    result, errors = alternate(problem, problem.start, schedule, report)
+    return replace(result, errors=tuple(errors))
+
+
+def solve_held_rest(motion: Motion, fit: Fit) -> np.ndarray:
+    """Return the rest shape (V,4) that fits best, held to that of `motion`."""
+    return solve_rest_shape(motion, fit, motion.rest, _HOLD_REST * (motion.rows // 3))
+
+
+# What the transform step solves for: the motion, and the rest shape (V,4)
+_Variables = tuple[Articulation, np.ndarray]
+
+
+class _Articulated:
+    """The two steps of an iteration; see `momentum.AlternatingProblem`."""
+
+    def __init__(
+        self, motion: Motion, fitted: ArticulatedFit, influences: int, fit_rest: bool
+    ) -> None:
+        self._motion, self._influences, self._fit_rest = motion, influences, fit_rest
+        self.start = self.solve_weights(fitted, (fitted.pose, fitted.rest), thorough=False)
+        equations = NormalEquations.of(fitted.motion(motion), self.start.fit)
+        self._prior = _joint_prior(equations, fitted)
+
+    def solve_transforms(self, state: ArticulatedFit) -> _Variables:
+        equations = NormalEquations.of(state.motion(self._motion), state.fit)
+        pose = solve_articulation(equations, state.pose, self._prior, _STEPS)
+        if not self._fit_rest:
+            return pose, state.rest
+        return pose, solve_held_rest(self._motion, replace(state.fit, transforms=pose.transforms()))
+
+    def extrapolate(
+        self, transforms: _Variables, previous: _Variables, momentum: float
+    ) -> _Variables:
+        beyond = lambda now, before: now + momentum * (now - before)
+        (pose, rest), (pose_before, rest_before) = transforms, previous
+        rotations = kernels.nearest_rotations(beyond(pose.rotations, pose_before.rotations))
+        joints = beyond(pose.joints, pose_before.joints)
+        root_position = beyond(pose.root_position, pose_before.root_position)
+        return Articulation(pose.tree, joints, rotations, root_position), beyond(rest, rest_before)
+
+    def solve_weights(
+        self, state: ArticulatedFit, transforms: _Variables, thorough: bool
+    ) -> ArticulatedFit:
+        pose, rest = transforms
+        fit = solve_weights(
+            replace(self._motion, rest=rest),
+            pose.transforms(),
+            (state.fit.index, state.fit.weight),
+            WeightSearch(self._influences, from_all=thorough),
         )
-        after = with_weights(
-            replace(motion, rest=further), beyond.columns(), fit.index, fit.weight, search
-        )
-        before, momentum = (found, shape), min(_MOST_MOMENTUM, 1.1 * momentum)
-        if after.error > fit.error:
-            before, momentum, beyond, further = None, 0.5 * momentum, found, shape
-            after = with_weights(
-                replace(motion, rest=shape), found.columns(), fit.index, fit.weight, search
-            )
-        if (
-            after.error > fit.error
-        ):  # the joints' hold outweighed the vertices: from here on they are held where they are
-            if prior.at is pose.joints:
-                break
-            prior = replace(prior, at=pose.joints)
-            continue
-        pose, rest, fit = beyond, further, after
-        errors.append(fit.error)
-        told(fit.error)
-        least = _STILL if number + 1 < count else _FALLING
-        if len(errors) > _RECENT and fit.error >= (1 - least) * errors[-1 - _RECENT]:
-            break
-    return replace(character, pose=pose, rest=rest, fit=fit, errors=(*character.errors, *errors))
+        return replace(state, pose=pose, rest=rest, fit=fit)
+
+    def fail(self, state: ArticulatedFit) -> Failure:
+        # The motion step minimises the error plus the hold of the joints. If the hold outweighs the
+        # vertices, the joints are held where they are now.
+        if self._prior.at is state.pose.joints:
+            return Failure.STOP
+        self._prior = replace(self._prior, at=state.pose.joints)
+        return Failure.RETRY
 
 
-def held_rest(motion: Motion, fit: Fit) -> np.ndarray:
-    """The rest shape (V,4) that fits best, held to that of `motion`."""
-    return best_rest(motion, fit, motion.rest, _HOLD_REST * (motion.rows // 3))
-
-
-def _prior(moments: Moments, character: Character) -> JointPrior:
-    tree, frames, bones = character.pose.tree, character.pose.frames, character.fit.bones
-    shared = moments.gram.reshape(bones, 4, bones, 4)[:, 3, :, 3]
-    below = tree.below.astype(float)
+def _joint_prior(equations: NormalEquations, fitted: ArticulatedFit) -> JointPrior:
+    tree, frames, bones = fitted.pose.tree, fitted.pose.frames, fitted.fit.bones
+    shared = equations.gram.reshape(bones, 4, bones, 4)[:, 3, :, 3]
+    below = tree.descends.astype(float)
     carried = np.einsum("kb,bc,kc->k", below, shared, below, optimize=True)  # sum_i W_ik^2
-    return JointPrior(
-        character.first_joints, _HOLD * frames * (carried + _LEAST_HELD * shared.sum() / bones)
-    )
-
-
-def _beyond(
-    found: tuple[Articulation, np.ndarray], before: tuple[Articulation, np.ndarray], momentum: float
-) -> tuple[Articulation, np.ndarray]:
-    further = lambda now, then: now + momentum * (now - then)
-    (pose, rest), (pose_before, rest_before) = found, before
-    turns = kernels.nearest_rotations(further(pose.turns, pose_before.turns))
-    moved = Articulation(
-        pose.tree,
-        further(pose.joints, pose_before.joints),
-        turns,
-        further(pose.place, pose_before.place),
-    )
-    return moved, further(rest, rest_before)
+    strength = _HOLD * frames * (carried + _MIN_HELD * shared.sum() / bones)
+    return JointPrior(fitted.held_joints, strength)

@@ -1,16 +1,16 @@
-"""Which bones hang together, and where: a joint for every pair, and the tree of the pairs that fit
-best.
+"""Which bones are joined, and where: a joint for every pair of bones, and the best spanning tree.
 
-Two bones that turn about a common point c keep it together: T_i c = T_j c in every frame. For each
-pair
+Two bones that rotate about a common point c take it to the same position, T_i c = T_j c, in every
+frame. For each pair
 
-    c_ij = argmin_c  sum over frames |T_i c - T_j c|^2 + e |c - border_ij|^2
+    c_ij = argmin_c  mean over frames of |T_i c - T_j c|^2 + e |c - border_ij|^2
 
-with the border of the two bones' clusters of vertices as the place to be where their motion does
-not say (bones that hardly move against each other, or turn about one axis only). What is left of
-the sum is what a joint there would cost; the minimum spanning tree over it is the skeleton.
-Clusters that no edge of the mesh joins (shells) may be joined too, at the middle of the gap between
-them, for a price: there is always one tree.
+The second term places the joint at the border of the two clusters of vertices where the motion does
+not determine it: if the bones hardly move relative to each other, or rotate about one axis only.
+The minimum is the cost of the joint, and the minimum spanning tree over all costs is the skeleton.
+
+Clusters that no mesh edge connects can be joined too, in the middle of the gap between them, at a
+higher cost. So there is always one tree.
 """
 
 from __future__ import annotations
@@ -21,97 +21,104 @@ import numpy as np
 
 from understudy.methods.decomposition.skeletons.articulation import Tree
 
-_HOLD = 1e-3  # e: as much as the bones turning against each other by about two degrees
-_APART = 10.0  # times what a joint between clusters costs that no edge joins
-_POINTS = 2500  # of all clusters together, to measure gaps with
+_HOLD = 1e-3  # e: the weight of about two degrees of relative rotation
+_DISCONNECTED = 10.0  # factor on the cost of joints between clusters that no edge connects
+_POINTS = 2500  # vertices of all clusters together that gaps are measured with
 
 
 @dataclass(frozen=True, eq=False)
 class Borders:
-    """Where clusters meet: at (B,B,3); joined (B,B) bool, by an edge; gap (B,B), the distance of
-    those that are not.
+    """Where clusters meet.
+
+    at         (B,B,3) middle of the border, or of the gap
+    connected  (B,B) bool, whether a mesh edge connects the two
+    gap        (B,B) distance of clusters that are not connected, else zero
     """
 
     at: np.ndarray
-    joined: np.ndarray
+    connected: np.ndarray
     gap: np.ndarray
 
 
-def borders(rest: np.ndarray, labels: np.ndarray, edges: np.ndarray, bones: int) -> Borders:
-    """rest (V,3), labels (V,) the cluster of each vertex, edges (E,2).
+def cluster_borders(
+    rest: np.ndarray, cluster: np.ndarray, edges: np.ndarray, bones: int
+) -> Borders:
+    """Return the borders between clusters of vertices.
+
+    rest     (V,3)
+    cluster  (V,) the cluster of each vertex, 0..bones
+    edges    (E,2) of the mesh
 
     >>> line = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [4, 0, 0]])
-    >>> found = borders(line, np.array([0, 0, 1, 2]), np.array([[0, 1], [1, 2]]), 3)
+    >>> found = cluster_borders(line, np.array([0, 0, 1, 2]), np.array([[0, 1], [1, 2]]), 3)
     >>> found.at[0, 1].tolist(), found.at[1, 2].tolist(), float(found.gap[1, 2])
     ([1.5, 0.0, 0.0], [3.0, 0.0, 0.0], 2.0)
     """
-    at, gap = _across(rest, labels, bones)
-    one, two = labels[edges].reshape(-1, 2).T
+    at, gap = _gaps(rest, cluster, bones)
+    one, two = cluster[edges].reshape(-1, 2).T
     pair = np.concatenate([one * bones + two, two * bones + one])
     middle = np.tile((rest[edges[:, 0]] + rest[edges[:, 1]]) / 2, (2, 1))
     count = np.bincount(pair, minlength=bones * bones).reshape(bones, bones)
     total = np.stack(
         [np.bincount(pair, middle[:, axis], bones * bones) for axis in range(3)], axis=1
     ).reshape(bones, bones, 3)
-    joined = count > 0
+    connected = count > 0
     return Borders(
-        np.where(joined[..., None], total / np.maximum(count, 1)[..., None], at),
-        joined,
-        np.where(joined, 0.0, gap),
+        np.where(connected[..., None], total / np.maximum(count, 1)[..., None], at),
+        connected,
+        np.where(connected, 0.0, gap),
     )
 
 
-def _across(rest: np.ndarray, labels: np.ndarray, bones: int) -> tuple[np.ndarray, np.ndarray]:
-    """The middle (B,B,3) and the length (B,B) of the shortest way between each two clusters, of a
-    few vertices each.
+def _gaps(rest: np.ndarray, cluster: np.ndarray, bones: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the middle (B,B,3) and length (B,B) of the shortest distance between clusters.
+
+    Distances are measured between a few vertices of each cluster.
     """
-    order = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[order], np.arange(bones + 1))
+    order = np.argsort(cluster, kind="stable")
+    starts = np.searchsorted(cluster[order], np.arange(bones + 1))
     sizes = np.diff(starts)
-    most = max(1, _POINTS // bones)
-    places = np.round(np.linspace(0, 1, most) * np.maximum(sizes - 1, 0)[:, None]).astype(
-        np.int64
-    )  # (B,n)
-    chosen = np.where(sizes[:, None] > 0, starts[:-1, None] + places, 0)
-    points = np.where(sizes[:, None, None] > 0, rest[order[chosen]], rest.mean(axis=0)).reshape(
-        -1, 3
-    )  # a cluster of none stands in the middle
+    count = max(1, _POINTS // bones)
+    steps = np.linspace(0, 1, count) * np.maximum(sizes - 1, 0)[:, None]  # (B,count)
+    chosen = np.where(sizes[:, None] > 0, starts[:-1, None] + np.round(steps).astype(np.int64), 0)
+    # A cluster without vertices is placed at the centroid.
+    points = np.where(sizes[:, None, None] > 0, rest[order[chosen]], rest.mean(axis=0))
+    points = points.reshape(-1, 3)
     square = (points**2).sum(axis=1)
     away = square[:, None] + square - 2 * points @ points.T
-    blocks = away.reshape(bones, most, bones, most).transpose(0, 2, 1, 3).reshape(bones, bones, -1)
-    nearest = np.argmin(blocks, axis=2)
-    mine, theirs = (
-        np.arange(bones)[:, None] * most + nearest // most,
-        np.arange(bones) * most + nearest % most,
+    blocks = (
+        away.reshape(bones, count, bones, count).transpose(0, 2, 1, 3).reshape(bones, bones, -1)
     )
-    gap = np.linalg.norm(points[mine] - points[theirs], axis=2)
-    upper = np.triu(np.ones((bones, bones), bool))[
-        ..., None
-    ]  # one of the two answers where several are as near
-    middle = (points[mine] + points[theirs]) / 2
+    nearest = np.argmin(blocks, axis=2)
+    one = np.arange(bones)[:, None] * count + nearest // count
+    two = np.arange(bones) * count + nearest % count
+    gap = np.linalg.norm(points[one] - points[two], axis=2)
+    middle = (points[one] + points[two]) / 2
+    # Several pairs of points can be equally close: use the same one for (i,j) and (j,i).
+    upper = np.triu(np.ones((bones, bones), bool))[..., None]
     return np.where(upper, middle, middle.transpose(1, 0, 2)), gap
 
 
-def joints_of_pairs(columns: np.ndarray, found: Borders) -> tuple[np.ndarray, np.ndarray]:
-    """Of bones (3F,4B): the joint (B,B,3) of every pair, and what it would cost (B,B), a mean
-    square over the frames.
+def pairwise_joints(transforms: np.ndarray, borders: Borders) -> tuple[np.ndarray, np.ndarray]:
+    """Return the joint (B,B,3) of every pair of bones, and its cost (B,B).
+
+    transforms  (3F,4B)
     """
-    bones, frames = columns.shape[1] // 4, len(columns) // 3
-    gram = (columns.T @ columns / frames).reshape(bones, 4, bones, 4).transpose(0, 2, 1, 3)
+    bones, frames = transforms.shape[1] // 4, len(transforms) // 3
+    gram = (transforms.T @ transforms / frames).reshape(bones, 4, bones, 4).transpose(0, 2, 1, 3)
     own = np.einsum("iiab->iab", gram)
-    apart = (
-        own[:, None] + own - gram - gram.transpose(0, 1, 3, 2)
-    )  # sum over frames of (T_i - T_j)^T (T_i - T_j)
-    right = _HOLD * found.at - apart[..., :3, 3]
-    joints = np.linalg.solve(apart[..., :3, :3] + _HOLD * np.eye(3), right[..., None])[..., 0]
+    # mean over frames of (T_i - T_j)^T (T_i - T_j)
+    relative = own[:, None] + own - gram - gram.transpose(0, 1, 3, 2)
+    right = _HOLD * borders.at - relative[..., :3, 3]
+    joints = np.linalg.solve(relative[..., :3, :3] + _HOLD * np.eye(3), right[..., None])[..., 0]
     points = np.concatenate([joints, np.ones((bones, bones, 1))], axis=2)
-    missed = np.maximum(np.einsum("ija,ijab,ijb->ij", points, apart, points, optimize=True), 0)
-    held = _HOLD * (((joints - found.at) ** 2).sum(axis=2) + found.gap**2)
-    return joints, (missed + held) * np.where(found.joined, 1.0, _APART)
+    error = np.maximum(np.einsum("ija,ijab,ijb->ij", points, relative, points, optimize=True), 0)
+    held = _HOLD * (((joints - borders.at) ** 2).sum(axis=2) + borders.gap**2)
+    return joints, (error + held) * np.where(borders.connected, 1.0, _DISCONNECTED)
 
 
 def spanning_tree(cost: np.ndarray) -> Tree:
-    """The tree (rooted at the first bone) whose edges cost the least: cost (B,B), symmetric.
+    """Return the minimum spanning tree of costs (B,B), rooted at the first bone (Prim).
 
     >>> spanning_tree(np.array([[0, 5, 1], [5, 0, 2], [1, 2, 0]])).parents.tolist()
     [-1, 2, 0]

@@ -1,8 +1,8 @@
-"""Bones as an artist expects them at rest: a root in the heaviest part, parents before children,
-heads at the joints, +Y along the bone.
+"""Rest transforms of bones as artists expect them.
 
-+Y from head to tail is Blender's convention; +Z leans as far towards the mesh's front as it can, so
-that neighbouring bones roll alike.
+The root is in the heaviest part, parents come before their children, the origin of a bone is its
+joint, and +Y points along the bone (as in Blender). +Z points as far towards the front of the mesh
+as possible, so that neighbouring bones have similar roll.
 """
 
 from __future__ import annotations
@@ -11,53 +11,57 @@ import numpy as np
 
 from understudy.methods.decomposition.skeletons.articulation import Tree
 
-_SHORT = 1e-6  # of the size of the whole: a bone of no length has no direction of its own
+_MIN_LENGTH = 1e-6  # of the size of the skeleton; shorter bones have no direction of their own
 
 
 def central_bone(tree: Tree, mass: np.ndarray) -> int:
-    """The bone whose heaviest branch is lightest, mass (B,): hang the tree up there and it is best
-    balanced. Of equals, the heaviest itself.
+    """Return the bone whose heaviest branch is lightest; among equals, the heaviest bone.
+
+    mass  (B,)
 
     >>> central_bone(Tree(np.array([-1, 0, 1, 2])), np.array([1.0, 1, 5, 1]))
     2
     """
-    carried = tree.below.astype(float) @ mass
-    heaviest = mass.sum() - carried  # what hangs above
+    carried = tree.descends.astype(float) @ mass
+    heaviest = mass.sum() - carried  # the branch above
     child = np.flatnonzero(tree.parents >= 0)
     np.maximum.at(heaviest, tree.parents[child], carried[child])
     return int(np.lexsort((-mass, np.round(heaviest, 9)))[0])
 
 
-def from_the_root(tree: Tree, mass: np.ndarray) -> np.ndarray:
-    """(B,) all bones, parents before their children, level by level, heavy branches first."""
-    depth = tree.below.sum(axis=0)
-    carried = tree.below.astype(float) @ mass
+def parents_first(tree: Tree, mass: np.ndarray) -> np.ndarray:
+    """Return all bones (B,) level by level from the root, heavy branches first; mass (B,)."""
+    depth = tree.descends.sum(axis=0)
+    carried = tree.descends.astype(float) @ mass
     return np.lexsort((-carried, depth))
 
 
 def rest_frames(
-    tree: Tree, joints: np.ndarray, middles: np.ndarray, mass: np.ndarray, up_axis: str
+    tree: Tree, joints: np.ndarray, centres: np.ndarray, mass: np.ndarray, up_axis: str
 ) -> np.ndarray:
-    """World from bone at rest, (B,3,4) rotations: the origin at the joint, +Y towards where the
-    bone leads.
+    """Return world_from_bone at rest (B,3,4): the origin at the joint, +Y along the bone.
 
-    That is the joint of its heaviest child, or without children the middle of its own vertices,
-    middles (B,3). Joints (B,3), the root's too.
+    joints   (B,3), including that of the root
+    centres  (B,3) of the vertices of each bone
+    mass     (B,)
+    up_axis  "Y" or "Z"
+
+    A bone points to the joint of its heaviest child, or without children to its centre.
     """
     bones = tree.bones
-    carried = tree.below.astype(float) @ mass
-    tails = middles.copy()
+    carried = tree.descends.astype(float) @ mass
+    tails = centres.copy()
     child = np.flatnonzero(tree.parents >= 0)
     child = child[np.argsort(carried[child], kind="stable")]  # the heaviest is written last
     tails[tree.parents[child]] = joints[child]
     along = tails - joints
-    size = float(np.abs(middles - middles.mean(axis=0)).max()) or 1.0
-    above = joints - joints[tree.parents]
-    above[tree.root] = 0
+    size = float(np.abs(centres - centres.mean(axis=0)).max()) or 1.0
+    from_parent = joints - joints[tree.parents]
+    from_parent[tree.root] = 0
     up = np.eye(3)["XYZ".index(up_axis)]
     front = np.array([0.0, 0.0, 1.0]) if up_axis == "Y" else np.array([0.0, -1.0, 0.0])
-    for other in (middles - joints, above, np.tile(up, (bones, 1))):
-        short = np.linalg.norm(along, axis=1) < _SHORT * size
+    for other in (centres - joints, from_parent, np.tile(up, (bones, 1))):
+        short = np.linalg.norm(along, axis=1) < _MIN_LENGTH * size
         along[short] = other[short]
     along /= np.linalg.norm(along, axis=1, keepdims=True)
     facing = np.where((np.abs(along @ front) < 0.9)[:, None], front, up)

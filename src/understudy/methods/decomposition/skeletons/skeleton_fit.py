@@ -1,17 +1,18 @@
-"""`rig_sequence`: from loose bones to a character that can be posed: a skeleton, a skin, and the
-sequence as its animation.
+"""`fit_skeleton`: a skeleton, a skin and an animation for the bones found in a sequence.
 
 After Moutafidou et al. 2021, "Temporal Parameter-free Deep Skinning of Animated Meshes", section
-4.3: disjoint clusters, joints between neighbouring clusters, a hierarchy, joints adjusted,
-rotations about them (there after Le & Deng 2012 and Avril et al. 2016). Departures, and why:
-- the hierarchy is the spanning tree whose joints fit the motion best (`joints`), so that shells
-  without common edges hang together too;
-- rotations, the root's place and the joints are solved for together, by Gauss-Newton over all
-  frames (`gauss_newton`): taken in turn, a chain of bones converges very slowly, for every bone
-  carries all that hang on it;
-- weights and the rest shape are fitted again in rounds with the motion (`refit`), with the solvers
-  of `ssdr`;
-- the tree is searched further under its own constraint (`regraft`).
+4.3: disjoint clusters, joints between neighbouring clusters, a hierarchy, adjusted joints, and
+rotations about them (there after Le & Deng 2012 and Avril et al. 2016).
+
+Departures, and why:
+- The hierarchy is the spanning tree whose joints fit the motion best (`joints`), so that
+  disconnected parts of a mesh are connected too.
+- Rotations, root positions and joints are solved for together, by Gauss-Newton over all frames
+  (`gauss_newton`). Solved in turn, a chain of bones converges very slowly, because every bone
+  carries all its descendants.
+- Weights and the rest shape are solved for again, in turn with the motion, by the solvers of `ssdr`
+  (`skeleton_solve`). The rest shape is held to the mesh of the sequence.
+- The tree is improved by a search under the constraint of the joints (`tree_search`).
 """
 
 from __future__ import annotations
@@ -28,32 +29,31 @@ from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
-from understudy.geometry.transforms import compose, parent_from_bone
+from understudy.geometry.transforms import compose
 from understudy.methods.decomposition import kernels
-from understudy.methods.decomposition.alternating_solve import Fit
-from understudy.methods.decomposition.motion import Frame, read_motion
+from understudy.methods.decomposition.fit import Fit
+from understudy.methods.decomposition.motion import Motion, Normalisation, read_motion
 from understudy.methods.decomposition.result import packed_skin
-from understudy.methods.decomposition.skeletons.refit import Character, articulated, rigid_start
+from understudy.methods.decomposition.skeletons.articulated_fit import ArticulatedFit
 from understudy.methods.decomposition.skeletons.rest_frames import (
     central_bone,
-    from_the_root,
+    parents_first,
     rest_frames,
 )
-from understudy.methods.decomposition.solve import rigid_rounds
-
-_SLIDING_ROUNDS = 10
+from understudy.methods.decomposition.skeletons.skeleton_solve import solve_skeleton
+from understudy.methods.decomposition.transform_solve import nearest_rigid
 
 
 @dataclass(frozen=True, eq=False)
-class Rigged:
-    """A character and its animation.
+class SkeletonFit:
+    """A skeleton, its skin and its animation.
 
-    skeleton         one root; a bone's origin is its joint, +Y leads along it
+    skeleton         one root; the origin of a bone is its joint, +Y points along it
     skin             (V,K), linear blend
-    rest             (V,3) the shape it is bound in, near the mesh's own; see `rig_sequence`
-    world_from_bone  (T,B,3,4) rotations and translations, the animation
-    errors           root mean square error (model units, per coordinate) after each of the last
-                     rounds; it never rises
+    rest             (V,3) the rest shape of the skin, close to the mesh of the sequence
+    world_from_bone  (T,B,3,4) rigid transforms, the animation
+    errors           root mean square error per coordinate, in model units, after each of the last
+                     iterations; it never rises
     """
 
     skeleton: Skeleton
@@ -62,22 +62,8 @@ class Rigged:
     world_from_bone: np.ndarray
     errors: tuple[float, ...]
 
-    @property
-    def rotations(self) -> np.ndarray:
-        """(T,B,3,3): each bone in its parent's frame, the root in the world. With
-        `root_translation` all there is (`world_from_rotations`).
-        """
-        return parent_from_bone(self.world_from_bone, self.skeleton.parents)[..., :3]
-
-    @property
-    def root_translation(self) -> np.ndarray:
-        """(T,3): where the root's origin is."""
-        return self.world_from_bone[:, self.skeleton.roots[0], :, 3]
-
     def deformer(self, poses: Poses, **about) -> Deformer:
-        """The stand-in for `poses`; `about` are further fields, such as `method` and
-        `provenance`.
-        """
+        """Return the stand-in for `poses`; `about` are more fields, such as `method`."""
         return Deformer(
             mesh=replace(poses.mesh, vertices=self.rest),
             skeleton=self.skeleton,
@@ -87,127 +73,97 @@ class Rigged:
         )
 
     def clips(self, poses: Poses) -> tuple[Clip, ...]:
-        """The animation as the clips that `poses` came in."""
+        """Return the animation as the clips that `poses` consist of."""
         return poses.clips(self.world_from_bone)
 
 
-def world_from_rotations(
-    skeleton: Skeleton, rotations: np.ndarray, root_translation: np.ndarray
-) -> np.ndarray:
-    """Forward kinematics, level by level: (T,B,3,3) in the parents' frames and (T,3) ->
-    world_from_bone (T,B,3,4), offsets those at rest.
-    """
-    offsets = parent_from_bone(skeleton.world_from_bone, skeleton.parents)[..., 3]
-    local = np.concatenate(
-        [rotations, np.broadcast_to(offsets[..., None], (len(rotations), *offsets.shape, 1))],
-        axis=-1,
-    )
-    local[:, skeleton.roots[0], :, 3] = root_translation
-    world = local.copy()
-    level = np.flatnonzero(skeleton.parents < 0)
-    while len(level := np.flatnonzero(np.isin(skeleton.parents, level))):
-        world[:, level] = compose(world[:, skeleton.parents[level]], local[:, level])
-    return world
-
-
-def rig_sequence(
+def fit_skeleton(
     poses: Poses,
     weights: np.ndarray,
-    bones: np.ndarray,
+    world_from_rest: np.ndarray,
     *,
     influences: int | None = None,
-    constant_lengths: bool = True,
     progress: Progress = SILENT,
-) -> Rigged:
-    """A skeleton for bones found in a sequence (by `ssdr`, say), and everything fitted to it again.
+) -> SkeletonFit:
+    """Return a skeleton for bones found in a sequence, with everything fitted to it again.
 
-    weights           (V,B), non-negative, each vertex's summing to one
-    bones             (T,B,3,4) world from rest; scale and shear in them are not kept
-    influences        most bones a vertex may follow; none: as many as the busiest vertex of
-                      `weights` has
-    constant_lengths  True: a joint stays where it is in its parent, bones only turn and only the
-                      root moves. That is what a skeleton is to those who edit it, what retargeting
-                      and physics expect, and half the numbers. False: joints may slide, every bone
-                      turns and moves freely; the hierarchy is then only an order to hold on to. The
-                      error is lower, that of rigid `ssdr`: choose it where fidelity matters more
-                      than editing
+    weights          (V,B), non-negative, each row summing to one
+    world_from_rest  (T,B,3,4) transforms of the bones; scale and shear are discarded
+    influences       largest number of bones per vertex; None: as many as `weights` uses
 
-    The rest shape is fitted too, and held to the mesh that came: a sequence's first frame is as
-    noisy as any other, and what is off in it would be off in all. With joints that may slide it
-    stays as it came.
-
-    No bone is added and none is left out; nothing is random.
+    Joints are fixed in their parents: bones only rotate, and only the root also moves. No bone is
+    added or removed, and nothing is random.
     """
     weights = checks.array(weights, "weights", (poses.vertex_count, None), np.float64)
-    bones = checks.array(bones, "bones", (poses.pose_count, weights.shape[1], 3, 4), np.float64)
-    if not weights.shape[1]:
-        raise InputError("weights: at least one bone is needed")
+    bones = weights.shape[1]
+    world_from_rest = checks.array(
+        world_from_rest, "world_from_rest", (poses.pose_count, bones, 3, 4), np.float64
+    )
+    if not bones:
+        raise InputError("weights: expected at least one bone, got none")
     if (weights < 0).any() or not np.allclose(weights.sum(axis=1), 1, atol=1e-4):
-        raise InputError("weights: every vertex's weights must be non-negative and sum to one")
-    if influences is not None:
-        checks.between(influences, "influences", 1)
-    most = int((weights > 0).sum(axis=1).max())
-    influences = most if influences is None else influences
-    motion, frame = read_motion(poses)
-    place = np.empty(poses.vertex_count, np.int64)
-    place[frame.order] = np.arange(poses.vertex_count)
-    heaviest = np.argsort(-weights[frame.order], axis=1, kind="stable")[:, :most].astype(np.int32)
-    columns = rigid_start(frame.from_world(bones))
-    start = Fit(
-        columns,
-        heaviest,
-        np.ascontiguousarray(np.take_along_axis(weights[frame.order], heaviest, axis=1)),
-        motion.square,
-    )
-    rms = lambda squared: (
-        frame.size * float(np.sqrt(max(squared, 0.0) / (motion.vertex_count * motion.rows)))
-    )
-    with kernels.own_threads(), progress.task(f"joining {weights.shape[1]} bones", 5) as bar:
-        found = articulated(
+        raise InputError("weights: each vertex needs non-negative weights that sum to one")
+    if influences is None:
+        influences = int((weights > 0).sum(axis=1).max())
+    checks.between(influences, "influences", 1)
+    motion, normalisation = read_motion(poses)
+    order = normalisation.order
+    solver_index = np.empty(poses.vertex_count, np.int64)
+    solver_index[order] = np.arange(poses.vertex_count)
+    rms = lambda error: normalisation.scale * motion.coordinate_rms(error)
+    with kernels.own_threads(), progress.task(f"joining {bones} bones", 4) as bar:
+        found = solve_skeleton(
             motion,
-            start,
-            place[poses.mesh.edges],
+            _rigid_fit(motion, weights[order], normalisation.from_world(world_from_rest)),
+            solver_index[poses.mesh.edges],
             influences,
             bar,
-            lambda squared: f"ERMS {100 * rms(squared):.3f}",
+            lambda error: f"ERMS {100 * rms(error):.3f}",
         )
-        transforms, fit, rest, errors = found.pose.transforms(), found.fit, found.rest, found.errors
-        if not constant_lengths:
-            loose = rigid_rounds(motion, start, influences, _SLIDING_ROUNDS)
-            if loose.error < fit.error:
-                fit, rest, errors = loose, motion.rest, (loose.error,)
-                transforms = loose.columns.reshape(-1, 3, fit.bones, 4).transpose(0, 2, 1, 3)
-        bar.advance()
-    skeleton, order = _skeleton(poses, rest, frame, found, fit)
-    world_from_rest = frame.to_world(
-        np.ascontiguousarray(transforms.transpose(0, 2, 1, 3)).reshape(motion.rows, -1)
+    skeleton, bone_order = _artist_skeleton(found, normalisation, poses.mesh.up_axis)
+    new_index = np.argsort(bone_order).astype(np.int32)
+    skin = packed_skin(new_index[found.fit.index], found.fit.weight, order)
+    solved = normalisation.to_world(found.pose.transforms())
+    rest = np.empty((poses.vertex_count, 3))
+    rest[order] = normalisation.scale * found.rest[:, :3] + normalisation.centre
+    return SkeletonFit(
+        skeleton,
+        skin,
+        rest,
+        compose(solved[:, bone_order], skeleton.world_from_bone),
+        tuple(rms(error) for error in found.errors),
     )
-    number = np.argsort(order).astype(np.int32)
-    skin = packed_skin(number[fit.index], fit.weight, frame.order)
-    world_from_bone = compose(world_from_rest[:, order], skeleton.world_from_bone)
-    bound = np.empty((poses.vertex_count, 3))
-    bound[frame.order] = frame.size * rest[:, :3] + frame.centre
-    return Rigged(skeleton, skin, bound, world_from_bone, tuple(rms(error) for error in errors))
 
 
-def _skeleton(
-    poses: Poses, rest: np.ndarray, frame: Frame, found: Character, fit: Fit
+def _rigid_fit(motion: Motion, weights: np.ndarray, transforms: np.ndarray) -> Fit:
+    """Return a fit with the rotations nearest to `transforms` (3F,4B); weights (V,B)."""
+    places = int((weights > 0).sum(axis=1).max())
+    index = np.argsort(-weights, axis=1, kind="stable")[:, :places].astype(np.int32)
+    weight = np.ascontiguousarray(np.take_along_axis(weights, index, axis=1))
+    return Fit(nearest_rigid(transforms), index, weight, motion.square)
+
+
+def _artist_skeleton(
+    found: ArticulatedFit, normalisation: Normalisation, up_axis: str
 ) -> tuple[Skeleton, np.ndarray]:
-    """The bones as an artist expects them, and which of the solver's each of them is (B,)."""
-    bones, flat = fit.bones, fit.index.reshape(-1)
-    mass = np.bincount(flat, fit.weight.reshape(-1), bones)
-    lone = (fit.weight**2).reshape(-1)  # what a bone has mostly to itself says best where it lies
-    total = np.bincount(flat, lone, bones)
-    rest = np.repeat(rest[:, :3], fit.index.shape[1], axis=0)
-    sums = np.stack([np.bincount(flat, lone * rest[:, axis], bones) for axis in range(3)], axis=1)
-    middles = np.where(
+    """Return the skeleton as artists expect it, and the solver's bone that each of its bones is."""
+    fit, bones = found.fit, found.fit.bones
+    bone = fit.index.reshape(-1)
+    mass = np.bincount(bone, fit.weight.reshape(-1), bones)
+    # Squared weights: the vertices that a bone moves almost alone show best where it is.
+    share = (fit.weight**2).reshape(-1)
+    total = np.bincount(bone, share, bones)
+    rest = np.repeat(found.rest[:, :3], fit.index.shape[1], axis=0)
+    sums = np.stack([np.bincount(bone, share * rest[:, axis], bones) for axis in range(3)], axis=1)
+    centres = np.where(
         total[:, None] > 0, sums / np.maximum(total, 1e-300)[:, None], found.pose.joints
     )
     root = central_bone(found.pose.tree, mass)
-    pose = found.pose.rooted_at(root, middles[root])
-    order = from_the_root(pose.tree, mass)
-    number = np.argsort(order)
-    parents = np.where(pose.tree.parents < 0, -1, number[pose.tree.parents])[order]
-    frames = rest_frames(pose.tree, pose.joints, middles, mass, poses.mesh.up_axis)[order]
-    frames[..., 3] = frame.size * frames[..., 3] + frame.centre
-    return Skeleton(tuple(f"bone_{bone}" for bone in range(bones)), parents, frames), order
+    pose = found.pose.rooted_at(root, centres[root])
+    order = parents_first(pose.tree, mass)
+    new_index = np.argsort(order)
+    parents = np.where(pose.tree.parents < 0, -1, new_index[pose.tree.parents])[order]
+    frames = rest_frames(pose.tree, pose.joints, centres, mass, up_axis)[order]
+    frames[..., 3] = normalisation.scale * frames[..., 3] + normalisation.centre
+    names = tuple(f"bone_{number}" for number in range(bones))
+    return Skeleton(names, parents, frames), order

@@ -1,121 +1,120 @@
-"""A better tree near a tree: branches grafted elsewhere, and shakes out of the valley that rounds
-have led to.
+"""A search for a better tree near a given one.
 
-The spanning tree is made from bones that are free. Which bone a branch should hang on is judged
-again under the constraint itself: every link is cut in turn, its two sides joined elsewhere, where
-bones that are let go would lose least; the motion for that tree is solved for, and the most
-promising trees get some rounds. Between grafts, rounds with more influences than allowed, or fewer,
-let weights that block each other change places. Nothing is kept that does not lower the error.
+The spanning tree (`joints`) is built from bones that move independently. Which bone a branch should
+hang from is decided again under the constraint of the joints. Every link is cut in turn, and its
+two sides are joined where independent bones would lose least. The motion of each new tree is solved
+for, and the most promising trees get some iterations.
+
+Between these changes, the weights are perturbed: iterations with more or fewer influences than
+allowed, then with the allowed number, lead out of local minima. Only changes that lower the error
+are kept.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from understudy.methods.decomposition.alternating_solve import dense_weights, rigid_bones
+from understudy.methods.decomposition.fit import dense_weights
 from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.skeletons.articulated_fit import (
-    Character,
-    fewer,
-    fitted,
-    rounds,
+    ArticulatedFit,
+    limit_influences,
+    solve_articulated,
+    solve_motion,
 )
 from understudy.methods.decomposition.skeletons.articulation import (
     Articulation,
     Link,
-    Moments,
-    hung,
+    NormalEquations,
+    articulate,
 )
-from understudy.methods.decomposition.skeletons.joints import Borders, joints_of_pairs
+from understudy.methods.decomposition.skeletons.joints import Borders, pairwise_joints
+from understudy.methods.decomposition.transform_solve import solve_rigid_transforms
 
-_FIRST_ROUNDS, _SHAKE_ROUNDS, _ROUNDS, _GRAFT_ROUNDS = 60, 25, 40, 20
-_SHAKES = (2, -1)  # influences more than allowed
-_TIMES, _STILL = (
-    6,
-    2e-3,
-)  # of shakes and grafts at most; no more once they lower the squared error by less than this share
-_GRAFTS_OF_A_LINK, _SOLVED, _TRIED = (
-    2,
-    24,
-    3,
-    # grafts of one link that are looked at, grafts that the motion is solved for, those that get
-    # rounds
-)
-_SWEEPS = 8  # of bones let go
-_STEPS, _LEAST = 6, 1e-3  # of Gauss-Newton for a graft
-_FAR = 0.3  # of the distance of two bones' middles, as a gap between them
+_FIRST_ITERATIONS, _ITERATIONS = 60, 40
+_PERTURBED_ITERATIONS, _TREE_ITERATIONS = 25, 20
+_PERTURBATIONS = (2, -1)  # influences more than allowed
+# At most so many repetitions; none after one that lowers the squared error by less than this share
+_REPETITIONS, _MIN_GAIN = 6, 2e-3
+_TREES_PER_LINK = 2  # trees considered for every cut link
+_TREES_SOLVED = 24  # trees whose motion is solved for
+_TREES_TRIED = 3  # trees that get iterations
+_SWEEPS = 8  # of independent bones
+_STEPS, _STEP_GAIN = 6, 1e-3  # of Gauss-Newton for a new tree
+_GAP = 0.3  # of the distance between the centres of two bones, as the gap between them
 
 
-def improved(motion: Motion, character: Character, influences: int) -> Character:
-    """The rest shape fitted, and a tree at least as good."""
-    character = _rounds(motion, character, influences, _FIRST_ROUNDS)
-    for _ in range(_TIMES):
-        before = character.fit.error
-        for more in _SHAKES:
-            character = _better(character, _shaken(motion, character, influences, more))
-        character = _grafted(motion, character, influences)
-        if character.fit.error >= (1 - _STILL) * before:
-            break
-    return character
+def search_trees(motion: Motion, fitted: ArticulatedFit, influences: int) -> ArticulatedFit:
+    """Return a fit with a tree at least as good, and with its rest shape solved for.
 
-
-def _rounds(motion: Motion, character: Character, influences: int, count: int) -> Character:
-    return rounds(
-        motion, fewer(motion, character, influences), influences, count, fit_rest=True, most_times=1
-    )
-
-
-def _better(one: Character, two: Character) -> Character:
-    return two if two.fit.error < one.fit.error else one
-
-
-def _shaken(motion: Motion, character: Character, influences: int, more: int) -> Character:
-    between = min(max(1, influences + more), character.fit.bones)
-    return _rounds(motion, _rounds(motion, character, between, _SHAKE_ROUNDS), influences, _ROUNDS)
-
-
-def _grafted(motion: Motion, character: Character, influences: int) -> Character:
-    """The best of some trees that differ in one link, or the one there is."""
-    moments = Moments.of(character.moves(motion), character.fit)
-    solved = [
-        fitted(motion, character.posed(pose), _STEPS, _LEAST)
-        for pose in grafts(motion, character)[:_SOLVED]
-    ]
-    solved.sort(key=lambda other: moments.error(other.fit.columns))
-    for other in solved[:_TRIED]:
-        character = _better(character, _rounds(motion, other, influences, _GRAFT_ROUNDS))
-    return character
-
-
-def grafts(motion: Motion, character: Character) -> list[Articulation]:
-    """Trees with one link cut and its two sides joined elsewhere, by how much less the new link
-    would cost bones that are let go than the old.
+    influences  largest number of bones per vertex
     """
-    pose, bones = character.pose, character.fit.bones
-    loose = rigid_bones(character.moves(motion), character.fit, _SWEEPS)
-    weight = dense_weights(character.fit)
+    fitted = _iterate(motion, fitted, influences, _FIRST_ITERATIONS)
+    for _ in range(_REPETITIONS):
+        before = fitted.error
+        for more in _PERTURBATIONS:
+            fitted = _better(fitted, _perturb(motion, fitted, influences, more))
+        fitted = _best_neighbour(motion, fitted, influences)
+        if fitted.error >= (1 - _MIN_GAIN) * before:
+            break
+    return fitted
+
+
+def _iterate(
+    motion: Motion, fitted: ArticulatedFit, influences: int, iterations: int
+) -> ArticulatedFit:
+    fitted = limit_influences(motion, fitted, influences)
+    return solve_articulated(motion, fitted, influences, iterations, fit_rest=True, extend=False)
+
+
+def _better(one: ArticulatedFit, two: ArticulatedFit) -> ArticulatedFit:
+    return two if two.error < one.error else one
+
+
+def _perturb(motion: Motion, fitted: ArticulatedFit, influences: int, more: int) -> ArticulatedFit:
+    between = min(max(1, influences + more), fitted.fit.bones)
+    perturbed = _iterate(motion, fitted, between, _PERTURBED_ITERATIONS)
+    return _iterate(motion, perturbed, influences, _ITERATIONS)
+
+
+def _best_neighbour(motion: Motion, fitted: ArticulatedFit, influences: int) -> ArticulatedFit:
+    """Return the best fit among trees that differ in one link, or the given one."""
+    equations = NormalEquations.of(fitted.motion(motion), fitted.fit)
+    solved = [
+        solve_motion(motion, fitted.with_pose(pose), _STEPS, _STEP_GAIN)
+        for pose in neighbouring_trees(motion, fitted)[:_TREES_SOLVED]
+    ]
+    solved.sort(key=lambda other: equations.error(other.fit.transforms))
+    for other in solved[:_TREES_TRIED]:
+        fitted = _better(fitted, _iterate(motion, other, influences, _TREE_ITERATIONS))
+    return fitted
+
+
+def neighbouring_trees(motion: Motion, fitted: ArticulatedFit) -> list[Articulation]:
+    """Return trees with one link replaced, the most promising first.
+
+    They are sorted by the cost of the new link minus that of the old one, for independent bones.
+    """
+    pose, bones = fitted.pose, fitted.fit.bones
+    independent = solve_rigid_transforms(fitted.motion(motion), fitted.fit, _SWEEPS)
+    weight = dense_weights(fitted.fit)
     total = weight.sum(axis=0)[:, None]
-    middles = np.divide(
-        weight.T @ character.rest[:, :3], total, out=np.zeros((bones, 3)), where=total > 0
+    centres = np.divide(
+        weight.T @ fitted.rest[:, :3], total, out=np.zeros((bones, 3)), where=total > 0
     )
-    gaps = _FAR * np.linalg.norm(middles[:, None] - middles, axis=2)
-    points, cost = joints_of_pairs(
-        loose, Borders((middles[:, None] + middles) / 2, np.ones((bones, bones), bool), gaps)
-    )
-    links, transforms, found = pose.links(), pose.transforms(), []
+    gaps = _GAP * np.linalg.norm(centres[:, None] - centres, axis=2)
+    borders = Borders((centres[:, None] + centres) / 2, np.ones((bones, bones), bool), gaps)
+    points, cost = pairwise_joints(independent, borders)
+    links, world_from_rest, found = pose.links(), pose.world_from_rest(), []
     for link in links:
         kept = [other for other in links if other is not link]
-        below = pose.tree.below[link.one]
+        below = pose.tree.descends[link.one]
         across = np.where(below[:, None] & ~below, cost, np.inf)
         across[link.one, link.two] = np.inf
-        for place in np.argsort(across, axis=None, kind="stable")[:_GRAFTS_OF_A_LINK]:
+        for place in np.argsort(across, axis=None, kind="stable")[:_TREES_PER_LINK]:
             one, two = divmod(int(place), bones)
             if np.isfinite(across[one, two]):
-                found.append(
-                    (
-                        across[one, two] - cost[link.one, link.two],
-                        [*kept, Link(one, two, points[one, two])],
-                    )
-                )
-    found.sort(key=lambda graft: graft[0])
-    return [hung(tree, transforms) for _, tree in found]
+                change = across[one, two] - cost[link.one, link.two]
+                found.append((change, [*kept, Link(one, two, points[one, two])]))
+    found.sort(key=lambda tree: tree[0])
+    return [articulate(tree, world_from_rest) for _, tree in found]

@@ -1,3 +1,1 @@
-"""Temporal deep skinning: networks that read how vertices move, the characters they learn from, and
-how many bones a motion needs.
-"""
+"""Networks that read vertex trajectories: inputs, labels, training characters, training."""

@@ -1,11 +1,12 @@
 """One set of labels for the bones of all characters.
 
-A network can only say "bone 17" if bone 17 means the same in every character, and the characters'
-own names and numbers do not. Here a label is a place: bones are matched to `LABELS` slots by where
-they are in their sequence's own frame (`trajectories`) and by how much they move. Slots and
-matching are found together, as k-means finds centres and members, except that within a character no
-two bones may share a slot (an assignment problem, solved exactly). So "bone 17" is, say, the one at
-the end of the left front limb of whatever has one.
+A network can predict label 17 only if label 17 means the same in every character, but names and
+numbers of bones differ. Here a label is a place on the body. Bones are matched to label centres by
+their position in the sequence's own axes (`trajectories`) and by the size of their motion.
+
+Centres and matching are found together, as in k-means, except that two bones of one character never
+share a label. That is an assignment problem, solved exactly. A label then means, for example, the
+end of the left front limb of every character that has one.
 """
 
 from __future__ import annotations
@@ -15,51 +16,54 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-_ROUNDS = 30
-_MOTION = 0.3  # how much the size of a bone's motion counts beside its place
+_ITERATIONS = 30
+_MOTION = 0.3  # weight of the size of the motion, relative to the position
 
 
-def descriptor(read: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """(B,4) of bones: mean place of the vertices they move and the size of those vertices' motion,
-    from trajectories (V,F,6) and weights (V,B).
+def bone_descriptors(trajectories: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return (B,4) descriptors: mean position of a bone's vertices and size of their motion.
+
+    trajectories  (V,F,6)
+    weights       (V,B)
     """
     share = weights / weights.sum(axis=0)
-    place = share.T @ read[:, 0, :3]
-    motion = share.T @ np.sqrt((read[:, :, 3:] ** 2).sum(axis=2).mean(axis=1))
-    return np.column_stack([place, _MOTION * motion])
+    position = share.T @ trajectories[:, 0, :3]
+    motion = share.T @ np.sqrt((trajectories[:, :, 3:] ** 2).sum(axis=2).mean(axis=1))
+    return np.column_stack([position, _MOTION * motion])
 
 
-def common_labels(bones: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
-    """A label in 0..count for each bone of each character (their descriptors (B_i,4), at most
-    `count` each), different within a character.
+def common_labels(characters: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
+    """Return the labels (B_i,) of the bones of each character, different within a character.
+
+    characters  descriptors (B_i,4) of the bones of each, at most `count`
+    count       number of labels; they are 0..count
     """
-    everyone = np.concatenate(bones)
-    slots = _spread(everyone, count)
-    labels = [_matched(own, slots) for own in bones]
-    for _ in range(_ROUNDS):
+    everyone = np.concatenate(characters)
+    centres = _spread(everyone, count)
+    labels = [_match(own, centres) for own in characters]
+    for _ in range(_ITERATIONS):
         label = np.concatenate(labels)
-        total = np.zeros_like(slots)
+        total = np.zeros_like(centres)
         np.add.at(total, label, everyone)
         members = np.bincount(label, minlength=count)[:, None]
-        slots = np.where(members > 0, total / np.maximum(members, 1), slots)
-        before, labels = labels, [_matched(own, slots) for own in bones]
+        centres = np.where(members > 0, total / np.maximum(members, 1), centres)
+        before, labels = labels, [_match(own, centres) for own in characters]
         if all((a == b).all() for a, b in zip(before, labels)):
             break
     return labels
 
 
-def _matched(own: np.ndarray, slots: np.ndarray) -> np.ndarray:
-    row, column = linear_sum_assignment(((own[:, None] - slots[None]) ** 2).sum(axis=2))
+def _match(own: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Return the label (B,) of each bone that minimises the sum of squared distances."""
+    row, column = linear_sum_assignment(((own[:, None] - centres[None]) ** 2).sum(axis=2))
     return column[np.argsort(row)]
 
 
 def _spread(points: np.ndarray, count: int) -> np.ndarray:
-    """`count` points far from each other, beginning with the one farthest from the middle; where
-    there are fewer, the last are repeated.
-    """
+    """Return `count` points far from each other; if there are fewer, some are repeated."""
     chosen = [int(np.argmax(((points - points.mean(axis=0)) ** 2).sum(axis=1)))]
-    away = np.full(len(points), np.inf)
+    nearest = np.full(len(points), np.inf)
     while len(chosen) < min(count, len(points)):
-        away = np.minimum(away, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
-        chosen.append(int(np.argmax(away)))
+        nearest = np.minimum(nearest, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
+        chosen.append(int(np.argmax(nearest)))
     return points[np.resize(np.array(chosen), count)]

@@ -1,14 +1,13 @@
-"""The three networks of the paper, run in NumPy: a trajectory of any length in, the probability of
-each of `LABELS` bones out.
+"""The three networks of the paper in NumPy: trajectories in, probabilities of `LABELS` labels out.
 
-lstm    one layer of 120 units whose state passes through a sigmoid instead of tanh; its last state,
-        then a dense layer
-cnn     two convolutions over time (8 filters, 2 frames each, ReLU), the largest value of each
-        filter over time, then a dense layer
+lstm    one layer of 120 units, with a sigmoid instead of tanh on its state; then a dense layer on
+        the last state
+cnn     two convolutions over time (8 filters of 2 frames, ReLU), the maximum of each filter over
+        time, then a dense layer
 hybrid  one such convolution, then the lstm
 
-`training.py` has the same networks in torch; a test holds the two together. Weights are float16 in
-one safetensors file per network.
+A trajectory may have any length. `training.py` has the same networks in torch, and a test compares
+the two. The weights are stored as float16, in one safetensors file per network.
 """
 
 from __future__ import annotations
@@ -18,6 +17,8 @@ from functools import cache
 from importlib import resources
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load
 from scipy.special import expit
 
 from understudy.core import checks
@@ -26,13 +27,13 @@ from understudy.methods.decomposition.trajectory_networks.trajectories import CH
 
 NETWORKS = ("lstm", "cnn", "hybrid")
 KINDS = ("animals", "humans")
-LABELS = 64  # B_max: no character of the corpus moves more bones
+LABELS = 64  # no character of the corpus has more bones that move vertices
 UNITS, FILTERS, KERNEL = 120, 8, 2
-_BLOCK = 2048  # vertices at a time: the state of a block stays in the cache
+_BLOCK = 2048  # vertices at a time, so that the state of a block stays in the cache
 
 
 def shapes(network: str) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of a network's arrays.
+    """Return the names and shapes of a network's arrays.
 
     >>> sum(int(np.prod(shape)) for shape in shapes("cnn").values())
     816
@@ -47,15 +48,21 @@ def shapes(network: str) -> dict[str, tuple[int, ...]]:
     return {**(first if network == "hybrid" else {}), **lstm, **dense}
 
 
-def probabilities(network: str, weights: Mapping[str, np.ndarray], read: np.ndarray) -> np.ndarray:
-    """(n,LABELS) float32 for trajectories (n,F,6)."""
-    result = np.empty((len(read), LABELS), np.float32)
-    for start in range(0, len(read), _BLOCK):
-        values = read[start : start + _BLOCK]
+def predict_labels(
+    network: str, weights: Mapping[str, np.ndarray], trajectories: np.ndarray
+) -> np.ndarray:
+    """Return the probabilities (n,LABELS) float32 that each label moves a vertex.
+
+    weights       arrays of the network, see `shapes`
+    trajectories  (n,F,6)
+    """
+    result = np.empty((len(trajectories), LABELS), np.float32)
+    for start in range(0, len(trajectories), _BLOCK):
+        values = trajectories[start : start + _BLOCK]
         if network != "lstm":
-            values = _convolved(values, weights, "conv_0")
+            values = _convolve(values, weights, "conv_0")
         values = (
-            _convolved(values, weights, "conv_1").max(axis=1)
+            _convolve(values, weights, "conv_1").max(axis=1)
             if network == "cnn"
             else _last_state(values, weights)
         )
@@ -63,7 +70,7 @@ def probabilities(network: str, weights: Mapping[str, np.ndarray], read: np.ndar
     return result
 
 
-def _convolved(values: np.ndarray, weights: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+def _convolve(values: np.ndarray, weights: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     pairs = np.concatenate([values[:, :-1], values[:, 1:]], axis=2)
     return np.maximum(pairs @ weights[name] + weights[f"{name}_bias"], 0)
 
@@ -81,8 +88,8 @@ def _last_state(values: np.ndarray, weights: Mapping[str, np.ndarray]) -> np.nda
 
 
 @cache
-def shipped(kind: str, network: str) -> Mapping[str, np.ndarray]:
-    """The weights that come with the package, as float32."""
+def shipped_weights(kind: str, network: str) -> Mapping[str, np.ndarray]:
+    """Return the weights that come with the package, as float32."""
     checks.one_of(kind, "kind of character", KINDS)
     folder = resources.files("understudy.methods.decomposition.trajectory_networks").joinpath(
         "weights"
@@ -93,18 +100,20 @@ def shipped(kind: str, network: str) -> Mapping[str, np.ndarray]:
 
 
 def read_weights(network: str, data: bytes, name: str) -> dict[str, np.ndarray]:
-    """Weights from the bytes of a file; anything but this network's arrays is refused."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
+    """Return the float32 weights in the bytes of a safetensors file.
 
+    name  what an error calls the file
+    """
     try:
         arrays = load(data)
     except SafetensorError as problem:
         raise FileError(f"weights of {name}: not a safetensors file ({problem})") from None
-    expected = shapes(network)
-    if {key: array.shape for key, array in arrays.items()} != expected:
-        raise FileError(f"weights of {name}: not those of the network {network!r}")
+    if {key: array.shape for key, array in arrays.items()} != shapes(network):
+        raise FileError(
+            f"weights of {name}: the arrays are not those of the network {network!r}; train it "
+            f"with: understudy train temporal"
+        )
     arrays = {key: array.astype(np.float32) for key, array in arrays.items()}
     if not all(np.isfinite(array).all() for array in arrays.values()):
-        raise FileError(f"weights of {name}: not finite")
+        raise FileError(f"weights of {name}: some are not finite; train the network again")
     return arrays

@@ -1,14 +1,14 @@
-"""Rigged, animated characters to learn from: those of a data folder, and those our own code makes.
+"""Rigged, animated characters to train on, from a data folder.
 
-A character of a data folder is a .npz under `corpus/`, named `<kind>_<family>_<name>.npz` (kinds:
-animal, human, robot), with `rest, faces, weight_index, weight_value, inverse_bind` and one
-`anim_NN` (F,J,3,4) per animation, the joints' world transforms.
+A character is a file `corpus/<kind>_<family>_<name>.npz` of the data folder. The kind is animal,
+human or robot. Its arrays are `rest`, `faces`, `weight_index`, `weight_value`, `inverse_bind` and,
+per animation, `anim_NN` (F,J,3,4), the world transforms of the joints.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +22,13 @@ from understudy.geometry.skinning import weight_matrix
 from understudy.geometry.transforms import compose
 from understudy.io.numbers import UNREADABLE
 
-# Whole families that no shipped network has seen, so that `bench temporal` can say how well unseen
-# ones fare; and those that may not be passed on (Khronos' are CC-BY, the others CC0).
+# Families that no shipped network was trained on; `bench temporal` tests on them. `khr` is left out
+# for its licence too (CC-BY; all others are CC0).
 HELD_OUT = ("qfarm", "qplat", "q_human", "qmech", "khr")
-_NOTHING = 1e-3  # a weight below this moves nothing anyone sees
-# of the character's root-sum-square motion: a bone that adds no more than this does what another
-# does
-_SAME = 3e-4
+_MIN_WEIGHT = 1e-3  # smaller weights move nothing visibly
+# Bones whose merging changes the vertices by less than this share of the root-sum-square motion
+# count as one.
+_SAME_MOTION = 3e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Character:
     """One character in one of its animations.
 
     weights     (V,B) float32 of the bones that move vertices
-    transforms  (F,B,3,4) world_from_rest of the same bones
+    transforms  (F,B,3,4) world_from_rest of these bones
     """
 
     name: str
@@ -48,44 +48,48 @@ class Character:
 
     @property
     def bones(self) -> int:
-        """How many bones move vertices: the number to find."""
+        """The number of bones that move vertices."""
         return self.weights.shape[1]
 
-    def poses(self) -> Poses:
-        rest = np.column_stack(
-            [self.mesh.vertices.astype(np.float64), np.ones(self.mesh.vertex_count)]
-        )
+    @property
+    def homogeneous_rest(self) -> np.ndarray:
+        """(V,4) float64 rest positions [v, 1]."""
+        rest = self.mesh.vertices.astype(np.float64)
+        return np.column_stack([rest, np.ones(self.mesh.vertex_count)])
+
+    def vertices(self) -> np.ndarray:
+        """Return the skinned vertices (F,V,3) float32."""
+        rest = self.homogeneous_rest
         design = np.einsum("vb,vj->vbj", self.weights, rest).reshape(len(rest), -1)
         columns = self.transforms.transpose(1, 3, 0, 2).reshape(design.shape[1], -1)
         vertices = (design @ columns).reshape(len(rest), -1, 3).transpose(1, 0, 2)
-        return Poses(self.mesh, vertices.astype(np.float32), name=self.name)
+        return vertices.astype(np.float32)
 
-    def apart(self) -> Character:
-        """The same with one bone for all that move alike: no network could tell those apart."""
+    def poses(self) -> Poses:
+        """Return the animation as poses without bones."""
+        return Poses(self.mesh, self.vertices(), name=self.name)
+
+    def with_merged_bones(self) -> Character:
+        """Return the character with bones that move alike merged."""
         weights, transforms = self.weights.astype(np.float64), self.transforms
-        rest = np.column_stack(
-            [self.mesh.vertices.astype(np.float64), np.ones(self.mesh.vertex_count)]
-        )
-        vertices = self.poses().vertices.astype(np.float64)
-        enough = (_SAME**2) * float(((vertices - vertices.mean(axis=0)) ** 2).sum())
+        rest = self.homogeneous_rest
+        vertices = self.vertices().astype(np.float64)
+        limit = (_SAME_MOTION**2) * float(((vertices - vertices.mean(axis=0)) ** 2).sum())
         while weights.shape[1] > 1:
-            cost = _replacing(rest, weights, transforms)
-            gone, instead = np.unravel_index(np.argmin(cost), cost.shape)
-            if cost[gone, instead] > enough:
+            cost = _merge_costs(rest, weights, transforms)
+            merged, into = np.unravel_index(np.argmin(cost), cost.shape)
+            if cost[merged, into] > limit:
                 break
-            weights[:, instead] += weights[:, gone]
-            weights, transforms = (
-                np.delete(weights, gone, axis=1),
-                np.delete(transforms, gone, axis=1),
-            )
-        return Character(
-            self.name, self.kind, self.family, self.mesh, weights.astype(np.float32), transforms
-        )
+            weights[:, into] += weights[:, merged]
+            weights = np.delete(weights, merged, axis=1)
+            transforms = np.delete(transforms, merged, axis=1)
+        return replace(self, weights=weights.astype(np.float32), transforms=transforms)
 
 
-def _replacing(rest: np.ndarray, weights: np.ndarray, transforms: np.ndarray) -> np.ndarray:
-    """(B,B): the squared error of putting the second bone in the first one's place, sum over i, f
-    of w_ib^2 |(T_fb - T_fc) v~_i|^2.
+def _merge_costs(rest: np.ndarray, weights: np.ndarray, transforms: np.ndarray) -> np.ndarray:
+    """Return the squared error (B,B) of replacing bone b by bone c.
+
+    It is the sum over i and f of w_ib^2 |(T_fb - T_fc) v~_i|^2.
     """
     moments = np.einsum("vb,vi,vj->bij", weights**2, rest, rest, optimize=True)
     flat = transforms.transpose(1, 3, 0, 2).reshape(transforms.shape[1], 4, -1)
@@ -98,7 +102,7 @@ def _replacing(rest: np.ndarray, weights: np.ndarray, transforms: np.ndarray) ->
 
 
 def corpus_files(folder: Path) -> list[Path]:
-    """The characters of a data folder."""
+    """Return the files of all characters in a data folder."""
     files = sorted((folder / "corpus").glob("*.npz"))
     if not files:
         raise FileError(
@@ -109,22 +113,23 @@ def corpus_files(folder: Path) -> list[Path]:
 
 
 def family_of(file: Path) -> tuple[str, str]:
-    """Kind and family by the file's name; humans and animals of the pack `q` are different
-    families.
+    """Return the kind and family in the name of a character's file.
+
+    Humans and animals of the pack `q` are different families.
 
     >>> family_of(Path("human_qwoman_anim_Witch.npz")), family_of(Path("human_q_Knight.npz"))
     (('human', 'qwoman'), ('human', 'q_human'))
     """
-    kind, _, rest = file.stem.partition("_")
-    family = rest.partition("_")[0]
+    kind, _, remaining = file.stem.partition("_")
+    family = remaining.partition("_")[0]
     checks.one_of(
         kind, f"kind of character in the name of {file.name}", ("animal", "human", "robot")
     )
     return kind, "q_human" if (kind, family) == ("human", "q") else family
 
 
-def read_characters(file: Path, most: int | None = None) -> Iterator[Character]:
-    """A character's animations, one after the other, at most so many."""
+def read_characters(file: Path) -> Iterator[Character]:
+    """Yield a character in each of its animations."""
     kind, family = family_of(file)
     try:
         with np.load(file, allow_pickle=False) as data:
@@ -135,24 +140,23 @@ def read_characters(file: Path, most: int | None = None) -> Iterator[Character]:
             names = sorted(
                 name for name in data.files if name.startswith("anim_") and name != "anim_names"
             )
-            animations = {name: data[name].astype(np.float64) for name in names[:most]}
+            animations = {name: data[name].astype(np.float64) for name in names}
     except UNREADABLE as problem:
         raise FileError(f"{file}: not a rigged character ({problem})") from None
-    if not names:
-        raise InputError(f"{file}: has no animation")
+    if not animations:
+        raise InputError(f"{file}: has no animation; expected arrays anim_00, anim_01, ...")
     skin = Skin(index, value)
     weights = weight_matrix(skin.bone_index, skin.weight, len(bind)).toarray()
-    weights[weights < _NOTHING] = 0
+    weights[weights < _MIN_WEIGHT] = 0
     weights /= weights.sum(axis=1, keepdims=True)
     used = np.flatnonzero(weights.any(axis=0))
     mesh = Mesh.from_faces(rest, faces)
     for name, joints in animations.items():
-        transforms = compose(joints[:, used], bind[used, :3])
         yield Character(
             f"{file.stem}/{int(name[5:])}",
             kind,
             family,
             mesh,
             np.ascontiguousarray(weights[:, used]),
-            transforms,
+            compose(joints[:, used], bind[used, :3]),
         )

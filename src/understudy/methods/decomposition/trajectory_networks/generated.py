@@ -1,5 +1,6 @@
-"""Characters that our own code makes: a trunk, limbs of a few segments, exact skinning, swinging
-joints. For training without data, and for tests.
+"""Generated characters: a trunk with limbs, exact skinning, swinging joints.
+
+They serve for training without data, and for tests.
 """
 
 from __future__ import annotations
@@ -13,55 +14,54 @@ from understudy.methods.decomposition.trajectory_networks.corpus import Characte
 _RING, _RINGS = 10, 5  # vertices around a limb, rings along a segment
 
 
-def generate(seed: int, frames: int = 40) -> Character:
-    """A character: two to eight limbs on a trunk of one to four segments; what it is follows from
-    the seed.
+def generate_character(seed: int, frames: int = 40) -> Character:
+    """Return a character with two to eight limbs on a trunk of one to four segments.
+
+    The same seed gives the same character.
     """
     random = np.random.default_rng(seed)
-    parents, heads, tails = [], [], []
+    parents: list[int] = []
+    heads: list[np.ndarray] = []
+    tails: list[np.ndarray] = []
     trunk = int(random.integers(1, 5))
     at = np.zeros(3)
-    for number in range(trunk):
+    for bone in range(trunk):
         step = np.array([0.5, 0.0, 0.0]) + 0.05 * random.normal(size=3)
-        parents.append(number - 1)
+        parents.append(bone - 1)
         heads.append(at)
         tails.append(at := at + step)
     chains = [list(range(trunk))]
     for _ in range(int(random.integers(2, 9))):
-        root = int(random.integers(0, trunk))
+        parent = int(random.integers(0, trunk))
         direction = random.normal(size=3) * (0.3, 1.0, 1.0)
         direction /= np.linalg.norm(direction)
-        at, before, chain = (
-            heads[root] + random.uniform() * (tails[root] - heads[root]) + 0.15 * direction,
-            root,
-            [],
-        )
+        along = random.uniform() * (tails[parent] - heads[parent])
+        at = heads[parent] + along + 0.15 * direction
+        chain = []
         for _ in range(int(random.integers(1, 5))):
             length = random.uniform(0.25, 0.5)
-            parents.append(before)
-            before = len(parents) - 1
-            chain.append(before)
+            parents.append(parent)
+            parent = len(parents) - 1
+            chain.append(parent)
             heads.append(at)
             tails.append(at := at + length * direction)
         chains.append(chain)
-    heads, tails = np.array(heads), np.array(tails)
-    mesh, weights = _skinned(chains, heads, tails, random)
+    mesh, weights = _skin_chains(chains, np.array(heads), np.array(tails), random)
     kind = ("animal", "human")[seed % 2]
-    return Character(
-        f"generated/{seed}",
-        kind,
-        "generated",
-        mesh,
-        weights,
-        _swinging(parents, heads, frames, random),
-    )
+    transforms = _swing(parents, np.array(heads), frames, random)
+    return Character(f"generated/{seed}", kind, "generated", mesh, weights, transforms)
 
 
-def _skinned(chains, heads, tails, random) -> tuple[Mesh, np.ndarray]:
-    """A tube around each chain of bones; a vertex near a joint follows the bones on both sides of
-    it.
+def _skin_chains(
+    chains: list[list[int]], heads: np.ndarray, tails: np.ndarray, random: np.random.Generator
+) -> tuple[Mesh, np.ndarray]:
+    """Return a tube around each chain of bones, and its weights (V,B).
+
+    Vertices near a joint follow the bones on both sides of it.
     """
-    points, faces, weights = [], [], []
+    points: list[np.ndarray] = []
+    faces: list[np.ndarray] = []
+    weights: list[np.ndarray] = []
     angles = 2 * np.pi * np.arange(_RING) / _RING
     for chain in chains:
         radius = random.uniform(0.05, 0.14)
@@ -78,13 +78,12 @@ def _skinned(chains, heads, tails, random) -> tuple[Mesh, np.ndarray]:
         )
         influence = np.zeros((len(along), len(heads)))
         for number, b in enumerate(chain):
-            # Inside its segment a bone rules alone; within a fifth of a segment of a joint it
-            # shares.
+            # A vertex follows one bone, except within a fifth of a segment of a joint.
             influence[:, b] = np.clip(
                 0.5 + 2.5 * np.minimum(along - number, number + 1 - along), 0, 1
             )
         influence /= influence.sum(axis=1, keepdims=True)
-        first = sum(len(p) for p in points)
+        first = sum(len(part) for part in points)
         row, column = np.divmod(np.arange((len(along) - 1) * _RING), _RING)
         corner = lambda r, c, first=first: first + r * _RING + c % _RING
         faces.append(
@@ -99,15 +98,14 @@ def _skinned(chains, heads, tails, random) -> tuple[Mesh, np.ndarray]:
         )
         points.append(ring.reshape(-1, 3))
         weights.append(np.repeat(influence, _RING, axis=0))
-    return Mesh.from_faces(np.concatenate(points), np.concatenate(faces)), np.concatenate(
-        weights
-    ).astype(np.float32)
+    mesh = Mesh.from_faces(np.concatenate(points), np.concatenate(faces))
+    return mesh, np.concatenate(weights).astype(np.float32)
 
 
-def _swinging(parents, heads, frames: int, random) -> np.ndarray:
-    """(F,B,3,4) world_from_rest: each joint turns to and fro about an axis of its own, on top of
-    its parent.
-    """
+def _swing(
+    parents: list[int], heads: np.ndarray, frames: int, random: np.random.Generator
+) -> np.ndarray:
+    """Return world_from_rest (F,B,3,4): every joint swings about its own axis in its parent."""
     time = np.linspace(0, 2 * np.pi, frames, endpoint=False)
     result = np.empty((frames, len(parents), 3, 4))
     for bone, parent in enumerate(parents):
@@ -115,8 +113,9 @@ def _swinging(parents, heads, frames: int, random) -> np.ndarray:
         angle = random.uniform(0.2, 0.8) * np.sin(
             random.integers(1, 3) * time + random.uniform(0, 2 * np.pi)
         )
-        turn = rotation_from_axis_angle(angle[:, None] * (axis / np.linalg.norm(axis)))
-        local = np.concatenate([turn, (heads[bone] - turn @ heads[bone])[..., None]], axis=2)
+        rotation = rotation_from_axis_angle(angle[:, None] * (axis / np.linalg.norm(axis)))
+        pivot = (heads[bone] - rotation @ heads[bone])[..., None]
+        local = np.concatenate([rotation, pivot], axis=2)
         if parent < 0:
             local[..., 3] += 0.1 * np.sin(time)[:, None] * random.normal(size=3)
         result[:, bone] = local if parent < 0 else compose(result[:, parent], local)

@@ -1,16 +1,21 @@
-"""Training of the networks: `understudy train temporal`. The shipped weights came from this.
+"""Training of the networks (`understudy train temporal`); the shipped weights were made by this.
 
-As in the paper: binary cross-entropy, Adam at 1e-3, batches of 4096, a fifth of the vertices drawn
-kept for validation (of a small character some are drawn twice, and may be on both sides). Our own:
-one set of labels for all characters (`labels`), bones that move alike are one (`Character.apart`),
-as many vertices of every character, and clips read at different rates from epoch to epoch, so that
-no network counts frames.
+As in the paper: binary cross-entropy, Adam with learning rate 1e-3, batches of 4096, and a fifth of
+the vertices for validation. Small characters contribute some vertices several times, which may then
+be in both parts.
+
+Departures, and why:
+- All characters share one set of labels (`body_labels`).
+- Bones that move alike are merged (`Character.with_merged_bones`), as no network can separate them.
+- Every character contributes the same number of vertices, so that dense meshes do not dominate.
+- Each epoch reads the trajectories at one of several lengths, so that the networks do not depend on
+  the number of frames.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +29,8 @@ from understudy.core.progress import SILENT, Progress
 from understudy.io.atomic_write import atomic_write
 from understudy.methods.decomposition.motion import read_motion
 from understudy.methods.decomposition.trajectory_networks.body_labels import (
+    bone_descriptors,
     common_labels,
-    descriptor,
 )
 from understudy.methods.decomposition.trajectory_networks.classifier import (
     KINDS,
@@ -40,107 +45,116 @@ from understudy.methods.decomposition.trajectory_networks.corpus import (
     family_of,
     read_characters,
 )
-from understudy.methods.decomposition.trajectory_networks.generated import generate
+from understudy.methods.decomposition.trajectory_networks.generated import generate_character
 from understudy.methods.decomposition.trajectory_networks.trajectories import trajectories
 from understudy.training.trainer import pick_device
 
-_VERTICES = 1000  # of each character, drawn with repetition where it has fewer
-_LENGTHS = (12, 20, 32, 48)  # frames a clip is read at
-_INFLUENCED = 0.05  # from this weight on a bone counts as moving a vertex
-_KEPT = 0.2  # of the vertices, for validation
-_GENERATED = 60  # characters of each kind where there is no data
+_VERTICES = 1000  # of each character, drawn with repetition if it has fewer
+_LENGTHS = (12, 20, 32, 48)  # frames that trajectories are read at
+_VALIDATION_LENGTH = 32
+_INFLUENCE = 0.05  # weight from which a bone counts as moving a vertex
+_VALIDATION_FRACTION = 0.2  # of the vertices
+_GENERATED = 60  # characters of each kind if there is no data
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTrajectories:
+    """Training data of one character in one animation.
+
+    trajectories  (n,F,6) float32
+    labels        (n,LABELS) bool, whether each label moves the vertex
+    validation    how many vertices, the last ones, are for validation
+    """
+
+    trajectories: np.ndarray
+    labels: np.ndarray
+    validation: int
+
+    def part(self, validation: bool) -> slice:
+        """Return the vertices for validation, or those for training."""
+        split = len(self.trajectories) - self.validation
+        return slice(split, None) if validation else slice(0, split)
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """One character in one animation: trajectories (n,F,6) of vertices and what moves them
-    (n,LABELS) bool; the last `kept` are for validation.
-    """
+class TrainedNetwork:
+    """The arrays of a network by name (see `classifier.shapes`), and its history by epoch."""
 
-    read: np.ndarray
-    moved_by: np.ndarray
-    kept: int
-
-
-@dataclass(frozen=True)
-class Trained:
-    """Arrays by name (see `networks.shapes`), and by epoch: loss and validation loss and
-    accuracy.
-    """
-
-    weights: dict[str, np.ndarray]
-    loss: list[float]
-    validation_loss: list[float]
-    validation_accuracy: list[float]
+    weights: dict[str, np.ndarray] = field(default_factory=dict)
+    loss: list[float] = field(default_factory=list)
+    validation_loss: list[float] = field(default_factory=list)
+    validation_accuracy: list[float] = field(default_factory=list)
 
 
-def lessons(
+def label_trajectories(
     characters: Sequence[Character], seed: int = 0, progress: Progress = SILENT
-) -> list[Lesson]:
-    """What the networks learn from these characters; characters of more bones than there are labels
-    are left out.
-    """
+) -> list[LabelledTrajectories]:
+    """Return the training data of characters; those with more bones than labels are skipped."""
     random = np.random.default_rng(seed)
-    read, bones, weights = [], [], []
+    paths, bones, weights = [], [], []
     with progress.task("reading characters", len(characters)) as bar:
         for character in characters:
             bar.advance()
-            character = character.apart()
+            character = character.with_merged_bones()
             if character.bones > LABELS:
                 continue
-            motion, frame = read_motion(character.poses())
+            motion, normalisation = read_motion(character.poses())
             every = trajectories(motion, np.arange(motion.vertex_count))
-            ordered = character.weights[frame.order]
-            bones.append(descriptor(every, ordered))
+            ordered = character.weights[normalisation.order]
+            bones.append(bone_descriptors(every, ordered))
             some = random.choice(len(every), _VERTICES, replace=len(every) < _VERTICES)
-            read.append(every[some])
+            paths.append(every[some])
             weights.append(ordered[some])
     result = []
-    for own, weight, label in zip(read, weights, common_labels(bones, LABELS)):
+    for own, weight, label in zip(paths, weights, common_labels(bones, LABELS)):
         moved_by = np.zeros((len(own), LABELS), bool)
-        moved_by[:, label] = weight > _INFLUENCED
-        result.append(Lesson(own, moved_by, round(_KEPT * len(own))))
+        moved_by[:, label] = weight > _INFLUENCE
+        result.append(LabelledTrajectories(own, moved_by, round(_VALIDATION_FRACTION * len(own))))
     return result
 
 
 class Network(nn.Module):
-    """A network of `networks`, with the same arrays under the same names; `forward` returns logits
-    (n,LABELS) for trajectories (n,F,6).
+    """A network of `classifier` in torch, with the same arrays under the same names.
+
+    `forward` takes trajectories (n,F,6) and returns logits (n,LABELS).
     """
 
-    def __init__(self, network: str, rates: np.ndarray | None = None):
-        """rates: (LABELS,) how often each label is right, which the last layer starts from."""
+    def __init__(self, network: str, frequencies: np.ndarray | None = None):
+        """Initialise at random.
+
+        frequencies  (LABELS,) how often each label is true; the last layer starts from it
+        """
         super().__init__()
         self.network = network
         for name, shape in shapes(network).items():
             value = torch.zeros(shape)
             if len(shape) == 2:
                 nn.init.orthogonal_(value) if name == "state" else nn.init.xavier_uniform_(value)
-            elif name == "dense_bias" and rates is not None:
-                value += torch.logit(torch.from_numpy(rates).float(), 1e-4)
+            elif name == "dense_bias" and frequencies is not None:
+                value += torch.logit(torch.from_numpy(frequencies).float(), 1e-4)
             self.register_parameter(name, nn.Parameter(value))
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         if self.network != "lstm":
-            values = self._convolved(values, "conv_0")
+            values = self._convolve(values, "conv_0")
         values = (
-            self._convolved(values, "conv_1").amax(dim=1)
+            self._convolve(values, "conv_1").amax(dim=1)
             if self.network == "cnn"
             else self._last_state(values)
         )
-        return values @ self.dense + self.dense_bias
+        return values @ self.get_parameter("dense") + self.get_parameter("dense_bias")
 
-    def _convolved(self, values: torch.Tensor, name: str) -> torch.Tensor:
+    def _convolve(self, values: torch.Tensor, name: str) -> torch.Tensor:
         pairs = torch.cat([values[:, :-1], values[:, 1:]], dim=2)
-        return torch.relu(pairs @ getattr(self, name) + getattr(self, f"{name}_bias"))
+        return torch.relu(pairs @ self.get_parameter(name) + self.get_parameter(f"{name}_bias"))
 
     def _last_state(self, values: torch.Tensor) -> torch.Tensor:
-        given = values @ self.input + self.state_bias
-        cell = hidden = values.new_zeros(len(values), self.state.shape[0])
+        recurrent = self.get_parameter("state")
+        given = values @ self.get_parameter("input") + self.get_parameter("state_bias")
+        cell = hidden = values.new_zeros(len(values), recurrent.shape[0])
         for frame in range(values.shape[1]):
-            enter, forget, new, leave = torch.sigmoid(given[:, frame] + hidden @ self.state).chunk(
-                4, dim=1
-            )
+            gates = torch.sigmoid(given[:, frame] + hidden @ recurrent)
+            enter, forget, new, leave = gates.chunk(4, dim=1)
             cell = forget * cell + enter * new
             hidden = leave * torch.sigmoid(cell)
         return hidden
@@ -148,105 +162,102 @@ class Network(nn.Module):
 
 def train(
     network: str,
-    taught: Sequence[Lesson],
+    data: Sequence[LabelledTrajectories],
     *,
     epochs: int = 100,
-    batch: int = 4096,
-    rate: float = 1e-3,
+    batch_size: int = 4096,
+    learning_rate: float = 1e-3,
     seed: int = 0,
     device: str = "cpu",
     progress: Progress = SILENT,
-) -> Trained:
-    """Same lessons, same seed, same machine: the same weights."""
-    for name, value in (("epochs", epochs), ("batch", batch)):
+) -> TrainedNetwork:
+    """Return a trained network; the same data and seed give the same weights on one machine."""
+    for name, value in (("epochs", epochs), ("batch_size", batch_size)):
         checks.between(value, name, 1)
-    checks.between(rate, "rate", above=0)
+    checks.between(learning_rate, "learning_rate", above=0)
     torch.manual_seed(seed)
     random = np.random.default_rng(seed)
-    model = Network(
-        network, np.mean([lesson.moved_by.mean(axis=0) for lesson in taught], axis=0)
-    ).to(device)
-    optimizer = torch.optim.Adam(model.parameters(), rate)
+    frequencies = np.mean([one.labels.mean(axis=0) for one in data], axis=0)
+    model = Network(network, frequencies).to(device)
+    optimizer = torch.optim.Adam(model.parameters(), learning_rate)
     loss_of = nn.BCEWithLogitsLoss()
-    by_length = {
-        length: [_stacked(taught, length, part, device) for part in (False, True)]
-        for length in _LENGTHS
-    }
-    done = Trained({}, [], [], [])
+    training = {length: _stack(data, length, False, device) for length in _LENGTHS}
+    validation = _stack(data, _VALIDATION_LENGTH, True, device)
+    result = TrainedNetwork()
     with progress.task(f"training {network}", epochs) as bar:
         for _ in range(epochs):
-            read, moved_by = by_length[int(random.choice(_LENGTHS))][0]
-            order = torch.from_numpy(random.permutation(len(read))).to(device)
+            inputs, labels = training[int(random.choice(_LENGTHS))]
+            order = torch.from_numpy(random.permutation(len(inputs))).to(device)
             total = 0.0
-            for part in order.split(batch):
+            for part in order.split(batch_size):
                 optimizer.zero_grad()
-                loss = loss_of(model(read[part]), moved_by[part].float())
+                loss = loss_of(model(inputs[part]), labels[part].float())
                 loss.backward()
                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
                 total += float(loss.detach()) * len(part)
-            done.loss.append(total / len(read))
+            result.loss.append(total / len(inputs))
             with torch.no_grad():
-                read, moved_by = by_length[_LENGTHS[-2]][1]
-                logits = torch.cat([model(part) for part in read.split(batch)])
-                done.validation_loss.append(float(loss_of(logits, moved_by.float())))
-                done.validation_accuracy.append(float(((logits > 0) == moved_by).float().mean()))
+                inputs, labels = validation
+                logits = torch.cat([model(part) for part in inputs.split(batch_size)])
+                result.validation_loss.append(float(loss_of(logits, labels.float())))
+                result.validation_accuracy.append(float(((logits > 0) == labels).float().mean()))
             bar.note(
-                f"validation loss {done.validation_loss[-1]:.4f}, accuracy "
-                f"{100 * done.validation_accuracy[-1]:.2f} %"
+                f"validation loss {result.validation_loss[-1]:.4f}, accuracy "
+                f"{100 * result.validation_accuracy[-1]:.2f} %"
             )
             bar.advance()
-    done.weights.update(
+    result.weights.update(
         {name: value.detach().cpu().numpy() for name, value in model.state_dict().items()}
     )
-    return done
+    return result
 
 
-def _stacked(
-    taught: Sequence[Lesson], length: int, validation: bool, device: str
+def _stack(
+    data: Sequence[LabelledTrajectories], length: int, validation: bool, device: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """All lessons' trajectories read at `length` frames, and their labels."""
-    part = lambda lesson: (
-        slice(len(lesson.read) - lesson.kept, None)
-        if validation
-        else slice(0, len(lesson.read) - lesson.kept)
+    """Return the trajectories of all characters at `length` frames, and their labels."""
+    inputs = np.concatenate(
+        [_resample(one.trajectories[one.part(validation)], length) for one in data]
     )
-    read = np.concatenate([_at_length(lesson.read[part(lesson)], length) for lesson in taught])
-    moved_by = np.concatenate([lesson.moved_by[part(lesson)] for lesson in taught])
-    return torch.from_numpy(read).to(device), torch.from_numpy(moved_by).to(device)
+    labels = np.concatenate([one.labels[one.part(validation)] for one in data])
+    return torch.from_numpy(inputs).to(device), torch.from_numpy(labels).to(device)
 
 
-def _at_length(read: np.ndarray, length: int) -> np.ndarray:
-    """Trajectories (n,F,6) read at `length` moments, in between by linear interpolation."""
-    at = np.linspace(0, read.shape[1] - 1, length)
-    first = np.minimum(at.astype(int), max(read.shape[1] - 2, 0))
+def _resample(paths: np.ndarray, length: int) -> np.ndarray:
+    """Return trajectories (n,F,6) at `length` frames, by linear interpolation."""
+    at = np.linspace(0, paths.shape[1] - 1, length)
+    first = np.minimum(at.astype(int), max(paths.shape[1] - 2, 0))
+    second = np.minimum(first + 1, paths.shape[1] - 1)
     share = (at - first).astype(np.float32)[None, :, None]
-    return read[:, first] * (1 - share) + read[:, np.minimum(first + 1, read.shape[1] - 1)] * share
+    return paths[:, first] * (1 - share) + paths[:, second] * share
 
 
-def characters_of(kind: str, data: Path | None) -> list[Character]:
-    """The characters a kind's networks learn from, every animation of each, those held out left
-    out; without data, generated ones.
+def training_characters(kind: str, data: Path | None) -> list[Character]:
+    """Return the characters that the networks of a kind are trained on, in all their animations.
+
+    data  a data folder, without whose held-out families; None: generated characters
     """
     checks.one_of(kind, "kind of character", KINDS)
-    one = kind.removesuffix("s")
+    singular = kind.removesuffix("s")
     if data is None:
-        made = (generate(seed) for seed in range(2 * _GENERATED))
-        return [character for character in made if character.kind == one]
+        made = (generate_character(seed) for seed in range(2 * _GENERATED))
+        return [character for character in made if character.kind == singular]
     files = [
         file
         for file in corpus_files(data)
-        if family_of(file)[0] == one and family_of(file)[1] not in HELD_OUT
+        if family_of(file)[0] == singular and family_of(file)[1] not in HELD_OUT
     ]
     if not files:
         raise InputError(
-            f"{data}: holds no {kind} to learn from; families {', '.join(HELD_OUT)} are kept aside"
+            f"{data}: holds no {kind} to train on (the families {', '.join(HELD_OUT)} are reserved "
+            f"for testing); add characters, or train on generated ones (--generated)"
         )
     return [character for file in files for character in read_characters(file)]
 
 
-def save_weights(path: Path, trained: Trained) -> None:
-    """Write a network as `networks.read_weights` reads it: float16."""
+def save_weights(path: Path, trained: TrainedNetwork) -> None:
+    """Write a network as float16, as `classifier.read_weights` reads it."""
     with atomic_write(path) as part:
         save_file(
             {
@@ -267,8 +278,14 @@ def train_networks(
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Iterator[str]:
-    """Train each network for each kind into `out`, one file each; a line about each as it is done.
-    Those that are there already are kept.
+    """Train each network for each kind, write one file each to `out`, and yield a line about each.
+
+    data      a data folder; None: generated characters
+    kinds     of `classifier.KINDS`
+    networks  of `classifier.NETWORKS`
+    device    cpu, cuda or auto
+
+    Files that exist are kept.
     """
     for name in kinds:
         checks.one_of(name, "kind of character", KINDS)
@@ -278,24 +295,21 @@ def train_networks(
     device = str(pick_device(device))
     out.mkdir(parents=True, exist_ok=True)
     for kind in kinds:
-        wanted = [
-            network for network in networks if not (out / f"{kind}_{network}.safetensors").exists()
-        ]
-        yield from (
-            f"{kind} {network}: there already, kept"
-            for network in networks
-            if network not in wanted
-        )
-        taught = lessons(characters_of(kind, data), seed, progress) if wanted else []
-        for network in wanted:
+        path = {network: out / f"{kind}_{network}.safetensors" for network in networks}
+        missing = [network for network in networks if not path[network].exists()]
+        for network in networks:
+            if network not in missing:
+                yield f"{kind} {network}: exists, kept"
+        if not missing:
+            continue
+        examples = label_trajectories(training_characters(kind, data), seed, progress)
+        for network in missing:
             trained = train(
-                network, taught, epochs=epochs, seed=seed, device=device, progress=progress
+                network, examples, epochs=epochs, seed=seed, device=device, progress=progress
             )
-            save_weights(out / f"{kind}_{network}.safetensors", trained)
-            accuracy = 100 * trained.validation_accuracy[-1]
+            save_weights(path[network], trained)
             yield (
-                f"{kind} {network}: {len(taught)} animations, {epochs} epochs, loss "
-                f"{trained.loss[-1]:.4f}, "
-                f"on draws kept aside {trained.validation_loss[-1]:.4f} ({accuracy:.2f} % of "
-                f"labels right)"
+                f"{kind} {network}: {len(examples)} animations, {epochs} epochs, loss "
+                f"{trained.loss[-1]:.4f}, validation loss {trained.validation_loss[-1]:.4f}, "
+                f"validation accuracy {100 * trained.validation_accuracy[-1]:.2f} %"
             )

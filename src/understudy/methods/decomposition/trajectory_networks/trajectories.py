@@ -1,10 +1,9 @@
-"""What the networks read: each vertex's trajectory in the sequence's own frame, so that shifting,
-turning or scaling it changes nothing.
+"""What the networks read: the trajectory of each vertex, in the sequence's own axes.
 
-The solver's motion (`decomposition.motion`) is free of shift and scale already. Its axes are turned
-to the principal ones of all positions of all frames; each points where the distribution of the
-vertices has its longer tail, and the third follows from the first two. A mirror image is another
-shape, and reads as one.
+The solver's motion (`motion`) is already independent of position and scale. Here its axes are
+rotated to the principal axes of all positions in all frames. The first two point towards the longer
+tail of the distribution of the vertices, and the third follows from them. So neither translation,
+rotation nor scale of the sequence changes what a network reads. A mirror image does.
 """
 
 from __future__ import annotations
@@ -15,15 +14,13 @@ from understudy.core.poses import evenly
 from understudy.methods.decomposition.motion import Motion
 
 CHANNELS = 6
-# more are thinned out evenly: a network that read every frame of a long clip would say the same,
-# later
-MOST_FRAMES = 48
-_MEASURED = 4000  # vertices that the size of the motion is taken from, whichever are read
-LEAST_FRAMES = 3  # what two convolutions over pairs of frames need; a shorter clip is held
+MAX_FRAMES = 48  # longer sequences are subsampled; more frames cost time and change little
+MIN_FRAMES = 3  # needed by two convolutions over pairs of frames; shorter ones repeat the last
+_SAMPLE = 4000  # vertices that the size of the motion is measured on
 
 
-def axes(motion: Motion) -> np.ndarray:
-    """(3,3) rotation whose columns are the sequence's own axes, the widest first."""
+def principal_axes(motion: Motion) -> np.ndarray:
+    """Return a rotation (3,3) whose columns are the sequence's own axes, the widest first."""
     points = motion.targets.reshape(-1, 3)
     directions = np.linalg.eigh(points.T @ points)[1][:, ::-1]
     first, second = ((points @ directions[:, k]) for k in (0, 1))
@@ -33,21 +30,20 @@ def axes(motion: Motion) -> np.ndarray:
 
 
 def trajectories(motion: Motion, vertices: np.ndarray) -> np.ndarray:
-    """(n,F,6) float32 of some vertices: the mean position, and the way from it in each frame in
-    units of the sequence's root mean square motion.
+    """Return the trajectories (n,F,6) float32 of some vertices (n,).
+
+    Channels 0 to 2 are the mean position of the vertex. Channels 3 to 5 are its offset from there
+    in each frame, divided by the root mean square motion of the sequence.
     """
     frames = motion.rows // 3
-    turn = axes(motion)
-    paths = motion.targets[vertices].reshape(len(vertices), frames, 3) @ turn
+    paths = motion.targets[vertices].reshape(len(vertices), frames, 3) @ principal_axes(motion)
     mean = paths.mean(axis=1, keepdims=True)
-    moved = paths - mean
-    every = motion.targets[evenly(motion.vertex_count, _MEASURED)].reshape(-1, frames, 3)
-    size = (
-        float(np.sqrt(((every - every.mean(axis=1, keepdims=True)) ** 2).sum(axis=2).mean())) or 1.0
-    )
-    read = np.concatenate([np.broadcast_to(mean, paths.shape), moved / size], axis=2)[
-        :, evenly(frames, MOST_FRAMES)
-    ]
-    if read.shape[1] < LEAST_FRAMES:
-        read = np.concatenate([read] + [read[:, -1:]] * (LEAST_FRAMES - read.shape[1]), axis=1)
-    return np.ascontiguousarray(read, np.float32)
+    sample = motion.targets[evenly(motion.vertex_count, _SAMPLE)].reshape(-1, frames, 3)
+    about_mean = sample - sample.mean(axis=1, keepdims=True)
+    size = float(np.sqrt((about_mean**2).sum(axis=2).mean())) or 1.0
+    channels = np.concatenate([np.broadcast_to(mean, paths.shape), (paths - mean) / size], axis=2)
+    result = channels[:, evenly(frames, MAX_FRAMES)]
+    missing = MIN_FRAMES - result.shape[1]
+    if missing > 0:
+        result = np.concatenate([result] + [result[:, -1:]] * missing, axis=1)
+    return np.ascontiguousarray(result, np.float32)

@@ -1,0 +1,132 @@
+"""The whole decomposition of a motion into bones and skin weights.
+
+Affine bones, `decompose` with rigid=False:
+1. Express the motion in its principal directions, and take a sample of the vertices (`motion`).
+2. Compute several starts, with a few alternating iterations each (`starts`).
+3. Run all iterations from the two best starts, and keep the better result (`alternating_solve`).
+4. Solve for the weights of all vertices, and run the last iterations on all of them.
+5. Solve for the transforms of all frames.
+
+Rigid bones cannot be combined over frames. Their starts are computed on a sample of vertices and
+frames, and the last iterations run on all of them.
+
+`decompose_to_error` searches for the smallest number of bones that reaches an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from understudy.core.poses import evenly
+from understudy.methods.decomposition.alternating_solve import solve_alternating
+from understudy.methods.decomposition.fit import Fit, with_exact_errors
+from understudy.methods.decomposition.motion import Motion, in_principal_directions
+from understudy.methods.decomposition.plan import RIGID, UNLIMITED, Plan
+from understudy.methods.decomposition.starts import (
+    SPLIT_SHARES,
+    affine_starts,
+    extend_rows,
+    rigid_start,
+    without_and_with_clusters,
+)
+from understudy.methods.decomposition.transform_solve import solve_transforms
+from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
+
+_VERTICES = 3000  # size of the sample that the first iterations of affine bones work on
+_CONTINUED = 2  # starts that get all iterations
+_LAST_DETAIL = 2e-3  # share of the squared error that the last iterations may ignore
+# With unlimited influences, bones may drift far apart and cancel each other: the error is slightly
+# lower, but the weights cannot be simplified. A weak pull towards the bones' own vertices prevents
+# it.
+_INDIVIDUAL = 3e-6
+
+
+def decompose(motion: Motion, plan: Plan) -> Fit:
+    """Return transforms (3F,4B) and weights for every vertex of `motion`.
+
+    motion  rows are x, y, z of frame after frame
+    """
+    affine_steps = len(SPLIT_SHARES) + _CONTINUED + 2 + 2 * (plan.clusters is not None)
+    steps = 2 if plan.rigid else affine_steps
+    with plan.progress.task(f"fitting {plan.bones} bones", steps) as bar:
+        plan = replace(plan, bar=bar)
+        if plan.influences is None:
+            plan = replace(plan, extension=UNLIMITED, individual=_INDIVIDUAL)
+        elif plan.rigid:
+            plan = replace(plan, extension=RIGID)
+        return _decompose_rigid(motion, plan) if plan.rigid else _decompose_affine(motion, plan)
+
+
+def decompose_to_error(motion: Motion, plan: Plan, reached: Callable[[float], bool]) -> Fit:
+    """Return the fit with the fewest bones, up to `plan.bones`, that reaches an error.
+
+    reached  whether a squared error is small enough
+
+    The number of bones is doubled until it suffices, then found by bisection. If `plan.bones` are
+    too few, the fit with that many is returned.
+    """
+    too_few, enough, best = 0, 1, None
+    while best is None:
+        fit = decompose(motion, replace(plan, bones=enough))
+        if reached(fit.error) or enough >= plan.bones or fit.bones < enough:
+            best = fit
+        else:
+            too_few, enough = enough, min(plan.bones, 2 * enough)
+    if not reached(best.error):
+        return best
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        fit = decompose(motion, replace(plan, bones=middle))
+        if reached(fit.error):
+            enough, best = middle, fit
+        else:
+            too_few = middle
+    return best
+
+
+def _decompose_affine(motion: Motion, plan: Plan) -> Fit:
+    reduced, directions = in_principal_directions(motion)
+    vertices = evenly(reduced.vertex_count, _VERTICES)
+    sample = reduced.subset(vertices)
+    leading, starts = affine_starts(motion, sample, directions, plan)
+    fits = []
+    for start in sorted(starts, key=lambda start: start.error)[:_CONTINUED]:
+        fits.append(solve_alternating(leading, start, plan, plan.iterations))
+        plan.bar.advance()
+    fit = min(fits, key=lambda fit: fit.error)
+    transforms = extend_rows(sample, fit, plan.individual)
+    leading = reduced.leading_rows(_LAST_DETAIL * fit.error * motion.vertex_count / len(vertices))
+    fit = solve_weights(
+        leading,
+        np.ascontiguousarray(transforms[: leading.rows]),
+        no_weights(leading),
+        plan.search(thorough=True),
+        plan.smoother,
+    )
+    plan.record(fit.error)
+    fit = solve_alternating(
+        leading, fit, plan, plan.iterations // 3, plan.smoother, record=plan.record
+    )
+    fit = replace(fit, transforms=directions[:, : leading.rows] @ fit.transforms)
+    plan.bar.advance()
+    fit = replace(fit, transforms=solve_transforms(motion, fit, plan.individual))
+    return with_exact_errors(motion, fit)
+
+
+def _decompose_rigid(motion: Motion, plan: Plan) -> Fit:
+    starts = [rigid_start(motion, one) for one in without_and_with_clusters(plan)]
+    plan.bar.advance()
+    search = plan.search(thorough=True)
+    fits = [
+        solve_weights(motion, transforms, no_weights(motion), search, plan.smoother)
+        for transforms in starts
+    ]
+    fit = min(fits, key=lambda fit: fit.error)
+    # The bones of every vertex have just been searched thoroughly; searching again within the few
+    # iterations that follow costs more than it gains.
+    fit = solve_alternating(motion, fit, plan, plan.iterations // 15, plan.smoother, thorough=False)
+    plan.bar.advance()
+    return with_exact_errors(motion, fit)

@@ -1,0 +1,66 @@
+"""`Fit`: transforms and skin weights that reproduce a motion, while it is being solved for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from understudy.methods.decomposition.motion import Motion
+
+
+@dataclass(eq=False)
+class Fit:
+    """Transforms, skin weights and their error.
+
+    transforms     (R,4B) the 4-column blocks of all bones side by side; row r of block b takes a
+                   homogeneous rest position to row r of the motion
+    index          (V,K) int32, the bones of each vertex
+    weight         (V,K) float64, non-negative, summing to one; unused places have weight zero
+    vertex_errors  (V,) squared error of each vertex, including the smoothness term if there is one
+    """
+
+    transforms: np.ndarray
+    index: np.ndarray
+    weight: np.ndarray
+    vertex_errors: np.ndarray
+
+    @property
+    def bones(self) -> int:
+        return self.transforms.shape[1] // 4
+
+    @property
+    def error(self) -> float:
+        """Total squared error."""
+        return float(self.vertex_errors.sum())
+
+
+def predict(motion: Motion, fit: Fit) -> np.ndarray:
+    """Return the positions (V,R) that the fit gives the vertices of `motion`."""
+    design = np.zeros((motion.vertex_count, fit.bones, 4))
+    rows = np.arange(motion.vertex_count)
+    for k in range(fit.index.shape[1]):
+        design[rows, fit.index[:, k]] += fit.weight[:, k, None] * motion.rest
+    return design.reshape(motion.vertex_count, -1) @ fit.transforms.T
+
+
+def with_exact_errors(motion: Motion, fit: Fit) -> Fit:
+    """Return the fit with its errors on `motion`, without dropped rows and smoothness term."""
+    return replace(fit, vertex_errors=((motion.targets - predict(motion, fit)) ** 2).sum(axis=1))
+
+
+def dense_weights(fit: Fit) -> np.ndarray:
+    """Return the weights as a matrix (V,B)."""
+    result = np.zeros((len(fit.index), fit.bones))
+    np.add.at(result, (np.arange(len(result))[:, None], fit.index), fit.weight)
+    return result
+
+
+def single_bone_fit(motion: Motion, bone: np.ndarray, bones: int) -> Fit:
+    """Return a fit with zero transforms of `bones` bones; vertex i follows bone[i] (V,) alone."""
+    return Fit(
+        np.zeros((motion.rows, 4 * bones)),
+        np.ascontiguousarray(bone, np.int32)[:, None],
+        np.ones((motion.vertex_count, 1)),
+        motion.square,
+    )

@@ -1,0 +1,71 @@
+"""`Plan`: what to solve for, and the progress reports along the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from understudy.core.progress import SILENT, Progress, Task
+from understudy.methods.decomposition.momentum import Extension
+from understudy.methods.decomposition.weight_problem import WeightSearch
+from understudy.methods.decomposition.weight_solve import Smoother
+
+# More iterations than planned rarely help rigid bones. With unlimited influences, an exact skin may
+# be close while the error still falls slowly.
+AFFINE = Extension(gain=1e-2, factor=8)
+RIGID = Extension(gain=2e-2, factor=3)
+UNLIMITED = Extension(gain=2e-3, factor=8)
+
+
+@dataclass(frozen=True, eq=False)
+class InitialClusters:
+    """Clusters of vertices to start from, in addition to the solver's own.
+
+    vertices  (n,) vertices of the motion
+    label     (n,) the cluster of each; there may be more or fewer clusters than bones
+    """
+
+    vertices: np.ndarray
+    label: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What to solve for.
+
+    bones       number of bones, at least one
+    influences  largest number of bones per vertex; None: unlimited
+    rigid       rigid transforms; else affine
+    iterations  planned number of iterations; the stages of the solve use fixed shares of it
+    clusters    clusters to start from in addition, or None
+    smoother    adds a smoothness term to the last iterations, or None
+    extension   when to run more iterations than planned; `decompose` replaces it for rigid bones
+                and for unlimited influences
+    individual  see `transform_solve.solve_transforms`; set by `decompose`
+    note        text beside the progress bar for a squared error
+    record      called with the squared errors of affine bones on all vertices: at the start of the
+                last iterations and after each
+    progress    where progress goes
+    bar         the open task of `progress`; set by `decompose`
+    """
+
+    bones: int
+    influences: int | None = 4
+    rigid: bool = False
+    iterations: int = 60
+    clusters: InitialClusters | None = None
+    smoother: Smoother | None = None
+    extension: Extension = AFFINE
+    individual: float = 0.0
+    note: Callable[[float], str] = lambda error: ""
+    record: Callable[[float], object] = lambda error: None
+    progress: Progress = SILENT
+    bar: Task = Task()  # noqa: RUF009
+
+    def search(self, thorough: bool = False) -> WeightSearch:
+        """Return how the weights are searched."""
+        if self.influences is None:
+            return WeightSearch(None, candidates=1, exchanges=12)
+        return WeightSearch(self.influences, candidates=2, exchanges=3, from_all=thorough)

@@ -1,0 +1,267 @@
+"""From independent bones to a tree: its joints, motion, weights and rest shape.
+
+The bones of a decomposition share vertices in any way that lowers its error, so a tree over them is
+a poor start. A tree over clusters is better: each vertex follows one bone, and the joints are at
+the borders of the clusters. The solve then follows `ssdr`: iterations with two influences, then
+more than K, then K, on a sample of the vertices and frames. Then it searches for a better tree
+(`tree_search`), and the last iterations use all vertices and frames.
+
+If the bones already belong to a skeleton, they are best left as they are. Therefore the tree over
+the given bones is tried too, and the better of the two is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from understudy.core.poses import evenly
+from understudy.core.progress import Task
+from understudy.methods.decomposition.clusters import split_transform
+from understudy.methods.decomposition.fit import Fit, dense_weights
+from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.skeletons.articulated_fit import (
+    FIRST_STEPS,
+    ArticulatedFit,
+    limit_influences,
+    solve_articulated,
+    solve_held_rest,
+    solve_motion,
+)
+from understudy.methods.decomposition.skeletons.articulation import Articulation, NormalEquations
+from understudy.methods.decomposition.skeletons.gauss_newton import JointPrior, solve_articulation
+from understudy.methods.decomposition.skeletons.joints import (
+    Borders,
+    cluster_borders,
+    pairwise_joints,
+    spanning_tree,
+)
+from understudy.methods.decomposition.skeletons.tree_search import search_trees
+from understudy.methods.decomposition.transform_solve import nearest_rigid, solve_rigid_transforms
+from understudy.methods.decomposition.weight_problem import WeightSearch
+from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
+
+_VERTICES, _FRAMES = 2000, 64  # size of the sample that the first iterations use
+_REPEATS = 10  # of fitting rigid clusters and assigning the vertices again
+_SPLIT_SHARE = 0.25  # of a cluster that a bone without vertices takes over
+_ITERATIONS, _LAST_ITERATIONS = 50, 60
+_NEIGHBOURS = 4  # sample vertices that another vertex takes its change of the rest shape from
+_REST_REPEATS = 5  # of solving for the rest shape and weights of all vertices
+_MIN_SHARED = 1e-3  # sum of products of weights from which two bones share vertices
+# Mean square of a rotation of about six degrees: a smaller rotation about an axis does not
+# determine where the joint is along the others.
+_CENTRE_HOLD = 1e-2
+
+
+def solve_skeleton(
+    motion: Motion,
+    start: Fit,
+    edges: np.ndarray,
+    influences: int,
+    bar: Task,
+    note: Callable[[float], str],
+) -> ArticulatedFit:
+    """Return a tree over the bones of `start`, its motion, weights and rest shape.
+
+    start       rigid transforms (3F,4B) and weights
+    edges       (E,2) of the mesh
+    influences  largest number of bones per vertex
+    bar         advances by four steps
+    note        text beside the bar for a squared error
+    """
+    vertices, frames = evenly(motion.vertex_count, _VERTICES), evenly(motion.rows // 3, _FRAMES)
+    rows = (3 * frames[:, None] + np.arange(3)).reshape(-1)
+    sample = motion.subset(vertices, rows)
+    last, more = min(influences, start.bones), min(influences + 2, start.bones)
+
+    given, clustered = _initial_trees(motion, start, edges)
+    given = limit_influences(sample, solve_motion(sample, _take(given, vertices, frames)), last)
+    given = solve_articulated(sample, given, last, _ITERATIONS)
+    bar.advance()
+
+    found = solve_motion(sample, _take(clustered, vertices, frames))
+    for count in sorted({min(count, start.bones) for count in (2, 4, influences + 2)} - {last}):
+        found = solve_articulated(sample, found, count, _ITERATIONS)
+    found = solve_articulated(sample, limit_influences(sample, found, last), last, _ITERATIONS)
+    found = min(found, given, key=lambda fitted: fitted.error)
+    bar.advance()
+
+    found = search_trees(sample, found, last)
+    bar.advance()
+
+    all_frames = motion.subset(vertices)
+    found = _centre_joints(all_frames, _all_frames(all_frames, found, frames))
+    found = _all_vertices(motion, all_frames.rest, found, more)
+    found = solve_articulated(
+        motion, found, more, _LAST_ITERATIONS // 2, fit_rest=True, extend=False
+    )
+    found = solve_articulated(
+        motion,
+        limit_influences(motion, found, last),
+        last,
+        _LAST_ITERATIONS,
+        lambda error: bar.note(note(error)),
+        fit_rest=True,
+    )
+    bar.advance()
+    return found
+
+
+def _initial_trees(
+    motion: Motion, start: Fit, edges: np.ndarray
+) -> tuple[ArticulatedFit, ArticulatedFit]:
+    """Return the tree over the given bones, and the tree over clusters of vertices."""
+    rest = motion.rest[:, :3]
+    cluster = start.index[np.arange(motion.vertex_count), np.argmax(start.weight, axis=1)]
+    given = _spanning_tree(start, motion.rest, cluster_borders(rest, cluster, edges, start.bones))
+    clusters = _rigid_clusters(
+        motion,
+        replace(
+            start, index=cluster[:, None].astype(np.int32), weight=np.ones((motion.vertex_count, 1))
+        ),
+    )
+    borders = cluster_borders(rest, clusters.index[:, 0], edges, start.bones)
+    return given, _spanning_tree(clusters, motion.rest, borders)
+
+
+def _rigid_clusters(motion: Motion, fit: Fit) -> Fit:
+    """Return the fit in which each vertex follows the rigid bone that suits it best.
+
+    Bones without vertices take over part of the cluster with the largest error.
+    """
+    search, idle = WeightSearch(1), fit.bones
+    for number in range(_REPEATS + fit.bones):
+        transforms = solve_rigid_transforms(motion, fit, 2)
+        fit = solve_weights(motion, transforms, (fit.index, fit.weight), search)
+        unused = np.flatnonzero(np.bincount(fit.index[:, 0], minlength=fit.bones) == 0)
+        if len(unused) < idle and len(unused) and fit.vertex_errors.any():
+            transforms = fit.transforms.copy()
+            columns = slice(4 * unused[0], 4 * unused[0] + 4)
+            transforms[:, columns] = nearest_rigid(split_transform(motion, fit, _SPLIT_SHARE))
+            fit = solve_weights(motion, transforms, no_weights(motion), search)
+            idle = len(unused)
+        elif number >= _REPEATS:
+            break
+    return fit
+
+
+def _spanning_tree(fit: Fit, rest: np.ndarray, borders: Borders) -> ArticulatedFit:
+    """Return the best tree over the bones of a fit, with their rotations and the root's motion."""
+    joints, cost = pairwise_joints(fit.transforms, borders)
+    tree = spanning_tree(cost)
+    bones = np.ascontiguousarray(fit.transforms.reshape(-1, 3, fit.bones, 4).transpose(0, 2, 1, 3))
+    at = joints[np.arange(fit.bones), tree.parents]
+    at[tree.root] = 0
+    rotations = np.ascontiguousarray(bones[..., :3])
+    pose = Articulation(tree, at, rotations, bones[:, tree.root, :, 3])
+    return ArticulatedFit(pose, fit, rest, at)
+
+
+def _take(fitted: ArticulatedFit, vertices: np.ndarray, frames: np.ndarray) -> ArticulatedFit:
+    """Return the fit of some vertices in some frames."""
+    pose, fit = fitted.pose, fitted.fit
+    pose = replace(pose, rotations=pose.rotations[frames], root_position=pose.root_position[frames])
+    fit = replace(
+        fit,
+        index=fit.index[vertices],
+        weight=fit.weight[vertices],
+        vertex_errors=fit.vertex_errors[vertices],
+        transforms=pose.transforms(),
+    )
+    return replace(fitted, pose=pose, fit=fit, rest=fitted.rest[vertices])
+
+
+def _all_frames(motion: Motion, fitted: ArticulatedFit, frames: np.ndarray) -> ArticulatedFit:
+    """Return the fit in all frames of `motion`, from a fit in some frames.
+
+    Each frame starts from the nearest of those, or from rotations of independent bones, whichever
+    is better.
+    """
+    pose, count = fitted.pose, motion.rows // 3
+    if len(frames) == count:
+        return fitted
+    tree, joints = pose.tree, pose.joints
+    with_rest = fitted.motion(motion)
+    equations = NormalEquations.of(with_rest, fitted.fit)
+    near = np.argmin(np.abs(np.arange(count)[:, None] - frames), axis=1)
+    copied = Articulation(tree, joints, pose.rotations[near], pose.root_position[near])
+    independent = solve_rigid_transforms(
+        with_rest, replace(fitted.fit, transforms=copied.transforms()), 10
+    )
+    bones = independent.reshape(-1, 3, tree.bones, 4).transpose(0, 2, 1, 3)
+    root = bones[:, tree.root]
+    position = root[:, :, :3] @ joints[tree.root] + root[:, :, 3]
+    rotated = Articulation(tree, joints, np.ascontiguousarray(bones[..., :3]), position)
+    fixed = JointPrior(joints, np.full(tree.bones, 1e9 * count * motion.vertex_count))
+    one, two = (
+        solve_articulation(equations, start, fixed, FIRST_STEPS, min_gain=1e-3)
+        for start in (copied, rotated)
+    )
+    better = equations.frame_errors(two.transforms()) < equations.frame_errors(one.transforms())
+    rotations = np.where(better[:, None, None, None], two.rotations, one.rotations)
+    position = np.where(better[:, None], two.root_position, one.root_position)
+    start = Articulation(tree, joints, rotations, position)
+    return solve_motion(motion, replace(fitted, pose=start))
+
+
+def _centre_joints(motion: Motion, fitted: ArticulatedFit) -> ArticulatedFit:
+    """Return the fit with joints moved to where their bones share vertices.
+
+    They move only as far as the motion leaves it open. Along a hinge axis a joint may be anywhere,
+    but an artist expects it inside the body. From here on the joints are held there.
+    """
+    pose = fitted.pose
+    children = np.flatnonzero(np.arange(fitted.fit.bones) != pose.tree.root)
+    parents = pose.tree.parents[children]
+    relative = pose.rotations[:, parents] - pose.rotations[:, children]
+    stiffness = np.einsum("tkij,tkil->kjl", relative, relative, optimize=True) / pose.frames
+    joints = pose.joints.copy()
+    weight = dense_weights(fitted.fit)
+    shared = weight[:, children] * weight[:, parents]
+    total = shared.sum(axis=0)[:, None]
+    meeting = np.divide(
+        shared.T @ fitted.rest[:, :3], total, out=joints[children], where=total > _MIN_SHARED
+    )
+    away = meeting - joints[children]
+    joints[children] += np.linalg.solve(
+        stiffness + _CENTRE_HOLD * np.eye(3), _CENTRE_HOLD * away[..., None]
+    )[..., 0]
+    return solve_motion(motion, fitted.with_pose(replace(pose, joints=joints)))
+
+
+def _all_vertices(
+    motion: Motion, sample_rest: np.ndarray, fitted: ArticulatedFit, influences: int
+) -> ArticulatedFit:
+    """Return weights and rest shape of all vertices, from a fit to a sample.
+
+    sample_rest  (n,4) the sample in the mesh of the sequence
+
+    The other vertices first move with their neighbours in the sample: weights that are solved for
+    at a rest shape which the transforms do not belong to are poor.
+    """
+    distance, near = cKDTree(sample_rest[:, :3]).query(
+        motion.rest[:, :3], k=np.arange(1, min(_NEIGHBOURS, len(sample_rest)) + 1)
+    )
+    share = 1 / (distance**2 + 1e-6)
+    shift = np.einsum(
+        "vk,vki->vi", share / share.sum(axis=1, keepdims=True), (fitted.rest - sample_rest)[near]
+    )
+    rest, transforms = motion.rest + shift, fitted.pose.transforms()
+    fit = solve_weights(
+        replace(motion, rest=rest),
+        transforms,
+        no_weights(motion),
+        WeightSearch(influences, from_all=True),
+    )
+    for _ in range(_REST_REPEATS):
+        rest = solve_held_rest(motion, fit)
+        fit = solve_weights(
+            replace(motion, rest=rest),
+            transforms,
+            (fit.index, fit.weight),
+            WeightSearch(influences),
+        )
+    return replace(fitted, fit=fit, rest=rest)

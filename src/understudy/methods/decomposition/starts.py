@@ -1,0 +1,150 @@
+"""Where the alternating solve starts.
+
+The solve ends in a local minimum, so it is started several times. Starts come from clusters of
+vertices (`clusters`), split in different ways or given by the caller, and from rigid bones. With
+few frames, affine bones are under-determined, and only rigid bones lead close to an exact skin.
+
+Starts are computed on a sample of the vertices, and those of rigid bones also on a sample of the
+frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from understudy.core.poses import evenly
+from understudy.methods.decomposition import clusters
+from understudy.methods.decomposition.alternating_solve import (
+    SWEEPS,
+    solve_alternating,
+    solve_in_stages,
+)
+from understudy.methods.decomposition.fit import Fit, single_bone_fit
+from understudy.methods.decomposition.motion import Motion, in_principal_directions
+from understudy.methods.decomposition.plan import InitialClusters, Plan
+from understudy.methods.decomposition.pruning import prune_bones
+from understudy.methods.decomposition.transform_solve import (
+    nearest_rigid,
+    solve_rigid_transforms,
+    solve_transforms,
+)
+from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
+
+SPLIT_SHARES = (0.25, 0.1)  # of a cluster that a split takes; each is one start of affine bones
+_RIGID_VERTICES, _RIGID_FRAMES = 1500, 32  # size of the sample for rigid starts
+_CLUSTER_DETAIL = 1e-6  # share of the squared motion that clustering may ignore
+_DETAIL = 1e-4  # share of the clusters' squared error that the first iterations may ignore
+_REPEATS = 4  # of fitting given clusters and assigning the vertices again
+
+
+def affine_starts(
+    motion: Motion, sample: Motion, directions: np.ndarray, plan: Plan
+) -> tuple[Motion, list[Fit]]:
+    """Return the motion that the starts are fitted to, and one fit of affine bones per start.
+
+    motion      the whole motion, (V,3F)
+    sample      some vertices of it, in principal directions
+    directions  (3F,n) these directions
+
+    The returned motion is that of the sample in its leading directions.
+    """
+    clustered = [_clusters(sample, plan, share) for share in SPLIT_SHARES]
+    if plan.clusters is not None:
+        project = lambda some: some.projected(directions)
+        clustered.append(_given_clusters(plan.clusters, plan.bones, sample, motion, project))
+    leading = sample.leading_rows(_DETAIL * min(start.error for start in clustered))
+    iterations = plan.iterations // 5
+    starts = []
+    for start in clustered:
+        transforms = np.ascontiguousarray(start.transforms[: leading.rows])
+        starts.append(
+            solve_in_stages(leading, replace(start, transforms=transforms), plan, iterations)
+        )
+        plan.bar.advance()
+    for one in without_and_with_clusters(plan):
+        transforms = directions[:, : leading.rows].T @ rigid_start(motion, one)
+        start = solve_weights(
+            leading,
+            np.ascontiguousarray(transforms),
+            no_weights(leading),
+            plan.search(thorough=True),
+        )
+        starts.append(solve_alternating(leading, start, plan, iterations))
+        plan.bar.advance()
+    return leading, starts
+
+
+def rigid_start(motion: Motion, plan: Plan) -> np.ndarray:
+    """Return rigid transforms (3F,4B), fitted to a sample of the vertices and frames of `motion`.
+
+    They start from the clusters of `plan` if it has any, else from the solver's own.
+    """
+    plan = replace(plan, rigid=True)
+    vertices = evenly(motion.vertex_count, _RIGID_VERTICES)
+    frames = evenly(motion.rows // 3, _RIGID_FRAMES)
+    rows = (3 * frames[:, None] + np.arange(3)).reshape(-1)
+    all_frames, sample = motion.subset(vertices), motion.subset(vertices, rows)
+    if plan.clusters is None:
+        fit = _clusters(in_principal_directions(sample)[0], plan, SPLIT_SHARES[0])
+    else:
+        in_sampled_frames = lambda some: some.subset(np.arange(some.vertex_count), rows)
+        fit = _given_clusters(plan.clusters, plan.bones, sample, motion, in_sampled_frames)
+    fit = replace(fit, transforms=rigid_transforms(sample, fit, sweeps=1))
+    fit = solve_in_stages(sample, fit, plan, plan.iterations // 12)
+    return rigid_transforms(all_frames, fit, sweeps=4 * SWEEPS)
+
+
+def without_and_with_clusters(plan: Plan) -> tuple[Plan, ...]:
+    """Return the plan without given clusters, followed by the plan itself if it has any."""
+    without = replace(plan, clusters=None)
+    return (without,) if plan.clusters is None else (without, plan)
+
+
+def rigid_transforms(motion: Motion, fit: Fit, sweeps: int) -> np.ndarray:
+    """Return rigid transforms (3F,4B) for the weights of `fit`.
+
+    The rotations closest to the affine transforms, then some sweeps of exact updates.
+    """
+    identity = np.tile(np.eye(3, 4), (motion.rows // 3, fit.bones))
+    affine = solve_transforms(motion, replace(fit, transforms=identity))
+    return solve_rigid_transforms(motion, replace(fit, transforms=nearest_rigid(affine)), sweeps)
+
+
+def extend_rows(motion: Motion, fit: Fit, individual: float = 0.0) -> np.ndarray:
+    """Return affine transforms on all rows of `motion`, for a fit to its leading rows."""
+    transforms = np.zeros((motion.rows, 4 * fit.bones))
+    transforms[: len(fit.transforms)] = fit.transforms
+    return solve_transforms(motion, replace(fit, transforms=transforms), individual)
+
+
+def _clusters(motion: Motion, plan: Plan, share: float) -> Fit:
+    """Return clusters of `motion`, which is in principal directions; see `clusters`."""
+    leading = motion.leading_rows(_CLUSTER_DETAIL * float(motion.square.sum()))
+    fit = clusters.grow_clusters(leading, clusters.one_cluster(leading), plan.bones, share)
+    return clusters.assign(motion, extend_rows(motion, fit))
+
+
+def _given_clusters(
+    given: InitialClusters,
+    bones: int,
+    motion: Motion,
+    whole: Motion,
+    select: Callable[[Motion], Motion],
+) -> Fit:
+    """Return given clusters, pruned or split to the number of bones, on all vertices of `motion`.
+
+    whole   the motion whose vertices the clusters refer to
+    select  takes a subset of the vertices of `whole` to the rows of `motion`
+    """
+    labelled = select(whole.subset(given.vertices))
+    label = np.unique(given.label, return_inverse=True)[1]
+    fit = single_bone_fit(labelled, label, int(label.max()) + 1)
+    fit = clusters.refine_clusters(labelled, fit, _REPEATS)
+    if fit.bones > bones:
+        fit = prune_bones(labelled, fit, bones, influences=1)
+    else:
+        fit = clusters.grow_clusters(labelled, fit, bones)
+    return clusters.refine_clusters(motion, clusters.assign(motion, fit.transforms), _REPEATS)

@@ -1,0 +1,106 @@
+"""The transform step: the best transforms of all bones for given skin weights.
+
+With the design matrix X (V,4B), X_i = [w_ib v~_i]_b, and the transforms M (R,4B), the squared error
+is |Y - X M^T|^2. All solvers start from its normal equations X^T X and X^T Y.
+
+    affine  (X^T X + e I) M^T = X^T Y + e M_before^T, one linear system for all bones and frames.
+            The small ridge e keeps what the vertices do not determine at its last value.
+    rigid   one bone at a time, each by the optimal rotation and translation given the others, in
+            every frame (Le & Deng 2012, section 4.3)
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from understudy.methods.decomposition import kernels
+from understudy.methods.decomposition.fit import Fit
+from understudy.methods.decomposition.motion import Motion
+
+LinearSolver = Literal["direct", "conjugate_gradients"]
+
+_RIDGE = 1e-9  # of the mean diagonal
+_CG_TOLERANCE = 1e-5  # relative residual; the alternating solve continues from there anyway
+
+
+def solve_transforms(
+    motion: Motion, fit: Fit, individual: float = 0.0, solver: LinearSolver = "direct"
+) -> np.ndarray:
+    """Return the affine transforms (R,4B) that fit best for the weights of `fit`.
+
+    fit         weights, and the previous transforms
+    individual  adds individual * sum over i, b of w_ib |M_b v~_i - y_i|^2, so that every bone also
+                approximates its vertices by itself; without it, bones may drift far apart and
+                cancel each other
+    solver      "direct" or "conjugate_gradients"
+    """
+    bones = fit.bones
+    gram, cross = kernels.normal_equations(
+        motion.rest, fit.index, fit.weight, motion.targets, bones
+    )
+    if individual:
+        every = np.arange(bones)
+        gram.reshape(bones, 4, bones, 4)[every, :, every, :] += individual * kernels.moments(
+            motion.rest, fit.index, fit.weight, bones
+        )
+        cross *= 1 + individual
+    ridge = _RIDGE * np.trace(gram) / len(gram) + 1e-300
+    right = cross + ridge * fit.transforms.T
+    if solver == "conjugate_gradients":
+        result = _conjugate_gradients(gram + ridge * np.eye(len(gram)), right, fit.transforms.T)
+    else:
+        result = kernels.solve_positive(gram, right, ridge)
+    return np.ascontiguousarray(result.T)
+
+
+def solve_rigid_transforms(motion: Motion, fit: Fit, sweeps: int) -> np.ndarray:
+    """Return rigid transforms (3F,4B) for the weights of `fit`.
+
+    fit     weights, and rigid transforms to start from
+    sweeps  how often every bone is updated
+    """
+    gram, cross = kernels.normal_equations(
+        motion.rest, fit.index, fit.weight, motion.targets, fit.bones
+    )
+    by_frame = lambda matrix: np.ascontiguousarray(matrix).reshape(-1, 3, 4 * fit.bones)
+    return kernels.rigid_sweeps(gram, by_frame(cross.T), by_frame(fit.transforms), sweeps).reshape(
+        fit.transforms.shape
+    )
+
+
+def nearest_rigid(transforms: np.ndarray) -> np.ndarray:
+    """Return transforms (3F,4B) with their 3x3 parts replaced by the nearest rotations."""
+    bones = transforms.shape[1] // 4
+    matrices = transforms.reshape(-1, 3, bones, 4).transpose(0, 2, 1, 3).copy()
+    matrices[..., :3] = kernels.nearest_rotations(matrices[..., :3])
+    return np.ascontiguousarray(matrices.transpose(0, 2, 1, 3)).reshape(transforms.shape)
+
+
+def _conjugate_gradients(gram: np.ndarray, right: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Return X (n,R) of gram X = right by conjugate gradients, all columns at once.
+
+    The preconditioner is the inverse of the 4x4 diagonal block of each bone.
+    """
+    bones = len(gram) // 4
+    every = np.arange(bones)
+    blocks = np.linalg.pinv(gram.reshape(bones, 4, bones, 4)[every, :, every, :], hermitian=True)
+    precondition = lambda left: (blocks @ left.reshape(bones, 4, -1)).reshape(left.shape)
+    result, residual = start.copy(), right - gram @ start
+    direction = precondition(residual)
+    size = np.einsum("nr,nr->r", residual, direction)
+    tolerance = _CG_TOLERANCE**2 * np.einsum("nr,nr->r", right, precondition(right))
+    for _ in range(len(gram)):
+        if (size <= tolerance).all():
+            break
+        image = gram @ direction
+        curvature = np.einsum("nr,nr->r", direction, image)
+        step = np.divide(size, curvature, out=np.zeros_like(size), where=curvature > 0)
+        result += step * direction
+        residual -= step * image
+        preconditioned = precondition(residual)
+        previous, size = size, np.einsum("nr,nr->r", residual, preconditioned)
+        ratio = np.divide(size, previous, out=np.zeros_like(size), where=previous > 0)
+        direction = preconditioned + ratio * direction
+    return result
