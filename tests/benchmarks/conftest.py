@@ -1,13 +1,14 @@
-"""What the tests of benchmarks on mesh sequences share."""
+"""Fixtures of the tests of benchmarks on mesh sequences."""
 
 import pytest
 
-from understudy.benchmarks import decompose
+from understudy.benchmarks import sequence_cases
 
 
 @pytest.fixture
 def no_pages(monkeypatch):
-    """Reports are tested elsewhere, and drawing them takes longer than everything else here."""
+    """The names of the reports, which are not drawn: that is slow and tested elsewhere."""
     written = []
-    monkeypatch.setattr(decompose, "write_report", lambda path, data: written.append(path.name))
+    record = lambda path, data: written.append(path.name)
+    monkeypatch.setattr(sequence_cases, "write_report", record)
     return written

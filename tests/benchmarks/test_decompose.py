@@ -1,6 +1,4 @@
-"""`bench decompose` and `bench two-layer` on tiny sequences: every row, figure and file is there;
-the figures themselves are for the real data.
-"""
+"""`bench decompose` and `bench two-layer` on tiny sequences: every row, figure and file exists."""
 
 import json
 import math
@@ -55,7 +53,7 @@ def test_exact_skinning_is_recovered(data, no_pages, tmp_path):
     assert row.figures["e"] < 0.1
 
 
-def test_without_the_peer_the_rest_runs(data, no_pages, tmp_path, monkeypatch):
+def test_without_dem_bones_the_other_methods_run(data, no_pages, tmp_path, monkeypatch):
     monkeypatch.setattr(decompose.importlib.util, "find_spec", lambda name: None)
     request = Request(
         "quick", data, cases=("strip/2",), methods=("ssdr-rigid", "dem-bones"), out=tmp_path / "out"
@@ -72,7 +70,7 @@ def test_without_the_peer_the_rest_runs(data, no_pages, tmp_path, monkeypatch):
         )
 
 
-def test_the_peer_fits_the_strip():
+def test_dem_bones_fits_the_strip():
     pytest.importorskip(
         "py_dem_bones", reason="the peer is an extra: pip install 'understudy[bench]'"
     )

@@ -1,6 +1,4 @@
-"""`bench temporal` on tiny data: every row, figure and file is there; the figures themselves are
-for the real data.
-"""
+"""`bench temporal` on tiny data: every row, figure and file exists."""
 
 import json
 import math
@@ -14,7 +12,7 @@ from understudy.benchmarks import Request, temporal
 from understudy.cli import app as cli
 from understudy.core.progress import SILENT
 from understudy.io.sequences import read_sequence, sequence_from_arrays
-from understudy.methods.decomposition.trajectory_networks.generated import generate
+from understudy.methods.decomposition.trajectory_networks.generated import generate_character
 
 
 @pytest.fixture
@@ -24,7 +22,7 @@ def data(tmp_path):
     corpus.mkdir()
     vertices, faces, rest = bending_strip(8)
     np.savez(sequences / "strip.npz", vertices=vertices, faces=faces, rest=rest)
-    made = generate(1, frames=12)
+    made = generate_character(1, frames=12)
     index = np.tile(np.arange(made.bones), (made.mesh.vertex_count, 1))
     world = np.tile(np.eye(4), (made.bones, 1, 1))
     animations = {"anim_00": made.transforms, "anim_01": made.transforms[::-1]}
@@ -90,9 +88,9 @@ def test_unseen_characters_are_found_and_counted(data, no_pages, tmp_path):
         SILENT,
     )
     own = outcome.results[0].figures
-    assert own["true_bones"] == generate(1).bones
+    assert own["true_bones"] == generate_character(1).bones
     assert any("within a factor of 1.5" in note for note in outcome.notes)
-    assert any("DisPer below ssdr's" in note for note in outcome.notes)
+    assert any("DisPer below that of ssdr" in note for note in outcome.notes)
 
 
 def test_decimation_keeps_a_share_of_the_vertices_and_the_surface():
@@ -139,4 +137,7 @@ def test_a_case_can_be_read_by_name(data):
     case = temporal.read_case("strip:50", data)
     whole = read_sequence(data / "sequences" / "strip.npz")
     assert case.poses.vertex_count == round(whole.vertex_count / 2)
-    assert temporal.read_case("corpus/animal_qfarm_Made/0", data).true_bones == generate(1).bones
+    assert (
+        temporal.read_case("corpus/animal_qfarm_Made/0", data).true_bones
+        == generate_character(1).bones
+    )

@@ -1,29 +1,28 @@
-"""`bench temporal`: mesh sequences to bones and weights without parameters: Tables 1 and 2, Figures
-12 to 14 of Moutafidou et al.
+"""`bench temporal`: mesh sequences to bones and weights without parameters.
 
-A case is a sequence of the data folder (`horse_gallop`), the same with fewer vertices
-(`horse_gallop:20`, a fifth of them), or an animation of a rigged character of its corpus, of a
-family that no network was trained on (`corpus/animal_qfarm_Pig/2`). Methods:
+Tables 1 and 2 and Figures 12 to 14 of Moutafidou et al. A case is a sequence of the data folder
+(`horse_gallop`), the same with a share of its vertices (`horse_gallop:20`, 20 %), or an animation
+of a rigged character of the corpus (`corpus/animal_qfarm_Pig/2`). The characters belong to families
+that no network was trained on. Methods:
 
-    temporal            no options at all
-    temporal-skeleton   one skeleton of rotations about fixed joints; as many bones as the skeletons
-                        of Table 2, else as `temporal` found
-    temporal-paper      five plain rounds from the network's weights, as many bones as `temporal`;
-                        `-cnn` and `-hybrid` are the other networks
-    fesam               FESAM-WT, fifteen rounds, as many bones and influences as `temporal`
+    temporal            without options
+    temporal-skeleton   one skeleton of rotations about fixed joints; with the number of bones of
+                        Table 2, or else of `temporal`
+    temporal-paper      five plain iterations from the network's weights, with the number of bones
+                        of `temporal`; `-cnn` and `-hybrid` are the other networks
+    fesam               FESAM-WT, fifteen iterations, bones and influences of `temporal`
     ssdr-affine         `ssdr` with the bones and influences of `temporal`
-    ssdr-rigid          `ssdr` with rigid bones, with the bones and influences of
-                        `temporal-skeleton`
+    ssdr-rigid          `ssdr` with rigid bones, bones and influences of `temporal-skeleton`
 
-Every row is fitted to the very sequence it is measured on. `rounds_to_fesam` is how many rounds on
-all vertices a method makes before its error is below the one that fesam ends with; `true_bones` is
-how many bones move a corpus character.
+Every row is measured on the sequence it was fitted to. `rounds_to_fesam` is the number of
+iterations on all vertices until the error is below the final error of fesam. `true_bones` is the
+number of bones that move a corpus character.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,8 +30,8 @@ import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
 from understudy.benchmarks import Outcome, Request
-from understudy.benchmarks.decompose import lean_row, write_poses_report
 from understudy.benchmarks.real_data import data_folder
+from understudy.benchmarks.sequence_cases import lean_row, write_poses_report
 from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.errors import FileError, InputError
@@ -47,7 +46,7 @@ from understudy.io.atomic_write import atomic_write
 from understudy.io.sequences import read_sequence
 from understudy.methods import method_type
 from understudy.methods.decomposition import kernels
-from understudy.methods.decomposition.alternating_solve import Fit, affine_bones
+from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.motion import in_principal_directions, read_motion
 from understudy.methods.decomposition.trajectory_networks.corpus import (
     HELD_OUT,
@@ -55,6 +54,7 @@ from understudy.methods.decomposition.trajectory_networks.corpus import (
     family_of,
     read_characters,
 )
+from understudy.methods.decomposition.transform_solve import LinearSolver, solve_transforms
 
 FOUND, SKELETON = "temporal", "temporal-skeleton"
 PAPER_NETWORKS = {
@@ -65,11 +65,13 @@ PAPER_NETWORKS = {
 METHODS = (FOUND, SKELETON, *PAPER_NETWORKS, "fesam", "ssdr-affine", "ssdr-rigid")
 _CHARACTER_METHODS = (FOUND, "fesam", "ssdr-affine")
 SEQUENCES = ("horse_gallop", "elephant_gallop", "samba")
-# Published ERMS: of the paper itself with its bones; of its Table 1, Methods I to IV, I and II with
-# SVD; of its Table 2, skeletons, with their bones.
-_TABLE_1 = {"horse_gallop": (26, 0.15, (0.3, 2.9, 1.3, 2.4)), "elephant_gallop": (18, 0.35, (0.5,
-6.5, 1.4, 2.3)),
-            "samba": (17, 0.60, (3.6, 6.0, 1.5, 4.0))}  # fmt: skip
+# Published ERMS. Table 1: bones and ERMS of the paper, and the ERMS of its Methods I to IV (I and
+# II with SVD). Table 2: bones of the skeletons, and their ERMS.
+_TABLE_1 = {
+    "horse_gallop": (26, 0.15, (0.3, 2.9, 1.3, 2.4)),
+    "elephant_gallop": (18, 0.35, (0.5, 6.5, 1.4, 2.3)),
+    "samba": (17, 0.60, (3.6, 6.0, 1.5, 4.0)),
+}
 _TABLE_2 = {"horse_gallop": (27, (0.19, 0.44, 1.10, 0.88)), "samba": (22, (0.63, 1.29, 1.57, 1.79))}
 SIZES = {
     "quick": ("horse_gallop:20",),
@@ -80,13 +82,16 @@ SIZES = {
         "corpus-all",
     ),
 }
-_LESS_METHODS = (FOUND, SKELETON, "fesam", "ssdr-affine", "ssdr-rigid")
-_EACH_FAMILY = 2  # characters of a family in the default size
+_REDUCED_METHODS = (FOUND, SKELETON, "fesam", "ssdr-affine", "ssdr-rigid")
+_PER_FAMILY = 2  # characters of a family in the default size
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """true_bones: None where nobody knows."""
+    """Poses to fit.
+
+    true_bones  number of bones that made them; None: unknown
+    """
 
     name: str
     poses: Poses
@@ -94,12 +99,14 @@ class Case:
 
     @property
     def methods(self) -> tuple[str, ...]:
+        """The methods to run if the request names none."""
         if self.true_bones is not None:
             return _CHARACTER_METHODS
-        return _LESS_METHODS if ":" in self.name else METHODS
+        return _REDUCED_METHODS if ":" in self.name else METHODS
 
 
 def run(request: Request, progress: Progress) -> Outcome:
+    """Run the benchmark."""
     quick = request.size == "quick"
     wanted = tuple(
         checks.one_of(name, "method of bench temporal", METHODS) for name in request.methods
@@ -123,9 +130,7 @@ def run(request: Request, progress: Progress) -> Outcome:
 
 
 def find_cases(request: Request) -> tuple[list[str], list[str]]:
-    """Names of the cases there is data for. One that was asked for by name must be there; of the
-    usual ones the missing are noted.
-    """
+    """Return the names of the cases for which there is data, and a note about missing ones."""
     folder = data_folder(request.data)
     if request.cases:
         return list(request.cases), []
@@ -133,7 +138,7 @@ def find_cases(request: Request) -> tuple[list[str], list[str]]:
     for name in SIZES[request.size]:
         if name.startswith("corpus"):
             try:
-                names += list(_held_out(folder, None if name == "corpus-all" else _EACH_FAMILY))
+                names += list(_held_out(folder, None if name == "corpus-all" else _PER_FAMILY))
             except FileError:
                 missing.append("corpus")
         elif (folder / "sequences" / f"{name.partition(':')[0]}.npz").is_file():
@@ -148,24 +153,24 @@ def find_cases(request: Request) -> tuple[list[str], list[str]]:
     return names, [f"No data for {', '.join(missing)} in {folder}: left out."] if missing else []
 
 
-def _held_out(folder: Path, most: int | None) -> Iterator[str]:
-    """The middle animation of characters of the families kept out of training, at most so many of a
-    family.
+def _held_out(folder: Path, per_family: int | None) -> Iterator[str]:
+    """Yield the middle animation of characters that the networks were not trained on.
+
+    per_family  largest number of characters of a family; None: all
     """
     count: dict[str, int] = {}
     for file in corpus_files(folder):
         family = family_of(file)[1]
         count[family] = count.get(family, 0) + 1
-        if family in HELD_OUT and (most is None or count[family] <= most):
+        if family in HELD_OUT and (per_family is None or count[family] <= per_family):
             animations = len(list(read_characters(file)))
             yield f"corpus/{file.stem}/{animations // 2}"
 
 
 def read_case(name: str, folder: Path) -> Case:
-    """A case by its name."""
+    """Return a case by its name; `folder` is the data folder."""
     if name.startswith("corpus/"):
-        _, _, rest = name.partition("/")
-        stem, _, number = rest.rpartition("/")
+        stem, _, number = name.removeprefix("corpus/").rpartition("/")
         file = folder / "corpus" / f"{stem}.npz"
         if not stem or not number.isdigit():
             raise InputError(
@@ -196,8 +201,9 @@ def read_case(name: str, folder: Path) -> Case:
 
 
 def decimated(poses: Poses, share: float, seed: int = 0) -> Poses:
-    """The sequence with a share of its vertices, drawn at random: every other vertex moves into the
-    nearest kept one along the edges.
+    """Return the sequence with a random share of its vertices.
+
+    Every other vertex is merged into the nearest remaining one along the edges.
     """
     mesh = poses.mesh
     kept = np.sort(
@@ -228,18 +234,19 @@ def decimated(poses: Poses, share: float, seed: int = 0) -> Poses:
 
 
 def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[CaseResult]:
-    """The methods that are told the number of bones are told the one that `temporal` found, so it
-    runs first, asked for or not.
+    """Return the rows of some methods on one case.
+
+    `temporal` always runs first, because the other methods use its number of bones.
     """
     stem = case.name.replace("/", "_").replace(":", "_")
     reference = Reference.of(case.name, case.poses)
     rows: dict[str, CaseResult] = {}
     curves: dict[str, list[float]] = {}
-    found: dict[str, int] = {}
+    found: int | None = None
     sequence = case.name.partition(":")[0]
     for name in sorted({FOUND, *methods}, key=METHODS.index):
         skeleton = name in (SKELETON, "ssdr-rigid")
-        bones = _TABLE_2[sequence][0] if skeleton and sequence in _TABLE_2 else found.get(FOUND)
+        bones = _TABLE_2[sequence][0] if skeleton and sequence in _TABLE_2 else found
         file = request.out / f"{stem}_{name}.understudy"
         done = machine.isolated(
             fit_case, name, case.name, data_folder(request.data), bones, file, request.seed
@@ -252,7 +259,7 @@ def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[Case
             **_published(name, sequence if sequence == case.name else ""),
         }
         if name == FOUND:
-            found[FOUND] = deformer.skeleton.bone_count
+            found = int(figures["bones"])
             if case.true_bones is not None:
                 figures["true_bones"] = case.true_bones
         if "erms_curve" in deformer.provenance:
@@ -267,13 +274,14 @@ def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[Case
                     rows[name], figures={**rows[name].figures, "rounds_to_fesam": below[0]}
                 )
     if case.true_bones is None and ":" not in case.name and len(curves) > 1:
-        _plot_rounds(request.out / f"{stem}_rounds.png", case.name, curves)
-        times = solver_times(case.poses, found[FOUND])
+        _plot_iterations(request.out / f"{stem}_rounds.png", case.name, curves)
+        times = solver_times(case.poses, int(rows[FOUND].figures["bones"]))
         rows[FOUND] = replace(rows[FOUND], figures={**rows[FOUND].figures, **times})
     return [rows[name] for name in methods]
 
 
 def _published(method: str, sequence: str) -> dict[str, float]:
+    """Return the published figures of a row, if there are any."""
     if method == FOUND and sequence in _TABLE_1:
         bones, erms, rivals = _TABLE_1[sequence]
         return {"paper_bones": bones, "paper_erms": erms, "rival_erms": min(rivals)}
@@ -285,7 +293,10 @@ def _published(method: str, sequence: str) -> dict[str, float]:
 def fit_case(
     method: str, case: str, folder: Path, bones: int | None, out: Path, seed: int
 ) -> float:
-    """In a process of its own: read, fit, write; returns the seconds of the fit alone."""
+    """Read a case, fit it, write the deformer; return the seconds of the fit alone.
+
+    Runs in its own process.
+    """
     poses = read_case(case, folder).poses
     fit = fitter(method, bones, seed)
     started = time.perf_counter()
@@ -295,8 +306,8 @@ def fit_case(
     return seconds
 
 
-def fitter(method: str, bones: int | None, seed: int):
-    """The method's fit, ready to be timed."""
+def fitter(method: str, bones: int | None, seed: int) -> Callable[[Poses], Deformer]:
+    """Return the `fit` of a method, loaded and configured."""
     options: dict[str, Mapping] = {
         FOUND: {},
         SKELETON: {"bones": bones, "skeleton": True},
@@ -313,8 +324,9 @@ def fitter(method: str, bones: int | None, seed: int):
 
 
 def solver_times(poses: Poses, bones: int, repeats: int = 3) -> dict[str, float]:
-    """Milliseconds to find all transformations for random weights, by conjugate gradients and
-    directly (Figure 14): the best of some runs.
+    """Return the milliseconds to solve for all transforms, by both linear solvers (Figure 14).
+
+    The weights are random; the shortest of `repeats` runs counts.
     """
     with kernels.own_threads():
         motion, _ = in_principal_directions(read_motion(poses)[0])
@@ -328,16 +340,17 @@ def solver_times(poses: Poses, bones: int, repeats: int = 3) -> dict[str, float]
             random.dirichlet(np.ones(index.shape[1]), len(index)),
             motion.square,
         )
-        took: dict[str, list[float]] = {"conjugate_gradients": [], "direct": []}
+        took: dict[LinearSolver, list[float]] = {"conjugate_gradients": [], "direct": []}
         for _ in range(repeats):
             for solver, times in took.items():
                 started = time.perf_counter()
-                affine_bones(motion, fit, solver=solver)
+                solve_transforms(motion, fit, solver=solver)
                 times.append(1000 * (time.perf_counter() - started))
     return {"cg_ms": min(took["conjugate_gradients"]), "direct_ms": min(took["direct"])}
 
 
 def _findings(results: Sequence[CaseResult]) -> Iterator[str]:
+    """Yield a sentence about each comparison."""
     row = {(r.case, r.method): r.figures for r in results}
     known = [figures for (case, method), figures in row.items() if "true_bones" in figures]
     for case in dict.fromkeys(r.case for r in results):
@@ -357,7 +370,7 @@ def _findings(results: Sequence[CaseResult]) -> Iterator[str]:
     if known:
         close = sum(f["true_bones"] / 1.5 <= f["bones"] <= 1.5 * f["true_bones"] for f in known)
         yield (
-            f"Unseen families: bones within a factor of 1.5 of the true number for {close} of "
+            f"Held-out families: bones within a factor of 1.5 of the true number for {close} of "
             f"{len(known)} characters"
         )
         pairs = [
@@ -367,14 +380,14 @@ def _findings(results: Sequence[CaseResult]) -> Iterator[str]:
         ]
         better = sum(own["disper"] < other["disper"] for own, other in pairs)
         yield (
-            f"Unseen families: DisPer below ssdr's with the same bones for {better} of "
+            f"Held-out families: DisPer below that of ssdr with the same bones for {better} of "
             f"{len(pairs)} characters"
         )
 
 
-def _plot_rounds(path: Path, case: str, curves: Mapping[str, Sequence[float]]) -> None:
-    """ERMS after each round on all vertices (Figures 12 and 13)."""
-    from matplotlib.figure import Figure
+def _plot_iterations(path: Path, case: str, curves: Mapping[str, Sequence[float]]) -> None:
+    """Write a plot of ERMS after each iteration on all vertices (Figures 12 and 13)."""
+    from matplotlib.figure import Figure  # optional dependency
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
@@ -384,9 +397,9 @@ def _plot_rounds(path: Path, case: str, curves: Mapping[str, Sequence[float]]) -
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
     axes.yaxis.set_minor_formatter(lambda y, _: f"{y:.2g}")
-    axes.set_xlabel("rounds on all vertices")
+    axes.set_xlabel("iterations on all vertices")
     axes.set_ylabel("ERMS (hundredths of a model unit)")
-    axes.set_title(f"{case}: error after each round")
+    axes.set_title(f"{case}: error after each iteration")
     axes.grid(alpha=0.3, which="both")
     axes.legend()
     with atomic_write(path) as part:

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from understudy.benchmarks import Outcome, Request
-from understudy.benchmarks.decompose import Case, find_cases, lean_row, write_sequence_report
+from understudy.benchmarks.sequence_cases import Case, find_cases, lean_row, write_sequence_report
 from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError

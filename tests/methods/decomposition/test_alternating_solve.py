@@ -1,14 +1,16 @@
-"""Bones for given weights, and the rest shape for given bones and weights."""
+"""The transform step, and the rest shape for given transforms and weights."""
 
 import numpy as np
 
-from understudy.methods.decomposition.alternating_solve import Fit, affine_bones, best_rest, predict
+from understudy.methods.decomposition.fit import Fit, predict
 from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.skeletons.rest_shape import solve_rest_shape
+from understudy.methods.decomposition.transform_solve import solve_transforms
 
 
 def test_bones_that_could_cancel_each_other_stay_near_what_they_move():
-    """Two bones share every vertex almost equally: noise in the motion then drives them far apart,
-    unless each must also do a little by itself.
+    """Two bones share every vertex almost equally. Noise drives them far apart, unless each also
+    approximates its vertices by itself.
     """
     rng = np.random.default_rng(0)
     rest = np.column_stack([rng.normal(size=(200, 3)), np.ones(200)])
@@ -21,11 +23,11 @@ def test_bones_that_could_cancel_each_other_stay_near_what_they_move():
         (targets**2).sum(axis=1),
     )
     motion = Motion(rest, targets, (targets**2).sum(axis=1))
-    wander = lambda alone: np.abs(
-        affine_bones(motion, fit, alone=alone) - np.tile(np.eye(3, 4), (1, 2))
+    drift = lambda individual: np.abs(
+        solve_transforms(motion, fit, individual) - np.tile(np.eye(3, 4), (1, 2))
     ).max()
-    assert wander(0.0) > 0.3
-    assert wander(1e-3) < 0.05
+    assert drift(0.0) > 0.3
+    assert drift(1e-3) < 0.05
 
 
 def test_the_rest_shape_is_found_from_where_its_vertices_went():
@@ -37,5 +39,5 @@ def test_the_rest_shape_is_found_from_where_its_vertices_went():
     targets = predict(Motion(rest, np.zeros((50, 18)), np.zeros(50)), fit)
     moved = rest + np.column_stack([rng.normal(size=(50, 3)), np.zeros(50)])
     motion = Motion(moved, targets, (targets**2).sum(axis=1))
-    np.testing.assert_allclose(best_rest(motion, fit, moved, 0.0), rest, atol=1e-8)
-    np.testing.assert_allclose(best_rest(motion, fit, moved, 1e12), moved, atol=1e-8)
+    np.testing.assert_allclose(solve_rest_shape(motion, fit, moved, 0.0), rest, atol=1e-8)
+    np.testing.assert_allclose(solve_rest_shape(motion, fit, moved, 1e12), moved, atol=1e-8)

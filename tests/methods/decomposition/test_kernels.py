@@ -1,9 +1,12 @@
-"""The compiled kernels against the NumPy reference, and both against what they promise."""
+"""The compiled kernels against the NumPy reference, and the properties of both."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from understudy.methods.decomposition import kernels, reference
+from understudy.methods.decomposition.weight_problem import WeightProblem, WeightSearch
 
 compiled_only = pytest.mark.skipif(
     kernels.compiled is None, reason="installed without compiled kernels"
@@ -14,7 +17,8 @@ compiled_only = pytest.mark.skipif(
 def problem():
     rng = np.random.default_rng(0)
     rest = np.column_stack([rng.normal(size=(120, 3)), np.ones(120)])
-    return rest, rng.normal(size=(120, 18)), rng.normal(size=(18, 4 * 9))
+    targets = rng.normal(size=(120, 18))
+    return WeightProblem(rest, targets, (targets**2).sum(axis=1), rng.normal(size=(18, 4 * 9)))
 
 
 def start(count, places):
@@ -25,9 +29,9 @@ def start(count, places):
 @pytest.mark.parametrize("from_all", [False, True])
 @pytest.mark.parametrize("places", [1, 2, 4, 9])
 def test_weights_agree(problem, places, from_all):
-    given = (*problem, *start(120, places), 2, 5, from_all)
+    given = (problem, WeightSearch(places, 2, 5, from_all), *start(120, places))
     index, weight, value = kernels.solve_weights(*given)
-    other_index, other_weight, other_value = reference.solve_weights(*given, None, None)
+    other_index, other_weight, other_value = reference.solve_weights(*given)
     np.testing.assert_allclose(value, other_value, rtol=1e-6)
     np.testing.assert_array_equal(index, other_index)
     np.testing.assert_allclose(weight, other_weight, atol=1e-6)
@@ -37,7 +41,8 @@ def test_weights_agree(problem, places, from_all):
 def test_weights_near_an_anchor_agree(problem):
     rng = np.random.default_rng(1)
     anchor, strength = rng.dirichlet(np.ones(9), 120), rng.uniform(0, 30, 120)
-    given = (*problem, *start(120, 4), 2, 5, False, anchor, strength)
+    anchored = replace(problem, anchor=anchor, strength=strength)
+    given = (anchored, WeightSearch(4, 2, 5), *start(120, 4))
     np.testing.assert_allclose(
         kernels.solve_weights(*given)[2], reference.solve_weights(*given)[2], rtol=1e-6
     )
@@ -46,18 +51,17 @@ def test_weights_near_an_anchor_agree(problem):
 @pytest.mark.parametrize(
     "solver", [pytest.param(kernels, marks=compiled_only), reference], ids=["compiled", "reference"]
 )
-def test_weights_are_convex_never_worse_and_their_error_is_what_it_says(problem, solver):
-    rest, targets, columns = problem
+def test_weights_are_convex_never_worse_and_their_error_is_exact(problem, solver):
     rng = np.random.default_rng(2)
     index = np.stack([rng.permutation(9)[:3] for _ in range(120)]).astype(np.int32)
     weight = rng.dirichlet(np.ones(3), 120)
-    error = lambda index, weight: (
-        (np.einsum("vk,rvkj,vj->vr", weight, columns.reshape(18, 9, 4)[:, index], rest) - targets)
-        ** 2
-    ).sum(axis=1)
-    found, shares, value = solver.solve_weights(
-        rest, targets, columns, index, weight, 2, 3, False, None, None
-    )
+    transforms = problem.transforms.reshape(18, 9, 4)
+
+    def error(index, weight):
+        blended = np.einsum("vk,rvkj,vj->vr", weight, transforms[:, index], problem.rest)
+        return ((blended - problem.targets) ** 2).sum(axis=1)
+
+    found, shares, value = solver.solve_weights(problem, WeightSearch(3), index, weight)
     assert (shares >= 0).all()
     np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-12)
     np.testing.assert_allclose(error(found, shares), value, rtol=1e-9)
@@ -67,7 +71,7 @@ def test_weights_are_convex_never_worse_and_their_error_is_what_it_says(problem,
 @compiled_only
 def test_normal_equations_and_their_solution_agree(problem):
     rng = np.random.default_rng(3)
-    rest, targets, _ = problem
+    rest, targets = problem.rest, problem.targets
     index = np.stack([rng.permutation(6)[:3] for _ in range(120)]).astype(np.int32)
     weight = rng.dirichlet(np.ones(3), 120)
     gram, cross = kernels.normal_equations(rest, index, weight, targets, 6)
@@ -87,11 +91,10 @@ def test_rigid_sweeps_agree(problem):
     rng = np.random.default_rng(4)
     design = rng.normal(size=(60, 20))
     gram, cross = design.T @ design, rng.normal(size=(7, 3, 20))
-    moving = np.array([True, False, True, True, True])
-    still = np.ascontiguousarray(np.tile(np.eye(3, 4), (7, 1, 5)))
+    identity = np.ascontiguousarray(np.tile(np.eye(3, 4), (7, 1, 5)))
     np.testing.assert_allclose(
-        kernels.rigid_sweeps(gram, cross, moving, still, 4),
-        reference.rigid_sweeps(gram, cross, moving, still, 4),
+        kernels.rigid_sweeps(gram, cross, identity, 4),
+        reference.rigid_sweeps(gram, cross, identity, 4),
         atol=1e-6,
     )
 
@@ -124,9 +127,10 @@ def test_the_result_does_not_depend_on_the_number_of_threads(problem, monkeypatc
     results = []
     for threads in (1, 2, 5):
         monkeypatch.setattr(kernels, "threads", lambda threads=threads: threads)
-        index, weight, _ = kernels.solve_weights(*problem, *start(120, 4), 2, 5)
+        search = WeightSearch(4, 2, 5)
+        index, weight, _ = kernels.solve_weights(problem, search, *start(120, 4))
         results.append(
-            (weight, *kernels.normal_equations(problem[0], index, weight, problem[1], 9))
+            (weight, *kernels.normal_equations(problem.rest, index, weight, problem.targets, 9))
         )
     for other in results[1:]:
         for mine, theirs in zip(results[0], other):
@@ -139,19 +143,18 @@ def test_the_result_does_not_depend_on_the_number_of_threads(problem, monkeypatc
     [
         {"index": np.full((120, 4), 9, np.int32)},
         {"square": np.zeros(119)},
-        {"pulls": np.zeros((120, 35))},
+        {"linear": np.zeros((120, 35))},
         {"gram": np.zeros((36, 35))},
     ],
     ids=lambda wrong: next(iter(wrong)),
 )
-def test_the_binding_refuses_what_does_not_fit(problem, wrong):
-    rest, targets, columns = problem
+def test_the_binding_refuses_wrong_shapes_and_bones(problem, wrong):
     index, weight = start(120, 4)
     given = {
-        "rest": rest,
+        "rest": problem.rest,
         "square": np.zeros(120),
-        "pulls": targets @ columns,
-        "gram": columns.T @ columns,
+        "linear": problem.targets @ problem.transforms,
+        "gram": problem.transforms.T @ problem.transforms,
         "index": index,
         "weight": weight,
     } | wrong
@@ -161,18 +164,18 @@ def test_the_binding_refuses_what_does_not_fit(problem, wrong):
         )
 
 
-def test_without_compiled_kernels_the_reference_runs_and_says_so_once(problem, monkeypatch):
+def test_without_compiled_kernels_the_reference_runs_and_warns_once(problem, monkeypatch):
     monkeypatch.setattr(kernels, "compiled", None)
     monkeypatch.setattr(kernels, "_warned", False)
-    solve = lambda: kernels.solve_weights(*problem, *start(120, 4), 2, 3)
+    solve = lambda: kernels.solve_weights(problem, WeightSearch(4), *start(120, 4))
     with pytest.warns(UserWarning, match="without its compiled kernels"):
         solve()
     solve()  # warnings are errors in these tests: a second one would fail
 
 
-def test_moments_are_what_they_say(problem):
+def test_moments_are_sums_over_the_vertices(problem):
     rng = np.random.default_rng(5)
-    rest = problem[0]
+    rest = problem.rest
     index = np.stack([rng.permutation(6)[:3] for _ in range(120)]).astype(np.int32)
     weight = rng.dirichlet(np.ones(3), 120)
     dense = np.zeros((120, 6))

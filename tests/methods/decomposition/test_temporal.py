@@ -1,4 +1,4 @@
-"""`temporal` and `fesam`: bones and weights without parameters, on characters made here."""
+"""`temporal` and `fesam`: bones and weights without parameters, on generated characters."""
 
 import numpy as np
 import pytest
@@ -6,14 +6,15 @@ import pytest
 from understudy import Mesh, Poses
 from understudy.evaluation import metrics
 from understudy.geometry.transforms import rotation_from_axis_angle
-from understudy.methods.decomposition.alternating_solve import Fit, affine_bones, predict
-from understudy.methods.decomposition.bone_count import Curve, number_of_bones
+from understudy.methods.decomposition.bone_count import ErrorCurve, find_bone_count
 from understudy.methods.decomposition.fesam import Fesam, FesamConfig
+from understudy.methods.decomposition.fit import Fit, predict
 from understudy.methods.decomposition.motion import in_principal_directions, read_motion
-from understudy.methods.decomposition.pruning import pruned, standing_in
+from understudy.methods.decomposition.pruning import prune_bones, removal_costs
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
 from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
-from understudy.methods.decomposition.trajectory_networks.generated import generate
+from understudy.methods.decomposition.trajectory_networks.generated import generate_character
+from understudy.methods.decomposition.transform_solve import solve_transforms
 
 
 def play(deformer):
@@ -26,7 +27,7 @@ def fit(poses, **options):
 
 @pytest.fixture(scope="module")
 def character():
-    return generate(1)
+    return generate_character(1)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def test_it_finds_about_the_true_number_of_bones_and_the_motion(character, fitte
     assert metrics.distortion_percentage(character.poses().vertices, play(fitted)) < 0.3
 
 
-def test_the_figures_it_keeps_are_the_true_ones(character, fitted):
+def test_the_stored_errors_are_exact(character, fitted):
     assert fitted.training["erms"] == pytest.approx(
         metrics.erms(character.poses().vertices, play(fitted)), rel=0.05, abs=1e-4
     )
@@ -62,7 +63,7 @@ def test_the_whole_sequence_shifted_turned_and_scaled_changes_nothing(character,
 
 
 @pytest.mark.parametrize("solver", ["direct", "conjugate_gradients"])
-def test_the_papers_own_fitting_makes_five_rounds_that_never_raise_the_error(character, solver):
+def test_the_papers_own_fitting_makes_five_iterations_that_never_raise_the_error(character, solver):
     done = fit(character.poses(), fitting="paper", network="cnn", bones=12, solver=solver)
     curve = done.provenance["erms_curve"]
     assert len(curve) == 6
@@ -79,22 +80,12 @@ def test_conjugate_gradients_find_what_the_direct_solver_finds(character):
     index = np.argsort(random.random((motion.vertex_count, 8)), axis=1)[:, :3].astype(np.int32)
     weight = random.dirichlet(np.ones(3), motion.vertex_count)
     start = Fit(np.zeros((motion.rows, 32)), index, weight, motion.square)
-    left = [
-        float(
-            (
-                (
-                    predict(
-                        motion,
-                        Fit(affine_bones(motion, start, solver=s), index, weight, motion.square),
-                    )
-                    - motion.targets
-                )
-                ** 2
-            ).sum()
-        )
-        for s in ("direct", "conjugate_gradients")
-    ]
-    assert left[1] == pytest.approx(left[0], rel=1e-6)
+    errors = []
+    for solver in ("direct", "conjugate_gradients"):
+        transforms = solve_transforms(motion, start, solver=solver)
+        predicted = predict(motion, Fit(transforms, index, weight, motion.square))
+        errors.append(float(((predicted - motion.targets) ** 2).sum()))
+    assert errors[1] == pytest.approx(errors[0], rel=1e-6)
 
 
 def test_more_starts_are_no_worse_than_ssdrs_own(character):
@@ -117,30 +108,25 @@ def test_fesam_is_worse_at_the_same_number_of_bones(character):
 
 
 def test_a_static_mesh_is_one_bone():
-    mesh = generate(0).mesh
+    mesh = generate_character(0).mesh
     still = fit(Poses(mesh, np.repeat(mesh.vertices[None], 5, axis=0)))
     assert still.skeleton.bone_count == 1
     np.testing.assert_allclose(play(still), np.repeat(mesh.vertices[None], 5, axis=0), atol=1e-5)
 
 
 @pytest.mark.parametrize("frames", [2, 10, 23])
-def test_neither_a_still_nor_a_shifted_mesh_counts_for_more_than_one_bone(frames):
-    mesh = generate(0).mesh
+def test_a_static_or_translated_mesh_needs_one_bone(frames):
+    mesh = generate_character(0).mesh
     for step in (0.0, 13.7):
         shapes = mesh.vertices[None] + step * np.arange(frames)[:, None, None] * np.array(
             [1.0, 0.4, 0.2]
         )
-        motion, frame = read_motion(Poses(mesh, shapes))
-        assert number_of_bones(motion, 6, frame.rounding)[0] == 1
+        motion, normalisation = read_motion(Poses(mesh, shapes))
+        assert find_bone_count(motion, 6, normalisation.rounding)[0] == 1
 
 
-def test_as_many_bones_as_the_vertices_allow_are_tried():
-    _, curve = number_of_bones(read_motion(generate(4).poses())[0], 6, most=10)
-    assert 10 in curve.left
-
-
-def test_a_mesh_that_moves_as_a_whole_is_one_bone():
-    mesh = generate(0).mesh
+def test_a_rigidly_moving_mesh_is_one_bone():
+    mesh = generate_character(0).mesh
     turns = rotation_from_axis_angle(np.linspace(0, 2, 9)[:, None] * np.array([0.3, 1.0, 0.2]))
     shapes = np.einsum("fij,vj->fvi", turns, mesh.vertices) + np.linspace(0, 5, 9)[:, None, None]
     whole = fit(Poses(mesh, shapes))
@@ -148,8 +134,8 @@ def test_a_mesh_that_moves_as_a_whole_is_one_bone():
     np.testing.assert_allclose(play(whole), shapes, atol=1e-4)
 
 
-def test_one_frame_two_vertices_and_a_vertex_that_no_bone_explains_give_small_results():
-    character = generate(2)
+def test_one_frame_two_vertices_and_an_outlier_give_few_bones():
+    character = generate_character(2)
     one = fit(character.poses().take(np.array([7])))
     assert one.skeleton.bone_count <= 4
     two = Poses(
@@ -166,36 +152,37 @@ def test_one_frame_two_vertices_and_a_vertex_that_no_bone_explains_give_small_re
     assert metrics.distortion_percentage(shapes[:, others], play(odd)[:, others]) < 3
 
 
-def test_the_number_is_where_another_bone_no_longer_pays():
-    falls = Curve(
+def test_the_bone_count_is_where_another_bone_gains_too_little():
+    falls = ErrorCurve(
         {bones: 0.5 * 0.85**bones for bones in (1, 2, 4, 8, 16)}
-    )  # 15 % a bone: each pays
-    assert falls.lowest() == 16
-    stalls = Curve({1: 0.5, 2: 0.2, 4: 0.05, 8: 0.048, 16: 0.046})
-    assert stalls.lowest() == 4
-    exact = Curve({1: 0.5, 2: 0.2, 4: 0.05, 8: 1e-5, 16: 5e-6})
-    assert exact.lowest() == 8
+    )  # each bone gains 15 %
+    assert falls.best() == 16
+    stalls = ErrorCurve({1: 0.5, 2: 0.2, 4: 0.05, 8: 0.048, 16: 0.046})
+    assert stalls.best() == 4
+    exact = ErrorCurve({1: 0.5, 2: 0.2, 4: 0.05, 8: 1e-5, 16: 5e-6})
+    assert exact.best() == 8
     assert exact.next() == 6
 
 
-def test_no_more_bones_than_a_quarter_of_the_vertices():
+def test_up_to_one_bone_per_four_vertices_is_tried():
     random = np.random.default_rng(0)
     poses = Poses(
         Mesh.from_faces(random.normal(size=(30, 3)), [[0, 1, 2]]), random.normal(size=(20, 30, 3))
     )
-    assert number_of_bones(read_motion(poses)[0], 6)[0] <= 7
+    count, curve = find_bone_count(read_motion(poses)[0], 6)
+    assert count <= max(curve.remaining) == 7
 
 
-def test_pruning_takes_the_bone_that_another_stands_in_for(character):
+def test_pruning_removes_the_bone_that_another_replaces(character):
     motion, _ = in_principal_directions(read_motion(character.poses())[0])
     random = np.random.default_rng(0)
     label = random.integers(0, 5, motion.vertex_count).astype(np.int32)[:, None]
     whole = Fit(np.zeros((motion.rows, 20)), label, np.ones(label.shape), motion.square)
-    columns = affine_bones(motion, whole)
-    columns = np.column_stack([columns, columns[:, :4]])  # the sixth is the first once more
+    transforms = solve_transforms(motion, whole)
+    transforms = np.column_stack([transforms, transforms[:, :4]])  # the sixth repeats the first
     label[::2][label[::2] == 0] = 5
-    twice = Fit(columns, label, np.ones(label.shape), motion.square)
-    cost = standing_in(motion, twice)
+    twice = Fit(transforms, label, np.ones(label.shape), motion.square)
+    cost = removal_costs(motion, twice)
     assert set(np.argsort(cost)[:2]) == {0, 5}
     assert cost[0] == pytest.approx(0, abs=1e-9 * cost.max())
-    assert pruned(motion, twice, 3, 1).bones == 3
+    assert prune_bones(motion, twice, 3, 1).bones == 3

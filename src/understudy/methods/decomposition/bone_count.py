@@ -150,15 +150,15 @@ def find_bone_count(
     influences: int,
     rounding: float = 0.0,
     progress: Progress = SILENT,
-    max_bones: int = MAX_BONES,
 ) -> tuple[int, ErrorCurve]:
     """Return the number of bones a motion needs, and the errors it was found from.
 
     influences  largest number of bones per vertex
     rounding    see `motion.Normalisation`
-    max_bones   upper limit; one bone per four vertices is another
+
+    There is at most one bone per four vertices, and at most `MAX_BONES`.
     """
-    max_bones = max(1, min(max_bones, motion.vertex_count // _MIN_VERTICES))
+    max_bones = max(1, min(MAX_BONES, motion.vertex_count // _MIN_VERTICES))
     fits, curve = QuickFits(motion, influences, rounding), ErrorCurve()
     with progress.task("counting bones", _MAX_FITS) as bar:
 

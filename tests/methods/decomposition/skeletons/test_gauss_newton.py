@@ -1,6 +1,4 @@
-"""Gauss-Newton on the moments of the vertices, against the same step taken with the vertices
-themselves.
-"""
+"""Gauss-Newton on sums over the vertices, against the same step computed from all vertices."""
 
 from dataclasses import replace
 
@@ -8,10 +6,18 @@ import numpy as np
 import pytest
 
 from understudy.geometry.transforms import rotation_from_axis_angle
-from understudy.methods.decomposition.alternating_solve import Fit
+from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.motion import Motion
-from understudy.methods.decomposition.skeletons.articulation import Articulation, Moments, Tree
-from understudy.methods.decomposition.skeletons.gauss_newton import JointPrior, _System, refined
+from understudy.methods.decomposition.skeletons.articulation import (
+    Articulation,
+    NormalEquations,
+    Tree,
+)
+from understudy.methods.decomposition.skeletons.gauss_newton import (
+    JointPrior,
+    _System,
+    solve_articulation,
+)
 
 BONES, FRAMES, VERTICES = 5, 4, 40
 TREE = Tree(np.array([1, -1, 0, 1, 3]))
@@ -24,37 +30,37 @@ def scene():
     weights = rng.random((VERTICES, BONES))
     weights /= weights.sum(axis=1, keepdims=True)
     rest = np.column_stack([rng.normal(size=(VERTICES, 3)), np.ones(VERTICES)])
-    turns = rotation_from_axis_angle(rng.normal(size=(FRAMES, BONES, 3)))
-    pose = Articulation(TREE, rng.normal(size=(BONES, 3)), turns, rng.normal(size=(FRAMES, 3)))
+    rotations = rotation_from_axis_angle(rng.normal(size=(FRAMES, BONES, 3)))
+    pose = Articulation(TREE, rng.normal(size=(BONES, 3)), rotations, rng.normal(size=(FRAMES, 3)))
     targets = blended(weights, pose, rest) + 0.05 * rng.normal(size=(VERTICES, FRAMES, 3))
     targets = targets.reshape(VERTICES, -1)
     motion = Motion(rest, targets, (targets**2).sum(axis=1))
     index = np.tile(np.arange(BONES, dtype=np.int32), (VERTICES, 1))
-    return pose, weights, motion, Fit(pose.columns(), index, weights, motion.square)
+    return pose, weights, motion, Fit(pose.transforms(), index, weights, motion.square)
 
 
 def blended(weights, pose, rest) -> np.ndarray:
-    return np.einsum("vb,fbij,vj->vfi", weights, pose.transforms(), rest)
+    return np.einsum("vb,fbij,vj->vfi", weights, pose.world_from_rest(), rest)
 
 
 def moved(pose: Articulation, change: np.ndarray) -> Articulation:
-    """The pose after unknowns (turns and place of each frame, then the joints but the root's)
-    change by so much.
+    """The pose after a change of its unknowns: rotations and root position of each frame, then the
+    joints except that of the root.
     """
     each = change[: FRAMES * (3 * BONES + 3)].reshape(FRAMES, -1)
     joints = pose.joints.copy()
     joints[TREE.parents >= 0] += change[each.size :].reshape(-1, 3)
-    turns = rotation_from_axis_angle(each[:, :-3].reshape(FRAMES, BONES, 3)) @ pose.turns
-    return Articulation(TREE, joints, turns, pose.place + each[:, -3:])
+    rotations = rotation_from_axis_angle(each[:, :-3].reshape(FRAMES, BONES, 3)) @ pose.rotations
+    return Articulation(TREE, joints, rotations, pose.root_position + each[:, -3:])
 
 
 def test_children_stay_on_their_parents(scene):
     pose = scene[0]
-    bones = pose.transforms()
+    bones = pose.world_from_rest()
     at = lambda bone, joint: bones[:, bone, :, :3] @ pose.joints[joint] + bones[:, bone, :, 3]
     for bone, parent in enumerate(TREE.parents):
         np.testing.assert_allclose(
-            at(bone, bone), pose.place if parent < 0 else at(parent, bone), atol=1e-13
+            at(bone, bone), pose.root_position if parent < 0 else at(parent, bone), atol=1e-13
         )
 
 
@@ -63,24 +69,22 @@ def test_another_root_is_the_same_motion(scene):
     for root in range(BONES):
         again = pose.rooted_at(root, np.array([0.3, -1.0, 2.0]))
         assert again.tree.root == root
-        np.testing.assert_allclose(again.transforms(), pose.transforms(), atol=1e-13)
+        np.testing.assert_allclose(again.world_from_rest(), pose.world_from_rest(), atol=1e-13)
 
 
-def test_moments_hold_the_error(scene):
+def test_the_normal_equations_give_the_error(scene):
     pose, weights, motion, fit = scene
-    missed = motion.targets.reshape(VERTICES, FRAMES, 3) - blended(weights, pose, motion.rest)
-    assert Moments.of(motion, fit).error(pose.columns()) == pytest.approx(
-        (missed**2).sum(), rel=1e-9
+    residual = motion.targets.reshape(VERTICES, FRAMES, 3) - blended(weights, pose, motion.rest)
+    assert NormalEquations.of(motion, fit).error(pose.transforms()) == pytest.approx(
+        (residual**2).sum(), rel=1e-9
     )
 
 
-def test_a_step_is_that_of_the_vertices_themselves(scene):
-    """The derivatives by differences, every vertex and frame a row, solved by plain least
-    squares.
-    """
+def test_a_step_equals_that_of_plain_least_squares(scene):
+    """Derivatives by finite differences, one row per vertex and frame."""
     pose, weights, motion, fit = scene
     pose = replace(pose, joints=pose.joints + 0.1)
-    missed = (
+    residual = (
         motion.targets.reshape(VERTICES, FRAMES, 3) - blended(weights, pose, motion.rest)
     ).reshape(-1)
     unknowns, h = FRAMES * (3 * BONES + 3) + 3 * (BONES - 1), 1e-6
@@ -92,18 +96,23 @@ def test_a_step_is_that_of_the_vertices_themselves(scene):
         / (2 * h)
     )
     matrix = np.stack([slope(one).reshape(-1) for one in np.eye(unknowns)], axis=1)
-    expected = moved(pose, np.linalg.lstsq(matrix, missed, rcond=None)[0])
-    system = _System(Moments.of(motion, fit), pose, JointPrior(pose.joints, np.zeros(BONES)))
-    stepped = system.stepped(damping=0.0)
+    expected = moved(pose, np.linalg.lstsq(matrix, residual, rcond=None)[0])
+    system = _System(
+        NormalEquations.of(motion, fit), pose, JointPrior(pose.joints, np.zeros(BONES))
+    )
+    stepped = system.step(damping=0.0)
     np.testing.assert_allclose(stepped.joints, expected.joints, atol=1e-6)
-    np.testing.assert_allclose(stepped.turns, expected.turns, atol=1e-6)
-    np.testing.assert_allclose(stepped.place, expected.place, atol=1e-6)
+    np.testing.assert_allclose(stepped.rotations, expected.rotations, atol=1e-6)
+    np.testing.assert_allclose(stepped.root_position, expected.root_position, atol=1e-6)
 
 
-def test_the_prior_is_part_of_what_is_lowered(scene):
+def test_the_prior_is_part_of_the_error(scene):
     pose, _, motion, fit = scene
-    moments, strong = Moments.of(motion, fit), JointPrior(pose.joints + 1.0, np.full(BONES, 1e9))
-    held = refined(moments, pose, strong, 20)
+    equations, strong = (
+        NormalEquations.of(motion, fit),
+        JointPrior(pose.joints + 1.0, np.full(BONES, 1e9)),
+    )
+    held = solve_articulation(equations, pose, strong, 20)
     np.testing.assert_allclose(
         held.joints[TREE.parents >= 0], (pose.joints + 1.0)[TREE.parents >= 0], atol=1e-5
     )
@@ -111,18 +120,20 @@ def test_the_prior_is_part_of_what_is_lowered(scene):
 
 def test_it_ends_where_no_step_helps_and_never_rises(scene):
     pose, _, motion, fit = scene
-    moments, none = Moments.of(motion, fit), JointPrior(pose.joints, np.full(BONES, 1e-9))
+    equations, none = NormalEquations.of(motion, fit), JointPrior(pose.joints, np.full(BONES, 1e-9))
     astray = moved(
         pose, 0.2 * np.random.default_rng(1).normal(size=FRAMES * (3 * BONES + 3) + 3 * (BONES - 1))
     )
     errors = [
-        moments.error(refined(moments, astray, none, steps, least=0).columns())
+        equations.error(solve_articulation(equations, astray, none, steps, min_gain=0).transforms())
         for steps in range(12)
     ]
     assert all(after <= before + 1e-12 for before, after in zip(errors, errors[1:]))
-    assert errors[-1] <= moments.error(pose.columns())
+    assert errors[-1] <= equations.error(pose.transforms())
     assert errors[-1] == pytest.approx(errors[-2], rel=1e-6)
-    turns = refined(moments, astray, none, 12).turns
+    rotations = solve_articulation(equations, astray, none, 12).rotations
     np.testing.assert_allclose(
-        turns @ turns.swapaxes(-1, -2), np.broadcast_to(np.eye(3), turns.shape), atol=1e-12
+        rotations @ rotations.swapaxes(-1, -2),
+        np.broadcast_to(np.eye(3), rotations.shape),
+        atol=1e-12,
     )

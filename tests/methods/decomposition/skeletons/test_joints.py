@@ -6,13 +6,13 @@ from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition.skeletons.articulation import Articulation, Tree
 from understudy.methods.decomposition.skeletons.joints import (
     Borders,
-    borders,
-    joints_of_pairs,
+    cluster_borders,
+    pairwise_joints,
     spanning_tree,
 )
 from understudy.methods.decomposition.skeletons.rest_frames import (
     central_bone,
-    from_the_root,
+    parents_first,
     rest_frames,
 )
 
@@ -36,13 +36,13 @@ def swinging(tree: Tree, joints: np.ndarray, size: float = 1.0, frames: int = 30
 def test_joints_and_tree_of_exact_motion_are_found():
     tree = Tree(np.array([-1, 0, 1, 1, 3]))
     pose = swinging(tree, np.random.default_rng(1).normal(size=(5, 3)))
-    joints, cost = joints_of_pairs(pose.columns(), anywhere(5))
+    joints, cost = pairwise_joints(pose.transforms(), anywhere(5))
     np.testing.assert_array_equal(spanning_tree(cost).parents, tree.parents)
     found = joints[np.arange(5), tree.parents][1:]
-    np.testing.assert_allclose(found, pose.joints[1:], atol=2e-3)  # held a little to the border
+    np.testing.assert_allclose(found, pose.joints[1:], atol=2e-3)  # the border pulls a little
 
 
-def test_bones_that_move_as_one_are_joined_at_their_border():
+def test_bones_that_move_together_are_joined_at_their_border():
     pose = Articulation(
         Tree(np.array([-1, 0])),
         np.zeros((2, 3)),
@@ -51,13 +51,13 @@ def test_bones_that_move_as_one_are_joined_at_their_border():
     )
     found = anywhere(2)
     found.at[:] = [3.0, 1.0, 0.0]
-    joints, cost = joints_of_pairs(pose.columns(), found)
+    joints, cost = pairwise_joints(pose.transforms(), found)
     np.testing.assert_allclose(joints[0, 1], [3.0, 1.0, 0.0])
     assert cost[0, 1] == 0
 
 
 def test_a_hinge_is_placed_on_its_axis_beside_the_border():
-    """Turning about the line x = 1, y = 0 leaves z open: the border says it."""
+    """A rotation about the line x = 1, y = 0 leaves z open; the border decides it."""
     angles = np.zeros((20, 2, 3))
     angles[:, 1, 2] = np.linspace(-1, 1, 20)
     pose = Articulation(
@@ -69,31 +69,33 @@ def test_a_hinge_is_placed_on_its_axis_beside_the_border():
     found = anywhere(2)
     found.at[:] = [0.9, 0.1, 5.0]
     np.testing.assert_allclose(
-        joints_of_pairs(pose.columns(), found)[0][0, 1], [1, 0, 5], atol=1e-3
+        pairwise_joints(pose.transforms(), found)[0][0, 1], [1, 0, 5], atol=1e-3
     )
 
 
-def test_shells_have_borders_too_and_are_joined_at_last():
+def test_disconnected_parts_have_borders_and_are_joined():
     rest = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [10, 0, 0]])
-    found = borders(rest, np.array([0, 1, 1, 2]), np.array([[0, 1], [1, 2]]), 3)
-    np.testing.assert_array_equal(found.joined[1], [True, True, False])
+    found = cluster_borders(rest, np.array([0, 1, 1, 2]), np.array([[0, 1], [1, 2]]), 3)
+    np.testing.assert_array_equal(found.connected[1], [True, True, False])
     np.testing.assert_allclose(found.at[1, 2], [6, 0, 0])
     np.testing.assert_allclose(found.at, found.at.transpose(1, 0, 2))
     still = np.tile(np.eye(3, 4), (4, 3))
-    assert spanning_tree(joints_of_pairs(still, found)[1]).parents.tolist() == [-1, 0, 1]
+    assert spanning_tree(pairwise_joints(still, found)[1]).parents.tolist() == [-1, 0, 1]
 
 
 def test_a_bone_without_vertices_has_borders():
-    found = borders(np.array([[0.0, 0, 0], [2, 0, 0]]), np.array([0, 0]), np.zeros((0, 2), int), 2)
+    found = cluster_borders(
+        np.array([[0.0, 0, 0], [2, 0, 0]]), np.array([0, 0]), np.zeros((0, 2), int), 2
+    )
     assert np.isfinite(found.at).all()
     assert np.isfinite(found.gap).all()
 
 
-def test_rest_frames_stand_on_the_joints_and_lead_to_the_children():
+def test_rest_frames_are_at_the_joints_and_point_to_the_children():
     tree = Tree(np.array([-1, 0, 1]))
     joints = np.array([[0.0, 0, 0], [0, 1, 0], [1, 1, 0]])
-    middles = np.array([[0, 0.5, 0], [0.5, 1, 0], [1, 1, 2.0]])
-    frames = rest_frames(tree, joints, middles, np.ones(3), "Y")
+    centres = np.array([[0, 0.5, 0], [0.5, 1, 0], [1, 1, 2.0]])
+    frames = rest_frames(tree, joints, centres, np.ones(3), "Y")
     np.testing.assert_allclose(frames[..., 3], joints)
     np.testing.assert_allclose(frames[..., 1], [[0, 1, 0], [1, 0, 0], [0, 0, 1]], atol=1e-12)
     np.testing.assert_allclose(np.linalg.det(frames[..., :3]), 1)
@@ -108,7 +110,7 @@ def test_the_root_balances_the_tree_and_parents_come_first():
     mass = np.array([1.0, 4, 3, 1, 1])
     assert central_bone(tree, mass) == 1  # as well balanced as 2, and heavier
     assert central_bone(tree, np.array([1.0, 4, 3, 3, 1])) == 2
-    order = from_the_root(tree, mass)
+    order = parents_first(tree, mass)
     place = np.argsort(order)
     assert all(
         place[parent] < place[bone] for bone, parent in enumerate(tree.parents) if parent >= 0

@@ -1,4 +1,4 @@
-"""The networks in NumPy against the same in torch, the shipped weights, and what they read."""
+"""The networks in NumPy against torch, the shipped weights, their inputs and labels."""
 
 import numpy as np
 import pytest
@@ -6,17 +6,17 @@ import pytest
 from understudy import FileError, Mesh, Poses
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition.motion import read_motion
-from understudy.methods.decomposition.trajectory_networks import classifier as networks
+from understudy.methods.decomposition.trajectory_networks import classifier
 from understudy.methods.decomposition.trajectory_networks.body_labels import (
+    bone_descriptors,
     common_labels,
-    descriptor,
 )
-from understudy.methods.decomposition.trajectory_networks.generated import generate
+from understudy.methods.decomposition.trajectory_networks.generated import generate_character
 from understudy.methods.decomposition.trajectory_networks.trajectories import (
     CHANNELS,
-    LEAST_FRAMES,
-    MOST_FRAMES,
-    axes,
+    MAX_FRAMES,
+    MIN_FRAMES,
+    principal_axes,
     trajectories,
 )
 
@@ -25,14 +25,14 @@ def random_weights(network, seed=0):
     random = np.random.default_rng(seed)
     return {
         name: random.normal(size=shape, scale=0.5).astype(np.float32)
-        for name, shape in networks.shapes(network).items()
+        for name, shape in classifier.shapes(network).items()
     }
 
 
 @pytest.mark.parametrize(
     ("vertices", "frames"), [(2050, 3), (40, 48)]
 )  # the first are more than one block
-@pytest.mark.parametrize("network", networks.NETWORKS)
+@pytest.mark.parametrize("network", classifier.NETWORKS)
 def test_numpy_is_torch(network, vertices, frames):
     torch = pytest.importorskip("torch")
     from understudy.methods.decomposition.trajectory_networks.training import Network
@@ -43,65 +43,68 @@ def test_numpy_is_torch(network, vertices, frames):
     model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
     with torch.no_grad():
         expected = torch.sigmoid(model(torch.from_numpy(read))).numpy()
-    np.testing.assert_allclose(networks.probabilities(network, weights, read), expected, atol=2e-6)
+    np.testing.assert_allclose(
+        classifier.predict_labels(network, weights, read), expected, atol=2e-6
+    )
 
 
-@pytest.mark.parametrize("network", networks.NETWORKS)
-@pytest.mark.parametrize("kind", networks.KINDS)
+@pytest.mark.parametrize("network", classifier.NETWORKS)
+@pytest.mark.parametrize("kind", classifier.KINDS)
 def test_shipped_weights_tell_vertices_apart(kind, network):
-    motion, _ = read_motion(generate(3).poses())
-    word = networks.probabilities(
+    motion, _ = read_motion(generate_character(3).poses())
+    predictions = classifier.predict_labels(
         network,
-        networks.shipped(kind, network),
+        classifier.shipped_weights(kind, network),
         trajectories(motion, np.arange(motion.vertex_count)),
     )
-    assert np.isfinite(word).all()
+    assert np.isfinite(predictions).all()
     np.testing.assert_array_equal(
         trajectories(motion, np.array([5, 9])),
         trajectories(motion, np.arange(motion.vertex_count))[[5, 9]],
     )
-    assert 3 <= len(np.unique(word.argmax(axis=1))) <= networks.LABELS
+    assert 3 <= len(np.unique(predictions.argmax(axis=1))) <= classifier.LABELS
 
 
 def test_weights_of_another_network_are_refused(tmp_path):
     from safetensors.numpy import save
 
     good = save(random_weights("cnn"))
-    assert networks.read_weights("cnn", good, "cnn")["dense"].dtype == np.float32
+    assert classifier.read_weights("cnn", good, "cnn")["dense"].dtype == np.float32
     with pytest.raises(FileError, match="not those of the network 'lstm'"):
-        networks.read_weights("lstm", good, "x")
+        classifier.read_weights("lstm", good, "x")
     with pytest.raises(FileError, match="not a safetensors file"):
-        networks.read_weights("cnn", good[:40], "x")
+        classifier.read_weights("cnn", good[:40], "x")
     spoiled = random_weights("cnn")
     spoiled["dense"][0, 0] = np.nan
-    with pytest.raises(FileError, match="not finite"):
-        networks.read_weights("cnn", save(spoiled), "x")
+    with pytest.raises(FileError, match="some are not finite"):
+        classifier.read_weights("cnn", save(spoiled), "x")
 
 
-def test_shifting_turning_and_scaling_changes_nothing_that_is_read():
-    poses = generate(5).poses()
+def test_translation_rotation_and_scale_do_not_change_trajectories():
+    poses = generate_character(5).poses()
     turn = rotation_from_axis_angle(np.array([0.7, -1.9, 0.4]))
     moved = Poses(
         Mesh.from_faces(3.0 * poses.mesh.vertices @ turn.T + 100, [[0, 1, 2]]),
         3.0 * poses.vertices.astype(np.float64) @ turn.T + [5, 6, 7],
     )
-    (motion, frame), (motion_after, frame_after) = read_motion(poses), read_motion(moved)
     before, after = (
-        trajectories(m, np.argsort(f.order))
-        for m, f in ((motion, frame), (motion_after, frame_after))
+        trajectories(motion, np.argsort(normalisation.order))
+        for motion, normalisation in (read_motion(poses), read_motion(moved))
     )
     np.testing.assert_allclose(after, before, atol=2e-4)
 
 
 def test_the_axes_are_a_rotation_and_frames_are_bounded():
-    poses = generate(2, frames=70).poses()
+    poses = generate_character(2, frames=70).poses()
     motion, _ = read_motion(poses)
-    np.testing.assert_allclose(axes(motion).T @ axes(motion), np.eye(3), atol=1e-12)
-    assert np.linalg.det(axes(motion)) == pytest.approx(1)
-    assert trajectories(motion, np.arange(4)).shape == (4, MOST_FRAMES, CHANNELS)
+    np.testing.assert_allclose(
+        principal_axes(motion).T @ principal_axes(motion), np.eye(3), atol=1e-12
+    )
+    assert np.linalg.det(principal_axes(motion)) == pytest.approx(1)
+    assert trajectories(motion, np.arange(4)).shape == (4, MAX_FRAMES, CHANNELS)
     one, _ = read_motion(poses.take(np.array([5])))
     held = trajectories(one, np.arange(4))
-    assert held.shape == (4, LEAST_FRAMES, CHANNELS)
+    assert held.shape == (4, MIN_FRAMES, CHANNELS)
     assert np.isfinite(held).all()
 
 
@@ -127,4 +130,6 @@ def test_labels_are_one_to_one_within_a_character_and_alike_for_like_bones():
 def test_descriptors_are_weighted_means():
     read = np.zeros((2, 3, CHANNELS), np.float32)
     read[:, :, 0] = [[1], [3]]
-    np.testing.assert_allclose(descriptor(read, np.array([[1.0, 0.5], [1.0, 0.0]]))[:, 0], [2, 1])
+    np.testing.assert_allclose(
+        bone_descriptors(read, np.array([[1.0, 0.5], [1.0, 0.0]]))[:, 0], [2, 1]
+    )

@@ -1,17 +1,17 @@
-"""Characters to learn from, and learning from them."""
+"""Characters to train on, and training on them."""
 
 import numpy as np
 import pytest
 
 from understudy import FileError, InputError
-from understudy.methods.decomposition.trajectory_networks import classifier as networks
+from understudy.methods.decomposition.trajectory_networks import classifier
 from understudy.methods.decomposition.trajectory_networks.corpus import (
     HELD_OUT,
     Character,
     family_of,
     read_characters,
 )
-from understudy.methods.decomposition.trajectory_networks.generated import generate
+from understudy.methods.decomposition.trajectory_networks.generated import generate_character
 
 torch = pytest.importorskip("torch")
 from understudy.methods.decomposition.trajectory_networks import training  # noqa: E402
@@ -19,7 +19,7 @@ from understudy.methods.decomposition.trajectory_networks import training  # noq
 
 def test_generated_characters_are_exact_skins():
     for seed in range(6):
-        character = generate(seed)
+        character = generate_character(seed)
         assert (character.weights >= 0).all()
         np.testing.assert_allclose(character.weights.sum(axis=1), 1, atol=1e-6)
         assert (character.weights > 0).any(axis=0).all()
@@ -30,36 +30,42 @@ def test_generated_characters_are_exact_skins():
             "b,fbij,j->fi", character.weights[vertex], character.transforms, rest[vertex]
         )
         np.testing.assert_allclose(poses.vertices[:, vertex], expected, atol=1e-5)
-    np.testing.assert_array_equal(generate(3).mesh.vertices, generate(3).mesh.vertices)
-    np.testing.assert_array_equal(generate(3).transforms, generate(3).transforms)
+    np.testing.assert_array_equal(
+        generate_character(3).mesh.vertices, generate_character(3).mesh.vertices
+    )
+    np.testing.assert_array_equal(
+        generate_character(3).transforms, generate_character(3).transforms
+    )
 
 
-def test_bones_that_move_alike_are_one():
-    whole = generate(1)
+def test_bones_that_move_alike_are_merged():
+    whole = generate_character(1)
     twice = np.concatenate([whole.transforms, whole.transforms[:, :1]], axis=1)
     weights = np.column_stack([whole.weights, 0.5 * whole.weights[:, 0]])
     weights[:, 0] *= 0.5
     doubled = Character("x", "animal", "made", whole.mesh, weights, twice)
     assert doubled.bones == whole.bones + 1
-    assert doubled.apart().bones == whole.apart().bones
-    np.testing.assert_allclose(doubled.apart().poses().vertices, whole.poses().vertices, atol=1e-3)
+    assert doubled.with_merged_bones().bones == whole.with_merged_bones().bones
+    np.testing.assert_allclose(
+        doubled.with_merged_bones().poses().vertices, whole.poses().vertices, atol=1e-3
+    )
 
 
 def test_a_network_learns_and_the_same_seed_gives_the_same_weights():
-    taught = training.lessons([generate(seed) for seed in range(4)])
-    assert all((lesson.moved_by.sum(axis=1) >= 1).all() for lesson in taught)
-    once = training.train("cnn", taught, epochs=4, batch=256, rate=0.01)
-    again = training.train("cnn", taught, epochs=4, batch=256, rate=0.01)
+    data = training.label_trajectories([generate_character(seed) for seed in range(4)])
+    assert all((one.labels.sum(axis=1) >= 1).all() for one in data)
+    once = training.train("cnn", data, epochs=4, batch_size=256, learning_rate=0.01)
+    again = training.train("cnn", data, epochs=4, batch_size=256, learning_rate=0.01)
     assert once.validation_loss[-1] < 0.9 * once.validation_loss[0]
     for name, value in once.weights.items():
         np.testing.assert_array_equal(value, again.weights[name])
 
 
 def test_written_weights_come_back(tmp_path):
-    taught = training.lessons([generate(0)])
-    trained = training.train("cnn", taught, epochs=1)
+    data = training.label_trajectories([generate_character(0)])
+    trained = training.train("cnn", data, epochs=1)
     training.save_weights(tmp_path / "w.safetensors", trained)
-    back = networks.read_weights("cnn", (tmp_path / "w.safetensors").read_bytes(), "w")
+    back = classifier.read_weights("cnn", (tmp_path / "w.safetensors").read_bytes(), "w")
     np.testing.assert_allclose(back["dense"], trained.weights["dense"], rtol=1e-3, atol=1e-6)
 
 
@@ -72,7 +78,7 @@ def test_a_file_that_is_no_character_is_named(tmp_path):
         family_of(tmp_path / "plant_x_Fern.npz")
 
 
-def test_no_family_is_both_taught_and_held_out(tmp_path):
+def test_held_out_families_are_not_trained_on(tmp_path):
     for name in (
         "animal_q_Cow",
         "animal_qfarm_Pig",
@@ -89,8 +95,10 @@ def test_no_family_is_both_taught_and_held_out(tmp_path):
     (tmp_path / "corpus").mkdir()
     for file in tmp_path.glob("*.npz"):
         file.rename(tmp_path / "corpus" / file.name)
-    assert [c.name for c in training.characters_of("animals", tmp_path)] == ["animal_q_Cow/0"]
-    assert [c.name for c in training.characters_of("humans", tmp_path)] == ["human_qman_King/0"]
+    assert [c.name for c in training.training_characters("animals", tmp_path)] == ["animal_q_Cow/0"]
+    assert [c.name for c in training.training_characters("humans", tmp_path)] == [
+        "human_qman_King/0"
+    ]
     assert family_of(tmp_path / "corpus" / "animal_qfarm_Pig.npz")[1] in HELD_OUT
     with pytest.raises(FileError, match="holds no characters"):
-        training.characters_of("animals", tmp_path / "corpus")
+        training.training_characters("animals", tmp_path / "corpus")
