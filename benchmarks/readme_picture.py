@@ -20,6 +20,7 @@ from understudy.evaluation.pictures import colour_bar, save_png, sheet
 from understudy.evaluation.render import HeatMap, render
 from understudy.evaluation.shading import turbo
 from understudy.rigs import load_rig
+from understudy.rigs.base import animation_curves
 
 ROOT = Path(__file__).resolve().parents[1]
 FRAME = 152  # of the kick: a deep crouch, where hips, back and shoulders deform most
@@ -33,7 +34,7 @@ WHITE = (255, 255, 255)
 def picture(demo: Path) -> np.ndarray:
     """The whole picture: (h,w,3) uint8."""
     rig = load_rig("human")
-    values, _ = rig.animation("kick")
+    values, _ = animation_curves(rig, "kick")
     poses = rig.evaluate(values[FRAME : FRAME + 1])
     true = poses.read_poses(0, 1)[0]
     camera = Camera(view=VIEW, size=SIZE, fit_to=true)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from understudy import InputError
-from understudy.benchmarks import Request, runtime_cases, timing
+from understudy.benchmarks import Request, runtime_cases, runtime_contenders, timing
 from understudy.benchmarks import runtime as bench
 from understudy.cli import app as cli
 from understudy.core.progress import SILENT
@@ -27,9 +27,11 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """The same shapes with few vertices, and short measurements."""
-    monkeypatch.setattr(runtime_cases, "tigress", lambda seed: runtime_cases._fdda(300, 3, 8, seed))
+    monkeypatch.setitem(
+        bench.CHARACTERS, "tigress", lambda seed: runtime_cases._fdda(300, 3, 8, seed)
+    )
     monkeypatch.setattr(runtime_cases, "_ELEPHANT_VERTICES", 400)
-    monkeypatch.setattr(bench, "_CROWD", 5)
+    monkeypatch.setattr(runtime_contenders, "CROWD", 5)
     monkeypatch.setitem(bench.SIZES, "quick", bench._Size(("tigress", "elephant"), 2, 0.02, 20, 1))
 
 
@@ -113,7 +115,7 @@ def test_without_the_compiled_runtime_there_is_nothing_to_measure(monkeypatch, t
 
 
 def test_turns_are_taken_and_the_lowest_median_counts(monkeypatch):
-    monkeypatch.setattr(timing, "_REST_S", 0.0)
+    monkeypatch.setattr(timing, "_PAUSE_S", 0.0)
     order = []
     timing.take_turns({"a": lambda i: order.append("a"), "b": lambda i: order.append("b")}, 3, 1e-9)
     changes = sum(x != y for x, y in zip(order, order[1:]))
@@ -144,7 +146,7 @@ def test_a_rest_lasts_until_threads_that_spin_have_stopped():
     spinning.start()
     threading.Timer(0.06, stop.set).start()
     begun = time.perf_counter()
-    timing._rest()
+    timing._pause()
     assert time.perf_counter() - begun > 0.05
     spinning.join()
 

@@ -1,8 +1,8 @@
-"""The papers' comparisons, each a file here: `understudy bench NAME`. Every method runs on the same
-data in the same run.
+"""The comparisons of the papers, each a module: `understudy bench NAME`.
 
-A benchmark takes a `Request` and returns an `Outcome`; the command line prints it as a table and
-writes it as JSON.
+All methods of a benchmark run on the same data in the same run. A benchmark is a function
+`run(request, progress) -> Outcome`; the command line prints the outcome as a table and writes it as
+JSON.
 """
 
 from __future__ import annotations
@@ -29,10 +29,14 @@ _BENCHMARKS = {
 
 @dataclass(frozen=True)
 class Request:
-    """What to run: size "quick" (60 s on two cores), "default" (20 minutes) or "full"; empty
-    methods or cases mean all of that size.
+    """What to run.
 
-    ablations: also the variants of a method that its paper compares, where the benchmark has them.
+    size       "quick" (60 s on two cores), "default" (20 minutes) or "full"
+    data       folder of real data; None: see `real_data.data_folder`
+    methods    rows to measure; empty: all of that size
+    cases      cases to measure on; empty: all of that size
+    out        folder for samples, fitted files, pictures and reports
+    ablations  also the variants of a method that its paper compares, if the benchmark has them
     """
 
     size: str = "default"
@@ -46,13 +50,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Rows, the unit of their lengths, and sentences to print below them."""
+    """Rows, the unit of their lengths, and sentences to print below the table."""
 
     results: Sequence[CaseResult]
     unit: str
     notes: Sequence[str] = ()
 
     def as_json(self, name: str) -> dict:
+        """The content of the benchmark's JSON file: rows with case, method and figures by name."""
         rows = [
             {"case": r.case, "method": r.method, **{k: float(v) for k, v in r.figures.items()}}
             for r in self.results
@@ -61,8 +66,7 @@ class Outcome:
 
 
 def run(name: str, request: Request, progress: Progress = SILENT) -> Outcome:
-    """Run a benchmark by name."""
+    """Run a benchmark by name. Its module is imported only now: most need optional packages."""
     checks.one_of(name, "benchmark", _BENCHMARKS)
-    return importlib.import_module(f"understudy.benchmarks.{_BENCHMARKS[name]}").run(
-        request, progress
-    )
+    module = importlib.import_module(f"understudy.benchmarks.{_BENCHMARKS[name]}")
+    return module.run(request, progress)

@@ -1,15 +1,15 @@
-"""Deformers of the papers' sizes with random numbers in them, for `bench runtime`: what a runtime
-costs depends on the sizes alone.
+"""Deformers with random weights in the sizes of the papers, for `bench runtime`.
 
-tigress   Fast and Deep Deformation Approximations: 16,206 vertices, 67 networks of 2 x 128, rigid
-          skin; 64 components each make the 21 MB
-astrid    the same paper's largest: 168,635 vertices, 45 networks; 32 components each
-face      the default of `differential`, at the paper's 4,403 vertices: as many regions and anchors,
-          with networks as wide, as its options say. How far each region reaches and how much it
-          reads no option says: that is what a fit of the built-in face came to (`_REGIONS`)
-elephant  two-layer sparse compression: 42,321 vertices, 30 bones; dense, with four influences, and
-          as two layers with the paper's choice of
-          2 V / 31 virtual bones of up to 30 bones each
+The time of a pose depends on the sizes only.
+
+tigress   Fast and Deep Deformation Approximations: 16,206 vertices, a rigid skin and 67 networks of
+          2 x 128; 64 components per network make 21 MB
+astrid    the largest character of that paper: 168,635 vertices, 45 networks, 32 components each
+face      `differential` with its default options, at the 4,403 vertices of its paper. The options
+          give the number of regions and anchors and the width of the networks. The extent and the
+          inputs of each region are those of a fit of the built-in face (`_REGIONS`)
+elephant  two-layer sparse compression: 42,321 vertices, 30 bones; with dense weights, with four
+          influences, and with two layers of 2 V / 31 virtual bones with up to 30 bones each
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from understudy.core.controls import ControlSpec
 from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError
 from understudy.core.features import Features
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis, Net
@@ -26,15 +27,13 @@ from understudy.core.skin import Skin
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.differential.differential import DifferentialConfig
 
-# The characters are this high, in cm; correctives move vertices by about one.
-_HEIGHT = 170.0
+_HEIGHT = 170.0  # cm, of all characters; correctives move vertices by about 1 cm
 _ELEPHANT_VERTICES, _ELEPHANT_BONES = 42321, 30
 _FACE_VERTICES, _FACE_BONES, _FACE_CONTROLS = 4403, 23, 77
-# What `differential` made of the built-in face: 5,000 random poses of seed 0, every option as it
-# comes but for ten epochs instead of 60 (with 1,000 poses and two epochs the bases come out 7 %
-# smaller, the networks 4 %). Of each region: features its networks read, vertices and shapes of its
-# basis near it and of the one far from it, anchors in it, vertices those move. The vertices of a
-# basis lie all over the list, in runs of three or four.
+# A fit of `differential` to 5,000 random poses of the built-in face, seed 0, default options except
+# for ten epochs. For each region: features that its networks read; vertices and components of its
+# near basis and of its far basis; its anchors; the vertices that these move. The vertices of a
+# basis are spread over the vertex list in runs of three or four.
 _FIT_VERTICES = 4597
 _REGIONS = (
     (110, 149, 85, 426, 32, 11, 203), (139, 225, 87, 488, 33, 9, 240), (140, 215, 87, 508, 34, 9,
@@ -51,30 +50,36 @@ _REGIONS = (
     104), (133, 294, 78, 403, 31, 3, 88),
 )  # fmt: skip
 _BONE_FEATURES, _CONTROL_FEATURES, _RUN = 94, 63, 4
-_ANCHOR_READS = (30, 120)  # features, from the anchor that reads fewest to the one that reads most
-_FACE_GAIN = 0.02  # of first layers: features come as they are, in cm
+_ANCHOR_READS = (30, 120)  # fewest and most features that the network of an anchor reads
+_FACE_GAIN = 0.02  # of first layers, because features are in cm
 
 
 def tigress(seed: int = 0) -> Deformer:
+    """A deformer of the size of FDDA's tigress."""
     return _fdda(16206, 67, 64, seed)
 
 
 def astrid(seed: int = 0) -> Deformer:
+    """A deformer of the size of FDDA's Astrid."""
     return _fdda(168635, 45, 32, seed)
 
 
 def face(seed: int = 0) -> Deformer:
-    """Every region has a network and a linear map beside it, which write the shapes of a basis near
-    it and of one far from it; every anchor the same for its own three numbers, which neighbouring
-    anchors' bases share by x, y and z.
+    """A deformer of the size of a face fitted by `differential`.
+
+    Each region has a network and a linear map, which predict the components of a basis near the
+    region and of one far from it. Each anchor has the same for its own three coefficients; the
+    basis of neighbouring anchors is shared by x, y and z.
     """
-    rng, config = np.random.default_rng(seed), DifferentialConfig().filled()
-    count, regions, anchors = _FACE_VERTICES, config.regions, round(config.anchors * _FACE_VERTICES)
+    rng, options = np.random.default_rng(seed), vars(DifferentialConfig().filled())
+    regions: int = options["regions"]
+    count, anchors = _FACE_VERTICES, round(options["anchors"] * _FACE_VERTICES)
     skeleton = _skeleton(_FACE_BONES, rng)
     spec = ControlSpec(
         tuple(f"control{c}" for c in range(_FACE_CONTROLS)),
-        *(np.full(_FACE_CONTROLS, end) for end in (-1.0, 1.0)),
-        numeric=[True] * _FACE_CONTROLS,
+        np.full(_FACE_CONTROLS, -1.0),
+        np.full(_FACE_CONTROLS, 1.0),
+        numeric=np.ones(_FACE_CONTROLS, bool),
     )
     some = [
         np.sort(rng.choice(of, n, replace=False))
@@ -85,37 +90,37 @@ def face(seed: int = 0) -> Deformer:
 
     def learned(reads: int, hidden: tuple[int, ...], outputs: np.ndarray) -> None:
         inputs = np.sort(rng.choice(len(columns), reads, replace=False))
-        nets.append(_net(rng, inputs, hidden, outputs, config.activation, _FACE_GAIN))
-        if config.linear:
+        nets.append(_net(rng, inputs, hidden, outputs, options["activation"], _FACE_GAIN))
+        if options["linear"]:
             nets.append(_net(rng, inputs, (), outputs, gain=_FACE_GAIN))
 
     def moved(vertices: int) -> np.ndarray:
-        """As many vertices, for a mesh of this size, in runs all over the list."""
+        """As many vertices as in the fit, scaled to this mesh, in runs all over the list."""
         runs = -(-vertices * count // _FIT_VERTICES // _RUN)
         return (
             np.sort(rng.choice(count // _RUN, runs, replace=False))[:, None] * _RUN
             + np.arange(_RUN)
         ).reshape(-1)
 
-    table = np.resize(_REGIONS, (regions, len(_REGIONS[0])))
+    table: np.ndarray = np.resize(np.array(_REGIONS), (regions, len(_REGIONS[0])))
     for reads, near, near_shapes, far, far_shapes, *_ in table:
         outputs = np.arange(free, free := free + near_shapes + far_shapes)
-        learned(reads, config.hidden, outputs)
+        learned(reads, options["hidden"], outputs)
         for reach, mine in zip((near, far), np.split(outputs, [near_shapes])):
             vertices = moved(reach)
             bases.append(Basis(vertices, _basis(rng, 3 * len(vertices), len(mine)), mine))
     owner = np.repeat(np.arange(regions), table[:, 5])[
         np.linspace(0, table[:, 5].sum() - 1, anchors).round().astype(int)
     ]
-    reads = rng.permutation(np.linspace(*_ANCHOR_READS, anchors).astype(int))
+    anchor_reads = rng.permutation(np.linspace(*_ANCHOR_READS, anchors).astype(int))
     for region in np.unique(owner):
         group = np.flatnonzero(owner == region)
         outputs = np.arange(free, free := free + 3 * len(group)).reshape(-1, 3)
         for anchor, own in zip(group, outputs):
-            learned(reads[anchor], config.anchor_hidden, own)
+            learned(anchor_reads[anchor], options["anchor_hidden"], own)
         vertices = moved(table[region, 6])
         bases.append(Basis(vertices, _basis(rng, len(vertices), len(group)), outputs.T))
-    skin = _spread_skin(count, _FACE_BONES, config.influences, rng, fewest=1)
+    skin = _spread_skin(count, _FACE_BONES, options["influences"], rng, fewest=1)
     return Deformer(
         _strip(count),
         skeleton,
@@ -129,13 +134,13 @@ def face(seed: int = 0) -> Deformer:
 
 
 def elephant(kind: str, seed: int = 0) -> Deformer:
-    """kind: lbs-4, lbs-all (30 influences) or two_layer."""
+    """A skin of the size of the elephant: `kind` is lbs-4, lbs-all (30 influences) or two_layer."""
     rng = np.random.default_rng(seed)
     count, bones = _ELEPHANT_VERTICES, _ELEPHANT_BONES
     skeleton = _skeleton(bones, rng)
     if kind == "two_layer":
         virtual = 2 * count // (bones + 1)
-        # Neighbours in the list are neighbours on the surface, and share their virtual bones.
+        # Neighbours in the list share their virtual bones, as neighbours on a surface do.
         near = np.arange(count) * virtual // count
         index = np.stack([near, np.minimum(near + rng.integers(1, 8, count), virtual - 1)], axis=1)
         weight = np.stack([w := rng.uniform(0.3, 1.2, count), 1 - w], axis=1)
@@ -150,11 +155,11 @@ def elephant(kind: str, seed: int = 0) -> Deformer:
 def random_poses(
     deformer: Deformer, count: int, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Bones (T,B,3,4), each turned about its own head and carried along by its parent, and controls
-    (T,C) or None.
-    """
+    """Bones (T,B,3,4), each rotated about its own head, and controls (T,C) or None."""
     rng = np.random.default_rng(seed)
     skeleton = deformer.skeleton
+    if skeleton is None:
+        raise InputError("random poses need a deformer with bones")
     rest = np.tile(np.eye(4), (skeleton.bone_count, 1, 1))
     rest[:, :3] = skeleton.world_from_bone
     turn = np.tile(np.eye(4), (count, skeleton.bone_count, 1, 1))
@@ -178,9 +183,7 @@ def random_poses(
 
 
 def _fdda(count: int, nets: int, components: int, seed: int) -> Deformer:
-    """A rigid skin, one network of 2 x 128 and one basis per bone; each network reads four
-    bones.
-    """
+    """A rigid skin with one network of 2 x 128 and one basis per bone; it reads four bones."""
     rng = np.random.default_rng(seed)
     skeleton = _skeleton(nets, rng)
     columns = np.arange(12, 12 * nets)
@@ -244,9 +247,7 @@ def _skeleton(bones: int, rng) -> Skeleton:
 
 
 def _spread_skin(count: int, bones: int, influences: int, rng, fewest: int | None = None) -> Skin:
-    """Weights on bones next to each other in the list: `influences` of them, or from `fewest` to as
-    many.
-    """
+    """Weights on consecutive bones: `influences` of them, or a random number from `fewest` on."""
     start = (np.arange(count) * max(1, bones - influences + 1) // count)[:, None]
     weight = rng.uniform(0.05, 1, (count, influences))
     if fewest is not None:
@@ -255,8 +256,8 @@ def _spread_skin(count: int, bones: int, influences: int, rng, fewest: int | Non
 
 
 def _strip(count: int) -> Mesh:
-    """A triangle strip up a column of the characters' height."""
-    angle, rise = np.arange(count) * 0.7, np.linspace(0, _HEIGHT, count)
-    vertices = np.stack([20 * np.cos(angle), rise, 20 * np.sin(angle)], axis=1)
+    """A triangle strip around a column of the height of the characters."""
+    angle, up = np.arange(count) * 0.7, np.linspace(0, _HEIGHT, count)
+    vertices = np.stack([20 * np.cos(angle), up, 20 * np.sin(angle)], axis=1)
     first = np.arange(count - 2)
     return Mesh.from_faces(vertices, np.stack([first, first + 1, first + 2], axis=1), unit="cm")

@@ -1,11 +1,12 @@
-"""Times of calls that take less than a millisecond, on a machine with other things to do.
+"""Times of calls that take less than a millisecond, on a machine that does other work too.
 
-Contenders take turns: a block of calls of each, twenty times over, so that all of them meet the
-same disturbances. A block's figure is its median, a contender's the lowest of its blocks; the 99th
-percentile is that of all its calls. Between blocks there is a rest, until threads that spin after
-their work have fallen asleep; then some calls that do not count, in which comes back what others
-pushed out of the caches. That takes more than one: a model of 20 MB is slower for four, and those
-of every block would be the 99th percentile.
+Contenders take turns: a block of calls of each, repeated, so that all of them meet the same
+disturbances. The figure of a block is its median, the figure of a contender the lowest of its
+blocks; the 99th percentile is that of all calls.
+
+Before each block the process pauses until threads that spin after their work have gone to sleep.
+Then some calls that do not count bring back into the caches what other contenders evicted. One call
+is not enough: a model of 20 MB is slower for four calls.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 Call = Callable[[int], object]
-_REST_S, _MOST_RESTS = 0.003, 100
-_WARM_CALLS, _WARM_S = 8, 0.1  # whichever comes first; the second is for crowds
+Name = TypeVar("Name", bound=Hashable)
+_PAUSE_S, _MAX_PAUSES = 0.003, 100
+# Calls before each block, or as many as fit into the time: calls of a whole crowd are long.
+_WARM_CALLS, _WARM_S = 8, 0.1
 
 
 @dataclass(frozen=True)
@@ -29,11 +33,12 @@ class Times:
     p99: float
 
 
-def take_turns(
-    contenders: Mapping[Hashable, Call], blocks: int, seconds: float
-) -> dict[Hashable, Times]:
-    """Time every contender's call(i), i counting up from 0: `blocks` blocks each, so long that all
-    of them together take about `seconds`.
+def take_turns(contenders: Mapping[Name, Call], blocks: int, seconds: float) -> dict[Name, Times]:
+    """The times of every contender's call(i), with i counting up from 0.
+
+    contenders  name -> call
+    blocks      of calls for each contender
+    seconds     that all blocks together take, about
 
     >>> take_turns({"nothing": lambda i: None}, 2, 0.01)["nothing"].ms < 1
     True
@@ -42,10 +47,10 @@ def take_turns(
         name: _calls_per_block(call, seconds / (blocks * len(contenders)))
         for name, call in contenders.items()
     }
-    taken: dict[Hashable, list[np.ndarray]] = {name: [] for name in contenders}
+    taken: dict[Name, list[np.ndarray]] = {name: [] for name in contenders}
     for _ in range(blocks):
         for name, call in contenders.items():
-            _rest()
+            _pause()
             _warm(call)
             taken[name].append(_timed(call, calls[name]))
     return {
@@ -57,11 +62,12 @@ def take_turns(
     }
 
 
-def _rest() -> None:
-    for _ in range(_MOST_RESTS):
+def _pause() -> None:
+    """Sleep until this process uses almost no processor time."""
+    for _ in range(_MAX_PAUSES):
         before = time.process_time()
-        time.sleep(_REST_S)
-        if time.process_time() - before <= 0.1 * _REST_S:
+        time.sleep(_PAUSE_S)
+        if time.process_time() - before <= 0.1 * _PAUSE_S:
             return
 
 
@@ -80,7 +86,7 @@ def _calls_per_block(call: Call, seconds: float) -> int:
 
 
 def _timed(call: Call, count: int) -> np.ndarray:
-    """(count,) milliseconds."""
+    """(count,) milliseconds of each call."""
     marks = np.empty(count + 1)
     marks[0] = time.perf_counter()
     for i in range(count):
