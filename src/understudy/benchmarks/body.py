@@ -37,7 +37,7 @@ from understudy.methods.fdda import FddaConfig, assign_bones
 from understudy.methods.fitting import fit_file
 from understudy.methods.lbs import Lbs, LbsConfig
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
-from understudy.methods.skin_fitting.skin_weights import Grams, solve_path
+from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_path
 from understudy.rigs import animate, load_rig
 from understudy.rigs import parallel_sampling as farm
 from understudy.rigs.sampling import SamplePlan
@@ -290,8 +290,8 @@ def _lbs_over_k(
     """Figure 8 as a curve: the mean error of linear blend skinning over the number of influences,
     fitted on the sample.
     """
-    grams = Grams.of(sample, evenly(sample.pose_count, size.lbs_poses), progress)
-    skins = solve_path(grams, INFLUENCES, progress)
+    equations = NormalEquations.of(sample, evenly(sample.pose_count, size.lbs_poses), progress)
+    skins = solve_path(equations, INFLUENCES, progress)
     curves = {}
     for name in rig.animation_names:
         poses = animate(rig, name)

@@ -17,6 +17,7 @@ from understudy.core import checks
 from understudy.core.error_summary import ErrorSummary, Seam, enveloping_ratio, pose_difference
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
+from understudy.geometry.error_norms import box_error
 from understudy.geometry.transforms import compose
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
 
@@ -114,17 +115,8 @@ def relative_to_box(coordinate_rms: float, rest: np.ndarray) -> float:
     >>> relative_to_box(0.5, np.array([[0, 0, 0], [3, 4, 0]]))
     200.0
     """
-    return 2000.0 * coordinate_rms / box_diagonal(rest)
-
-
-def box_diagonal(points: np.ndarray) -> float:
-    """The diagonal of the bounding box of points (V,3), which must not all coincide.
-
-    >>> box_diagonal(np.array([[0, 0, 0], [3, 4, 0]]))
-    5.0
-    """
-    diagonal = float(np.linalg.norm(np.ptp(np.asarray(points, np.float64), axis=0)))
-    return checks.between(diagonal, "diagonal of the rest pose's bounding box", above=0.0)
+    checks.between(np.ptp(rest, axis=0).max(), "extent of the rest pose", above=0.0)
+    return box_error(coordinate_rms, rest)
 
 
 def erms(true: np.ndarray, approx: np.ndarray) -> float:

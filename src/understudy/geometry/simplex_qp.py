@@ -1,13 +1,22 @@
-"""The point of a convex hull nearest to the origin, for many hulls at once (Wolfe 1976, "Finding
-the nearest point in a polytope").
+"""Convex quadratic programs over the simplex, many at once, by Wolfe's active-set method.
 
-A hull is given by the products R_bc = <D_b, D_c> of its B corners, and the point by its weights:
-minimise w^T R w over w >= 0, sum w = 1. Active set: add the corner with the smallest (R w)_b, solve
-for the support exactly, walk towards that solution until a weight reaches zero, drop that corner,
-and so on, until no corner has (R w)_b below w^T R w (the KKT gap) by more than rounding.
+Each problem has B variables, the weights w, and a positive semi-definite matrix R (B,B):
 
-Every step is done for all hulls together; a hull that is finished leaves the work. Letters: n
-hulls, B corners, s places of a support.
+    minimise  f(w) = w^T R w    subject to    w >= 0,   sum_b w_b = 1
+
+With R_bc = <D_b, D_c> this is simplex-constrained least squares: the point of the convex hull of
+the vectors D_b that is nearest to the origin (Wolfe 1976, "Finding the nearest point in a
+polytope"). The support of w is the set of variables that are not held at zero. Wolfe's method
+repeats:
+
+1. add to the support the variable with the smallest (R w)_b;
+2. minimise f exactly over the weights of the support, which sum to one (signs free);
+3. step towards that minimum until a weight reaches zero, remove that variable, go to 2;
+
+and ends when no (R w)_b is below w^T R w (the KKT gap) by more than rounding. Each step is taken
+for all problems together; solved problems are left out of the next one.
+
+Letters: n problems, m of them chosen by `rows`, B variables, s slots of a support.
 """
 
 from __future__ import annotations
@@ -16,45 +25,59 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# KKT gap relative to w^T R w at which a hull is solved: its square root, a distance, is then right
-# to 1e-7
-GAP = 1e-7
-ROUNDING = 1e-14  # relative to the numbers that cancelled in R: below this, a difference is noise
+# KKT gap relative to f at which a problem is solved: sqrt(f), a distance, is then right to 1e-7.
+KKT_GAP = 1e-7
+# Relative to the numbers that cancelled in R: a smaller difference is rounding noise.
+ROUNDING = 1e-14
 
 
 @dataclass(eq=False)
-class Hulls:
-    """n hulls of B corners: products (n,B,B) float64, and scale (n,), the size of the numbers that
-    cancelled to give them.
+class SimplexQP:
+    """n problems of B variables.
+
+    matrix  (n,B,B) float64, R
+    scale   (n,) magnitude of the numbers whose differences gave R; sets what counts as rounding
     """
 
-    products: np.ndarray
+    matrix: np.ndarray
     scale: np.ndarray
 
     @property
     def count(self) -> int:
-        return len(self.products)
+        """The number of problems, n."""
+        return len(self.matrix)
 
     @property
-    def corners(self) -> int:
-        return self.products.shape[1]
+    def variables(self) -> int:
+        """The number of variables of each problem, B."""
+        return self.matrix.shape[1]
 
-    def between(self, rows: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """R among the corners of a support: rows (m,), index (m,s) -> (m,s,s)."""
-        first = (rows[:, None] * self.corners + index) * self.corners
-        return np.take(self.products.reshape(-1), first[:, :, None] + index[:, None, :])
+    @property
+    def diagonal(self) -> np.ndarray:
+        """R_bb: (n,B), the objective of each variable alone."""
+        return np.einsum("nbb->nb", self.matrix)
 
-    def against_all(self, rows: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """R of the corners of a support with every corner: rows (m,), index (m,s) -> (m,s,B)."""
+    def submatrix(self, rows: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """R restricted to a support: rows (m,), index (m,s) -> (m,s,s)."""
+        first = (rows[:, None] * self.variables + index) * self.variables
+        return np.take(self.matrix.reshape(-1), first[:, :, None] + index[:, None, :])
+
+    def support_rows(self, rows: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """The rows of R that belong to a support: rows (m,), index (m,s) -> (m,s,B)."""
         return np.take(
-            self.products.reshape(-1, self.corners), rows[:, None] * self.corners + index, axis=0
+            self.matrix.reshape(-1, self.variables),
+            rows[:, None] * self.variables + index,
+            axis=0,
         )
 
 
 @dataclass(eq=False)
 class Supports:
-    """Weights of n hulls on s places: index (n,s) int64, weight (n,s) float64, used (n,s) bool.
-    Unused places have index 0 and weight 0.
+    """The non-zero weights of n problems, in s slots each.
+
+    index   (n,s) int64, the variable in each slot; 0 in an unused slot
+    weight  (n,s) float64; 0 in an unused slot
+    used    (n,s) bool
     """
 
     index: np.ndarray
@@ -63,21 +86,21 @@ class Supports:
 
     @staticmethod
     def single(index: np.ndarray) -> Supports:
-        """One corner each, with all the weight: index (n,)."""
+        """One variable per problem with weight one: index (n,)."""
         shape = (len(index), 1)
         return Supports(index.reshape(shape).astype(np.int64), np.ones(shape), np.ones(shape, bool))
 
     @property
     def sizes(self) -> np.ndarray:
-        """(n,) corners in use."""
+        """(n,) the number of used slots."""
         return self.used.sum(axis=1)
 
     def take(self, rows: np.ndarray) -> Supports:
-        """A copy of some hulls."""
+        """A copy of the supports of some problems: rows (m,) indices or (n,) bool."""
         return Supports(self.index[rows], self.weight[rows], self.used[rows])
 
-    def put(self, rows: np.ndarray, other: Supports) -> None:
-        """Write `other` into the hulls `rows`, growing where it has more places."""
+    def assign(self, rows: np.ndarray, other: Supports) -> None:
+        """Overwrite the problems `rows` (m,) with `other`, adding slots if `other` has more."""
         self.widen(other.index.shape[1])
         for mine, theirs in (
             (self.index, other.index),
@@ -87,83 +110,86 @@ class Supports:
             mine[rows] = 0
             mine[rows, : theirs.shape[1]] = theirs
 
-    def widen(self, places: int) -> None:
-        """At least this many places."""
-        if places <= self.index.shape[1]:
+    def widen(self, slots: int) -> None:
+        """Append unused slots until there are at least `slots`."""
+        if slots <= self.index.shape[1]:
             return
-        more = ((0, 0), (0, places - self.index.shape[1]))
+        more = ((0, 0), (0, slots - self.index.shape[1]))
         self.index, self.weight, self.used = (
             np.pad(self.index, more),
             np.pad(self.weight, more),
             np.pad(self.used, more),
         )
 
-    def packed(self, places: int | None = None) -> Supports:
-        """Used places first, heaviest first, and no more places than needed (or exactly `places`,
-        cutting what is lighter).
+    def compact(self, slots: int | None = None) -> Supports:
+        """A copy with the used slots first, in order of decreasing weight.
+
+        slots  the number of slots of the copy; smaller weights that do not fit are dropped. None:
+               as many as the largest support needs
         """
         order = np.argsort(np.where(self.used, -self.weight, 1.0), axis=1, kind="stable")
-        order = order[:, : max(1, int(self.sizes.max(initial=0))) if places is None else places]
+        order = order[:, : max(1, int(self.sizes.max(initial=0))) if slots is None else slots]
         index, weight, used = (
             np.take_along_axis(a, order, axis=1) for a in (self.index, self.weight, self.used)
         )
         result = Supports(np.where(used, index, 0), np.where(used, weight, 0.0), used)
-        result.widen(places or 1)
+        result.widen(slots or 1)
         return result
 
-    def add(self, corner: np.ndarray) -> Supports:
-        """With one corner more per hull, at weight 0: corner (n,)."""
+    def add(self, variable: np.ndarray) -> Supports:
+        """A copy with one more variable per problem, at weight zero: variable (n,)."""
         return Supports(
-            np.column_stack([self.index, corner]),
-            np.column_stack([self.weight, np.zeros(len(corner))]),
-            np.column_stack([self.used, np.ones(len(corner), bool)]),
+            np.column_stack([self.index, variable]),
+            np.column_stack([self.weight, np.zeros(len(variable))]),
+            np.column_stack([self.used, np.ones(len(variable), bool)]),
         )
 
-    def drop(self, place: np.ndarray) -> Supports:
-        """Without one place per hull, its weight shared out among the others in proportion: place
-        (n,).
-        """
+    def drop(self, slot: np.ndarray) -> Supports:
+        """A copy without one slot (n,) per problem, the other weights scaled to sum to one."""
         index, weight, used = self.index.copy(), self.weight.copy(), self.used.copy()
-        rows = np.arange(len(place))
-        index[rows, place], weight[rows, place], used[rows, place] = 0, 0.0, False
+        rows = np.arange(len(slot))
+        index[rows, slot], weight[rows, slot], used[rows, slot] = 0, 0.0, False
         total = weight.sum(axis=1, keepdims=True)
-        flat = np.where(used, 1.0 / np.maximum(used.sum(axis=1, keepdims=True), 1), 0.0)
+        uniform = np.where(used, 1.0 / np.maximum(used.sum(axis=1, keepdims=True), 1), 0.0)
         return Supports(
-            index, np.where(total > 0, weight / np.where(total > 0, total, 1), flat), used
+            index, np.where(total > 0, weight / np.where(total > 0, total, 1), uniform), used
         )
 
 
-def values(hulls: Hulls, rows: np.ndarray, supports: Supports) -> np.ndarray:
-    """w^T R w of the hulls `rows`: (m,)."""
+def objective(problems: SimplexQP, rows: np.ndarray, supports: Supports) -> np.ndarray:
+    """f(w) = w^T R w of the problems `rows`: (m,)."""
     return np.einsum(
         "ms,mst,mt->m",
         supports.weight,
-        hulls.between(rows, supports.index),
+        problems.submatrix(rows, supports.index),
         supports.weight,
         optimize=True,
     )
 
 
-def gradients(hulls: Hulls, rows: np.ndarray, supports: Supports) -> tuple[np.ndarray, np.ndarray]:
-    """R w for every corner (m,B), and w^T R w (m,)."""
-    slope = np.matmul(supports.weight[:, None, :], hulls.against_all(rows, supports.index))[:, 0]
+def half_gradient(
+    problems: SimplexQP, rows: np.ndarray, supports: Supports
+) -> tuple[np.ndarray, np.ndarray]:
+    """R w, half the gradient of f, for every variable (m,B), and f itself (m,)."""
+    slope = np.matmul(supports.weight[:, None, :], problems.support_rows(rows, supports.index))
+    slope = slope[:, 0]
     return slope, np.sum(
         np.take_along_axis(slope, supports.index, axis=1) * supports.weight, axis=1
     )
 
 
-def shifted(hulls: Hulls, rows: np.ndarray, supports: Supports) -> np.ndarray:
-    """R of each support plus a multiple of the all-ones matrix: (m,s,s), safely invertible; unused
-    places are rows of the identity.
+def shifted_submatrix(problems: SimplexQP, rows: np.ndarray, supports: Supports) -> np.ndarray:
+    """R of each support plus a multiple of the all-ones matrix: (m,s,s), safely invertible.
 
-    On weights that sum to one the shift is a constant, so it moves no minimum; it makes R regular
-    where the hull's plane contains the origin.
+    Rows and columns of unused slots are those of the identity. On weights that sum to one the shift
+    is a constant, so it moves no minimum; it makes R regular where the affine hull of the support's
+    vectors D_b contains the origin.
     """
-    inner = hulls.between(rows, supports.index)
+    inner = problems.submatrix(rows, supports.index)
     both = supports.used[:, :, None] & supports.used[:, None, :]
     diagonal = np.arange(inner.shape[1])
     size = np.where(supports.used, inner[:, diagonal, diagonal], 0.0).max(axis=1)
-    noise = ROUNDING * hulls.scale[rows] + np.finfo(float).tiny ** 0.5
+    noise = ROUNDING * problems.scale[rows] + np.finfo(float).tiny ** 0.5
     size = np.maximum(size, noise)
     inner += size[:, None, None]
     inner *= both
@@ -173,47 +199,57 @@ def shifted(hulls: Hulls, rows: np.ndarray, supports: Supports) -> np.ndarray:
     return inner
 
 
-def settle(hulls: Hulls, rows: np.ndarray, supports: Supports) -> Supports:
-    """The nearest point within each support, from feasible weights; corners that are not needed are
-    dropped. Never moves away from the origin.
+def solve_on_support(problems: SimplexQP, rows: np.ndarray, supports: Supports) -> Supports:
+    """The minimum over the variables of each support, from feasible weights (steps 2 and 3).
+
+    Variables whose weight reaches zero leave the support. The objective never rises.
     """
     result = Supports(supports.index.copy(), supports.weight.copy(), supports.used.copy())
-    live = np.arange(len(rows))
-    while len(live):
-        now = result.take(live)
-        goal = np.linalg.solve(shifted(hulls, rows[live], now), now.used[:, :, None].astype(float))[
-            ..., 0
-        ]
+    unsolved = np.arange(len(rows))
+    while len(unsolved):
+        now = result.take(unsolved)
+        ones = now.used[:, :, None].astype(float)
+        goal = np.linalg.solve(shifted_submatrix(problems, rows[unsolved], now), ones)[..., 0]
         goal /= goal.sum(axis=1, keepdims=True)
         out = now.used & (goal <= 0)
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = np.where(out, now.weight / (now.weight - goal), np.inf)
-        ratio[np.isnan(ratio)] = 0.0  # weight and goal both zero: drop it
+        ratio[np.isnan(ratio)] = 0.0  # weight and goal are both zero: drop the variable
         step = np.minimum(ratio.min(axis=1), 1.0)[:, None]
         now.weight += step * (goal - now.weight)
         now.used &= ratio > step
         now.weight = np.where(now.used, np.maximum(now.weight, 0.0), 0.0)
         now.weight /= now.weight.sum(axis=1, keepdims=True)
         now.index = np.where(now.used, now.index, 0)
-        result.put(live, now)
-        live = live[out.any(axis=1)]
+        result.assign(unsolved, now)
+        unsolved = unsolved[out.any(axis=1)]
     return result
 
 
-def nearest(hulls: Hulls) -> Supports:
-    """The nearest point of every hull, over all its corners."""
-    best = Supports.single(np.argmin(np.einsum("nbb->nb", hulls.products), axis=1))
-    live = np.arange(hulls.count)
-    before = np.full(hulls.count, np.inf)
-    while len(live):
-        now = best.take(live).packed()
-        slope, value = gradients(hulls, live, now)
-        corner = np.argmin(slope, axis=1)
-        gap = value - slope[np.arange(len(live)), corner]
-        # Where a step no longer lowers the value, rounding has taken over.
-        going = (gap > GAP * value + ROUNDING * hulls.scale[live]) & (value < before[live])
-        before[live] = value
-        live, now, corner = live[going], now.take(going), corner[going]
-        if len(live):
-            best.put(live, settle(hulls, live, now.add(corner)))
-    return best.packed()
+def solve_simplex_qp(problems: SimplexQP) -> Supports:
+    """The minimum of every problem over all its variables.
+
+    The origin is nearest to the middle of the segment between (1, 1) and (1, -1):
+
+    >>> corners = np.array([[1.0, 1.0], [1.0, -1.0], [5.0, 0.0]])
+    >>> found = solve_simplex_qp(SimplexQP((corners @ corners.T)[None], np.ones(1)))
+    >>> found.index.tolist(), found.weight.tolist()
+    ([[0, 1]], [[0.5, 0.5]])
+    """
+    best = Supports.single(np.argmin(problems.diagonal, axis=1))
+    unsolved = np.arange(problems.count)
+    before = np.full(problems.count, np.inf)
+    while len(unsolved):
+        now = best.take(unsolved).compact()
+        slope, value = half_gradient(problems, unsolved, now)
+        variable = np.argmin(slope, axis=1)
+        gap = value - slope[np.arange(len(unsolved)), variable]
+        # Where a step no longer lowers the objective, only rounding is left.
+        improves = (gap > KKT_GAP * value + ROUNDING * problems.scale[unsolved]) & (
+            value < before[unsolved]
+        )
+        before[unsolved] = value
+        unsolved, now, variable = unsolved[improves], now.take(improves), variable[improves]
+        if len(unsolved):
+            best.assign(unsolved, solve_on_support(problems, unsolved, now.add(variable)))
+    return best.compact()

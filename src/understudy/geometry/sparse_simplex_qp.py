@@ -1,14 +1,17 @@
-"""The point of a convex hull nearest to the origin using few of its corners, for many hulls at
-once.
+"""Simplex-constrained quadratic programs with a bounded support, many at once.
 
-Which K corners are best is a combinatorial question, so two searches are run and, per hull, the
-better result is kept:
-  start:    one and two corners are few enough to try them all;
-  backward: from the nearest point over all corners, drop the corner whose loss costs least (exact
-  for the affine problem), solve again, down to K; forward:  to the best K-1 corners add the one
-  that gains most, then exchange single corners while that brings the point nearer.
-As the forward search starts from the better result for K-1, more corners never give a worse point.
-See `hull_point` for the letters.
+    minimise  f(w) = w^T R w    subject to    w >= 0,   sum_b w_b = 1,   at most K of w above zero
+
+The choice of the K variables is combinatorial. For K = 1 and K = 2 all choices are tried. For each
+larger K two heuristics run, and the better result of each problem is kept:
+
+- backward: from the minimum over all variables, remove the variable whose loss costs least (exact
+  while signs are free), solve again, down to K;
+- forward: to the best K-1 variables add the one that lowers f most.
+
+Both are followed by exchanges of single variables while those lower f. The forward search starts
+from the better result for K-1, so a larger K never gives a larger objective. Letters as in
+`simplex_qp.py`.
 """
 
 from __future__ import annotations
@@ -17,204 +20,213 @@ import numpy as np
 
 from understudy.geometry.simplex_qp import (
     ROUNDING,
-    Hulls,
+    SimplexQP,
     Supports,
-    nearest,
-    settle,
-    shifted,
-    values,
+    objective,
+    shifted_submatrix,
+    solve_on_support,
+    solve_simplex_qp,
 )
 
-_SWEEPS = 4  # of exchanges; nearly every hull is at rest after two
-_ALL_PLACES = 4  # up to this many corners each is tried for exchange, above it the cheapest to lose
-_PAIRS_AT_ONCE = 2**17  # small enough for the processor's cache
-_WORTH = 1e-6  # relative gain below which an exchange is not made
+_SWEEPS = 4  # of exchanges; nearly every problem is settled after two
+# Supports up to this size try to exchange each variable, larger ones the cheapest to remove.
+_EXCHANGED = 4
+_PAIR_BLOCK = 2**17  # pairs tried at a time: small enough for the processor's cache
+_MIN_GAIN = 1e-6  # relative gain below which an exchange is not made
 
 
-def nearest_few(hulls: Hulls, most: int) -> list[Supports]:
-    """The nearest points found with at most 1, 2, ..., `most` corners: a list of `most`
-    Supports.
+def solve_sparse_simplex_qp(problems: SimplexQP, max_support: int) -> list[Supports]:
+    """The minima found with at most 1, 2, ..., `max_support` variables: a list of Supports.
+
+    >>> corners = np.array([[1.0, 1.0], [1.0, -1.0], [5.0, 0.0]])
+    >>> one, two = solve_sparse_simplex_qp(SimplexQP((corners @ corners.T)[None], np.ones(1)), 2)
+    >>> one.index.tolist(), two.weight.tolist()
+    ([[0]], [[0.5, 0.5]])
     """
-    rows = np.arange(hulls.count)
-    levels = [Supports.single(np.argmin(np.einsum("nbb->nb", hulls.products), axis=1))]
-    if most > 1:
-        levels.append(_best_pair(hulls))
-    if most < 3:
+    rows = np.arange(problems.count)
+    levels = [Supports.single(np.argmin(problems.diagonal, axis=1))]
+    if max_support > 1:
+        levels.append(_best_pair(problems))
+    if max_support < 3:
         return levels
-    best, optimum = levels[-1], nearest(hulls)
-    backward = _backward(hulls, optimum, most)
-    for most_now in range(3, most + 1):
-        solved = optimum.sizes <= most_now  # the optimum itself is sparse enough
+    best, optimum = levels[-1], solve_simplex_qp(problems)
+    backward = _backward(problems, optimum, max_support)
+    for size in range(3, max_support + 1):
+        solved = optimum.sizes <= size  # the minimum over all variables is sparse enough
         result = best.take(rows)
         open_rows = rows[~solved]
         if len(open_rows):
-            one = _exchange(hulls, open_rows, _grow(hulls, open_rows, best.take(open_rows)))
-            two = _exchange(hulls, open_rows, backward[most_now].take(open_rows))
-            better = values(hulls, open_rows, two) < values(hulls, open_rows, one)
-            result.put(open_rows[~better], one.take(~better))
-            result.put(open_rows[better], two.take(better))
-        result.put(rows[solved], optimum.take(solved).packed(most_now))
-        best = result.packed()
+            one = _exchange(
+                problems, open_rows, _forward(problems, open_rows, best.take(open_rows))
+            )
+            two = _exchange(problems, open_rows, backward[size].take(open_rows))
+            better = objective(problems, open_rows, two) < objective(problems, open_rows, one)
+            result.assign(open_rows[~better], one.take(~better))
+            result.assign(open_rows[better], two.take(better))
+        result.assign(rows[solved], optimum.take(solved).compact(size))
+        best = result.compact()
         levels.append(best)
     return levels
 
 
-def _best_pair(hulls: Hulls) -> Supports:
-    """The best segment between two corners of each hull, over all pairs: |x|^2 |y|^2 - <x,y>^2 over
-    |x - y|^2 where the foot lies between them.
+def _best_pair(problems: SimplexQP) -> Supports:
+    """The best pair of variables of each problem, over all pairs.
+
+    For the vectors x and y of a pair, the minimum on the segment between them lies at the weight
+    (|x|^2 - <x,y>) / |x - y|^2 of y, clipped to [0, 1].
     """
-    rows = np.arange(hulls.count)
-    square = np.einsum("nbb->nb", hulls.products)
+    rows = np.arange(problems.count)
+    square = problems.diagonal
     first, second, share = (
-        np.zeros(hulls.count, np.int64),
-        np.zeros(hulls.count, np.int64),
-        np.zeros(hulls.count),
+        np.zeros(problems.count, np.int64),
+        np.zeros(problems.count, np.int64),
+        np.zeros(problems.count),
     )
-    at_once = max(1, _PAIRS_AT_ONCE // hulls.corners**2)
-    for start in range(0, hulls.count, at_once):
+    at_once = max(1, _PAIR_BLOCK // problems.variables**2)
+    for start in range(0, problems.count, at_once):
         part = slice(start, start + at_once)
-        across = square[part, :, None] - hulls.products[part]  # |x|^2 - <x,y>
-        length = across + across.transpose(0, 2, 1)  # |x - y|^2
-        np.maximum(
-            length, (ROUNDING * hulls.scale[part] + np.finfo(float).tiny)[:, None, None], out=length
-        )
-        foot = across / length
-        np.clip(foot, 0.0, 1.0, out=foot)  # the weight of y
-        length *= foot
-        length -= across
-        length -= across
-        length *= foot
-        length += square[part, :, None]
+        across = square[part, :, None] - problems.matrix[part]  # |x|^2 - <x,y>
+        value = across + across.transpose(0, 2, 1)  # |x - y|^2
+        noise = ROUNDING * problems.scale[part] + np.finfo(float).tiny
+        np.maximum(value, noise[:, None, None], out=value)
+        weight = across / value
+        np.clip(weight, 0.0, 1.0, out=weight)  # of y
+        # f = |x|^2 + weight (weight |x - y|^2 - 2 across), in place
+        value *= weight
+        value -= across
+        value -= across
+        value *= weight
+        value += square[part, :, None]
         first[part], second[part] = np.divmod(
-            length.reshape(len(foot), -1).argmin(axis=1), hulls.corners
+            value.reshape(len(weight), -1).argmin(axis=1), problems.variables
         )
-        share[part] = foot[np.arange(len(foot)), first[part], second[part]]
-    weight = np.column_stack([1 - share, share])
-    pair = Supports(np.column_stack([first, second]), weight, weight > 0)
+        share[part] = weight[np.arange(len(weight)), first[part], second[part]]
+    weights = np.column_stack([1 - share, share])
+    pair = Supports(np.column_stack([first, second]), weights, weights > 0)
     pair.used[:, 1] &= first != second
-    pair.weight = np.where(pair.used, weight, 0.0)
+    pair.weight = np.where(pair.used, weights, 0.0)
     pair.weight /= pair.weight.sum(axis=1, keepdims=True)
-    return settle(hulls, rows, pair).packed()
+    return solve_on_support(problems, rows, pair).compact()
 
 
-def _backward(hulls: Hulls, optimum: Supports, most: int) -> dict[int, Supports]:
-    """Supports of at most 3 ... `most` corners by dropping the cheapest corner of the optimum, one
-    at a time.
+def _backward(problems: SimplexQP, optimum: Supports, max_support: int) -> dict[int, Supports]:
+    """Supports of at most 3 ... `max_support` variables, by removals from the optimum.
+
+    One variable is removed at a time, the cheapest first.
     """
-    now, levels = optimum.packed(), {}
-    for most_now in range(now.index.shape[1], 2, -1):
-        rows = np.flatnonzero(now.sizes > most_now)
+    now, levels = optimum.compact(), {}
+    for size in range(now.index.shape[1], 2, -1):
+        rows = np.flatnonzero(now.sizes > size)
         if len(rows):
             part = now.take(rows)
-            now.put(
-                rows,
-                settle(
-                    hulls, rows, part.drop(np.argmin(_loss(hulls, rows, part), axis=1)).packed()
-                ),
-            )
-            now = now.packed()
-        if most_now <= most:
-            levels[most_now] = now.packed()
-    for most_now in range(3, most + 1):
-        levels.setdefault(most_now, optimum)
+            fewer = part.drop(np.argmin(_removal_cost(problems, rows, part), axis=1)).compact()
+            now.assign(rows, solve_on_support(problems, rows, fewer))
+            now = now.compact()
+        if size <= max_support:
+            levels[size] = now.compact()
+    for size in range(3, max_support + 1):
+        levels.setdefault(size, optimum)
     return levels
 
 
 def _plane_inverse(
-    hulls: Hulls, rows: np.ndarray, supports: Supports
+    problems: SimplexQP, rows: np.ndarray, supports: Supports
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The inverse of R on directions that keep the sum of the weights, (m,s,s), and the affine
-    minimum of the support, (m,s).
-    """
-    inverse = np.linalg.inv(shifted(hulls, rows, supports))
+    """The inverse of R in the plane sum w = 1 (m,s,s), and the minimum in that plane (m,s)."""
+    inverse = np.linalg.inv(shifted_submatrix(problems, rows, supports))
     inverse *= supports.used[:, :, None] & supports.used[:, None, :]
     summed = inverse.sum(axis=2)
     total = summed.sum(axis=1)[:, None]
     return inverse - summed[:, :, None] * (summed / total)[:, None, :], summed / total
 
 
-def _loss(hulls: Hulls, rows: np.ndarray, supports: Supports) -> np.ndarray:
-    """(m,s): how much w^T R w rises when a place is given up and the others are solved again;
-    infinite where unused.
+def _removal_cost(problems: SimplexQP, rows: np.ndarray, supports: Supports) -> np.ndarray:
+    """The rise of f if a variable is removed and the others solved again: (m,s).
 
-    With P the inverse within the plane sum w = 1, holding w_b at zero costs w_b^2 / P_bb.
+    With P the inverse of R in the plane sum w = 1, holding w_b at zero costs w_b^2 / P_bb. The cost
+    of an unused slot is infinite.
     """
-    inverse, _ = _plane_inverse(hulls, rows, supports)
+    inverse, _ = _plane_inverse(problems, rows, supports)
     diagonal = np.maximum(np.einsum("mss->ms", inverse), np.finfo(float).tiny)
     return np.where(supports.used, supports.weight**2 / diagonal, np.inf)
 
 
 def _best_addition(
-    hulls: Hulls, rows: np.ndarray, supports: Supports, without: np.ndarray | None = None
+    problems: SimplexQP, rows: np.ndarray, supports: Supports, without: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The corner (m,) whose addition lowers w^T R w most, and a bound (m,) on the value it reaches.
-    `without` (m,): a corner not to take.
+    """The variable (m,) whose addition lowers f most, and a bound (m,) on the f that it reaches.
 
-    Adding corner c moves the weights along d = e_c - a, where a (summing to one) is c's projection
-    onto the support's plane; the value along d is the parabola f - 2 t (f - (R w)_c) + t^2 d^T R d,
-    followed until its lowest point or until a weight reaches zero.
+    without  (m,) a variable not to add
+
+    Adding variable c moves the weights along d = e_c - a, where a (summing to one) is the
+    projection of c onto the plane of the support. Along d the objective is the parabola
+    f - 2 t (f - (R w)_c) + t^2 d^T R d, followed to its minimum or until a weight reaches zero.
     """
-    inverse, middle = _plane_inverse(hulls, rows, supports)
+    inverse, middle = _plane_inverse(problems, rows, supports)
     used = supports.used[:, :, None]
-    reach = hulls.against_all(rows, supports.index) * used
+    reach = problems.support_rows(rows, supports.index) * used
     slope = np.matmul(supports.weight[:, None, :], reach)[:, 0]
     value = np.sum(np.take_along_axis(slope, supports.index, axis=1) * supports.weight, axis=1)
     projection = np.matmul(inverse, reach) + middle[:, :, None]
-    inner = hulls.between(rows, supports.index)
-    corner_square = np.einsum("nbb->nb", hulls.products)[rows]
-    length = corner_square + np.sum(projection * (np.matmul(inner, projection) - 2 * reach), axis=1)
-    length = np.maximum(length, ROUNDING * hulls.scale[rows][:, None] + np.finfo(float).tiny)
+    inner = problems.submatrix(rows, supports.index)
+    square = problems.diagonal[rows]
+    curvature = square + np.sum(projection * (np.matmul(inner, projection) - 2 * reach), axis=1)
+    noise = ROUNDING * problems.scale[rows][:, None] + np.finfo(float).tiny
+    curvature = np.maximum(curvature, noise)
     descent = np.maximum(value[:, None] - slope, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         limit = np.where(
             used & (projection > 0), supports.weight[:, :, None] / projection, np.inf
         ).min(axis=1)
-    step = np.minimum(descent / length, limit)
-    gain = 2 * step * descent - step**2 * length
+    step = np.minimum(descent / curvature, limit)
+    gain = 2 * step * descent - step**2 * curvature
     np.put_along_axis(
         gain, np.where(supports.used, supports.index, supports.index[:, :1]), -1.0, axis=1
     )
     if without is not None:
         gain[np.arange(len(rows)), without] = -1.0
-    corner = np.argmax(gain, axis=1)
-    return corner, value - gain[np.arange(len(rows)), corner]
+    variable = np.argmax(gain, axis=1)
+    return variable, value - gain[np.arange(len(rows)), variable]
 
 
-def _grow(hulls: Hulls, rows: np.ndarray, supports: Supports) -> Supports:
-    """With the best corner more, solved again."""
-    corner, _ = _best_addition(hulls, rows, supports)
-    return settle(hulls, rows, supports.add(corner)).packed()
+def _forward(problems: SimplexQP, rows: np.ndarray, supports: Supports) -> Supports:
+    """The supports with the best additional variable, solved again."""
+    variable, _ = _best_addition(problems, rows, supports)
+    return solve_on_support(problems, rows, supports.add(variable)).compact()
 
 
-def _exchange(hulls: Hulls, rows: np.ndarray, supports: Supports) -> Supports:
-    """Exchange one corner for another while that lowers w^T R w."""
-    best = supports.packed()
-    value = values(hulls, rows, best)
-    live = np.arange(len(rows))
+def _exchange(problems: SimplexQP, rows: np.ndarray, supports: Supports) -> Supports:
+    """The supports after exchanges of one variable for another, while those lower f."""
+    best = supports.compact()
+    value = objective(problems, rows, best)
+    unsettled = np.arange(len(rows))
     for _ in range(_SWEEPS):
         changed = np.zeros(len(rows), bool)
-        order = np.argsort(_loss(hulls, rows[live], best.take(live)), axis=1)
-        for turn in range(min(_ALL_PLACES, best.index.shape[1])):
-            leaving = np.take_along_axis(best.index[live], order[:, turn : turn + 1], axis=1)[:, 0]
-            # Earlier exchanges of this sweep may have moved the corner to another place, or dropped
-            # it.
-            here = (best.index[live] == leaving[:, None]) & best.used[live]
-            able = here.any(axis=1) & (best.sizes[live] > 1)
-            at, place, corner = live[able], here[able].argmax(axis=1), leaving[able]
+        cheapest = np.argsort(
+            _removal_cost(problems, rows[unsettled], best.take(unsettled)), axis=1
+        )
+        for turn in range(min(_EXCHANGED, best.index.shape[1])):
+            slot = cheapest[:, turn : turn + 1]
+            leaving = np.take_along_axis(best.index[unsettled], slot, axis=1)[:, 0]
+            # An earlier exchange of this sweep may have moved the variable, or dropped it.
+            here = (best.index[unsettled] == leaving[:, None]) & best.used[unsettled]
+            able = here.any(axis=1) & (best.sizes[unsettled] > 1)
+            at, slots, leaving = unsettled[able], here[able].argmax(axis=1), leaving[able]
             if not len(at):
                 continue
-            rest = settle(hulls, rows[at], best.take(at).drop(place)).packed()
-            coming, promise = _best_addition(hulls, rows[at], rest, corner)
-            worth = promise < value[at] * (1 - _WORTH) - ROUNDING * hulls.scale[rows[at]]
-            at, rest, coming = at[worth], rest.take(worth), coming[worth]
+            fewer = solve_on_support(problems, rows[at], best.take(at).drop(slots)).compact()
+            entering, bound = _best_addition(problems, rows[at], fewer, leaving)
+            noise = ROUNDING * problems.scale[rows[at]]
+            promising = bound < value[at] * (1 - _MIN_GAIN) - noise
+            at, fewer, entering = at[promising], fewer.take(promising), entering[promising]
             if not len(at):
                 continue
-            tried = settle(hulls, rows[at], rest.add(coming)).packed()
-            reached = values(hulls, rows[at], tried)
-            lower = reached < value[at] * (1 - _WORTH)
-            best.put(at[lower], tried.take(lower))
+            tried = solve_on_support(problems, rows[at], fewer.add(entering)).compact()
+            reached = objective(problems, rows[at], tried)
+            lower = reached < value[at] * (1 - _MIN_GAIN)
+            best.assign(at[lower], tried.take(lower))
             value[at[lower]], changed[at[lower]] = reached[lower], True
-        live = np.flatnonzero(changed)
-        if not len(live):
+        unsettled = np.flatnonzero(changed)
+        if not len(unsettled):
             break
-    return best.packed()
+    return best.compact()

@@ -1,17 +1,19 @@
-"""`lbs`: linear blend skinning on the rig's own bones, its weights fitted to example poses.
+"""`lbs`: linear blend skinning on the rig's own bones, with weights fitted to example poses.
 
 Paper: Mohr & Gleicher 2003, "Building Efficient, Accurate Character Skins from Examples", as the
-baseline of FDDA section 4.2 (no bones are added):
+baseline of FDDA (Bailey et al. 2018), section 4.2. Per vertex:
 
-    minimise over w   sum_t |sum_b w_vb M_tb [rest_v, 1] - y_tv|^2     subject to  w >= 0,  sum_b
-                      w_vb = 1,  at most K of w_v above zero
+    minimise over w   sum_t |sum_b w_b M_tb [rest, 1] - y_t|^2
+    subject to        w >= 0,   sum_b w_b = 1,   at most K of w above zero
 
-per vertex, with M_tb = world_from_bone @ bone_from_rest. Over all bones the optimum is found
-exactly; for fewer the support is searched for K (see `geometry.skin_weights`), where Mohr and
-Gleicher pick the influences beforehand.
+with M_tb = world_from_bone @ bone_from_rest. Over all bones the minimum is exact; for a limited K
+the bones are searched (`skin_fitting/skin_weights.py`).
 
-Departures: no bones are added, as in FDDA; long samples are thinned to `max_poses` evenly spaced
-poses, since the weights of a vertex are few numbers and two thousand poses determine them.
+Departures:
+- No bones are added, as in FDDA.
+- Mohr and Gleicher choose the influences of a vertex before the fit; here the fit chooses them.
+- At most `max_poses` evenly spaced poses are used. A vertex has few weights, and two thousand poses
+  determine them.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
+from understudy.geometry.influences import dense_to_influences, float32_weights
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.skin_fitting.skin_weights import Grams, packed, solve_dense, solve_sparse
+from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_dense, solve_sparse
 from understudy.rigs.base import Rig
 
 _MEASURED_POSES = 256  # training errors are measured on at most this many
@@ -38,14 +41,14 @@ _MEASURED_POSES = 256  # training errors are measured on at most this many
 class LbsConfig(Config):
     """Options of lbs.
 
-    influences  most bones a vertex may follow; none: as many as help
-    max_poses   fit on at most this many poses, spaced evenly over those given; none: on all
+    influences  largest number of bones per vertex; none: no limit
+    max_poses   fit on at most this many evenly spaced poses; none: on all
     """
 
     influences: int | None = 4
     max_poses: int | None = 2000
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.influences is not None:
             checks.between(self.influences, "influences", 1)
@@ -54,26 +57,26 @@ class LbsConfig(Config):
 
 
 class Lbs(Method[LbsConfig]):
-    """Linear blend skinning on the bones of the rig, its weights fitted to example poses."""
+    """Linear blend skinning on the bones of the rig, with weights fitted to example poses."""
 
     name = "lbs"
     traits = Traits(needs_bones=True)
     Config = LbsConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """Weights for every vertex of `poses`, which must have a skeleton."""
+        """A linear skin with weights for every vertex; `poses` must have a skeleton."""
         skeleton = poses.need_skeleton("lbs")
         chosen = evenly(poses.pose_count, self.config.max_poses)
-        grams = Grams.of(poses, chosen, progress)
+        equations = NormalEquations.of(poses, chosen, progress)
         if self.config.influences is None:
-            index, weight = packed(solve_dense(grams, progress))
+            index, weight = dense_to_influences(solve_dense(equations, progress))
         else:
-            index, weight = solve_sparse(grams, self.config.influences, progress)
+            index, weight = solve_sparse(equations, self.config.influences, progress)
         deformer = Deformer(
             mesh=poses.mesh,
             skeleton=skeleton,
             control_spec=poses.control_spec,
-            skin=Skin(index, _float32_on_simplex(weight)),
+            skin=Skin(index, float32_weights(weight)),
             method=self.name,
             provenance={
                 "understudy": __version__,
@@ -86,24 +89,15 @@ class Lbs(Method[LbsConfig]):
         )
 
 
-def _float32_on_simplex(weight: np.ndarray) -> np.ndarray:
-    """Weights (V,K), largest first, as float32 rows that still sum to one: the largest takes up the
-    rounding.
-    """
-    rounded = weight.astype(np.float32)
-    rounded[:, 0] += (1.0 - rounded.sum(axis=1, dtype=np.float64)).astype(np.float32)
-    return rounded
-
-
 def _training_errors(deformer: Deformer, poses: Poses, chosen: np.ndarray) -> dict[str, float]:
-    """Errors on evenly spaced poses among those fitted, in the mesh's unit."""
+    """Errors on evenly spaced poses among the `chosen` (n,), in the mesh's unit."""
+    _, world_from_bone = poses.need_bones("lbs")
     measured = chosen[evenly(len(chosen), _MEASURED_POSES)]
     summary = ErrorSummary(height=poses.mesh.height)
     for where, block in poses.pose_blocks(32):
         inside = measured[(measured >= where.start) & (measured < where.stop)]
         if len(inside):
             summary.add(
-                block[inside - where.start],
-                deformer.deform_reference(poses.world_from_bone[inside]),
+                block[inside - where.start], deformer.deform_reference(world_from_bone[inside])
             )
     return summary.figures()

@@ -45,7 +45,7 @@ def test_equals_the_definition_in_blocks(strip, monkeypatch):
     monkeypatch.setattr(
         rigid_bones, "_BLOCK_BYTES", 12 * poses.vertex_count * 9
     )  # nine poses a block, three vertices at a time
-    monkeypatch.setattr(rigid_bones, "_VERTICES_AT_ONCE", 3)
+    monkeypatch.setattr(rigid_bones, "_VERTEX_BLOCK", 3)
     np.testing.assert_allclose(rigid_errors(poses), expected, rtol=1e-9)
 
 

@@ -13,13 +13,13 @@ from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
-from understudy.geometry.simplex_qp import Hulls, nearest, values
-from understudy.geometry.sparse_simplex_qp import nearest_few
+from understudy.geometry.influences import dense_to_influences
+from understudy.geometry.simplex_qp import SimplexQP, objective, solve_simplex_qp
+from understudy.geometry.sparse_simplex_qp import solve_sparse_simplex_qp
 from understudy.geometry.transforms import apply, compose
 from understudy.methods.skin_fitting import skin_weights
 from understudy.methods.skin_fitting.skin_weights import (
-    Grams,
-    packed,
+    NormalEquations,
     solve_dense,
     solve_path,
     solve_sparse,
@@ -83,19 +83,19 @@ def noisy() -> Poses:
 
 
 def test_all_bones_equal_the_slow_reference(noisy):
-    ours, slow = solve_dense(Grams.of(noisy)), slow_dense(noisy)
+    ours, slow = solve_dense(NormalEquations.of(noisy)), slow_dense(noisy)
     index = everything(8)[: len(ours)]
     np.testing.assert_allclose(squares(noisy, index, ours), squares(noisy, index, slow), rtol=1e-6)
     np.testing.assert_allclose(ours, slow, atol=2e-3)
 
 
 def test_weights_are_convex_and_few(noisy):
-    grams = Grams.of(noisy)
-    dense = solve_dense(grams)
+    equations = NormalEquations.of(noisy)
+    dense = solve_dense(equations)
     assert dense.min() >= 0
     np.testing.assert_allclose(dense.sum(axis=1), 1, atol=1e-12)
     for k in (1, 2, 3, 5, 8, 30):
-        index, weight = solve_sparse(grams, k)
+        index, weight = solve_sparse(equations, k)
         assert index.shape == weight.shape == (noisy.vertex_count, min(k, 8))
         assert weight.min() >= 0
         np.testing.assert_allclose(weight.sum(axis=1), 1, atol=1e-12)
@@ -105,32 +105,32 @@ def test_weights_are_convex_and_few(noisy):
 
 
 def test_more_influences_never_raise_the_error(noisy):
-    grams = Grams.of(noisy)
-    path = solve_path(grams, range(1, 9))
+    equations = NormalEquations.of(noisy)
+    path = solve_path(equations, range(1, 9))
     errors = np.array([squares(noisy, *level) for level in path])
     assert (np.diff(errors, axis=0) <= 1e-9 * errors[0]).all()
     np.testing.assert_allclose(
         errors[-1],
-        squares(noisy, everything(8)[: noisy.vertex_count], solve_dense(grams)),
+        squares(noisy, everything(8)[: noisy.vertex_count], solve_dense(equations)),
         rtol=1e-6,
     )
 
 
 def test_path_equals_separate_solves(noisy):
-    grams = Grams.of(noisy)
-    for k, (index, weight) in zip((4, 2), solve_path(grams, (4, 2))):
-        alone = solve_sparse(grams, k)
+    equations = NormalEquations.of(noisy)
+    for k, (index, weight) in zip((4, 2), solve_path(equations, (4, 2))):
+        alone = solve_sparse(equations, k)
         assert (index == alone[0]).all()
         np.testing.assert_array_equal(weight, alone[1])
 
 
 def test_chunks_change_nothing(noisy, monkeypatch):
-    grams = Grams.of(noisy)
-    whole = solve_sparse(grams, 3)
+    equations = NormalEquations.of(noisy)
+    whole = solve_sparse(equations, 3)
     monkeypatch.setattr(skin_weights, "_CHUNK_BYTES", 8 * 64 * 5)
-    assert len(grams.chunks()) > 5
+    assert len(equations.chunks()) > 5
     np.testing.assert_allclose(
-        squares(noisy, *solve_sparse(grams, 3)), squares(noisy, *whole), rtol=1e-9
+        squares(noisy, *solve_sparse(equations, 3)), squares(noisy, *whole), rtol=1e-9
     )
 
 
@@ -139,19 +139,21 @@ def test_the_support_is_optimised(noisy, k):
     """Against all supports of k bones: nearly always the best, never far from it, and better than
     cutting down the full solution.
     """
-    grams = Grams.of(noisy)
-    hulls = grams.residuals(slice(0, 30))
+    equations = NormalEquations.of(noisy)
+    problems = equations.problems(slice(0, 30))
     best = np.full(30, np.inf)
     for support in combinations(range(8), k):
-        inner = Hulls(np.ascontiguousarray(hulls.products[:, support][:, :, support]), hulls.scale)
-        best = np.minimum(best, values(inner, np.arange(30), nearest(inner)))
-    found = values(hulls, np.arange(30), nearest_few(hulls, k)[k - 1])
+        inner = SimplexQP(
+            np.ascontiguousarray(problems.matrix[:, support][:, :, support]), problems.scale
+        )
+        best = np.minimum(best, objective(inner, np.arange(30), solve_simplex_qp(inner)))
+    found = objective(problems, np.arange(30), solve_sparse_simplex_qp(problems, k)[k - 1])
     assert (found >= best * (1 - 1e-9)).all()
     assert np.mean(found <= best * (1 + 1e-6)) >= 0.9
     assert found.sum() <= 1.05 * best.sum()
-    cut_index, cut = packed(solve_dense(grams)[:30])
+    cut_index, cut = dense_to_influences(solve_dense(equations)[:30])
     cut = cut[:, :k] / cut[:, :k].sum(axis=1, keepdims=True)
-    moved = np.take_along_axis(hulls.products, cut_index[:, :k, None], axis=1)
+    moved = np.take_along_axis(problems.matrix, cut_index[:, :k, None], axis=1)
     moved = np.take_along_axis(moved, cut_index[:, None, :k], axis=2)
     assert (found <= np.einsum("nk,nkl,nl->n", cut, moved, cut) * (1 + 1e-9)).all()
 
@@ -163,8 +165,8 @@ def test_an_exact_skin_is_recovered():
     for row in weights:
         row[rng.permutation(6)[:3]] = rng.dirichlet([2, 2, 2])
     poses = skinned(skeleton, mesh, random_motion(skeleton, 60), weights)
-    np.testing.assert_allclose(solve_dense(Grams.of(poses)), weights, atol=1e-4)
-    index, weight = solve_sparse(Grams.of(poses), 3)
+    np.testing.assert_allclose(solve_dense(NormalEquations.of(poses)), weights, atol=1e-4)
+    index, weight = solve_sparse(NormalEquations.of(poses), 3)
     again = np.zeros_like(weights)
     np.add.at(again, (np.arange(len(index))[:, None], index), weight)
     np.testing.assert_allclose(again, weights, atol=1e-4)
@@ -178,14 +180,16 @@ def test_far_from_the_origin_nothing_changes():
     far = skinned(skeleton, mesh, motion, weights, noise=0.02, shift=(1e4, 1e4, -1e4))
     # The far vertices are float32, good to half a thousandth there; the weights follow that, and no
     # amplification of it.
-    np.testing.assert_allclose(solve_dense(Grams.of(far)), solve_dense(Grams.of(here)), atol=5e-3)
+    np.testing.assert_allclose(
+        solve_dense(NormalEquations.of(far)), solve_dense(NormalEquations.of(here)), atol=5e-3
+    )
     # The same numbers moved exactly (by a power of two, no rounding of the vertices): nothing
     # measurable changes.
     motion = motion.copy()
     motion[..., 3] += 8192
     coarse = np.round(here.vertices.astype(float) * 512) / 512
-    one = solve_dense(Grams.of(Poses(mesh, coarse, skeleton, here.world_from_bone)))
-    two = solve_dense(Grams.of(Poses(mesh, coarse + 8192, skeleton, motion)))
+    one = solve_dense(NormalEquations.of(Poses(mesh, coarse, skeleton, here.world_from_bone)))
+    two = solve_dense(NormalEquations.of(Poses(mesh, coarse + 8192, skeleton, motion)))
     np.testing.assert_allclose(one, two, atol=1e-7)
 
 
@@ -199,14 +203,14 @@ def test_bones_that_move_alike_and_bones_that_never_move():
     motion = compose(matrix, skeleton.world_from_bone)
     weights = np.random.default_rng(6).dirichlet(np.ones(4), mesh.vertex_count)
     poses = skinned(skeleton, mesh, motion, weights, noise=0.01)
-    dense = solve_dense(Grams.of(poses))
+    dense = solve_dense(NormalEquations.of(poses))
     merged = np.column_stack([dense[:, 0], dense[:, 1] + dense[:, 2], dense[:, 3]])
     np.testing.assert_allclose(
         merged,
         np.column_stack([weights[:, 0], weights[:, 1] + weights[:, 2], weights[:, 3]]),
         atol=0.05,
     )
-    index, weight = solve_sparse(Grams.of(poses), 3)
+    index, weight = solve_sparse(NormalEquations.of(poses), 3)
     np.testing.assert_allclose(
         squares(poses, index, weight), squares(poses, everything(4)[: len(dense)], dense), rtol=1e-6
     )
@@ -217,9 +221,9 @@ def test_one_of_everything():
     poses = Poses(
         Mesh(np.ones((1, 3)), [], []), np.full((1, 1, 3), 2.0), skeleton, np.eye(3, 4)[None, None]
     )
-    grams = Grams.of(poses)
-    assert solve_dense(grams).tolist() == [[1.0]]
-    assert [a.tolist() for a in solve_sparse(grams, 4)] == [[[0]], [[1.0]]]
+    equations = NormalEquations.of(poses)
+    assert solve_dense(equations).tolist() == [[1.0]]
+    assert [a.tolist() for a in solve_sparse(equations, 4)] == [[[0]], [[1.0]]]
 
 
 def test_poses_at_rest_are_degenerate_but_solved():
@@ -230,8 +234,8 @@ def test_poses_at_rest_are_degenerate_but_solved():
         skeleton,
         np.tile(skeleton.world_from_bone, (3, 1, 1, 1)),
     )
-    grams = Grams.of(poses)
-    for weight in (solve_dense(grams), solve_sparse(grams, 3)[1]):
+    equations = NormalEquations.of(poses)
+    for weight in (solve_dense(equations), solve_sparse(equations, 3)[1]):
         assert np.isfinite(weight).all()
         assert weight.min() >= 0
         np.testing.assert_allclose(weight.sum(axis=1), 1, atol=1e-12)
@@ -239,14 +243,14 @@ def test_poses_at_rest_are_degenerate_but_solved():
 
 def test_chosen_poses(noisy):
     chosen = np.arange(0, 40, 3)
-    one, two = Grams.of(noisy, chosen), Grams.of(noisy.take(chosen))
+    one, two = NormalEquations.of(noisy, chosen), NormalEquations.of(noisy.take(chosen))
     np.testing.assert_allclose(one.cross, two.cross, atol=1e-9)
     np.testing.assert_allclose(one.bones, two.bones, atol=1e-9)
 
 
 def test_influences_must_be_positive(noisy):
     with pytest.raises(InputError, match="influences"):
-        solve_sparse(Grams.of(noisy), 0)
+        solve_sparse(NormalEquations.of(noisy), 0)
 
 
 @pytest.mark.parametrize("name", ["gt_lbs_wolf", "gt_lbs_cheburashka"])
@@ -260,6 +264,6 @@ def test_real_skins_are_recovered(real_data, name):
         [f"bone{b}" for b in range(bones)], np.full(bones, -1), np.tile(np.eye(3, 4), (bones, 1, 1))
     )
     found = solve_dense(
-        Grams.of(Poses(Mesh.from_faces(rest, faces), vertices, skeleton, transforms))
+        NormalEquations.of(Poses(Mesh.from_faces(rest, faces), vertices, skeleton, transforms))
     )
     np.testing.assert_allclose(found, weights, atol=5e-4)

@@ -14,7 +14,7 @@ from understudy.evaluation.metrics import decomposition_error
 from understudy.geometry.laplacian import random_walk_laplacian
 from understudy.methods import method_type
 from understudy.methods.sparse_skinning.dense import dense_weights, mesh_adjacency
-from understudy.methods.sparse_skinning.fairness import project
+from understudy.methods.sparse_skinning.fairness import project_to_simplex
 
 NAMES = ("k_largest", "smooth", "geometry", "poisson")
 
@@ -124,7 +124,7 @@ def test_projection_on_the_simplex_is_the_nearest_point():
     rng = np.random.default_rng(0)
     given, usable = rng.normal(size=(200, 5)), rng.random((200, 5)) < 0.7
     usable[:, 0] = True
-    found = project(given, usable)
+    found = project_to_simplex(given, usable)
     np.testing.assert_allclose(found.sum(axis=1), 1)
     assert (found >= 0).all()
     assert (found[~usable] == 0).all()

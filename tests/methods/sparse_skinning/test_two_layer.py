@@ -16,7 +16,7 @@ from understudy.geometry.adjacency import connected_components
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 from understudy.methods.sparse_skinning.dense import dense_weights, mesh_adjacency
 from understudy.methods.sparse_skinning.examples import Examples
-from understudy.methods.sparse_skinning.factorization import Limits, Target, factorize
+from understudy.methods.sparse_skinning.factorization import Limits, Objective, factorize
 from understudy.methods.sparse_skinning.k_largest import KLargest
 from understudy.methods.sparse_skinning.two_layer import TwoLayer, TwoLayerConfig
 
@@ -107,7 +107,9 @@ def test_four_bones_per_vertex_is_the_number_of_blending_operations(dense, motio
 def test_the_error_never_rises_between_outer_iterations(dense, motion, kind, per_atom):
     weights = dense_weights(dense.skin, 6)
     poses = Poses(dense.mesh, dense.deform(motion), dense.skeleton, motion)
-    target = Target.weights(weights) if kind == "weights" else Target.examples(Examples.of(poses))
+    target = (
+        Objective.weights(weights) if kind == "weights" else Objective.examples(Examples.of(poses))
+    )
     factors = factorize(
         target,
         weights,
@@ -270,11 +272,11 @@ def test_growth_and_propagation_are_those_of_the_reference(dense):
         weights,
         starts, neighbours, shells, 2, 4,
     )  # fmt: skip
-    core.start(2)
+    core.initialize(2)
     lists = [neighbours[a:b].tolist() for a, b in zip(starts, starts[1:])]
     plain = two_layer_reference.Reference(weights, lists)
     for _ in range(6):
-        core.grow(1)
+        core.add_atoms(1)
         plain.grow()
     dictionary, index, coefficient = core.state()
     np.testing.assert_allclose(dictionary, plain.dictionary, atol=1e-12)
@@ -304,13 +306,13 @@ def test_the_exact_dictionary_update_lowers_the_error_in_the_poses_where_eq_5_ne
         weights,
         starts, neighbours, shells, 2, 6,
     )  # fmt: skip
-    core.start(2)
-    core.grow(10)
+    core.initialize(2)
+    core.add_atoms(10)
     before, (dictionary, index, coefficient) = core.error(), core.state()
     spread = np.zeros((len(weights), len(dictionary)))
     np.add.at(spread, (np.arange(len(weights))[:, None], index), coefficient)
-    assert examples.square(spread @ dictionary) == pytest.approx(before, rel=1e-3)
-    published = examples.square(
+    assert examples.squared_error(spread @ dictionary) == pytest.approx(before, rel=1e-3)
+    published = examples.squared_error(
         spread @ two_layer_reference.update_dictionary(dictionary, spread, weights)
     )
     core.update_dictionary()
@@ -324,7 +326,7 @@ def test_the_compiled_part_checks_what_it_is_given():
     np.ones((2, 1)),
             np.array([0, 1, 2]), np.array([1, 0], np.int32), np.zeros(2, np.int32), 2,
             1]  # fmt: skip
-    Factorization(*good).start(1)
+    Factorization(*good).initialize(1)
     for place, wrong, what in (
         (1, np.ones((3, 1), np.float32), "target"), (2, np.ones((1, 2, 1)), "bones"), (3,
         np.ones((2, 2)), "weights"),
@@ -334,8 +336,8 @@ def test_the_compiled_part_checks_what_it_is_given():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=what):
             Factorization(*good[:place], wrong, *good[place + 1 :])
-    with pytest.raises(ValueError, match="start comes first"):
-        Factorization(*good).grow(1)
+    with pytest.raises(ValueError, match="call initialize first"):
+        Factorization(*good).add_atoms(1)
 
 
 def test_wrong_inputs_are_refused(dense, motion):

@@ -33,11 +33,12 @@ from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
+from understudy.geometry.influences import dense_to_influences
 from understudy.geometry.skinning import weight_matrix
 from understudy.geometry.transforms import compose, parent_from_bone
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
 from understudy.methods.skin_fitting.residuals import rest_displacements
-from understudy.methods.skin_fitting.skin_weights import Grams, packed, solve_dense
+from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_dense
 
 _WEIGHT_POSES = 1000  # enough to find weights and best bones
 _INFLUENCES = 8
@@ -114,9 +115,8 @@ def fit(
         else checks.index(bones, "bones", skeleton.bone_count, (mesh.vertex_count,))
     )
     if weights is None:
-        index, weight = (
-            part[:, :_INFLUENCES] for part in packed(solve_dense(Grams.of(poses, thin)))
-        )
+        dense = solve_dense(NormalEquations.of(poses, thin))
+        index, weight = dense_to_influences(dense, _INFLUENCES)
         sparse = weight_matrix(
             index, weight / weight.sum(axis=1, keepdims=True), skeleton.bone_count
         )

@@ -11,7 +11,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from understudy.geometry.simplex_qp import Hulls, Supports, gradients, nearest, settle, values
+from understudy.geometry.simplex_qp import (
+    SimplexQP,
+    Supports,
+    half_gradient,
+    objective,
+    solve_on_support,
+    solve_simplex_qp,
+)
 from understudy.methods.decomposition.weight_problem import WeightProblem, WeightSearch
 
 _BLOCK_BYTES = 2**26  # of the residual products (n,B,B) in memory at a time
@@ -28,19 +35,19 @@ def solve_weights(
     block = max(1, _BLOCK_BYTES // (8 * problem.bones * problem.bones))
     for start in range(0, problem.vertex_count, block):
         part = slice(start, start + block)
-        hulls = _hulls(problem.part(part))
-        found = _start(hulls, index[part], weight[part])
-        every = np.arange(hulls.count)
+        qp = _simplex_qp(problem.part(part))
+        found = _start(qp, index[part], weight[part])
+        every = np.arange(qp.count)
         if search.from_all and places < problem.bones:
-            other = _exchange(hulls, _reduce(hulls, nearest(hulls), places), places, search)
-            found = _exchange(hulls, found, places, search)
-            better = np.flatnonzero(values(hulls, every, other) < values(hulls, every, found))
-            found.put(better, other.take(better))
+            other = _exchange(qp, _reduce(qp, solve_simplex_qp(qp), places), places, search)
+            found = _exchange(qp, found, places, search)
+            better = np.flatnonzero(objective(qp, every, other) < objective(qp, every, found))
+            found.assign(better, other.take(better))
         else:
-            found = _exchange(hulls, found, places, search)
-        found = found.packed(places)
+            found = _exchange(qp, found, places, search)
+        found = found.compact(places)
         index[part], weight[part] = found.index, found.weight
-        value[part] = np.maximum(values(hulls, every, found), 0)
+        value[part] = np.maximum(objective(qp, every, found), 0)
     return index, weight, value
 
 
@@ -101,7 +108,7 @@ def nearest_rotations(matrices: np.ndarray) -> np.ndarray:
     return left @ right
 
 
-def _hulls(problem: WeightProblem) -> Hulls:
+def _simplex_qp(problem: WeightProblem) -> SimplexQP:
     """Return R of every vertex: R_bc = <M_b v~ - y, M_c v~ - y>, plus the pull to the anchor.
 
     On weights w that sum to one, w^T R w is the value to minimise.
@@ -117,44 +124,44 @@ def _hulls(problem: WeightProblem) -> Hulls:
         square = square + problem.strength * (problem.anchor**2).sum(axis=1)
     scale = square + np.einsum("vbb->vb", products).max(axis=1)
     residuals = products - linear[:, :, None] - linear[:, None, :] + square[:, None, None]
-    return Hulls(residuals, scale)
+    return SimplexQP(residuals, scale)
 
 
-def _start(hulls: Hulls, index: np.ndarray, weight: np.ndarray) -> Supports:
+def _start(qp: SimplexQP, index: np.ndarray, weight: np.ndarray) -> Supports:
     """Return the best weights on the given bones, or on the best single bone if none are given."""
-    single = Supports.single(np.argmin(np.einsum("nbb->nb", hulls.products), axis=1))
+    single = Supports.single(np.argmin(qp.diagonal, axis=1))
     given = Supports(np.where(weight > 0, index, 0).astype(np.int64), weight.copy(), weight > 0)
     none = np.flatnonzero(~given.used.any(axis=1))
-    given.put(none, single.take(none))
-    return settle(hulls, np.arange(hulls.count), given.packed())
+    given.assign(none, single.take(none))
+    return solve_on_support(qp, np.arange(qp.count), given.compact())
 
 
-def _exchange(hulls: Hulls, found: Supports, influences: int, search: WeightSearch) -> Supports:
+def _exchange(qp: SimplexQP, found: Supports, influences: int, search: WeightSearch) -> Supports:
     """Add bones, and remove another one where there are already K, while that lowers the value."""
-    live = np.arange(hulls.count)
+    live = np.arange(qp.count)
     for _ in range(search.exchanges):
         if not len(live):
             break
-        held = found.take(live).packed()
-        value = values(hulls, live, held)
+        held = found.take(live).compact()
+        value = objective(qp, live, held)
         best, best_value = held.take(np.arange(len(live))), value.copy()
-        ranked, promising = _entering_bones(hulls, live, held, search.candidates)
+        ranked, promising = _entering_bones(qp, live, held, search.candidates)
         for column in range(ranked.shape[1]):
             rows = np.flatnonzero(promising[:, column])
             entering = ranked[rows, column]
-            for other, at in _with_bone(hulls, live, held, rows, entering, influences):
-                other_value = values(hulls, live[at], other)
+            for other, at in _with_bone(qp, live, held, rows, entering, influences):
+                other_value = objective(qp, live[at], other)
                 better = other_value < best_value[at]
-                best.put(at[better], other.take(better))
+                best.assign(at[better], other.take(better))
                 best_value[at[better]] = other_value[better]
-        going = best_value < value - _MIN_GAIN * value - _ROUNDING * hulls.scale[live]
-        found.put(live[going], best.take(going))
+        going = best_value < value - _MIN_GAIN * value - _ROUNDING * qp.scale[live]
+        found.assign(live[going], best.take(going))
         live = live[going]
     return found
 
 
 def _with_bone(
-    hulls: Hulls,
+    qp: SimplexQP,
     live: np.ndarray,
     held: Supports,
     rows: np.ndarray,
@@ -167,7 +174,7 @@ def _with_bone(
     """
     if not len(rows):
         return
-    wide = settle(hulls, live[rows], held.take(rows).add(entering)).packed()
+    wide = solve_on_support(qp, live[rows], held.take(rows).add(entering)).compact()
     fits = wide.sizes <= influences
     yield wide.take(fits), rows[fits]
     over = np.flatnonzero(~fits)
@@ -175,18 +182,18 @@ def _with_bone(
         able = over[wide.used[over, place] & (wide.index[over, place] != entering[over])]
         if len(able):
             without = wide.take(able).drop(np.full(len(able), place))
-            yield settle(hulls, live[rows[able]], without).packed(), rows[able]
+            yield solve_on_support(qp, live[rows[able]], without).compact(), rows[able]
 
 
 def _entering_bones(
-    hulls: Hulls, live: np.ndarray, held: Supports, candidates: int
+    qp: SimplexQP, live: np.ndarray, held: Supports, candidates: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the bones (n,c) with the largest gain of a line search, and which have any gain."""
-    slope, value = gradients(hulls, live, held)
+    slope, value = half_gradient(qp, live, held)
     gap = value[:, None] - slope
-    noise = _ROUNDING * hulls.scale[live][:, None]
+    noise = _ROUNDING * qp.scale[live][:, None]
     length = np.maximum(
-        np.einsum("nbb->nb", hulls.products[live]) - 2 * slope + value[:, None], noise + 1e-290
+        qp.diagonal[live] - 2 * slope + value[:, None], noise + 1e-290
     )
     gain = np.where(gap < length, gap**2 / length, 2 * gap - length)
     gain = np.where(gap > 1e-9 * value[:, None] + noise, gain, -1.0)
@@ -197,20 +204,21 @@ def _entering_bones(
     return order, np.take_along_axis(gain, order, axis=1) > 0
 
 
-def _reduce(hulls: Hulls, found: Supports, influences: int) -> Supports:
+def _reduce(qp: SimplexQP, found: Supports, influences: int) -> Supports:
     """Reduce supports to K bones, removing the least useful bone each time."""
-    found = found.packed()
+    found = found.compact()
     while (found.sizes > influences).any():
         rows = np.flatnonzero(found.sizes > influences)
         part, best_value, best = found.take(rows), np.full(len(rows), np.inf), found.take(rows)
         for place in range(part.index.shape[1]):
             able = np.flatnonzero(part.used[:, place])
             if len(able):
-                without = settle(hulls, rows[able], part.take(able).drop(np.full(len(able), place)))
-                value = values(hulls, rows[able], without)
+                fewer = part.take(able).drop(np.full(len(able), place))
+                without = solve_on_support(qp, rows[able], fewer)
+                value = objective(qp, rows[able], without)
                 better = value < best_value[able]
-                best.put(able[better], without.take(better))
+                best.assign(able[better], without.take(better))
                 best_value[able[better]] = value[better]
-        found.put(rows, best)
-        found = found.packed()
+        found.assign(rows, best)
+        found = found.compact()
     return found

@@ -11,6 +11,7 @@ from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
+from understudy.geometry.influences import float32_weights
 from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.motion import Motion, Normalisation
 
@@ -86,7 +87,5 @@ def packed_skin(index: np.ndarray, weight: np.ndarray, order: np.ndarray) -> Ski
     packed_index = np.empty((len(order), places), np.int32)
     packed_weight = np.empty((len(order), places), np.float32)
     packed_index[order] = np.where(weight > 0, index, 0)[:, :places]
-    packed_weight[order] = weight[:, :places]
-    rounding = 1.0 - packed_weight.sum(axis=1, dtype=np.float64)
-    packed_weight[:, 0] += rounding.astype(np.float32)
+    packed_weight[order] = float32_weights(weight[:, :places])
     return Skin(packed_index, packed_weight)

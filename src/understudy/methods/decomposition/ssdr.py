@@ -33,7 +33,7 @@ from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
-from understudy.geometry.box_error import box_error
+from understudy.geometry.error_norms import box_error
 from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.decompose import decompose, decompose_to_error

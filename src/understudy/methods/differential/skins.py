@@ -25,13 +25,14 @@ from understudy.core.errors import InputError
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
 from understudy.core.skin import Skin
-from understudy.geometry.simplex_qp import Hulls
+from understudy.geometry.influences import float32_weights
+from understudy.geometry.simplex_qp import SimplexQP
 from understudy.geometry.skinning import polar
-from understudy.geometry.sparse_simplex_qp import nearest_few
+from understudy.geometry.sparse_simplex_qp import solve_sparse_simplex_qp
 from understudy.geometry.transforms import compose
 from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors
 from understudy.methods.skin_fitting.blended_skin import blended_skin
-from understudy.methods.skin_fitting.skin_weights import Grams, solve_sparse
+from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_sparse
 from understudy.rigs.base import PerturbableRig, Rig
 
 _FIT_POSES = 1000
@@ -67,9 +68,11 @@ def make_skin(
         return perturbed_skin(poses, rig, influences, progress)
     if kind == "fitted":
         index, weight = solve_sparse(
-            Grams.of(poses, evenly(poses.pose_count, _FIT_POSES), progress), influences, progress
+            NormalEquations.of(poses, evenly(poses.pose_count, _FIT_POSES), progress),
+            influences,
+            progress,
         )
-        return Skin(index, _on_simplex(weight))
+        return Skin(index, float32_weights(weight / weight.sum(axis=1, keepdims=True)))
     errors = rigid_errors(poses, evenly(poses.pose_count, _FIT_POSES))
     return blended_skin(poses, best_bone(errors, reduce_bones(errors, _TAU)), _RINGS, influences)
 
@@ -99,7 +102,7 @@ def perturbed_skin(poses: Poses, rig: PerturbableRig, influences: int, progress:
     with progress.task("perturbing the rig's rest vertices", 1) as bar:
         wanted = polar(perturbed_transforms(rig, poses.controls[chosen], _STEP * height))[0]
         bar.advance()
-    grams = Grams.of(poses, chosen)
+    equations = NormalEquations.of(poses, chosen)
     linear = compose(poses.world_from_bone[chosen], poses.skeleton.bone_from_world)[..., :3]
     bones = linear.transpose(1, 0, 2, 3).reshape(linear.shape[1], -1)
     among = bones @ bones.T
@@ -108,21 +111,14 @@ def perturbed_skin(poses: Poses, rig: PerturbableRig, influences: int, progress:
         np.zeros((poses.vertex_count, influences), np.int32),
         np.zeros((poses.vertex_count, influences)),
     )
-    for span in grams.chunks():
+    for span in equations.chunks():
         targets = wanted[:, span].transpose(1, 0, 2, 3).reshape(span.stop - span.start, -1)
         pull, square = targets @ bones.T, np.einsum("nd,nd->n", targets, targets)
         products = height**2 * (among - pull[:, :, None] - pull[:, None, :] + square[:, None, None])
-        posed = grams.residuals(span)
+        posed = equations.problems(span)
         scale = height**2 * (square + np.diagonal(among).max()) + _POSE_TERM * posed.scale
-        found = nearest_few(Hulls(products + _POSE_TERM * posed.products, scale), influences)[
-            influences - 1
-        ].packed(influences)
+        problems = SimplexQP(products + _POSE_TERM * posed.matrix, scale)
+        found = solve_sparse_simplex_qp(problems, influences)[influences - 1].compact(influences)
         index[span], weight[span] = found.index, found.weight
-    return Skin(index, _on_simplex(np.where(weight < _FAINT, 0.0, weight)))
-
-
-def _on_simplex(weight: np.ndarray) -> np.ndarray:
-    """Weights (V,K), largest first, as float32 rows that sum to one."""
-    rounded = (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
-    rounded[:, 0] += (1.0 - rounded.sum(axis=1, dtype=np.float64)).astype(np.float32)
-    return rounded
+    weight = np.where(weight < _FAINT, 0.0, weight)
+    return Skin(index, float32_weights(weight / weight.sum(axis=1, keepdims=True)))

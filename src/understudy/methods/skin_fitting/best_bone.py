@@ -1,20 +1,20 @@
-"""Which single bone explains each vertex best: FDDA section 3.1 (the assignment b_k) and section
-3.3.3 (fewer bones).
+"""The best single bone of each vertex, and the bones that can be left out.
 
+Paper: FDDA (Bailey et al. 2018), section 3.1 (the assignment b_k) and section 3.3.3 (fewer bones).
 With M_tb = world_from_bone @ bone_from_rest and v~ = [rest, 1], a vertex that moves rigidly with
-bone b misses by
+bone b has the squared error
 
-    error[v,b] = sum_t |M_tb v~ - y_tv|^2 = v~^T (sum_t M_tb^T M_tb) v~  -  2 v~^T (sum_t M_tb^T
-    y_tv)  +  sum_t |y_tv|^2
+    error[v,b] = sum_t |M_tb v~ - y_tv|^2
+               = v~^T (sum_t M_tb^T M_tb) v~  -  2 v~^T (sum_t M_tb^T y_tv)  +  sum_t |y_tv|^2
 
-so that all T*V*B distances come from a 4x4 matrix per bone and one matrix product A^T Y per block
-of poses, A (3T,4B) being the bones' matrices side by side. The three terms are large and their sum
-small: every pose is first moved so that the mesh stands around the origin (both the bones and the
-vertices, which changes no distance), and everything is summed in float64.
+so all T*V*B distances come from a 4x4 matrix per bone and one matrix product A^T Y per block of
+poses, with A (3T,4B) the bone transforms side by side. The three terms are large and their sum is
+small. To limit cancellation, each pose is translated so that the mesh is centred at the origin
+(bones and vertices alike, which changes no distance), and all sums are in float64.
 
-Departure from the paper: bones that explain a vertex equally well, to rounding, are a tie that the
-first of them wins. Bones that never move against each other are common (a face bone and the head),
-and rounding would otherwise scatter their vertices at random.
+Departure: if several bones have the same error up to rounding, the first of them is chosen. Bones
+that never move relative to each other are common (a face bone and the head), and rounding would
+otherwise assign their vertices at random.
 """
 
 from __future__ import annotations
@@ -29,38 +29,39 @@ from understudy.core.poses import Poses
 from understudy.geometry.transforms import compose
 
 _BLOCK_BYTES = 2**27  # of float32 vertices read at a time
-_VERTICES_AT_ONCE = 4096
+_VERTEX_BLOCK = 4096  # vertices converted to float64 at a time
 
 
 def rigid_errors(poses: Poses, chosen: np.ndarray | None = None) -> np.ndarray:
-    """Sum over poses of the squared distance when vertex v moves rigidly with bone b.
+    """Squared distances, summed over poses, if vertex v moves rigidly with bone b: (V,B) float64.
 
-    poses   T poses with a skeleton; read block by block, never as a whole
-    chosen  (n,) increasing indices of the poses to sum over (None: all)
-    returns (V,B) float64, in squared model units
+    poses   T poses with a skeleton; read block by block
+    chosen  (n,) increasing indices of the poses to sum over; None: all
     """
     rest = centred_rest(poses)
     bones = poses.need_skeleton("rigid_errors").bone_count
-    bone_gram = np.zeros((bones, 4, 4))
+    bone_products = np.zeros((bones, 4, 4))
     cross = np.zeros((len(rest), bones))
     square = np.zeros(len(rest))
-    for columns, targets in centred_blocks(poses, chosen):
-        by_bone = columns.reshape(len(columns), bones, 4)
-        bone_gram += np.matmul(by_bone.transpose(1, 2, 0), by_bone.transpose(1, 0, 2))
+    for transforms, targets in centred_blocks(poses, chosen):
+        by_bone = transforms.reshape(len(transforms), bones, 4)
+        bone_products += np.matmul(by_bone.transpose(1, 2, 0), by_bone.transpose(1, 0, 2))
         for span, target in targets:
-            product = (target.T @ columns).reshape(-1, bones, 4)
+            product = (target.T @ transforms).reshape(-1, bones, 4)
             cross[span] += np.matmul(product, rest[span, :, None])[..., 0]
             square[span] += np.einsum("rv,rv->v", target, target)
     outer = (rest[:, :, None] * rest[:, None, :]).reshape(-1, 16)
-    errors = outer @ bone_gram.reshape(bones, 16).T
+    errors = outer @ bone_products.reshape(bones, 16).T
     errors -= 2 * cross
     errors += square[:, None]
     return np.maximum(errors, 0, out=errors)
 
 
 def best_bone(errors: np.ndarray, allowed: np.ndarray | None = None) -> np.ndarray:
-    """The bone with the smallest error for each vertex: (V,B) -> (V,) int32. `allowed`: (B,) bool,
-    the bones to choose from.
+    """The bone with the smallest error for each vertex: (V,) int32.
+
+    errors   (V,B) from `rigid_errors`
+    allowed  (B,) bool, the bones to choose from; None: all
 
     >>> best_bone(np.array([[3.0, 1.0], [0.0, 1.0]])).tolist()
     [1, 0]
@@ -71,17 +72,19 @@ def best_bone(errors: np.ndarray, allowed: np.ndarray | None = None) -> np.ndarr
         allowed = checks.shape_of(np.asarray(allowed, bool), "allowed bones", (errors.shape[1],))
         choice = np.flatnonzero(allowed)
     if not len(choice):
-        raise InputError("allowed bones: none is left to choose from")
+        raise InputError("allowed bones: all are excluded; allow at least one bone")
     return choice[_first_smallest(errors[:, choice], errors.max(axis=1))].astype(np.int32)
 
 
 def reduce_bones(errors: np.ndarray, tau: float) -> np.ndarray:
-    """FDDA section 3.3.3: take away the bone with the fewest vertices, again and again, while the
-    total error stays <= tau * e0.
+    """The bones that remain after removing those with the fewest vertices: (B,) bool.
 
     errors  (V,B) from `rigid_errors`
-    tau     at least 1; the paper found 1.1 to 1.5 good
-    returns (B,) bool, the bones that stay (at least one; bones that explain no vertex always go)
+    tau     the total error may grow to this multiple of the error with all bones; at least 1, and
+            1.1 to 1.5 in the paper
+
+    FDDA section 3.3.3: the bone with the fewest vertices is removed while the limit holds. At least
+    one bone remains; a bone without vertices never does.
 
     >>> reduce_bones(np.array([[1.0, 1.1], [1.0, 9.0], [1.2, 1.1]]), tau=1.5).tolist()
     [True, False]
@@ -108,17 +111,17 @@ def reduce_bones(errors: np.ndarray, tau: float) -> np.ndarray:
 
 
 def _first_smallest(errors: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Per row, the first column that is smallest to rounding: (n,B), and (n,) the size of the
-    numbers that cancelled.
+    """The first column that is smallest up to rounding, for each row: (n,).
+
+    errors  (n,B)
+    scale   (n,) magnitude of the numbers whose differences gave the errors
     """
     slack = 1e-11 * scale + 1e-9 * errors.min(axis=1)
     return np.argmax(errors <= (errors.min(axis=1) + slack)[:, None], axis=1)
 
 
 def centred_rest(poses: Poses) -> np.ndarray:
-    """(V,4) float64: the rest vertices about their centroid, with a one: what the columns of
-    `centred_blocks` are applied to.
-    """
+    """The rest vertices about their centroid, with a one appended: (V,4) float64."""
     rest = poses.mesh.vertices.astype(np.float64)
     return np.column_stack([rest - rest.mean(axis=0), np.ones(len(rest))])
 
@@ -128,11 +131,14 @@ def centred_blocks(
 ) -> Iterator[tuple[np.ndarray, Iterator[tuple[slice, np.ndarray]]]]:
     """The chosen poses block by block, each pose about its own centroid.
 
-    yields columns (3t,4B) float64, the bones' matrices side by side, so that columns[:, 4b:4b+4] @
-    centred_rest[v] is where bone b puts v; and an iterator of (slice of vertices, (3t,n) float64
-    targets). Iterate the targets before taking the next block.
+    chosen  (n,) increasing indices of the poses; None: all
+    yields  transforms (3t,4B) float64, the bone transforms side by side, and an iterator of pairs
+            (slice of vertices, their positions (3t,n) float64)
+
+    transforms[:, 4b:4b+4] @ centred_rest[v] is the position of v moved by bone b. Use up the
+    iterator before taking the next block.
     """
-    skeleton = poses.need_skeleton("a fit of rigid bones")
+    skeleton, world_from_bone = poses.need_bones("a fit of skin weights")
     centre = poses.mesh.vertices.astype(np.float64).mean(axis=0)
     size = int(np.clip(_BLOCK_BYTES // (12 * poses.vertex_count), 8, 256))
     if chosen is not None:
@@ -149,16 +155,14 @@ def centred_blocks(
                 continue
             block = block[inside - where.start]
         offset = block.mean(axis=1, dtype=np.float64)
-        matrix = compose(poses.world_from_bone[inside], skeleton.bone_from_world)
+        matrix = compose(world_from_bone[inside], skeleton.bone_from_world)
         matrix[..., 3] += matrix[..., :3] @ centre - offset[:, None, :]
         yield matrix.transpose(0, 2, 1, 3).reshape(3 * len(inside), -1), _targets(block, offset)
 
 
 def _targets(block: np.ndarray, offset: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """The vertices of a block (t,V,3) about `offset` (t,3), some vertices at a time: (slice, (3t,n)
-    float64).
-    """
-    for start in range(0, block.shape[1], _VERTICES_AT_ONCE):
-        span = slice(start, min(start + _VERTICES_AT_ONCE, block.shape[1]))
+    """The vertices of a block (t,V,3) minus offset (t,3): pairs (slice, (3t,n) float64)."""
+    for start in range(0, block.shape[1], _VERTEX_BLOCK):
+        span = slice(start, min(start + _VERTEX_BLOCK, block.shape[1]))
         points = block[:, span].astype(np.float64) - offset[:, None, :]
         yield span, points.transpose(0, 2, 1).reshape(3 * len(block), -1)

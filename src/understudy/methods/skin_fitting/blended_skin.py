@@ -1,9 +1,13 @@
-"""Hard labels made soft: sets of vertices that overlap, and a rigid skin that blends at its
-borders. What closes FDDA's seam.
+"""Soft vertex groups and a rigid skin with blended borders, to close the seams of FDDA.
 
-FDDA gives each vertex to one bone and one network. At the border of two sets the residuals of
-neighbours live in different frames and two networks err differently, so the surface tears. Here
-both change gradually, from ring to ring of the mesh.
+FDDA (Bailey et al. 2018) assigns each vertex to one bone and one network. Across the border of two
+groups the displacements are in different bone frames and the two networks have different errors,
+which shows as a seam. Here the groups overlap and the skin weights change gradually, over a few
+rings of the mesh: labels are averaged over one-ring neighbourhoods
+
+    m <- (D + I)^-1 (A + I) m          A: adjacency of the vertices, D: their degrees
+
+`rings` times, starting from the 0/1 membership m (V,G) of the hard labels.
 """
 
 from __future__ import annotations
@@ -19,20 +23,20 @@ from understudy.geometry.laplacian import one_ring_mean
 from understudy.geometry.skinning import weight_matrix
 from understudy.geometry.transforms import compose
 
-# A blend of bones counts as collapsed where its volume falls below this share of the bones' own:
-# two rotations 135 degrees apart, half and half.
+# A blend of bones is collapsed if its volume is below this fraction of the volumes of its bones:
+# equal weights of two rotations 135 degrees apart.
 _COLLAPSED = 0.15
-_COLLAPSE_POSES = 300
+_COLLAPSE_POSES = 300  # poses in which a collapse is looked for
 
 
 def soft_membership(
     mesh: Mesh, labels: np.ndarray, rings: int, least: float = 0.05
 ) -> sp.csr_matrix:
-    """(V,G) weights, each row non-negative and summing to one: labels (V,) in 0..G-1 (-1: in no
-    set) averaged over `rings` rings.
+    """The membership of each vertex in each group: (V,G), rows non-negative and summing to one.
 
-    Shares below `least` are dropped, which bounds how far a set reaches. rings=0 gives the labels
-    back.
+    labels  (V,) group of each vertex, 0..G-1, or -1 for none; such a vertex has a row of zeros
+    rings   number of one-ring averages; 0 keeps the hard labels
+    least   smaller memberships are dropped, which bounds the extent of a group
     """
     members = np.flatnonzero(labels >= 0)
     count = int(labels.max(initial=-1)) + 1
@@ -55,15 +59,20 @@ def soft_membership(
 
 
 def blended_skin(poses: Poses, bones: np.ndarray, rings: int, influences: int = 4) -> Skin:
-    """The rigid skin of `bones` (V,) with its borders blended over `rings` rings of the mesh; 0
-    leaves it rigid.
+    """The rigid skin of one bone per vertex, with the borders between bones blended.
 
-    A vertex whose blend comes near collapse in any of the example poses (two bones folded onto each
-    other) keeps its single bone: a linear blend of opposite rotations has no inverse, and no
-    displacement before skinning could mend it.
+    poses       example poses with a skeleton
+    bones       (V,) bone of each vertex
+    rings       rings of the mesh that a border is blended over; 0 keeps the skin rigid
+    influences  largest number of bones per vertex
+
+    A vertex whose blended transform nearly collapses in an example pose keeps its single bone. A
+    linear blend of opposite rotations has no inverse, so no displacement in the rest pose could
+    correct it.
     """
     if rings == 0:
         return Skin.rigid(bones)
+    skeleton, world_from_bone = poses.need_bones("a blended skin")
     shares = soft_membership(poses.mesh, np.asarray(bones), rings).toarray()
     order = np.argsort(-shares, axis=1, kind="stable")[:, :influences]
     weight = np.take_along_axis(shares, order, axis=1)
@@ -72,9 +81,8 @@ def blended_skin(poses: Poses, bones: np.ndarray, rings: int, influences: int = 
     soft = np.flatnonzero((weight > 0).sum(axis=1) > 1)
     if len(soft):
         chosen = evenly(poses.pose_count, _COLLAPSE_POSES)
-        matrices = compose(poses.world_from_bone[chosen], poses.skeleton.bone_from_world)[
-            ..., :3
-        ].astype(np.float32)
+        matrices = compose(world_from_bone[chosen], skeleton.bone_from_world)[..., :3]
+        matrices = matrices.astype(np.float32)
         by_bone = np.moveaxis(matrices, 1, 0).reshape(matrices.shape[1], -1)
         volume = np.abs(np.linalg.det(matrices)).T
         for part in np.array_split(soft, 1 + len(soft) // 8192):

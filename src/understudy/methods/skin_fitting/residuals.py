@@ -1,12 +1,12 @@
-"""Skinning undone: where a vertex must stand before skinning so that skinning puts it where the rig
-did.
+"""Rest-pose displacements: what a linear skin leaves to the correctives.
 
-    d_ti = T_ti^-1 (y_ti, 1) - rest_i          T_ti the blended transform the deformer has at run
-                                               time
+    d_ti = T_ti^-1 (y_ti, 1) - rest_i        T_ti: blended transform of vertex i in pose t
 
-For a rigid skin this is FDDA's residual (Eq. 2) seen in rest space: d = X0 f, with f in the bone's
-own frame. A bone squashed nearly flat has no usable inverse: its singular values are bounded from
-below, which keeps d finite and the skinned result close.
+Skinning rest + d gives the original vertices y. For a rigid skin d is the residual of FDDA (Bailey
+et al. 2018, Eq. 2) in rest space: d = X0 f, with f in the bone's own frame.
+
+Departure: the singular values of T_ti are bounded from below before it is inverted. A bone that is
+scaled nearly flat has no usable inverse; the bound keeps d finite and the skinned result close.
 """
 
 from __future__ import annotations
@@ -27,20 +27,25 @@ def rest_displacements(
     vertices: np.ndarray,
     targets: np.ndarray,
 ) -> np.ndarray:
-    """Displacements before a linear skin: bones (T,B,3,4), rest (V,3), targets (T,n,3) of
-    `vertices` (n,) -> d (T,n,3) float32 in rest space.
+    """Displacements d (T,n,3) float32 in rest space, so that the skinned vertices hit the targets.
+
+    world_from_bone  (T,B,3,4) posed bones
+    skeleton         rest pose of the bones
+    skin             linear skin of all V vertices
+    rest             (V,3) rest vertices
+    vertices         (n,) indices of the vertices to compute
+    targets          (T,n,3) their positions
     """
     index, weight = skin.bone_index[vertices], skin.weight[vertices]
     bones, compact = np.unique(index, return_inverse=True)
     compact = compact.reshape(index.shape)
-    # Around the root, as the deformer computes: far from the origin float32 would drown the
-    # residual.
+    # Relative to the root, as in the deformer: far from the origin float32 loses the residual.
     centre = world_from_bone[:, skeleton.roots[0], :, 3]
     local = world_from_bone[:, bones]
     local[..., 3] -= centre[:, None]
     matrices = compose(local, skeleton.bone_from_world[bones])
     result = np.empty((len(targets), len(vertices), 3), np.float32)
-    # Most vertices of most skins follow one bone, and one inverse per bone serves them all.
+    # Most vertices of most skins have one bone; they share one inverse per bone.
     rigid = weight.max(axis=1) == 1
     at = np.flatnonzero(rigid)
     single = np.take_along_axis(compact, weight.argmax(axis=1)[:, None], axis=1)[:, 0]
@@ -64,14 +69,17 @@ def rest_displacements(
 def _unskin_rigid(
     inverses: np.ndarray, bone: np.ndarray, targets: np.ndarray, centre: np.ndarray
 ) -> np.ndarray:
-    """One bone per vertex: a matrix product per bone in use, instead of one matrix per vertex and
-    pose.
+    """Positions before skinning of vertices with one bone each: one matrix product per bone.
+
+    inverses  (T,B,3,4) inverse bone transforms
+    bone      (n,) bone of each vertex
+    targets   (T,n,3), and centre (T,3), subtracted from them
     """
     result = np.empty((len(targets), len(bone), 3), np.float32)
     for b in np.unique(bone):
         members = np.flatnonzero(bone == b)
-        around = (targets[:, members] - centre[:, None]).astype(np.float32)
+        centred = (targets[:, members] - centre[:, None]).astype(np.float32)
         result[:, members] = (
-            around @ np.swapaxes(inverses[:, b, :, :3], 1, 2) + inverses[:, b, None, :, 3]
+            centred @ np.swapaxes(inverses[:, b, :, :3], 1, 2) + inverses[:, b, None, :, 3]
         )
     return result

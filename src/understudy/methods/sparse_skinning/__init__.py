@@ -1,3 +1,1 @@
-"""Fewer blending operations from a dense skin: what `two_layer` and the four reductions it is
-compared with share.
-"""
+"""Sparse skins from dense ones: `two_layer` and the weight reductions it is compared with."""

@@ -1,4 +1,4 @@
-"""The dense skin a reduction starts from."""
+"""The dense skin that a reduction starts from, and the example poses it should reproduce."""
 
 from __future__ import annotations
 
@@ -8,44 +8,45 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import SILENT, Progress
-from understudy.core.skin import Skin
+from understudy.core.skin import Skin, skin_weights
 from understudy.geometry.adjacency import adjacency_matrix, link_isolated
-from understudy.geometry.skinning import weight_matrix
+from understudy.methods.decomposition.ssdr import Ssdr
+from understudy.methods.lbs import Lbs
 
-_MOST_POSES = 2000  # a vertex's weights are few numbers, and so many poses determine them
+_MAX_POSES = 2000  # a vertex has few weights, and so many poses determine them
 
 
 @dataclass(frozen=True, eq=False)
 class DenseSkin:
-    """A deformer whose weights are to be reduced, and the poses to be right in.
+    """A deformer whose weights are to be reduced, and its example poses.
 
-    deformer   linear skin, no correctives where there are poses
-    weights    (V,B) float64, rows summing to one; virtual bones multiplied out
-    poses      example poses with the deformer's skeleton, or None
-    chosen     (n,) which of them are used
+    deformer  linear skin; without correctives if there are poses
+    weights   (V,B) float64, rows summing to one; virtual bones are multiplied out
+    poses     example poses with the deformer's skeleton, or None
     """
 
     deformer: Deformer
     weights: np.ndarray
     poses: Poses | None
-    chosen: np.ndarray | None
 
     @staticmethod
     def of(
         deformer: Deformer, world_from_bone=None, vertices=None, *, examples: bool, who: str
     ) -> DenseSkin:
-        """A deformer and, for `examples`, bones (T,B,3,4) and the vertices (T,V,3) they should lead
-        to; without vertices: those it makes itself.
+        """The dense skin of a deformer, checked.
 
-        Without bones the deformer's own clips are taken, one after the other, where it has any.
+        world_from_bone  (T,B,3,4) bones of the example poses; None: the clips of the deformer, one
+                         after the other, if it has any
+        vertices         (T,V,3) vertices of the example poses; None: those the deformer computes
+        examples         false: ignore the example poses
+        who              name of the method, for errors
         """
-        if deformer.skin is None:
+        if deformer.skin is None or deformer.skeleton is None:
             raise InputError(f"{who} reduces skin weights, and this deformer has no skin")
         if deformer.skin.blend != "linear":
             raise InputError(
@@ -53,34 +54,43 @@ class DenseSkin:
             )
         weights = dense_weights(deformer.skin, deformer.skeleton.bone_count)
         if not examples:
-            return DenseSkin(deformer, weights, None, None)
+            return DenseSkin(deformer, weights, None)
         if world_from_bone is None and deformer.clips:
             world_from_bone = np.concatenate([clip.world_from_bone for clip in deformer.clips])
-        poses = None
-        if world_from_bone is not None:
-            if deformer.nets or deformer.bases or deformer.mean is not None:
+        if world_from_bone is None:
+            if vertices is not None:
                 raise InputError(
-                    f"{who}: example poses need a deformer without correctives; reduce its weights "
-                    f"alone (examples=false)"
+                    f"{who}: vertices were given without the bones that go with them; pass "
+                    f"world_from_bone too"
                 )
-            if vertices is None:
-                vertices = deformer.deform_reference(world_from_bone)
-            poses = Poses(deformer.mesh, vertices, deformer.skeleton, world_from_bone)
-        elif vertices is not None:
+            return DenseSkin(deformer, weights, None)
+        if deformer.nets or deformer.bases or deformer.mean is not None:
             raise InputError(
-                f"{who}: vertices were given without the bones that go with them; pass "
-                f"world_from_bone too"
+                f"{who}: example poses need a deformer without correctives; reduce its weights "
+                f"alone (examples=false)"
             )
-        return DenseSkin(
-            deformer,
-            weights,
-            poses,
-            None if poses is None else evenly(poses.pose_count, _MOST_POSES),
-        )
+        if vertices is None:
+            vertices = deformer.deform_reference(world_from_bone)
+        poses = Poses(deformer.mesh, vertices, deformer.skeleton, world_from_bone)
+        return DenseSkin(deformer, weights, poses)
 
     @property
     def bone_count(self) -> int:
         return self.weights.shape[1]
+
+    @property
+    def chosen(self) -> np.ndarray:
+        """(n,) indices of the example poses that are used; empty without poses."""
+        return evenly(0 if self.poses is None else self.poses.pose_count, _MAX_POSES)
+
+    def need_poses(self, who: str) -> Poses:
+        """The example poses, or an error that says which method needs them."""
+        if self.poses is None:
+            raise InputError(
+                f"{who} chooses bones by example poses; pass world_from_bone, or use k_largest or "
+                f"smooth"
+            )
+        return self.poses
 
 
 def mesh_adjacency(mesh: Mesh) -> sp.csr_matrix:
@@ -89,17 +99,8 @@ def mesh_adjacency(mesh: Mesh) -> sp.csr_matrix:
 
 
 def dense_weights(skin: Skin, bone_count: int) -> np.ndarray:
-    """(V,B) float64, rows summing to one."""
-    weights = weight_matrix(
-        skin.bone_index,
-        skin.weight.astype(np.float64),
-        bone_count if skin.virtual_index is None else len(skin.virtual_index),
-    )
-    if skin.virtual_index is not None:
-        weights = weights @ weight_matrix(
-            skin.virtual_index, skin.virtual_weight.astype(np.float64), bone_count
-        )
-    weights = weights.toarray()
+    """The weights of a skin over its bones: (V,B) float64, rows summing to one."""
+    weights = skin_weights(skin, bone_count).toarray()
     return weights / weights.sum(axis=1, keepdims=True)
 
 
@@ -111,40 +112,11 @@ def fit_dense(
     error: float | None = None,
     transforms: Literal["affine", "rigid"] = "affine",
 ) -> Deformer:
-    """The linear skin of `poses` with dense convex weights, on bones that `ssdr` finds if needed.
+    """The best linear skin of `poses` with dense convex weights.
 
-    Poses with a skeleton keep their bones. For the others, `bones`, `error` and `transforms` are
-    the options of `ssdr`.
+    bones, error, transforms  options of `ssdr`, which finds the bones of poses without a skeleton
     """
     if poses.skeleton is None:
-        from understudy.methods.decomposition.ssdr import Ssdr
-
         config = Ssdr.Config(bones=bones, error=error, influences=None, transforms=transforms)
         return Ssdr(config).fit(poses, progress=progress)
-    from understudy.methods.lbs import Lbs
-
-    return Lbs(Lbs.Config(influences=None, max_poses=_MOST_POSES)).fit(poses, progress=progress)
-
-
-def packed_rows(rows: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n,B) of any sign with at most `most` entries, as index (n,c) int32 and weight (n,c)
-    float32, largest first, summing to one in float32.
-
-    >>> index, weight = packed_rows(np.array([[0.0, 1.5, -0.5], [0.0, 0.0, 1.0]]), 2)
-    >>> index.tolist(), weight.tolist()
-    ([[1, 2], [2, 0]], [[1.5, -0.5], [1.0, 0.0]])
-    """
-    checks.between(most, "entries per row", 1)
-    places = max(1, min(most, int((rows != 0).sum(axis=1).max(initial=0))))
-    order = np.argsort(-np.abs(rows), axis=1, kind="stable")[:, :places]
-    return float32_rows(order, np.take_along_axis(rows, order, axis=1))
-
-
-def float32_rows(index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Index (n,c) and weights (n,c) that sum to one as int32 and float32, the largest weight taking
-    up the rounding; unused places hold index 0.
-    """
-    rounded = weight.astype(np.float32)
-    rows, largest = np.arange(len(weight)), np.argmax(np.abs(weight), axis=1)
-    rounded[rows, largest] += (1.0 - rounded.sum(axis=1, dtype=np.float64)).astype(np.float32)
-    return np.where(rounded != 0, index, 0).astype(np.int32), rounded
+    return Lbs(Lbs.Config(influences=None, max_poses=_MAX_POSES)).fit(poses, progress=progress)

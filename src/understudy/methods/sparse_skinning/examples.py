@@ -1,13 +1,16 @@
-"""Example poses as a small linear map from weights to residuals (two-layer paper, section 3.5).
+"""Example poses as a small linear map from weights to residuals.
 
-Vertex i with weights w misses its example positions by  x_i(w) = sum_b w_b A_b u_i - y_i,  where
-                                                         A_b (3T x 4) stacks bone b's transforms
-                                                         over the
-poses and u_i = [rest_i, 1]. All bones together span at most 4 B directions of the 3T, so A = Q R is
-factorised once and everything is written in those: R_b (q x 4), Q^T y_i (q), and a constant, the
-part of y that no bone can reach. Each pose is taken about its own centroid (weights sum to one, so
-nothing changes but the rounding), and lengths are in units of half the diagonal of the rest
-bounding box, as in the measure E.
+Paper: Le & Deng 2013, section 3.5. Vertex i with weights w has, over all poses, the residual
+
+    x_i(w) = sum_b w_b A_b u_i - y_i
+
+where A_b (3T,4) stacks the transforms of bone b, u_i = [rest_i, 1], and y_i (3T) stacks the
+positions of the vertex. All bones together span at most 4B of the 3T directions, so A = Q R is
+factorised once, and everything is expressed in the q columns of Q: R_b (q,4) and Q^T y_i (q). The
+part of y that no bone reaches is a constant.
+
+Each pose is taken about its own centroid; weights sum to one, so only the rounding changes. Lengths
+are in units of half the diagonal of the rest bounding box, as in the error E.
 """
 
 from __future__ import annotations
@@ -17,33 +20,36 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.poses import Poses
+from understudy.geometry.error_norms import half_diagonal
 from understudy.methods.skin_fitting.best_bone import centred_blocks, centred_rest
+
+_VERTEX_BLOCK = 4096  # vertices whose residuals are computed at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """What the example poses ask of the weights.
+    """Example poses in the directions that the bones reach.
 
-    point      (V,4) float64, u
-    target     (V,q) float64, y in the bones' directions
-    bones      (B,4,q) float64, A in the bones' directions
-    constant   squared distance, over all vertices and poses, that no weights can remove
-    values     3 T V, the number of coordinates behind it
+    point        (V,4) float64, u
+    target       (V,q) float64, Q^T y
+    bones        (B,4,q) float64, the transposes of R_b
+    constant     squared distance, over all vertices and poses, that no weights can remove
+    value_count  3 T V, the number of coordinates
     """
 
     point: np.ndarray
     target: np.ndarray
     bones: np.ndarray
     constant: float
-    values: int
+    value_count: int
 
     @staticmethod
     def of(poses: Poses, chosen: np.ndarray | None = None) -> Examples:
-        """Two passes over the poses, or over the `chosen` ones: (n,) increasing numbers."""
-        size = (
-            0.5 * float(np.linalg.norm(np.ptp(poses.mesh.vertices.astype(np.float64), axis=0)))
-            or 1.0
-        )
+        """The examples of some poses, in two passes over them.
+
+        chosen  (n,) increasing indices of the poses to use; None: all
+        """
+        size = half_diagonal(poses.mesh.vertices)
         point = centred_rest(poses).copy()
         point[:, :3] /= size
         columns = np.concatenate([block for block, _ in centred_blocks(poses, chosen)])
@@ -73,11 +79,11 @@ class Examples:
     def bone_count(self) -> int:
         return len(self.bones)
 
-    def square(self, weights: np.ndarray) -> float:
+    def squared_error(self, weights: np.ndarray) -> float:
         """The squared distance that weights (V,B) leave, without the constant."""
         total = 0.0
-        for start in range(0, len(weights), 4096):
-            part = slice(start, start + 4096)
+        for start in range(0, len(weights), _VERTEX_BLOCK):
+            part = slice(start, start + _VERTEX_BLOCK)
             spread = (weights[part, :, None] * self.point[part, None, :]).reshape(
                 -1, 4 * self.bone_count
             )
@@ -88,6 +94,7 @@ class Examples:
             )
         return total
 
-    def error(self, square: float) -> float:
-        """E, in thousandths, of a squared distance without the constant."""
-        return 1000.0 * float(np.sqrt((square + self.constant) / self.values))
+    def box_error(self, square: float) -> float:
+        """The error E of a squared distance without the constant."""
+        # Lengths are in units of half the diagonal already.
+        return 1000.0 * float(np.sqrt((square + self.constant) / self.value_count))

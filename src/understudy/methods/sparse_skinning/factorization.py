@@ -1,14 +1,27 @@
-"""Algorithm 1 of the two-layer paper: W ~ D A, grown atom by atom. The loops over vertices are
-compiled (`_native/two_layer.cpp`).
+"""Sparse weight matrix factorisation W ~ D A: Algorithm 1 of the two-layer paper.
 
-A `Target` says what is to be approximated, weights or example poses, in the one form x_i(w) = sum_b
-w_b A_b u_i - y_i; see `_native/two_layer.h`.
+Paper: Le & Deng 2013. `two_layer.py` states the problem and the departures. This file holds the
+outer loop; the loops over vertices are compiled (`native/two_layer.cpp`), with the lines of
+Algorithm 1 as methods:
+
+    initialize             lines 1 and 2, two atoms
+    add_atoms              lines 4 to 8, atoms at the vertices with the largest error (Eq. 2)
+    update_dictionary      line 10 (Eq. 5)
+    update_coefficients    lines 11 to 13, Algorithm 2 from every vertex (Eq. 6)
+    search_neighbourhood   not in the paper: all pairs of atoms used around a vertex
+    relocate               not in the paper: the least useful atoms move to the worst vertices
+
+An `Objective` says what D A approximates, weights or example poses, in one form: the residual of
+vertex i is x_i(w) = sum_b w_b A_b u_i - y_i. See `native/two_layer.h`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,21 +29,30 @@ import scipy.sparse as sp
 from understudy.core.errors import MissingDependencyError
 from understudy.core.progress import SILENT, Progress
 from understudy.geometry.adjacency import connected_components
+from understudy.geometry.error_norms import weight_error
 from understudy.methods.sparse_skinning.examples import Examples
 
-_SETTLED = 1e-4  # relative gain of the error over a round of the last phase below which it is over
-_RELOCATED = 0.05  # share of the atoms that start again at once
-_RELOCATE_EVERY = 4  # rounds
-_NEAR, _FAR = (
-    20,
-    100,
-)  # vertices around whose atoms a vertex tries in every round, and after a relocation
+compiled: ModuleType | None
+try:
+    compiled = import_module("understudy.methods.sparse_skinning._two_layer")
+except ImportError:  # installed without a compiler
+    compiled = None
+
+_CONVERGED = 1e-4  # relative decrease of the error over a relocation below which the fit ends
+_RELOCATED = 0.05  # fraction of the atoms that are relocated at a time
+_RELOCATION_PERIOD = 4  # joint updates from one relocation to the next, and to judge one
+# Vertices around a vertex whose atoms it tries: in every joint update, and after a relocation.
+_NEAR, _FAR = 20, 100
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
-    """What D A should approximate: point (V,p), target (V,q), bones (B,p,q), and the measure of a
-    squared error, in thousandths.
+class Objective:
+    """What D A should approximate.
+
+    point    (V,p) u
+    target   (V,q) y
+    bones    (B,p,q) the transposes of A_b
+    measure  the reported error, in thousandths, of a sum of squared residuals
     """
 
     point: np.ndarray
@@ -39,33 +61,33 @@ class Target:
     measure: Callable[[float], float]
 
     @staticmethod
-    def weights(weights: np.ndarray) -> Target:
+    def weights(weights: np.ndarray) -> Objective:
         """The weights (V,B) themselves: Delta_W of Eq. 1a."""
         count, bones = weights.shape
-        return Target(
+        return Objective(
             np.ones((count, 1)),
             weights,
             np.eye(bones)[:, None, :],
-            lambda square: 1000.0 * float(np.sqrt(square / weights.size)),
+            lambda square: 1000.0 * weight_error(square, weights.size),
         )
 
     @staticmethod
-    def examples(examples: Examples) -> Target:
-        """Example poses: E, with E^2 = Delta_E^2 + E*^2 (Eq. 7)."""
-        return Target(examples.point, examples.target, examples.bones, examples.error)
+    def examples(examples: Examples) -> Objective:
+        """Example poses: the error E, with E^2 = Delta_E^2 + E*^2 (Eq. 7)."""
+        return Objective(examples.point, examples.target, examples.bones, examples.box_error)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop and how hard to try.
+    """The size of the factors and the number of iterations.
 
-    atoms       most virtual bones, Sigma
-    error       stop growing once the measure is at most this, or None
-    per_vertex  virtual bones per vertex, s
-    per_atom    bones per virtual bone, c
-    kappa       most atoms added between two joint optimisations, as a share of those there are
-    rounds      joint updates after each growth
-    finish      joint updates at the end
+    atoms       largest number of atoms (virtual bones), Sigma
+    error       stop adding atoms once the measure is at most this; None: no threshold
+    per_vertex  atoms per vertex, s; 2 in the paper
+    per_atom    bones per atom, c
+    kappa       largest number of atoms added before a joint optimisation, as a fraction of m
+    rounds      joint updates after each addition
+    finish      largest number of joint updates after the last addition
     """
 
     atoms: int
@@ -79,8 +101,12 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """dictionary (m,B): rows of D; index (V,s) int32 and coefficient (V,s): columns of A. history:
-    the measure after every outer iteration.
+    """The factors D and A.
+
+    dictionary   (m,B) one atom per row: D transposed
+    index        (V,s) int32 atoms of each vertex
+    coefficient  (V,s) their coefficients: the non-zero entries of the columns of A
+    history      the measure after every outer iteration
     """
 
     dictionary: np.ndarray
@@ -89,37 +115,38 @@ class Factors:
     history: tuple[float, ...] = ()
 
     def weights(self) -> np.ndarray:
-        """D A as (V,B)."""
+        """The product D A as weights (V,B)."""
         return np.einsum("vs,vsb->vb", self.coefficient, self.dictionary[self.index])
 
 
 def factorize(
-    target: Target,
+    objective: Objective,
     weights: np.ndarray,
     adjacency: sp.csr_matrix,
     limits: Limits,
     order: np.ndarray | None = None,
     progress: Progress = SILENT,
 ) -> Factors:
-    """D and A for `target`; `weights` (V,B) are the dense weights that new atoms are copied from,
-    rows summing to one.
+    """The factors D and A of Algorithm 1.
 
-    order  (V,) in which the vertices are worked on; None: as they are numbered
+    objective  what D A approximates
+    weights    (V,B) dense weights, rows summing to one; new atoms are copies of their rows
+    adjacency  (V,V) neighbours of each vertex
+    limits     size of the factors, number of iterations
+    order      (V,) order in which vertices are visited; None: by index
     """
+    if compiled is None:
+        raise MissingDependencyError(
+            "two_layer needs its compiled part, which this installation lacks; install understudy "
+            "again where a C++ compiler is available"
+        )
     order = np.arange(len(weights)) if order is None else order
     graph = adjacency[order][:, order].tocsr()
     graph.sort_indices()
-    try:
-        from understudy.methods.sparse_skinning._two_layer import Factorization
-    except ImportError as problem:
-        raise MissingDependencyError(
-            "two_layer needs its compiled part, and this installation has none: install understudy "
-            "again where a C++ compiler is present"
-        ) from problem
-    core = Factorization(
-        np.ascontiguousarray(target.point[order], np.float32),
-        np.ascontiguousarray(target.target[order], np.float32),
-        np.ascontiguousarray(target.bones, np.float64),
+    core = compiled.Factorization(
+        np.ascontiguousarray(objective.point[order], np.float32),
+        np.ascontiguousarray(objective.target[order], np.float32),
+        np.ascontiguousarray(objective.bones, np.float64),
         np.ascontiguousarray(weights[order], np.float64),
         graph.indptr.astype(np.int64),
         graph.indices.astype(np.int32),
@@ -127,33 +154,30 @@ def factorize(
         limits.per_vertex,
         limits.per_atom,
     )
-    core.start(min(2, limits.atoms))
-    history = [target.measure(core.error())]
+    core.initialize(min(2, limits.atoms))
+    history = [objective.measure(core.error())]
     with progress.task("virtual bones", limits.atoms + limits.finish) as task:
         task.advance(core.atoms())
         while core.atoms() < limits.atoms and not _reached(history[-1], limits):
-            grown = _kappa(history[-1], core.atoms(), limits)
-            core.grow(grown)
+            added = _kappa(history[-1], core.atoms(), limits)
+            core.add_atoms(added)
             for _ in range(limits.rounds):
                 _joint_update(core)
-            history.append(target.measure(core.error()))
-            task.advance(grown)
+            history.append(objective.measure(core.error()))
+            task.advance(added)
             task.note(f"{core.atoms()} at {history[-1]:.3g}")
         task.advance(limits.atoms - core.atoms())
         for number in range(limits.finish):
             before = core.error()
-            if number % _RELOCATE_EVERY == 0 and core.atoms() > 2:
+            relocates = number % _RELOCATION_PERIOD == 0
+            if relocates and core.atoms() > 2:
                 _relocate(core)
             else:
                 _joint_update(core)
-            history.append(target.measure(core.error()))
+            history.append(objective.measure(core.error()))
             task.advance()
             task.note(f"{core.atoms()} at {history[-1]:.3g}")
-            if (
-                core.error() >= before * (1 - 2 * _SETTLED)
-                and number % _RELOCATE_EVERY == 0
-                and number
-            ):
+            if core.error() >= before * (1 - 2 * _CONVERGED) and relocates and number:
                 break
     dictionary, index, coefficient = core.state()
     back = np.argsort(order)
@@ -165,30 +189,28 @@ def _reached(measure: float, limits: Limits) -> bool:
 
 
 def _kappa(measure: float, atoms: int, limits: Limits) -> int:
-    """Eq. 3, and no more than `kappa` times the atoms there are."""
+    """The number of atoms to add: kappa of Eq. 3, at most `limits.kappa` times the present ones."""
     most = max(1, int(limits.kappa * atoms))
     if limits.error is not None:
         most = min(most, int((measure / limits.error - 1) * atoms) + 1)
     return min(most, limits.atoms - atoms)
 
 
-def _joint_update(core, reach: int = _NEAR) -> None:
-    """Lines 10 to 13 of Algorithm 1; undone where the error rises."""
-    before, kept = core.error(), core.state()
+def _joint_update(core: Any, reach: int = _NEAR) -> None:
+    """Lines 10 to 13 of Algorithm 1 and a search around each vertex; undone if the error rises."""
+    before, state = core.error(), core.state()
     core.update_dictionary()
     core.update_coefficients()
-    core.search_rings(reach)
+    core.search_neighbourhood(reach)
     if not core.error() <= before:
-        core.restore(*kept)
+        core.restore(*state)
 
 
-def _relocate(core) -> None:
-    """The atoms worth least start again at the worst vertices; undone where that does not pay
-    within a few rounds.
-    """
-    before, kept = core.error(), core.state()
+def _relocate(core: Any) -> None:
+    """Relocate the least useful atoms; undone if a few joint updates do not lower the error."""
+    before, state = core.error(), core.state()
     core.relocate(_RELOCATED)
-    for number in range(_RELOCATE_EVERY):
+    for number in range(_RELOCATION_PERIOD):
         _joint_update(core, _NEAR if number else _FAR)
     if not core.error() <= before:
-        core.restore(*kept)
+        core.restore(*state)

@@ -1,14 +1,17 @@
-"""Convex weights on given bones whose result bends as the dense one does.
+"""Convex weights on given bones whose residual is smooth over the mesh.
 
-Landreneau & Schaefer 2010, "Poisson-based weight reduction of animated meshes":
+Paper: Landreneau & Schaefer 2010, "Poisson-based weight reduction of animated meshes". Used by
+`smooth` and `poisson`:
 
-    minimise over w   |L r|^2 + mu |r|^2,     r_i = sum_k w_ik f_ik,     w_i >= 0,  sum_k w_ik = 1
+    minimise over w   |L r|^2 + mu |r|^2      r_i = sum_k w_ik f_ik,   w_i >= 0,   sum_k w_ik = 1
 
-f_ik (q numbers) is what bone k alone would leave of vertex i's goal, so r is what the weights
-leave, and L its mesh Laplacian: differences that vary slowly over the surface cost little, tears
-cost much; mu holds what a Laplacian cannot see. Accelerated projected gradients with restarts, all
-vertices at once: |L r|^2 <= c |r|^2 gives each vertex a step of its own, 1 / (c times the largest
-eigenvalue of its f f^T).
+f_ik (q numbers) is the residual of vertex i with bone k alone, so r is the residual with the
+weights w. L is the mesh Laplacian: a residual that varies slowly over the surface costs little, a
+jump between neighbours costs much. The term with mu fixes what a Laplacian cannot see.
+
+Solved by accelerated projected gradients with restarts (O'Donoghue & Candes 2015), all vertices at
+once. |L r|^2 + mu |r|^2 <= c |r|^2 gives each vertex its own step, 1 / (c times the largest
+eigenvalue of f_i f_i^T).
 """
 
 from __future__ import annotations
@@ -16,56 +19,63 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-_HOLD = 1e-2  # mu
-_STEPS = 300
-_SETTLED = 1e-6  # relative gain over ten steps below which it is over
+_MU = 1e-2
+_MAX_STEPS = 300
+_CONVERGED = 1e-6  # relative decrease over ten steps below which the iteration ends
 
 
 def fair_weights(
     features: np.ndarray, weight: np.ndarray, usable: np.ndarray, laplacian: sp.csr_matrix
 ) -> np.ndarray:
-    """Weights (V,K) on the simplex from a feasible start: features (V,K,q), usable (V,K) bool,
-    laplacian (V,V).
+    """The weights (V,K) on the simplex that minimise the objective above.
+
+    features   (V,K,q) f
+    weight     (V,K) feasible weights to start from
+    usable     (V,K) bool, the influences that may have a weight
+    laplacian  (V,V) L
     """
-    both = (laplacian.T @ laplacian + _HOLD * sp.identity(len(weight))).tocsr()
-    bound = float(np.abs(both).sum(axis=1).max())
+    quadratic = (laplacian.T @ laplacian + _MU * sp.identity(len(weight))).tocsr()
+    bound = float(np.abs(quadratic).sum(axis=1).max())
     features = np.where(usable[..., None], features, 0.0)
-    curve = np.linalg.eigvalsh(features @ features.transpose(0, 2, 1))[:, -1]
-    steep = bound * np.maximum(curve, 1e-12 * float(curve.max()))[:, None]
-    if not steep.max() > 0:  # nothing to fit: every bone does as well
-        return project(weight, usable)
-    best = now = ahead = project(weight, usable)
+    curvature = np.linalg.eigvalsh(features @ features.transpose(0, 2, 1))[:, -1]
+    steepness = bound * np.maximum(curvature, 1e-12 * float(curvature.max()))[:, None]
+    if not steepness.max() > 0:  # every bone fits exactly
+        return project_to_simplex(weight, usable)
+    best = now = ahead = project_to_simplex(weight, usable)
     lowest, momentum = np.inf, 1.0
-    for number in range(_STEPS):
-        left = np.einsum("vk,vkq->vq", ahead, features)
-        pull = both @ left
-        after = project(ahead - np.einsum("vkq,vq->vk", features, pull) / steep, usable)
+    for number in range(_MAX_STEPS):
+        residual = np.einsum("vk,vkq->vq", ahead, features)
+        gradient = np.einsum("vkq,vq->vk", features, quadratic @ residual)
+        after = project_to_simplex(ahead - gradient / steepness, usable)
         faster = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
-        # Restart where the momentum points uphill (O'Donoghue & Candes 2015).
-        if np.sum((ahead - after) * (after - now) * steep) > 0:
+        # Restart if the momentum points uphill.
+        if np.sum((ahead - after) * (after - now) * steepness) > 0:
             faster, ahead = 1.0, after
         else:
             ahead = after + (momentum - 1) / faster * (after - now)
         now, momentum = after, faster
         if number % 10 == 9:
-            left = np.einsum("vk,vkq->vq", now, features)
-            value = float(np.sum(left * (both @ left)))
+            residual = np.einsum("vk,vkq->vq", now, features)
+            value = float(np.sum(residual * (quadratic @ residual)))
             gain, lowest, best = lowest - value, min(lowest, value), now if value < lowest else best
-            if gain <= _SETTLED * lowest:
+            if gain <= _CONVERGED * lowest:
                 break
     return best
 
 
-def project(weight: np.ndarray, usable: np.ndarray) -> np.ndarray:
-    """The nearest point (V,K) of each row's simplex, over its usable places.
+def project_to_simplex(weight: np.ndarray, usable: np.ndarray) -> np.ndarray:
+    """The nearest point of the simplex to each row, over its usable entries: (V,K).
 
-    >>> project(np.array([[0.9, 0.5, 9.0]]), np.array([[True, True, False]])).round(3).tolist()
+    weight  (V,K)
+    usable  (V,K) bool, at least one per row
+
+    >>> rows, usable = np.array([[0.9, 0.5, 9.0]]), np.array([[True, True, False]])
+    >>> project_to_simplex(rows, usable).round(3).tolist()
     [[0.7, 0.3, 0.0]]
     """
     low = np.where(usable, weight, -np.inf)
     down = -np.sort(-low, axis=1)
-    share = (np.cumsum(np.where(np.isfinite(down), down, 0.0), axis=1) - 1) / np.arange(
-        1, weight.shape[1] + 1
-    )
-    held = np.sum(down > share, axis=1)
-    return np.maximum(low - share[np.arange(len(weight)), held - 1][:, None], 0.0)
+    excess = np.cumsum(np.where(np.isfinite(down), down, 0.0), axis=1) - 1
+    threshold = excess / np.arange(1, weight.shape[1] + 1)
+    positive = np.sum(down > threshold, axis=1)
+    return np.maximum(low - threshold[np.arange(len(weight)), positive - 1][:, None], 0.0)

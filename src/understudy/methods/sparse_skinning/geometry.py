@@ -1,68 +1,73 @@
-"""`geometry`: the K bones that keep each vertex nearest to its example positions, their weights
-fitted to those.
+"""`geometry`: the K bones that fit the example poses best, with weights fitted to those poses.
 
-Follows James & Twigg 2005, "Skinning mesh animations", as Le & Deng 2013 (section 4) describe the
-reduction: from the dense weights select the K bones with the best approximation, normalise their
-weights, then minimise the error in the example poses by least squares.
+Paper: James & Twigg 2005, "Skinning mesh animations", as Le & Deng 2013 (section 4) describe its
+weight reduction: from the dense weights select K bones, normalise their weights, then minimise
 
-Selection here: bones leave one at a time, each time the one whose loss (the others scaled to sum to
-one) moves the vertex least in the example poses. The least squares are over convex weights, solved
-exactly (`geometry.hull_point`).
+    sum_t |sum_b w_b M_tb [rest, 1] - y_t|^2       over the K weights of each vertex
+
+Selection: bones are removed one at a time, each time the bone whose removal (the others scaled to
+sum to one) moves the vertex least in the example poses.
+
+Departure: the weights are convex; the minimum is exact (`geometry/simplex_qp.py`).
+
+The name of the method is a row of the paper's tables and of the benchmark `two-layer`. It has
+nothing to do with the package `understudy.geometry`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from understudy.geometry.simplex_qp import Hulls, Supports, settle
-from understudy.methods.skin_fitting.skin_weights import Grams
+from understudy.geometry.simplex_qp import SimplexQP, Supports, solve_on_support
+from understudy.methods.skin_fitting.skin_weights import NormalEquations
 from understudy.methods.sparse_skinning.dense import DenseSkin
 from understudy.methods.sparse_skinning.reduction import Reduction, largest
 
 
 class Geometry(Reduction):
-    """The K bones that keep each vertex nearest to its example positions."""
+    """The K bones that fit the example poses best, with weights fitted to those poses."""
 
     name = "geometry"
     needs_examples = True
 
     def keep(self, dense: DenseSkin, influences: int) -> tuple[np.ndarray, np.ndarray]:
-        grams = Grams.of(dense.poses, dense.chosen)
-        index, weight = (
-            np.zeros((len(dense.weights), influences), np.int64),
-            np.zeros((len(dense.weights), influences)),
-        )
-        for span in grams.chunks():
-            hulls = grams.residuals(span)
-            index[span], kept = largest(_few(hulls, dense.weights[span], influences), influences)
-            fitted = settle(
-                hulls,
-                np.arange(hulls.count),
-                Supports(np.where(kept > 0, index[span], 0), kept, kept > 0),
-            ).packed(influences)
+        """The K bones that remain after the removals, with fitted weights."""
+        equations = NormalEquations.of(dense.need_poses(self.name), dense.chosen)
+        index = np.zeros((len(dense.weights), influences), np.int64)
+        weight = np.zeros((len(dense.weights), influences))
+        for span in equations.chunks():
+            problems = equations.problems(span)
+            remaining = _remove_bones(problems, dense.weights[span], influences)
+            bones, kept = largest(remaining, influences)
+            support = Supports(np.where(kept > 0, bones, 0), kept, kept > 0)
+            fitted = solve_on_support(problems, np.arange(problems.count), support)
+            fitted = fitted.compact(influences)
             index[span], weight[span] = fitted.index, fitted.weight
         return index, weight
 
 
-def _few(hulls: Hulls, weights: np.ndarray, influences: int) -> np.ndarray:
-    """Weights (n,B) with at most K above zero: bones leave one at a time, the least missed first,
-    the others scaled up.
+def _remove_bones(problems: SimplexQP, weights: np.ndarray, influences: int) -> np.ndarray:
+    """The weights (n,B) after removals down to at most K bones per vertex.
+
+    Removing bone b and scaling the others to sum to one changes the objective f = w^T R w to
+    (f - 2 w_b (R w)_b + w_b^2 R_bb) / (1 - w_b)^2. The bone with the smallest result is removed.
     """
     weights = weights.copy()
-    pull = np.matmul(hulls.products, weights[:, :, None])[..., 0]
-    square = np.einsum("nbb->nb", hulls.products)
-    live = np.flatnonzero((weights > 0).sum(axis=1) > influences)
-    while len(live):
-        now, towards = weights[live], pull[live]
-        left = 1.0 - now
-        value = np.sum(now * towards, axis=1)[:, None]
+    slope = np.matmul(problems.matrix, weights[:, :, None])[..., 0]  # R w
+    square = problems.diagonal
+    unfinished = np.flatnonzero((weights > 0).sum(axis=1) > influences)
+    while len(unfinished):
+        now, slope_now = weights[unfinished], slope[unfinished]
+        others = 1.0 - now
+        value = np.sum(now * slope_now, axis=1)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            after = (value - 2 * now * towards + now**2 * square[live]) / left**2
-        bone = np.argmin(np.where((now > 0) & (left > 0), after, np.inf), axis=1)
-        rows = np.arange(len(live))
-        share = left[rows, bone][:, None]
-        pull[live] = (towards - now[rows, bone][:, None] * hulls.products[live, bone]) / share
+            after = (value - 2 * now * slope_now + now**2 * square[unfinished]) / others**2
+        bone = np.argmin(np.where((now > 0) & (others > 0), after, np.inf), axis=1)
+        rows = np.arange(len(unfinished))
+        total = others[rows, bone][:, None]
+        removed = now[rows, bone][:, None] * problems.matrix[unfinished, bone]
+        slope[unfinished] = (slope_now - removed) / total
         now[rows, bone] = 0.0
-        weights[live] = now / share
-        live = live[(now > 0).sum(axis=1) > influences]
+        weights[unfinished] = now / total
+        unfinished = unfinished[(now > 0).sum(axis=1) > influences]
     return weights

@@ -1,5 +1,7 @@
-"""What the four weight reductions share: at most K of a vertex's bones are kept, and their weights
-stay convex.
+"""What the four weight reductions share: K bones per vertex are kept, with convex weights.
+
+`k_largest` and `smooth` read the dense weights alone, `geometry` and `poisson` the example poses
+too. All four are baselines of Le & Deng 2013, section 4.
 """
 
 from __future__ import annotations
@@ -15,13 +17,10 @@ from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
+from understudy.geometry.error_norms import weight_error
+from understudy.geometry.influences import float32_influences
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.sparse_skinning.dense import (
-    DenseSkin,
-    dense_weights,
-    fit_dense,
-    float32_rows,
-)
+from understudy.methods.sparse_skinning.dense import DenseSkin, dense_weights, fit_dense
 from understudy.rigs.base import Rig
 
 
@@ -29,21 +28,21 @@ from understudy.rigs.base import Rig
 class ReductionConfig(Config):
     """Options of the weight reductions.
 
-    influences  most bones a vertex keeps, K
-    bones       bones to find by ssdr, for a sequence that has none
+    influences  largest number of bones per vertex, K
+    bones       number of bones to find by ssdr, if the poses have none
     """
 
     influences: int = 4
     bones: int = 20
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         checks.between(self.influences, "influences", 1)
         checks.between(self.bones, "bones", 1)
 
 
 class Reduction(Method[ReductionConfig]):
-    """Subclasses set `name` and `needs_examples` and write `keep`."""
+    """A weight reduction. A subclass sets `name` and `needs_examples` and writes `keep`."""
 
     traits = Traits(takes_sequences=True, reduces_skin=True, baseline=True)
     Config = ReductionConfig
@@ -54,8 +53,9 @@ class Reduction(Method[ReductionConfig]):
         raise TypeError(f"{type(self).__qualname__} does not define keep")
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """A dense skin of `poses`, reduced: on their own bones where they have any, else on bones
-        found by `ssdr`.
+        """A dense skin of `poses`, reduced.
+
+        The skin is on the bones of the poses if they have any, else on bones found by `ssdr`.
         """
         dense = fit_dense(poses, self.config.bones, progress)
         reduced = self.reduce(dense, poses.world_from_bone, poses.vertices, progress=progress)
@@ -77,21 +77,19 @@ class Reduction(Method[ReductionConfig]):
         dense = DenseSkin.of(
             deformer, world_from_bone, vertices, examples=self.needs_examples, who=self.name
         )
-        if self.needs_examples and dense.poses is None:
-            raise InputError(
-                f"{self.name} chooses bones by example poses; pass world_from_bone, or use "
-                f"k_largest or smooth"
-            )
+        if self.needs_examples:
+            dense.need_poses(self.name)
         if (dense.weights < 0).any():
-            raise InputError(f"{self.name} reduces convex weights, and this skin has negative ones")
-        index, weight = float32_rows(
-            *self.keep(dense, min(self.config.influences, dense.bone_count))
-        )
-        skin = Skin(index, weight)
-        delta = dense_weights(skin, dense.bone_count) - dense.weights
+            raise InputError(
+                f"{self.name} reduces convex weights, and this skin has negative ones; reduce the "
+                f"skin it was made from"
+            )
+        influences = min(self.config.influences, dense.bone_count)
+        skin = Skin(*float32_influences(*self.keep(dense, influences)))
+        change = dense_weights(skin, dense.bone_count) - dense.weights
         training = {
-            "poses": 0 if dense.poses is None else len(dense.chosen),
-            "delta_w": 1000.0 * float(np.sqrt(np.mean(delta**2))),
+            "poses": len(dense.chosen),
+            "delta_w": 1000.0 * weight_error(np.sum(change**2), change.size),
         }
         provenance = {
             **deformer.provenance,
@@ -105,8 +103,11 @@ class Reduction(Method[ReductionConfig]):
 
 
 def largest(weights: np.ndarray, influences: int) -> tuple[np.ndarray, np.ndarray]:
-    """The K largest weights of each row (V,B), scaled to sum to one: index (V,K), weight (V,K),
-    largest first.
+    """The K largest weights of each row, scaled to sum to one, largest first.
+
+    weights     (V,B), non-negative
+    influences  K
+    returns     index (V,K) and weight (V,K)
 
     >>> index, weight = largest(np.array([[0.1, 0.6, 0.3]]), 2)
     >>> index.tolist(), weight.round(3).tolist()

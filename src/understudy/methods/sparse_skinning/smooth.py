@@ -1,14 +1,13 @@
-"""`smooth`: the K largest weights, scaled so that the reduced weights bend over the mesh as the
-dense ones do.
+"""`smooth`: the K largest weights, fitted so that they vary over the mesh as the dense ones do.
 
-Follows Landreneau & Schaefer 2010, "Poisson-based weight reduction of animated meshes", the variant
-without example poses, as Le & Deng 2013 (section 4) describe it: k_largest, but the normalisation
-matches the Laplacian of the dense weight map,
+Paper: Landreneau & Schaefer 2010, "Poisson-based weight reduction of animated meshes", the variant
+without example poses, as Le & Deng 2013 (section 4) describe it: `k_largest`, but the weights match
+the Laplacian of the dense weights,
 
-    minimise over w   |L (W' - W)|^2 + mu |W' - W|^2      on the K bones kept, convex
+    minimise over W'   |L (W' - W)|^2 + mu |W' - W|^2      on the K bones kept, convex
 
-Departure: uniform Laplacian weights, and the bones kept are the K largest rather than found by a
-separate iteration.
+Departures: uniform Laplacian weights, and the bones kept are those of the K largest weights; the
+paper finds them by a separate iteration.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from understudy.methods.sparse_skinning.reduction import Reduction, largest
 
 
 class Smooth(Reduction):
-    """The K largest weights, scaled so that they vary over the mesh as the dense ones do."""
+    """The K largest weights, fitted so that they vary over the mesh as the dense ones do."""
 
     name = "smooth"
 
     def keep(self, dense: DenseSkin, influences: int) -> tuple[np.ndarray, np.ndarray]:
+        """The bones of the K largest weights, with weights of the same Laplacian."""
         index, weight = largest(dense.weights, influences)
         features = np.eye(dense.bone_count)[index] - dense.weights[:, None, :]
-        return index, fair_weights(
-            features, weight, weight > 0, random_walk_laplacian(mesh_adjacency(dense.deformer.mesh))
-        )
+        laplacian = random_walk_laplacian(mesh_adjacency(dense.deformer.mesh))
+        return index, fair_weights(features, weight, weight > 0, laplacian)

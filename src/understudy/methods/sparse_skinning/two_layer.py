@@ -1,37 +1,47 @@
 """`two_layer`: a dense skin as two sparse layers, bones -> virtual bones -> vertices.
 
-Follows Le & Deng, "Two-Layer Sparse Compression of Dense-Weight Blend Skinning", SIGGRAPH 2013.
+Paper: Le & Deng 2013, "Two-Layer Sparse Compression of Dense-Weight Blend Skinning". Its letters: n
+vertices, k bones, W (k,n) the dense weights, m virtual bones or atoms, D (k,m) the dictionary with
+the weights of each virtual bone, A (m,n) the coefficients of each vertex. Weights of both layers
+are affine: they sum to one, signs are free.
 
-    minimise |D A - W|_F^2 / (k n)         at most c bones per virtual bone (rows of D here), at
-                                           most two virtual bones per vertex    (Eq. 1)
-    or, with example poses,  sum_i |x_i(D a_i)|^2,  x_i(w) = sum_b w_b A_b u_i - y_i
-                             (Eq. 7)
+    minimise  Delta_W^2 = |D A - W|_F^2 / (k n)                                            (Eq. 1a)
+    subject to  at most 2 coefficients per vertex (Eq. 1b), at most c bones per atom       (Eq. 1c)
 
-Algorithm 1: start from two atoms; add the weights of the worst vertex, kappa atoms at a time (Eqs.
-2, 3); update D atom by atom (Eq. 5, whose A_jj is Phi_jj) and A by Algorithm 2: a vertex that
-improved offers its atoms to its neighbours, depth first, with an explicit stack. Weights of both
-layers are affine: they sum to one, signs are free.
+or, with f example poses, the error in those poses,
 
-What "4 bones per vertex" means (section 4): the blending operations of both layers per vertex, m c
-/ n + 2 = 4. So a skin of n vertices gets m = (4 - 2) n / c virtual bones, with c = (most bones any
-vertex has) + 1, and never more than the B bones there are. `dense-8` is the same with 8; `8-4`
-starts from a skin of 8 bones per vertex, where c = 9.
+    Delta_E^2 = sum_i (|x_i(D a_i)|^2 - E*_i^2) / (3 f n)                                  (Eq. 7)
+    x_i(w) = sum_b w_b A_b u_i - y_i
 
-Where it departs, and why:
-- With example poses the paper updates D as if W were the goal, "neither the best error reduction
-  nor guaranteed to converge". Here each atom is solved exactly for the poses, from its k x k normal
-  equations, which cost no more: H_j = sum_i a_ij^2 A_i^T A_i needs only the 4 x 4 moments of the
-  atom's points. Without poses this is Eq. 5 to the letter. Where c < k, entries are given up in the
-  order of what they cost (w_b^2 / (H^-1)_bb) and the rest solved again, instead of cutting the
-  smallest; the step is taken if it lowers the error.
-- After propagation every vertex tries all pairs among the atoms of the vertices around it (two
-  rings; more after a relocation), still O(n).
-- At the end the atoms that matter least start again at the worst vertices, and a relocation that
-  does not pay is undone. So is any step that raises the error.
-- Vertices are worked on in the order of their positions, so that the order they came in cannot
-  matter.
-- A new atom is offered to the worst vertex of every shell: propagation along edges would never
-  leave the shell it began in.
+where E*_i is the error of the dense weights, A_b (3f,4) the transforms of bone b,
+u_i = [rest_i, 1] and y_i the positions of the vertex.
+
+Algorithm 1 (`factorization.py`): start from two atoms; add the weights of the vertex with the
+largest error as a new atom (Eq. 2), kappa of them at a time (Eq. 3); then alternate between the
+dictionary (Eq. 5, whose A_jj is Phi_jj) and the coefficients. Algorithm 2 (`native/two_layer.cpp`)
+updates coefficients (Eq. 6) by a depth-first search over the mesh: a vertex whose error falls
+offers its atoms to its neighbours.
+
+Number of virtual bones (section 4): "4 bones per vertex" counts the blending operations of both
+layers, m c / n + 2 = 4. So n vertices get m = (4 - 2) n / c virtual bones, with c one more than the
+largest number of bones of a vertex, and at most the number of bones.
+
+Departures:
+- Dictionary update with example poses. The paper updates D as if W were the target, which need not
+  lower the error in the poses. Here each atom is solved exactly for the poses, from its (k,k)
+  normal equations, at the same cost: H_j = sum_i a_ij^2 A_i^T A_i needs only the (4,4) moments of
+  the atom's rest points. Without poses this is Eq. 5.
+- Sparsity of D. If c < k the paper keeps the c largest entries of an atom. Here the entries that
+  cost least to remove, w_b^2 / (H^-1)_bb, are removed, the others are solved again, and the result
+  is kept if it lowers the error.
+- Search. After Algorithm 2, every vertex tries all pairs among the atoms of the vertices around it
+  (about two rings; more after a relocation). The cost stays linear in n.
+- Relocation. After the last atom was added, the least useful atoms are moved to the vertices with
+  the largest error. Any step that raises the error is undone.
+- Order. Vertices are visited in the order of their rest positions, so the result does not depend on
+  their numbering.
+- Shells. A new atom is offered to the worst vertex of every connected component, because a search
+  along edges stays in the component where it starts.
 """
 
 from __future__ import annotations
@@ -48,41 +58,38 @@ from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
+from understudy.geometry.error_norms import weight_error
+from understudy.geometry.influences import dense_to_influences, float32_influences
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.sparse_skinning.dense import (
-    DenseSkin,
-    fit_dense,
-    float32_rows,
-    mesh_adjacency,
-    packed_rows,
-)
+from understudy.methods.sparse_skinning.dense import DenseSkin, fit_dense, mesh_adjacency
 from understudy.methods.sparse_skinning.examples import Examples
-from understudy.methods.sparse_skinning.factorization import Factors, Limits, Target, factorize
+from understudy.methods.sparse_skinning.factorization import Factors, Limits, Objective, factorize
 from understudy.rigs.base import Rig
 
-_NEGLIGIBLE = 1e-8  # an entry of D below this is zero
+_NEGLIGIBLE = 1e-8  # smaller entries of D are set to zero
 
 
 @dataclass(frozen=True)
 class TwoLayerConfig(Config):
     """Options of two_layer.
 
-    bones_per_vertex   blending operations per vertex, both layers together; sets the number of
+    bones_per_vertex   blending operations per vertex of both layers together; sets the number of
                        virtual bones
-    virtual_bones      the number of virtual bones itself; none: from bones_per_vertex
-    error              stop adding virtual bones at this error: E with example poses, Delta_W
-                       without, both in thousandths; none: at the number
+    virtual_bones      number of virtual bones; none: from bones_per_vertex
+    error              stop adding virtual bones at this error: E with example poses, Delta_W in
+                       thousandths without; none: no threshold
     per_vertex         virtual bones per vertex, 1 to 4
-    bones_per_virtual  most bones per virtual bone, c; none: one more than the most any vertex has
-    kappa              most virtual bones added between two joint optimisations, as a share of those
-                       there are
-    rounds             joint optimisations after each growth
-    finish             most joint optimisations after the last growth
-    examples           fit the example poses where there are any; false: the weights alone
-    bones              bones to find by ssdr, for a sequence that has none; none: as many as
-                       bone_error takes
-    bone_error         E that the dense skin of those bones should reach; none: bones decides
-    transforms         of those bones: affine (they may stretch and shear) or rigid
+    bones_per_virtual  largest number of bones per virtual bone, c; none: one more than the largest
+                       number of bones of a vertex
+    kappa              largest number of virtual bones added before a joint optimisation, as a
+                       fraction of their present number
+    rounds             joint optimisations after each addition
+    finish             largest number of joint optimisations after the last addition
+    examples           fit the example poses, if there are any; false: fit the weights alone
+    bones              number of bones to find by ssdr, if the poses have none; none: as many as
+                       bone_error needs
+    bone_error         error E that the dense skin of those bones should reach; none: bones decides
+    transforms         of those bones: affine (with scale and shear) or rigid
     """
 
     bones_per_vertex: float = 4.0
@@ -98,7 +105,7 @@ class TwoLayerConfig(Config):
     bone_error: float | None = None
     transforms: Literal["affine", "rigid"] = "affine"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         checks.between(self.per_vertex, "per_vertex", 1, 4)
         if self.virtual_bones is None and self.error is None:
@@ -123,8 +130,9 @@ class TwoLayer(Method[TwoLayerConfig]):
     Config = TwoLayerConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """A dense skin of `poses`, reduced: on their own bones where they have any, else on bones
-        found by `ssdr`.
+        """A dense skin of `poses`, reduced.
+
+        The skin is on the bones of the poses if they have any, else on bones found by `ssdr`.
         """
         config = self.config
         dense = fit_dense(
@@ -150,23 +158,23 @@ class TwoLayer(Method[TwoLayerConfig]):
     ) -> Deformer:
         """The same deformer with two sparse layers instead of its weights.
 
-        world_from_bone  (T,B,3,4) example poses, or None: the deformer's own clips; without those
-                         the weights alone are approximated
-        vertices         (T,V,3) what the example poses should look like; None: as the deformer
-                         makes them
+        deformer         linear skin, without correctives if there are example poses
+        world_from_bone  (T,B,3,4) bones of the example poses; None: the deformer's own clips. With
+                         neither, the weights alone are approximated
+        vertices         (T,V,3) vertices of the example poses; None: those the deformer computes
         """
         config = self.config
         dense = DenseSkin.of(
             deformer, world_from_bone, vertices, examples=config.examples, who=self.name
         )
         count, bones = dense.weights.shape
-        most = int((dense.weights != 0).sum(axis=1).max()) + 1
-        per_atom = min(
-            bones, most if config.bones_per_virtual is None else config.bones_per_virtual
-        )
+        per_atom = config.bones_per_virtual
+        if per_atom is None:
+            per_atom = int((dense.weights != 0).sum(axis=1).max()) + 1
+        per_atom = min(bones, per_atom)
         examples = None if dense.poses is None else Examples.of(dense.poses, dense.chosen)
         limits = Limits(
-            atoms=_atoms(config, count, per_atom),
+            atoms=_atom_count(config, count, per_atom),
             error=config.error,
             per_vertex=config.per_vertex,
             per_atom=per_atom,
@@ -174,24 +182,24 @@ class TwoLayer(Method[TwoLayerConfig]):
             rounds=config.rounds,
             finish=config.finish,
         )
-        target = Target.weights(dense.weights) if examples is None else Target.examples(examples)
-        factors = _used(
-            factorize(
-                target,
-                dense.weights,
-                mesh_adjacency(deformer.mesh),
-                limits,
-                _spatial_order(deformer.mesh),
-                progress,
-            )
+        factors = factorize(
+            Objective.weights(dense.weights) if examples is None else Objective.examples(examples),
+            dense.weights,
+            mesh_adjacency(deformer.mesh),
+            limits,
+            _spatial_order(deformer.mesh),
+            progress,
         )
-        virtual_index, virtual_weight = packed_rows(factors.dictionary, per_atom)
-        index, weight = float32_rows(factors.index, factors.coefficient)
+        factors = _without_unused(factors)
+        virtual_index, virtual_weight = float32_influences(
+            *dense_to_influences(factors.dictionary, per_atom)
+        )
+        index, weight = float32_influences(factors.index, factors.coefficient)
         skin = Skin(index, weight, "linear", virtual_index, virtual_weight)
         training = {
-            "poses": 0 if examples is None else len(dense.chosen),
-            **_figures(skin, count, bones),
-            **_errors(dense, factors, examples),
+            "poses": len(dense.chosen),
+            **_size_figures(virtual_weight, skin.influences, dense),
+            **_error_figures(dense, factors, examples),
         }
         provenance = {
             **deformer.provenance,
@@ -204,10 +212,8 @@ class TwoLayer(Method[TwoLayerConfig]):
         )
 
 
-def _atoms(config: TwoLayerConfig, vertices: int, per_atom: int) -> int:
-    """Sigma = (bones per vertex - 2) n / c (section 4), unless the number or an error was asked
-    for.
-    """
+def _atom_count(config: TwoLayerConfig, vertices: int, per_atom: int) -> int:
+    """Sigma = (bones per vertex - 2) n / c (section 4), unless the config gives it or an error."""
     if config.virtual_bones is not None:
         return config.virtual_bones
     if config.error is not None:
@@ -216,31 +222,37 @@ def _atoms(config: TwoLayerConfig, vertices: int, per_atom: int) -> int:
 
 
 def _spatial_order(mesh: Mesh) -> np.ndarray:
-    """(V,) vertices by position at rest: whichever order they came in, they are worked on in this
-    one, and the result is the same.
-    """
+    """The vertices sorted by rest position: (V,) indices, independent of their numbering."""
     return np.lexsort(mesh.vertices.T)
 
 
-def _used(factors: Factors) -> Factors:
-    """Without the atoms no vertex uses, and without entries of D too small to matter."""
-    live = np.unique(factors.index[factors.coefficient != 0])
+def _without_unused(factors: Factors) -> Factors:
+    """The factors without atoms that no vertex uses and without negligible entries of D."""
+    used = np.unique(factors.index[factors.coefficient != 0])
     place = np.zeros(len(factors.dictionary), np.int32)
-    place[live] = np.arange(len(live))
+    place[used] = np.arange(len(used))
     dictionary = np.where(
-        np.abs(factors.dictionary[live]) < _NEGLIGIBLE, 0.0, factors.dictionary[live]
+        np.abs(factors.dictionary[used]) < _NEGLIGIBLE, 0.0, factors.dictionary[used]
     )
     dictionary /= dictionary.sum(axis=1, keepdims=True)
     index = np.where(factors.coefficient != 0, place[factors.index], 0)
     return replace(factors, dictionary=dictionary, index=index)
 
 
-def _figures(skin: Skin, vertices: int, bones: int) -> dict[str, float]:
-    """Size and cost. Memory as in Fig. 11: a vertex is 4 floats, a transform 16, a weight with its
-    index 2; new are the virtual bones' transforms.
+def _size_figures(
+    virtual_weight: np.ndarray, influences: int, dense: DenseSkin
+) -> dict[str, float]:
+    """Number of virtual bones, blending operations per vertex, and memory overhead.
+
+    virtual_weight  (m,c) weights of the virtual bones
+    influences      virtual bones per vertex
+
+    Memory as in Fig. 11 of the paper: a vertex takes 4 floats, a transform 16, a weight with its
+    index 2. The overhead is the transforms of the virtual bones.
     """
-    atoms, per_atom = skin.virtual_weight.shape
-    blends = skin.influences + atoms * per_atom / vertices
+    vertices, bones = dense.weights.shape
+    atoms, per_atom = virtual_weight.shape
+    blends = influences + atoms * per_atom / vertices
     plain = 4 * (4 * vertices + 16 * bones + 2 * blends * vertices)
     return {
         "virtual_bones": atoms,
@@ -251,15 +263,16 @@ def _figures(skin: Skin, vertices: int, bones: int) -> dict[str, float]:
     }
 
 
-def _errors(dense: DenseSkin, factors: Factors, examples: Examples | None) -> dict[str, float]:
-    """delta_w always; e and the dense skin's e_dense where there are example poses. All in
-    thousandths.
-    """
+def _error_figures(
+    dense: DenseSkin, factors: Factors, examples: Examples | None
+) -> dict[str, float]:
+    """Errors in thousandths: delta_w, and with example poses e and the dense skin's e_dense."""
     weights = factors.weights()
-    figures = {"delta_w": 1000.0 * float(np.sqrt(np.mean((weights - dense.weights) ** 2)))}
+    square = np.sum((weights - dense.weights) ** 2)
+    figures = {"delta_w": 1000.0 * weight_error(square, weights.size)}
     if examples is not None:
         figures |= {
-            "e": examples.error(examples.square(weights)),
-            "e_dense": examples.error(examples.square(dense.weights)),
+            "e": examples.relative_error(examples.squared_error(weights)),
+            "e_dense": examples.relative_error(examples.squared_error(dense.weights)),
         }
     return figures

@@ -1,22 +1,27 @@
-// See two_layer.h for the form, and methods/two_layer.py for the paper and the departures from it.
+// See two_layer.h for the problem and its letters.
 #include "two_layer.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 namespace understudy::two_layer {
 
 namespace {
 
-constexpr int kPad = 8;              // floats; rows start on this multiple so that loops over q have no remainder
-constexpr int kMostCandidates = 48;  // atoms a vertex compares at once
-constexpr double kWorth = 1e-7;      // relative gain below which a vertex keeps its atoms: rounding must not send the search in circles
-constexpr double kSteepest = 50;       // largest coefficient: two atoms that nearly coincide span no line worth following
-constexpr int kReselect = 4;          // every so many updates an atom's c bones are chosen anew, in between they are solved again
-constexpr double kRidge = 1e-7;      // of the mean curvature: keeps an atom where its vertices do not say
+constexpr int kPad = 8;  // floats; rows are padded to this multiple, so loops over q have no tail
+constexpr int kMaxCandidates = 48;  // atoms that a vertex compares at a time
+// A vertex keeps its atoms if the relative gain is smaller: rounding must not cause endless search.
+constexpr double kMinGain = 1e-7;
+// Largest coefficient: two atoms that nearly coincide do not define a line worth following.
+constexpr double kMaxCoefficient = 50;
+// The c bones of an atom are chosen anew every so many updates, and only solved for in between.
+constexpr int kReselectPeriod = 4;
+// Of the mean curvature: keeps an atom in place in directions that its vertices do not determine.
+constexpr double kRidge = 1e-7;
+constexpr int kFewCandidates = 8;  // atoms tried for a vertex that loses one of its own
 
+// <a, b>, summed in kPad lanes of float.
 double dot(const float* a, const float* b, int count) {
     float part[kPad] = {};
     for (int i = 0; i < count; i += kPad)
@@ -26,7 +31,8 @@ double dot(const float* a, const float* b, int count) {
     return sum;
 }
 
-// In place A = L L^T of a (size,size) matrix, lower triangle; false where it is not positive definite.
+// Cholesky factor L of a (size,size) matrix, in place in its lower triangle; false if the matrix is
+// not positive definite.
 bool cholesky(double* a, int size) {
     for (int j = 0; j < size; ++j) {
         double diagonal = a[j * size + j];
@@ -43,6 +49,7 @@ bool cholesky(double* a, int size) {
     return true;
 }
 
+// Solve L L^T x = b, in place in b.
 void cholesky_solve(const double* a, int size, double* b) {
     for (int i = 0; i < size; ++i) {
         for (int l = 0; l < i; ++l) b[i] -= a[i * size + l] * b[l];
@@ -54,26 +61,30 @@ void cholesky_solve(const double* a, int size, double* b) {
     }
 }
 
-// The affine minimum of w^T G w over the places `at`, sum w = 1; its value, or infinity where the places are one point twice.
+// The minimum of w^T G w with sum w = 1 over the entries `at` of a Gram matrix G, and its weights.
+// Infinity if the entries nearly coincide.
 double affine_minimum(const double* gram, int width, const int* at, int count, double* weight) {
     if (count == 1) {
         weight[0] = 1;
         return gram[at[0] * width + at[0]];
     }
     if (count == 2) {
-        const double aa = gram[at[0] * width + at[0]], bb = gram[at[1] * width + at[1]], ab = gram[at[0] * width + at[1]];
+        const double aa = gram[at[0] * width + at[0]], bb = gram[at[1] * width + at[1]],
+                     ab = gram[at[0] * width + at[1]];
         const double length = aa - 2 * ab + bb;
         if (!(length > 1e-6 * (aa + bb))) return INFINITY;
         weight[0] = (bb - ab) / length;
         weight[1] = 1 - weight[0];
-        if (std::abs(weight[0]) > kSteepest) return INFINITY;
+        if (std::abs(weight[0]) > kMaxCoefficient) return INFINITY;
         return std::max(0.0, bb - (bb - ab) * weight[0]);
     }
-    double matrix[kMostPerVertex * kMostPerVertex];
+    double matrix[kMaxPerVertex * kMaxPerVertex];
     double largest = 0;
     for (int i = 0; i < count; ++i) largest = std::max(largest, gram[at[i] * width + at[i]]);
     for (int i = 0; i < count; ++i)
-        for (int j = 0; j < count; ++j) matrix[i * count + j] = gram[at[i] * width + at[j]] + largest + (i == j ? 1e-6 * largest : 0.0);
+        for (int j = 0; j < count; ++j)
+            matrix[i * count + j] =
+                gram[at[i] * width + at[j]] + largest + (i == j ? 1e-6 * largest : 0.0);
     for (int i = 0; i < count; ++i) weight[i] = 1;
     if (!cholesky(matrix, count)) return INFINITY;
     cholesky_solve(matrix, count, weight);
@@ -81,21 +92,27 @@ double affine_minimum(const double* gram, int width, const int* at, int count, d
     double value = 0;
     for (int i = 0; i < count; ++i) {
         weight[i] /= total;
-        if (!(std::abs(weight[i]) <= kSteepest)) return INFINITY;
+        if (!(std::abs(weight[i]) <= kMaxCoefficient)) return INFINITY;
     }
     for (int i = 0; i < count; ++i)
-        for (int j = 0; j < count; ++j) value += weight[i] * weight[j] * gram[at[i] * width + at[j]];
+        for (int j = 0; j < count; ++j)
+            value += weight[i] * weight[j] * gram[at[i] * width + at[j]];
     return std::max(0.0, value);
 }
 
 }  // namespace
 
-Factorization::Factorization(const Problem& problem) : problem_(problem), q_((problem.q + kPad - 1) / kPad * kPad) {
+Factorization::Factorization(const Problem& problem)
+    : problem_(problem), q_((problem.q + kPad - 1) / kPad * kPad) {
     const int n = problem.n, k = problem.k, p = problem.p, q = problem.q;
     target_.assign(static_cast<std::size_t>(n) * q_, 0.0f);
-    for (int i = 0; i < n; ++i) std::copy_n(problem.target + static_cast<std::size_t>(i) * q, q, target_.begin() + static_cast<std::size_t>(i) * q_);
+    for (int i = 0; i < n; ++i)
+        std::copy_n(problem.target + static_cast<std::size_t>(i) * q, q,
+                    target_.begin() + static_cast<std::size_t>(i) * q_);
     bones_.assign(static_cast<std::size_t>(k) * p * q_, 0.0);
-    for (int row = 0; row < k * p; ++row) std::copy_n(problem.bones + static_cast<std::size_t>(row) * q, q, bones_.begin() + static_cast<std::size_t>(row) * q_);
+    for (int row = 0; row < k * p; ++row)
+        std::copy_n(problem.bones + static_cast<std::size_t>(row) * q, q,
+                    bones_.begin() + static_cast<std::size_t>(row) * q_);
     for (int a = 0; a < p; ++a)
         for (int b = a; b < p; ++b)
             for (int i = 0; i < k; ++i)
@@ -103,16 +120,17 @@ Factorization::Factorization(const Problem& problem) : problem_(problem), q_((pr
                     double sum = 0;
                     for (int l = 0; l < q_; ++l) {
                         sum += bones_[(i * p + a) * q_ + l] * bones_[(j * p + b) * q_ + l];
-                        if (a != b) sum += bones_[(i * p + b) * q_ + l] * bones_[(j * p + a) * q_ + l];
+                        if (a != b)
+                            sum += bones_[(i * p + b) * q_ + l] * bones_[(j * p + a) * q_ + l];
                     }
                     products_.push_back(sum);
                 }
-    scratch_.resize(static_cast<std::size_t>(kMostCandidates + 1) * q_);
-    gram_.resize(kMostCandidates * kMostCandidates);
+    scratch_.resize(static_cast<std::size_t>(kMaxCandidates + 1) * q_);
+    gram_.resize(kMaxCandidates * kMaxCandidates);
     index_.assign(static_cast<std::size_t>(n) * problem.per_vertex, 0);
     coefficient_.assign(static_cast<std::size_t>(n) * problem.per_vertex, 0.0);
     error_.assign(n, 0.0);
-    floor_.assign(n, 0.0);
+    dense_error_.assign(n, 0.0);
     std::vector<double> x(q);
     for (int i = 0; i < n; ++i) {
         const float* y = problem.target + static_cast<std::size_t>(i) * q;
@@ -126,20 +144,21 @@ Factorization::Factorization(const Problem& problem) : problem_(problem), q_((pr
                 for (int l = 0; l < q; ++l) x[l] -= scaled * bone[l];
             }
         }
-        floor_[i] = std::inner_product(x.begin(), x.end(), x.begin(), 0.0);
+        dense_error_[i] = std::inner_product(x.begin(), x.end(), x.begin(), 0.0);
     }
 }
 
 double Factorization::error() const { return std::accumulate(error_.begin(), error_.end(), 0.0); }
 
-void Factorization::residual(int vertex, int atom, float* __restrict out) const {
+void Factorization::atom_residual(int vertex, int atom, float* __restrict out) const {
     const int p = problem_.p;
     const float* u = problem_.point + static_cast<std::size_t>(vertex) * p;
     const float* __restrict y = target_.data() + static_cast<std::size_t>(vertex) * q_;
     const float* __restrict t = matrix_.data() + static_cast<std::size_t>(atom) * p * q_;
     if (p == 4) {
         const float u0 = u[0], u1 = u[1], u2 = u[2], u3 = u[3];
-        for (int l = 0; l < q_; ++l) out[l] = u0 * t[l] + u1 * t[q_ + l] + u2 * t[2 * q_ + l] + u3 * t[3 * q_ + l] - y[l];
+        for (int l = 0; l < q_; ++l)
+            out[l] = u0 * t[l] + u1 * t[q_ + l] + u2 * t[2 * q_ + l] + u3 * t[3 * q_ + l] - y[l];
         return;
     }
     for (int l = 0; l < q_; ++l) out[l] = u[0] * t[l] - y[l];
@@ -149,33 +168,37 @@ void Factorization::residual(int vertex, int atom, float* __restrict out) const 
 
 void Factorization::current_residual(int vertex, float* out) const {
     const int s = problem_.per_vertex;
-    std::vector<float>& part = const_cast<std::vector<float>&>(scratch_);
-    float* one = part.data() + static_cast<std::size_t>(kMostCandidates) * q_;
+    float* one = scratch_.data() + static_cast<std::size_t>(kMaxCandidates) * q_;
     std::fill(out, out + q_, 0.0f);
     for (int place = 0; place < s; ++place) {
-        const float weight = static_cast<float>(coefficient_[static_cast<std::size_t>(vertex) * s + place]);
+        const float weight =
+            static_cast<float>(coefficient_[static_cast<std::size_t>(vertex) * s + place]);
         if (weight == 0) continue;
-        residual(vertex, index_[static_cast<std::size_t>(vertex) * s + place], one);
+        atom_residual(vertex, index_[static_cast<std::size_t>(vertex) * s + place], one);
         for (int l = 0; l < q_; ++l) out[l] += weight * one[l];
     }
 }
 
-Factorization::Choice Factorization::best(int vertex, const int* candidates, int count) {
+Factorization::Combination Factorization::best_combination(int vertex, const int* candidates,
+                                                           int count) {
     const int s = std::min(problem_.per_vertex, count);
-    for (int i = 0; i < count; ++i) residual(vertex, candidates[i], scratch_.data() + static_cast<std::size_t>(i) * q_);
+    for (int i = 0; i < count; ++i)
+        atom_residual(vertex, candidates[i], scratch_.data() + static_cast<std::size_t>(i) * q_);
     for (int i = 0; i < count; ++i)
         for (int j = 0; j <= i; ++j) {
-            const double value = dot(scratch_.data() + static_cast<std::size_t>(i) * q_, scratch_.data() + static_cast<std::size_t>(j) * q_, q_);
+            const double value = dot(scratch_.data() + static_cast<std::size_t>(i) * q_,
+                                     scratch_.data() + static_cast<std::size_t>(j) * q_, q_);
             gram_[i * count + j] = gram_[j * count + i] = value;
         }
-    Choice found{};
+    Combination found{};
     found.error = INFINITY;
-    // Every subset of s candidates, in order; single atoms too, where two of them are one point.
-    int at[kMostPerVertex];
-    double weight[kMostPerVertex];
+    // All single candidates, then all subsets of s candidates in lexicographic order. The single
+    // ones are needed where two candidates coincide.
+    int at[kMaxPerVertex];
+    double weight[kMaxPerVertex];
     for (int i = 0; i < count; ++i)
         if (gram_[i * count + i] < found.error) {
-            found = Choice{};
+            found = Combination{};
             found.atom[0] = candidates[i];
             found.weight[0] = 1;
             found.error = gram_[i * count + i];
@@ -185,9 +208,10 @@ Factorization::Choice Factorization::best(int vertex, const int* candidates, int
     while (true) {
         const double value = affine_minimum(gram_.data(), count, at, s, weight);
         if (value < found.error) {
-            found = Choice{};
+            found = Combination{};
             found.error = value;
-            for (int place = 0; place < s; ++place) found.atom[place] = candidates[at[place]], found.weight[place] = weight[place];
+            for (int place = 0; place < s; ++place)
+                found.atom[place] = candidates[at[place]], found.weight[place] = weight[place];
         }
         int place = s - 1;
         while (place >= 0 && at[place] == count - s + place) --place;
@@ -199,20 +223,22 @@ Factorization::Choice Factorization::best(int vertex, const int* candidates, int
 }
 
 bool Factorization::improve(int vertex, const int* candidates, int count) {
-    Choice found = best(vertex, candidates, count);
-    if (!(found.error < error_[vertex] * (1 - kWorth))) return false;
-    // Products of float residuals cancel: what counts is the length of the combined residual itself.
-    float* x = scratch_.data() + static_cast<std::size_t>(kMostCandidates) * q_;
+    Combination found = best_combination(vertex, candidates, count);
+    if (!(found.error < error_[vertex] * (1 - kMinGain))) return false;
+    // The products of float residuals lose digits by cancellation: compare the length of the
+    // combined residual itself.
+    float* x = scratch_.data() + static_cast<std::size_t>(kMaxCandidates) * q_;
     std::fill(x, x + q_, 0.0f);
     for (int place = 0; place < problem_.per_vertex; ++place) {
         if (found.weight[place] == 0) continue;
-        const int at = static_cast<int>(std::find(candidates, candidates + count, found.atom[place]) - candidates);
+        const int at = static_cast<int>(
+            std::find(candidates, candidates + count, found.atom[place]) - candidates);
         const float weight = static_cast<float>(found.weight[place]);
         const float* part = scratch_.data() + static_cast<std::size_t>(at) * q_;
         for (int l = 0; l < q_; ++l) x[l] += weight * part[l];
     }
     found.error = dot(x, x, q_);
-    if (!(found.error < error_[vertex] * (1 - kWorth))) return false;
+    if (!(found.error < error_[vertex] * (1 - kMinGain))) return false;
     const int s = problem_.per_vertex;
     for (int place = 0; place < s; ++place) {
         index_[static_cast<std::size_t>(vertex) * s + place] = found.atom[place];
@@ -222,7 +248,8 @@ bool Factorization::improve(int vertex, const int* candidates, int count) {
     return true;
 }
 
-// Algorithm 2 after its first line: `vertex` has just improved, its atoms are offered to its neighbours, and so on, depth first.
+// The recursion of Algorithm 2 with an explicit stack: the neighbours of a vertex that improved try
+// its atoms beside their own, depth first.
 void Factorization::propagate(int vertex) {
     const int s = problem_.per_vertex;
     stack_.clear();
@@ -235,20 +262,24 @@ void Factorization::propagate(int vertex) {
             continue;
         }
         const int to = problem_.neighbours[next];
-        int candidates[2 * kMostPerVertex], count = 0, own = 0;
+        int candidates[2 * kMaxPerVertex], count = 0, own = 0;
         for (int place = 0; place < s; ++place)
-            if (coefficient_[static_cast<std::size_t>(to) * s + place] != 0) candidates[count++] = index_[static_cast<std::size_t>(to) * s + place];
+            if (coefficient_[static_cast<std::size_t>(to) * s + place] != 0)
+                candidates[count++] = index_[static_cast<std::size_t>(to) * s + place];
         own = count;
         for (int place = 0; place < s; ++place) {
             const int atom = index_[static_cast<std::size_t>(from) * s + place];
-            if (coefficient_[static_cast<std::size_t>(from) * s + place] == 0 || std::find(candidates, candidates + own, atom) != candidates + own) continue;
+            if (coefficient_[static_cast<std::size_t>(from) * s + place] == 0 ||
+                std::find(candidates, candidates + own, atom) != candidates + own)
+                continue;
             candidates[count++] = atom;
         }
-        if (count > own && improve(to, candidates, count)) stack_.emplace_back(to, problem_.starts[to]);
+        if (count > own && improve(to, candidates, count))
+            stack_.emplace_back(to, problem_.starts[to]);
     }
 }
 
-void Factorization::write_matrix(int atom) {
+void Factorization::update_matrix(int atom) {
     const int p = problem_.p, k = problem_.k;
     std::vector<double> sum(static_cast<std::size_t>(p) * q_, 0.0);
     for (int b = 0; b < k; ++b) {
@@ -260,26 +291,30 @@ void Factorization::write_matrix(int atom) {
     std::copy(sum.begin(), sum.end(), matrix_.begin() + static_cast<std::size_t>(atom) * p * q_);
 }
 
-// At most c entries, sum one.
-void Factorization::put_atom(int atom, const double* weights) {
+void Factorization::set_atom(int atom, const double* weights) {
     const int k = problem_.k, c = problem_.per_atom;
     double* row = dictionary_.data() + static_cast<std::size_t>(atom) * k;
     std::copy_n(weights, k, row);
     if (c < k) {
         std::vector<int> order(k);
         std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return std::abs(weights[a]) > std::abs(weights[b]); });
+        std::stable_sort(order.begin(), order.end(),
+                         [&](int a, int b) { return std::abs(weights[a]) > std::abs(weights[b]); });
         for (int place = c; place < k; ++place) row[order[place]] = 0;
         const double total = std::accumulate(row, row + k, 0.0);
         for (int b = 0; b < k; ++b) row[b] /= total;
     }
-    write_matrix(atom);
+    update_matrix(atom);
 }
 
-void Factorization::start(int atoms) {
+void Factorization::initialize(int atoms) {
     const int n = problem_.n, k = problem_.k;
-    const auto at = [&](int vertex) { return problem_.weights + static_cast<std::size_t>(vertex) * k; };
-    const auto product = [&](int a, int b) { return std::inner_product(at(a), at(a) + k, at(b), 0.0); };
+    const auto at = [&](int vertex) {
+        return problem_.weights + static_cast<std::size_t>(vertex) * k;
+    };
+    const auto product = [&](int a, int b) {
+        return std::inner_product(at(a), at(a) + k, at(b), 0.0);
+    };
     int first = 0, second = 0;
     for (int i = 0; i < n; ++i)
         if (product(i, i) > product(first, first)) first = i;
@@ -288,14 +323,14 @@ void Factorization::start(int atoms) {
     m_ = atoms;
     dictionary_.assign(static_cast<std::size_t>(m_) * k, 0.0);
     matrix_.assign(static_cast<std::size_t>(m_) * problem_.p * q_, 0.0f);
-    put_atom(0, at(first));
-    if (m_ > 1) put_atom(1, at(second));
+    set_atom(0, at(first));
+    if (m_ > 1) set_atom(1, at(second));
     error_.assign(n, INFINITY);
     const int both[2] = {0, 1};
     for (int i = 0; i < n; ++i) improve(i, both, m_);
 }
 
-void Factorization::grow(int count) {
+void Factorization::add_atoms(int count) {
     const int n = problem_.n, k = problem_.k, s = problem_.per_vertex;
     std::vector<int> worst(problem_.shell_count);
     for (int added = 0; added < count; ++added) {
@@ -303,18 +338,21 @@ void Factorization::grow(int count) {
         int p = 0;
         for (int i = 0; i < n; ++i) {
             int& here = worst[problem_.shells[i]];
-            if (here < 0 || error_[i] - floor_[i] > error_[here] - floor_[here]) here = i;
-            if (error_[i] - floor_[i] > error_[p] - floor_[p]) p = i;
+            if (here < 0 || error_[i] - dense_error_[i] > error_[here] - dense_error_[here])
+                here = i;
+            if (error_[i] - dense_error_[i] > error_[p] - dense_error_[p]) p = i;
         }
         const int atom = m_++;
         dictionary_.resize(static_cast<std::size_t>(m_) * k);
         matrix_.resize(static_cast<std::size_t>(m_) * problem_.p * q_);
-        put_atom(atom, problem_.weights + static_cast<std::size_t>(p) * k);
-        // The new atom is offered to the worst vertex of every shell: propagation alone would never leave p's.
+        set_atom(atom, problem_.weights + static_cast<std::size_t>(p) * k);
+        // Offer the new atom to the worst vertex of every shell: a search along edges stays in the
+        // shell of p.
         for (const int from : worst) {
-            int candidates[kMostPerVertex + 1], have = 0;
+            int candidates[kMaxPerVertex + 1], have = 0;
             for (int place = 0; place < s; ++place)
-                if (coefficient_[static_cast<std::size_t>(from) * s + place] != 0) candidates[have++] = index_[static_cast<std::size_t>(from) * s + place];
+                if (coefficient_[static_cast<std::size_t>(from) * s + place] != 0)
+                    candidates[have++] = index_[static_cast<std::size_t>(from) * s + place];
             candidates[have++] = atom;
             if (improve(from, candidates, have)) propagate(from);
         }
@@ -329,8 +367,10 @@ void Factorization::refresh_errors() {
     }
 }
 
-// The step of one atom: minimise 1/2 d^T H d + g^T d over directions that keep the sum, and keep at most c entries of now + d.
-void Factorization::sparse_step(const std::vector<double>& hessian, const std::vector<double>& gradient, const double* now, double* step) {
+// Minimise 1/2 d^T H d + g^T d over steps d with sum d = 0, with at most c entries in now + d.
+void Factorization::atom_step(const std::vector<double>& hessian,
+                              const std::vector<double>& gradient, const double* now,
+                              double* step) {
     const int k = problem_.k, c = problem_.per_atom;
     double trace = 0;
     for (int b = 0; b < k; ++b) trace += hessian[b * k + b];
@@ -338,7 +378,7 @@ void Factorization::sparse_step(const std::vector<double>& hessian, const std::v
     std::vector<int> support;
     for (int b = 0; b < k; ++b)
         if (now[b] != 0) support.push_back(b);
-    if (static_cast<int>(support.size()) < c || dictionary_updates_ % kReselect == 0) {
+    if (static_cast<int>(support.size()) < c || dictionary_updates_ % kReselectPeriod == 0) {
         support.resize(k);
         std::iota(support.begin(), support.end(), 0);
     }
@@ -348,25 +388,28 @@ void Factorization::sparse_step(const std::vector<double>& hessian, const std::v
         matrix.resize(static_cast<std::size_t>(size) * size);
         right.assign(size, 0.0);
         ones.assign(size, 1.0);
-        // Entries outside the support go to zero: their part of the gradient is carried into the right side.
+        // Solve for w = now + d on the support, sum w = 1: minimise 1/2 w^T H w + (g - H now)^T w.
+        // Entries outside the support become zero.
         for (int i = 0; i < size; ++i) {
             const int a = support[i];
             right[i] = -gradient[a] + kRidge * mean * now[a];
             for (int b = 0; b < k; ++b) right[i] += hessian[a * k + b] * now[b];
-            for (int j = 0; j < size; ++j) matrix[i * size + j] = hessian[a * k + support[j]] + mean + (i == j ? kRidge * mean : 0.0);
+            for (int j = 0; j < size; ++j)
+                matrix[i * size + j] =
+                    hessian[a * k + support[j]] + mean + (i == j ? kRidge * mean : 0.0);
         }
-        // right = -(g - H now): the minimum over full vectors w on the support, with sum w = 1.
         if (!cholesky(matrix.data(), size)) {
             std::fill(step, step + k, 0.0);
             return;
         }
         cholesky_solve(matrix.data(), size, right.data());
         cholesky_solve(matrix.data(), size, ones.data());
-        const double lift = (1 - std::accumulate(right.begin(), right.end(), 0.0)) / std::accumulate(ones.begin(), ones.end(), 0.0);
+        const double lift = (1 - std::accumulate(right.begin(), right.end(), 0.0)) /
+                            std::accumulate(ones.begin(), ones.end(), 0.0);
         for (int i = 0; i < size; ++i) right[i] += lift * ones[i];
         if (size <= c) break;
-        // Optimal brain surgeon: giving up entry i costs w_i^2 / (H^-1)_ii; the cheapest go first, half of the surplus at a time.
-        // The diagonal of the inverse is the squared columns of L^-1.
+        // Removing entry i costs w_i^2 / (H^-1)_ii (optimal brain surgeon). Remove the cheapest,
+        // half of the surplus at a time. (H^-1)_ii is the squared length of column i of L^-1.
         std::vector<double> cost(size), column(size);
         for (int j = 0; j < size; ++j) {
             double diagonal = 0;
@@ -380,7 +423,8 @@ void Factorization::sparse_step(const std::vector<double>& hessian, const std::v
         }
         std::vector<int> order(size);
         std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return cost[a] > cost[b]; });
+        std::stable_sort(order.begin(), order.end(),
+                         [&](int a, int b) { return cost[a] > cost[b]; });
         order.resize(size - std::max(1, (size - c) / 2));
         std::sort(order.begin(), order.end());
         std::vector<int> kept;
@@ -393,7 +437,7 @@ void Factorization::sparse_step(const std::vector<double>& hessian, const std::v
 
 void Factorization::update_dictionary() {
     const int n = problem_.n, k = problem_.k, p = problem_.p, s = problem_.per_vertex;
-    // Vertices of each atom.
+    // The vertices that use each atom, as places in index_.
     std::vector<int> starts(m_ + 1, 0), members;
     for (std::size_t e = 0; e < index_.size(); ++e)
         if (coefficient_[e] != 0) ++starts[index_[e] + 1];
@@ -405,7 +449,8 @@ void Factorization::update_dictionary() {
 
     std::vector<float> x(static_cast<std::size_t>(n) * q_);
     for (int i = 0; i < n; ++i) current_residual(i, x.data() + static_cast<std::size_t>(i) * q_);
-    std::vector<double> pull(static_cast<std::size_t>(p) * q_), hessian(static_cast<std::size_t>(k) * k), gradient(k), step(k);
+    std::vector<double> pull(static_cast<std::size_t>(p) * q_),
+        hessian(static_cast<std::size_t>(k) * k), gradient(k), step(k);
     std::vector<double> moments(p * (p + 1) / 2), change(static_cast<std::size_t>(p) * q_);
     std::vector<float> shift(static_cast<std::size_t>(p) * q_);
     for (int atom = 0; atom < m_; ++atom) {
@@ -438,14 +483,14 @@ void Factorization::update_dictionary() {
             for (int e = 0; e < k * k; ++e) hessian[e] += scaled * product[e];
         }
         double* row = dictionary_.data() + static_cast<std::size_t>(atom) * k;
-        sparse_step(hessian, gradient, row, step.data());
+        atom_step(hessian, gradient, row, step.data());
         double gain = 0;
         for (int a = 0; a < k; ++a) {
             double curve = 0;
             for (int b = 0; b < k; ++b) curve += hessian[a * k + b] * step[b];
             gain -= step[a] * (gradient[a] + 0.5 * curve);
         }
-        if (!(gain > 0)) continue;  // a support of c entries may be worse than the one it has
+        if (!(gain > 0)) continue;  // a new support of c entries may be worse than the old one
         for (int b = 0; b < k; ++b) row[b] += step[b];
         std::fill(change.begin(), change.end(), 0.0);
         for (int b = 0; b < k; ++b) {
@@ -465,7 +510,7 @@ void Factorization::update_dictionary() {
                 for (int l = 0; l < q_; ++l) r[l] += scaled * by[l];
             }
         }
-        write_matrix(atom);
+        update_matrix(atom);
     }
     refresh_errors();
     ++dictionary_updates_;
@@ -474,30 +519,35 @@ void Factorization::update_dictionary() {
 void Factorization::update_coefficients() {
     const int n = problem_.n, s = problem_.per_vertex;
     for (int i = 0; i < n; ++i) {
-        int candidates[kMostPerVertex], count = 0;
+        int candidates[kMaxPerVertex], count = 0;
         for (int place = 0; place < s; ++place)
-            if (coefficient_[static_cast<std::size_t>(i) * s + place] != 0) candidates[count++] = index_[static_cast<std::size_t>(i) * s + place];
+            if (coefficient_[static_cast<std::size_t>(i) * s + place] != 0)
+                candidates[count++] = index_[static_cast<std::size_t>(i) * s + place];
         if (improve(i, candidates, count)) propagate(i);
     }
 }
 
-void Factorization::search_rings(int reach) {
+void Factorization::search_neighbourhood(int reach) {
     const int n = problem_.n, s = problem_.per_vertex;
-    const int most = s <= 2 ? kMostCandidates : 2 * kMostPerVertex;  // subsets grow as count^s
+    // There are about count^s subsets.
+    const int most = s <= 2 ? kMaxCandidates : 2 * kMaxPerVertex;
     std::vector<int> seen(n, -1), around;
     for (int i = 0; i < n; ++i) {
-        int candidates[kMostCandidates], count = 0;
+        int candidates[kMaxCandidates], count = 0;
         const auto offer = [&](int vertex) {
             for (int place = 0; place < s; ++place) {
                 const std::size_t e = static_cast<std::size_t>(vertex) * s + place;
-                if (coefficient_[e] == 0 || count == most || std::find(candidates, candidates + count, index_[e]) != candidates + count) continue;
+                if (coefficient_[e] == 0 || count == most ||
+                    std::find(candidates, candidates + count, index_[e]) != candidates + count)
+                    continue;
                 candidates[count++] = index_[e];
             }
         };
-        // Ring after ring, nearest first.
+        // Breadth first, so the nearest vertices come first.
         around.assign(1, i);
         seen[i] = i;
-        for (std::size_t at = 0; at < around.size() && at < static_cast<std::size_t>(reach) && count < most; ++at) {
+        for (std::size_t at = 0;
+             at < around.size() && at < static_cast<std::size_t>(reach) && count < most; ++at) {
             const int vertex = around[at];
             offer(vertex);
             for (std::int64_t e = problem_.starts[vertex]; e < problem_.starts[vertex + 1]; ++e) {
@@ -513,84 +563,95 @@ void Factorization::search_rings(int reach) {
 
 int Factorization::relocate(double share) {
     const int n = problem_.n, k = problem_.k, s = problem_.per_vertex;
-    // What an atom is worth: how much the error rises, to first sight, when its vertices must do with their other atoms.
-    std::vector<double> worth(m_, 0.0);
+    // Value of an atom: the rise of the error if its vertices used their other atoms and those of
+    // their neighbours.
+    std::vector<double> value(m_, 0.0);
     for (int i = 0; i < n; ++i)
         for (int place = 0; place < s; ++place) {
             const std::size_t e = static_cast<std::size_t>(i) * s + place;
             if (coefficient_[e] == 0) continue;
-            int others[kMostCandidates], count = 0;
+            int others[kMaxCandidates], count = 0;
             const auto offer = [&](int vertex) {
                 for (int at = 0; at < s; ++at) {
                     const std::size_t o = static_cast<std::size_t>(vertex) * s + at;
-                    if (coefficient_[o] == 0 || index_[o] == index_[e] || count == 8 || std::find(others, others + count, index_[o]) != others + count) continue;
+                    if (coefficient_[o] == 0 || index_[o] == index_[e] || count == kFewCandidates ||
+                        std::find(others, others + count, index_[o]) != others + count)
+                        continue;
                     others[count++] = index_[o];
                 }
             };
             offer(i);
-            for (std::int64_t o = problem_.starts[i]; o < problem_.starts[i + 1]; ++o) offer(problem_.neighbours[o]);
+            for (std::int64_t o = problem_.starts[i]; o < problem_.starts[i + 1]; ++o)
+                offer(problem_.neighbours[o]);
             if (!count) {
-                worth[index_[e]] = INFINITY;
+                value[index_[e]] = INFINITY;
                 continue;
             }
-            worth[index_[e]] += std::max(0.0, best(i, others, count).error - error_[i]);
+            value[index_[e]] += std::max(0.0, best_combination(i, others, count).error - error_[i]);
         }
     std::vector<int> order(m_);
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return worth[a] < worth[b]; });
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return value[a] < value[b]; });
     const int count = std::max(1, static_cast<int>(share * m_));
-    std::vector<char> leaving(m_, 0);
-    for (int place = 0; place < count && place < m_ - 2; ++place) leaving[order[place]] = std::isfinite(worth[order[place]]);
-    // Compact the dictionary; vertices that lose an atom take the best of their neighbours'.
-    std::vector<int> renamed(m_, -1);
+    std::vector<char> removed(m_, 0);
+    for (int place = 0; place < count && place < m_ - 2; ++place)
+        removed[order[place]] = std::isfinite(value[order[place]]);
+    // Remove the atoms from the dictionary; vertices that lose one choose among the atoms of their
+    // neighbours.
+    std::vector<int> new_index(m_, -1);
     int kept = 0;
     for (int atom = 0; atom < m_; ++atom)
-        if (!leaving[atom]) renamed[atom] = kept++;
+        if (!removed[atom]) new_index[atom] = kept++;
     const int left = m_ - kept;
-    std::vector<char> orphan(n, 0);
+    std::vector<char> affected(n, 0);
     for (int atom = 0; atom < m_; ++atom) {
-        if (leaving[atom]) continue;
-        std::copy_n(dictionary_.begin() + static_cast<std::size_t>(atom) * k, k, dictionary_.begin() + static_cast<std::size_t>(renamed[atom]) * k);
+        if (removed[atom]) continue;
+        std::copy_n(dictionary_.begin() + static_cast<std::size_t>(atom) * k, k,
+                    dictionary_.begin() + static_cast<std::size_t>(new_index[atom]) * k);
         const std::size_t size = static_cast<std::size_t>(problem_.p) * q_;
-        std::copy_n(matrix_.begin() + atom * size, size, matrix_.begin() + renamed[atom] * size);
+        std::copy_n(matrix_.begin() + atom * size, size, matrix_.begin() + new_index[atom] * size);
     }
     for (int i = 0; i < n; ++i)
         for (int place = 0; place < s; ++place) {
             const std::size_t e = static_cast<std::size_t>(i) * s + place;
-            if (coefficient_[e] != 0 && leaving[index_[e]]) {
-                orphan[i] = 1;
+            if (coefficient_[e] != 0 && removed[index_[e]]) {
+                affected[i] = 1;
                 coefficient_[e] = 0;
             }
-            index_[e] = coefficient_[e] == 0 ? 0 : renamed[index_[e]];
+            index_[e] = coefficient_[e] == 0 ? 0 : new_index[index_[e]];
         }
     m_ = kept;
     dictionary_.resize(static_cast<std::size_t>(m_) * k);
     matrix_.resize(static_cast<std::size_t>(m_) * problem_.p * q_);
     for (int i = 0; i < n; ++i) {
-        if (!orphan[i]) continue;
+        if (!affected[i]) continue;
         error_[i] = INFINITY;
-        int candidates[kMostCandidates], have = 0;
+        int candidates[kMaxCandidates], have = 0;
         const auto offer = [&](int vertex) {
             for (int place = 0; place < s; ++place) {
                 const std::size_t e = static_cast<std::size_t>(vertex) * s + place;
-                if (coefficient_[e] == 0 || have == 8 || std::find(candidates, candidates + have, index_[e]) != candidates + have) continue;
+                if (coefficient_[e] == 0 || have == kFewCandidates ||
+                    std::find(candidates, candidates + have, index_[e]) != candidates + have)
+                    continue;
                 candidates[have++] = index_[e];
             }
         };
         offer(i);
-        for (std::int64_t e = problem_.starts[i]; e < problem_.starts[i + 1]; ++e) offer(problem_.neighbours[e]);
+        for (std::int64_t e = problem_.starts[i]; e < problem_.starts[i + 1]; ++e)
+            offer(problem_.neighbours[e]);
         if (!have) candidates[have++] = 0;
         improve(i, candidates, have);
     }
-    grow(left);
+    add_atoms(left);
     return left;
 }
 
-void Factorization::restore(int atoms, const double* dictionary, const std::int32_t* index, const double* coefficient) {
+void Factorization::restore(int atoms, const double* dictionary, const std::int32_t* index,
+                            const double* coefficient) {
     m_ = atoms;
     dictionary_.assign(dictionary, dictionary + static_cast<std::size_t>(atoms) * problem_.k);
     matrix_.assign(static_cast<std::size_t>(atoms) * problem_.p * q_, 0.0f);
-    for (int atom = 0; atom < atoms; ++atom) write_matrix(atom);
+    for (int atom = 0; atom < atoms; ++atom) update_matrix(atom);
     index_.assign(index, index + index_.size());
     coefficient_.assign(coefficient, coefficient + coefficient_.size());
     refresh_errors();
