@@ -1,14 +1,21 @@
-"""`bench two-layer`: Tables 2 and 3 of Le & Deng, Two-Layer Sparse Compression of Dense-Weight
-Blend Skinning (2013), row by row.
+"""`bench two-layer`: the weight reductions on the sequences of Le & Deng 2013, Tables 2 and 3.
 
-A case is `<sequence>/<bones>` with what is reduced to what behind a colon: `horse_gallop/30` (or
-`:dense-4`) takes dense weights to four blending operations per vertex, `:dense-8` to eight, `:8-4`
-takes eight bones per vertex to four. All reductions start from the same `ssdr` skin (affine).
-Methods: `two_layer` and the reductions of weights alone (`k_largest`, `smooth`), `two_layer-ex` and
-those that see the example poses (`geometry`, `poisson`); beside them `ssdr-4` and `ssdr-8`,
-decomposed with that many bones per vertex from the start, and `dense`, the skin before reduction.
-Figures: `e` with the paper's own as `paper_e`; `delta_w` with `paper_delta_w`, for the methods that
-keep the skin's bones.
+Paper: "Two-Layer Sparse Compression of Dense-Weight Blend Skinning". A case is `<sequence>/<bones>`
+with an optional setting after a colon:
+
+    horse_gallop/30           dense weights to 4 blending operations per vertex; also `:dense-4`
+    horse_gallop/30:dense-8   dense weights to 8
+    horse_gallop/30:8-4       8 bones per vertex to 4
+
+All reductions start from the same `ssdr` skin with affine bones. Methods:
+
+    two_layer, k_largest, smooth     reduce the weights alone
+    two_layer-ex, geometry, poisson  use the example poses
+    ssdr-4, ssdr-8                   decompositions with that many bones per vertex
+    dense                            the skin before reduction
+
+Figures: `e`, and `delta_w` for methods that keep the skin's bones; `paper_e` and `paper_delta_w`
+are the paper's values.
 """
 
 from __future__ import annotations
@@ -19,6 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
 from understudy.benchmarks import Outcome, Request
 from understudy.benchmarks.sequence_cases import Case, find_cases, lean_row, write_sequence_report
@@ -36,6 +44,8 @@ from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import atomic_write
 from understudy.io.sequences import read_sequence
 from understudy.methods import method_type
+from understudy.methods.fitting import fit_sequence
+from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 
 METHODS = (
     "two_layer",
@@ -50,7 +60,7 @@ METHODS = (
 )
 WITH_EXAMPLES = ("two_layer-ex", "geometry", "poisson")
 REDUCTIONS = METHODS[:6]
-# what is reduced (None: dense weights) and to how many blending operations per vertex
+# Setting -> bones per vertex before (None: dense weights), blending operations per vertex after.
 SETTINGS: dict[str, tuple[int | None, int]] = {
     "dense-4": (None, 4),
     "dense-8": (None, 8),
@@ -88,7 +98,7 @@ _COLUMNS_2 = ("k_largest", "smooth", "two_layer")
 
 
 def _published() -> dict[tuple[str, str, str], dict[str, float]]:
-    """(sequence/bones, setting, method) -> the paper's figures."""
+    """The paper's figures by (sequence/bones, setting, method)."""
     found: dict[tuple[str, str, str], dict[str, float]] = {}
     put = lambda *key, **figure: found.setdefault(key, {}).update(figure)
     for line in _TABLE_3.split("\n")[1:-1]:
@@ -114,14 +124,16 @@ def _published() -> dict[tuple[str, str, str], dict[str, float]]:
 
 PUBLISHED = _published()
 ROWS = tuple(dict.fromkeys(row for row, _, _ in PUBLISHED))
-FOUR = tuple(ROWS)
-REST = tuple(f"{row}:{setting}" for setting in ("8-4", "dense-8") for row in ROWS)
+CASES = (*ROWS, *(f"{row}:{setting}" for setting in ("8-4", "dense-8") for row in ROWS))
 
 
 @dataclass(frozen=True)
 class _Size:
-    """shares: parts of the largest sequence for the running time against n; budget_s: cases that
-    would start later are left out and named.
+    """The size of a run.
+
+    cases     names of the cases
+    shares    parts of the largest sequence that the running time is measured on
+    budget_s  cases that would start later are skipped and listed
     """
 
     cases: tuple[str, ...]
@@ -131,12 +143,13 @@ class _Size:
 
 SIZES = {
     "quick": _Size(("cat_poses/10", "horse_gallop/15"), (), 30.0),
-    "default": _Size((*FOUR, *REST), (0.125, 0.25, 0.5, 1.0), 800.0),
-    "full": _Size((*FOUR, *REST), (0.125, 0.25, 0.5, 1.0), float("inf")),
+    "default": _Size(CASES, (0.125, 0.25, 0.5, 1.0), 800.0),
+    "full": _Size(CASES, (0.125, 0.25, 0.5, 1.0), float("inf")),
 }
 
 
 def run(request: Request, progress: Progress) -> Outcome:
+    """Run the benchmark: one row per case and method, and notes that compare them."""
     size = SIZES[request.size]
     methods = (
         tuple(checks.one_of(name, "method of bench two-layer", METHODS) for name in request.methods)
@@ -157,7 +170,7 @@ def run(request: Request, progress: Progress) -> Outcome:
             bar.advance()
     if left_out:
         notes.append(
-            f"Left out, since the time of this run was used up (--full or --cases runs them): "
+            f"Skipped, because the time limit was reached (--full or --cases runs them): "
             f"{', '.join(left_out)}"
         )
     for file in dict.fromkeys(case.file for case in cases):
@@ -173,22 +186,23 @@ def run(request: Request, progress: Progress) -> Outcome:
 
 
 def setting_of(case: str) -> str:
-    """What a case reduces to what: the part behind its colon.
+    """The setting of a case: the part after its colon.
 
     >>> setting_of("horse_gallop/30"), setting_of("horse_gallop/30:8-4")
     ('dense-4', '8-4')
     """
     _, colon, setting = case.partition(":")
     return (
-        checks.one_of(setting, "reduction (behind the colon of a case)", SETTINGS)
+        checks.one_of(setting, "setting (after the colon of a case)", SETTINGS)
         if colon
         else "dense-4"
     )
 
 
 class _Inputs:
-    """The `ssdr` skins everything starts from, fitted when first asked for, each in a process of
-    its own.
+    """Sequences and their `ssdr` skins, each read or fitted when first needed.
+
+    A skin is fitted in its own process, so that its peak memory can be measured.
     """
 
     def __init__(self, request: Request, progress: Progress):
@@ -198,7 +212,7 @@ class _Inputs:
 
     def poses(self, case: Case) -> Poses:
         if case.file not in self._poses:
-            self._poses = {case.file: read_sequence(case.file)}  # one at a time: they are large
+            self._poses = {case.file: read_sequence(case.file)}  # keep one: they are large
         return self._poses[case.file]
 
     def ssdr(self, case: Case, influences: int | None) -> tuple[Deformer, dict[str, float]]:
@@ -216,8 +230,7 @@ class _Inputs:
 
 
 def _fit_ssdr(file: Path, bones: int, influences: int | None, out: Path, seed: int) -> float:
-    from understudy.methods.fitting import fit_sequence
-
+    """Fit `ssdr` to a sequence, save it as `out`, and return the seconds of the fit."""
     poses = read_sequence(file)
     started = time.perf_counter()
     deformer = fit_sequence(poses, "ssdr", bones=bones, influences=influences, seed=seed)
@@ -229,24 +242,25 @@ def _fit_ssdr(file: Path, bones: int, influences: int | None, out: Path, seed: i
 def _run_case(
     case: Case, methods: Sequence[str], inputs: _Inputs, request: Request
 ) -> list[CaseResult]:
+    """The rows of one case, one per method."""
     setting = setting_of(case.name)
     before, after = SETTINGS[setting]
     poses = inputs.poses(case)
     reference = Reference.of(case.name, poses)
     source, source_figures = inputs.ssdr(case, before)
-    weights = skin_weights(source.skin, source.skeleton.bone_count)
+    weights = _weight_map(source)
     results, pictured = [], None
     for method in methods:
         if method in REDUCTIONS:
             deformer, seconds = reduced(method, source, poses, after, request.seed)
-            map_after = skin_weights(deformer.skin, deformer.skeleton.bone_count)
-            figures = {"fit_s": seconds, "delta_w": 1000 * weight_error(weights, map_after)}
+            change = weight_error(weights, _weight_map(deformer))
+            figures = {"fit_s": seconds, "delta_w": 1000 * change}
         elif method == ("dense" if before is None else f"ssdr-{before}"):
             deformer, figures = source, source_figures
         elif method == f"ssdr-{after}":
             deformer, figures = inputs.ssdr(case, after)
         else:
-            continue  # this row has no place in this part of the tables
+            continue  # the tables have no such row for this setting
         published = PUBLISHED.get((case.name.partition(":")[0], setting, method), {})
         result = measure(
             method,
@@ -256,20 +270,24 @@ def _run_case(
             pictured,
         )
         pictured = result.worst_pose if pictured is None else pictured
-        # Pictures of every row would make a report nobody reads; the figures of all rows stay.
+        # The report shows pictures of a few rows and the figures of all.
         results.append(
             result if method in _PICTURED else CaseResult(case.name, method, result.figures)
         )
     if not results:
-        raise InputError(f"{case.name}: none of {', '.join(methods)} has a row here")
+        raise InputError(
+            f"{case.name}: the setting {setting!r} has no row for {', '.join(methods)}; choose "
+            f"other methods"
+        )
     return results
 
 
 def reduced(
     method: str, source: Deformer, poses: Poses, influences: int, seed: int
 ) -> tuple[Deformer, float]:
-    """One reduction of a skin to `influences` blending operations per vertex, and its seconds."""
+    """A skin reduced to `influences` blending operations per vertex, and the seconds it took."""
     kind = method_type(method.removesuffix("-ex"))
+    assert issubclass(kind, SkinReducer)
     examples = method in WITH_EXAMPLES
     if kind.name == "two_layer":
         config = kind.Config(bones_per_vertex=float(influences), examples=examples, seed=seed)
@@ -280,6 +298,17 @@ def reduced(
     return deformer, time.perf_counter() - started
 
 
+def _skin(deformer: Deformer) -> Skin:
+    assert deformer.skin is not None  # of every method here
+    return deformer.skin
+
+
+def _weight_map(deformer: Deformer) -> sp.csr_matrix:
+    """The weights of a deformer over its bones, (V,B)."""
+    assert deformer.skeleton is not None  # a skin has one
+    return skin_weights(_skin(deformer), deformer.skeleton.bone_count)
+
+
 def _running_time(
     cases: Sequence[Case],
     methods: Sequence[str],
@@ -288,8 +317,9 @@ def _running_time(
     request: Request,
     progress: Progress,
 ) -> list[str]:
-    """Figure 9: seconds of the compression against the number of vertices, on parts of the largest
-    sequence with the same bones.
+    """Figure 9 of the paper: the running time against the number of vertices, as sentences.
+
+    Measured on parts of the largest sequence with the same bones.
     """
     case = max(
         (c for c in cases if setting_of(c.name) == "dense-4"),
@@ -323,8 +353,9 @@ def _running_time(
 
 
 def cut(deformer: Deformer, poses: Poses, share: float) -> tuple[Deformer, Poses]:
-    """The end of a character along its longest side that holds `share` of the vertices: the same
-    bones and weights on fewer vertices.
+    """A part of a character that holds `share` of its vertices, with the same bones and weights.
+
+    The part is one end of the character along its longest side.
     """
     mesh = poses.mesh
     axis = int(np.ptp(mesh.vertices, axis=0).argmax())
@@ -337,14 +368,15 @@ def cut(deformer: Deformer, poses: Poses, share: float) -> tuple[Deformer, Poses
     new[keep] = np.arange(len(keep))
     faces = new[mesh.triangles]
     small = Mesh.from_faces(mesh.vertices[keep], faces[(faces >= 0).all(axis=1)])
-    skin = Skin(deformer.skin.bone_index[keep], deformer.skin.weight[keep])
+    whole = _skin(deformer)
+    skin = Skin(whole.bone_index[keep], whole.weight[keep])
     return replace(deformer, mesh=small, skin=skin), Poses(
         small, poses.read_vertices(keep), name=poses.name, spans=poses.spans
     )
 
 
 def _plot_times(path: Path, points: dict[str, list[tuple[int, float]]], case: Case) -> None:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # an optional dependency
 
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
@@ -364,7 +396,7 @@ def _plot_times(path: Path, points: dict[str, list[tuple[int, float]]], case: Ca
 
 
 def _findings(results: list[CaseResult]) -> Iterator[str]:
-    """Sentences that put the rows in relation."""
+    """Sentences that compare the rows."""
     row = {(r.case, r.method): r.figures for r in results}
     for method in ("two_layer", "two_layer-ex"):
         small, large = row.get(("horse_gallop/30", method)), row.get(("elephant_gallop/30", method))

@@ -233,7 +233,7 @@ def solve_simplex_qp(problems: SimplexQP) -> Supports:
 
     >>> corners = np.array([[1.0, 1.0], [1.0, -1.0], [5.0, 0.0]])
     >>> found = solve_simplex_qp(SimplexQP((corners @ corners.T)[None], np.ones(1)))
-    >>> found.index.tolist(), found.weight.tolist()
+    >>> found.index.tolist(), found.weight.round(6).tolist()
     ([[0, 1]], [[0.5, 0.5]])
     """
     best = Supports.single(np.argmin(problems.diagonal, axis=1))

@@ -40,7 +40,7 @@ def solve_sparse_simplex_qp(problems: SimplexQP, max_support: int) -> list[Suppo
 
     >>> corners = np.array([[1.0, 1.0], [1.0, -1.0], [5.0, 0.0]])
     >>> one, two = solve_sparse_simplex_qp(SimplexQP((corners @ corners.T)[None], np.ones(1)), 2)
-    >>> one.index.tolist(), two.weight.tolist()
+    >>> one.index.tolist(), two.weight.round(6).tolist()
     ([[0]], [[0.5, 0.5]])
     """
     rows = np.arange(problems.count)

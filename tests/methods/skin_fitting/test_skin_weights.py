@@ -244,8 +244,8 @@ def test_poses_at_rest_are_degenerate_but_solved():
 def test_chosen_poses(noisy):
     chosen = np.arange(0, 40, 3)
     one, two = NormalEquations.of(noisy, chosen), NormalEquations.of(noisy.take(chosen))
-    np.testing.assert_allclose(one.cross, two.cross, atol=1e-9)
-    np.testing.assert_allclose(one.bones, two.bones, atol=1e-9)
+    np.testing.assert_allclose(one.aty, two.aty, atol=1e-9)
+    np.testing.assert_allclose(one.ata, two.ata, atol=1e-9)
 
 
 def test_influences_must_be_positive(noisy):

@@ -6,7 +6,7 @@ too. All four are baselines of Le & Deng 2013, section 4.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,11 +16,11 @@ from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
-from understudy.core.version import __version__
 from understudy.geometry.error_norms import weight_error
 from understudy.geometry.influences import float32_influences
-from understudy.methods.base import Config, Method, Traits
+from understudy.methods.base import Config, Traits
 from understudy.methods.sparse_skinning.dense import DenseSkin, dense_weights, fit_dense
+from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 from understudy.rigs.base import Rig
 
 
@@ -41,7 +41,7 @@ class ReductionConfig(Config):
         checks.between(self.bones, "bones", 1)
 
 
-class Reduction(Method[ReductionConfig]):
+class Reduction(SkinReducer[ReductionConfig]):
     """A weight reduction. A subclass sets `name` and `needs_examples` and writes `keep`."""
 
     traits = Traits(takes_sequences=True, reduces_skin=True, baseline=True)
@@ -73,7 +73,7 @@ class Reduction(Method[ReductionConfig]):
         *,
         progress: Progress = SILENT,
     ) -> Deformer:
-        """The same deformer with at most K bones per vertex; arguments as `TwoLayer.reduce`."""
+        """The same deformer with at most K bones per vertex; arguments as `SkinReducer.reduce`."""
         dense = DenseSkin.of(
             deformer, world_from_bone, vertices, examples=self.needs_examples, who=self.name
         )
@@ -91,15 +91,7 @@ class Reduction(Method[ReductionConfig]):
             "poses": len(dense.chosen),
             "delta_w": 1000.0 * weight_error(np.sum(change**2), change.size),
         }
-        provenance = {
-            **deformer.provenance,
-            "understudy": __version__,
-            "from": deformer.method,
-            "config": asdict(self.config),
-        }
-        return replace(
-            deformer, skin=skin, method=self.name, training=training, provenance=provenance
-        )
+        return self.with_skin(deformer, skin, training)
 
 
 def largest(weights: np.ndarray, influences: int) -> tuple[np.ndarray, np.ndarray]:

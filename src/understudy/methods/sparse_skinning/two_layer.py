@@ -46,7 +46,7 @@ Departures:
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -57,13 +57,13 @@ from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
-from understudy.core.version import __version__
 from understudy.geometry.error_norms import weight_error
 from understudy.geometry.influences import dense_to_influences, float32_influences
-from understudy.methods.base import Config, Method, Traits
+from understudy.methods.base import Config, Traits
 from understudy.methods.sparse_skinning.dense import DenseSkin, fit_dense, mesh_adjacency
 from understudy.methods.sparse_skinning.examples import Examples
 from understudy.methods.sparse_skinning.factorization import Factors, Limits, Objective, factorize
+from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 from understudy.rigs.base import Rig
 
 _NEGLIGIBLE = 1e-8  # smaller entries of D are set to zero
@@ -122,7 +122,7 @@ class TwoLayerConfig(Config):
                 checks.between(getattr(self, name), name, above=0)
 
 
-class TwoLayer(Method[TwoLayerConfig]):
+class TwoLayer(SkinReducer[TwoLayerConfig]):
     """Dense skin weights as two sparse layers: bones, virtual bones, vertices."""
 
     name = "two_layer"
@@ -156,12 +156,9 @@ class TwoLayer(Method[TwoLayerConfig]):
         *,
         progress: Progress = SILENT,
     ) -> Deformer:
-        """The same deformer with two sparse layers instead of its weights.
+        """The same deformer with two sparse layers; arguments as `SkinReducer.reduce`.
 
-        deformer         linear skin, without correctives if there are example poses
-        world_from_bone  (T,B,3,4) bones of the example poses; None: the deformer's own clips. With
-                         neither, the weights alone are approximated
-        vertices         (T,V,3) vertices of the example poses; None: those the deformer computes
+        Without example poses the weights alone are approximated.
         """
         config = self.config
         dense = DenseSkin.of(
@@ -201,15 +198,7 @@ class TwoLayer(Method[TwoLayerConfig]):
             **_size_figures(virtual_weight, skin.influences, dense),
             **_error_figures(dense, factors, examples),
         }
-        provenance = {
-            **deformer.provenance,
-            "understudy": __version__,
-            "from": deformer.method,
-            "config": asdict(config),
-        }
-        return replace(
-            deformer, skin=skin, method=self.name, training=training, provenance=provenance
-        )
+        return self.with_skin(deformer, skin, training)
 
 
 def _atom_count(config: TwoLayerConfig, vertices: int, per_atom: int) -> int:
