@@ -224,5 +224,5 @@ def test_weight_error_of_a_two_layer_skin():
 
 
 def test_a_point_has_no_size():
-    with pytest.raises(InputError, match="diagonal"):
+    with pytest.raises(InputError, match="extent"):
         metrics.decomposition_error(np.zeros((1, 2, 3)), np.zeros((1, 2, 3)), np.zeros((2, 3)))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from understudy.geometry.error_norms import box_diagonal, relative_error, weight_error
+from understudy.geometry.error_norms import box_error, half_diagonal, weight_error
 from understudy.geometry.influences import (
     dense_to_influences,
     float32_influences,
@@ -41,9 +41,8 @@ def test_weights_that_vanish_in_float32_get_index_zero():
 
 def test_error_norms():
     box = np.array([[0, 0, 0], [3, 4, 0]])
-    assert box_diagonal(box) == 5
-    assert box_diagonal(box[:1]) == 0
-    assert relative_error(0.5, 5.0) == pytest.approx(200)
-    assert relative_error(0.5, 5.0, unit=2.0) == pytest.approx(400)
-    assert relative_error(0.5, 0.0) == pytest.approx(500)  # no extent: the model's own unit
+    assert half_diagonal(box) == 2.5
+    assert box_error(0.5, box) == pytest.approx(200)
+    assert box_error(0.5, box, unit=2.0) == pytest.approx(400)
+    assert box_error(0.5, box[:1]) == pytest.approx(500)  # no extent: the model's own unit
     assert weight_error(8.0, 2) == 2

@@ -115,7 +115,7 @@ def relative_to_box(coordinate_rms: float, rest: np.ndarray) -> float:
     >>> relative_to_box(0.5, np.array([[0, 0, 0], [3, 4, 0]]))
     200.0
     """
-    checks.between(np.ptp(rest, axis=0).max(), "extent of the rest pose", above=0.0)
+    checks.between(float(np.ptp(rest, axis=0).max()), "extent of the rest pose", above=0.0)
     return box_error(coordinate_rms, rest)
 
 

@@ -192,9 +192,7 @@ def _entering_bones(
     slope, value = half_gradient(qp, live, held)
     gap = value[:, None] - slope
     noise = _ROUNDING * qp.scale[live][:, None]
-    length = np.maximum(
-        qp.diagonal[live] - 2 * slope + value[:, None], noise + 1e-290
-    )
+    length = np.maximum(qp.diagonal[live] - 2 * slope + value[:, None], noise + 1e-290)
     gain = np.where(gap < length, gap**2 / length, 2 * gap - length)
     gain = np.where(gap > 1e-9 * value[:, None] + noise, gain, -1.0)
     inside = np.zeros(gain.shape, bool)

@@ -261,7 +261,7 @@ def _error_figures(
     figures = {"delta_w": 1000.0 * weight_error(square, weights.size)}
     if examples is not None:
         figures |= {
-            "e": examples.relative_error(examples.squared_error(weights)),
-            "e_dense": examples.relative_error(examples.squared_error(dense.weights)),
+            "e": examples.box_error(examples.squared_error(weights)),
+            "e_dense": examples.box_error(examples.squared_error(dense.weights)),
         }
     return figures
