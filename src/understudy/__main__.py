@@ -1,6 +1,6 @@
 """`python -m understudy` is the command line."""
 
-from understudy.cli.app import main
+from understudy.cli import main
 
 if __name__ == "__main__":
     main()

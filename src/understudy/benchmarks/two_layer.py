@@ -44,7 +44,6 @@ from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import atomic_write
 from understudy.io.sequences import read_sequence
 from understudy.methods import method_type
-from understudy.methods.fitting import fit_sequence
 from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 
 METHODS = (
@@ -232,8 +231,9 @@ class _Inputs:
 def _fit_ssdr(file: Path, bones: int, influences: int | None, out: Path, seed: int) -> float:
     """Fit `ssdr` to a sequence, save it as `out`, and return the seconds of the fit."""
     poses = read_sequence(file)
+    ssdr = method_type("ssdr")
     started = time.perf_counter()
-    deformer = fit_sequence(poses, "ssdr", bones=bones, influences=influences, seed=seed)
+    deformer = ssdr(ssdr.Config(bones=bones, influences=influences, seed=seed)).fit(poses)
     seconds = time.perf_counter() - started
     deformer.save(out)
     return seconds

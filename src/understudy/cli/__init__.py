@@ -1,5 +1,28 @@
-"""The command line."""
+"""The command line: `main` runs it, or says what to install where its packages are missing."""
 
-from understudy.cli.app import main
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+_PACKAGES = ("typer", "rich")  # of the extra `cli`
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `understudy` with `arguments`; None: those of the process."""
+    try:
+        # Optional dependencies: the base install, which only plays files, has none of them.
+        from understudy.cli import app
+    except ModuleNotFoundError as problem:
+        if problem.name not in _PACKAGES:
+            raise
+        print(
+            f"understudy: the command line needs the package {problem.name}: "
+            "pip install 'understudy[cli]'",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    app.main(arguments)
+
 
 __all__ = ["main"]

@@ -1,35 +1,232 @@
-"""`understudy compress`: a mesh sequence in, a skin with few bones and its clips out, with the
-error in every measure of the papers.
+"""`understudy compress`: a mesh sequence becomes a skin with few bones and its clips.
+
+A preset of `fit` for mesh sequences. Its flags are options of the method's config by another name;
+it also measures the result on the sequence, in every metric of the papers.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
-from understudy.core import checks
+import typer
+
+from understudy.cli.options import (
+    FrameRate,
+    Json,
+    Out,
+    Rest,
+    Seed,
+    Settings,
+    Unit,
+    UpAxis,
+    read_options,
+    settings_of,
+)
+from understudy.cli.output import write_json
 from understudy.core.deformer import Deformer
-from understudy.core.errors import FileError, InputError
-from understudy.core.progress import SILENT, Progress
-from understudy.core.version import __version__
+from understudy.core.errors import InputError
+from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.measure import measure_deformers
 from understudy.evaluation.metric_catalogue import digits3, metric_of, size_text
-from understudy.io.sequences import read_sequence
-from understudy.methods.fitting import fit_sequence
+from understudy.io.atomic_write import ensure_writable
+from understudy.io.registry import source_provenance
+from understudy.methods.fitting import FitJob, with_source
+from understudy.methods.registry import method_names, method_type
 
-METHODS = ("temporal", "ssdr", "two_layer")
-# Where a method that must be told is told neither bones nor an error: E = 2, a five-hundredth of
-# half the box's diagonal, about where a difference stops showing.
+# The error E to reach where neither bones nor an error are given: a five-hundredth of half the
+# diagonal of the rest pose's bounding box, about where a difference stops showing.
 DEFAULT_ERROR = 2.0
-_INFLUENCES = {"temporal": 6, "ssdr": 4, "two_layer": 4}
+# Flags whose option has another name in the config of a method.
+OPTION_OF_FLAG = {"two_layer": {"influences": "bones_per_vertex", "error": "bone_error"}}
+
+
+def compress(
+    sequence: Annotated[
+        list[str],
+        typer.Argument(
+            help="A .npz, a folder or a 'pattern' of .obj or .ply files; several: one clip each."
+        ),
+    ],
+    out: Out,
+    bones: Annotated[
+        int | None, typer.Option(min=1, help="Number of bones. Default: found from the motion.")
+    ] = None,
+    error: Annotated[
+        float | None,
+        typer.Option(
+            help="Add bones until this error E is reached, in thousandths of half the diagonal of "
+            "the rest pose's bounding box (ssdr, two_layer)."
+        ),
+    ] = None,
+    influences: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Largest number of bones per vertex; for two_layer, blending operations per "
+            "vertex. Default: 6 for temporal, else 4.",
+        ),
+    ] = None,
+    transforms: Annotated[
+        str | None,
+        typer.Option(help="affine: bones may stretch and shear; rigid: not (ssdr, two_layer)."),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="A method for mesh sequences (temporal, ssdr, two_layer, ...). Default: "
+            "temporal; with --bones, --error or --transforms, ssdr."
+        ),
+    ] = None,
+    skeleton: Annotated[
+        bool,
+        typer.Option(
+            "--skeleton",
+            help="Join the bones to one skeleton that rotates about fixed joints, to edit and "
+            "retarget (temporal).",
+        ),
+    ] = False,
+    settings: Settings = [],  # noqa: B006
+    rest: Rest = None,
+    frame_rate: FrameRate = None,
+    up: UpAxis = None,
+    unit: Unit = None,
+    as_json: Json = None,
+    seed: Seed = 0,
+) -> None:
+    """Turn a mesh sequence into bones and clips.
+
+    The result is a skin with few bones and few influences per vertex, which every engine plays. No
+    option is needed.
+    """
+    flags = {
+        "bones": bones,
+        "error": error,
+        "influences": influences,
+        "transforms": transforms,
+        "skeleton": skeleton or None,
+        "seed": seed or None,
+    }
+    given = {flag: str(value) for flag, value in flags.items() if value is not None}
+    chosen = method or default_method(given)
+    options = options_of(chosen, given, settings_of(settings))
+    if as_json is not None:
+        ensure_writable(as_json)
+    progress = TerminalProgress()
+    job = FitJob.of(chosen, out, options)
+    poses = job.read(sequence, read_options(up, unit, frame_rate, rest), progress)
+    # Bones and controls that the file may have are not used: the method finds its own bones.
+    poses = replace(poses, skeleton=None, world_from_bone=None, control_spec=None, controls=None)
+    if bones is not None and bones > poses.vertex_count:
+        raise InputError(
+            f"--bones {bones} is more than the mesh has vertices ({poses.vertex_count})"
+        )
+    started = time.perf_counter()
+    deformer = job.fit(poses, progress=progress)
+    fit_time = {chosen: {"fit_s": time.perf_counter() - started}}
+    rows = measure_deformers({chosen: deformer}, {poses.name: poses}, fit_time, progress)
+    figures = {name: float(value) for name, value in rows[0].figures.items()}
+    errors = {name: figures[name] for name in ("e", "erms", "mean", "max")}
+    deformer = replace(
+        with_source(deformer, source_provenance(sequence)),
+        training={**deformer.training, **errors},
+    )
+    job.write(deformer)
+    asked = options.get(OPTION_OF_FLAG.get(chosen, {}).get("error", "error"))
+    result = Compressed(
+        deformer,
+        figures,
+        bytes_before=12 * poses.vertex_count * poses.pose_count,
+        bytes_after=out.stat().st_size,
+        error_asked=None if asked in (None, "none") else float(asked),
+    )
+    print(result.summary(out))
+    if as_json is not None:
+        write_json(
+            as_json,
+            {
+                "unit": deformer.mesh.unit,
+                "bytes_before": result.bytes_before,
+                "bytes_after": result.bytes_after,
+                **figures,
+            },
+        )
+
+
+def default_method(given: Mapping[str, str]) -> str:
+    """The method for the flags that are given: the first that has an option for each of them.
+
+    >>> default_method({}), default_method({"bones": "20"}), default_method({"skeleton": "True"})
+    ('temporal', 'ssdr', 'temporal')
+    """
+    decided_by_user = {"bones", "error", "transforms"} & given.keys()
+    return "ssdr" if decided_by_user and "skeleton" not in given else "temporal"
+
+
+def options_of(
+    method: str, given: Mapping[str, str], settings: Mapping[str, str]
+) -> dict[str, str]:
+    """The options of the method's config, from the flags and from `--set`.
+
+    >>> options_of("two_layer", {"bones": "8", "influences": "6"}, {"finish": "5"})
+    {'bones': '8', 'bones_per_vertex': '6', 'finish': '5'}
+    """
+    kind = method_type(method)
+    if not kind.traits.takes_sequences:
+        raise InputError(
+            f"{method} does not fit mesh sequences; use {', '.join(_sequence_methods())}, or "
+            f"`understudy fit {method}` for poses with bones or controls"
+        )
+    known = _option_names(method)
+    options = {}
+    for flag, value in given.items():
+        name = _option_of(method, flag)
+        if name not in known:
+            others = [m for m in _sequence_methods() if _option_of(m, flag) in _option_names(m)]
+            raise InputError(
+                f"--{flag}: {method} has no such option; leave it out, or use --method "
+                f"{' or '.join(others)}"
+            )
+        if name in settings:
+            raise InputError(f"--{flag} and --set {name} are the same option; give one of them")
+        options[name] = value
+    options |= settings
+    error = _option_of(method, "error")
+    if error in known and error not in options and "bones" not in options:
+        options[error] = str(DEFAULT_ERROR)
+    if error in options:
+        options.setdefault("bones", "none")
+    return options
+
+
+def _sequence_methods() -> list[str]:
+    """The methods for mesh sequences, without the baselines."""
+    return [
+        name
+        for name in method_names()
+        if (traits := method_type(name).traits).takes_sequences and not traits.baseline
+    ]
+
+
+def _option_of(method: str, flag: str) -> str:
+    return OPTION_OF_FLAG.get(method, {}).get(flag, flag)
+
+
+def _option_names(method: str) -> set[str]:
+    return {field.name for field in dataclasses.fields(method_type(method).Config)}
 
 
 @dataclass(frozen=True, eq=False)
 class Compressed:
-    """What came out: the deformer, every figure of it by name, and the sizes of the sequence and of
-    the file in bytes.
+    """A compressed sequence: its deformer, its figures by name, and the sizes in bytes.
+
+    bytes_before  of the vertices of the sequence in float32
+    bytes_after   of the file
+    error_asked   the error E that was asked for, or None
     """
 
     deformer: Deformer
@@ -38,134 +235,37 @@ class Compressed:
     bytes_after: int
     error_asked: float | None
 
-    def summary(self, out: str | Path) -> str:
-        """The closing lines a user reads."""
-        f, mesh, skin = self.figures, self.deformer.mesh, self.deformer.skin
-        virtual = f", {f['virtual_bones']:.0f} virtual bones" if "virtual_bones" in f else ""
-        joined = " in one skeleton" if (self.deformer.skeleton.parents >= 0).any() else ""
-        frames = sum(clip.frame_count for clip in self.deformer.clips)
-        clips = ", ".join(
-            f"{clip.name} ({clip.frame_count} frames)" for clip in self.deformer.clips
-        )
+    def summary(self, out: Path) -> str:
+        """The lines that the command prints at the end."""
+        f, mesh = self.figures, self.deformer.mesh
+        skin, skeleton = self.deformer.skin, self.deformer.skeleton
+        clips = self.deformer.clips
         shown = lambda name: (
             f"{metric_of(name).label} {digits3(f[name])} {metric_of(name).unit_of(mesh.unit)}"
         ).rstrip()
         errors = ("e", "erms", "disper", "max_avg_dist", "norm_distort", "mean", "p99", "max")
         lines = [
             f"{out}: {self.deformer.method}",
-            f"sequence     {mesh.vertex_count} vertices x {frames} frames: {clips}",
-            f"skin         {f['bones']:.0f} bones{joined}, up to {f['influences']:.0f} per vertex, "
-            f"{skin.blend} blend{virtual}",
+            f"sequence     {mesh.vertex_count} vertices x {sum(c.frame_count for c in clips)} "
+            f"frames: " + ", ".join(f"{c.name} ({c.frame_count} frames)" for c in clips),
+        ]
+        if skin is not None and skeleton is not None:
+            joined = " in one skeleton" if (skeleton.parents >= 0).any() else ""
+            virtual = f", {f['virtual_bones']:.0f} virtual bones" if "virtual_bones" in f else ""
+            lines.append(
+                f"skin         {f['bones']:.0f} bones{joined}, up to {f['influences']:.0f} per "
+                f"vertex, {skin.blend} blend{virtual}"
+            )
+        lines += [
             "error        " + ", ".join(shown(name) for name in errors if name in f),
             f"size         {size_text(self.bytes_before)} of float32 positions before, "
             f"{size_text(self.bytes_after)} in the file after",
-            f"compression  {shown('crp')}",
+            *([f"compression  {shown('crp')}"] if "crp" in f else []),
             f"time         {f['fit_s']:.1f} s",
         ]
         if self.error_asked is not None and f["e"] > 1.01 * self.error_asked:
             lines.append(
-                f"The error asked for, E = {self.error_asked:g}, was not reached; allow more bones "
-                f"or influences, or affine transforms."
+                f"The error E = {self.error_asked:g} was not reached; allow more bones or "
+                "influences, or affine transforms."
             )
         return "\n".join(lines)
-
-
-def compress(
-    sources: str | Path | Iterable[str | Path],
-    out: str | Path,
-    *,
-    bones: int | None = None,
-    error: float | None = None,
-    influences: int | None = None,
-    transforms: str = "affine",
-    method: str | None = None,
-    skeleton: bool = False,
-    rest: str | Path | None = None,
-    frame_rate: float | None = None,
-    seed: int = 0,
-    progress: Progress = SILENT,
-) -> Compressed:
-    """Read, fit, measure, write `out` (whole or not at all).
-
-    bones, error  at most so many bones, or as many as E <= error needs; neither: `temporal` finds
-                  the number, the others stop at `DEFAULT_ERROR`
-    influences    bones per vertex; of `two_layer`, blending operations per vertex; None: six of
-                  `temporal`, else four
-    skeleton      one tree of bones that turn about fixed joints, to be edited and retargeted
-                  (`temporal`)
-    method        None: `temporal`, and `ssdr` where bones, an error or rigid bones are asked for
-    """
-    checks.one_of(transforms, "transforms", ("affine", "rigid"))
-    if method is None:
-        method = (
-            "temporal"
-            if skeleton or (bones is None and error is None and transforms == "affine")
-            else "ssdr"
-        )
-    checks.one_of(method, "method of compress", METHODS)
-    if skeleton and (error is not None or transforms != "affine"):
-        raise InputError(
-            "skeleton: its bones turn about joints, as many as --bones says or the motion asks "
-            "for; leave --error and --transforms out"
-        )
-    if method == "temporal" and (error is not None or transforms != "affine"):
-        raise InputError(
-            "temporal: finds the number of bones by itself, and they are affine; for an error to "
-            "reach or rigid bones use ssdr"
-        )
-    if method != "temporal" and skeleton:
-        raise InputError(
-            f"skeleton: {method} makes loose bones; leave the method out, or use temporal"
-        )
-    influences = _INFLUENCES[method] if influences is None else influences
-    if bones is not None:
-        checks.between(bones, "bones", 1)
-    if error is not None:
-        checks.between(error, "error", above=0)
-    checks.between(influences, "influences", 3 if method == "two_layer" else 1)
-    if frame_rate is not None:
-        checks.between(frame_rate, "frame rate", above=0)
-    if Path(out).is_dir():
-        raise FileError(f"{out}: is a folder; give a file name")
-    asked = DEFAULT_ERROR if bones is None and error is None and method != "temporal" else error
-    poses = read_sequence(sources, rest, progress=progress)
-    if frame_rate is not None:
-        poses = replace(
-            poses,
-            frame_rate=frame_rate,
-            spans=tuple(replace(span, frame_rate=frame_rate) for span in poses.spans),
-        )
-    if bones is not None and bones > poses.vertex_count:
-        raise InputError(
-            f"bones: {bones} are more than the mesh has vertices ({poses.vertex_count})"
-        )
-    started = time.perf_counter()
-    deformer = fit_sequence(
-        poses,
-        method,
-        bones=bones,
-        error=asked,
-        influences=influences,
-        transforms=transforms,
-        skeleton=skeleton,
-        seed=seed,
-        progress=progress,
-    )
-    seconds = time.perf_counter() - started
-    fit_time = {method: {"fit_s": seconds}}
-    figures = measure_deformers({method: deformer}, {poses.name: poses}, fit_time)[0].figures
-    training = {name: float(figures[name]) for name in ("e", "erms", "mean", "max")}
-    made_by = {"understudy": __version__, "sequence": [span.name for span in poses.spans]}
-    deformer = replace(
-        deformer,
-        training={**deformer.training, **training},
-        provenance={**deformer.provenance, **made_by},
-    )
-    deformer.save(out)
-    return Compressed(
-        deformer,
-        figures,
-        12 * poses.vertex_count * poses.pose_count,
-        Path(out).stat().st_size,
-        asked,
-    )

@@ -1,5 +1,7 @@
-"""The main job end to end on the built-in human: sample, fit `fdda` and `lbs`, measure both on
-animation they never saw, write the report.
+"""`understudy demo`: the whole job on the built-in human.
+
+It samples the rig, fits `fdda` and `lbs`, measures both on animations that took no part in the fit,
+and writes a report.
 """
 
 from __future__ import annotations
@@ -8,19 +10,43 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from understudy.cli.options import Out, Seed
+from understudy.cli.output import print_table
 from understudy.core.progress import SILENT, Progress
+from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.measure import measure_deformers
 from understudy.evaluation.report import report_data, write_report
 from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import ensure_writable
 from understudy.methods.fitting import fit_file
-from understudy.rigs import animate, load_rig
-from understudy.rigs import parallel_sampling as farm
+from understudy.rigs.base import animate, animation_names
+from understudy.rigs.parallel_sampling import sample_poses
+from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
 
-# fdda is what the demo shows; lbs, the skinning every engine has, is what it is held against.
-OPTIONS: dict[str, dict[str, str]] = {"fdda": {}, "lbs": {}}
+# fdda is the stand-in; lbs, the skinning that every engine has, is there for comparison.
+OPTIONS: Mapping[str, Mapping[str, str]] = {"fdda": {}, "lbs": {}}
+
+
+def demo(
+    out: Out = Path("out/demo"),
+    poses: Annotated[int, typer.Option(min=10, help="Number of training poses.")] = 2000,
+    seed: Seed = 0,
+) -> None:
+    """Learn the built-in human and measure the result.
+
+    Samples the rig, fits fdda and lbs, measures both on a walk and a kick, writes a report. If it
+    is interrupted, run the same command again: it resumes.
+    """
+    results = run(out, poses, seed, progress=TerminalProgress())
+    print_table(results, "cm", "human: errors on animations that took no part in the fit")
+    print(
+        f"\nWritten to {out}: fdda.understudy, lbs.understudy, report.html (open it in a browser)"
+    )
 
 
 def run(
@@ -30,30 +56,30 @@ def run(
     options: Mapping[str, Mapping[str, str]] = OPTIONS,
     progress: Progress = SILENT,
 ) -> list[CaseResult]:
-    """Everything `understudy demo` does; the files land in `out`. Run again after an interruption,
-    it goes on where it stopped.
+    """What `understudy demo` measures; files go to `out`, and an interrupted run is resumed.
+
+    options  method -> its options, as for `--set`
     """
     out = Path(out)
     ensure_writable(out / "report.html")
-    farm.sample_poses("human", SamplePlan(poses, seed=seed), out / "poses.zarr", progress=progress)
-    deformers, seconds = {}, {}
+    store = out / "poses.zarr"
+    sample_poses("human", SamplePlan(poses, seed=seed), store, progress=progress)
+    deformers, figures = {}, {}
     for method, chosen in options.items():
         started = time.perf_counter()
         deformers[method] = fit_file(
             method,
-            out / "poses.zarr",
+            store,
             out / f"{method}.understudy",
             {"seed": str(seed), **chosen},
             progress=progress,
         )
-        seconds[method] = time.perf_counter() - started
+        figures[method] = {"fit_s": time.perf_counter() - started}
     rig = load_rig("human")
-    cases = {f"human/{name}": partial(animate, rig, name) for name in rig.animation_names}
-    figures = {method: {"fit_s": taken} for method, taken in seconds.items()}
+    cases = {f"human/{name}": partial(animate, rig, name) for name in animation_names(rig)}
     results = measure_deformers(deformers, cases, figures, progress)
-    notes = ["Every error is measured on animation that took no part in the fitting."]
+    notes = ["Every error is measured on animations that took no part in the fit."]
     provenance = {"command": f"understudy demo --poses {poses} --seed {seed}", "seed": seed}
-    write_report(
-        out / "report.html", report_data(rig.name, rig.mesh, deformers, results, provenance, notes)
-    )
+    data = report_data("human", rig.mesh, deformers, results, provenance, notes)
+    write_report(out / "report.html", data)
     return results

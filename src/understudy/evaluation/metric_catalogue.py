@@ -124,7 +124,8 @@ METRICS = {
     ),
     "influences": Metric("K", "count", "largest number of influences of a vertex"),
     "virtual_bones": Metric("virtual bones", "count", "bones of the second skinning layer"),
-    "bytes": Metric("size", "bytes", "size of the stand-in in memory"),
+    "bytes": Metric("size", "bytes", "size of the stand-in"),
+    "bytes_read": Metric("read", "bytes", "bytes that the runtime reads for one pose"),
     "fit_s": Metric("fit", "s", "time to fit on the machine named below"),
     "time_ratio": Metric(
         "time /peer",

@@ -1,105 +1,188 @@
-"""Fitting a method by name: `fit_file` to a store of poses, `fit_sequence` to a mesh sequence."""
+"""Fitting a method by name to a source of poses, and writing the result: `fit` and `compress`.
+
+    job = FitJob.of("fdda", "hero.understudy", {"epochs": "50"})     refuses wrong options and paths
+    poses = job.read("hero.zarr")                                    refuses poses it cannot fit
+    deformer = job.fit(poses, rig)                                   continues from a checkpoint
+    job.write(deformer)
+
+Every refusal comes before any work.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import glob
-from collections.abc import Mapping
-from dataclasses import replace
+import importlib.util
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
+from understudy.core.errors import InputError, MissingDependencyError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
-from understudy.io import pose_store as store
 from understudy.io.atomic_write import ensure_writable
-from understudy.methods import config_from_text, method_type
-from understudy.rigs import load_rig, rig_names
+from understudy.io.registry import (
+    ReadOptions,
+    format_of,
+    read_poses,
+    source_provenance,
+    write_deformer,
+)
+from understudy.methods.base import Config, Method, config_from_text
+from understudy.methods.registry import method_names, method_type
+from understudy.rigs.base import Rig
+from understudy.rigs.registry import load_rig
+
+Source = str | Path
+
+
+@dataclass(frozen=True)
+class FitJob:
+    """A method with its options, and the file that its deformer is written to.
+
+    kind        the class of the method
+    config      its options; the checkpoint is a file beside `out`, unless one is set
+    out         its suffix decides the format
+    checkpoint  the start of the names of checkpoint files, which are removed when `out` is written
+    """
+
+    kind: type[Method]
+    config: Config
+    out: Path
+    checkpoint: Path
+
+    @staticmethod
+    def of(method: str, out: Source, options: Mapping[str, str] | None = None) -> FitJob:
+        """The job of fitting `method` with `options` (name -> text, as `--set name=value`).
+
+        Raises now if the method or an option is unknown, a package is missing, or `out` cannot be
+        written.
+        """
+        kind = method_type(method)
+        checkpoint = Path(f"{out}.checkpoint")
+        texts = dict(options or {})
+        if any(field.name == "checkpoint" for field in dataclasses.fields(kind.Config)):
+            texts.setdefault("checkpoint", str(checkpoint))
+        config = config_from_text(kind.Config, texts)
+        if kind.traits.needs_torch and importlib.util.find_spec("torch") is None:
+            raise MissingDependencyError(
+                f"{method} trains networks and needs the package torch: "
+                "pip install 'understudy[fit]'"
+            )
+        format_of(out, to="write")
+        ensure_writable(out)
+        return FitJob(kind, config, Path(out), checkpoint)
+
+    def read(
+        self,
+        sources: Source | Iterable[Source],
+        options: ReadOptions | None = None,
+        progress: Progress = SILENT,
+    ) -> Poses:
+        """The poses of `sources` (see `io.registry.read_poses`), if the method can fit them."""
+        poses = read_poses(sources, options, progress)
+        if poses.pose_count < 2:
+            raise InputError(
+                f"{poses.name!r} holds a single pose, and a fit needs several; give all frames of "
+                "the sequence, or sample more poses"
+            )
+        refuse_poses(self.kind, poses)
+        return poses
+
+    def fit(self, poses: Poses, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
+        """The deformer of `poses`; an interrupted fit continues from its checkpoint."""
+        return self.kind(self.config).fit(poses, rig=rig, progress=progress)
+
+    def write(self, deformer: Deformer) -> None:
+        """Write `deformer` to `out`, whole or not at all, and remove the checkpoints."""
+        write_deformer(deformer, self.out)
+        # A method may keep several checkpoints.
+        for kept in self.checkpoint.parent.glob(f"{glob.escape(self.checkpoint.name)}*"):
+            kept.unlink(missing_ok=True)
 
 
 def fit_file(
     method: str,
-    poses_path: str | Path,
-    out: str | Path,
+    sources: Source | Iterable[Source],
+    out: Source,
     options: Mapping[str, str] | None = None,
     rig: str = "auto",
+    read: ReadOptions | None = None,
     progress: Progress = SILENT,
 ) -> Deformer:
-    """Fit a registered method to a store of poses and write the result; an interrupted fit goes on
-    from its checkpoint.
+    """Fit a method to a source of poses and write the deformer to `out`.
 
+    sources  a pose store, recorded poses (.npz), a mesh sequence, or several of these
     options  name -> text, as `--set name=value`
-    rig      live rig for methods that ask it questions: a built-in rig's name, "none", or "auto":
-             the one the poses were sampled from
+    rig      live rig for methods that evaluate it: what `load_rig` takes; "none"; or "auto": the
+             rig that the poses were sampled from, where it can be loaded
+    read     what the files cannot say: up axis, unit, frame rate, rest shape
     """
-    kind = method_type(method)
-    config = config_from_text(kind.Config, options or {})
-    ensure_writable(out)
-    checkpoint = Path(f"{out}.checkpoint")
-    if hasattr(config, "checkpoint") and config.checkpoint is None:
-        config = replace(config, checkpoint=str(checkpoint))
-    poses = store.open_poses(poses_path)
-    made_by = store.provenance(poses_path)
-    deformer = kind(config).fit(poses, rig=_live_rig(rig, made_by, poses), progress=progress)
-    deformer = replace(deformer, provenance={**deformer.provenance, "sample": made_by})
-    deformer.save(out)
-    for kept in checkpoint.parent.glob(
-        f"{glob.escape(checkpoint.name)}*"
-    ):  # a method may keep several; only now are they of no more use
-        kept.unlink(missing_ok=True)
+    sources = [sources] if isinstance(sources, str | Path) else list(sources)
+    job = FitJob.of(method, out, options)
+    poses = job.read(sources, read, progress)
+    made_by = source_provenance(sources)
+    live = live_rig(rig, made_by, poses, progress) if job.kind.traits.asks_rig else None
+    deformer = with_source(job.fit(poses, live, progress), made_by)
+    job.write(deformer)
     return deformer
 
 
-def _live_rig(name: str, made_by: Mapping, poses):
-    if name == "none":
+def with_source(deformer: Deformer, made_by: Mapping[str, Any]) -> Deformer:
+    """`deformer` with the provenance of the poses it was fitted to."""
+    return replace(deformer, provenance={**deformer.provenance, "sample": dict(made_by)})
+
+
+def rig_of(deformer: Deformer) -> str | None:
+    """The rig that a deformer was learned from, as `load_rig` takes it; None: it does not say."""
+    sample = deformer.provenance.get("sample")
+    rig = sample.get("rig") if isinstance(sample, Mapping) else None
+    return rig if isinstance(rig, str) and rig else None
+
+
+def refuse_poses(kind: type[Method], poses: Poses) -> None:
+    """Raise an error that says what to do if the traits of a method exclude `poses`."""
+    traits, bones, controls = kind.traits, poses.skeleton is not None, poses.controls is not None
+    if bones or traits.takes_sequences or (controls and traits.controls_suffice):
+        return
+    has = "controls and no bones" if controls else "vertices alone"
+    needs = "bones or controls" if traits.controls_suffice else "bones"
+    fitting = [
+        name
+        for name in method_names()
+        if not (other := method_type(name).traits).baseline
+        and (other.takes_sequences or (controls and other.controls_suffice))
+    ]
+    raise InputError(
+        f"{kind.name} needs {needs}, and {poses.name!r} has {has}. Use a method that does not "
+        f"({', '.join(fitting)}), or record the bones with the poses (world_from_bone and "
+        "rest_world_from_bone in the .npz)"
+    )
+
+
+def live_rig(
+    text: str, made_by: Mapping[str, Any], poses: Poses, progress: Progress = SILENT
+) -> Rig | None:
+    """The rig that a method may evaluate during the fit; arguments as in `fit_file`."""
+    name = made_by.get("rig") if text == "auto" else text
+    if not isinstance(name, str) or name == "none":
         return None
-    if name == "auto":
-        name = made_by.get("rig")
-        if name not in rig_names():
+    with progress.task(f"loading the rig {name}", 1) as task:
+        try:
+            rig = load_rig(name)
+        except InputError:
+            if text != "auto":
+                raise
+            task.note("it is not here, so the poses alone are used; pass --rig to name it")
             return None
-    rig = load_rig(checks.one_of(name, "rig", rig_names()))
-    if (
-        rig.mesh.vertex_count != poses.vertex_count
-        or rig.controls.count != poses.control_spec.count
-    ):
+        task.advance()
+    controls = 0 if poses.control_spec is None else poses.control_spec.count
+    if rig.mesh.vertex_count != poses.vertex_count or rig.controls.count != controls:
         raise InputError(
-            f"rig {name!r} is not the one these poses were sampled from; pass the right one, or "
-            f"--rig none"
+            f"the rig {name!r} has {rig.mesh.vertex_count} vertices and {rig.controls.count} "
+            f"controls, {poses.name!r} has {poses.vertex_count} and {controls}: it is not the rig "
+            "these poses come from; pass that rig, or --rig none"
         )
     return rig
-
-
-def fit_sequence(
-    poses: Poses,
-    method: str = "ssdr",
-    *,
-    bones: int | None = None,
-    error: float | None = None,
-    influences: int | None = 4,
-    transforms: str = "affine",
-    skeleton: bool = False,
-    seed: int = 0,
-    progress: Progress = SILENT,
-) -> Deformer:
-    """Fit `temporal`, `ssdr`, or `ssdr` with dense weights and `two_layer` on top of it; the clips
-    are those the poses came in.
-    """
-    if method == "temporal":
-        temporal = method_type("temporal")
-        return temporal(
-            temporal.Config(bones=bones, influences=influences, skeleton=skeleton, seed=seed)
-        ).fit(poses, progress=progress)
-    ssdr = method_type("ssdr")
-    options = {"bones": bones, "error": error, "transforms": transforms, "seed": seed}
-    dense = method == "two_layer"
-    deformer = ssdr(ssdr.Config(influences=None if dense else influences, **options)).fit(
-        poses, progress=progress
-    )
-    if dense:
-        two_layer = method_type("two_layer")
-        # Its examples are the sequence itself, in the bones that were just found.
-        deformer = two_layer(
-            two_layer.Config(bones_per_vertex=float(influences), seed=seed)
-        ).reduce(deformer, None, poses.vertices, progress=progress)
-    return deformer

@@ -1,0 +1,78 @@
+"""`understudy fit`: a method learns poses from a pose store, recorded poses or a mesh sequence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.cli.options import (
+    FrameRate,
+    Out,
+    Rest,
+    Settings,
+    Unit,
+    UpAxis,
+    read_options,
+    settings_of,
+)
+from understudy.cli.output import file_text
+from understudy.core.errors import InputError
+from understudy.core.terminal_progress import TerminalProgress
+from understudy.methods.fitting import fit_file
+from understudy.methods.registry import method_names
+
+
+def fit(
+    method: Annotated[str, typer.Argument(help="fdda, lbs, ...: see `understudy methods`.")],
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            help="A pose store (.zarr), recorded poses (.npz), or a mesh sequence: a .npz, a "
+            "folder or a 'pattern' of .obj or .ply files."
+        ),
+    ],
+    out: Out,
+    settings: Settings = [],  # noqa: B006
+    rig: Annotated[
+        str,
+        typer.Option(
+            help="Live rig for methods that evaluate it to find which controls move a vertex: a "
+            "rig as for `sample`; auto: the sampled rig; none: learn it from the poses."
+        ),
+    ] = "auto",
+    up: UpAxis = None,
+    unit: Unit = None,
+    frame_rate: FrameRate = None,
+    rest: Rest = None,
+) -> None:
+    """Fit a method to poses and write a .understudy file.
+
+    If it is interrupted, run the same command again: it resumes.
+    """
+    refuse_swapped(method, source)
+    deformer = fit_file(
+        method,
+        source,
+        out,
+        settings_of(settings),
+        rig,
+        read_options(up, unit, frame_rate, rest),
+        TerminalProgress(),
+    )
+    print(f"{out}: {file_text(out, deformer)}. Next: understudy evaluate {out}")
+
+
+def refuse_swapped(method: str, source: list[str]) -> None:
+    """Raise if the arguments came as SOURCE METHOD."""
+    names = method_names()
+    if method not in names and len(source) == 1 and source[0] in names:
+        raise InputError(
+            f"the method comes first, then the source: understudy fit {source[0]} {method}"
+        )
+    if method not in names and Path(method).exists():
+        raise InputError(
+            f"{method} is a file, and the first argument is the method: "
+            f"understudy fit METHOD {method} ({', '.join(names)})"
+        )

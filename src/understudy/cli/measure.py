@@ -1,0 +1,283 @@
+"""`understudy evaluate` and `understudy compare`: stand-ins against the original poses.
+
+The original is the rig that the file was learned from (its provenance says which), a rig that the
+user names, or recorded poses that took no part in the fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.cli.options import RIG_HELP, Deformers, File, Json
+from understudy.cli.output import print_table, read_per_pose, write_json
+from understudy.core import checks
+from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses
+from understudy.core.terminal_progress import TerminalProgress
+from understudy.evaluation.measure import measure_deformers
+from understudy.evaluation.report import report_data, write_report
+from understudy.io.atomic_write import ensure_writable
+from understudy.io.registry import read_poses
+from understudy.methods.fitting import rig_of
+from understudy.rigs.base import Rig, animate, animation_names, name_of
+from understudy.rigs.registry import load_rig
+from understudy.rigs.sampling import SamplePlan
+
+RANDOM_POSES = 200  # held-out poses of a rig that has no animations
+
+RigOption = Annotated[
+    str | None,
+    typer.Option("--rig", help=f"The original. {RIG_HELP} Default: the rig in the file."),
+]
+PosesOption = Annotated[
+    list[str],
+    typer.Option(
+        "--poses",
+        help="Measure on recorded poses instead of a rig: a pose store or a .npz that took no "
+        "part in the fit; repeat it.",
+    ),
+]
+Animation = Annotated[
+    list[str],
+    typer.Option(help="Animation of the rig to measure on; repeat it. Default: all of them."),
+]
+Report = Annotated[Path | None, typer.Option(help="Also write an HTML report to this file.")]
+
+
+def evaluate(
+    file: File,
+    rig: RigOption = None,
+    poses: PosesOption = [],  # noqa: B006
+    animation: Animation = [],  # noqa: B006
+    report: Report = None,
+    as_json: Json = None,
+) -> None:
+    """Measure a stand-in against the original.
+
+    The original is the rig that the file was learned from, another rig (--rig), or recorded poses
+    (--poses). A rig without animations is measured on random poses that took no part in the fit.
+    """
+    run("evaluate", [file], Original(rig, poses, animation), report, as_json)
+
+
+def compare(
+    files: Deformers,
+    rig: RigOption = None,
+    poses: PosesOption = [],  # noqa: B006
+    animation: Animation = [],  # noqa: B006
+    report: Report = None,
+    as_json: Json = None,
+) -> None:
+    """Measure several stand-ins side by side.
+
+    As `evaluate`, for several files of one character.
+    """
+    run("compare", files, Original(rig, poses, animation), report, as_json)
+
+
+@dataclass(frozen=True)
+class Original:
+    """What the user says the stand-ins are measured against; empty: the rig in their files."""
+
+    rig: str | None = None
+    poses: Sequence[str] = ()
+    animations: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.poses and (self.rig is not None or self.animations):
+            other = "--rig" if self.rig is not None else "--animation"
+            raise InputError(f"--poses and {other}: give one of them")
+
+
+@dataclass(frozen=True)
+class Test:
+    """The cases to measure on: a title, the mesh, name -> original poses, and remarks to print."""
+
+    title: str
+    mesh: Mesh
+    cases: Mapping[str, Poses | Callable[[], Poses]]
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def run(
+    command: str,
+    files: Sequence[Path],
+    original: Original,
+    report: Path | None,
+    as_json: Path | None,
+) -> None:
+    """Measure `files`, print the table, and write the report and the figures."""
+    for path in (report, as_json):
+        if path is not None:
+            ensure_writable(path)
+    deformers = load_deformers(files)
+    by_file = dict(zip(files, deformers.values()))
+    progress = TerminalProgress()
+    if original.poses:
+        test = _recorded(original.poses, by_file, progress)
+    else:
+        test = _of_rig(_rig_name(original, by_file), original.animations, by_file)
+    sizes = {label: _sizes(f, d) for f, (label, d) in zip(files, deformers.items())}
+    results = measure_deformers(deformers, test.cases, sizes, progress)
+    print_table(results, test.mesh.unit, f"{test.title}: errors against the original")
+    for note in test.notes:
+        print(note)
+    if as_json is not None:
+        rows = [{"case": r.case, "method": r.method, **r.figures} for r in results]
+        write_json(as_json, {"unit": test.mesh.unit, "notes": list(test.notes), "rows": rows})
+    if report is not None:
+        provenance = {"command": f"understudy {command} {' '.join(f.name for f in files)}"}
+        data = report_data(test.title, test.mesh, deformers, results, provenance, test.notes)
+        write_report(report, data)
+        print(f"Report: {report}")
+
+
+def load_deformers(files: Sequence[Path]) -> dict[str, Deformer]:
+    """Name of the row -> deformer: named by its method, or by its file where two share a method."""
+    loaded = [(file, Deformer.load(file)) for file in files]
+    methods = [deformer.method for _, deformer in loaded]
+    deformers: dict[str, Deformer] = {}
+    for file, deformer in loaded:
+        label = deformer.method if methods.count(deformer.method) == 1 else file.stem
+        if label in deformers:
+            raise InputError(f"{file}: another file is called {label!r} too; rename one of them")
+        deformers[label] = deformer
+    return deformers
+
+
+def _sizes(file: Path, deformer: Deformer) -> dict[str, float]:
+    """The real size of the file, and what the runtime reads for one pose."""
+    read = read_per_pose(deformer)
+    return {"bytes": file.stat().st_size} | ({} if read is None else {"bytes_read": read})
+
+
+def _rig_name(original: Original, deformers: Mapping[Path, Deformer]) -> str:
+    """The rig to measure against: the user's, or the one that all files were learned from."""
+    if original.rig is not None:
+        return original.rig
+    found = {file: rig_of(deformer) for file, deformer in deformers.items()}
+    for file, name in found.items():
+        if name is None:
+            raise InputError(
+                f"{file} does not say which rig it was learned from; pass --rig RIG, or --poses "
+                "FILE with poses that took no part in the fit"
+            )
+    names = sorted({name for name in found.values() if name is not None})
+    if len(names) > 1:
+        raise InputError(
+            f"the files were learned from different rigs ({', '.join(names)}); compare stand-ins "
+            "of one character, or pass --rig"
+        )
+    return names[0]
+
+
+def _of_rig(name: str, animations: Sequence[str], deformers: Mapping[Path, Deformer]) -> Test:
+    """The animations of a rig, or random poses of a rig that has none."""
+    try:
+        rig = load_rig(name)
+    except InputError as problem:
+        if all(rig_of(deformer) != name for deformer in deformers.values()):
+            raise
+        raise InputError(
+            f"the rig that the file was learned from, {name}, cannot be loaded ({problem}). Pass "
+            "--rig with its path, or --poses FILE with recorded poses"
+        ) from problem
+    title = name_of(rig)
+    for file, deformer in deformers.items():
+        _refuse_mesh(file, deformer, rig.mesh, f"the rig {title!r}")
+        _refuse_drivers(file, deformer, rig.skeleton is not None, True, f"the rig {title!r}")
+    known = animation_names(rig)
+    for wanted in animations:
+        checks.one_of(wanted, f"animation of {title}", known)
+    if known:
+        cases = {f"{title}/{a}": partial(animate, rig, a) for a in animations or known}
+        return Test(title, rig.mesh, cases)
+    seeds = [_sample_seed(deformer) for deformer in deformers.values()]
+    seed = max(seeds) + 1
+    note = (
+        f"{title} has no animations: measured on {RANDOM_POSES} random poses of the training "
+        f"ranges that took no part in the fit (seed {seed})."
+    )
+    poses = partial(_random_poses, rig, next(iter(deformers.values())), seed)
+    return Test(title, rig.mesh, {f"{title}/random": poses}, [note])
+
+
+def _random_poses(rig: Rig, deformer: Deformer, seed: int) -> Poses:
+    """Held-out poses of a rig, from the ranges that the deformer was trained on."""
+    values = SamplePlan(RANDOM_POSES, seed).values(rig, deformer.control_spec)
+    return replace(rig.evaluate(values), name="random")
+
+
+def _sample_seed(deformer: Deformer) -> int:
+    """The seed of the training sample; 0 where the file does not say."""
+    sample = deformer.provenance.get("sample")
+    plan = sample.get("plan") if isinstance(sample, Mapping) else None
+    seed = plan.get("seed") if isinstance(plan, Mapping) else None
+    return seed if isinstance(seed, int) else 0
+
+
+def _recorded(
+    sources: Sequence[str], deformers: Mapping[Path, Deformer], progress: TerminalProgress
+) -> Test:
+    """Recorded poses: one case for each source."""
+    cases = {}
+    for source in sources:
+        poses = read_poses(source, progress=progress)
+        if poses.name in cases:
+            raise InputError(f"--poses {source}: another source is called {poses.name!r} too")
+        cases[poses.name] = poses
+        for file, deformer in deformers.items():
+            _refuse_mesh(file, deformer, poses.mesh, source)
+            bare = poses.skeleton is None and poses.controls is None
+            if bare and deformer.clips:  # a compressed sequence: its own clips are compared
+                frames = sum(clip.frame_count for clip in deformer.clips)
+                checks.same_count(frames, poses.pose_count, "frames", str(file), source)
+                continue
+            _refuse_drivers(
+                file, deformer, poses.skeleton is not None, poses.controls is not None, source
+            )
+            _refuse_names(file, deformer, poses, source)
+    first = next(iter(cases.values()))
+    return Test(", ".join(cases), first.mesh, cases)
+
+
+def _refuse_mesh(file: Path, deformer: Deformer, mesh: Mesh, who: str) -> None:
+    checks.same_count(deformer.mesh.vertex_count, mesh.vertex_count, "vertices", str(file), who)
+
+
+def _refuse_drivers(file: Path, deformer: Deformer, bones: bool, controls: bool, who: str) -> None:
+    """Raise if a deformer reads bones or controls that the original does not have."""
+    for reads, has, what in (
+        (deformer.skeleton is not None, bones, "bones"),
+        (deformer.reads_controls, controls, "controls"),
+    ):
+        if reads and not has:
+            raise InputError(
+                f"{file} is driven by {what}, and {who} has none; measure it on poses that have "
+                f"{what}"
+            )
+
+
+def _refuse_names(file: Path, deformer: Deformer, poses: Poses, who: str) -> None:
+    """Raise if bones or controls differ in name or order from those the deformer knows."""
+    pairs = []
+    if deformer.skeleton is not None and poses.skeleton is not None:
+        pairs.append(("bone", deformer.skeleton.names, poses.skeleton.names))
+    if deformer.control_spec is not None and poses.control_spec is not None:
+        pairs.append(("control", deformer.control_spec.names, poses.control_spec.names))
+    for what, own, given in pairs:
+        checks.same_count(len(own), len(given), f"{what}s", str(file), who)
+        for number, (a, b) in enumerate(zip(own, given)):
+            if a != b:
+                raise InputError(
+                    f"{what} {number} is {a!r} in {file} and {b!r} in {who}: they do not belong "
+                    "together, or their order differs"
+                )

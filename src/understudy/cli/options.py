@@ -1,0 +1,87 @@
+"""Options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.core.errors import InputError
+from understudy.io.registry import ReadOptions
+
+RIG_HELP = (
+    "A built-in rig (human, face, tube), a plug-in's name, package.module:Class or "
+    "path/to/rig.py:Class."
+)
+
+Out = Annotated[Path, typer.Option("--out", "-o", help="File or folder to write.")]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Seed of the random numbers; the same seed, the same result.")
+]
+Settings = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="An option of the method; repeat it. `understudy methods NAME` lists them.",
+    ),
+]
+Json = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
+Deformers = Annotated[list[Path], typer.Argument(help="Several .understudy files.")]
+File = Annotated[Path, typer.Argument(help="A .understudy file.")]
+UpAxis = Annotated[
+    str | None, typer.Option("--up", help="Up axis, where the files do not say: Y or Z.")
+]
+Unit = Annotated[
+    str | None, typer.Option(help="Unit of length, where the files do not say: cm, m, ...")
+]
+FrameRate = Annotated[
+    float | None, typer.Option(help="Frames per second, where the files do not say.")
+]
+Rest = Annotated[
+    Path | None,
+    typer.Option(
+        help="Rest shape (.obj, .ply or .npz). Default: the `rest` of the .npz, else the first "
+        "frame."
+    ),
+]
+
+
+def settings_of(texts: Sequence[str]) -> dict[str, str]:
+    """Name -> value of `--set` texts.
+
+    >>> settings_of(["epochs=50", "hidden=64,64"])
+    {'epochs': '50', 'hidden': '64,64'}
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InputError(f"--set {text}: expected name=value, as in --set epochs=50")
+        if name in found:
+            raise InputError(f"--set {name} is given twice: {found[name]} and {value}")
+        found[name] = value
+    return found
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """The names in a text, separated by commas.
+
+    >>> names_of("fdda, lbs-4")
+    ('fdda', 'lbs-4')
+    """
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def read_options(
+    up: str | None, unit: str | None, frame_rate: float | None, rest: Path | None
+) -> ReadOptions:
+    """What the user says about the files that they cannot say."""
+    return ReadOptions(
+        rest=rest,
+        up_axis=None if up is None else up.upper(),
+        unit=unit,
+        frame_rate=frame_rate,
+    )

@@ -1,0 +1,123 @@
+"""`understudy info` and `understudy methods`: what is in a file, and what can make one."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import Annotated
+
+import typer
+
+from understudy.cli.options import File
+from understudy.cli.output import file_text, read_per_pose
+from understudy.core.deformer import Deformer
+from understudy.evaluation.metric_catalogue import size_text
+from understudy.methods.base import Method, option_table
+from understudy.methods.registry import method_names, method_type
+
+_WIDTH = 100
+
+
+def info(file: File) -> None:
+    """Show what is in a .understudy file."""
+    deformer = Deformer.load(file)
+    print(f"{file}: {file_text(file, deformer)}")
+    for name, text in info_lines(deformer):
+        print(f"{name:<12} {text}")
+
+
+def info_lines(deformer: Deformer) -> list[tuple[str, str]]:
+    """(name, text) of each line that `info` prints about a deformer."""
+    mesh, skin, skeleton = deformer.mesh, deformer.skin, deformer.skeleton
+    lines = [
+        ("method", deformer.method),
+        (
+            "mesh",
+            f"{mesh.vertex_count} vertices, {mesh.height:.4g} {mesh.unit} high, {mesh.up_axis} up, "
+            f"{mesh.handedness}-handed",
+        ),
+    ]
+    if skin is not None and skeleton is not None:
+        virtual = "" if skin.virtual_index is None else f", {len(skin.virtual_index)} virtual bones"
+        lines.append(
+            (
+                "skin",
+                f"{skeleton.bone_count} bones, up to {skin.influences} per vertex, "
+                f"{skin.blend} blend{virtual}",
+            )
+        )
+    for clip in deformer.clips:
+        rate = "" if clip.frame_rate is None else f" at {clip.frame_rate:g} per second"
+        text = f"{clip.name}: {clip.frame_count} frames{rate}, from frame {clip.start_frame}"
+        lines.append(("clip", text))
+    if deformer.nets:
+        lines.append(
+            (
+                "correctives",
+                f"{len(deformer.nets)} networks, {deformer.features.count} features, "
+                f"{deformer.coefficient_count} coefficients",
+            )
+        )
+    read = read_per_pose(deformer)
+    bytes_read = "" if read is None else f"{size_text(read)} read and "
+    work = deformer.cost()["multiply_adds"] / 1e6
+    lines.append(("one pose", f"{bytes_read}{work:.2f} million multiply-adds"))
+    figures = [
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in deformer.training.items()
+    ]
+    lines.append(("training", ", ".join(figures)))
+    shown = {k: v for k, v in deformer.provenance.items() if not k.endswith("_curve")}
+    lines.append(("provenance", json.dumps(shown, indent=2).replace("\n", "\n" + 13 * " ")))
+    return lines
+
+
+def methods(
+    name: Annotated[
+        str | None, typer.Argument(help="Also show the options of this method.")
+    ] = None,
+) -> None:
+    """List the methods, or the options of one method."""
+    if name is not None:
+        print(method_text(method_type(name)))
+        return
+    kinds = [method_type(known) for known in method_names()]
+    print("Methods")
+    for kind in kinds:
+        if not kind.traits.baseline:
+            print(f"  {kind.name:<16} {kind.summary()}")
+    print("\nBaselines of the papers, for comparison")
+    for kind in kinds:
+        if kind.traits.baseline:
+            print(f"  {kind.name:<16} {kind.summary()}")
+    print("\nOptions of one method: understudy methods NAME")
+
+
+def method_text(kind: type[Method]) -> str:
+    """What a method does, what it needs, and its options with type, default and meaning."""
+    lines = [f"{kind.name}: {kind.summary()}", _needs(kind), "", "Options (--set NAME=VALUE):"]
+    for option in option_table(kind.Config):
+        default = option.default or "empty"
+        lines.append(f"  {option.name} ({option.type}; default {default})")
+        lines += textwrap.wrap(
+            option.meaning, _WIDTH, initial_indent="      ", subsequent_indent="      "
+        )
+    return "\n".join(lines)
+
+
+def _needs(kind: type[Method]) -> str:
+    """What a method takes and asks for, in a sentence."""
+    traits = kind.traits
+    if traits.takes_sequences:
+        takes = "Fits poses and mesh sequences; it needs no bones."
+    elif traits.controls_suffice:
+        takes = "Fits poses that have bones, controls or both."
+    else:
+        takes = "Fits poses that have bones."
+    more = [
+        "It finds its own bones and keeps their motion as clips." if traits.finds_bones else "",
+        "It evaluates the live rig where there is one." if traits.asks_rig else "",
+        "It needs torch." if traits.needs_torch else "",
+        "A baseline for comparison." if traits.baseline else "",
+    ]
+    return " ".join(sentence for sentence in (takes, *more) if sentence)
