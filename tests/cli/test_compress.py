@@ -12,6 +12,7 @@ from understudy.evaluation.metrics import decomposition_error
 from understudy.geometry.transforms import parent_from_bone
 from understudy.io.obj import write_obj
 from understudy.io.ply import write_ply
+from understudy.methods.fitting import FitJob
 
 
 @pytest.fixture(scope="module")
@@ -165,20 +166,26 @@ def test_two_layer(strip, capsys, tmp_path):
         (("none.npz",), "no such file"),
         (("none_*.obj",), "no file matches"),
         (("bend.npz", "--method", "sdr"), "did you mean 'ssdr'"),
-        (("bend.npz", "--method", "ssdr", "--skeleton"), "ssdr makes loose bones"),
+        (
+            ("bend.npz", "--method", "ssdr", "--skeleton"),
+            "ssdr has no such option; leave it out, or use --method temporal",
+        ),
         (
             ("bend.npz", "--method", "temporal", "--error", "1"),
-            "for an error to reach or rigid bones use ssdr",
+            "--error: temporal has no such option; leave it out, or use --method ssdr or two_layer",
         ),
-        (
-            ("bend.npz", "--method", "temporal", "--transforms", "rigid"),
-            "for an error to reach or rigid bones use ssdr",
-        ),
-        (("bend.npz", "--transforms", "elastic"), "unknown transforms"),
+        (("bend.npz", "--skeleton", "--transforms", "rigid"), "temporal has no such option"),
+        (("bend.npz", "--method", "fdda"), "fdda does not fit mesh sequences; use temporal, ssdr"),
+        (("bend.npz", "--bones", "2", "--set", "bones=3"), "--bones and --set bones are the same"),
+        (("bend.npz", "--set", "boens=3"), "did you mean 'bones'"),
+        (("one.npz",), "holds a single pose"),
+        (("bend.npz", "--up", "X"), "unknown up axis 'X'"),
+        (("bend.npz", "--unit", "mile"), "unknown unit 'mile'"),
+        (("bend.npz", "--transforms", "elastic"), "unknown value of transforms"),
         (("bend.npz", "--error", "0"), "error: expected a number above 0"),
         (("bend.npz", "--bones", "1000"), "more than the mesh has vertices"),
         (("bend.npz", "--bones", "0"), "--bones"),
-        (("bend.npz", "--influences", "2", "--method", "two_layer"), "influences"),
+        (("bend.npz", "--influences", "2", "--method", "two_layer"), "bones_per_vertex"),
         (("bend.npz", "--rest", "none.obj"), "cannot be read"),
         (("bend.npz", "--frame-rate", "-1"), "frame rate"),
         (("large.npz", "bend.npz"), "mixed units"),
@@ -201,6 +208,7 @@ def test_wrong_input_is_one_clear_line_and_no_file(
         faces=faces,
     )
     np.savez("points.npz", vertices=vertices)
+    np.savez("one.npz", vertices=vertices[:1], faces=faces)
     before = sorted(tmp_path.iterdir())
     code, _, errors = run(capsys, "compress", *arguments, "-o", "out.understudy")
     assert code == 2
@@ -209,7 +217,49 @@ def test_wrong_input_is_one_clear_line_and_no_file(
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_folder_is_no_place_to_write(strip, capsys, tmp_path):
-    code, _, errors = run(capsys, "compress", strip / "bend.npz", "-o", tmp_path)
+@pytest.mark.parametrize(
+    ("out", "says"),
+    [
+        ("x.glb", "cannot be written to a file that ends in '.glb'; use .understudy, .onnx"),
+        ("folder", "cannot be written to a file without a suffix"),
+        ("bend.npz/x.understudy", "cannot be written"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_any_work(
+    strip, capsys, tmp_path, monkeypatch, out, says
+):
+    monkeypatch.setattr(FitJob, "read", None)  # no file is read
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "bend.npz").write_bytes(b"")
+    code, _, errors = run(capsys, "compress", strip / "bend.npz", "-o", tmp_path / out)
     assert code == 2
-    assert "is a folder" in errors
+    assert says in errors
+
+
+def test_options_of_the_method_and_what_the_file_cannot_say(strip, capsys, tmp_path):
+    out = tmp_path / "a.understudy"
+    code, _, errors = run(
+        capsys,
+        *("compress", strip / "bend.npz", "-o", out, "--bones", 2),
+        *("--set", "rounds=3", "--up", "z", "--unit", "cm"),
+    )
+    assert code == 0, errors
+    deformer = Deformer.load(out)
+    assert (deformer.mesh.up_axis, deformer.mesh.unit) == ("Z", "cm")
+    assert deformer.provenance["config"]["rounds"] == 3
+    assert deformer.provenance["sample"] == {"source": "bend.npz"}
+
+
+def test_fit_gives_the_same_deformer_as_compress(strip, capsys, tmp_path):
+    ask = ("--set", "bones=2", "-o")
+    assert run(capsys, "compress", strip / "bend.npz", *ask, tmp_path / "a.understudy")[0] == 0
+    assert (
+        run(capsys, "fit", "temporal", strip / "bend.npz", *ask, tmp_path / "b.understudy")[0] == 0
+    )
+    one, two = (Deformer.load(tmp_path / f"{name}.understudy") for name in "ab")
+    np.testing.assert_array_equal(one.deform_clip(), two.deform_clip())
+    code, text, errors = run(
+        capsys, "evaluate", tmp_path / "b.understudy", "--poses", strip / "bend.npz"
+    )
+    assert code == 0, errors
+    assert "DisPer" in text

@@ -155,8 +155,11 @@ def load_deformers(files: Sequence[Path]) -> dict[str, Deformer]:
 
 def _sizes(file: Path, deformer: Deformer) -> dict[str, float]:
     """The real size of the file, and what the runtime reads for one pose."""
+    sizes: dict[str, float] = {"bytes": file.stat().st_size}
     read = read_per_pose(deformer)
-    return {"bytes": file.stat().st_size} | ({} if read is None else {"bytes_read": read})
+    if read is not None:
+        sizes["bytes_read"] = read
+    return sizes
 
 
 def _rig_name(original: Original, deformers: Mapping[Path, Deformer]) -> str:

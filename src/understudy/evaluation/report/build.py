@@ -38,13 +38,13 @@ def report_data(
     curves = {}
     for method, deformer in deformers.items():
         cost = deformer.cost()
-        fit_s = [r.figures["fit_s"] for r in results if r.method == method and "fit_s" in r.figures]
+        figures = next((r.figures for r in results if r.method == method), {})
         summaries.append(
             {
                 "method": method,
-                "bytes": cost["bytes"],
+                "bytes": figures.get("bytes", cost["bytes"]),
                 "multiply_adds": cost["multiply_adds"],
-                "fit_s": fit_s[0] if fit_s else None,
+                "fit_s": figures.get("fit_s"),
                 "nets": len(deformer.nets),
                 "inputs": sum(len(net.inputs) for net in deformer.nets)
                 / max(1, len(deformer.nets)),
