@@ -241,12 +241,12 @@ def test_options_of_the_method_and_what_the_file_cannot_say(strip, capsys, tmp_p
     code, _, errors = run(
         capsys,
         *("compress", strip / "bend.npz", "-o", out, "--bones", 2),
-        *("--set", "rounds=3", "--up", "z", "--unit", "cm"),
+        *("--set", "iterations=3", "--up", "z", "--unit", "cm"),
     )
     assert code == 0, errors
     deformer = Deformer.load(out)
     assert (deformer.mesh.up_axis, deformer.mesh.unit) == ("Z", "cm")
-    assert deformer.provenance["config"]["rounds"] == 3
+    assert deformer.provenance["config"]["iterations"] == 3
     assert deformer.provenance["sample"] == {"source": "bend.npz"}
 
 
