@@ -1,6 +1,4 @@
-"""Algorithms 1 and 2 of the two-layer paper in plain NumPy, line by line: what the compiled loops
-are compared with.
-"""
+"""Algorithms 1 and 2 of Le & Deng 2013 in plain NumPy: the reference of the compiled loops."""
 
 from itertools import combinations
 
@@ -8,8 +6,10 @@ import numpy as np
 
 
 def solve(residuals, atoms):
-    """The affine combination of some atoms' residuals nearest to zero: (error, weights). residuals:
-    atom -> (q,).
+    """Eq. 6: the error and the affine weights of the combination of residuals nearest to zero.
+
+    residuals  atom -> (q,)
+    atoms      one or two of them
     """
     parts = np.stack([residuals[a] for a in atoms])
     if len(atoms) == 1:
@@ -20,13 +20,16 @@ def solve(residuals, atoms):
         return np.inf, None
     first = -(parts[1] @ along) / length
     weights = np.array([first, 1 - first])
-    left = weights @ parts
-    return float(left @ left), weights
+    residual = weights @ parts
+    return float(residual @ residual), weights
 
 
 class Reference:
-    """State of a factorisation for weights alone: dictionary (m,B), pairs and their weights per
-    vertex, errors (V,).
+    """The state of a factorisation of weights alone.
+
+    dictionary  (m,B)
+    chosen      pairs (atom, coefficient) of each vertex
+    errors      (V,)
     """
 
     def __init__(self, weights, neighbours):
@@ -41,9 +44,7 @@ class Reference:
             self.improve(vertex, [0, 1])
 
     def improve(self, vertex, candidates):
-        """Lines 1, 2 and 4 of Algorithm 2: the best pair among the candidates, if it is better than
-        what the vertex has.
-        """
+        """Lines 1, 2 and 4 of Algorithm 2: take the best pair of candidates if it is better."""
         residuals = {a: self.dictionary[a] - self.weights[vertex] for a in candidates}
         trials = [(a,) for a in candidates] + list(combinations(candidates, 2))
         solved = [(solve(residuals, atoms), atoms) for atoms in trials]
@@ -58,14 +59,15 @@ class Reference:
         return [atom for atom, _ in self.chosen[vertex]]
 
     def propagate(self, vertex):
-        """Lines 3 to 6, recursively."""
+        """Lines 3 to 6 of Algorithm 2, recursively."""
         for other in self.neighbours[vertex]:
             own = self.atoms_of(other)
             offered = [atom for atom in self.atoms_of(vertex) if atom not in own]
             if offered and self.improve(other, own + offered):
                 self.propagate(other)
 
-    def grow(self):
+    def add_atom(self):
+        """Lines 5 to 7 of Algorithm 1."""
         worst = int(np.argmax(self.errors))
         self.dictionary = np.vstack([self.dictionary, self.weights[worst]])
         if self.improve(worst, [*self.atoms_of(worst), len(self.dictionary) - 1]):
@@ -81,8 +83,9 @@ class Reference:
 
 
 def update_dictionary(dictionary, coefficients, weights):
-    """Eq. 5, atom after atom: d_j <- (gamma_j - D phi_j) / Phi_jj + d_j. dictionary (m,B),
-    coefficients (V,m), weights (V,B).
+    """Eq. 5 for each atom in turn: d_j <- (gamma_j - D phi_j) / Phi_jj + d_j.
+
+    dictionary (m,B), coefficients (V,m), weights (V,B)
     """
     phi, gamma = coefficients.T @ coefficients, coefficients.T @ weights
     dictionary = dictionary.copy()

@@ -1,6 +1,4 @@
-"""lbs: what every linear skin must satisfy, and that fitting gives back a skin that made the
-poses.
-"""
+"""lbs: invariants of linear skins, and recovery of the skin that made the poses."""
 
 from itertools import pairwise
 
@@ -20,7 +18,7 @@ from understudy.methods.registry import method_type
 
 @pytest.fixture(scope="module")
 def bent() -> Poses:
-    """A strip skinned to five bones with smooth weights, and a bulge that no linear skin has."""
+    """A strip skinned to five bones, plus a bulge that no linear skin can make."""
     skeleton, mesh = chain_skeleton(5), grid_mesh(16, 5)
     reach = np.exp(-4 * (mesh.vertices[:, :1] - np.linspace(0, 2, 5)) ** 2)
     motion = random_motion(skeleton, 50)
@@ -105,7 +103,7 @@ def test_training_errors_are_those_of_the_deformer(bent):
     assert deformer.provenance["config"]["influences"] == 4
 
 
-def test_progress_is_told(bent):
+def test_progress_is_reported(bent):
     class Count(Progress):
         def task(self, label, total):
             labels.append((label, total))

@@ -1,1 +1,1 @@
-"""Pure NumPy geometry: one idea a file."""
+"""Functions on plain arrays, one idea per file. They use none of the package's classes."""

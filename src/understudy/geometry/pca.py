@@ -1,26 +1,32 @@
-"""Principal components chosen by the error they leave, in the model's units (FDDA section
-3.3.2).
+"""Principal components, and how many of them reach a given error.
+
+Papers: FDDA (Bailey et al. 2018), section 3.3.2, for the choice of the number by the error in the
+model's unit; Halko, Martinsson & Tropp 2011, "Finding structure with randomness", for the subspace
+iteration Q <- qr(X^T X Q) that finds the first components of a large X (T,n).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-_EXACT_UP_TO = 300
-_OVERSAMPLING = 16
+_EXACT_UP_TO = 300  # smaller side of the data up to which the full SVD is computed
+_OVERSAMPLING = 16  # additional directions of the subspace iteration
 _ITERATIONS = 4
 
 
 def principal_components(data: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first `limit` principal directions of centred rows: data (T,n) -> directions (n,P)
-    orthonormal float64, singular values (P,).
+    """The first principal directions of centred data, most important first.
 
-    Small problems are solved exactly; large ones by subspace iteration from a fixed start (Halko,
-    Martinsson and Tropp 2011), whose cost grows with `limit` instead of with n. Each direction's
-    largest entry is positive, so that no solver's choice of sign shows in the result.
+    data     (T,n) centred rows
+    limit    largest number of directions
+    returns  directions (n,P) float64, orthonormal, and singular values (P,)
 
-    >>> directions, values = principal_components(np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0],
-    ... [0.0, -1.0]]), 1)
+    Small problems are solved exactly, large ones by subspace iteration from a fixed start, whose
+    cost grows with `limit` instead of n. The largest entry of each direction is positive, so the
+    result does not depend on the signs that a solver chooses.
+
+    >>> rows = np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> directions, values = principal_components(rows, 1)
     >>> np.round(directions[:, 0], 6).tolist(), round(float(values[0]) ** 2, 6)
     ([1.0, 0.0], 18.0)
     """
@@ -48,20 +54,21 @@ def principal_components(data: np.ndarray, limit: int) -> tuple[np.ndarray, np.n
 def components_for_error(
     data: np.ndarray, directions: np.ndarray, unweight: np.ndarray, error: float
 ) -> int:
-    """The fewest of `directions` that leave a mean distance per vertex of at most `error`.
+    """The smallest number of directions with a mean distance per vertex of at most `error`.
 
-    data        (T,3n) centred rows, maybe scaled per vertex
+    data        (T,3n) centred rows, possibly scaled per vertex
     directions  (3n,P) orthonormal, most important first
-    unweight    (n,) factor that brings a vertex's row back to model units
+    unweight    (n,) factor that undoes the scale of each vertex
+    error       mean distance, in the model's unit
     """
 
-    def left(count: int) -> float:
+    def mean_distance(count: int) -> float:
         kept = directions[:, :count]
-        rest = (data - (data @ kept) @ kept.T).reshape(len(data), -1, 3)
-        return float((np.linalg.norm(rest, axis=2) * unweight).mean())
+        residual = (data - (data @ kept) @ kept.T).reshape(len(data), -1, 3)
+        return float((np.linalg.norm(residual, axis=2) * unweight).mean())
 
     low, high = 0, directions.shape[1]  # the error falls with the count: bisect
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if left(middle) <= error else (middle + 1, high)
+        low, high = (low, middle) if mean_distance(middle) <= error else (middle + 1, high)
     return low

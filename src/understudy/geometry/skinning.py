@@ -1,10 +1,14 @@
-"""Skinning: one blended transform per vertex, applied to a point. The clear NumPy reference every
-other implementation is tested against.
+"""Skinning in NumPy: the reference that the other implementations are tested against.
 
-Linear blend:        v = (sum_k w_k M_k) (p, 1)
-Dual quaternion:     Kavan et al. 2008, with bones that may scale. Each M = (R S, t) is split by
-                     polar decomposition; the stretches S blend linearly and act first, the rigid
-                     parts (R, t) blend as dual quaternions. One bone alone gives exactly M p.
+    linear            v = (sum_k w_k M_k) (p, 1)
+    dual quaternion   v = rigid(sum_k w_k (q_k, e_k)) ((sum_k w_k S_k) p)
+
+Dual quaternion blending follows Kavan et al. 2008, "Geometric skinning with approximate dual
+quaternion blending". Departure: bones may scale and shear. Each M = (R S, t) is split by polar
+decomposition; the stretches S blend linearly and act first, the rigid parts (R, t) blend as dual
+quaternions (q, e). A vertex with a single bone gets exactly M p.
+
+Letters: T poses, V vertices, B bones, K influences.
 """
 
 from __future__ import annotations
@@ -18,7 +22,14 @@ BLENDS = ("linear", "dual_quaternion")
 
 
 def weight_matrix(bone_index: np.ndarray, weight: np.ndarray, bone_count: int) -> sp.csr_matrix:
-    """(V,K) indices and weights as a sparse (V,B) float32 matrix."""
+    """Influences as a sparse matrix (V,B) of the dtype of `weight`.
+
+    bone_index, weight  (V,K); several influences of one bone add up
+    bone_count          B
+
+    >>> weight_matrix(np.array([[1, 0]]), np.array([[0.75, 0.25]]), 3).toarray().tolist()
+    [[0.25, 0.75, 0.0]]
+    """
     vertex_count, influences = bone_index.shape
     starts = np.arange(0, vertex_count * influences + 1, influences)
     return sp.csr_matrix(
@@ -27,7 +38,12 @@ def weight_matrix(bone_index: np.ndarray, weight: np.ndarray, bone_count: int) -
 
 
 def linear_blend(matrices: np.ndarray, weights: sp.csr_matrix, points: np.ndarray) -> np.ndarray:
-    """matrices (T,B,3,4), weights (V,B), points (T,V,3) or (V,3) -> (T,V,3)."""
+    """Points moved by linear blend skinning: (T,V,3).
+
+    matrices  (T,B,3,4) transforms of the bones since rest
+    weights   (V,B)
+    points    (T,V,3), or (V,3) for all poses
+    """
     pose_count, bone_count = matrices.shape[:2]
     flat = np.moveaxis(matrices, 1, 0).reshape(bone_count, -1)
     blended = (weights @ flat).reshape(-1, pose_count, 3, 4)
@@ -37,10 +53,14 @@ def linear_blend(matrices: np.ndarray, weights: sp.csr_matrix, points: np.ndarra
 def dual_quaternion_blend(
     matrices: np.ndarray, bone_index: np.ndarray, weight: np.ndarray, points: np.ndarray
 ) -> np.ndarray:
-    """matrices (T,B,3,4), bone_index and weight (V,K), points (T,V,3) or (V,3) -> (T,V,3).
+    """Points moved by dual quaternion skinning: (T,V,3).
 
-    Signs are taken relative to each vertex's first influence, so that q and -q, the same rotation,
-    never cancel.
+    matrices            (T,B,3,4) transforms of the bones since rest
+    bone_index, weight  (V,K)
+    points              (T,V,3), or (V,3) for all poses
+
+    Quaternions are taken with the sign nearest to the first influence of the vertex: q and -q are
+    the same rotation and must not cancel.
     """
     rotation, stretch = polar(matrices[..., :3])
     real = quaternion_from_rotation(rotation)
@@ -70,8 +90,9 @@ def dual_quaternion_blend(
 
 
 def polar(linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """X = R S with R a proper rotation and S symmetric: (...,3,3) -> two (...,3,3). A mirroring X
-    keeps its reflection in S.
+    """The polar decomposition X = R S: a rotation R and a symmetric S, (...,3,3) each.
+
+    A reflection in X stays in S.
     """
     u, sigma, vt = np.linalg.svd(linear)
     flip = np.sign(np.linalg.det(u @ vt))
@@ -83,8 +104,9 @@ def polar(linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def quaternion_from_rotation(rotation: np.ndarray) -> np.ndarray:
-    """Unit quaternions (...,4), real part first, from rotations (...,3,3): the best-conditioned of
-    the four classical formulas.
+    """Unit quaternions (...,4), real part first, of rotations (...,3,3).
+
+    Of the four classical formulas the best-conditioned one is used.
 
     >>> quaternion_from_rotation(np.eye(3)).tolist()
     [1.0, 0.0, 0.0, 0.0]
@@ -111,7 +133,7 @@ def quaternion_from_rotation(rotation: np.ndarray) -> np.ndarray:
 
 
 def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Hamilton product of (...,4) quaternions, real part first."""
+    """The Hamilton product a b of quaternions (...,4), real part first."""
     real = a[..., :1] * b[..., :1] - np.sum(a[..., 1:] * b[..., 1:], axis=-1, keepdims=True)
     imaginary = a[..., :1] * b[..., 1:] + b[..., :1] * a[..., 1:] + np.cross(a[..., 1:], b[..., 1:])
     return np.concatenate([real, imaginary], axis=-1)

@@ -1,19 +1,20 @@
 """Affine transforms as (...,3,4) arrays, named by direction: `world_from_bone @ bone_from_rest`.
 
-All functions broadcast over leading axes and keep the input's dtype. Nothing here assumes
-rotations: bones of film rigs scale and shear.
+They multiply column vectors: the last column is the translation. All functions broadcast over
+leading axes and keep the dtype. Transforms need not be rotations: bones of film rigs scale and
+shear.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-# Below this ratio of its largest axis a transform's smallest axis is treated as this ratio.
+# Singular values below this fraction of the largest are raised to it before an inversion.
 _FLATTEST = 1e-3
 
 
 def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The transform that applies `b` first, then `a`: (...,3,4) x (...,3,4) -> (...,3,4).
+    """The transform (...,3,4) that applies `b` first, then `a`, both (...,3,4).
 
     >>> move = np.hstack([np.eye(3), [[1], [0], [0]]])
     >>> compose(move, move)[:, 3].tolist()
@@ -25,9 +26,7 @@ def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def inverse(a: np.ndarray) -> np.ndarray:
-    """The inverse of (...,3,4) affine transforms, by the adjugate: exact for scale and shear,
-    vectorised.
-    """
+    """The inverse of affine transforms (...,3,4), with any scale and shear, by the adjugate."""
     m = a[..., :3]
     rows = np.stack(
         [
@@ -43,9 +42,7 @@ def inverse(a: np.ndarray) -> np.ndarray:
 
 
 def bounded_inverse(transforms: np.ndarray) -> np.ndarray:
-    """The inverse of (...,3,4) transforms; nearly singular ones are inverted with their small
-    singular values raised.
-    """
+    """The inverse of transforms (...,3,4), with small singular values raised to a lower bound."""
     linear = transforms[..., :3]
     scale = np.linalg.norm(linear, axis=(-2, -1))
     risky = np.abs(np.linalg.det(linear)) < 10 * _FLATTEST * np.maximum(scale, 1e-12) ** 3
@@ -58,17 +55,19 @@ def bounded_inverse(transforms: np.ndarray) -> np.ndarray:
 
 
 def apply(a: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Transforms (...,3,4) applied to points (...,3)."""
+    """Points (...,3) moved by transforms (...,3,4)."""
     return np.einsum("...ij,...j->...i", a[..., :3], points) + a[..., 3]
 
 
 def parent_from_bone(world_from_bone: np.ndarray, parents: np.ndarray) -> np.ndarray:
-    """Each bone in its parent's frame: (...,B,3,4) -> (...,B,3,4); a root keeps its world transform
-    (FDDA section 3.2).
+    """Each bone in the frame of its parent: (...,B,3,4); a root keeps its world transform.
 
-    The linear part is X_p^-1 X_j and the translation X_p^-1 (t_j - t_p), with the full inverse of
-    X_p, so scale and shear are borne. A parent scaled to nothing (a common way to hide a part) has
-    no inverse; the bounded one keeps every number finite.
+    world_from_bone  (...,B,3,4)
+    parents          (B,) index of each parent, -1 for a root
+
+    FDDA (Bailey et al. 2018), section 3.2: the linear part is X_p^-1 X_j and the translation
+    X_p^-1 (t_j - t_p), with the full inverse of X_p, so bones may scale and shear. A parent scaled
+    to zero (a common way to hide a part) has no inverse; the bounded one keeps all numbers finite.
     """
     parents = np.asarray(parents)
     child = np.flatnonzero(parents >= 0)
@@ -81,9 +80,7 @@ def parent_from_bone(world_from_bone: np.ndarray, parents: np.ndarray) -> np.nda
 
 
 def rotation_from_axis_angle(axis_angle: np.ndarray) -> np.ndarray:
-    """Rotation matrices (...,3,3) from rotation vectors (...,3) in radians (Rodrigues), exact at
-    zero.
-    """
+    """Rotation matrices (...,3,3) of rotation vectors (...,3) in radians, by Rodrigues' formula."""
     angle = np.linalg.norm(axis_angle, axis=-1, keepdims=True)[..., None]
     x, y, z = np.moveaxis(np.asarray(axis_angle), -1, 0)
     zero = np.zeros_like(x)

@@ -1,6 +1,4 @@
-"""Best single bones: the streamed product form against the definition, and the invariants of
-assignment and reduction.
-"""
+"""Best single bones: errors against their definition, invariants of assignment and reduction."""
 
 import numpy as np
 import pytest
@@ -42,9 +40,8 @@ def test_equals_the_definition_in_blocks(strip, monkeypatch):
     poses = rigid_poses(*strip, noise=0.05)
     expected = reference(poses)
     np.testing.assert_allclose(rigid_errors(poses), expected, rtol=1e-9)
-    monkeypatch.setattr(
-        rigid_bones, "_BLOCK_BYTES", 12 * poses.vertex_count * 9
-    )  # nine poses a block, three vertices at a time
+    # Nine poses per block, three vertices at a time.
+    monkeypatch.setattr(rigid_bones, "_BLOCK_BYTES", 12 * poses.vertex_count * 9)
     monkeypatch.setattr(rigid_bones, "_VERTEX_BLOCK", 3)
     np.testing.assert_allclose(rigid_errors(poses), expected, rtol=1e-9)
 
@@ -71,7 +68,7 @@ def test_far_from_the_origin_nothing_changes(strip):
         rigid_poses(*strip, noise=0.02),
         rigid_poses(*strip, noise=0.02, shift=(1e4, -1e4, 1e4)),
     )
-    # The far vertices are float32, good to half a thousandth there: allow that and no more.
+    # In float32 the far vertices are accurate to half a thousandth.
     np.testing.assert_allclose(
         np.sqrt(rigid_errors(far)), np.sqrt(rigid_errors(here)), atol=40**0.5 * 1.5e-3
     )
@@ -88,9 +85,8 @@ def test_rigid_motion_finds_its_bone(strip):
 def test_bones_that_move_alike_are_a_tie_for_the_first():
     skeleton, mesh = chain_skeleton(2), grid_mesh(30, 5)
     one = random_motion(skeleton, 20)[:, :1]
-    together = compose(
-        compose(one, skeleton.bone_from_world[:1]), skeleton.world_from_bone
-    )  # bone 1 follows bone 0 stiffly
+    # Bone 1 is rigidly attached to bone 0.
+    together = compose(compose(one, skeleton.bone_from_world[:1]), skeleton.world_from_bone)
     poses = rigid_poses(np.zeros(mesh.vertex_count, int), skeleton, mesh, together, noise=0.01)
     assert (best_bone(rigid_errors(poses)) == 0).all()
 
@@ -99,7 +95,7 @@ def test_one_vertex_one_bone_one_pose():
     skeleton = Skeleton(("only",), [-1], np.eye(3, 4)[None])
     mesh = Mesh(np.ones((1, 3)), [], [])
     errors = rigid_errors(Poses(mesh, np.full((1, 1, 3), 2.0), skeleton, np.eye(3, 4)[None, None]))
-    # A single vertex is its pose's centroid; the residual must survive the centring.
+    # A single vertex is the centroid of its pose; centring must not remove its residual.
     np.testing.assert_allclose(errors, [[3.0]])
 
 

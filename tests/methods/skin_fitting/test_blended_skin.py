@@ -18,7 +18,7 @@ def test_shares_sum_to_one_and_fade_from_ring_to_ring():
     assert (along[:7] == 1).all()
     assert (along[13:] == 0).all()
     assert (np.diff(along) <= 1e-12).all()
-    assert np.abs(np.diff(along)).max() < 0.5  # no vertex jumps from one set to the other
+    assert np.abs(np.diff(along)).max() < 0.5  # no jump from one group to the other
 
 
 def test_no_rings_gives_the_labels_back_and_unlearned_vertices_stay_out():

@@ -1,6 +1,4 @@
-"""Skin weights: against a slow reference and exhaustive search, and the invariants that hold for
-any data.
-"""
+"""Skin weights: against a slow reference and exhaustive search, and invariants of any data."""
 
 from itertools import combinations
 
@@ -41,13 +39,13 @@ def skinned(skeleton, mesh, motion, weights, noise=0.0, shift=(0, 0, 0)) -> Pose
 
 
 def bone_places(poses: Poses) -> np.ndarray:
-    """Where each bone would put each vertex: (T,V,B,3)."""
+    """Each vertex moved by each bone: (T,V,B,3)."""
     matrix = compose(poses.world_from_bone, poses.skeleton.bone_from_world)
     return apply(matrix[:, None], poses.mesh.vertices.astype(float)[None, :, None])
 
 
 def slow_dense(poses: Poses) -> np.ndarray:
-    """Reference: non-negative least squares per vertex, the sum to one as a heavy extra row."""
+    """Reference: non-negative least squares per vertex, with a heavy extra row for the sum."""
     result = []
     for place, target in zip(
         np.moveaxis(bone_places(poses), 1, 0), np.moveaxis(poses.vertices.astype(float), 1, 0)
@@ -63,7 +61,7 @@ def slow_dense(poses: Poses) -> np.ndarray:
 
 
 def squares(poses: Poses, index: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """(V,) summed squared distances of a packed skin."""
+    """Squared distances of a skin, summed over poses: (V,)."""
     dense = np.zeros((len(index), poses.skeleton.bone_count))
     np.add.at(dense, (np.arange(len(index))[:, None], index), weight)
     moved = np.einsum("vb,tvbi->tvi", dense, bone_places(poses))
@@ -76,7 +74,7 @@ def everything(bones):
 
 @pytest.fixture(scope="module")
 def noisy() -> Poses:
-    """Eight bones, weights on many of them, and noise no skin can follow."""
+    """Eight bones, dense weights, and noise that no skin can fit."""
     skeleton, mesh = chain_skeleton(8), grid_mesh(12, 4)
     weights = np.random.default_rng(2).dirichlet(np.full(8, 0.5), mesh.vertex_count)
     return skinned(skeleton, mesh, random_motion(skeleton, 40), weights, noise=0.1)
@@ -136,9 +134,7 @@ def test_chunks_change_nothing(noisy, monkeypatch):
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_the_support_is_optimised(noisy, k):
-    """Against all supports of k bones: nearly always the best, never far from it, and better than
-    cutting down the full solution.
-    """
+    """The support is nearly always the best of all, and better than the largest dense weights."""
     equations = NormalEquations.of(noisy)
     problems = equations.problems(slice(0, 30))
     best = np.full(30, np.inf)
@@ -178,13 +174,11 @@ def test_far_from_the_origin_nothing_changes():
     motion = random_motion(skeleton, 60)
     here = skinned(skeleton, mesh, motion, weights, noise=0.02)
     far = skinned(skeleton, mesh, motion, weights, noise=0.02, shift=(1e4, 1e4, -1e4))
-    # The far vertices are float32, good to half a thousandth there; the weights follow that, and no
-    # amplification of it.
+    # In float32 the far vertices are accurate to half a thousandth; weights are as accurate.
     np.testing.assert_allclose(
         solve_dense(NormalEquations.of(far)), solve_dense(NormalEquations.of(here)), atol=5e-3
     )
-    # The same numbers moved exactly (by a power of two, no rounding of the vertices): nothing
-    # measurable changes.
+    # A translation by a power of two rounds no vertex, so the weights stay the same.
     motion = motion.copy()
     motion[..., 3] += 8192
     coarse = np.round(here.vertices.astype(float) * 512) / 512

@@ -1,6 +1,4 @@
-"""k_largest, smooth, geometry, poisson: K is kept, weights stay convex, and each is best at what it
-is for.
-"""
+"""k_largest, smooth, geometry, poisson: K influences, convex weights, what each is best at."""
 
 from dataclasses import replace
 
@@ -21,7 +19,7 @@ NAMES = ("k_largest", "smooth", "geometry", "poisson")
 
 @pytest.fixture(scope="module")
 def dense() -> Deformer:
-    """A strip on seven bones, all of them at every vertex, unevenly."""
+    """A strip on seven bones; every vertex has all of them, with different weights."""
     mesh = grid_mesh(30, 7)
     reach = np.exp(-2 * (mesh.vertices[:, :1] - np.linspace(0, 2, 7)) ** 2) + 0.05 * (
         1 + np.sin(3 * mesh.vertices[:, 1:2] * np.arange(7))

@@ -1,6 +1,4 @@
-"""two_layer: both layers' invariants, that the compiled loops do what the paper says, and the
-inputs that break careless code.
-"""
+"""two_layer: invariants of both layers, the compiled loops against the paper, wrong inputs."""
 
 from dataclasses import replace
 
@@ -8,6 +6,7 @@ import numpy as np
 import pytest
 import two_layer_reference
 from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
+from understudy.methods.sparse_skinning._two_layer import Factorization
 
 from understudy import Deformer, Mesh, Poses, Skin
 from understudy.core.errors import InputError
@@ -22,7 +21,7 @@ from understudy.methods.sparse_skinning.two_layer import TwoLayer, TwoLayerConfi
 
 
 def smooth_weights(mesh: Mesh, bones: int) -> np.ndarray:
-    """Every bone pulls at every vertex, differently in x and y."""
+    """Every bone has a weight at every vertex, different in x and y."""
     x, y = mesh.vertices[:, :1], mesh.vertices[:, 1:2]
     reach = np.exp(-3 * (x - np.linspace(0, 2, bones) + 0.3 * y * np.arange(bones) / bones) ** 2)
     return reach / reach.sum(axis=1, keepdims=True)
@@ -180,7 +179,7 @@ def test_another_vertex_order_changes_the_error_by_less_than_two_percent(dense, 
 
 
 def test_rigid_motion_of_all_poses_leaves_the_error_alone(motion):
-    """Of poses that no skin fits exactly, as real ones are."""
+    """The poses have noise, so no skin fits them exactly."""
     mesh = grid_mesh(60, 15)
     deformer = dense_deformer(mesh, smooth_weights(mesh, 6))
     true = deformer.deform(motion) + 0.01 * np.sin(9 * mesh.vertices + np.arange(12)[:, None, None])
@@ -204,9 +203,7 @@ def test_bones_moved_rigidly_move_the_mesh_rigidly(dense, motion):
 
 @pytest.mark.parametrize("examples", [True, False])
 def test_shells_are_no_obstacle(examples):
-    """Three strips side by side and five loose vertices, each as well approximated as one strip
-    alone with as many atoms in all.
-    """
+    """Three strips and five loose vertices have the error of one strip with as many atoms."""
     one = grid_mesh(20, 5)
     count = one.vertex_count
     vertices = np.concatenate(
@@ -222,7 +219,7 @@ def test_shells_are_no_obstacle(examples):
     motion = random_motion(deformer.skeleton, 10)
     reduced = reduce(deformer, motion, virtual_bones=30, examples=examples)
     reached = dense_weights(reduced.skin, 5) - dense_weights(deformer.skin, 5)
-    if not examples:  # the shells have the same weights: what serves one serves all
+    if not examples:  # the shells have the same weights and share their atoms
         alone = reduce(dense_deformer(one, weights), virtual_bones=30, examples=False).training[
             "delta_w"
         ]
@@ -262,22 +259,26 @@ def test_a_virtual_layer_can_be_reduced_again(dense, motion):
 
 
 def test_growth_and_propagation_are_those_of_the_reference(dense):
-    from understudy.methods.sparse_skinning._two_layer import Factorization
-
     mesh = grid_mesh(12, 4)
     weights = smooth_weights(mesh, 4)
     starts, neighbours, shells = graph_arrays(mesh)
     core = Factorization(
-        np.ones((len(weights), 1), np.float32), weights.astype(np.float32), np.eye(4)[:, None, :],
+        np.ones((len(weights), 1), np.float32),
+        weights.astype(np.float32),
+        np.eye(4)[:, None, :],
         weights,
-        starts, neighbours, shells, 2, 4,
-    )  # fmt: skip
+        starts,
+        neighbours,
+        shells,
+        per_vertex=2,
+        per_atom=4,
+    )
     core.initialize(2)
     lists = [neighbours[a:b].tolist() for a, b in zip(starts, starts[1:])]
     plain = two_layer_reference.Reference(weights, lists)
     for _ in range(6):
         core.add_atoms(1)
-        plain.grow()
+        plain.add_atom()
     dictionary, index, coefficient = core.state()
     np.testing.assert_allclose(dictionary, plain.dictionary, atol=1e-12)
     have = np.zeros((len(weights), len(dictionary)))
@@ -296,16 +297,20 @@ def test_growth_and_propagation_are_those_of_the_reference(dense):
 def test_the_exact_dictionary_update_lowers_the_error_in_the_poses_where_eq_5_need_not(
     dense, motion
 ):
-    from understudy.methods.sparse_skinning._two_layer import Factorization
-
     weights = dense_weights(dense.skin, 6)
     examples = Examples.of(Poses(dense.mesh, dense.deform(motion), dense.skeleton, motion))
     starts, neighbours, shells = graph_arrays(dense.mesh)
     core = Factorization(
-        examples.point.astype(np.float32), examples.target.astype(np.float32), examples.bones,
+        examples.point.astype(np.float32),
+        examples.target.astype(np.float32),
+        examples.bones,
         weights,
-        starts, neighbours, shells, 2, 6,
-    )  # fmt: skip
+        starts,
+        neighbours,
+        shells,
+        per_vertex=2,
+        per_atom=6,
+    )
     core.initialize(2)
     core.add_atoms(10)
     before, (dictionary, index, coefficient) = core.error(), core.state()
@@ -320,24 +325,32 @@ def test_the_exact_dictionary_update_lowers_the_error_in_the_poses_where_eq_5_ne
 
 
 def test_the_compiled_part_checks_what_it_is_given():
-    from understudy.methods.sparse_skinning._two_layer import Factorization
-
-    good = [np.ones((2, 1), np.float32), np.ones((2, 1), np.float32), np.ones((1, 1, 1)),
-    np.ones((2, 1)),
-            np.array([0, 1, 2]), np.array([1, 0], np.int32), np.zeros(2, np.int32), 2,
-            1]  # fmt: skip
-    Factorization(*good).initialize(1)
-    for place, wrong, what in (
-        (1, np.ones((3, 1), np.float32), "target"), (2, np.ones((1, 2, 1)), "bones"), (3,
-        np.ones((2, 2)), "weights"),
-        (4, np.array([0, 2, 1]), "starts"), (5, np.array([1, 7], np.int32), "neighbours"), (6,
-        np.array([0, 9], np.int32), "shells"),
-        (7, 5, "per_vertex"), (8, 2, "per_atom"),
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match=what):
-            Factorization(*good[:place], wrong, *good[place + 1 :])
+    good = {
+        "point": np.ones((2, 1), np.float32),
+        "target": np.ones((2, 1), np.float32),
+        "bones": np.ones((1, 1, 1)),
+        "weights": np.ones((2, 1)),
+        "starts": np.array([0, 1, 2]),
+        "neighbours": np.array([1, 0], np.int32),
+        "shells": np.zeros(2, np.int32),
+        "per_vertex": 2,
+        "per_atom": 1,
+    }
+    Factorization(**good).initialize(1)
+    for name, wrong in {
+        "target": np.ones((3, 1), np.float32),
+        "bones": np.ones((1, 2, 1)),
+        "weights": np.ones((2, 2)),
+        "starts": np.array([0, 2, 1]),
+        "neighbours": np.array([1, 7], np.int32),
+        "shells": np.array([0, 9], np.int32),
+        "per_vertex": 5,
+        "per_atom": 2,
+    }.items():
+        with pytest.raises(ValueError, match=name):
+            Factorization(**{**good, name: wrong})
     with pytest.raises(ValueError, match="call initialize first"):
-        Factorization(*good).add_atoms(1)
+        Factorization(**good).add_atoms(1)
 
 
 def test_wrong_inputs_are_refused(dense, motion):
