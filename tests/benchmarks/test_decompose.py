@@ -94,7 +94,7 @@ def test_wrong_requests(data, tmp_path, module):
 
 
 def test_unknown_reductions_are_refused(data, tmp_path):
-    with pytest.raises(InputError, match="reduction"):
+    with pytest.raises(InputError, match="unknown setting"):
         two_layer.run(Request("quick", data, cases=("strip/2:8-5",), out=tmp_path / "out"), SILENT)
 
 

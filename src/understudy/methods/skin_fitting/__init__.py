@@ -1,3 +1,1 @@
-"""Skins from poses: the best bone of each vertex, weights, blended borders, and the displacements a
-skin leaves over.
-"""
+"""Skins fitted to poses: best bones, weights, blended borders, and the displacements they leave."""
