@@ -14,6 +14,8 @@ def on_config(config):
     """Append the method pages that exist to the section `Methods`."""
     folder = Path(config.docs_dir) / "methods"
     pages = [name for name in method_names() if (folder / f"{name}.md").exists()]
+    # Pages about several methods come last.
+    pages += sorted({page.stem for page in folder.glob("*.md")} - {"index", *pages})
     for section in config.nav:
         if "Methods" in section:
             section["Methods"] = [
