@@ -12,8 +12,8 @@ from understudy.core.clip import ClipSpan
 from understudy.core.poses import join_poses
 from understudy.io import pose_store, registry
 from understudy.io.obj import write_obj
+from understudy.io.recorded_poses import write_recorded_poses
 from understudy.io.registry import Format, ReadOptions, format_names, format_of, read_poses
-from understudy.io.sequences import write_npz
 
 
 def frames(count=3, seed=0):
@@ -114,7 +114,7 @@ def test_read_a_store(tmp_path):
 
 
 def test_read_sequences(tmp_path):
-    write_npz(tmp_path / "a.npz", Poses(grid_mesh(), frames(), name="a"))
+    write_recorded_poses(Poses(grid_mesh(), frames(), name="a"), tmp_path / "a.npz")
     folder = tmp_path / "walk"
     folder.mkdir()
     for number, frame in enumerate(frames(4)):
@@ -128,7 +128,7 @@ def test_read_sequences(tmp_path):
 
 
 def test_options_say_what_files_cannot(tmp_path):
-    write_npz(tmp_path / "a.npz", Poses(grid_mesh(), frames(), name="a"))
+    write_recorded_poses(Poses(grid_mesh(), frames(), name="a"), tmp_path / "a.npz")
     options = ReadOptions(up_axis="Z", unit="cm", frame_rate=30)
     poses = read_poses(tmp_path / "a.npz", options)
     assert (poses.mesh.up_axis, poses.mesh.unit, poses.frame_rate) == ("Z", "cm", 30.0)

@@ -11,7 +11,8 @@ from understudy import FileError, InputError, Mesh, Poses, UnderstudyError
 from understudy.core.clip import ClipSpan
 from understudy.io.obj import read_obj, write_obj
 from understudy.io.ply import FORMATS, read_ply, write_ply
-from understudy.io.sequences import read_sequence, sequence_from_arrays, write_npz
+from understudy.io.recorded_poses import write_recorded_poses
+from understudy.io.sequences import frame_numbers, read_sequence, sequence_from_arrays
 
 
 def mixed_mesh() -> Mesh:
@@ -132,7 +133,7 @@ def test_npz_round_trip(tmp_path):
         poses = Poses(
             mesh, frames, frame_rate=30.0, name="walk", spans=(ClipSpan("walk", 12, 30.0, 101),)
         )
-        write_npz(tmp_path / "walk.npz", poses)
+        write_recorded_poses(poses, tmp_path / "walk.npz")
         read = read_sequence(tmp_path / "walk.npz")
         np.testing.assert_array_equal(read.vertices, frames)
         np.testing.assert_array_equal(read.mesh.vertices, mesh.vertices)
@@ -175,22 +176,22 @@ def test_a_frame_that_is_another_mesh(tmp_path, suffix):
     mesh, fewer = grid_mesh(8), grid_mesh(7)
     write = write_obj if suffix == ".obj" else write_ply
     folder = write_frames(tmp_path / "walk", mesh, frames_of(mesh, 3), suffix)
-    write(folder / f"walk_9{suffix}", fewer)
-    with pytest.raises(FileError, match=r"walk_9.*has 21 vertices, walk_5.* has 24"):
+    write(folder / f"walk_8{suffix}", fewer)
+    with pytest.raises(FileError, match=r"walk_8.*has 21 vertices, walk_5.* has 24"):
         read_sequence(folder)
     quads = mesh.polygon_vertices.reshape(-1, 4)
     write(
-        folder / f"walk_9{suffix}", Mesh.from_faces(mesh.vertices, np.roll(quads[::-1], 1, axis=1))
+        folder / f"walk_8{suffix}", Mesh.from_faces(mesh.vertices, np.roll(quads[::-1], 1, axis=1))
     )
     assert read_sequence(folder).pose_count == 4  # the same polygons, listed otherwise
     order = np.random.default_rng(0).permutation(
         mesh.vertex_count
     )  # vertices in another order, with polygons to match
     write(
-        folder / f"walk_9{suffix}", Mesh.from_faces(mesh.vertices[order], np.argsort(order)[quads])
+        folder / f"walk_8{suffix}", Mesh.from_faces(mesh.vertices[order], np.argsort(order)[quads])
     )
     with pytest.raises(
-        InputError, match=r"walk_9.* other polygons than walk_5.*order of the vertices"
+        InputError, match=r"walk_8.* other polygons than walk_5.*order of the vertices"
     ):
         read_sequence(folder)
 
@@ -201,6 +202,81 @@ def test_the_same_polygons_written_otherwise_are_the_same(tmp_path):
     plain = re.sub(r"(?m)^vt.*\n", "", re.sub(r"/\d+", "", (folder / "walk_6.obj").read_text()))
     (folder / "walk_7.obj").write_text(plain)
     assert read_sequence(folder).pose_count == 3
+
+
+@pytest.mark.parametrize(
+    ("names", "numbers"),
+    [
+        (["walk_1", "walk_2", "walk_3"], [1, 2, 3]),
+        (["s1_0010_v2", "s1_0012_v2", "s1_0014_v2"], [10, 12, 14]),  # every second frame
+        (["f1", "f3"], [1, 3]),
+        (["f7"], [7]),
+        (["a", "b"], None),
+        (["a1", "b2"], None),
+        (["s1_f1", "s2_f2"], None),  # which of the two is the frame?
+        (["body"], None),
+    ],
+)
+def test_frame_numbers(names, numbers):
+    assert frame_numbers(names) == numbers
+
+
+@pytest.mark.parametrize(
+    ("numbers", "says"),
+    [
+        ((1, 2, 4), r"walk: frame 3 is missing after walk_0002"),
+        ((1, 2, 3, 7, 8), r"frame 4 to 6 is missing after walk_0003"),
+        ((0, 2, 4, 8), r"frame 6 is missing after walk_0004"),
+    ],
+)
+def test_a_missing_frame_is_an_error(tmp_path, numbers, says):
+    for number in numbers:
+        write_obj(tmp_path / "walk" / f"walk_{number:04d}.obj", grid_mesh())
+    with pytest.raises(FileError, match=says):
+        read_sequence(tmp_path / "walk")
+
+
+def test_a_frame_number_that_occurs_twice(tmp_path):
+    for name in ("walk_1", "walk_01", "walk_2"):
+        write_obj(tmp_path / f"{name}.obj", grid_mesh())
+    with pytest.raises(FileError, match=r"frame number 1 occurs twice"):
+        read_sequence(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".obj", ".npz"])
+def test_a_single_frame_is_refused(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    if suffix == ".obj":
+        write_obj(path, grid_mesh())
+    else:
+        write_recorded_poses(Poses(grid_mesh(), frames_of(grid_mesh(), 1)), path)
+    with pytest.raises(InputError, match=r"at least two frames, got one"):
+        read_sequence(path)
+
+
+def test_objects_and_groups_are_parts(tmp_path):
+    (tmp_path / "a.obj").write_text(
+        "g default\nv 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nv 2 0 0\no left eye\ng eyes skin\n"
+        "f 1 2 3\no body\ng\nf 1 3 4\ng skin\nusemtl red\nf 2 5 3\n"
+    )
+    parts = read_obj(tmp_path / "a.obj").parts
+    assert {name: part.tolist() for name, part in parts.items()} == {
+        "left eye": [0, 1, 2],
+        "body": [0, 1, 2, 3, 4],
+        "eyes": [0, 1, 2],
+        "skin": [0, 1, 2, 4],
+    }
+    (tmp_path / "b.obj").write_text("v 0 0 0\r\nv 1 0 0\r\nv 1 1 0\r\no hat\r\nf 1 2 3\r\n")
+    assert list(read_obj(tmp_path / "b.obj").parts) == ["hat"]
+
+
+def test_nothing_is_claimed_about_up(tmp_path):
+    for number, frame in enumerate(frames_of(grid_mesh(), 2)):
+        write_obj(tmp_path / "walk" / f"{number}.obj", grid_mesh(), frame)
+    mesh = read_sequence(tmp_path / "walk").mesh
+    assert (mesh.up_axis, mesh.up, mesh.size_label) == ("unknown", "Y", "extent along Y")
+    assert mesh.height == np.ptp(mesh.vertices[:, 1])
+    assert grid_mesh(up_axis="Z").size_label == "height"
 
 
 def sphere(n=40):
@@ -330,7 +406,7 @@ def test_every_truncation_is_an_error_or_a_shorter_mesh(tmp_path, kind):
     mesh = mixed_mesh()
     path = tmp_path / ("a.npz" if kind == "npz" else "a.obj" if kind == "obj" else "a.ply")
     if kind == "npz":
-        write_npz(path, Poses(mesh, frames_of(mesh, 2)))
+        write_recorded_poses(Poses(mesh, frames_of(mesh, 2)), path)
     elif kind == "obj":
         write_obj(path, mesh)
     else:
@@ -339,8 +415,9 @@ def test_every_truncation_is_an_error_or_a_shorter_mesh(tmp_path, kind):
     for length in range(0, len(whole) - 2, max(1, len(whole) // 150)):
         path.write_bytes(whole[:length])
         # a text file cut between two polygons, or inside a number, cannot be told from a whole one
+        read = {".npz": read_sequence, ".obj": read_obj, ".ply": read_ply}[path.suffix]
         try:
-            read_sequence(path)
+            read(path)
         except UnderstudyError:
             continue
         assert kind in ("obj", "ascii")

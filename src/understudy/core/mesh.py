@@ -95,7 +95,7 @@ class Mesh:
                 ),
             )
         checks.one_of(self.unit, "unit", UNITS)
-        checks.one_of(self.up_axis, "up axis", UP_AXES)
+        checks.one_of(self.up_axis, "up axis", (*UP_AXES, "unknown"))
         checks.one_of(self.handedness, "handedness", HANDEDNESS)
 
     @staticmethod
@@ -115,14 +115,22 @@ class Mesh:
     def vertex_count(self) -> int:
         return len(self.vertices)
 
+    @property
+    def up(self) -> str:
+        """The axis to take for up: `up_axis`, or "Y" where that is unknown."""
+        return "Y" if self.up_axis == "unknown" else self.up_axis
+
     @cached_property
     def height(self) -> float:
-        """Extent along the up axis; the size every "% of height" refers to. A flat mesh falls back
-        to its longest side.
-        """
+        """Extent along `up`, in `unit`; the longest side if that extent is zero."""
         extent = np.ptp(self.vertices, axis=0)
-        up = float(extent["XYZ".index(self.up_axis)])
+        up = float(extent["XYZ".index(self.up)])
         return up if up > 0 else float(extent.max()) or 1.0
+
+    @property
+    def size_label(self) -> str:
+        """What reports call `height`: "height", or "extent along Y" where up is unknown."""
+        return "extent along Y" if self.up_axis == "unknown" else "height"
 
     @cached_property
     def triangles(self) -> np.ndarray:

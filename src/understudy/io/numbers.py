@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import lzma
 import warnings
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from understudy.core.errors import FileError
-
-# What NumPy raises on a .npz that is missing, damaged, truncated or something else.
-UNREADABLE = (
-    OSError,
-    ValueError,
-    EOFError,
-    KeyError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-)
 
 
 def read_bytes(path: str | Path) -> bytes:

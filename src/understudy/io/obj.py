@@ -1,45 +1,32 @@
-"""Wavefront OBJ: one mesh per file. Positions, polygons of any size, texture coordinates and
-material names are read and written.
+"""Wavefront OBJ: one mesh per file.
 
-Normals are left out: in a sequence they change with every frame and follow from the positions.
-Free-form surfaces, lines and points are ignored.
+Positions, polygons of any size, texture coordinates and material names are read and written;
+objects and groups are read, as `Mesh.parts`. Normals are left out: in a sequence they change with
+every frame and follow from the positions. Free-form surfaces, lines and points are ignored.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.io.atomic_write import atomic_write
+from understudy.io.mesh_clips import FrameData
 from understudy.io.numbers import read_bytes, read_numbers, words_per_line
 
 
-class ObjText(NamedTuple):
-    """A file cut into its kinds of lines.
-
-    vertices  (V,3) float64
-    faces     the text of the polygon lines: the same text is the same topology
-    """
-
-    vertices: np.ndarray
-    faces: bytes
-
-
-def read_obj_vertices(path: str | Path) -> ObjText:
-    """The positions of a file and the text of its polygons: what a sequence needs of every frame
-    but the first.
-    """
+def read_obj_vertices(path: str | Path) -> FrameData:
+    """Return the positions of a file, and the text of its polygons."""
     lines = _Lines(path)
-    return ObjText(lines.vertices(), lines.text(lines.is_face))
+    return FrameData(lines.vertices(), lines.text(lines.is_face))
 
 
 def read_obj(path: str | Path) -> Mesh:
-    """A file as a mesh; `FileError` where it is not one."""
+    """Return the mesh of a file; `FileError` says why there is none. Its up axis is unknown."""
     lines = _Lines(path)
     vertices = lines.vertices()
     faces = lines.text(lines.is_face)
@@ -59,14 +46,21 @@ def read_obj(path: str | Path) -> Mesh:
             ]
         names, material = lines.materials()
         return Mesh(
-            vertices, sizes, corners, corner_uvs=uvs, materials=names, polygon_material=material
+            vertices,
+            sizes,
+            corners,
+            corner_uvs=uvs,
+            materials=names,
+            polygon_material=material,
+            parts=lines.parts(sizes, corners),
+            up_axis="unknown",
         )
     except (ValueError, InputError) as problem:
         raise FileError(f"{path}: cannot be read as OBJ: {problem}") from problem
 
 
 def write_obj(path: str | Path, mesh: Mesh, vertices: np.ndarray | None = None) -> None:
-    """Write `mesh`, or one frame of it at `vertices` (V,3), whole or not at all."""
+    """Write `mesh`, or one frame of it at `vertices` (V,3), whole or not at all. No parts."""
     points = np.asarray(mesh.vertices if vertices is None else vertices, np.float32)
     text = [("v %.9g %.9g %.9g\n" * len(points)) % tuple(points.reshape(-1).tolist())]
     corners = mesh.polygon_vertices.astype(np.int64) + 1
@@ -91,7 +85,10 @@ def write_obj(path: str | Path, mesh: Mesh, vertices: np.ndarray | None = None) 
 
 
 class _Lines:
-    """The lines of a file by kind, found on the bytes themselves."""
+    """The lines of a file by kind, found on the bytes themselves.
+
+    is_vertex, is_uv, is_face  (lines,) bool
+    """
 
     def __init__(self, path: str | Path):
         self.path = path
@@ -120,16 +117,14 @@ class _Lines:
             raise FileError(f"{path}: not an OBJ file with a mesh (no line starts with v)")
 
     def text(self, chosen: np.ndarray) -> bytes:
-        """The chosen lines, each with its newline."""
+        """Return the chosen lines, (lines,) bool, each with its newline."""
         inside = np.zeros(len(self._data) + 1, np.int8)
         inside[self._starts[chosen]] += 1
         np.add.at(inside, self._ends[chosen] + 1, -1)
         return self._data[np.cumsum(inside[:-1], dtype=np.int8) > 0].tobytes()
 
     def table(self, chosen: np.ndarray, columns: int) -> np.ndarray:
-        """The chosen lines' numbers without the keyword, cut to `columns`; every line must have as
-        many.
-        """
+        """Return the first `columns` numbers of the chosen lines, which must be of one length."""
         text = self.text(chosen)
         words = words_per_line(text) - 1
         if (words != words[0]).any() or words[0] < columns:
@@ -142,31 +137,58 @@ class _Lines:
         return read_numbers(text.replace(keyword, b"")).reshape(len(words), -1)[:, :columns]
 
     def vertices(self) -> np.ndarray:
+        """Return the positions, (V,3) float64."""
         try:
             return self.table(self.is_vertex, 3)
         except ValueError as problem:
             raise FileError(f"{self.path}: its vertices cannot be read: {problem}") from problem
 
     def materials(self) -> tuple[tuple[str, ...], np.ndarray | None]:
-        """Names in order of first use, and the number of each polygon's; none where the file has
-        none.
-        """
-        data = self._data.tobytes()
-        found = [
-            (match.start(), match[1].decode("utf-8", "replace").strip())
-            for match in re.finditer(rb"(?m)^usemtl[ \t]+(\S[^\n]*)", data)
-        ]
+        """Return the names in order of first use, and the index of each polygon's, (F,) or None."""
+        starts, found = self._statements(b"usemtl")
         if not found:
             return (), None
-        names = tuple(dict.fromkeys(name for _, name in found))
-        number = np.array([names.index(name) for _, name in found])
-        place = np.searchsorted([start for start, _ in found], self._starts[self.is_face]) - 1
-        return names, number[np.maximum(place, 0)]
+        found = [name or "default" for name in found]
+        names = tuple(dict.fromkeys(found))
+        number = np.array([names.index(name) for name in found])
+        return names, number[np.maximum(self._statement_of_polygons(starts), 0)]
+
+    def parts(self, sizes: np.ndarray, corners: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the vertices of each object and group by name: sorted, each once.
+
+        sizes    (F,) corners of each polygon
+        corners  (N,) vertex of each corner
+        """
+        result: dict[str, list[np.ndarray]] = {}
+        for keyword in (b"o", b"g"):
+            starts, found = self._statements(keyword)
+            statement = np.repeat(self._statement_of_polygons(starts), sizes)
+            order = np.argsort(statement, kind="stable")
+            ends = np.searchsorted(statement[order], np.arange(len(found) + 1))
+            for k, text in enumerate(found):
+                inside = corners[order[ends[k] : ends[k + 1]]]
+                # A group statement may name several groups; an object's name may have spaces.
+                for name in [text] if keyword == b"o" else text.split():
+                    if len(inside) and name != "default":  # the name of "no group"
+                        result.setdefault(name, []).append(inside)
+        return {name: np.unique(np.concatenate(pieces)) for name, pieces in result.items()}
+
+    def _statements(self, keyword: bytes) -> tuple[list[int], list[str]]:
+        """Return where the lines with `keyword` start in the file, and the text after it."""
+        pattern = rb"(?m)^" + keyword + rb"(?:[ \t]+([^\n]*))?\r?$"
+        matches = list(re.finditer(pattern, self._data.tobytes()))
+        texts = [(match[1] or b"").decode("utf-8", "replace").strip() for match in matches]
+        return [match.start() for match in matches], texts
+
+    def _statement_of_polygons(self, starts: list[int]) -> np.ndarray:
+        """Return the last statement before each polygon, (F,); -1: there is none."""
+        return np.searchsorted(starts, self._starts[self.is_face]) - 1
 
 
 def _corners(faces: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """The first and second number of every corner (v, v/t, v//n, v/t/n, mixed as they like); a
-    missing second is 0.
+    """Return the first and second number of every corner, (N,) each; a missing second is 0.
+
+    Corners are written v, v/t, v//n or v/t/n, and a file may mix them.
     """
     text = faces.replace(b"f", b"").replace(b"//", b"/0/")
     data = np.frombuffer(text, np.uint8)
@@ -186,7 +208,12 @@ def _corners(faces: bytes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _absolute(index: np.ndarray, before: np.ndarray, count: int, what: str) -> np.ndarray:
-    """1-based, or counted back from the line's own place, to 0-based."""
+    """Return indices from 0, of indices from 1 or, where negative, counted back from their line.
+
+    index   (N,) as written
+    before  (N,) how many entries the file has before the line of each
+    count   entries in all; what: their name in errors
+    """
     result = np.where(index < 0, before + index, index - 1)
     wrong = (index == 0) | (result < 0) | (result >= count)
     if wrong.any():

@@ -1,21 +1,25 @@
-"""PLY: one mesh per file, ascii or binary of either byte order. Positions and polygons of any size
-are read and written; the rest is passed over.
+"""PLY: one mesh per file, ASCII or binary of either byte order.
 
-Polygons of mixed sizes have no fixed stride. For every byte (or word) of the polygon part the
-reader computes where a record starting there would end, and follows those jumps by doubling
-(`record_starts`), so nothing is read face by face.
+Positions and polygons of any size are read and written; everything else is ignored.
+
+Polygons of mixed sizes have no fixed stride. For every byte (in ASCII: every number) of the polygon
+part, the reader computes where a record that starts there would end. It follows those jumps by
+doubling (`record_starts`), so there is no loop over faces.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.io.atomic_write import atomic_write
+from understudy.io.mesh_clips import FrameData
 from understudy.io.numbers import ragged, read_bytes, read_numbers, record_starts
 
 _TYPES = {
@@ -27,26 +31,17 @@ _TYPES = {
 _ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 _INDEX_NAMES = ("vertex_indices", "vertex_index")
 FORMATS = tuple(_ORDERS)
-
-
-class PlyText(NamedTuple):
-    """A file cut in two.
-
-    vertices  (V,3) float64
-    faces     header and everything behind the vertices: the same bytes are the same topology
-    """
-
-    vertices: np.ndarray
-    faces: bytes
+_Result = TypeVar("_Result")
 
 
 class _Property(NamedTuple):
     name: str
     kind: str
-    count_kind: str | None  # of a list
+    count_kind: str | None  # type of the length before a list; None: not a list
 
 
-class _Element(NamedTuple):
+@dataclass(frozen=True)
+class _Element:
     name: str
     count: int
     properties: tuple[_Property, ...]
@@ -56,18 +51,16 @@ class _Element(NamedTuple):
         return all(p.count_kind is None for p in self.properties)
 
 
-def read_ply_vertices(path: str | Path) -> PlyText:
-    """The positions of a file and the bytes of the rest: what a sequence needs of every frame but
-    the first.
-    """
+def read_ply_vertices(path: str | Path) -> FrameData:
+    """Return the positions of a file, and the bytes of its header and everything after them."""
     file = _File(path)
-    return file.guarded(lambda: PlyText(file.vertices(), file.after_vertices()))
+    return file.guarded(lambda: FrameData(file.vertices(), file.after_vertices()))
 
 
 def read_ply(path: str | Path) -> Mesh:
-    """A file as a mesh; `FileError` where it is not one."""
+    """Return the mesh of a file; `FileError` says why there is none. Its up axis is unknown."""
     file = _File(path)
-    return file.guarded(lambda: Mesh(file.vertices(), *file.polygons()))
+    return file.guarded(lambda: Mesh(file.vertices(), *file.polygons(), up_axis="unknown"))
 
 
 def write_ply(
@@ -76,8 +69,9 @@ def write_ply(
     vertices: np.ndarray | None = None,
     form: str = "binary_little_endian",
 ) -> None:
-    """Write `mesh`, or one frame of it at `vertices` (V,3), whole or not at all. form: one of
-    `FORMATS`.
+    """Write `mesh`, or one frame of it at `vertices` (V,3), whole or not at all.
+
+    form  one of `FORMATS`
     """
     if form not in _ORDERS:
         raise InputError(f"form: expected one of {', '.join(FORMATS)}, got {form!r}")
@@ -116,7 +110,7 @@ def write_ply(
 
 
 class _File:
-    """A file with its header read; the body stays bytes until asked for."""
+    """A file with its header read; the body stays bytes until it is used."""
 
     def __init__(self, path: str | Path):
         self.path = path
@@ -131,7 +125,8 @@ class _File:
         self.head, self.body = data[:end], data[line_end + 1 :]
         self._numbers: np.ndarray | None = None
 
-    def guarded(self, work):
+    def guarded(self, work: Callable[[], _Result]) -> _Result:
+        """Return what `work` returns; what it raises becomes a `FileError`."""
         try:
             return work()
         except FileError:
@@ -140,16 +135,16 @@ class _File:
             raise FileError(f"{self.path}: cannot be read as PLY: {problem}") from problem
 
     def vertices(self) -> np.ndarray:
-        """(V,3) float64."""
+        """Return the positions, (V,3) float64."""
         element, start, _ = self._find("vertex")
         if not element.fixed:
-            raise ValueError("its vertices hold lists")
+            raise ValueError("a vertex has a list property")
         names = [p.name for p in element.properties]
         columns = [names.index(axis) if axis in names else -1 for axis in "xyz"]
         if -1 in columns:
             raise ValueError("its vertices have no x, y and z")
         if self.order == "":
-            table = self._words()[start : start + element.count * len(names)]
+            table = self._ascii_numbers()[start : start + element.count * len(names)]
             if len(table) < element.count * len(names):
                 raise ValueError("it ends before its last vertex")
             return table.reshape(element.count, len(names))[:, columns]
@@ -160,16 +155,14 @@ class _File:
         return np.stack([rows[f"p{column}"] for column in columns], axis=1).astype(np.float64)
 
     def after_vertices(self) -> bytes:
-        """The bytes that say which polygons there are; the count of vertices is part of the
-        header.
-        """
+        """Return the bytes that describe the polygons; the header has the number of vertices."""
         _, _, end = self._find("vertex")
         if self.order == "":
-            return self.head + np.ascontiguousarray(self._words()[end:]).tobytes()
+            return self.head + np.ascontiguousarray(self._ascii_numbers()[end:]).tobytes()
         return self.head + self.body[end:]
 
     def polygons(self) -> tuple[np.ndarray, np.ndarray]:
-        """(sizes (F,), vertex of each corner (N,))."""
+        """Return the polygons' sizes (F,) and the vertex of each corner (N,)."""
         element, start, _ = self._find("face")
         lists = [p.name for p in element.properties if p.count_kind]
         name = next((n for n in _INDEX_NAMES if n in lists), None)
@@ -177,12 +170,12 @@ class _File:
             raise ValueError("it has no polygons (no faces with vertex_indices)")
         sizes, places = self._lists(element, start)[name]
         if self.order == "":
-            return sizes, self._words()[ragged(places, sizes)].astype(np.int64)
+            return sizes, self._ascii_numbers()[ragged(places, sizes)].astype(np.int64)
         kind = np.dtype(self.order + next(p.kind for p in element.properties if p.name == name))
         taken = np.frombuffer(self.body, np.uint8)[ragged(places, sizes * kind.itemsize)]
         return sizes, np.frombuffer(taken.tobytes(), kind).astype(np.int64)
 
-    def _words(self) -> np.ndarray:
+    def _ascii_numbers(self) -> np.ndarray:
         if self._numbers is None:
             self._numbers = read_numbers(self.body)
         return self._numbers
@@ -191,7 +184,7 @@ class _File:
         return np.dtype([(f"p{k}", self.order + p.kind) for k, p in enumerate(element.properties)])
 
     def _find(self, name: str) -> tuple[_Element, int, int]:
-        """An element with its start and end in the body, in bytes or, in ascii, in words."""
+        """Return an element, and its start and end in the body: in bytes or, in ASCII, numbers."""
         at = 0
         for element in self.elements:
             if element.fixed:
@@ -200,7 +193,7 @@ class _File:
                 )
                 end = at + size * element.count
             elif element.name == name:
-                end = at  # nobody asks where the polygons end
+                end = at  # not used for polygons
             else:
                 end = self._end_of(element, at)
             if element.name == name:
@@ -214,18 +207,21 @@ class _File:
         return start + (int(following[starts[-1]]) if element.count else 0)
 
     def _lists(self, element: _Element, start: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """name -> (sizes, places of the first entry) of each list of an element."""
+        """Return, by name of each list of an element, its sizes and where its entries start."""
         following, lists = self._follow(element, start)
         starts = record_starts(following, element.count)
         return {
             name: (count[starts], start + place[starts]) for name, (count, place) in lists.items()
         }
 
-    def _follow(self, element: _Element, start: int):
-        """For every place behind `start`: where a record starting there ends, and the size and
-        place of each of its lists.
+    def _follow(
+        self, element: _Element, start: int
+    ) -> tuple[np.ndarray, dict[str, tuple[np.ndarray, np.ndarray]]]:
+        """Return where a record would end for every place after `start` that it may start at.
+
+        The second result has, by name of each list, its size and place in such a record.
         """
-        length = (len(self._words()) if self.order == "" else len(self.body)) - start
+        length = (len(self._ascii_numbers()) if self.order == "" else len(self.body)) - start
         if length < 1:
             raise ValueError("it ends before its first polygon")
         at = np.arange(length + 1)
@@ -243,16 +239,13 @@ class _File:
         return at, lists
 
     def _counts(self, kind: str, start: int, length: int) -> np.ndarray:
-        """(length+1,) the number that would be read as a list's size at each place; past the end
-        0.
-        """
+        """Return what would be read as a list's size at each place, (length+1,); 0 at the end."""
         result = np.zeros(length + 1, np.int64)
         if self.order == "":
-            words = self._words()[start:]
-            # Only whole positive numbers can be sizes; anything else belongs to something else and
-            # is never landed on.
+            numbers = self._ascii_numbers()[start:]
+            # Only whole positive numbers can be sizes; no record starts at any other.
             result[:-1] = np.where(
-                (words >= 0) & (words < 2**31) & (words == np.floor(words)), words, 0
+                (numbers >= 0) & (numbers < 2**31) & (numbers == np.floor(numbers)), numbers, 0
             ).astype(np.int64)
         else:
             dtype = np.dtype(self.order + kind)
@@ -262,7 +255,9 @@ class _File:
 
 
 def _header(text: bytes) -> tuple[str, list[_Element]]:
-    order, elements = None, []
+    """Return the byte order ("" in ASCII) and the elements that a header declares."""
+    order: str | None = None
+    elements: list[_Element] = []
     for line in text.decode("ascii", "replace").splitlines()[1:]:
         words = line.split()
         if not words or words[0] in ("comment", "obj_info"):
@@ -276,9 +271,9 @@ def _header(text: bytes) -> tuple[str, list[_Element]]:
                 (words[3], words[2]) if words[1] == "list" and len(words) == 5 else (words[1], None)
             )
             entry = _Property(words[-1], _TYPES[kind], _TYPES[count_kind] if count_kind else None)
-            elements[-1] = elements[-1]._replace(properties=(*elements[-1].properties, entry))
+            elements[-1] = replace(elements[-1], properties=(*elements[-1].properties, entry))
         else:
-            raise ValueError(f"its header has a line it should not have: {line[:60]!r}")
+            raise ValueError(f"unexpected line in its header: {line[:60]!r}")
     if order is None:
         raise ValueError("its header names no format")
     return order, elements

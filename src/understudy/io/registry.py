@@ -22,7 +22,8 @@ from understudy.core.plugins import load_plugin, plugins
 from understudy.core.poses import Poses, join_poses
 from understudy.core.progress import SILENT, Progress
 from understudy.io import onnx, pose_store, understudy_file
-from understudy.io.sequences import read_sequence
+from understudy.io.recorded_poses import has_drivers, read_npz_clip, read_recorded_poses
+from understudy.io.sequences import matching_files, read_rest, read_sequence
 
 GROUP = "understudy.formats"
 
@@ -87,6 +88,14 @@ def _read_sequence(path: Source, options: ReadOptions, progress: Progress) -> Po
     return read_sequence(path, options.rest, progress=progress)
 
 
+def _read_npz(path: Source, options: ReadOptions, progress: Progress) -> Poses:
+    if not has_drivers(path):
+        return _read_sequence(path, options, progress)
+    if options.rest is None:
+        return read_recorded_poses(path)
+    return read_recorded_poses(path, read_rest(options.rest, read_npz_clip(path).mesh, str(path)))
+
+
 STORE = Format(
     "pose store",
     (".zarr",),
@@ -99,7 +108,7 @@ NPZ = Format(
     "npz",
     (".npz",),
     "recorded poses with bones or controls, or a mesh sequence",
-    read_poses=_read_sequence,
+    read_poses=_read_npz,
 )
 MESHES = Format(
     "mesh files",
@@ -184,8 +193,10 @@ def read_poses(
     given = [sources] if isinstance(sources, str | Path) else list(sources)
     if not given:
         raise InputError("sources: nothing to read; give a pose store, a .npz or mesh files")
+    given = [file for source in given for file in _npz_files(source)]
     kinds = [format_of(source) for source in given]
-    if all(kind.read_poses is _read_sequence for kind in kinds):
+    bare = lambda kind, source: kind is MESHES or (kind is NPZ and not has_drivers(source))
+    if all(map(bare, kinds, given)):
         poses = read_sequence(given, options.rest, progress=progress)
     elif len(given) == 1:
         poses = _read_one(kinds[0], given[0], options, progress)
@@ -216,6 +227,14 @@ def write_deformer(deformer: Deformer, path: Source) -> None:
     write = format_of(path, to="write").write_deformer
     assert write is not None  # format_of returns formats that can write
     write(deformer, path)
+
+
+def _npz_files(source: Source) -> list[Source]:
+    """Return the files of a pattern such as "takes/*.npz"; any other source as it is."""
+    is_pattern = glob.has_magic(str(source)) and not Path(source).exists()
+    if is_pattern and Path(source).suffix.lower() in NPZ.suffixes:
+        return list(matching_files(source))
+    return [source]
 
 
 def _read_one(kind: Format, source: Source, options: ReadOptions, progress: Progress) -> Poses:

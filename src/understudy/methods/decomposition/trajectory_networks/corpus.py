@@ -20,7 +20,7 @@ from understudy.core.poses import Poses
 from understudy.core.skin import Skin
 from understudy.geometry.skinning import weight_matrix
 from understudy.geometry.transforms import compose
-from understudy.io.numbers import UNREADABLE
+from understudy.io.npz import UNREADABLE
 
 # Families that no shipped network was trained on; `bench temporal` tests on them. `khr` is left out
 # for its licence too (CC-BY; all others are CC0).
