@@ -230,7 +230,7 @@ def _heat_map(path: Path, result: CaseResult, poses: Poses) -> None:
     if frame is None:
         return
     mesh = poses.mesh
-    camera = Camera(view=(15.0, 0.0), size=(420, 520), fit_to=frame.true, up_axis=mesh.up_axis)
+    camera = Camera(view=(15.0, 0.0), size=(420, 520), fit_to=frame.true, up_axis=mesh.up)
     heat = HeatMap(frame.error, 0.0, float(frame.error.max()) or 1.0)
     pictures = [
         render(frame.true, mesh.triangles, camera),

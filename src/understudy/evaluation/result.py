@@ -155,7 +155,7 @@ class ReportData:
     @property
     def size_label(self) -> str:
         """What percentages refer to, as a word."""
-        return "height"
+        return self.mesh.size_label
 
     @property
     def cases(self) -> list[str]:

@@ -2,68 +2,54 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from understudy.core.errors import FileError
+from understudy.io.durable import is_disk_full, to_disk
 
 
 def ensure_writable(path: str | Path) -> None:
-    """Raise `FileError` now if `path` could not be written later: before long work, not after
-    it.
-    """
-    with _part_of(Path(path)):
+    """Raise `FileError` if `path` cannot be written; call it before long work, not after it."""
+    with _draft_of(Path(path)):
         pass
 
 
 @contextmanager
-def _part_of(path: Path) -> Iterator[Path]:
-    """An empty temporary sibling of `path`, gone at the end of the block unless it was moved
-    away.
-    """
-    if path.is_dir():
-        raise FileError(f"{path}: is a folder; give a file name")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-    except OSError as problem:
-        raise FileError(f"{path}: cannot be written: {problem.strerror or problem}") from problem
-    try:
-        yield Path(name)
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-@contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """A temporary sibling of `path` to write to; it takes the place of `path` at the end of the
-    block, or vanishes if the block fails.
+    """Give a temporary file to write to, which replaces `path` at the end of the `with` block.
+
+    If the block fails, the temporary file is removed and `path` stays as it is.
     """
     path = Path(path)
-    with _part_of(path) as part:
+    with _draft_of(path) as draft:
         try:
-            yield part
-            with open(part, "r+b") as written:  # Windows refuses to flush a read-only handle
-                os.fsync(written.fileno())
-            os.chmod(part, 0o666 & ~_umask())
-            os.replace(part, path)
+            yield draft
+            to_disk(draft)
+            os.replace(draft, path)
         except OSError as problem:
-            full = (
-                " (no space left on the disk: free some and run again)"
-                if problem.errno in (errno.ENOSPC, errno.EDQUOT)
-                else ""
-            )
+            advice = " (the disk is full: free some space)" if is_disk_full(problem) else ""
             raise FileError(
-                f"{path}: cannot be written: {problem.strerror or problem}{full}"
+                f"{path}: cannot be written: {problem.strerror or problem}{advice}"
             ) from problem
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+@contextmanager
+def _draft_of(path: Path) -> Iterator[Path]:
+    """Give an empty temporary file beside `path`; it is removed unless it was moved away."""
+    if path.is_dir():
+        raise FileError(f"{path}: is a folder; give a file name")
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Not tempfile: its files are readable by their owner alone, also after they are moved.
+        os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
+    except OSError as problem:
+        raise FileError(f"{path}: cannot be written: {problem.strerror or problem}") from problem
+    try:
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)

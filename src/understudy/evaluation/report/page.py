@@ -50,9 +50,8 @@ def page(data: ReportData) -> str:
 
 def _provenance(data: ReportData) -> str:
     """What is needed to run it again, the machine and the mesh."""
-    mesh = (
-        f"{data.mesh.vertex_count:,} vertices, {len(data.mesh.polygon_sizes):,} polygons, "
-        f"{data.mesh.up_axis} up"
+    mesh = f"{data.mesh.vertex_count:,} vertices, {len(data.mesh.polygon_sizes):,} polygons, " + (
+        "up axis unknown" if data.mesh.up_axis == "unknown" else f"{data.mesh.up_axis} up"
     )
     pairs = [*data.provenance.items(), *data.machine.items(), ("mesh", mesh)]
     code = lambda key, value: (

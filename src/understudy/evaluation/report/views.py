@@ -30,7 +30,7 @@ def camera_of(mesh: Mesh, view: View, points: np.ndarray) -> Camera:
         view=view,
         size=(WIDTH, WIDTH),
         fit_to=points,
-        up_axis=mesh.up_axis,
+        up_axis=mesh.up,
         handedness=mesh.handedness,
     )
     across, down = np.ptp(camera.project(points)[:, :2], axis=0)
@@ -49,7 +49,7 @@ def telling_view(mesh: Mesh, frame: PicturedFrame) -> tuple[View, np.ndarray]:
     weight = np.nan_to_num(frame.error)
     weight = (weight / max(weight.max(), 1e-300)) ** 4
     cameras = {
-        view: Camera(view=view, up_axis=mesh.up_axis, handedness=mesh.handedness)
+        view: Camera(view=view, up_axis=mesh.up, handedness=mesh.handedness)
         for view in (*_THREE_QUARTER, *_OTHERS)
     }
     faced = {

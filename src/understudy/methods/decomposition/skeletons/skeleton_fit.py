@@ -120,7 +120,7 @@ def fit_skeleton(
             bar,
             lambda error: f"ERMS {100 * rms(error):.3f}",
         )
-    skeleton, bone_order = _artist_skeleton(found, normalisation, poses.mesh.up_axis)
+    skeleton, bone_order = _artist_skeleton(found, normalisation, poses.mesh.up)
     new_index = np.argsort(bone_order).astype(np.int32)
     skin = packed_skin(new_index[found.fit.index], found.fit.weight, order)
     solved = normalisation.to_world(found.pose.transforms())
