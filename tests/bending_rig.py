@@ -34,9 +34,7 @@ class BendingRig:
         rest = np.random.default_rng(5).random((40, 3), np.float32)
         faces = np.arange(40).reshape(10, 4)
         parts = {"left/half": np.arange(20), "none": np.arange(0)}
-        self.mesh = Mesh.from_faces(
-            rest, faces, parts=parts, materials=("skin",), learn=rest[:, 0] > 0.5, unit="cm"
-        )
+        self.mesh = Mesh.from_faces(rest, faces, parts=parts, materials=("skin",), unit="cm")
         frames = np.tile(np.eye(3, 4), (3, 1, 1))
         frames[:, 0, 3] = range(3)
         self.skeleton = Skeleton(("a", "b", "c"), [-1, 0, 1], frames) if bones else None

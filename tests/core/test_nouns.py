@@ -42,7 +42,6 @@ def test_height_is_along_the_up_axis():
         (lambda: Mesh(np.eye(3), [3], [0, 1, 3]), "polygon_vertices: index 3 is outside"),
         (lambda: Mesh(np.eye(3), [3], [0, 1]), "polygon_vertices: expected shape"),
         (lambda: Mesh(np.eye(3), [3], [0, 1, 2], unit="parsec"), "unknown unit 'parsec'"),
-        (lambda: Mesh(np.eye(3), [3], [0, 1, 2], learn=[True]), "learn: expected shape"),
         (lambda: Mesh(np.eye(3), [3], [0, 1, 2], parts={"eyes": [7]}), "part 'eyes': index 7"),
         (
             lambda: Skeleton(("a", "b"), [1, -1], np.tile(np.eye(3, 4), (2, 1, 1))),

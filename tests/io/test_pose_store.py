@@ -66,7 +66,7 @@ def test_everything_comes_back(finished):
     assert np.array_equal(poses.read_poses(0, COUNT), memory.vertices)
     assert np.array_equal(poses.world_from_bone, memory.world_from_bone)
     assert np.array_equal(poses.controls, memory.controls)
-    for name in ("vertices", "polygon_sizes", "polygon_vertices", "learn"):
+    for name in ("vertices", "polygon_sizes", "polygon_vertices"):
         assert np.array_equal(getattr(poses.mesh, name), getattr(RIG.mesh, name))
     assert poses.mesh.corner_uvs is None
     assert (poses.mesh.materials, poses.mesh.unit) == (("skin",), "cm")

@@ -37,6 +37,11 @@ def rewrite(path, change):
     save_file(arrays, str(path), metadata={"understudy": json.dumps(header)})
 
 
+def test_the_learn_mask_of_an_old_file_is_ignored(saved):
+    rewrite(saved, lambda arrays, header: arrays.update({"mesh.learn": np.ones(24, bool)}))
+    assert Deformer.load(saved).mesh.vertex_count == 24
+
+
 @pytest.mark.parametrize("virtual", [False, True])
 @pytest.mark.parametrize("blend", ["linear", "dual_quaternion"])
 def test_save_load_deform_is_identical(tmp_path, virtual, blend):
@@ -245,7 +250,7 @@ def test_a_full_disk_leaves_the_old_file(saved, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(FileError, match="no space left"):
+    with pytest.raises(FileError, match="the disk is full: free some space"):
         full_deformer(seed=5).save(saved)
     assert saved.read_bytes() == before
     assert list(saved.parent.iterdir()) == [saved]

@@ -111,19 +111,6 @@ def test_mixing_at_the_borders_closes_the_seam(tube, sampled):
     assert seams[1] < 0.8 * seams[0]
 
 
-def test_vertices_outside_the_learn_mask_follow_their_bone_alone(tube, sampled):
-    learn = sampled.mesh.vertices[:, 1] > 3
-    mesh = replace(sampled.mesh, learn=learn)
-    deformer = Fdda(FddaConfig(**QUICK)).fit(replace(sampled, mesh=mesh))
-    moved = deformer.displacements(sampled.world_from_bone[:4], sampled.controls[:4])
-    assert (moved[:, ~learn] == 0).all()
-    assert (moved[:, learn] != 0).any()
-    with pytest.raises(InputError, match="leaves no vertex to learn"):
-        Fdda(FddaConfig(**QUICK)).fit(
-            replace(sampled, mesh=replace(mesh, learn=np.zeros(len(learn), bool)))
-        )
-
-
 def test_a_mesh_of_many_shells_is_no_obstacle(tube, sampled):
     quads = sampled.mesh.polygon_vertices.reshape(-1, 4)
     loose = Mesh.from_faces(sampled.mesh.vertices, quads[::3], unit="cm")

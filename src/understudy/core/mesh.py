@@ -29,7 +29,6 @@ class Mesh:
     corner_normals    (N,3) float32 or None
     materials         names; polygon_material (F,) int32 points into them (None: one material)
     parts             name -> (n,) int32 vertex indices (body, eyes, teeth, ...)
-    learn             (V,) bool, the vertices a method should learn (None: all)
 
     >>> square = Mesh(np.eye(4, 3), polygon_sizes=[4], polygon_vertices=[0, 1, 2, 3])
     >>> square.triangles.tolist()
@@ -44,7 +43,6 @@ class Mesh:
     materials: tuple[str, ...] = ()
     polygon_material: np.ndarray | None = None
     parts: Mapping[str, np.ndarray] = field(default_factory=dict)
-    learn: np.ndarray | None = None
     unit: str = "unitless"
     up_axis: str = "Y"
     handedness: str = "right"
@@ -87,13 +85,6 @@ class Mesh:
                 for k, v in dict(self.parts).items()
             },
         )
-        if self.learn is not None:
-            put(
-                "learn",
-                checks.shape_of(
-                    np.ascontiguousarray(self.learn, dtype=bool), "learn", (len(self.vertices),)
-                ),
-            )
         checks.one_of(self.unit, "unit", UNITS)
         checks.one_of(self.up_axis, "up axis", (*UP_AXES, "unknown"))
         checks.one_of(self.handedness, "handedness", HANDEDNESS)

@@ -248,17 +248,11 @@ class Fdda(Method[FddaConfig]):
         )
 
     def _assign(self, poses: Poses, progress: Progress) -> tuple[Skin, np.ndarray]:
-        """The skin, and each vertex's group number (-1: not to be learned)."""
+        """Return the skin, and each vertex's group number."""
         with progress.task("finding each vertex's best bone", 1) as bar:
             bones = assign_bones(poses, self.config.tau)
             bar.advance()
         labels = np.unique(bones, return_inverse=True)[1].reshape(-1)
-        if poses.mesh.learn is not None:
-            labels = np.where(poses.mesh.learn, labels, -1)
-            kept, again = np.unique(labels[labels >= 0], return_inverse=True)
-            if not len(kept):
-                raise InputError("the mesh's learn mask leaves no vertex to learn")
-            labels[labels >= 0] = again
         return blended_skin(poses, bones, self.config.skin_rings), labels
 
     def _groups(

@@ -99,7 +99,6 @@ def _to_bytes(deformer: Deformer) -> bytes:
         materials=(),
         polygon_material=None,
         parts={},
-        learn=None,
     )
     return to_bytes(replace(deformer, mesh=mesh, clips=(), training={}, provenance={}))
 
