@@ -1,6 +1,10 @@
-// Fuzz target over the file reader: whatever the bytes, an error or a model that can be played, never a crash.
-// With clang it is a libFuzzer target (UNDERSTUDY_LIBFUZZER). Elsewhere it mutates the files it is given by itself:
-//     fuzz_reader SECONDS|Ncount SEED a.understudy b.understudy ...      "N1000": a thousand mutations of each file; "60": for a minute
+// Fuzz target for the file reader: any bytes give an error or a model that plays, never a crash.
+//
+// With clang it is a libFuzzer target (UNDERSTUDY_LIBFUZZER). Otherwise it mutates the given files:
+//
+//     fuzz_reader SECONDS|Ncount SEED a.understudy b.understudy ...
+//
+// "60" runs for a minute, "N1000" tries a thousand mutations of each file.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -16,23 +20,28 @@ struct FreeModel {
     void operator()(understudy_model* model) const { understudy_free_model(model); }
 };
 
-// Loads; what loads must also play. Returns whether it did.
+// Loads the bytes and plays what loads. Returns whether it loaded.
 bool try_bytes(const std::uint8_t* data, std::size_t size) {
     char message[100];
-    const std::unique_ptr<understudy_model, FreeModel> model(understudy_load_memory(data, size, message, sizeof message));
+    const std::unique_ptr<understudy_model, FreeModel> model(
+        understudy_load_memory(data, size, message, sizeof message));
     if (!model) {
         CHECK(message[0] != 0);  // an error says something
         return false;
     }
     understudy_scratch* scratch = understudy_create_scratch(model.get(), nullptr);
     if (!scratch) return true;
-    constexpr std::size_t kPoses = 19;  // sixteen in lanes, and some that are left
+    constexpr std::size_t kPoses = 19;  // one lane batch and a remainder
     const Drivers drivers(model.get(), kPoses);
     std::vector<float> out(kPoses * 3 * understudy_vertex_count(model.get())), normals(out.size());
-    understudy_deform_many(model.get(), scratch, kPoses, drivers.bones.data(), drivers.controls.data(), out.data(), normals.data());
-    understudy_deform(model.get(), scratch, drivers.bones.data(), drivers.controls.data(), out.data(), nullptr);
+    understudy_deform_many(model.get(), scratch, kPoses, drivers.bones.data(),
+                           drivers.controls.data(), out.data(), normals.data());
+    understudy_deform(model.get(), scratch, drivers.bones.data(), drivers.controls.data(),
+                      out.data(), nullptr);
     for (std::size_t clip = 0; clip < understudy_clip_count(model.get()); ++clip)
-        understudy_deform(model.get(), scratch, understudy_clip_frame(model.get(), clip, understudy_clip_frame_count(model.get(), clip) - 1),
+        understudy_deform(model.get(), scratch,
+                          understudy_clip_frame(model.get(), clip,
+                                                understudy_clip_frame_count(model.get(), clip) - 1),
                           drivers.controls.data(), out.data(), nullptr);
     understudy_free_scratch(scratch);
     return true;
@@ -60,11 +69,12 @@ std::size_t below(Random& random, std::size_t end) { return end ? random() % end
 
 std::size_t header_end(const std::vector<char>& file) {
     std::uint64_t length = 0;
-    for (int byte = 7; byte >= 0; --byte) length = length << 8 | static_cast<std::uint8_t>(file[static_cast<std::size_t>(byte)]);
+    for (int byte = 7; byte >= 0; --byte)
+        length = length << 8 | static_cast<std::uint8_t>(file[static_cast<std::size_t>(byte)]);
     return static_cast<std::size_t>(std::min<std::uint64_t>(8 + length, file.size()));
 }
 
-// Another number in the place of one of the header's: sizes, shapes, offsets. The length of the header is kept right.
+// Replaces a number of the header (a size, a shape, an offset). Updates the header's length.
 void change_number(std::vector<char>& file, Random& random) {
     const std::size_t end = header_end(file);
     std::size_t at = 8 + below(random, end - 8);
@@ -72,20 +82,39 @@ void change_number(std::vector<char>& file, Random& random) {
     std::size_t last = at;
     while (last < end && file[last] >= '0' && file[last] <= '9') ++last;
     if (at == last) return;
-    static const char* const numbers[] = {"0", "1", "2", "3", "-1", "65536", "2147483647", "2147483648", "4294967296", "9007199254740993",
-                                          "18446744073709551615", "1e308", "1.5", "null", "\"3\"", "[]"};
-    const std::string number = random() % 2 ? numbers[below(random, 16)] : std::to_string(below(random, 300));
-    file.erase(file.begin() + static_cast<std::ptrdiff_t>(at), file.begin() + static_cast<std::ptrdiff_t>(last));
+    static const char* const numbers[] = {"0",
+                                          "1",
+                                          "2",
+                                          "3",
+                                          "-1",
+                                          "65536",
+                                          "2147483647",
+                                          "2147483648",
+                                          "4294967296",
+                                          "9007199254740993",
+                                          "18446744073709551615",
+                                          "1e308",
+                                          "1.5",
+                                          "null",
+                                          "\"3\"",
+                                          "[]"};
+    const std::string number =
+        random() % 2 ? numbers[below(random, 16)] : std::to_string(below(random, 300));
+    file.erase(file.begin() + static_cast<std::ptrdiff_t>(at),
+               file.begin() + static_cast<std::ptrdiff_t>(last));
     file.insert(file.begin() + static_cast<std::ptrdiff_t>(at), number.begin(), number.end());
     const std::uint64_t length = end - 8 - (last - at) + number.size();
-    for (int byte = 0; byte < 8; ++byte) file[static_cast<std::size_t>(byte)] = static_cast<char>(length >> (8 * byte));
+    for (int byte = 0; byte < 8; ++byte)
+        file[static_cast<std::size_t>(byte)] = static_cast<char>(length >> (8 * byte));
 }
 
-// An unusual number in the place of one of the data's.
+// Replaces a number of the data by an unusual one.
 void change_data(std::vector<char>& file, Random& random) {
     const std::size_t start = header_end(file);
     if (file.size() < start + 4) return;
-    static const std::uint32_t words[] = {0, 1, 0xFFFFFFFF, 0x7FC00000, 0x7F800000, 0x7F7FFFFF, 0x00000001, 0x80000000, 0x7C007C00, 1000, 0x3F800000, 0xBF800000};
+    static const std::uint32_t words[] = {0,          1,          0xFFFFFFFF, 0x7FC00000,
+                                          0x7F800000, 0x7F7FFFFF, 0x00000001, 0x80000000,
+                                          0x7C007C00, 1000,       0x3F800000, 0xBF800000};
     const std::uint32_t word = words[below(random, 12)];
     std::memcpy(file.data() + start + below(random, (file.size() - start) / 4) * 4, &word, 4);
 }
@@ -98,7 +127,10 @@ void mutate(std::vector<char>& file, Random& random) {
             case 1: file[below(random, header_end(file))] = static_cast<char>(random()); break;
             case 2: change_number(file, random); break;
             case 3: change_data(file, random); break;
-            case 4: file[8 + below(random, header_end(file) - 8)] ^= static_cast<char>(1 << below(random, 8)); break;
+            case 4:
+                file[8 + below(random, header_end(file) - 8)] ^=
+                    static_cast<char>(1 << below(random, 8));
+                break;
             case 5:
                 if (random() % 8 == 0) file.resize(below(random, file.size()));
                 break;
@@ -115,10 +147,11 @@ int main(int count, char** names) {
     Random random(static_cast<std::uint64_t>(std::atol(names[2])));
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(limit);
     long tried = 0, loaded = 0;
-    std::vector<std::vector<char>> seeds;
+    std::vector<std::vector<char> > seeds;
     for (int i = 3; i < count; ++i) {
         seeds.push_back(read_bytes(names[i]));
-        CHECK(try_bytes(reinterpret_cast<const std::uint8_t*>(seeds.back().data()), seeds.back().size()));
+        CHECK(try_bytes(reinterpret_cast<const std::uint8_t*>(seeds.back().data()),
+                        seeds.back().size()));
     }
     for (long round = 0; counted ? round < limit : std::chrono::steady_clock::now() < end; ++round)
         for (const std::vector<char>& seed : seeds) {

@@ -1,19 +1,27 @@
-/* understudy.h: plays a `.understudy` deformer. This header is the whole contract.
+/* understudy.h: plays `.understudy` deformers. This header is the whole API.
 
-   An engine adds this library (C++17, nothing but the standard library), loads a file once and calls one function per frame:
+   Load a file once, then call one function per frame:
 
-       understudy_model*   model   = understudy_load_file("hero.understudy", message, sizeof message);
-       understudy_pool*    pool    = understudy_create_pool(2);             // threads that work on one call, the caller's included
-       understudy_scratch* scratch = understudy_create_scratch(model, pool);
-       understudy_deform(model, scratch, bones, controls, positions, normals);   // every frame
+       char message[256];
+       understudy_model*   model   = understudy_load_file("hero.understudy", message, sizeof
+   message); understudy_pool*    pool    = understudy_create_pool(2); understudy_scratch* scratch =
+   understudy_create_scratch(model, pool); understudy_deform(model, scratch, bones, controls,
+   positions, normals);  // every frame
 
-   A model is constant after loading: any number of threads may use it at once, each with a scratch of its own. Nothing is allocated inside
-   `understudy_deform`. A pool may be shared: a call that finds it taken works alone. Results do not depend on the number of threads.
+   examples/play_clip.cpp is a complete program.
 
-   Conventions: matrices are 3x4, row by row, and map column vectors: `world_from_bone` takes a point of the bone's frame to the world. Units,
-   up axis and handedness are the file's. Sizes that a file may have: fewer than 2^31 of anything.
-
-   Stability: functions are only ever added within a major version; file format versions up to UNDERSTUDY_FORMAT_VERSION are read. */
+   Threads: a model never changes after loading. Any number of threads may use it at once, each with
+   its own scratch. A pool may be shared; a call that finds it in use works alone. Results do not
+   depend on the number of threads.
+   Memory: `understudy_deform` and `understudy_deform_many` do not allocate.
+   Lifetime: free a scratch before its pool and its model. Pointers returned by queries are valid
+   until the model is freed.
+   Conventions: transforms are 3x4 matrices, row by row, that map column vectors. `world_from_bone`
+   maps points from the bone's frame to the world. Units, up axis and handedness are the file's.
+   Errors: no function throws or aborts. Only queries require valid arguments without checking them.
+   Stability: within a major version functions are only added. Files of format version 1 to
+   UNDERSTUDY_FORMAT_VERSION are read.
+   Limits: a file has fewer than 2^31 of anything (vertices, bones, weights per array, ...). */
 #ifndef UNDERSTUDY_H
 #define UNDERSTUDY_H
 
@@ -23,96 +31,154 @@
 #define UNDERSTUDY_FORMAT_VERSION 4
 
 #if defined(UNDERSTUDY_SHARED) && defined(_WIN32)
-#  if defined(UNDERSTUDY_BUILDING)
-#    define UNDERSTUDY_API __declspec(dllexport)
-#  else
-#    define UNDERSTUDY_API __declspec(dllimport)
-#  endif
-#elif defined(__GNUC__)
-#  define UNDERSTUDY_API __attribute__((visibility("default")))
+#if defined(UNDERSTUDY_BUILDING)
+#define UNDERSTUDY_API __declspec(dllexport)
 #else
-#  define UNDERSTUDY_API
+#define UNDERSTUDY_API __declspec(dllimport)
+#endif
+#elif defined(__GNUC__)
+#define UNDERSTUDY_API __attribute__((visibility("default")))
+#else
+#define UNDERSTUDY_API
 #endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef struct understudy_model understudy_model;
-typedef struct understudy_pool understudy_pool;
-typedef struct understudy_scratch understudy_scratch;
+typedef struct understudy_model understudy_model;     /* a loaded file */
+typedef struct understudy_pool understudy_pool;       /* helper threads */
+typedef struct understudy_scratch understudy_scratch; /* working memory of one caller */
 
 typedef enum understudy_status {
     UNDERSTUDY_OK = 0,
-    UNDERSTUDY_MISSING_ARGUMENT = 1,  /* a pointer that this model needs is NULL */
-    UNDERSTUDY_NOT_FINITE = 2,        /* bones or controls hold NaN or infinity; the output was not written */
-    UNDERSTUDY_WRONG_SCRATCH = 3      /* the scratch was made for another model */
-} understudy_status;
+    UNDERSTUDY_MISSING_ARGUMENT = 1, /* a pointer that this model needs is NULL */
+    UNDERSTUDY_NOT_FINITE = 2,       /* bones or controls contain NaN or infinity */
+    UNDERSTUDY_WRONG_SCRATCH = 3     /* the scratch was created for another model */
+} understudy_status;                 /* any status but OK: the output was not written */
 
-/* ---- Loading. The reader distrusts its input: anything wrong gives NULL and one sentence in `message` (cut to `message_size`, always
-   ended by a zero byte; may be NULL where `message_size` is 0), never a crash and never half a model. */
+/* ---- Loading -------------------------------------------------------------------------------- */
 
-/* `data`: a whole file, `size` bytes; it is not kept. */
-UNDERSTUDY_API understudy_model* understudy_load_memory(const void* data, size_t size, char* message, size_t message_size);
-/* `path`: as the C library's `fopen` takes it. */
-UNDERSTUDY_API understudy_model* understudy_load_file(const char* path, char* message, size_t message_size);
-/* NULL is allowed. No scratch of this model may be used afterwards. */
+/* Loads a file from memory. Returns NULL if the data is not a valid deformer or memory is short.
+
+   data          the whole file; not needed after the call
+   size          its length in bytes
+   message       receives one sentence that says what is wrong, or "" on success; it is truncated to
+                 `message_size` bytes and always zero-terminated
+   message_size  bytes in `message`; 0: `message` may be NULL
+
+   The reader trusts nothing: malformed data of any kind gives NULL and a message, never a crash.
+   Thread-safe. Free the model with understudy_free_model. */
+UNDERSTUDY_API understudy_model* understudy_load_memory(const void* data, size_t size,
+                                                        char* message, size_t message_size);
+
+/* The same from a file. `path` is passed to fopen. Thread-safe. */
+UNDERSTUDY_API understudy_model* understudy_load_file(const char* path, char* message,
+                                                      size_t message_size);
+
+/* Frees a model; NULL is allowed. No call may be using it, and no scratch created for it may be
+   used afterwards except to free it. */
 UNDERSTUDY_API void understudy_free_model(understudy_model* model);
 
-/* ---- Asking. `model` must not be NULL; numbers in a name's place must be below the count; texts live as long as the model (UTF-8). */
+/* ---- Queries -------------------------------------------------------------------------------- */
 
+/* `model` must not be NULL and indices must be below the corresponding count; neither is checked.
+   Returned texts are UTF-8. Returned pointers are valid until the model is freed. Thread-safe. */
+
+/* At least 1. */
 UNDERSTUDY_API size_t understudy_vertex_count(const understudy_model* model);
-UNDERSTUDY_API size_t understudy_bone_count(const understudy_model* model);      /* 0: driven by controls alone */
+/* 0: the deformer is driven by controls alone. */
+UNDERSTUDY_API size_t understudy_bone_count(const understudy_model* model);
 UNDERSTUDY_API size_t understudy_control_count(const understudy_model* model);
-UNDERSTUDY_API int understudy_reads_controls(const understudy_model* model);     /* 0: `controls` may be NULL */
+/* Whether `understudy_deform` needs controls (1) or may get NULL (0). */
+UNDERSTUDY_API int understudy_reads_controls(const understudy_model* model);
+
 UNDERSTUDY_API const char* understudy_bone_name(const understudy_model* model, size_t bone);
-UNDERSTUDY_API int understudy_bone_parent(const understudy_model* model, size_t bone);  /* -1: a root; parents come first */
+/* The index of the parent, which is below that of the bone; -1: the bone is a root. */
+UNDERSTUDY_API int understudy_bone_parent(const understudy_model* model, size_t bone);
 UNDERSTUDY_API const char* understudy_control_name(const understudy_model* model, size_t control);
+/* The method that fitted the deformer, for example "fdda". */
 UNDERSTUDY_API const char* understudy_method(const understudy_model* model);
+/* The unit of length, for example "cm"; may be empty. */
 UNDERSTUDY_API const char* understudy_unit(const understudy_model* model);
-/* world_from_bone of every bone at rest: 12 numbers each. */
+
+/* world_from_bone of all bones in the rest pose, 12 numbers each. */
 UNDERSTUDY_API const double* understudy_rest_bones(const understudy_model* model);
-/* Rest positions, 3 numbers per vertex. */
+/* Positions of all vertices in the rest pose, 3 numbers each. */
 UNDERSTUDY_API const float* understudy_rest_positions(const understudy_model* model);
-/* Triangles, 3 vertex numbers each. */
+/* Triangles, 3 vertex indices each; polygons of the file are triangulated as fans. */
 UNDERSTUDY_API size_t understudy_triangle_count(const understudy_model* model);
 UNDERSTUDY_API const int32_t* understudy_triangles(const understudy_model* model);
-/* Bytes that one call reads: packed weights, bases, skin and rest. */
+/* Bytes of weights, bases, skin and rest positions that one call reads. */
 UNDERSTUDY_API size_t understudy_model_bytes(const understudy_model* model);
-/* Clips that came with a mesh sequence: 12 numbers per bone per frame, to be passed to `understudy_deform` frame by frame. */
+
+/* Clips: the motion that came with a mesh sequence. */
 UNDERSTUDY_API size_t understudy_clip_count(const understudy_model* model);
 UNDERSTUDY_API const char* understudy_clip_name(const understudy_model* model, size_t clip);
+/* At least 1. */
 UNDERSTUDY_API size_t understudy_clip_frame_count(const understudy_model* model, size_t clip);
-UNDERSTUDY_API double understudy_clip_frame_rate(const understudy_model* model, size_t clip);  /* 0: not known */
-UNDERSTUDY_API const double* understudy_clip_frame(const understudy_model* model, size_t clip, size_t frame);
+/* Frames per second; 0: unknown. */
+UNDERSTUDY_API double understudy_clip_frame_rate(const understudy_model* model, size_t clip);
+/* world_from_bone of all bones in one frame: pass it to `understudy_deform`. */
+UNDERSTUDY_API const double* understudy_clip_frame(const understudy_model* model, size_t clip,
+                                                   size_t frame);
 
-/* ---- Working. */
+/* ---- Playing -------------------------------------------------------------------------------- */
 
-/* `threads`: how many work on one call, the caller's included; 1 to 64, others are brought into that range. The helpers spin for some tens of
-   microseconds after a call and then sleep. NULL where threads cannot be started or memory is short. */
+/* Creates a pool of threads. Returns NULL if the system refuses a thread or memory is short.
+
+   threads  threads that work on one call, the caller included: 1 to 64; other values are clamped
+
+   Helpers spin for about 100 microseconds after a call, then sleep. One call at a time uses a pool;
+   a second one works alone. Thread-safe. */
 UNDERSTUDY_API understudy_pool* understudy_create_pool(int threads);
-/* NULL is allowed. No scratch made with this pool may be used afterwards. */
+
+/* Ends the threads and frees a pool; NULL is allowed. No scratch created with it may be used
+   afterwards except to free it. */
 UNDERSTUDY_API void understudy_free_pool(understudy_pool* pool);
 
-/* Everything a call writes besides its output. `pool` may be NULL: the caller works alone. One scratch serves one call at a time. NULL where
-   memory is short. */
-UNDERSTUDY_API understudy_scratch* understudy_create_scratch(const understudy_model* model, understudy_pool* pool);
+/* Creates the working memory for calls with this model. Returns NULL if `model` is NULL or memory
+   is short.
+
+   model  must outlive the scratch
+   pool   must outlive the scratch; NULL: calls use only the calling thread
+
+   One scratch serves one call at a time. Use one per calling thread. */
+UNDERSTUDY_API understudy_scratch* understudy_create_scratch(const understudy_model* model,
+                                                             understudy_pool* pool);
+
+/* Frees a scratch; NULL is allowed. No call may be using it. */
 UNDERSTUDY_API void understudy_free_scratch(understudy_scratch* scratch);
 
-/* One pose.
-   world_from_bone  12 numbers per bone, finite; may be NULL where there are no bones
-   controls         one number per control, finite; may be NULL where `understudy_reads_controls` is 0
-   positions        3 numbers per vertex, written
-   normals          3 numbers per vertex, written: of unit length, weighted by area; or NULL: not wanted */
-UNDERSTUDY_API understudy_status understudy_deform(const understudy_model* model, understudy_scratch* scratch, const double* world_from_bone,
-                                                   const double* controls, float* positions, float* normals);
+/* Computes one pose.
 
-/* Many poses (a crowd, a clip), 16 at a time so that each weight is read once for all of them: a pose then takes less than half of the time it takes
-   alone. Those left of a multiple of 16, and dual quaternions, gain less. Arrays as above, pose after pose. */
-UNDERSTUDY_API understudy_status understudy_deform_many(const understudy_model* model, understudy_scratch* scratch, size_t pose_count,
-                                                        const double* world_from_bone, const double* controls, float* positions, float* normals);
+   model, scratch   the scratch must have been created for this model
+   world_from_bone  12 finite numbers per bone; may be NULL if there are no bones
+   controls         1 finite number per control; may be NULL if `understudy_reads_controls` is 0
+   positions        receives 3 numbers per vertex
+   normals          receives 3 numbers per vertex: the area-weighted vertex normal, of unit length;
+                    NULL: normals are not computed
 
-/* The instruction set in use: "avx512", "avx2", "neon" or "portable". */
+   Does not allocate. Thread-safe with a scratch per thread. */
+UNDERSTUDY_API understudy_status understudy_deform(const understudy_model* model,
+                                                   understudy_scratch* scratch,
+                                                   const double* world_from_bone,
+                                                   const double* controls, float* positions,
+                                                   float* normals);
+
+/* Computes many poses, for example of a crowd or a clip.
+
+   pose_count  any number; 0 does nothing
+   others      as above, pose after pose
+
+   Sixteen poses are computed together, so that each weight is read once for all of them. A pose
+   then takes less than half the time of a single one. The remainder of a division by 16, and
+   dual-quaternion skins, gain less. */
+UNDERSTUDY_API understudy_status understudy_deform_many(
+    const understudy_model* model, understudy_scratch* scratch, size_t pose_count,
+    const double* world_from_bone, const double* controls, float* positions, float* normals);
+
+/* The instruction set in use: "avx512", "avx2", "neon" or "portable". Thread-safe. */
 UNDERSTUDY_API const char* understudy_instruction_set(void);
 
 #ifdef __cplusplus

@@ -6,7 +6,7 @@
 namespace understudy {
 namespace {
 
-// Below this ratio of its largest axis a transform's smallest axis is treated as this ratio.
+// The smallest ratio of a transform's axes: a smaller one is treated as this.
 constexpr double kFlattest = 1e-3;
 
 void cross(const double* a, const double* b, double* out) {
@@ -24,16 +24,18 @@ bool normalise(double* a, double smallest) {
     return true;
 }
 
-// Some unit vector at right angles to unit vector a.
+// A unit vector perpendicular to unit vector a.
 void perpendicular(const double* a, double* out) {
-    const int least = std::abs(a[0]) < std::abs(a[1]) ? (std::abs(a[0]) < std::abs(a[2]) ? 0 : 2) : (std::abs(a[1]) < std::abs(a[2]) ? 1 : 2);
+    const int least = std::abs(a[0]) < std::abs(a[1]) ? (std::abs(a[0]) < std::abs(a[2]) ? 0 : 2)
+                                                      : (std::abs(a[1]) < std::abs(a[2]) ? 1 : 2);
     double axis[3] = {0, 0, 0};
     axis[least] = 1;
     cross(a, axis, out);
     normalise(out, 0);
 }
 
-// X = U diag(sigma) V^T with U and V proper rotations, rows u[i], v[i] the singular vectors; sigma falls, and only the last may be negative.
+// X = U diag(sigma) V^T. U and V are proper rotations; u[i] and v[i] are singular vectors. The
+// values of sigma decrease; only the last may be negative.
 struct Svd {
     double u[3][3], v[3][3], sigma[3];
 
@@ -51,9 +53,11 @@ struct Svd {
 private:
     void decompose(const double* m) {
         // Cyclic Jacobi on m^T m.
-        double a[3][3], axes[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};  // rows of `axes` become eigenvectors
+        double a[3][3],
+            axes[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};  // rows converge to the eigenvectors
         for (int i = 0; i < 3; ++i)
-            for (int j = 0; j < 3; ++j) a[i][j] = m[i] * m[j] + m[3 + i] * m[3 + j] + m[6 + i] * m[6 + j];
+            for (int j = 0; j < 3; ++j)
+                a[i][j] = m[i] * m[j] + m[3 + i] * m[3 + j] + m[6 + i] * m[6 + j];
         for (int sweep = 0; sweep < 30; ++sweep) {
             const double off = a[0][1] * a[0][1] + a[0][2] * a[0][2] + a[1][2] * a[1][2];
             if (off < 1e-40) break;
@@ -82,7 +86,8 @@ private:
     static void rotate(double a[3][3], double axes[3][3], int p, int q) {
         if (a[p][q] == 0) return;
         const double theta = (a[q][q] - a[p][p]) / (2 * a[p][q]);
-        const double t = (theta >= 0 ? 1.0 : -1.0) / (std::abs(theta) + std::sqrt(theta * theta + 1));
+        const double t =
+            (theta >= 0 ? 1.0 : -1.0) / (std::abs(theta) + std::sqrt(theta * theta + 1));
         const double c = 1 / std::sqrt(t * t + 1), s = t * c;
         for (int k = 0; k < 3; ++k) {
             const double kp = a[k][p], kq = a[k][q];
@@ -109,25 +114,30 @@ void linear_part(const double* a, double* x) {
 }  // namespace
 
 double determinant(const double* a) {
-    return a[0] * (a[5] * a[10] - a[6] * a[9]) - a[1] * (a[4] * a[10] - a[6] * a[8]) + a[2] * (a[4] * a[9] - a[5] * a[8]);
+    return a[0] * (a[5] * a[10] - a[6] * a[9]) - a[1] * (a[4] * a[10] - a[6] * a[8]) +
+           a[2] * (a[4] * a[9] - a[5] * a[8]);
 }
 
 void compose(const double* a, const double* b, double* out) {
     for (int row = 0; row < 3; ++row) {
         const double* r = a + 4 * row;
-        for (int column = 0; column < 4; ++column) out[4 * row + column] = r[0] * b[column] + r[1] * b[4 + column] + r[2] * b[8 + column];
+        for (int column = 0; column < 4; ++column)
+            out[4 * row + column] = r[0] * b[column] + r[1] * b[4 + column] + r[2] * b[8 + column];
         out[4 * row + 3] += r[3];
     }
 }
 
 void invert(const double* a, double* out) {
     const double scale = 1 / determinant(a);
-    const double m[9] = {a[5] * a[10] - a[6] * a[9], a[2] * a[9] - a[1] * a[10], a[1] * a[6] - a[2] * a[5],
-                         a[6] * a[8] - a[4] * a[10], a[0] * a[10] - a[2] * a[8], a[2] * a[4] - a[0] * a[6],
-                         a[4] * a[9] - a[5] * a[8],  a[1] * a[8] - a[0] * a[9],  a[0] * a[5] - a[1] * a[4]};
+    const double m[9] = {
+        a[5] * a[10] - a[6] * a[9], a[2] * a[9] - a[1] * a[10], a[1] * a[6] - a[2] * a[5],
+        a[6] * a[8] - a[4] * a[10], a[0] * a[10] - a[2] * a[8], a[2] * a[4] - a[0] * a[6],
+        a[4] * a[9] - a[5] * a[8],  a[1] * a[8] - a[0] * a[9],  a[0] * a[5] - a[1] * a[4]};
     for (int row = 0; row < 3; ++row) {
-        for (int column = 0; column < 3; ++column) out[4 * row + column] = scale * m[3 * row + column];
-        out[4 * row + 3] = -(out[4 * row] * a[3] + out[4 * row + 1] * a[7] + out[4 * row + 2] * a[11]);
+        for (int column = 0; column < 3; ++column)
+            out[4 * row + column] = scale * m[3 * row + column];
+        out[4 * row + 3] =
+            -(out[4 * row] * a[3] + out[4 * row + 1] * a[7] + out[4 * row + 2] * a[11]);
     }
 }
 
@@ -140,11 +150,13 @@ void bounded_invert(const double* a, double* out) {
     linear_part(a, x);
     Svd parts(x);
     const double least = kFlattest * std::max(parts.sigma[0], 1e-12);
-    for (double& sigma : parts.sigma) sigma = std::copysign(std::max(std::abs(sigma), least), sigma);
+    for (double& sigma : parts.sigma)
+        sigma = std::copysign(std::max(std::abs(sigma), least), sigma);
     for (int row = 0; row < 3; ++row) {
         for (int column = 0; column < 3; ++column) {
             double sum = 0;
-            for (int k = 0; k < 3; ++k) sum += parts.u[k][row] * parts.sigma[k] * parts.v[k][column];
+            for (int k = 0; k < 3; ++k)
+                sum += parts.u[k][row] * parts.sigma[k] * parts.v[k][column];
             raised[4 * row + column] = sum;
         }
         raised[4 * row + 3] = a[4 * row + 3];
@@ -167,10 +179,13 @@ void polar(const double* x, double* rotation, double* stretch) {
 }
 
 void quaternion_of(const double* r, double* quaternion) {
-    // Four times the square of each component; dividing by the largest is the best conditioned.
-    const double squares[4] = {1 + r[0] + r[4] + r[8], 1 + r[0] - r[4] - r[8], 1 - r[0] + r[4] - r[8], 1 - r[0] - r[4] + r[8]};
-    const double a = r[7] - r[5], b = r[2] - r[6], c = r[3] - r[1], d = r[3] + r[1], e = r[2] + r[6], f = r[7] + r[5];
-    const double rows[4][4] = {{squares[0], a, b, c}, {a, squares[1], d, e}, {b, d, squares[2], f}, {c, e, f, squares[3]}};
+    // Four times the square of each component. Dividing by the largest loses the least precision.
+    const double squares[4] = {1 + r[0] + r[4] + r[8], 1 + r[0] - r[4] - r[8],
+                               1 - r[0] + r[4] - r[8], 1 - r[0] - r[4] + r[8]};
+    const double a = r[7] - r[5], b = r[2] - r[6], c = r[3] - r[1], d = r[3] + r[1],
+                 e = r[2] + r[6], f = r[7] + r[5];
+    const double rows[4][4] = {
+        {squares[0], a, b, c}, {a, squares[1], d, e}, {b, d, squares[2], f}, {c, e, f, squares[3]}};
     const double* best = rows[std::max_element(squares, squares + 4) - squares];
     const double length = std::sqrt(best[0] * best[0] + dot(best + 1, best + 1));
     for (int i = 0; i < 4; ++i) quaternion[i] = best[i] / length;

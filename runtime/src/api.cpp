@@ -1,4 +1,4 @@
-// The C functions of understudy.h: they check what a caller can get wrong, and let no exception out.
+// The C functions of understudy.h. They check the arguments and let no exception out.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -32,7 +32,7 @@ void say(const char* what, char* message, size_t message_size) {
 }
 
 bool finite(const double* values, size_t count) {
-    double sums[4] = {0, 0, 0, 0};  // x * 0 is 0 for every finite x, and NaN else
+    double sums[4] = {0, 0, 0, 0};  // x * 0 is NaN unless x is finite
     size_t i = 0;
     for (; i + 4 <= count; i += 4)
         for (size_t lane = 0; lane < 4; ++lane) sums[lane] += values[i + lane] * 0;
@@ -48,7 +48,8 @@ struct CloseFile {
 
 extern "C" {
 
-understudy_model* understudy_load_memory(const void* data, size_t size, char* message, size_t message_size) {
+understudy_model* understudy_load_memory(const void* data, size_t size, char* message,
+                                         size_t message_size) {
     say("", message, message_size);
     try {
         if (!data) throw understudy::ReadError("no data was given");
@@ -90,24 +91,53 @@ void understudy_free_model(understudy_model* model) { delete model; }
 
 size_t understudy_vertex_count(const understudy_model* model) { return model->vertex_count(); }
 size_t understudy_bone_count(const understudy_model* model) { return model->bone_count(); }
-size_t understudy_control_count(const understudy_model* model) { return model->description->control_names.size(); }
+size_t understudy_control_count(const understudy_model* model) {
+    return model->description->control_names.size();
+}
 int understudy_reads_controls(const understudy_model* model) { return model->reads_controls; }
-const char* understudy_bone_name(const understudy_model* model, size_t bone) { return model->description->bone_names[bone].c_str(); }
-int understudy_bone_parent(const understudy_model* model, size_t bone) { return model->description->parents[bone]; }
-const char* understudy_control_name(const understudy_model* model, size_t control) { return model->description->control_names[control].c_str(); }
-const char* understudy_method(const understudy_model* model) { return model->description->method.c_str(); }
-const char* understudy_unit(const understudy_model* model) { return model->description->unit.c_str(); }
-const double* understudy_rest_bones(const understudy_model* model) { return model->description->rest_bones.data(); }
-const float* understudy_rest_positions(const understudy_model* model) { return model->description->rest.data(); }
-size_t understudy_triangle_count(const understudy_model* model) { return model->description->triangles.size() / 3; }
-const int32_t* understudy_triangles(const understudy_model* model) { return model->description->triangles.data(); }
+const char* understudy_bone_name(const understudy_model* model, size_t bone) {
+    return model->description->bone_names[bone].c_str();
+}
+int understudy_bone_parent(const understudy_model* model, size_t bone) {
+    return model->description->parents[bone];
+}
+const char* understudy_control_name(const understudy_model* model, size_t control) {
+    return model->description->control_names[control].c_str();
+}
+const char* understudy_method(const understudy_model* model) {
+    return model->description->method.c_str();
+}
+const char* understudy_unit(const understudy_model* model) {
+    return model->description->unit.c_str();
+}
+const double* understudy_rest_bones(const understudy_model* model) {
+    return model->description->rest_bones.data();
+}
+const float* understudy_rest_positions(const understudy_model* model) {
+    return model->description->rest.data();
+}
+size_t understudy_triangle_count(const understudy_model* model) {
+    return model->description->triangles.size() / 3;
+}
+const int32_t* understudy_triangles(const understudy_model* model) {
+    return model->description->triangles.data();
+}
 size_t understudy_model_bytes(const understudy_model* model) { return model->bytes; }
-size_t understudy_clip_count(const understudy_model* model) { return model->description->clips.size(); }
-const char* understudy_clip_name(const understudy_model* model, size_t clip) { return model->description->clips[clip].name.c_str(); }
-size_t understudy_clip_frame_count(const understudy_model* model, size_t clip) { return model->description->clips[clip].frame_count; }
-double understudy_clip_frame_rate(const understudy_model* model, size_t clip) { return model->description->clips[clip].frame_rate; }
+size_t understudy_clip_count(const understudy_model* model) {
+    return model->description->clips.size();
+}
+const char* understudy_clip_name(const understudy_model* model, size_t clip) {
+    return model->description->clips[clip].name.c_str();
+}
+size_t understudy_clip_frame_count(const understudy_model* model, size_t clip) {
+    return model->description->clips[clip].frame_count;
+}
+double understudy_clip_frame_rate(const understudy_model* model, size_t clip) {
+    return model->description->clips[clip].frame_rate;
+}
 const double* understudy_clip_frame(const understudy_model* model, size_t clip, size_t frame) {
-    return model->description->clips[clip].world_from_bone.data() + 12 * model->bone_count() * frame;
+    return model->description->clips[clip].world_from_bone.data() +
+           12 * model->bone_count() * frame;
 }
 
 understudy_pool* understudy_create_pool(int threads) {
@@ -120,7 +150,8 @@ understudy_pool* understudy_create_pool(int threads) {
 
 void understudy_free_pool(understudy_pool* pool) { delete pool; }
 
-understudy_scratch* understudy_create_scratch(const understudy_model* model, understudy_pool* pool) {
+understudy_scratch* understudy_create_scratch(const understudy_model* model,
+                                              understudy_pool* pool) {
     if (!model) return nullptr;
     try {
         return new understudy_scratch(*model, pool);
@@ -131,19 +162,26 @@ understudy_scratch* understudy_create_scratch(const understudy_model* model, und
 
 void understudy_free_scratch(understudy_scratch* scratch) { delete scratch; }
 
-understudy_status understudy_deform_many(const understudy_model* model, understudy_scratch* scratch, size_t pose_count, const double* world_from_bone,
+understudy_status understudy_deform_many(const understudy_model* model, understudy_scratch* scratch,
+                                         size_t pose_count, const double* world_from_bone,
                                          const double* controls, float* positions, float* normals) {
     if (!pose_count) return UNDERSTUDY_OK;
-    if (!model || !scratch || !positions || (model->bone_count() && !world_from_bone) || (model->reads_controls && !controls))
+    if (!model || !scratch || !positions || (model->bone_count() && !world_from_bone) ||
+        (model->reads_controls && !controls))
         return UNDERSTUDY_MISSING_ARGUMENT;
     if (&scratch->model != model) return UNDERSTUDY_WRONG_SCRATCH;
-    if (model->bone_count() && !finite(world_from_bone, pose_count * 12 * model->bone_count())) return UNDERSTUDY_NOT_FINITE;
-    if (model->reads_controls && !finite(controls, pose_count * model->description->control_names.size())) return UNDERSTUDY_NOT_FINITE;
-    understudy::deform(*model, *scratch, understudy::kernels(), pose_count, world_from_bone, controls, positions, normals);
+    if (model->bone_count() && !finite(world_from_bone, pose_count * 12 * model->bone_count()))
+        return UNDERSTUDY_NOT_FINITE;
+    if (model->reads_controls &&
+        !finite(controls, pose_count * model->description->control_names.size()))
+        return UNDERSTUDY_NOT_FINITE;
+    understudy::deform(*model, *scratch, understudy::kernels(),
+                       {pose_count, world_from_bone, controls, positions, normals});
     return UNDERSTUDY_OK;
 }
 
-understudy_status understudy_deform(const understudy_model* model, understudy_scratch* scratch, const double* world_from_bone, const double* controls,
+understudy_status understudy_deform(const understudy_model* model, understudy_scratch* scratch,
+                                    const double* world_from_bone, const double* controls,
                                     float* positions, float* normals) {
     return understudy_deform_many(model, scratch, 1, world_from_bone, controls, positions, normals);
 }

@@ -23,9 +23,13 @@ Type type_of(const std::string& text) {
 
 std::size_t bytes_of(Type type) {
     switch (type) {
-        case Type::i8: case Type::u8: return 1;
-        case Type::f16: case Type::i16: case Type::u16: return 2;
-        case Type::f32: case Type::i32: return 4;
+        case Type::i8:
+        case Type::u8: return 1;
+        case Type::f16:
+        case Type::i16:
+        case Type::u16: return 2;
+        case Type::f32:
+        case Type::i32: return 4;
         case Type::f64: return 8;
         case Type::other: break;
     }
@@ -44,7 +48,8 @@ Archive::Archive(const std::uint8_t* data, std::size_t size) {
     const Json header = parse_json(text, text + length);
     if (header.kind != Json::Kind::object) throw ReadError("the header is not an object");
     for (const auto& [name, about] : header.members) {
-        if (about.kind != Json::Kind::object) throw ReadError("the header's entry " + name + " is not an object");
+        if (about.kind != Json::Kind::object)
+            throw ReadError("the header's entry " + name + " is not an object");
         if (name == "__metadata__") {
             for (const auto& [key, value] : about.members) metadata_[key] = value.text;
         } else {
@@ -53,83 +58,101 @@ Archive::Archive(const std::uint8_t* data, std::size_t size) {
     }
 }
 
-void Archive::read_entry(const std::string& name, const Json& about, const std::uint8_t* data, std::size_t size) {
+void Archive::read_entry(const std::string& name, const Json& about, const std::uint8_t* data,
+                         std::size_t size) {
     Entry entry;
     entry.type = type_of(about.need("dtype", Json::Kind::text).text);
     const Json& shape = about.need("shape", Json::Kind::array);
     if (shape.items.size() > kMostAxes) throw ReadError("array " + name + " has too many axes");
     const Json& offsets = about.need("data_offsets", Json::Kind::array);
     if (offsets.items.size() != 2) throw ReadError("array " + name + ": two offsets were expected");
-    const std::uint64_t begin = offsets.items[0].whole("an offset"), end = offsets.items[1].whole("an offset");
-    if (begin > end || end > size) throw ReadError("array " + name + " lies outside the file: it is damaged or truncated");
+    const std::uint64_t begin = offsets.items[0].whole("an offset"),
+                        end = offsets.items[1].whole("an offset");
+    if (begin > end || end > size)
+        throw ReadError("array " + name + " lies outside the file: it is damaged or truncated");
     entry.bytes = static_cast<std::size_t>(end - begin);
-    // Numbers in the array, never past what the file holds: no product can then overflow.
+    // The count never exceeds what the file holds, so no product can overflow.
     std::uint64_t count = 1;
     for (const Json& item : shape.items) {
         const std::uint64_t length = item.whole("a length");
-        if (length && count > size / length) throw ReadError("array " + name + " is larger than the file");
+        if (length && count > size / length)
+            throw ReadError("array " + name + " is larger than the file");
         count *= length;
         entry.shape.push_back(static_cast<std::size_t>(length));
     }
-    if (entry.type != Type::other && count * bytes_of(entry.type) != entry.bytes) throw ReadError("array " + name + ": its shape and its bytes disagree");
+    if (entry.type != Type::other && count * bytes_of(entry.type) != entry.bytes)
+        throw ReadError("array " + name + ": its shape and its bytes disagree");
     entry.data = data + begin;
     arrays_[name] = std::move(entry);
 }
 
 const std::string& Archive::metadata(const std::string& name) const {
     const auto found = metadata_.find(name);
-    if (found == metadata_.end()) throw ReadError("a safetensors file, but not an understudy deformer");
+    if (found == metadata_.end())
+        throw ReadError("a safetensors file, but not an understudy deformer");
     return found->second;
 }
 
 const Archive::Entry& Archive::entry(const std::string& name) const {
     const auto found = arrays_.find(name), steps = arrays_.find(name + ".steps");
-    if (found != arrays_.end() && steps != arrays_.end()) throw ReadError("array " + name + " stands there twice, as numbers and as steps");
-    if (found == arrays_.end() && steps == arrays_.end()) throw ReadError("array " + name + " is missing");
+    if (found != arrays_.end() && steps != arrays_.end())
+        throw ReadError("array " + name + " stands there twice, as numbers and as steps");
+    if (found == arrays_.end() && steps == arrays_.end())
+        throw ReadError("array " + name + " is missing");
     return (found != arrays_.end() ? found : steps)->second;
 }
 
 template <class Scalar>
 std::vector<Scalar> Archive::copy(const std::string& name, Type type, std::size_t axes) const {
     const Entry& found = entry(name);
-    if (found.type != type || found.shape.size() != axes) throw ReadError("array " + name + " has the wrong type or number of axes");
+    if (found.type != type || found.shape.size() != axes)
+        throw ReadError("array " + name + " has the wrong type or number of axes");
     std::vector<Scalar> values(found.bytes / sizeof(Scalar));
-    if (!values.empty()) std::memcpy(values.data(), found.data, found.bytes);  // the file need not be aligned
+    if (!values.empty())
+        std::memcpy(values.data(), found.data, found.bytes);  // the file may be unaligned
     return values;
 }
 
 template <class Scalar>
-std::vector<std::int32_t> Archive::widened(const std::string& name, Type type, std::size_t axes) const {
+std::vector<std::int32_t> Archive::widened(const std::string& name, Type type,
+                                           std::size_t axes) const {
     const std::vector<Scalar> narrow = copy<Scalar>(name, type, axes);
     return std::vector<std::int32_t>(narrow.begin(), narrow.end());
 }
 
 template <class Scalar>
-std::vector<std::int32_t> Archive::summed(const std::string& name, Type type, std::size_t axes) const {
+std::vector<std::int32_t> Archive::summed(const std::string& name, Type type,
+                                          std::size_t axes) const {
     std::vector<std::int32_t> values = widened<Scalar>(name, type, axes);
     std::int64_t at = 0;
     for (std::int32_t& value : values) {
         at += value;
-        if (at != static_cast<std::int32_t>(at)) throw ReadError("array " + name + ": a number is larger than 32 bits");
+        if (at != static_cast<std::int32_t>(at))
+            throw ReadError("array " + name + ": a number is larger than 32 bits");
         value = static_cast<std::int32_t>(at);
     }
     return values;
 }
 
-// The grid: as many lows as the last axis is long, or one for all, and as many steps.
+// A grid has as many lows as the last axis is long, or one for all, and as many steps.
 std::vector<float> Archive::from_grid(const std::string& name, std::size_t axes) const {
     const std::vector<std::uint16_t> numbers = copy<std::uint16_t>(name, Type::u16, axes);
-    const std::vector<float> grid = copy<float>(name + ".grid", Type::f32, 2);  // NaN or infinity in it will be found in what it makes
+    const std::vector<float> grid =
+        copy<float>(name + ".grid", Type::f32, 2);  // NaN is found in the result
     const std::size_t width = shape(name + ".grid")[1];
-    if (shape(name + ".grid")[0] != 2 || !width || (width != 1 && (!axes || width != shape(name).back())))
+    if (shape(name + ".grid")[0] != 2 || !width ||
+        (width != 1 && (!axes || width != shape(name).back())))
         throw ReadError("array " + name + ".grid does not fit " + name);
     std::vector<float> values(numbers.size());
-    for (std::size_t i = 0; i < numbers.size(); ++i) values[i] = grid[i % width] + static_cast<float>(numbers[i]) * grid[width + i % width];
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+        values[i] = grid[i % width] + static_cast<float>(numbers[i]) * grid[width + i % width];
     return values;
 }
 
 std::vector<float> Archive::floats(const std::string& name, std::size_t axes, bool any) const {
-    std::vector<float> values = arrays_.count(name) && entry(name).type == Type::u16 ? from_grid(name, axes) : copy<float>(name, Type::f32, axes);
+    std::vector<float> values = arrays_.count(name) && entry(name).type == Type::u16
+                                    ? from_grid(name, axes)
+                                    : copy<float>(name, Type::f32, axes);
     if (!any)
         for (const float value : values)
             if (!std::isfinite(value)) throw ReadError("array " + name + " holds NaN or infinity");
@@ -145,7 +168,9 @@ std::vector<double> Archive::doubles(const std::string& name, std::size_t axes) 
 
 std::vector<std::int32_t> Archive::integers(const std::string& name, std::size_t axes) const {
     const Type type = entry(name).type;
-    if (!arrays_.count(name)) return type == Type::i8 ? summed<std::int8_t>(name, type, axes) : summed<std::int16_t>(name, Type::i16, axes);
+    if (!arrays_.count(name))
+        return type == Type::i8 ? summed<std::int8_t>(name, type, axes)
+                                : summed<std::int16_t>(name, Type::i16, axes);
     if (type == Type::u8) return widened<std::uint8_t>(name, type, axes);
     if (type == Type::u16) return widened<std::uint16_t>(name, type, axes);
     return copy<std::int32_t>(name, Type::i32, axes);

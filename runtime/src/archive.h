@@ -1,4 +1,5 @@
-// The arrays of a safetensors file, found by name. Every offset, type and shape is checked before a byte of data is touched.
+// The arrays of a safetensors file, by name. Every offset, type and shape is checked before any
+// number is read.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +15,23 @@ enum class Type { f16, f32, f64, i8, i16, i32, u8, u16, other };
 
 class Archive {
 public:
-    // `data` must outlive the archive; ReadError for anything that is not a whole, well-formed file.
+    // `data` must outlive the archive. Throws ReadError unless the file is complete and
+    // well-formed.
     Archive(const std::uint8_t* data, std::size_t size);
 
-    // The text that the file's metadata holds under `name`; ReadError where it is missing.
+    // The text of a metadata entry. Throws ReadError if it is missing.
     const std::string& metadata(const std::string& name) const;
-    // Whether there is such an array, as it is or as steps from one number to the next.
-    bool has(const std::string& name) const { return arrays_.count(name) || arrays_.count(name + ".steps"); }
-    const std::vector<std::size_t>& shape(const std::string& name) const { return entry(name).shape; }
+    // Whether there is such an array, either as numbers or as differences of neighbours ("steps").
+    bool has(const std::string& name) const {
+        return arrays_.count(name) || arrays_.count(name + ".steps");
+    }
+    const std::vector<std::size_t>& shape(const std::string& name) const {
+        return entry(name).shape;
+    }
 
-    // A copy of an array of this type and number of axes. Floats must be finite unless `any` is set, and may be stored as 16-bit numbers on a grid;
-    // integers may be stored in 8 or 16 bits, or as steps from one to the next.
+    // A copy of an array of this type and number of axes. Floats must be finite unless `any` is
+    // set; they may be stored as 16-bit numbers on a grid. Integers may be stored in 8 or 16 bits,
+    // or as steps.
     std::vector<float> floats(const std::string& name, std::size_t axes, bool any = false) const;
     std::vector<double> doubles(const std::string& name, std::size_t axes) const;
     std::vector<std::int32_t> integers(const std::string& name, std::size_t axes) const;
@@ -45,7 +52,8 @@ private:
     template <class Scalar>
     std::vector<std::int32_t> summed(const std::string& name, Type type, std::size_t axes) const;
     std::vector<float> from_grid(const std::string& name, std::size_t axes) const;
-    void read_entry(const std::string& name, const Json& about, const std::uint8_t* data, std::size_t size);
+    void read_entry(const std::string& name, const Json& about, const std::uint8_t* data,
+                    std::size_t size);
 
     std::map<std::string, Entry> arrays_;
     std::map<std::string, std::string> metadata_;

@@ -1,12 +1,23 @@
-// The equations at the top of deformer.py, on packed weights and several threads.
+// Plays a model: the equations at the top of core/deformer.py, on packed weights and on threads.
 #pragma once
 
 #include "scratch.h"
 
 namespace understudy {
 
-// Positions, and normals where wanted, of `poses` poses. Bones and controls are finite and there where the model needs them.
-void deform(const Model& model, Scratch& scratch, const Kernels& use, std::size_t poses, const double* world_from_bone, const double* controls,
-            float* positions, float* normals);
+// The drivers of some poses and the arrays to fill, pose after pose. All numbers are finite;
+// pointers that the model does not need are nullptr.
+struct Poses {
+    std::size_t count;
+    const double* world_from_bone;
+    const double* controls;
+    float* positions;
+    float* normals;  // nullptr: not wanted
+
+    // Poses first..first + number of these, which are poses of `model`.
+    Poses part(const Model& model, std::size_t first, std::size_t number) const;
+};
+
+void deform(const Model& model, Scratch& scratch, const Kernels& kernels, const Poses& poses);
 
 }  // namespace understudy

@@ -20,32 +20,38 @@ void need(bool holds, const std::string& what) {
 
 void in_range(const std::int32_t* values, std::size_t count, std::size_t size, const char* what) {
     for (std::size_t i = 0; i < count; ++i)
-        need(values[i] >= 0 && static_cast<std::size_t>(values[i]) < size, std::string(what) + ": an index is out of range");
+        need(values[i] >= 0 && static_cast<std::size_t>(values[i]) < size,
+             std::string(what) + ": an index is out of range");
 }
 
 std::vector<std::string> read_names(const Json& about, const char* what) {
     std::vector<std::string> names;
     for (const Json& name : about.need("names", Kind::array).items) {
-        need(name.kind == Kind::text && !name.text.empty(), std::string(what) + ": a name is missing");
+        need(name.kind == Kind::text && !name.text.empty(),
+             std::string(what) + ": a name is missing");
         names.push_back(name.text);
     }
     return names;
 }
 
-// Consecutive pieces of a flat array; running past its end, or stopping short of it, is an error.
+// Cuts consecutive ranges from an array. It is an error to run past the end or to leave numbers.
 template <class Scalar>
 class Cuts {
 public:
     Cuts(const std::vector<Scalar>& values, const char* name) : values_(values), name_(name) {}
 
     const Scalar* cut(std::size_t rows, std::size_t columns = 1) {
-        need(!columns || rows <= (values_.size() - at_) / columns, std::string(name_) + ": the header asks for more numbers than there are");
-        const Scalar* piece = values_.data() + at_;
+        need(!columns || rows <= (values_.size() - at_) / columns,
+             std::string(name_) + ": the header asks for more numbers than there are");
+        const Scalar* range = values_.data() + at_;
         at_ += rows * columns;
-        return piece;
+        return range;
     }
 
-    void end() const { need(at_ == values_.size(), std::string(name_) + ": holds more numbers than the header accounts for"); }
+    void end() const {
+        need(at_ == values_.size(),
+             std::string(name_) + ": holds more numbers than the header accounts for");
+    }
 
 private:
     const std::vector<Scalar>& values_;
@@ -58,14 +64,18 @@ void read_mesh(const Archive& file, const Json& header, Description& into) {
     into.unit = about.need("unit", Kind::text).text;
     into.rest = file.floats("mesh.vertices", 2);
     const Shape shape = file.shape("mesh.vertices");
-    need(shape[1] == 3 && shape[0] >= 1 && shape[0] < (std::size_t{1} << 31), "mesh.vertices: expected shape (V, 3)");
-    const std::vector<std::int32_t> sizes = file.integers("mesh.polygon_sizes", 1), corners = file.integers("mesh.polygon_vertices", 1);
+    need(shape[1] == 3 && shape[0] >= 1 && shape[0] < (std::size_t{1} << 31),
+         "mesh.vertices: expected shape (V, 3)");
+    const std::vector<std::int32_t> sizes = file.integers("mesh.polygon_sizes", 1),
+                                    corners = file.integers("mesh.polygon_vertices", 1);
     in_range(corners.data(), corners.size(), into.vertex_count(), "mesh.polygon_vertices");
     std::size_t at = 0;
     for (const std::int32_t size : sizes) {
-        need(size >= 3 && static_cast<std::size_t>(size) <= corners.size() - at, "mesh.polygon_sizes: a polygon has fewer than 3 corners or none are left");
-        for (std::int32_t corner = 1; corner + 1 < size; ++corner)  // a fan from its first corner
-            for (const std::int32_t place : {0, corner, corner + 1}) into.triangles.push_back(corners[at + place]);
+        need(size >= 3 && static_cast<std::size_t>(size) <= corners.size() - at,
+             "mesh.polygon_sizes: a polygon has fewer than 3 corners or none are left");
+        for (std::int32_t corner = 1; corner + 1 < size; ++corner)  // a fan from the first corner
+            for (const std::int32_t offset : {0, corner, corner + 1})
+                into.triangles.push_back(corners[at + offset]);
         at += size;
     }
     need(at == corners.size(), "mesh.polygon_vertices: more corners than the polygons have");
@@ -80,18 +90,24 @@ void read_skeleton(const Archive& file, const Json& about, Description& into) {
     into.parents = file.integers("skeleton.parents", 1);
     into.rest_bones = file.doubles("skeleton.world_from_bone", 3);
     const std::size_t count = into.bone_names.size();
-    need(into.parents.size() == count && file.shape("skeleton.world_from_bone") == Shape({count, 3, 4}), "skeleton: its arrays do not fit its names");
+    need(into.parents.size() == count &&
+             file.shape("skeleton.world_from_bone") == Shape({count, 3, 4}),
+         "skeleton: its arrays do not fit its names");
     for (std::size_t bone = 0; bone < count; ++bone) {
-        need(into.parents[bone] >= -1 && into.parents[bone] < static_cast<std::int64_t>(bone), "skeleton.parents: a parent must come before its child");
-        need(std::abs(determinant(into.rest_bones.data() + 12 * bone)) >= 1e-12, "skeleton.world_from_bone: a bone is squashed flat");
+        need(into.parents[bone] >= -1 && into.parents[bone] < static_cast<std::int64_t>(bone),
+             "skeleton.parents: a parent must come before its child");
+        need(std::abs(determinant(into.rest_bones.data() + 12 * bone)) >= 1e-12,
+             "skeleton.world_from_bone: a bone is squashed flat");
     }
 }
 
-Influences read_influences(const Archive& file, const char* index, const char* weight, std::size_t targets) {
+Influences read_influences(const Archive& file, const char* index, const char* weight,
+                           std::size_t targets) {
     Influences found;
     found.index = file.integers(index, 2);
     found.weight = file.floats(weight, 2);
-    need(file.shape(index) == file.shape(weight), std::string(index) + " and " + weight + " have different shapes");
+    need(file.shape(index) == file.shape(weight),
+         std::string(index) + " and " + weight + " have different shapes");
     found.width = file.shape(index)[1];
     need(found.width >= 1, std::string(weight) + ": at least one influence is needed");
     in_range(found.index.data(), found.index.size(), targets, index);
@@ -109,23 +125,29 @@ void read_skin(const Archive& file, const Json& about, Description& into) {
     into.skinned = true;
     into.blend = blend == "linear" ? Blend::linear : Blend::dual_quaternion;
     std::size_t targets = into.bone_count();
-    need(file.has("skin.virtual_index") == file.has("skin.virtual_weight"), "skin: virtual_index and virtual_weight come together");
+    need(file.has("skin.virtual_index") == file.has("skin.virtual_weight"),
+         "skin: virtual_index and virtual_weight come together");
     if (file.has("skin.virtual_index")) {
-        into.virtual_bones = read_influences(file, "skin.virtual_index", "skin.virtual_weight", targets);
+        into.virtual_bones =
+            read_influences(file, "skin.virtual_index", "skin.virtual_weight", targets);
         targets = file.shape("skin.virtual_index")[0];
     }
     into.skin = read_influences(file, "skin.bone_index", "skin.weight", targets);
-    need(file.shape("skin.weight")[0] == into.vertex_count(), "skin.weight: expected one row per vertex");
+    need(file.shape("skin.weight")[0] == into.vertex_count(),
+         "skin.weight: expected one row per vertex");
 }
 
 void read_features(const Archive& file, Description& into) {
     into.feature_columns = file.integers("features.columns", 1);
-    into.feature_low = file.floats("features.low", 1, true);  // infinite where there is no clamp
+    into.feature_low = file.floats("features.low", 1, true);  // infinite: no clamp
     into.feature_high = file.floats("features.high", 1, true);
     const std::size_t count = into.feature_columns.size();
-    need(into.feature_low.size() == count && into.feature_high.size() == count, "features: low, high and columns have different lengths");
-    in_range(into.feature_columns.data(), count, 12 * into.bone_count() + into.control_names.size(), "features.columns");
-    for (std::size_t i = 0; i < count; ++i) need(into.feature_low[i] <= into.feature_high[i], "features: low is above high, or NaN");
+    need(into.feature_low.size() == count && into.feature_high.size() == count,
+         "features: low, high and columns have different lengths");
+    in_range(into.feature_columns.data(), count, 12 * into.bone_count() + into.control_names.size(),
+             "features.columns");
+    for (std::size_t i = 0; i < count; ++i)
+        need(into.feature_low[i] <= into.feature_high[i], "features: low is above high, or NaN");
 }
 
 Activation activation_of(const std::string& name) {
@@ -137,27 +159,32 @@ Activation activation_of(const std::string& name) {
 }
 
 enum class Storage { single, half };
-constexpr std::uint64_t kFirstNarrow = 4;  // the version from which biases of later layers are in 16 bits where weights are
+constexpr std::uint64_t kFirstNarrow =
+    4;  // from this version on, later biases of 16-bit files are in 16 bits
 
 Storage storage_of(const Json& header) {
     const Json* storage = header.find("storage");
     if (!storage) return Storage::single;
     need(storage->kind == Kind::text, "the header's storage is not known");
-    need(storage->text != "int8", "stored in 8 bits, which understudy no longer reads; export the original again, with --half for 16 bits");
+    need(storage->text != "int8",
+         "stored in 8 bits, which understudy no longer reads; export the original again, with "
+         "--half for 16 bits");
     if (storage->text == "float16") return Storage::half;
     need(storage->text == "float32", "the header's storage is not known");
     return Storage::single;
 }
 
-// The matrices of nets or bases, one after the other, each cut from the array that holds numbers of its kind.
+// The matrices of nets or bases, cut from the array that has numbers of their kind.
 class Matrices {
 public:
-    Matrices(Storage storage, const std::vector<float>& values, const std::vector<std::uint16_t>& halves, const char* name)
+    Matrices(Storage storage, const std::vector<float>& values,
+             const std::vector<std::uint16_t>& halves, const char* name)
         : storage_(storage), values_(values, name), halves_(halves, name) {}
 
-    // `exact`: never less than single precision.
+    // `exact`: always in single precision.
     void cut(MatrixView& matrix, bool exact) {
-        if (storage_ == Storage::half && !exact) matrix.half = halves_.cut(matrix.rows, matrix.columns);
+        if (storage_ == Storage::half && !exact)
+            matrix.half = halves_.cut(matrix.rows, matrix.columns);
         else matrix.single = values_.cut(matrix.rows, matrix.columns);
     }
 
@@ -174,12 +201,15 @@ private:
     Cuts<std::uint16_t> halves_;
 };
 
-void read_nets(const Archive& file, const std::vector<Json>& entries, Storage storage, bool half_biases, Description& into) {
+void read_nets(const Archive& file, const std::vector<Json>& entries, Storage storage,
+               bool half_biases, Description& into) {
     if (file.has("nets.inputs")) into.net_inputs = file.integers("nets.inputs", 1);
     if (file.has("nets.outputs")) into.net_outputs = file.integers("nets.outputs", 1);
     if (file.has("nets.values")) into.net_values = file.floats("nets.values", 1);
-    if (storage == Storage::half && file.has("nets.half")) into.net_halves = file.halves("nets.half", 1);
-    Cuts<std::int32_t> inputs(into.net_inputs, "nets.inputs"), outputs(into.net_outputs, "nets.outputs");
+    if (storage == Storage::half && file.has("nets.half"))
+        into.net_halves = file.halves("nets.half", 1);
+    Cuts<std::int32_t> inputs(into.net_inputs, "nets.inputs"),
+        outputs(into.net_outputs, "nets.outputs");
     Matrices matrices(storage, into.net_values, into.net_halves, "nets");
     for (const Json& entry : entries) {
         Net net;
@@ -190,44 +220,56 @@ void read_nets(const Archive& file, const std::vector<Json>& entries, Storage st
             NetLayer next;
             next.weight.columns = static_cast<std::size_t>(sizes[layer - 1].whole("a layer size"));
             next.weight.rows = static_cast<std::size_t>(sizes[layer].whole("a layer size"));
-            // Centres of radial functions stay in single precision: they are compared with features, not multiplied.
+            // Centres of radial functions stay in single precision, because features are compared
+            // with them.
             matrices.cut(next.weight, net.activation == Activation::rbf);
             matrices.cut_bias(next, half_biases && layer > 1 && net.activation != Activation::rbf);
             net.layers.push_back(next);
         }
-        const std::size_t in = net.layers.front().weight.columns, out = net.layers.back().weight.rows;
+        const std::size_t in = net.layers.front().weight.columns,
+                          out = net.layers.back().weight.rows;
         net.inputs = inputs.cut(in);
         net.outputs = outputs.cut(out);
         in_range(net.inputs, in, into.feature_columns.size(), "nets.inputs");
         for (std::size_t i = 0; i < out; ++i) {
             need(net.outputs[i] >= 0, "nets.outputs: an index is out of range");
-            into.coefficient_count = std::max<std::size_t>(into.coefficient_count, static_cast<std::size_t>(net.outputs[i]) + 1);
+            into.coefficient_count = std::max<std::size_t>(
+                into.coefficient_count, static_cast<std::size_t>(net.outputs[i]) + 1);
         }
         into.nets.push_back(std::move(net));
     }
     inputs.end(), outputs.end(), matrices.end();
-    need(into.coefficient_count <= into.net_outputs.size(), "nets.outputs: a coefficient is named beyond those the nets write");
+    need(into.coefficient_count <= into.net_outputs.size(),
+         "nets.outputs: a coefficient is named beyond those the nets write");
 }
 
-void read_bases(const Archive& file, const std::vector<Json>& entries, Storage storage, Description& into) {
+void read_bases(const Archive& file, const std::vector<Json>& entries, Storage storage,
+                Description& into) {
     if (file.has("bases.vertices")) into.basis_vertices = file.integers("bases.vertices", 1);
-    if (file.has("bases.coefficients")) into.basis_coefficients = file.integers("bases.coefficients", 1);
-    if (storage == Storage::single && file.has("bases.values")) into.basis_values = file.floats("bases.values", 1);
-    if (storage == Storage::half && file.has("bases.half")) into.basis_halves = file.halves("bases.half", 1);
-    Cuts<std::int32_t> vertices(into.basis_vertices, "bases.vertices"), coefficients(into.basis_coefficients, "bases.coefficients");
+    if (file.has("bases.coefficients"))
+        into.basis_coefficients = file.integers("bases.coefficients", 1);
+    if (storage == Storage::single && file.has("bases.values"))
+        into.basis_values = file.floats("bases.values", 1);
+    if (storage == Storage::half && file.has("bases.half"))
+        into.basis_halves = file.halves("bases.half", 1);
+    Cuts<std::int32_t> vertices(into.basis_vertices, "bases.vertices"),
+        coefficients(into.basis_coefficients, "bases.coefficients");
     Matrices matrices(storage, into.basis_values, into.basis_halves, "bases");
     for (const Json& entry : entries) {
         Basis basis;
         basis.shared = entry.need("shared", Kind::boolean).truth;
-        basis.vertex_count = static_cast<std::size_t>(entry.need("vertices", Kind::number).whole("a basis' vertices"));
+        basis.vertex_count = static_cast<std::size_t>(
+            entry.need("vertices", Kind::number).whole("a basis' vertices"));
         basis.vertices = vertices.cut(basis.vertex_count);
-        basis.matrix.columns = static_cast<std::size_t>(entry.need("components", Kind::number).whole("a basis' components"));
+        basis.matrix.columns = static_cast<std::size_t>(
+            entry.need("components", Kind::number).whole("a basis' components"));
         basis.matrix.rows = basis.vertex_count * (basis.shared ? 1 : 3);
         matrices.cut(basis.matrix, false);
         const std::size_t named = basis.shared ? 3 : 1;
         basis.coefficients = coefficients.cut(named, basis.matrix.columns);
         in_range(basis.vertices, basis.vertex_count, into.vertex_count(), "bases.vertices");
-        in_range(basis.coefficients, named * basis.matrix.columns, into.coefficient_count, "bases.coefficients");
+        in_range(basis.coefficients, named * basis.matrix.columns, into.coefficient_count,
+                 "bases.coefficients");
         into.bases.push_back(basis);
     }
     vertices.end(), coefficients.end(), matrices.end();
@@ -237,12 +279,15 @@ void read_clips(const Archive& file, const std::vector<Json>& entries, Descripti
     for (const Json& entry : entries) {
         Clip clip;
         clip.name = entry.need("name", Kind::text).text;
-        if (const Json* rate = entry.find("frame_rate"); rate && rate->kind == Kind::number) clip.frame_rate = rate->number;
-        need(clip.frame_rate >= 0 && std::isfinite(clip.frame_rate), "clip " + clip.name + ": a wrong frame rate");
+        if (const Json* rate = entry.find("frame_rate"); rate && rate->kind == Kind::number)
+            clip.frame_rate = rate->number;
+        need(clip.frame_rate >= 0 && std::isfinite(clip.frame_rate),
+             "clip " + clip.name + ": a wrong frame rate");
         const std::string array = "clip." + std::to_string(into.clips.size()) + ".world_from_bone";
         clip.world_from_bone = file.doubles(array, 4);
         const Shape shape = file.shape(array);
-        need(shape[0] >= 1 && shape[1] == into.bone_count() && shape[2] == 3 && shape[3] == 4, "clip " + clip.name + ": expected shape (F, B, 3, 4)");
+        need(shape[0] >= 1 && shape[1] == into.bone_count() && shape[2] == 3 && shape[3] == 4,
+             "clip " + clip.name + ": expected shape (F, B, 3, 4)");
         clip.frame_count = shape[0];
         into.clips.push_back(std::move(clip));
     }
@@ -254,19 +299,25 @@ void read_description(const std::uint8_t* data, std::size_t size, Description& i
     const Archive file(data, size);
     const std::string& text = file.metadata("understudy");
     const Json header = parse_json(text.data(), text.data() + text.size());
-    const std::uint64_t version = header.need("format_version", Kind::number).whole("the format version");
+    const std::uint64_t version =
+        header.need("format_version", Kind::number).whole("the format version");
     need(version >= 1, "the header has no valid format version");
-    need(version <= UNDERSTUDY_FORMAT_VERSION, "written by a newer understudy (format " + std::to_string(version) + "); upgrade to read it");
+    need(version <= UNDERSTUDY_FORMAT_VERSION, "written by a newer understudy (format " +
+                                                   std::to_string(version) +
+                                                   "); upgrade to read it");
     const Storage storage = storage_of(header);
     into.half_precision = storage == Storage::half;
     into.method = header.need("method", Kind::text).text;
     read_mesh(file, header, into);
     if (header.find("skeleton")) read_skeleton(file, header.need("skeleton", Kind::object), into);
-    if (header.find("controls")) into.control_names = read_names(header.need("controls", Kind::object), "controls");
+    if (header.find("controls"))
+        into.control_names = read_names(header.need("controls", Kind::object), "controls");
     if (header.find("skin")) read_skin(file, header.need("skin", Kind::object), into);
-    need((header.find("skeleton") != nullptr) == into.skinned, "a skeleton and a skin come together: one of them is missing");
+    need((header.find("skeleton") != nullptr) == into.skinned,
+         "a skeleton and a skin come together: one of them is missing");
     read_features(file, into);
-    read_nets(file, header.need("nets", Kind::array).items, storage, into.half_precision && version >= kFirstNarrow, into);
+    read_nets(file, header.need("nets", Kind::array).items, storage,
+              into.half_precision && version >= kFirstNarrow, into);
     read_bases(file, header.need("bases", Kind::array).items, storage, into);
     if (header.find("clips")) read_clips(file, header.need("clips", Kind::array).items, into);
 }

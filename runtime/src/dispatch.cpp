@@ -1,4 +1,4 @@
-// Which table of kernels this processor gets.
+// Chooses the table of kernels for this processor.
 #include "kernels.h"
 
 #if defined(UNDERSTUDY_X86) && defined(_MSC_VER)
@@ -22,23 +22,27 @@ namespace {
 
 #if defined(UNDERSTUDY_X86)
 #if defined(_MSC_VER)
-bool bit(const int (&registers)[4], int which, int number) { return (registers[which] >> number & 1) != 0; }
+bool bit(const int (&registers)[4], int which, int number) {
+    return (registers[which] >> number & 1) != 0;
+}
 
 bool has_avx2() {
     int leaf1[4], leaf7[4];
     __cpuid(leaf1, 1);
     __cpuidex(leaf7, 7, 0);
-    const bool saved = bit(leaf1, 2, 27) && (_xgetbv(0) & 6) == 6;  // the system keeps the wide registers
+    const bool saved = bit(leaf1, 2, 27) &&
+                       (_xgetbv(0) & 6) == 6;  // the operating system saves the wide registers
     return saved && bit(leaf1, 2, 12) && bit(leaf1, 2, 29) && bit(leaf7, 1, 5);
 }
 
 bool has_avx512() {
     int leaf7[4];
     __cpuidex(leaf7, 7, 0);
-    return has_avx2() && (_xgetbv(0) & 0xE6) == 0xE6 && bit(leaf7, 1, 16) && bit(leaf7, 1, 17) && bit(leaf7, 1, 30) && bit(leaf7, 1, 31);
+    return has_avx2() && (_xgetbv(0) & 0xE6) == 0xE6 && bit(leaf7, 1, 16) && bit(leaf7, 1, 17) &&
+           bit(leaf7, 1, 30) && bit(leaf7, 1, 31);
 }
 #else
-bool has_f16c() {  // older clangs do not know its name
+bool has_f16c() {  // older versions of clang do not know its name
     unsigned a = 0, b = 0, c = 0, d = 0;
     return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
 }
@@ -49,8 +53,8 @@ bool has_avx2() {
 }
 
 bool has_avx512() {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl");
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
 }
 #endif
 #endif

@@ -1,4 +1,5 @@
-// What a call is held against, with the same threads and the same instructions: the same bytes, read once, and as many multiply-adds in registers.
+// A lower bound for the time of a call: its bytes read once, and its multiply-adds done in
+// registers, with the same threads and instructions.
 #pragma once
 
 #include <algorithm>
@@ -14,37 +15,40 @@ class Floor {
 public:
     explicit Floor(std::size_t bytes) : data_((bytes + 255) / 256 * 256) {}
 
-    // Reads everything; `pool` may be nullptr. The sum only keeps the compiler from leaving it out.
+    // Reads everything; `pool` may be nullptr. The sum keeps the compiler from removing the reads.
     float read(Pool* pool) const {
         const std::uint8_t* data = data_.as<std::uint8_t>();
-        return share(pool, data_.size(), [&](std::size_t first, std::size_t count) { return kernels().read(data + first, count); });
+        return sum_over(pool, data_.size(), [&](std::size_t first, std::size_t count) {
+            return kernels().read(data + first, count);
+        });
     }
 
-    // Does as many multiply-adds, with numbers that need not be fetched.
+    // Does `count` multiply-adds on numbers in registers.
     static float multiply_add(Pool* pool, std::size_t count) {
-        return share(pool, count, [](std::size_t, std::size_t some) { return kernels().multiply_add(some); });
+        return sum_over(pool, count,
+                        [](std::size_t, std::size_t some) { return kernels().multiply_add(some); });
     }
 
 private:
-    static constexpr std::size_t kPiece = 64 << 10;
+    static constexpr std::size_t kChunk = 64 << 10;
 
-    // The sum of work(first, count) over pieces of 0..size.
+    // The sum of work(first, count) over chunks of 0..size.
     template <class Work>
-    static float share(Pool* pool, std::size_t size, const Work& work) {
-        const std::uint32_t pieces = static_cast<std::uint32_t>((size + kPiece - 1) / kPiece);
-        alignas(64) float sums[Pool::kMostThreads * 16];  // a line of the cache for each thread
+    static float sum_over(Pool* pool, std::size_t size, const Work& work) {
+        const std::uint32_t chunks = static_cast<std::uint32_t>((size + kChunk - 1) / kChunk);
+        alignas(64) float sums[Pool::kMostThreads * 16];  // one cache line per thread
         const int threads = pool ? pool->threads() : 1;
         for (int thread = 0; thread < threads; ++thread) sums[16 * thread] = 0;
         const auto one = [&](std::uint32_t number, int thread) {
-            const std::size_t first = number * kPiece;
-            sums[16 * thread] += work(first, std::min(kPiece, size - first));
+            const std::size_t first = number * kChunk;
+            sums[16 * thread] += work(first, std::min(kChunk, size - first));
         };
         if (threads > 1 && pool->acquire()) {
             pool->wake();
-            pool->run(pieces, one);
+            pool->run(chunks, one);
             pool->release();
         } else {
-            for (std::uint32_t number = 0; number < pieces; ++number) one(number, 0);
+            for (std::uint32_t number = 0; number < chunks; ++number) one(number, 0);
         }
         float total = 0;
         for (int thread = 0; thread < threads; ++thread) total += sums[16 * thread];

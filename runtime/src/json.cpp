@@ -7,7 +7,7 @@ namespace understudy {
 namespace {
 
 constexpr int kDeepest = 64;
-// A header with more values than this is not one of ours; the limit keeps a forged one from filling the memory.
+// The limit keeps a forged header from filling the memory.
 constexpr std::size_t kMostValues = std::size_t{1} << 22;
 
 class Parser {
@@ -22,7 +22,9 @@ public:
     }
 
 private:
-    [[noreturn]] static void fail(const char* what) { throw ReadError(std::string("the header is not valid JSON: ") + what); }
+    [[noreturn]] static void fail(const char* what) {
+        throw ReadError(std::string("the header is not valid JSON: ") + what);
+    }
 
     void skip_space() {
         while (at_ != end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\n' || *at_ == '\r')) ++at_;
@@ -158,7 +160,7 @@ private:
                 case 't': text.push_back('\t'); break;
                 case 'u': {
                     unsigned code = parse_hex4();
-                    if (code >= 0xD800 && code < 0xDC00) {  // the first half of a pair
+                    if (code >= 0xD800 && code < 0xDC00) {  // a surrogate pair
                         if (next() != '\\' || next() != 'u') fail("half of a \\u pair");
                         const unsigned low = parse_hex4();
                         if (low < 0xDC00 || low >= 0xE000) fail("half of a \\u pair");
@@ -176,7 +178,7 @@ private:
 
     bool digit() const { return at_ != end_ && *at_ >= '0' && *at_ <= '9'; }
 
-    // By hand, because the C library's conversion depends on the locale of the program around us.
+    // The C library's conversion depends on the locale, so this one is our own.
     double parse_number() {
         const bool negative = at_ != end_ && *at_ == '-';
         if (negative) ++at_;
@@ -188,7 +190,7 @@ private:
             ++at_;
             if (!digit()) fail("a broken number");
             for (; digit(); ++at_)
-                if (scale > -400) {  // further digits no longer count
+                if (scale > -400) {  // further digits do not matter
                     value = 10 * value + (*at_ - '0');
                     --scale;
                 }
@@ -222,12 +224,14 @@ const Json* Json::find(const std::string& name) const {
 
 const Json& Json::need(const std::string& name, Kind wanted) const {
     const Json* found = find(name);
-    if (!found || found->kind != wanted) throw ReadError("the header's " + name + " is missing or of the wrong kind");
+    if (!found || found->kind != wanted)
+        throw ReadError("the header's " + name + " is missing or of the wrong kind");
     return *found;
 }
 
 std::uint64_t Json::whole(const char* what) const {
-    if (kind != Kind::number || !(number >= 0) || number > 9007199254740992.0 || number != std::floor(number))
+    if (kind != Kind::number || !(number >= 0) || number > 9007199254740992.0 ||
+        number != std::floor(number))
         throw ReadError(std::string(what) + " is not a whole number");
     return static_cast<std::uint64_t>(number);
 }

@@ -1,4 +1,4 @@
-// A small JSON reader for file headers: bounded depth and size, UTF-8 out, no recursion beyond the depth limit.
+// A small JSON reader for file headers, with bounded depth and size. Texts become UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ struct Json {
     bool truth = false;
     double number = 0;
     std::string text;
-    std::vector<Json> items;                                // of an array
-    std::vector<std::pair<std::string, Json>> members;      // of an object, as they came
+    std::vector<Json> items;                            // if it is an array
+    std::vector<std::pair<std::string, Json>> members;  // if it is an object, in file order
 
-    // The member of that name, or nullptr; of several, the last, as other readers have it.
+    // The member of that name, or nullptr. Of duplicates the last one counts, as in other readers.
     const Json* find(const std::string& name) const;
-    // The member of that name and kind; ReadError where it is missing or something else.
+    // The member of that name and kind. Throws ReadError if there is none.
     const Json& need(const std::string& name, Kind wanted) const;
-    // A whole number from 0 to 2^53; ReadError for anything else.
+    // A whole number from 0 to 2^53. Throws ReadError for anything else.
     std::uint64_t whole(const char* what) const;
 };
 

@@ -1,4 +1,4 @@
-// The hot loops, one table of them per instruction set; `kernels()` picks the best this processor has.
+// The inner loops. Each instruction set provides one table of them; `kernels()` returns the best.
 #pragma once
 
 #include <cstddef>
@@ -8,139 +8,180 @@
 
 namespace understudy {
 
-// A matrix packed for products with vectors: panels of 64 rows (the last may have 16, 32 or 48), each holding its columns one after the other,
-// so that a product reads memory straight through and needs no sums across a register. Rows are padded with zeros to a multiple of 16.
+// A matrix packed for products with vectors.
+//
+// Rows are grouped into panels of 64. The last panel may have 16, 32 or 48 rows. A panel stores its
+// columns one after the other, so a product reads memory sequentially and never sums across the
+// lanes of a register. Rows are padded with zeros to a multiple of 16 (one unit).
 struct Panels {
-    const void* data = nullptr;
-    std::uint8_t number_size = 4;   // 4: floats, 2: halves
-    std::size_t columns = 0;
-    std::size_t rows = 0;  // padded
+    static constexpr std::size_t kRows = 64;  // rows per panel
+    static constexpr std::size_t kUnit = 16;  // rows per unit; every height is a multiple of it
 
-    static constexpr std::size_t kRows = 64, kUnit = 16;
+    const void* data = nullptr;
+    std::uint8_t number_size = 4;  // bytes per number: 4 (float) or 2 (half)
+    std::size_t columns = 0;
+    std::size_t rows = 0;  // with padding
+
     std::size_t panel_count() const { return (rows + kRows - 1) / kRows; }
-    // In panels first..last.
-    std::size_t rows_of(std::size_t first, std::size_t last) const { return (last * kRows < rows ? last * kRows : rows) - first * kRows; }
-    // Where the first number of a row lies.
+    // Rows in panels first..last (last excluded, as everywhere in this library).
+    std::size_t rows_of(std::size_t first, std::size_t last) const {
+        return (last * kRows < rows ? last * kRows : rows) - first * kRows;
+    }
+    // Address of the first number of a row.
     const void* row(std::size_t number) const {
-        return static_cast<const char*>(data) + (number / kRows * kRows * columns + number % kRows) * number_size;
+        return static_cast<const char*>(data) +
+               (number / kRows * kRows * columns + number % kRows) * number_size;
     }
 };
 
-// Of a product: what becomes of W x + bias. `linear` keeps it; `rbf` is exp(-bias |x - w|^2) instead.
-enum class Finish : std::uint8_t { linear, tanh, relu, gelu, rbf };
-
-// How much of which transform: `offset` counts floats from the first transform, 16 each.
+// One weight of one transform.
 struct Influence {
-    std::uint32_t offset;
+    std::uint32_t offset;  // of the transform, in floats: 16 times its index
     float weight;
 };
 
-// The influences of consecutive rows: `width` each, or, where that is 0, those from starts[row] to starts[row + 1].
+// The influences of consecutive rows (vertices or virtual bones). Row i has `width` influences;
+// where `width` is 0, its influences are entries starts[i] to starts[i + 1].
 struct InfluenceRows {
     const Influence* entries = nullptr;
     const std::uint32_t* starts = nullptr;
     std::uint32_t width = 0;
 };
 
-// Rows whose weights for one transform after the other lie side by side, for `blend_dense`.
+// `blend_dense` reads the weights of this many rows side by side.
 constexpr std::size_t kWeightRows = 16;
 
-// What moves vertices first..last of one pose.
+// The arguments of a skinning kernel: vertices first..last of one pose, or of 16 poses in lanes.
 struct VertexJob {
     std::size_t first, last;
-    const float* base;                  // rest plus mean, 3 per vertex; one float beyond the last may be read
-    const std::uint32_t* slot_starts;   // of each vertex, into `slots`; nullptr: no correctives
-    const std::uint32_t* slots;         // where its displacements lie
-    const float* displacements;         // 3 floats each; one float beyond may be read
+    const float* base;                 // rest + mean, 3 per vertex; one float beyond may be read
+    const std::uint32_t* slot_starts;  // per vertex, into `slots`; nullptr: no correctives
+    const std::uint32_t* slots;        // offsets into `displacements`
+    const float* displacements;        // 3 floats per slot; one float beyond may be read
     InfluenceRows skin;
-    const std::uint8_t* simple;         // of each four vertices that start at a multiple of four: whether one transform moves them all and
-                                        // their displacements, if any, lie side by side
-    const float* transforms;            // linear: columns of 4 (the last number 0); dual quaternion: see `dual_quaternion_entry`
-    const float* centre;                // 4 floats to add, and 4 more that make up for the rounding of the first
-    float* positions;                   // 3 per vertex, from number 0 of the job on: of the whole pose, or of vertices unpacked for this job
-    std::size_t pose_stride = 0;        // of lanes alone: floats from the positions of one pose to those of the next
+    // Per group of four vertices that starts at a multiple of four: whether a single transform
+    // moves all four and their displacements, if any, are consecutive.
+    const std::uint8_t* rigid_quads;
+    // Linear: four columns of four floats, the last float of each is 0.
+    // Dual quaternion: see `skin_dual_quaternion`.
+    const float* transforms;
+    const float* centre;  // 4 floats to add to positions, then 4 that correct their rounding
+    float* positions;     // 3 per vertex; vertex 0 of the job comes first
+    std::size_t pose_stride = 0;  // lanes only: floats between the positions of two poses
 };
 
-// Consecutive vertices whose displacements lie side by side too, each at so many places.
+// Consecutive vertices whose slots are consecutive too. Each vertex has `slot_count` of them.
 struct VertexRun {
-    std::uint16_t length, places;
+    std::uint16_t length, slot_count;
 };
 
-// What a `VertexJob` reads of its vertices, in half the bytes or fewer: rest and weights are 16-bit numbers on a grid, low + number * step, and where
-// displacements lie is said once for a run of vertices. It is unpacked for one job at a time, into memory that stays in the nearest cache.
-struct PackedVertices {
-    static constexpr std::size_t kStep = 64;  // a job begins at a multiple of it; no run goes on beyond one
-    static constexpr std::size_t kAxes = 48;  // x, y and z over and over, for registers of any length
-    static constexpr std::size_t kTogether = 16;
+// What a `VertexJob` reads of its vertices, stored in 16 bits.
+//
+// Rest positions and weights are numbers on a grid: low + number * step. Slots are stored once per
+// run. Each job dequantizes its own vertices into memory that stays in the level-1 cache.
+struct QuantizedVertices {
+    static constexpr std::size_t kBlock = 64;  // jobs start at a multiple; no run crosses one
+    static constexpr std::size_t kAxes = 48;   // x, y, z repeated, for registers of any length
+    static constexpr std::size_t kGroup = 16;  // vertices that share a base in `ends`
 
-    // Of each kStep vertices: their first influence, their first run and the first of its places.
-    struct Start {
-        std::uint32_t influence, run, place;
+    // Per block: its first influence, its first run and that run's first slot.
+    struct BlockStart {
+        std::uint32_t influence, run, slot;
     };
 
-    const std::uint16_t* base = nullptr;  // 3 per vertex; 15 numbers beyond the last may be read
-    const float *lows = nullptr, *steps = nullptr;  // of the base, kAxes each
-    const std::uint16_t* influences = nullptr;  // the numbers of a transform and of a weight, in turns; 15 beyond the last may be read
+    const std::uint16_t* base = nullptr;  // 3 per vertex; 15 numbers beyond the end may be read
+    const float* lows = nullptr;          // of the base, kAxes of them
+    const float* steps = nullptr;         // of the base, kAxes of them
+    // Pairs of a transform's index and a weight's number; 15 numbers beyond the end may be read.
+    const std::uint16_t* influences = nullptr;
     float weight_low = 0, weight_step = 0;
-    // Of each vertex, where its influences end among those of its kTogether vertices, the last of which are padded; nullptr: each has `width` of them.
+    // Per vertex: where its influences end, counted from the first one of its group of kGroup
+    // vertices. Padded to whole groups. nullptr: each vertex has `width` influences.
     const std::uint8_t* ends = nullptr;
     std::size_t width = 0;
     const VertexRun* runs = nullptr;
-    const Start* starts = nullptr;
+    const BlockStart* starts = nullptr;
 };
 
-// Poses that one call of the functions for lanes works on: number i of all of them stands at i * kLanes.
-constexpr std::size_t kLanes = 16, kLaneRows = 4;
+// Lane kernels work on this many poses at once: number i of pose p is at index i * kLanes + p.
+constexpr std::size_t kLanes = 16;
+// Lane products may start and end at any multiple of this many rows.
+constexpr std::size_t kLaneRows = 4;
 
-// y = finish(W x + bias) in lanes, for `sets` vectors x that are `x_set` floats apart; rows of y are `y_row` floats apart, sets `y_set`, and begin with
-// the first row that is asked for.
+// y[pose] = activation(W x[pose] + bias), for panels first..last of W.
+struct Product {
+    const float* x;
+    std::size_t x_stride;  // floats between two poses
+    std::size_t poses;
+    const float* bias;  // padded like the rows, or nullptr
+    Activation activation;
+    float* y;  // row 0 of the matrix, whatever panel is first
+    std::size_t y_stride;
+};
+
+// The same in lanes, for `sets` vectors x. A shared basis has three sets: x, y and z.
 struct LaneProduct {
     const float* x;
-    std::size_t sets, x_set;
-    const float* bias;  // padded like the rows, or nullptr
-    Finish finish;
-    float* y;
+    std::size_t sets, x_set;  // x_set: floats between two sets
+    const float* bias;        // padded like the rows, or nullptr
+    Activation activation;
+    float* y;  // the first row that is computed
     std::size_t y_row, y_set;
-    const void* next = nullptr;  // weights that will be read after these; nullptr: those after them in memory
+    const void* next = nullptr;  // the weights to prefetch; nullptr: those that follow in memory
 };
 
+// Ranges first..last exclude `last`.
 struct Kernels {
     const char* name;
-    // y[pose] = finish(W x[pose] + bias) for panels first..last; bias is padded like the rows, or nullptr.
-    void (*dense)(const Panels& w, std::size_t first, std::size_t last, const float* x, std::size_t x_stride, std::size_t poses, const float* bias,
-                  Finish finish, float* y, std::size_t y_stride);
-    // Rows first..last of blended transforms, 16 floats each.
-    void (*blend)(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out);
-    // The same for rows that have a weight for every one of `count` transforms: of every kWeightRows rows the weights for the first
-    // transform, then those for the second, and so on. `first` is a multiple of kWeightRows, and the rows are padded to one.
-    void (*blend_dense)(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out);
+
+    void (*dense)(const Panels& w, std::size_t first, std::size_t last, const Product& product);
+    // Blends transforms of 16 floats into rows first..last of `out`.
+    void (*blend)(const InfluenceRows& rows, std::size_t first, std::size_t last,
+                  const float* transforms, float* out);
+    // The same where every row has a weight for each of `count` transforms. Per kWeightRows rows,
+    // `weights` holds the weights of the first transform, then those of the second, and so on.
+    // `first` is a multiple of kWeightRows; the rows are padded to a multiple.
+    void (*blend_dense)(const float* weights, std::size_t count, std::size_t first,
+                        std::size_t last, const float* transforms, float* out);
     void (*skin_linear)(const VertexJob& job);
     void (*skin_dual_quaternion)(const VertexJob& job);
-    // The same in lanes: `to_lanes` takes rows of 16 poses, `stride` floats apart; offsets of influences count rows of lanes;
-    // `dense_lanes` makes rows first..last, multiples of kLaneRows; `blend_dense_lanes` takes weights row by row.
+
+    // Sixteen poses in lanes. `to_lanes` transposes 16 rows of `count` numbers, `stride` floats
+    // apart. `first` and `last` of `dense_lanes` are rows, multiples of kLaneRows. Offsets of
+    // influences count rows of lanes. `blend_dense_lanes` reads weights row by row.
     void (*to_lanes)(const float* from, std::size_t stride, std::size_t count, float* to);
-    void (*dense_lanes)(const Panels& w, std::size_t first, std::size_t last, const LaneProduct& of);
-    void (*blend_lanes)(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out);
-    void (*blend_dense_lanes)(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out);
+    void (*dense_lanes)(const Panels& w, std::size_t first, std::size_t last,
+                        const LaneProduct& product);
+    void (*blend_lanes)(const InfluenceRows& rows, std::size_t first, std::size_t last,
+                        const float* transforms, float* out);
+    void (*blend_dense_lanes)(const float* weights, std::size_t count, std::size_t first,
+                              std::size_t last, const float* transforms, float* out);
     void (*skin_lanes)(const VertexJob& job);
-    // Of vertices first..last, into arrays that begin with the first. Rest plus displacements, or rest alone where those are nullptr: displacements are
-    // read, and points written, up to 15 floats beyond the last. Influences, up to 7 beyond the last; and `starts`, up to 15 beyond, where vertices
-    // have different numbers of them.
-    void (*place_points)(const PackedVertices& from, std::size_t first, std::size_t last, const std::uint32_t* places, const float* displacements,
-                         float* out);
-    void (*unpack_influences)(const PackedVertices& from, std::size_t first, std::size_t last, Influence* entries, std::uint32_t* starts);
+
+    // Vertices first..last of quantized ones, into arrays that start with vertex `first`.
+    // Points are rest plus displacements, or rest alone where `displacements` is nullptr. Up to 15
+    // floats beyond the last displacement are read, up to 15 beyond the last point are written.
+    void (*dequantize_points)(const QuantizedVertices& from, std::size_t first, std::size_t last,
+                              const std::uint32_t* slots, const float* displacements, float* out);
+    // Up to 7 influences beyond the last are written. `starts` is written where vertices have
+    // different numbers of influences, up to 15 beyond the last.
+    void (*dequantize_influences)(const QuantizedVertices& from, std::size_t first,
+                                  std::size_t last, Influence* entries, std::uint32_t* starts);
     // Halves to floats; `count` is a multiple of 16.
     void (*widen)(const std::uint16_t* halves, std::size_t count, float* out);
-    // Fetches memory that is about to be written, which another processor may hold: all of it at once, not line by line as the writing comes there.
-    void (*claim)(float* data, std::size_t count);
-    // Reads every byte once and does next to nothing with it; `size` is a multiple of 256.
+    // Prefetches memory that is about to be written and that another core may hold.
+    void (*prefetch_write)(float* data, std::size_t count);
+
+    // For the floor that `bench runtime` measures.
+    // Reads every byte once; `size` is a multiple of 256.
     float (*read)(const void* data, std::size_t size);
-    // `count` multiply-adds, or a few more, of numbers that stay in registers.
+    // At least `count` multiply-adds on numbers that stay in registers.
     float (*multiply_add)(std::size_t count);
 };
 
+// The best table this processor can run.
 const Kernels& kernels();
-// Every table this processor can run, the best first; for tests. Ends with nullptr.
+// Every table this processor can run, the best first, then nullptr. For tests.
 const Kernels* const* all_kernels();
 
 float float_of_half(std::uint16_t half);

@@ -1,4 +1,5 @@
-// AVX2 with FMA and F16C: registers of 8 floats. Compiled with the flags of those instruction sets, called only where they are there.
+// AVX2 with FMA and F16C: registers of 8 floats. This file is compiled for those instruction sets
+// and called only on processors that have them.
 #include <immintrin.h>
 
 #include "kernels.h"
@@ -6,22 +7,29 @@
 namespace understudy {
 namespace {
 
-#include "kernels_eights.h"
+#include "kernels_ymm.h"
 
-struct V : Eights {
-    using Skinning = Eights;
-    using Narrow = Eights;
-    static F load_u16(const std::uint16_t* p) { return _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))); }
+struct V : Ymm {
+    using Skinning = Ymm;
+    using Narrow = Ymm;
+    static F load_u16(const std::uint16_t* p) {
+        return _mm256_cvtepi32_ps(
+            _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+    }
     static F div(F a, F b) { return _mm256_div_ps(a, b); }
     static F max(F a, F b) { return _mm256_max_ps(a, b); }
     static F min(F a, F b) { return _mm256_min_ps(a, b); }
-    static F round(F a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-    static F power_of_two(F n) {
-        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
+    static F round(F a) {
+        return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     }
-    // Pairs of a transform's number and a weight's, as `Influence`s.
+    static F power_of_two(F n) {
+        return _mm256_castsi256_ps(
+            _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
+    }
+    // Pairs of a transform's index and a weight's number, as `Influence`s.
     static F load_influences(const std::uint16_t* p, F low, F step) {
-        const __m256i pair = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+        const __m256i pair =
+            _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
         const F offset = _mm256_castsi256_ps(_mm256_slli_epi32(pair, 4));
         return _mm256_blend_ps(offset, fma(_mm256_cvtepi32_ps(pair), step, low), 0xAA);
     }
@@ -44,16 +52,31 @@ struct V : Eights {
         }
         for (int i = 0; i < 8; ++i) row[i] = a[i];
     }
-    static constexpr bool kFour = false;
+    static constexpr bool kQuads = false;
 };
 
 }  // namespace
 
 #include "kernels_body.h"
 #include "kernels_lanes.h"
-#include "kernels_packed.h"
+#include "kernels_quantized.h"
 
-extern const Kernels kAvx2{"avx2", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
-                           to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, place_points, unpack_influences, widen, claim, read, multiply_add};
+extern const Kernels kAvx2{"avx2",
+                           dense,
+                           blend,
+                           blend_dense,
+                           skin_linear,
+                           skin_dual_quaternion,
+                           to_lanes,
+                           dense_lanes,
+                           blend_lanes,
+                           blend_dense_lanes,
+                           skin_lanes,
+                           dequantize_points,
+                           dequantize_influences,
+                           widen,
+                           prefetch_write,
+                           read,
+                           multiply_add};
 
 }  // namespace understudy

@@ -1,18 +1,26 @@
-// The hot loops, written once over a register type `V` that each instruction set defines before it includes this file:
-//     V::F               a register of V::W floats (4, 8 or 16)
-//     load store load_half load_u16 set1 zero add sub mul div fma(a, b, c) = a b + c  max min round  power_of_two(n)
-//     kFour, move_four        see `skin_four`; only where Skinning has kPairs
-//     load_influences         see `unpack_influences`
-//     transpose(rows)         W registers as a W x W matrix
-//     prefetch prefetch_write a line of the cache to come, to be read or written
-//     V::Narrow               registers that multiply numbers of 16 bits with one vector: load_half set1 zero add sub fma store
-//     V::Skinning             what one pose is skinned with: registers with load store set1 zero add mul fma, of at most 16 floats, and
-//         apply(matrix, point)    four columns of four times (x, y, z, 1); load4 store4 store3 add4 on Four, four floats
-//         kPairs, move_pair       see `skin_pairs`
-// Everything is in an unnamed namespace and uses no templates of the standard library: a function built here for a newer processor must never
-// be picked by the linker for an older one.
+// The kernels of one to 16 poses, one pose after the other. They are written once over a register
+// type `V`, which each instruction set defines before it includes this file:
+//
+//     V::F                 a register of V::W floats (4, 8 or 16)
+//     load store load_half load_u16 set1 zero add sub mul div max min round power_of_two(n)
+//     fma(a, b, c)         a b + c
+//     load_influences      see `dequantize_influences`
+//     transpose(rows)      W registers as a W x W matrix
+//     prefetch prefetch_write
+//     kQuads, move_quad    see `skin_quad`; only where Skinning has kPairs
+//     V::Narrow            registers for products of halves with one vector:
+//                          load_half set1 zero add sub fma store
+//     V::Skinning          registers that skin one pose, of at most 16 floats:
+//         load store set1 zero add mul fma
+//         apply(matrix, point)   four columns of four times (x, y, z, 1)
+//         load4 store4 store3 add4   on Float4, four floats
+//         kPairs, move_pair          see `skin_pairs`
+//
+// Everything is in an unnamed namespace and uses no template of the standard library. Otherwise the
+// linker could pick a function that was compiled for a newer processor and run it on an older one.
 
-// What has to stay in registers: functions that are never called, and short loops over arrays of registers that are written out.
+// Values that must stay in registers need functions that are always inlined and short loops over
+// arrays of registers that are always unrolled.
 #if defined(_MSC_VER)
 #define UNDERSTUDY_INLINE __forceinline
 #define UNDERSTUDY_UNROLL
@@ -34,10 +42,10 @@ constexpr int kPerUnit = 16 / W;  // registers for 16 rows
 inline F exp_of(F x) {
     x = V::min(V::max(x, V::set1(-87.0f)), V::set1(88.0f));
     const F n = V::round(V::mul(x, V::set1(1.44269504f)));
-    // ln 2 in two parts, so that the difference is exact to the last bits.
+    // ln 2 is split in two, so that the difference is exact to the last bits.
     F r = V::fma(n, V::set1(-0.693359375f), x);
     r = V::fma(n, V::set1(2.12194440e-4f), r);
-    // Taylor's series on |r| <= ln 2 / 2, where the next term is below 2e-8.
+    // Taylor series on |r| <= ln 2 / 2, where the next term is below 2e-8.
     F p = V::set1(1.0f / 5040);
     p = V::fma(p, r, V::set1(1.0f / 720));
     p = V::fma(p, r, V::set1(1.0f / 120));
@@ -49,7 +57,8 @@ inline F exp_of(F x) {
     return V::mul(p, V::power_of_two(n));
 }
 
-// x P(x^2) / Q(x^2), both of degree Degree, rising powers. tools/activations.py finds their numbers.
+// x P(x^2) / Q(x^2), both of degree `Degree`, coefficients in rising powers.
+// tools/activations.py fits them.
 template <int Degree>
 inline F odd_ratio(F x, const float (&p)[Degree + 1], const float (&q)[Degree + 1]) {
     const F square = V::mul(x, x);
@@ -62,35 +71,45 @@ inline F odd_ratio(F x, const float (&p)[Degree + 1], const float (&q)[Degree + 
 }
 
 inline F tanh_of(F x) {
-    // Beyond 8.5 tanh is 1 but for 8e-8. The error stays below 4e-7. Bounds come first: what is not a number then stays so on every processor.
-    constexpr float p[] = {0.999999946f, 0.134062054f, 0.00352581857f, 2.11215628e-05f, 1.40992415e-08f};
+    // Beyond 8.5, tanh differs from 1 by less than 8e-8. The error stays below 4e-7. The bounds are
+    // the first operands: min and max then return NaN for NaN on every processor.
+    constexpr float p[] = {0.999999946f, 0.134062054f, 0.00352581857f, 2.11215628e-05f,
+                           1.40992415e-08f};
     constexpr float q[] = {1.0f, 0.467395168f, 0.0259911326f, 0.000333568934f, 8.07361617e-07f};
     return odd_ratio<4>(V::min(V::set1(8.5f), V::max(V::set1(-8.5f), x)), p, q);
 }
 
 inline F gelu_of(F x) {
-    // x Phi(x) = max(x, 0) - |x| (1/2 - (Phi(|x|) - 1/2)). Beyond 5.6 the second term is below 6e-8. The error stays below 1e-6.
-    constexpr float p[] = {0.398941901f, 0.0358472817f, 0.00480542568f, 0.000190156266f, 6.59058276e-06f, 2.17105027e-08f};
-    constexpr float q[] = {1.0f, 0.256518554f, 0.0298040153f, 0.00200336017f, 8.10112884e-05f, 1.18515131e-06f};
+    // x Phi(x) = max(x, 0) - |x| (1/2 - (Phi(|x|) - 1/2)). Beyond 5.6 the second term is below
+    // 6e-8. The error stays below 1e-6.
+    constexpr float p[] = {0.398941901f,    0.0358472817f,   0.00480542568f,
+                           0.000190156266f, 6.59058276e-06f, 2.17105027e-08f};
+    constexpr float q[] = {1.0f,           0.256518554f,    0.0298040153f,
+                           0.00200336017f, 8.10112884e-05f, 1.18515131e-06f};
     const F size = V::min(V::set1(5.6f), V::max(x, V::sub(V::zero(), x)));
-    return V::sub(V::max(V::zero(), x), V::mul(size, V::sub(V::set1(0.5f), odd_ratio<5>(size, p, q))));
+    return V::sub(V::max(V::zero(), x),
+                  V::mul(size, V::sub(V::set1(0.5f), odd_ratio<5>(size, p, q))));
 }
 
-inline F finished(F sum, F bias, Finish finish) {
-    switch (finish) {
-        case Finish::linear: return V::add(sum, bias);
-        case Finish::tanh: return tanh_of(V::add(sum, bias));
-        case Finish::relu: return V::max(V::add(sum, bias), V::zero());
-        case Finish::gelu: return gelu_of(V::add(sum, bias));
-        case Finish::rbf: return exp_of(V::sub(V::zero(), V::mul(bias, sum)));
+inline F activated(F sum, F bias, Activation activation) {
+    switch (activation) {
+        case Activation::linear: return V::add(sum, bias);
+        case Activation::tanh: return tanh_of(V::add(sum, bias));
+        case Activation::relu: return V::max(V::add(sum, bias), V::zero());
+        case Activation::gelu: return gelu_of(V::add(sum, bias));
+        case Activation::rbf: return exp_of(V::sub(V::zero(), V::mul(bias, sum)));
     }
     return sum;
 }
 
 template <class R>
-inline typename R::F load_weight(const float* w) { return R::load(w); }
+inline typename R::F load_weight(const float* w) {
+    return R::load(w);
+}
 template <class R>
-inline typename R::F load_weight(const std::uint16_t* w) { return R::load_half(w); }
+inline typename R::F load_weight(const std::uint16_t* w) {
+    return R::load_half(w);
+}
 
 template <class R, bool Distance>
 inline typename R::F accumulate(typename R::F weight, typename R::F x, typename R::F sum) {
@@ -99,7 +118,7 @@ inline typename R::F accumulate(typename R::F weight, typename R::F x, typename 
     return R::fma(difference, difference, sum);
 }
 
-// The registers for one vector and weights of a type: see `V::Narrow`.
+// The registers that multiply weights of a type with one vector: see `V::Narrow`.
 template <class Weight>
 struct RegistersFor {
     using R = V::Narrow;
@@ -109,35 +128,42 @@ struct RegistersFor<float> {
     using R = V;
 };
 
-// One pose. Memory is read straight through, which the processor foresees: prefetching by hand was slower at every distance tried.
-// `Units` units of 16 rows, each register of them summed in `Chains` independent parts so that additions need not wait for each other.
+// The sums of one pose over a panel of `Units` units. Each register is summed in `Chains`
+// independent chains, so that additions need not wait for each other. Memory is read sequentially;
+// prefetching by hand was slower at every distance tried.
 template <int Units, int Chains, bool Distance, class Weight>
-inline void panel_one(const Weight* w, std::size_t columns, const float* x, F (&sum)[Units * kPerUnit]) {
+inline void panel_one(const Weight* w, std::size_t columns, const float* x,
+                      F (&sum)[Units * kPerUnit]) {
     using R = typename RegistersFor<Weight>::R;
     constexpr int kRegisters = Units * 16 / R::W;
-    typename R::F part[Chains][kRegisters];
+    typename R::F partial[Chains][kRegisters];
     for (int c = 0; c < Chains; ++c)
-        for (int r = 0; r < kRegisters; ++r) part[c][r] = R::zero();
+        for (int r = 0; r < kRegisters; ++r) partial[c][r] = R::zero();
     std::size_t k = 0;
     for (; k + Chains <= columns; k += Chains)
         for (int c = 0; c < Chains; ++c, w += Units * 16) {
             const typename R::F at = R::set1(x[k + c]);
-            for (int r = 0; r < kRegisters; ++r) part[c][r] = accumulate<R, Distance>(load_weight<R>(w + r * R::W), at, part[c][r]);
+            for (int r = 0; r < kRegisters; ++r)
+                partial[c][r] =
+                    accumulate<R, Distance>(load_weight<R>(w + r * R::W), at, partial[c][r]);
         }
     for (; k < columns; ++k, w += Units * 16) {
         const typename R::F at = R::set1(x[k]);
-        for (int r = 0; r < kRegisters; ++r) part[0][r] = accumulate<R, Distance>(load_weight<R>(w + r * R::W), at, part[0][r]);
+        for (int r = 0; r < kRegisters; ++r)
+            partial[0][r] =
+                accumulate<R, Distance>(load_weight<R>(w + r * R::W), at, partial[0][r]);
     }
     for (int c = 1; c < Chains; ++c)
-        for (int r = 0; r < kRegisters; ++r) part[0][r] = R::add(part[0][r], part[c][r]);
-    alignas(64) float sums[Units * 16];  // from registers of one length to those of the other
-    for (int r = 0; r < kRegisters; ++r) R::store(sums + r * R::W, part[0][r]);
+        for (int r = 0; r < kRegisters; ++r) partial[0][r] = R::add(partial[0][r], partial[c][r]);
+    alignas(64) float sums[Units * 16];  // from registers of R to registers of V
+    for (int r = 0; r < kRegisters; ++r) R::store(sums + r * R::W, partial[0][r]);
     for (int r = 0; r < Units * kPerUnit; ++r) sum[r] = V::load(sums + r * W);
 }
 
-// `Poses` poses at once over some registers of a panel whose columns are `step` numbers apart.
+// The sums of `Poses` poses over some registers of a panel, whose columns are `step` numbers apart.
 template <int Registers, int Poses, bool Distance, class Weight>
-inline void panel_many(const Weight* w, std::size_t step, std::size_t columns, const float* x, std::size_t x_stride, F (&sum)[Poses][Registers]) {
+inline void panel_many(const Weight* w, std::size_t step, std::size_t columns, const float* x,
+                       std::size_t x_stride, F (&sum)[Poses][Registers]) {
     for (int p = 0; p < Poses; ++p)
         for (int r = 0; r < Registers; ++r) sum[p][r] = V::zero();
     for (std::size_t k = 0; k < columns; ++k, w += step) {
@@ -145,38 +171,48 @@ inline void panel_many(const Weight* w, std::size_t step, std::size_t columns, c
         for (int r = 0; r < Registers; ++r) weight[r] = load_weight<V>(w + r * W);
         for (int p = 0; p < Poses; ++p) {
             const F at = V::set1(x[p * x_stride + k]);
-            for (int r = 0; r < Registers; ++r) sum[p][r] = accumulate<V, Distance>(weight[r], at, sum[p][r]);
+            for (int r = 0; r < Registers; ++r)
+                sum[p][r] = accumulate<V, Distance>(weight[r], at, sum[p][r]);
         }
     }
 }
 
-// What is the same for every pose: the bias of each row, and what becomes of its sum.
+// What all poses of some rows share.
 struct Rows {
     const float* bias;
-    Finish finish;
+    Activation activation;
 
-    Rows from(std::size_t row) const { return {bias ? bias + row : nullptr, finish}; }
+    Rows from(std::size_t row) const { return {bias ? bias + row : nullptr, activation}; }
 };
 
 template <int Registers>
 inline void write_rows(const F (&sum)[Registers], const Rows& rows, float* y) {
-    for (int r = 0; r < Registers; ++r) V::store(y + r * W, finished(sum[r], rows.bias ? V::load(rows.bias + r * W) : V::zero(), rows.finish));
+    for (int r = 0; r < Registers; ++r)
+        V::store(y + r * W, activated(sum[r], rows.bias ? V::load(rows.bias + r * W) : V::zero(),
+                                      rows.activation));
 }
 
+// The functions below take the fields of `Product` one by one: gcc generates slower loops for
+// halves where they are passed in a struct.
+
 template <int Units, int Poses, bool Distance, class Weight>
-void poses_of_panel(const Weight* w, std::size_t columns, const float* x, std::size_t x_stride, const Rows& rows, float* y, std::size_t y_stride) {
-    // As many units of 16 rows at a time as leave the sums in registers: 32 of 16 floats, else 16 or more of fewer.
+void poses_of_panel(const Weight* w, std::size_t columns, const float* x, std::size_t x_stride,
+                    const Rows& rows, float* y, std::size_t y_stride) {
+    // As many units at a time as keep the sums in registers: 32 registers of 16 floats, else 16 or
+    // more of fewer floats.
     constexpr int kTogether = W == 16 ? Units : 1;
     for (int unit = 0; unit < Units; unit += kTogether) {
         F sum[Poses][kTogether * kPerUnit];
-        panel_many<kTogether * kPerUnit, Poses, Distance>(w + unit * 16, Units * 16, columns, x, x_stride, sum);
-        for (int p = 0; p < Poses; ++p) write_rows(sum[p], rows.from(unit * 16), y + p * y_stride + unit * 16);
+        panel_many<kTogether * kPerUnit, Poses, Distance>(w + unit * 16, Units * 16, columns, x,
+                                                          x_stride, sum);
+        for (int p = 0; p < Poses; ++p)
+            write_rows(sum[p], rows.from(unit * 16), y + p * y_stride + unit * 16);
     }
 }
 
 template <int Units, bool Distance, class Weight>
-void panel(const Weight* w, std::size_t columns, const float* x, std::size_t x_stride, std::size_t poses, const Rows& rows, float* y,
-           std::size_t y_stride) {
+void panel(const Weight* w, std::size_t columns, const float* x, std::size_t x_stride,
+           std::size_t poses, const Rows& rows, float* y, std::size_t y_stride) {
     if (poses == 1) {
         F sum[Units * kPerUnit];
         panel_one<Units, 4 / Units, Distance>(w, columns, x, sum);
@@ -190,29 +226,34 @@ void panel(const Weight* w, std::size_t columns, const float* x, std::size_t x_s
 }
 
 template <bool Distance, class Weight>
-void panels(const Panels& matrix, std::size_t first, std::size_t last, const float* x, std::size_t x_stride, std::size_t poses, const Rows& all, float* y,
+void panels(const Panels& matrix, std::size_t first, std::size_t last, const float* x,
+            std::size_t x_stride, std::size_t poses, const Rows& all, float* y,
             std::size_t y_stride) {
     for (std::size_t number = first; number < last; ++number) {
         const std::size_t row = number * Panels::kRows;
-        const std::size_t left = matrix.rows - row;
-        const Weight* w = static_cast<const Weight*>(matrix.data) + row * matrix.columns;
+        const std::size_t left = matrix.rows - row, columns = matrix.columns;
+        const Weight* w = static_cast<const Weight*>(matrix.data) + row * columns;
         const Rows rows = all.from(row);
-        if (left >= 64) panel<4, Distance>(w, matrix.columns, x, x_stride, poses, rows, y + row, y_stride);
-        else if (left == 48) panel<3, Distance>(w, matrix.columns, x, x_stride, poses, rows, y + row, y_stride);
-        else if (left == 32) panel<2, Distance>(w, matrix.columns, x, x_stride, poses, rows, y + row, y_stride);
-        else panel<1, Distance>(w, matrix.columns, x, x_stride, poses, rows, y + row, y_stride);
+        if (left >= 64) panel<4, Distance>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
+        else if (left == 48)
+            panel<3, Distance>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
+        else if (left == 32)
+            panel<2, Distance>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
+        else panel<1, Distance>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
     }
 }
 
-void dense(const Panels& w, std::size_t first, std::size_t last, const float* x, std::size_t x_stride, std::size_t poses, const float* bias,
-           Finish finish, float* y, std::size_t y_stride) {
-    const Rows rows{bias, finish};
-    if (w.number_size == 2) panels<false, std::uint16_t>(w, first, last, x, x_stride, poses, rows, y, y_stride);
-    else if (finish == Finish::rbf) panels<true, float>(w, first, last, x, x_stride, poses, rows, y, y_stride);
-    else panels<false, float>(w, first, last, x, x_stride, poses, rows, y, y_stride);
+void dense(const Panels& w, std::size_t first, std::size_t last, const Product& of) {
+    const Rows rows{of.bias, of.activation};
+    if (w.number_size == 2)
+        panels<false, std::uint16_t>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y,
+                                     of.y_stride);
+    else if (of.activation == Activation::rbf)
+        panels<true, float>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y, of.y_stride);
+    else panels<false, float>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y, of.y_stride);
 }
 
-// The influences of a row, found by either of the two layouts.
+// The influences of a row, in either of the two layouts.
 struct Row {
     const Influence* begin;
     const Influence* end;
@@ -221,23 +262,26 @@ struct Row {
           end(rows.entries + (rows.width ? (row + 1) * rows.width : rows.starts[row + 1])) {}
 };
 
-// What transforms of one pose are blended in: registers `S`, of which one transform takes kOfMatrix.
+// Transforms of one pose are blended in registers `S`; one transform takes kOfMatrix of them.
 using S = V::Skinning;
 constexpr int kOfMatrix = 16 / S::W;
 using Matrix = S::F[kOfMatrix];
 
-UNDERSTUDY_INLINE void blended(const Influence* at, const Influence* end, const float* transforms, Matrix& matrix) {
+UNDERSTUDY_INLINE void blended(const Influence* at, const Influence* end, const float* transforms,
+                               Matrix& matrix) {
     S::F weight = S::set1(at->weight);
-    for (int r = 0; r < kOfMatrix; ++r) matrix[r] = S::mul(S::load(transforms + at->offset + r * S::W), weight);
+    for (int r = 0; r < kOfMatrix; ++r)
+        matrix[r] = S::mul(S::load(transforms + at->offset + r * S::W), weight);
     ++at;
-    if (end - at >= 8) {  // long rows: a second sum, so that one addition need not wait for the other
+    if (end - at >= 8) {  // long rows: two sums, so that additions need not wait for each other
         Matrix other;
         for (int r = 0; r < kOfMatrix; ++r) other[r] = S::zero();
         for (; end - at >= 2; at += 2) {
             weight = S::set1(at[0].weight);
             const S::F second = S::set1(at[1].weight);
             for (int r = 0; r < kOfMatrix; ++r) {
-                matrix[r] = S::fma(S::load(transforms + at[0].offset + r * S::W), weight, matrix[r]);
+                matrix[r] =
+                    S::fma(S::load(transforms + at[0].offset + r * S::W), weight, matrix[r]);
                 other[r] = S::fma(S::load(transforms + at[1].offset + r * S::W), second, other[r]);
             }
         }
@@ -245,11 +289,13 @@ UNDERSTUDY_INLINE void blended(const Influence* at, const Influence* end, const 
     }
     for (; at != end; ++at) {
         weight = S::set1(at->weight);
-        for (int r = 0; r < kOfMatrix; ++r) matrix[r] = S::fma(S::load(transforms + at->offset + r * S::W), weight, matrix[r]);
+        for (int r = 0; r < kOfMatrix; ++r)
+            matrix[r] = S::fma(S::load(transforms + at->offset + r * S::W), weight, matrix[r]);
     }
 }
 
-void blend(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out) {
+void blend(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms,
+           float* out) {
     for (std::size_t number = first; number < last; ++number) {
         const Row row(rows, number);
         Matrix matrix;
@@ -258,36 +304,44 @@ void blend(const InfluenceRows& rows, std::size_t first, std::size_t last, const
     }
 }
 
-// W rows at once, one in each lane, so that the numbers of a transform that are always zero cost nothing; then turned into rows.
-inline void blend_rows(const float* weights, std::size_t count, const float* transforms, F (&sum)[kPerUnit][W]) {
+// W rows at once, one per lane, so that the numbers of a transform that are always zero cost
+// nothing. The result is transposed into rows.
+inline void blend_rows(const float* weights, std::size_t count, const float* transforms,
+                       F (&sum)[kPerUnit][W]) {
     for (int n = 0; n < 16; ++n) sum[n / W][n % W] = V::zero();
     for (std::size_t k = 0; k < count; ++k, weights += kWeightRows, transforms += 16) {
         const F weight = V::load(weights);
         for (int column = 0; column < 16; column += 4)
-            for (int n = column; n < column + 3; ++n) sum[n / W][n % W] = V::fma(weight, V::set1(transforms[n]), sum[n / W][n % W]);
+            for (int n = column; n < column + 3; ++n)
+                sum[n / W][n % W] = V::fma(weight, V::set1(transforms[n]), sum[n / W][n % W]);
     }
-    for (int part = 0; part < kPerUnit; ++part) V::transpose(sum[part]);
+    for (int group = 0; group < kPerUnit; ++group) V::transpose(sum[group]);
 }
 
-void blend_dense(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out) {
+void blend_dense(const float* weights, std::size_t count, std::size_t first, std::size_t last,
+                 const float* transforms, float* out) {
     for (std::size_t row = first; row < last; row += W) {
         F rows[kPerUnit][W];
-        blend_rows(weights + row / kWeightRows * kWeightRows * count + row % kWeightRows, count, transforms, rows);
+        blend_rows(weights + row / kWeightRows * kWeightRows * count + row % kWeightRows, count,
+                   transforms, rows);
         for (int n = 0; n < W && row + n < last; ++n)
-            for (int part = 0; part < kPerUnit; ++part) V::store(out + 16 * (row + n) + part * W, rows[part][n]);
+            for (int group = 0; group < kPerUnit; ++group)
+                V::store(out + 16 * (row + n) + group * W, rows[group][n]);
     }
 }
 
-// Rest, mean and every displacement of a vertex.
-UNDERSTUDY_INLINE S::Four point_of(const VertexJob& job, std::size_t vertex) {
-    S::Four point = S::load4(job.base + 3 * vertex);
+// Rest plus mean plus every displacement of a vertex.
+UNDERSTUDY_INLINE S::Float4 point_of(const VertexJob& job, std::size_t vertex) {
+    S::Float4 point = S::load4(job.base + 3 * vertex);
     if (job.slot_starts)
-        for (std::uint32_t slot = job.slot_starts[vertex]; slot != job.slot_starts[vertex + 1]; ++slot)
+        for (std::uint32_t slot = job.slot_starts[vertex]; slot != job.slot_starts[vertex + 1];
+             ++slot)
             point = S::add4(point, S::load4(job.displacements + job.slots[slot]));
     return point;
 }
 
-// The blended transform of a vertex; `Width` as in `InfluenceRows`: a length known here costs no test per vertex.
+// The blended transform of a vertex. `Width` as in `InfluenceRows`; a width known at compile time
+// saves a test per vertex.
 template <int Width>
 UNDERSTUDY_INLINE void matrix_of(const VertexJob& job, std::size_t vertex, Matrix& matrix) {
     if constexpr (Width != 0) {
@@ -299,45 +353,54 @@ UNDERSTUDY_INLINE void matrix_of(const VertexJob& job, std::size_t vertex, Matri
     }
 }
 
-// Four vertices at once where the instruction set has a way to (`V::kFour`) and they are simple enough; false: they are not.
+// Moves four vertices at once if the instruction set supports it (`V::kQuads`) and the four form a
+// rigid quad. Returns whether it did.
 template <class Registers>
-UNDERSTUDY_INLINE bool skin_four(const VertexJob& job, std::size_t vertex) {
-    if constexpr (Registers::kFour) {
-        if (vertex % 4 || vertex + 4 > job.last || !job.simple[vertex / 4]) return false;
+UNDERSTUDY_INLINE bool skin_quad(const VertexJob& job, std::size_t vertex) {
+    if constexpr (Registers::kQuads) {
+        if (vertex % 4 || vertex + 4 > job.last || !job.rigid_quads[vertex / 4]) return false;
         const Row row(job.skin, vertex);
-        const float* moved = job.slot_starts ? job.displacements + job.slots[job.slot_starts[vertex]] : nullptr;
-        Registers::move_four(job.base + 3 * vertex, moved, job.transforms + row.begin->offset, job.centre, job.positions + 3 * vertex);
+        const float* moved =
+            job.slot_starts ? job.displacements + job.slots[job.slot_starts[vertex]] : nullptr;
+        Registers::move_quad(job.base + 3 * vertex, moved, job.transforms + row.begin->offset,
+                             job.centre, job.positions + 3 * vertex);
         return true;
     } else {
         return false;
     }
 }
 
-// `Count` vertices, two by two: all their transforms are blended before the first is used, so that nothing waits for what comes just before it.
-// May write two floats beyond them.
+// Moves `Count` vertices, two by two. All their transforms are blended before the first is used, so
+// that no operation waits for the one before it. May write two floats beyond the vertices.
 template <int Width, int Count, class Registers>
-UNDERSTUDY_INLINE void skin_pairs(const VertexJob& job, std::size_t first, const typename Registers::Centre& centre) {
+UNDERSTUDY_INLINE void skin_pairs(const VertexJob& job, std::size_t first,
+                                  const typename Registers::Centre& centre) {
     Matrix matrix[Count];
     UNDERSTUDY_UNROLL
     for (int n = 0; n < Count; ++n) matrix_of<Width>(job, first + n, matrix[n]);
     UNDERSTUDY_UNROLL
     for (int n = 0; n < Count; n += 2) {
         const std::size_t vertex = first + n;
-        Registers::move_pair(matrix[n], matrix[n + 1], point_of(job, vertex), point_of(job, vertex + 1), centre, job.positions + 3 * vertex);
+        Registers::move_pair(matrix[n], matrix[n + 1], point_of(job, vertex),
+                             point_of(job, vertex + 1), centre, job.positions + 3 * vertex);
     }
 }
 
-// As many vertices as can be moved together where the instruction set has a way to (`S::kPairs`); the first that is left, of at most two.
+// Moves as many vertices together as the instruction set allows (`S::kPairs`). Returns the first
+// vertex that is left; at most two are.
 template <int Width, class Registers>
 UNDERSTUDY_INLINE std::size_t skin_most(const VertexJob& job) {
     std::size_t vertex = job.first;
     if constexpr (Registers::kPairs) {
         const typename Registers::Centre centre(job.centre);
-        constexpr int kTogether = Width == 0 ? 2 : W == 16 ? 8 : 4;  // as many as leave their transforms in registers
-        constexpr bool kSimple = Width == 0 || Width == 1;           // there may be four vertices that one transform moves
-        for (; !kSimple && vertex + kTogether < job.last; vertex += kTogether) skin_pairs<Width, kTogether, Registers>(job, vertex, centre);
+        constexpr int kTogether = Width == 0 ? 2
+                                  : W == 16  ? 8
+                                             : 4;  // as many as keep their transforms in registers
+        constexpr bool kMayBeRigid = Width == 0 || Width == 1;
+        for (; !kMayBeRigid && vertex + kTogether < job.last; vertex += kTogether)
+            skin_pairs<Width, kTogether, Registers>(job, vertex, centre);
         while (vertex + 2 < job.last) {
-            if (kSimple && skin_four<V>(job, vertex)) {
+            if (kMayBeRigid && skin_quad<V>(job, vertex)) {
                 vertex += 4;
                 continue;
             }
@@ -350,13 +413,14 @@ UNDERSTUDY_INLINE std::size_t skin_most(const VertexJob& job) {
 
 template <int Width, bool Displaced>
 inline void skin_linear_of(const VertexJob& given) {
-    VertexJob job = given;  // its own: for all the compiler knows, writing positions could change the other
+    VertexJob job = given;  // a copy, because writing positions could change `given` as far as the
+                            // compiler knows
     if (!Displaced) job.slot_starts = nullptr;
-    const S::Four centre = S::load4(job.centre), rounding = S::load4(job.centre + 4);
+    const S::Float4 centre = S::load4(job.centre), rounding = S::load4(job.centre + 4);
     for (std::size_t vertex = skin_most<Width, S>(job); vertex < job.last; ++vertex) {
         Matrix matrix;
         matrix_of<Width>(job, vertex, matrix);
-        const S::Four moved = S::apply(matrix, point_of(job, vertex));
+        const S::Float4 moved = S::apply(matrix, point_of(job, vertex));
         S::store3(job.positions + 3 * vertex, S::add4(S::add4(moved, rounding), centre));
     }
 }
@@ -377,15 +441,19 @@ void skin_linear(const VertexJob& job) {
     }
 }
 
-// Transforms here are (real quaternion, dual quaternion, stretch): 4 + 4 + 6 numbers, the stretch as xx xy xz yy yz zz.
+// A transform here is a real quaternion (4 numbers), a dual quaternion (4) and a stretch (6: xx xy
+// xz yy yz zz). The stretch is applied before the rotation and translation.
 void skin_dual_quaternion(const VertexJob& job) {
     for (std::size_t vertex = job.first; vertex != job.last; ++vertex) {
         const Row row(job.skin, vertex);
-        const float* pivot = job.transforms + row.begin->offset;  // q and -q are the same rotation: signs follow the first influence
+        const float* pivot =
+            job.transforms +
+            row.begin->offset;  // q and -q are the same rotation; signs follow the first influence
         float sum[16] = {};
         for (const Influence* at = row.begin; at != row.end; ++at) {
             const float* t = job.transforms + at->offset;
-            const float along = pivot[0] * t[0] + pivot[1] * t[1] + pivot[2] * t[2] + pivot[3] * t[3];
+            const float along =
+                pivot[0] * t[0] + pivot[1] * t[1] + pivot[2] * t[2] + pivot[3] * t[3];
             const float turn = along < 0 ? -at->weight : at->weight;
             for (int i = 0; i < 8; ++i) sum[i] += turn * t[i];
             for (int i = 8; i < 16; ++i) sum[i] += at->weight * t[i];
@@ -396,19 +464,24 @@ void skin_dual_quaternion(const VertexJob& job) {
         const float x = s[0] * p[0] + s[1] * p[1] + s[2] * p[2];
         const float y = s[1] * p[0] + s[3] * p[1] + s[4] * p[2];
         const float z = s[2] * p[0] + s[4] * p[1] + s[5] * p[2];
-        const float scale = 1 / S::root(sum[0] * sum[0] + sum[1] * sum[1] + sum[2] * sum[2] + sum[3] * sum[3]);
+        const float scale =
+            1 / S::root(sum[0] * sum[0] + sum[1] * sum[1] + sum[2] * sum[2] + sum[3] * sum[3]);
         const float w = sum[0] * scale, a = sum[1] * scale, b = sum[2] * scale, c = sum[3] * scale;
-        const float ew = sum[4] * scale, ea = sum[5] * scale, eb = sum[6] * scale, ec = sum[7] * scale;
+        const float ew = sum[4] * scale, ea = sum[5] * scale, eb = sum[6] * scale,
+                    ec = sum[7] * scale;
         // Rotate: v + 2 w (q x v) + 2 q x (q x v); shift: 2 (w e - ew q + q x e).
         const float tx = 2 * (b * z - c * y), ty = 2 * (c * x - a * z), tz = 2 * (a * y - b * x);
-        const float local[3] = {x + w * tx + b * tz - c * ty + 2 * (w * ea - ew * a + b * ec - c * eb),
-                                y + w * ty + c * tx - a * tz + 2 * (w * eb - ew * b + c * ea - a * ec),
-                                z + w * tz + a * ty - b * tx + 2 * (w * ec - ew * c + a * eb - b * ea)};
-        for (int axis = 0; axis < 3; ++axis) job.positions[3 * vertex + axis] = (local[axis] + job.centre[4 + axis]) + job.centre[axis];
+        const float local[3] = {
+            x + w * tx + b * tz - c * ty + 2 * (w * ea - ew * a + b * ec - c * eb),
+            y + w * ty + c * tx - a * tz + 2 * (w * eb - ew * b + c * ea - a * ec),
+            z + w * tz + a * ty - b * tx + 2 * (w * ec - ew * c + a * eb - b * ea)};
+        for (int axis = 0; axis < 3; ++axis)
+            job.positions[3 * vertex + axis] =
+                (local[axis] + job.centre[4 + axis]) + job.centre[axis];
     }
 }
 
-void claim(float* data, std::size_t count) {
+void prefetch_write(float* data, std::size_t count) {
     for (std::size_t i = 0; i < count; i += 16) V::prefetch_write(data + i);
 }
 
@@ -434,7 +507,7 @@ float read(const void* data, std::size_t size) {
 }
 
 float multiply_add(std::size_t count) {
-    constexpr int kChains = 12;  // as many as leave all in 16 registers
+    constexpr int kChains = 12;  // as many as fit in 16 registers
     F sum[kChains];
     for (F& s : sum) s = V::zero();
     const F factor = V::set1(0.5f), more = V::set1(1.0f);

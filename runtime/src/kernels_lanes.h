@@ -1,32 +1,35 @@
-// Sixteen poses at once: every number becomes a row of 16, one lane per pose, so that weights, skins and rest positions are read once for all of
-// them and nothing is ever summed across a register. Included after kernels_body.h, under the same rules; needs V::transpose and
-// V::prefetch besides.
+// Sixteen poses at once, one per lane: each number becomes 16 consecutive floats. Weights, skin and
+// rest positions are then read once for all 16 poses, and nothing is summed across a register.
+// Included after kernels_body.h, under the same rules; also needs V::transpose and V::prefetch.
 
 namespace {
 
-// Rows of numbers of 16 poses, `stride` floats apart, become `count` lanes; `count` is rounded up to 16.
+// Transposes `count` numbers of each of 16 poses. `count` is rounded up to a multiple of 16.
 void to_lanes(const float* from, std::size_t stride, std::size_t count, float* to) {
     for (std::size_t first = 0; first < count; first += W)
-        for (int part = 0; part < kPerUnit; ++part) {
+        for (int group = 0; group < kPerUnit; ++group) {
             F block[W];
-            for (int i = 0; i < W; ++i) block[i] = V::load(from + (part * W + i) * stride + first);
+            for (int i = 0; i < W; ++i) block[i] = V::load(from + (group * W + i) * stride + first);
             V::transpose(block);
-            for (int i = 0; i < W; ++i) V::store(to + (first + i) * kLanes + part * W, block[i]);
+            for (int i = 0; i < W; ++i) V::store(to + (first + i) * kLanes + group * W, block[i]);
         }
 }
 
-// A number known when this is compiled.
+// A number that is known at compile time.
 template <int N>
 struct Count {
     static constexpr int value = N;
 };
 
-// y = W x, or y += W x where it is `more`, for as many of the rows as leave the sums in registers, and W of the poses; columns of the weights are
-// `step` floats apart. A panel comes from memory in its first pass, and is in the cache in the others, while memory would be idle: so each pass
-// fetches its part of the panel after this one, `ahead`.
+// y = W x, or y += W x if `more` is set, for as many rows as keep the sums in registers and for W
+// of the 16 poses. Columns of the weights are `step` floats apart.
+//
+// Only the first pass over a panel reads it from memory; the others find it in the cache. Each pass
+// therefore prefetches some of the next panel, at `ahead`.
 template <int Rows, bool Distance>
-inline void lanes_of_rows(const float* w, std::size_t step, std::size_t columns, const char* ahead, std::size_t ahead_step, const float* x, bool more,
-                          float* y, std::size_t y_row) {
+inline void lanes_of_rows(const float* w, std::size_t step, std::size_t columns, const char* ahead,
+                          std::size_t ahead_step, const float* x, bool more, float* y,
+                          std::size_t y_row) {
     F sum[Rows];
     for (int r = 0; r < Rows; ++r) sum[r] = more ? V::load(y + r * y_row) : V::zero();
     for (std::size_t k = 0; k < columns; ++k, w += step, x += kLanes, ahead += ahead_step) {
@@ -37,97 +40,122 @@ inline void lanes_of_rows(const float* w, std::size_t step, std::size_t columns,
     for (int r = 0; r < Rows; ++r) V::store(y + r * y_row, sum[r]);
 }
 
-// `Rows` rows, 4 to 16, of which the weights of column `first` begin at `w`, for all sets and poses.
+// `Rows` rows (4 to 16) for all sets and poses. The weights of column `first` start at `w`.
 template <int Rows, bool Distance>
-inline void rows_lanes(const float* w, std::size_t step, std::size_t first, std::size_t columns, const char* ahead, std::size_t ahead_step,
-                       const LaneProduct& of, float* y) {
-    constexpr int kTogether = W == 16 || Rows < 8 ? Rows : 8;  // as many as leave the sums in registers
+inline void rows_lanes(const float* w, std::size_t step, std::size_t first, std::size_t columns,
+                       const char* ahead, std::size_t ahead_step, const LaneProduct& product,
+                       float* y) {
+    // As many rows as keep the sums in registers.
+    constexpr int kTogether = W == 16 || Rows < 8 ? Rows : 8;
     constexpr int kRest = Rows % kTogether;
-    for (std::size_t set = 0; set < of.sets; ++set)
-        for (int part = 0; part < kPerUnit; ++part) {
-            const float* x = of.x + set * of.x_set + first * kLanes + part * W;
-            float* to = y + set * of.y_set + part * W;
+    for (std::size_t set = 0; set < product.sets; ++set)
+        for (int group = 0; group < kPerUnit; ++group) {
+            const float* x = product.x + set * product.x_set + first * kLanes + group * W;
+            float* to = y + set * product.y_set + group * W;
             for (int row = 0; row + kTogether <= Rows; row += kTogether)
-                lanes_of_rows<kTogether, Distance>(w + row, step, columns, ahead, ahead_step, x, first != 0, to + row * of.y_row, of.y_row);
+                lanes_of_rows<kTogether, Distance>(w + row, step, columns, ahead, ahead_step, x,
+                                                   first != 0, to + row * product.y_row,
+                                                   product.y_row);
             if constexpr (kRest != 0)
-                lanes_of_rows<kRest, Distance>(w + Rows - kRest, step, columns, ahead, ahead_step, x, first != 0, to + (Rows - kRest) * of.y_row, of.y_row);
+                lanes_of_rows<kRest, Distance>(w + Rows - kRest, step, columns, ahead, ahead_step,
+                                               x, first != 0, to + (Rows - kRest) * product.y_row,
+                                               product.y_row);
         }
 }
 
-// `Rows` rows from `offset` on of a unit of 16 whose weights begin at `w`, in a panel of `height` rows.
+// `Rows` rows, from row `offset`, of a unit whose weights start at `w` in a panel of `height` rows.
 template <int Rows, bool Distance>
-void unit_lanes(const float* w, std::size_t offset, std::size_t height, std::size_t columns, const char* ahead, const LaneProduct& of,
-                float* y) {
-    rows_lanes<Rows, Distance>(w + offset, height, 0, columns, ahead, height * sizeof *w, of, y);
+void unit_lanes(const float* w, std::size_t offset, std::size_t height, std::size_t columns,
+                const char* ahead, const LaneProduct& product, float* y) {
+    rows_lanes<Rows, Distance>(w + offset, height, 0, columns, ahead, height * sizeof *w, product,
+                               y);
 }
 
-// The same from 16 bits: some columns at a time are widened, once for all sets and poses.
+// The same for halves. Some columns at a time are widened once for all sets and poses.
 template <int Rows, bool Distance>
-void unit_lanes(const std::uint16_t* w, std::size_t offset, std::size_t height, std::size_t columns, const char* ahead, const LaneProduct& of,
-                float* y) {
+void unit_lanes(const std::uint16_t* w, std::size_t offset, std::size_t height, std::size_t columns,
+                const char* ahead, const LaneProduct& product, float* y) {
     constexpr std::size_t kColumns = 128;
     alignas(64) float wide[kColumns * Panels::kUnit];
     for (std::size_t first = 0; first == 0 || first < columns; first += kColumns) {
         const std::size_t count = columns - first < kColumns ? columns - first : kColumns;
         const std::uint16_t* from = w + first * height;
         for (std::size_t r = 0; r < Panels::kUnit; r += W)
-            for (std::size_t k = 0; k < count; ++k) V::store(wide + k * Panels::kUnit + r, V::load_half(from + k * height + r));
-        rows_lanes<Rows, Distance>(wide + offset, Panels::kUnit, first, count, ahead + first * height * sizeof *w, height * sizeof *w, of, y);
+            for (std::size_t k = 0; k < count; ++k)
+                V::store(wide + k * Panels::kUnit + r, V::load_half(from + k * height + r));
+        rows_lanes<Rows, Distance>(wide + offset, Panels::kUnit, first, count,
+                                   ahead + first * height * sizeof *w, height * sizeof *w, product,
+                                   y);
     }
 }
 
 template <bool Distance, class Weight>
-void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last, const LaneProduct& of) {
-    for (std::size_t unit = first / Panels::kUnit * Panels::kUnit; unit < last; unit += Panels::kUnit) {
-        const std::size_t top = unit / Panels::kRows * Panels::kRows, left = matrix.rows - top, height = left < Panels::kRows ? left : Panels::kRows;
-        const std::size_t begin = unit < first ? first : unit, end = last < unit + Panels::kUnit ? last : unit + Panels::kUnit;
-        const Weight* w = static_cast<const Weight*>(matrix.data) + top * matrix.columns + (unit - top);
-        const Weight* ahead = of.next && top + height >= last ? static_cast<const Weight*>(of.next) + (unit - top) : w + height * matrix.columns;
-        float* y = of.y + (begin - first) * of.y_row;
-        const auto product = [&](auto rows) {
-            unit_lanes<decltype(rows)::value, Distance>(w, begin - unit, height, matrix.columns, reinterpret_cast<const char*>(ahead), of, y);
+void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last,
+                  const LaneProduct& product) {
+    for (std::size_t unit = first / Panels::kUnit * Panels::kUnit; unit < last;
+         unit += Panels::kUnit) {
+        const std::size_t top = unit / Panels::kRows * Panels::kRows, left = matrix.rows - top,
+                          height = left < Panels::kRows ? left : Panels::kRows;
+        const std::size_t begin = unit < first ? first : unit,
+                          end = last < unit + Panels::kUnit ? last : unit + Panels::kUnit;
+        const Weight* w =
+            static_cast<const Weight*>(matrix.data) + top * matrix.columns + (unit - top);
+        const Weight* ahead = product.next && top + height >= last
+                                  ? static_cast<const Weight*>(product.next) + (unit - top)
+                                  : w + height * matrix.columns;
+        float* y = product.y + (begin - first) * product.y_row;
+        const auto compute = [&](auto rows) {
+            unit_lanes<decltype(rows)::value, Distance>(w, begin - unit, height, matrix.columns,
+                                                        reinterpret_cast<const char*>(ahead),
+                                                        product, y);
         };
-        if (end - begin == 16) product(Count<16>());
-        else if (end - begin == 12) product(Count<12>());
-        else if (end - begin == 8) product(Count<8>());
-        else product(Count<4>());
-        if (!of.bias) continue;
-        for (std::size_t set = 0; set < of.sets; ++set)
+        if (end - begin == 16) compute(Count<16>());
+        else if (end - begin == 12) compute(Count<12>());
+        else if (end - begin == 8) compute(Count<8>());
+        else compute(Count<4>());
+        if (!product.bias) continue;
+        for (std::size_t set = 0; set < product.sets; ++set)
             for (std::size_t r = begin; r < end; ++r)
-                for (int part = 0; part < kPerUnit; ++part) {
-                    float* at = y + set * of.y_set + (r - begin) * of.y_row + part * W;
-                    V::store(at, finished(V::load(at), V::set1(of.bias[r]), of.finish));
+                for (int group = 0; group < kPerUnit; ++group) {
+                    float* at = y + set * product.y_set + (r - begin) * product.y_row + group * W;
+                    V::store(at,
+                             activated(V::load(at), V::set1(product.bias[r]), product.activation));
                 }
     }
 }
 
-void dense_lanes(const Panels& w, std::size_t first, std::size_t last, const LaneProduct& of) {
-    if (w.number_size == 2) panels_lanes<false, std::uint16_t>(w, first, last, of);
-    else if (of.finish == Finish::rbf) panels_lanes<true, float>(w, first, last, of);
-    else panels_lanes<false, float>(w, first, last, of);
+void dense_lanes(const Panels& w, std::size_t first, std::size_t last, const LaneProduct& product) {
+    if (w.number_size == 2) panels_lanes<false, std::uint16_t>(w, first, last, product);
+    else if (product.activation == Activation::rbf)
+        panels_lanes<true, float>(w, first, last, product);
+    else panels_lanes<false, float>(w, first, last, product);
 }
 
-// The 12 numbers of a transform that are not zero: three of each of four columns.
+// The 12 numbers of a transform that are not always zero: three in each of four columns.
 constexpr int kNumbers = 12;
 inline std::size_t number_at(int i) { return static_cast<std::size_t>(i / 3 * 4 + i % 3) * kLanes; }
 
-void blend_lanes(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms, float* out) {
+void blend_lanes(const InfluenceRows& rows, std::size_t first, std::size_t last,
+                 const float* transforms, float* out) {
     for (std::size_t number = first; number < last; ++number)
-        for (int part = 0; part < kPerUnit; ++part) {
+        for (int group = 0; group < kPerUnit; ++group) {
             F sum[kNumbers];
             for (F& s : sum) s = V::zero();
             const Row row(rows, number);
             for (const Influence* at = row.begin; at != row.end; ++at) {
-                const float* t = transforms + std::size_t{at->offset} * kLanes + part * W;
+                const float* t = transforms + std::size_t{at->offset} * kLanes + group * W;
                 const F weight = V::set1(at->weight);
-                for (int i = 0; i < kNumbers; ++i) sum[i] = V::fma(V::load(t + number_at(i)), weight, sum[i]);
+                for (int i = 0; i < kNumbers; ++i)
+                    sum[i] = V::fma(V::load(t + number_at(i)), weight, sum[i]);
             }
-            for (int i = 0; i < kNumbers; ++i) V::store(out + 16 * kLanes * number + number_at(i) + part * W, sum[i]);
+            for (int i = 0; i < kNumbers; ++i)
+                V::store(out + 16 * kLanes * number + number_at(i) + group * W, sum[i]);
         }
 }
 
 template <int Rows>
-inline void blend_rows_lanes(const float* weights, std::size_t count, const float* transforms, float* out) {
+inline void blend_rows_lanes(const float* weights, std::size_t count, const float* transforms,
+                             float* out) {
     F sum[Rows][kNumbers];
     for (int row = 0; row < Rows; ++row)
         for (F& s : sum[row]) s = V::zero();
@@ -136,73 +164,90 @@ inline void blend_rows_lanes(const float* weights, std::size_t count, const floa
         for (int row = 0; row < Rows; ++row) weight[row] = V::set1(weights[row * count + k]);
         for (int i = 0; i < kNumbers; ++i) {
             const F number = V::load(transforms + number_at(i));
-            for (int row = 0; row < Rows; ++row) sum[row][i] = V::fma(number, weight[row], sum[row][i]);
+            for (int row = 0; row < Rows; ++row)
+                sum[row][i] = V::fma(number, weight[row], sum[row][i]);
         }
     }
     for (int row = 0; row < Rows; ++row)
-        for (int i = 0; i < kNumbers; ++i) V::store(out + 16 * kLanes * row + number_at(i), sum[row][i]);
+        for (int i = 0; i < kNumbers; ++i)
+            V::store(out + 16 * kLanes * row + number_at(i), sum[row][i]);
 }
 
-void blend_dense_lanes(const float* weights, std::size_t count, std::size_t first, std::size_t last, const float* transforms, float* out) {
-    constexpr int kTogether = W == 8 ? 1 : 2;  // as many as leave the sums in registers
-    for (int part = 0; part < kPerUnit; ++part) {
-        const float* from = transforms + part * W;
-        float* to = out + part * W;
+void blend_dense_lanes(const float* weights, std::size_t count, std::size_t first, std::size_t last,
+                       const float* transforms, float* out) {
+    constexpr int kTogether = W == 8 ? 1 : 2;  // as many as keep the sums in registers
+    for (int group = 0; group < kPerUnit; ++group) {
+        const float* from = transforms + group * W;
+        float* to = out + group * W;
         std::size_t row = first;
-        for (; row + kTogether <= last; row += kTogether) blend_rows_lanes<kTogether>(weights + row * count, count, from, to + 16 * kLanes * row);
-        for (; row < last; ++row) blend_rows_lanes<1>(weights + row * count, count, from, to + 16 * kLanes * row);
+        for (; row + kTogether <= last; row += kTogether)
+            blend_rows_lanes<kTogether>(weights + row * count, count, from, to + 16 * kLanes * row);
+        for (; row < last; ++row)
+            blend_rows_lanes<1>(weights + row * count, count, from, to + 16 * kLanes * row);
     }
 }
 
-// One vertex of W poses. Moved by each influence, then weighed: fewer products than blending transforms first.
-inline void move_lanes(const VertexJob& job, std::size_t vertex, int part, float* to) {
+// One vertex of W poses. Each influence moves the point, then the results are weighted: that takes
+// fewer products than blending the transforms first.
+inline void move_lanes(const VertexJob& job, std::size_t vertex, int group, float* to) {
     F point[3], sum[3];
     for (int axis = 0; axis < 3; ++axis) point[axis] = V::set1(job.base[3 * vertex + axis]);
     if (job.slot_starts)
-        for (std::uint32_t slot = job.slot_starts[vertex]; slot != job.slot_starts[vertex + 1]; ++slot) {
-            const float* moved = job.displacements + std::size_t{job.slots[slot]} * kLanes + part * W;
-            for (int axis = 0; axis < 3; ++axis) point[axis] = V::add(point[axis], V::load(moved + axis * kLanes));
+        for (std::uint32_t slot = job.slot_starts[vertex]; slot != job.slot_starts[vertex + 1];
+             ++slot) {
+            const float* moved =
+                job.displacements + std::size_t{job.slots[slot]} * kLanes + group * W;
+            for (int axis = 0; axis < 3; ++axis)
+                point[axis] = V::add(point[axis], V::load(moved + axis * kLanes));
         }
     for (int axis = 0; axis < 3; ++axis) sum[axis] = V::zero();
     const Row row(job.skin, vertex);
     for (const Influence* at = row.begin; at != row.end; ++at) {
-        const float* t = job.transforms + std::size_t{at->offset} * kLanes + part * W;
+        const float* t = job.transforms + std::size_t{at->offset} * kLanes + group * W;
         const F weight = V::set1(at->weight);
         for (int axis = 0; axis < 3; ++axis) {
-            F moved = V::fma(V::load(t + axis * kLanes), point[0], V::load(t + (12 + axis) * kLanes));
+            F moved =
+                V::fma(V::load(t + axis * kLanes), point[0], V::load(t + (12 + axis) * kLanes));
             moved = V::fma(V::load(t + (4 + axis) * kLanes), point[1], moved);
             moved = V::fma(V::load(t + (8 + axis) * kLanes), point[2], moved);
             sum[axis] = V::fma(moved, weight, sum[axis]);
         }
     }
     for (int axis = 0; axis < 3; ++axis) {
-        const float* centre = job.centre + axis * kLanes + part * W;
-        V::store(to + axis * kLanes, V::add(V::add(sum[axis], V::load(centre + 4 * kLanes)), V::load(centre)));
+        const float* centre = job.centre + axis * kLanes + group * W;
+        V::store(to + axis * kLanes,
+                 V::add(V::add(sum[axis], V::load(centre + 4 * kLanes)), V::load(centre)));
     }
 }
 
-// Vertices are moved sixteen at a time, and turned from lanes into poses together: 48 floats of each.
+// Moves 16 vertices at a time, then transposes their 48 floats from lanes to poses.
 void skin_lanes(const VertexJob& job) {
     constexpr std::size_t kVertices = 16;
-    alignas(64) float tile[3 * kVertices * kLanes];
+    alignas(64) float buffer[3 * kVertices * kLanes];
     for (std::size_t vertex = job.first; vertex < job.last; vertex += kVertices) {
         const std::size_t count = job.last - vertex < kVertices ? job.last - vertex : kVertices;
         float* out = job.positions + 3 * vertex;
-        for (std::size_t pose = 0; pose < kLanes; ++pose)  // 16 places far apart are more than a processor foresees
-            for (std::size_t i = 0; i < 4; ++i) V::prefetch(reinterpret_cast<const char*>(out + pose * job.pose_stride) + 64 * i);
+        // These are more streams than the hardware prefetcher follows.
+        for (std::size_t pose = 0; pose < kLanes; ++pose)
+            for (std::size_t i = 0; i < 4; ++i)
+                V::prefetch(reinterpret_cast<const char*>(out + pose * job.pose_stride) + 64 * i);
         for (std::size_t n = 0; n < count; ++n)
-            for (int part = 0; part < kPerUnit; ++part) move_lanes(job, vertex + n, part, tile + 3 * n * kLanes + part * W);
+            for (int group = 0; group < kPerUnit; ++group)
+                move_lanes(job, vertex + n, group, buffer + 3 * n * kLanes + group * W);
         if (count < kVertices) {
             for (std::size_t pose = 0; pose < kLanes; ++pose)
-                for (std::size_t i = 0; i < 3 * count; ++i) out[pose * job.pose_stride + i] = tile[i * kLanes + pose];
+                for (std::size_t i = 0; i < 3 * count; ++i)
+                    out[pose * job.pose_stride + i] = buffer[i * kLanes + pose];
             continue;
         }
-        for (int part = 0; part < kPerUnit; ++part)
+        for (int group = 0; group < kPerUnit; ++group)
             for (std::size_t first = 0; first < 3 * kVertices; first += W) {
                 F block[W];
-                for (int i = 0; i < W; ++i) block[i] = V::load(tile + (first + i) * kLanes + part * W);
+                for (int i = 0; i < W; ++i)
+                    block[i] = V::load(buffer + (first + i) * kLanes + group * W);
                 V::transpose(block);
-                for (int i = 0; i < W; ++i) V::store(out + (part * W + i) * job.pose_stride + first, block[i]);
+                for (int i = 0; i < W; ++i)
+                    V::store(out + (group * W + i) * job.pose_stride + first, block[i]);
             }
     }
 }

@@ -1,4 +1,4 @@
-// Plain C++ for every other processor, and the reference the others are tested against.
+// Plain C++ for every other processor. The other tables are tested against this one.
 #include <cmath>
 #include <cstring>
 
@@ -11,7 +11,7 @@ struct V {
     struct F {
         float lane[4];
     };
-    using Four = F;
+    using Float4 = F;
     using Skinning = V;
     using Narrow = V;
     static constexpr int W = 4;
@@ -21,29 +21,54 @@ struct V {
         for (int i = 0; i < W; ++i) result.lane[i] = of(i);
         return result;
     }
-    static F load(const float* p) { return each([&](int i) { return p[i]; }); }
-    static F load_half(const std::uint16_t* p) { return each([&](int i) { return float_of_half(p[i]); }); }
-    static F load_u16(const std::uint16_t* p) { return each([&](int i) { return static_cast<float>(p[i]); }); }
+    static F load(const float* p) {
+        return each([&](int i) { return p[i]; });
+    }
+    static F load_half(const std::uint16_t* p) {
+        return each([&](int i) { return float_of_half(p[i]); });
+    }
+    static F load_u16(const std::uint16_t* p) {
+        return each([&](int i) { return static_cast<float>(p[i]); });
+    }
     static void store(float* p, F a) { std::memcpy(p, a.lane, sizeof a.lane); }
-    static F set1(float a) { return each([&](int) { return a; }); }
+    static F set1(float a) {
+        return each([&](int) { return a; });
+    }
     static F zero() { return set1(0.0f); }
-    static F add(F a, F b) { return each([&](int i) { return a.lane[i] + b.lane[i]; }); }
-    static F sub(F a, F b) { return each([&](int i) { return a.lane[i] - b.lane[i]; }); }
-    static F mul(F a, F b) { return each([&](int i) { return a.lane[i] * b.lane[i]; }); }
-    static F div(F a, F b) { return each([&](int i) { return a.lane[i] / b.lane[i]; }); }
-    static F fma(F a, F b, F c) { return each([&](int i) { return a.lane[i] * b.lane[i] + c.lane[i]; }); }
-    static F max(F a, F b) { return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; }); }
-    static F min(F a, F b) { return each([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; }); }
-    static F round(F a) { return each([&](int i) { return std::floor(a.lane[i] + 0.5f); }); }
+    static F add(F a, F b) {
+        return each([&](int i) { return a.lane[i] + b.lane[i]; });
+    }
+    static F sub(F a, F b) {
+        return each([&](int i) { return a.lane[i] - b.lane[i]; });
+    }
+    static F mul(F a, F b) {
+        return each([&](int i) { return a.lane[i] * b.lane[i]; });
+    }
+    static F div(F a, F b) {
+        return each([&](int i) { return a.lane[i] / b.lane[i]; });
+    }
+    static F fma(F a, F b, F c) {
+        return each([&](int i) { return a.lane[i] * b.lane[i] + c.lane[i]; });
+    }
+    static F max(F a, F b) {
+        return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
+    }
+    static F min(F a, F b) {
+        return each([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
+    }
+    static F round(F a) {
+        return each([&](int i) { return std::floor(a.lane[i] + 0.5f); });
+    }
     static F power_of_two(F n) {
         return each([&](int i) {
-            const std::uint32_t bits = static_cast<std::uint32_t>(static_cast<int>(n.lane[i]) + 127) << 23;
+            const std::uint32_t bits = static_cast<std::uint32_t>(static_cast<int>(n.lane[i]) + 127)
+                                       << 23;
             float value;
             std::memcpy(&value, &bits, sizeof value);
             return value;
         });
     }
-    // Pairs of a transform's number and a weight's, as `Influence`s.
+    // Pairs of a transform's index and a weight's number, as `Influence`s.
     static F load_influences(const std::uint16_t* p, F low, F step) {
         F result = fma(load_u16(p), step, low);
         for (int i = 0; i < W; i += 2) {
@@ -52,12 +77,12 @@ struct V {
         }
         return result;
     }
-    static Four load4(const float* p) { return load(p); }
-    static void store4(float* p, Four a) { store(p, a); }
-    static void store3(float* p, Four a) { std::memcpy(p, a.lane, 3 * sizeof(float)); }
-    static Four add4(Four a, Four b) { return add(a, b); }
+    static Float4 load4(const float* p) { return load(p); }
+    static void store4(float* p, Float4 a) { store(p, a); }
+    static void store3(float* p, Float4 a) { std::memcpy(p, a.lane, 3 * sizeof(float)); }
+    static Float4 add4(Float4 a, Float4 b) { return add(a, b); }
     static float root(float a) { return std::sqrt(a); }
-    static Four apply(const F (&matrix)[4], Four point) {
+    static Float4 apply(const F (&matrix)[4], Float4 point) {
         F sum = fma(matrix[0], set1(point.lane[0]), matrix[3]);
         sum = fma(matrix[1], set1(point.lane[1]), sum);
         return fma(matrix[2], set1(point.lane[2]), sum);
@@ -79,19 +104,35 @@ struct V {
 
 #include "kernels_body.h"
 #include "kernels_lanes.h"
-#include "kernels_packed.h"
+#include "kernels_quantized.h"
 
-extern const Kernels kPortable{"portable", dense, blend, blend_dense, skin_linear, skin_dual_quaternion,
-                               to_lanes, dense_lanes, blend_lanes, blend_dense_lanes, skin_lanes, place_points, unpack_influences, widen, claim, read, multiply_add};
+extern const Kernels kPortable{"portable",
+                               dense,
+                               blend,
+                               blend_dense,
+                               skin_linear,
+                               skin_dual_quaternion,
+                               to_lanes,
+                               dense_lanes,
+                               blend_lanes,
+                               blend_dense_lanes,
+                               skin_lanes,
+                               dequantize_points,
+                               dequantize_influences,
+                               widen,
+                               prefetch_write,
+                               read,
+                               multiply_add};
 
 float float_of_half(std::uint16_t half) {
     const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;
     const std::uint32_t exponent = (half >> 10) & 31, fraction = half & 1023;
-    if (!exponent) {  // zero and the smallest numbers: fraction / 2^24
+    if (!exponent) {  // zero and subnormals: fraction / 2^24
         const float value = static_cast<float>(fraction) * 5.9604644775390625e-8f;
         return sign ? -value : value;
     }
-    const std::uint32_t bits = sign | (exponent == 31 ? 0x7F800000u : (exponent + 112) << 23) | fraction << 13;
+    const std::uint32_t bits =
+        sign | (exponent == 31 ? 0x7F800000u : (exponent + 112) << 23) | fraction << 13;
     float value;
     std::memcpy(&value, &bits, sizeof value);
     return value;

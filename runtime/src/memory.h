@@ -1,4 +1,4 @@
-// Memory for what is read straight through at every call: aligned, and on large pages where the system has them.
+// Aligned memory for arrays that every call reads, on large pages where the system has them.
 #pragma once
 
 #include <cstddef>
@@ -16,21 +16,24 @@
 
 namespace understudy {
 
-// From kWorthIt bytes on, memory on Linux has large pages to itself, at most four times as much as it needs: influences strewn over small pages get in
-// each other's way in the cache, which made skinning up to a fifth slower, as chance had it when a program started.
-constexpr std::size_t kLargePage = std::size_t{2} << 20, kWorthIt = kLargePage / 4;
+// On Linux, arrays of at least kLargePageThreshold bytes get large pages of their own. That takes
+// at most four times the memory. Influences that are scattered over small pages can conflict in the
+// cache, which makes skinning slower by up to a fifth.
+constexpr std::size_t kLargePage = std::size_t{2} << 20, kLargePageThreshold = kLargePage / 4;
 
 inline std::size_t alignment_of(std::size_t bytes) {
 #if defined(__linux__)
-    if (bytes >= kWorthIt) return kLargePage;
+    if (bytes >= kLargePageThreshold) return kLargePage;
 #else
     (void)bytes;
 #endif
     return 64;
 }
-inline std::size_t rounded_up(std::size_t bytes) { return (bytes + alignment_of(bytes) - 1) / alignment_of(bytes) * alignment_of(bytes); }
+inline std::size_t rounded_up(std::size_t bytes) {
+    return (bytes + alignment_of(bytes) - 1) / alignment_of(bytes) * alignment_of(bytes);
+}
 
-// rounded_up(bytes), which is not 0, of them. Where there is no memory: std::bad_alloc.
+// Allocates rounded_up(bytes); `bytes` is not 0. Throws std::bad_alloc if memory is short.
 inline void* allocate_aligned(std::size_t bytes) {
     const std::size_t alignment = alignment_of(bytes), rounded = rounded_up(bytes);
 #if defined(_WIN32)
@@ -40,7 +43,7 @@ inline void* allocate_aligned(std::size_t bytes) {
 #endif
     if (!data) throw std::bad_alloc();
 #if defined(__linux__)
-    // Fewer pages, fewer misses in the table of pages. Only a wish: where it is refused nothing is lost but time.
+    // A hint: large pages need fewer entries in the TLB. If it is refused, only time is lost.
     if (alignment == kLargePage) madvise(data, rounded, MADV_HUGEPAGE);
 #endif
     return data;
@@ -54,7 +57,7 @@ inline void free_aligned(void* data) {
 #endif
 }
 
-// The same for a vector.
+// The same as an allocator for std::vector.
 template <class Item>
 struct AlignedAllocator {
     using value_type = Item;
@@ -67,9 +70,13 @@ struct AlignedAllocator {
     }
     void deallocate(Item* items, std::size_t) { free_aligned(items); }
     template <class Other>
-    bool operator==(const AlignedAllocator<Other>&) const { return true; }
+    bool operator==(const AlignedAllocator<Other>&) const {
+        return true;
+    }
     template <class Other>
-    bool operator!=(const AlignedAllocator<Other>&) const { return false; }
+    bool operator!=(const AlignedAllocator<Other>&) const {
+        return false;
+    }
 };
 
 template <class Item>
@@ -78,7 +85,7 @@ using AlignedVector = std::vector<Item, AlignedAllocator<Item>>;
 class AlignedBytes {
 public:
     AlignedBytes() = default;
-    // `bytes` may be 0. Not zeroed, large memory stays unused until it is first written.
+    // `bytes` may be 0. If `zeroed` is false, the system provides pages only when they are written.
     explicit AlignedBytes(std::size_t bytes, bool zeroed = true) : size_(bytes) {
         if (!bytes) return;
         data_ = allocate_aligned(bytes);

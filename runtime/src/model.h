@@ -1,4 +1,5 @@
-// A deformer ready to run: what `Description` holds, packed for the kernels and cut into tasks. Constant once made.
+// A deformer ready to run: a `Description`, packed for the kernels and divided into tasks. It never
+// changes after construction.
 #pragma once
 
 #include <cstdint>
@@ -11,51 +12,66 @@
 
 namespace understudy {
 
-// One layer of one net. Values of all layers of a pose lie in one array; places count floats in it.
+// One layer of one net. The values of all layers of a pose are in one array; offsets count floats
+// from its start.
 struct LayerPlan {
     Panels weight;
-    const float* bias = nullptr;    // padded like the rows; or `half_bias`, the same in 16 bits
-    const std::uint16_t* half_bias = nullptr;
-    Finish finish = Finish::linear;
-    std::size_t from = 0;           // where its input lies; of a first layer, unused
-    std::size_t to = 0;
-    const std::int32_t* inputs = nullptr;  // of a first layer: which features; nullptr: the layer before
-    bool same_inputs = false;              // as the layer before it in the list
+    const float* bias = nullptr;               // padded like the rows; or nullptr, and
+    const std::uint16_t* half_bias = nullptr;  // the same in 16 bits
+    Activation activation = Activation::linear;
+    std::size_t input_offset = 0;  // of the previous layer's values; unused in a first layer
+    std::size_t output_offset = 0;
+    const std::int32_t* inputs = nullptr;  // first layer: the features it reads; else nullptr
+    bool same_inputs = false;              // reads the same features as the layer before it
 };
 
-// The coefficients of the basis of the same number, side by side: number p is the sum of values at writers[starts[p]] .. writers[starts[p + 1]]; where
-// each has one writer, `starts` is nullptr.
+// The coefficients of one basis. Coefficient p is the sum of the values at writers[starts[p]] to
+// writers[starts[p + 1]]; `starts` is nullptr where each coefficient has one writer.
 struct CoefficientPlan {
-    const std::uint32_t* writers = nullptr;
+    const std::uint32_t* writers = nullptr;  // offsets of values
     const std::uint32_t* starts = nullptr;
     std::size_t count = 0;
-    std::size_t to = 0;
-    bool in_a_row = false;  // they lie side by side as they are: of few poses, that is where they are read
+    std::size_t offset = 0;  // of its first coefficient
+    bool contiguous =
+        false;  // the writers are consecutive: a serial batch reads the values directly
 };
 
-// A basis, its vertices window after window.
+// One basis, its vertices ordered by tile.
 struct BasisPlan {
     Panels matrix;
     std::size_t vertex_count = 0;
-    bool shared = false;
-    std::size_t to = 0;  // where its displacements begin
+    bool shared = false;     // one row per vertex, shared by x, y and z; else three rows
+    std::size_t offset = 0;  // of its displacements
 };
 
-// Those rows of a basis that move vertices of one window, and up to kLaneRows - 1 more at either end.
-struct BasisPart {
-    std::uint32_t basis, first, last;
-    std::size_t to;  // where their displacements begin, among the window's own
+// The rows of one basis that move vertices of one tile. Both ends are rounded to kLaneRows.
+struct BasisSpan {
+    std::uint32_t basis, first_row, last_row;
+    std::size_t offset;  // of its displacements within the tile
 };
 
-// A stretch of vertices and the bases that move them. One thread moves those of a crowd: their displacements, many times those of one pose, then
-// stay in its cache between the bases and the skin.
-struct Window {
-    std::uint32_t first_vertex, last_vertex, first_part, last_part;
+// Consecutive vertices and the spans that move them. In a lane batch one task handles a tile, so
+// that its displacements, 16 times those of one pose, stay in the core's cache.
+struct Tile {
+    std::uint32_t first_vertex, last_vertex, first_span, last_span;
 };
 
-// A piece of work that one thread does: panels or rows first..last of thing `what`; or layers, coefficients, bases or windows first..last.
+// Work for one thread: a range first..last of panels, rows, vertices or faces of item `what`; or of
+// layers, coefficient plans, bases or tiles.
 struct Task {
-    enum class Kind : std::uint8_t { layer, layers, coefficients, basis, bases, virtual_bones, dual_quaternions, vertices, windows, face_normals, vertex_normals };
+    enum class Kind : std::uint8_t {
+        layer,
+        layers,
+        coefficients,
+        basis,
+        bases,
+        virtual_bones,
+        dual_quaternions,
+        vertices,
+        tiles,
+        face_normals,
+        vertex_normals
+    };
     Kind kind;
     std::uint32_t what, first, last;
 };
@@ -66,63 +82,70 @@ struct Model {
     std::unique_ptr<Description> description;
     std::size_t bytes = 0;  // that one call reads
 
-    std::vector<double> bone_from_rest;       // 12 B
-    std::vector<std::uint8_t> bone_is_read;   // bones whose matrix in the parent's frame some feature needs
-    std::vector<std::uint8_t> bone_is_inverted;  // parents of those
+    // Bones.
+    std::vector<double> bone_from_rest;      // 12 per bone
+    std::vector<std::uint8_t> bone_is_read;  // a feature reads its transform relative to its parent
+    std::vector<std::uint8_t> bone_is_inverted;  // it is the parent of such a bone
     bool reads_controls = false;
 
+    // Nets and bases.
     std::vector<LayerPlan> layers;
-    std::vector<CoefficientPlan> coefficients;
+    std::vector<CoefficientPlan> coefficients;  // one per basis
     std::vector<BasisPlan> bases;
-    std::size_t value_count = 0;         // of all layers of a pose, padded
-    std::size_t coefficient_count = 0;   // of all bases of a pose
-    std::size_t displacement_count = 0;  // of all bases of a pose, padded
+    std::size_t value_count = 0;         // of all layers, padded
+    std::size_t coefficient_count = 0;   // of all bases
+    std::size_t displacement_count = 0;  // of all bases, padded
     std::size_t widest_gather = 0;       // most inputs of a first layer
     std::size_t tallest_half_bias = 0;   // most rows of a layer whose bias is in 16 bits
-    std::size_t tallest_shared = 0;      // most rows of a task of a shared basis
+    std::size_t tallest_shared = 0;      // most rows of a task on a shared basis
 
-    // Of a model in 16 bits, if its numbers allow, vertices are `packed`: base, slot_starts and skin are then empty, and slots are those of its runs.
-    PackedVertices packed;
-    std::size_t most_vertices = 0, most_influences = 0, most_slots = 0;  // of one job, no less
-    AlignedBytes base;                        // rest plus mean
+    // Vertices. A model in 16 bits is quantized if its numbers allow: then base, slot_starts and
+    // skin are empty, and slots are stored per run.
+    QuantizedVertices quantized;
+    std::size_t most_vertices = 0, most_influences = 0, most_slots = 0;  // bounds for one job
+    AlignedBytes base;                                                   // rest plus mean
     AlignedVector<std::uint32_t> slot_starts, slots;
-    AlignedVector<std::uint32_t> window_slots;  // the same places among the displacements of the vertex' window
-    std::vector<std::uint8_t> simple;         // see `VertexJob`
+    AlignedVector<std::uint32_t> tile_slots;  // the same slots, counted from the tile's first
+    std::vector<std::uint8_t> rigid_quads;    // see `VertexJob`
     InfluenceRows skin, virtual_bones;
-    AlignedVector<float> virtual_weights;     // of every bone for every virtual bone, where most are there; then `virtual_bones` is empty
-    AlignedVector<float> virtual_columns;     // the same as `blend_dense` reads them, for one pose; crowds read them row by row
+    // If virtual bones blend most bones: the weight of every bone for every virtual bone, row by
+    // row (lane batches) and as `blend_dense` reads them. `virtual_bones` is then empty.
+    AlignedVector<float> virtual_weights, virtual_columns;
     std::size_t virtual_count = 0;
-    std::size_t transform_count = 0;          // what the skin points into: virtual bones, else bones, else one identity
+    std::size_t transform_count =
+        0;  // that the skin refers to: virtual bones, bones or one identity
 
-    // Vertex -> the triangles around it, for normals.
+    // The triangles around each vertex, for normals.
     std::vector<std::uint32_t> around_starts, around;
 
-    std::vector<Window> windows;
-    std::vector<BasisPart> parts;   // window after window
-    std::size_t widest_window = 0;  // most displacements of one, padded
+    std::vector<Tile> tiles;
+    std::vector<BasisSpan> spans;  // tile after tile
+    std::size_t widest_tile = 0;   // most displacements of one tile, padded
 
-    // Tasks of one phase may run in any order; phases follow each other: bones and nets; then, after the coefficients that are wanted, vertices, bases
-    // first, or window by window.
+    // Tasks of one phase may run in any order; one phase follows the other. `phases` come first,
+    // then the `vertex_phases` of a serial batch or the `tile_phases` of a lane batch.
     using Phases = std::vector<std::vector<Task>>;
-    Phases phases, vertex_phases, window_phases;
+    Phases phases, vertex_phases, tile_phases;
     std::vector<Task> face_normal_tasks, vertex_normal_tasks;
 
     std::size_t vertex_count() const { return description->vertex_count(); }
     std::size_t bone_count() const { return description->bone_count(); }
-    bool is_packed() const { return packed.base != nullptr; }
-    // What is the same for every pose of the job that moves vertices first..last; not of packed ones.
+    bool is_quantized() const { return quantized.base != nullptr; }
+    // The arguments for vertices first..last that all poses share. Not for quantized vertices.
     VertexJob vertex_job(std::size_t first, std::size_t last) const;
 
-private:
-    friend class Packer;
-    AlignedBytes packed_, biases_, half_biases_;
-    AlignedBytes packed_base_, packed_axes_;
-    AlignedVector<std::uint16_t> packed_influences_;
-    std::vector<std::uint8_t> packed_ends_;
-    std::vector<VertexRun> packed_runs_;
-    std::vector<PackedVertices::Start> packed_starts_;
-    AlignedVector<Influence> skin_entries_, virtual_entries_;
-    AlignedVector<std::uint32_t> skin_starts_, virtual_starts_, writers_, writer_starts_;
+    // The memory that the pointers above refer to.
+    struct Storage {
+        AlignedBytes matrices, biases, half_biases;
+        AlignedVector<Influence> skin_entries, virtual_entries;
+        AlignedVector<std::uint32_t> skin_starts, virtual_starts;
+        AlignedVector<std::uint32_t> writers, writer_starts;
+        AlignedBytes quantized_base, quantized_axes;
+        AlignedVector<std::uint16_t> quantized_influences;
+        std::vector<std::uint8_t> quantized_ends;
+        std::vector<VertexRun> quantized_runs;
+        std::vector<QuantizedVertices::BlockStart> quantized_starts;
+    } storage;
 };
 
 }  // namespace understudy

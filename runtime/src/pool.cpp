@@ -16,14 +16,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Longer than the gap between two phases, shorter than anything a user of the processor would notice.
+// Longer than the gap between two phases, and too short to be noticed.
 constexpr auto kHelperSpins = std::chrono::microseconds(100);
 constexpr auto kCallerSpins = std::chrono::microseconds(20);
 
-// How long a helper may be wanted in vain before it is moved, and then has to settle.
+// How long a helper may fail to arrive before it is moved, and may take to settle afterwards.
 constexpr auto kPatience = std::chrono::milliseconds(1);
 
-// Moves a thread off the processor this one is on. Afterwards it may run anywhere again: it must be free to come back when the caller sleeps.
+// Moves a thread off the processor of this one. Afterwards it may use any processor again, because
+// the caller may sleep.
 void move_elsewhere(std::thread& thread) {
 #if defined(__linux__)
     cpu_set_t allowed;
@@ -47,10 +48,10 @@ inline void pause() {
 #endif
 }
 
-// Spins until `ready()` or the time is over; tells which.
+// Spins until `ready()` or until the time is over. Returns whether it is ready.
 template <class Ready>
 bool spin(Ready ready, std::chrono::microseconds time) {
-    for (int i = 0; i < 64; ++i) {  // most waits are shorter than a look at the clock is worth
+    for (int i = 0; i < 64; ++i) {  // most waits are shorter than reading the clock
         if (ready()) return true;
         pause();
     }
@@ -68,11 +69,12 @@ bool spin(Ready ready, std::chrono::microseconds time) {
 
 Pool::Pool(int threads)
     : threads_(std::min(std::max(threads, 1), kMostThreads)),
-      shares_(new Share[static_cast<std::size_t>(threads_)]),
+      queues_(new Queue[static_cast<std::size_t>(threads_)]),
       helpers_(new std::thread[static_cast<std::size_t>(threads_ - 1)]) {
     try {
-        for (int helper = 1; helper < threads_; ++helper) helpers_[helper - 1] = std::thread([this, helper] { help(helper); });
-    } catch (...) {  // no more threads to be had: those that started must end before this object does
+        for (int helper = 1; helper < threads_; ++helper)
+            helpers_[helper - 1] = std::thread([this, helper] { help(helper); });
+    } catch (...) {  // the system refused a thread; those that started must end first
         stop_ = true;
         announce();
         for (int helper = 1; helper < threads_; ++helper)
@@ -90,25 +92,29 @@ Pool::~Pool() {
 void Pool::announce() {
     news_.fetch_add(1);
     if (sleepers_.load() == 0) return;
-    { const std::lock_guard<std::mutex> lock(mutex_); }  // a helper between its last look and its sleep holds this
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+    }  // a helper that is about to sleep holds this
     work_comes_.notify_all();
 }
 
-bool Pool::claim(Share& share, std::uint32_t& task) {
-    std::uint64_t word = share.word.load(std::memory_order_acquire);
+bool Pool::take(Queue& queue, std::uint32_t& task) {
+    std::uint64_t range = queue.range.load(std::memory_order_acquire);
     for (;;) {
-        task = static_cast<std::uint32_t>(word >> 32);
-        if (task >= static_cast<std::uint32_t>(word)) return false;
-        // A helper may come late and find a share of a later phase: what it claims is then simply a task of that phase.
-        if (share.word.compare_exchange_weak(word, word + (std::uint64_t{1} << 32), std::memory_order_acq_rel, std::memory_order_acquire)) return true;
+        task = static_cast<std::uint32_t>(range >> 32);
+        if (task >= static_cast<std::uint32_t>(range)) return false;
+        // A late helper may find the queue of a later phase. It then takes a task of that phase.
+        if (queue.range.compare_exchange_weak(range, range + (std::uint64_t{1} << 32),
+                                              std::memory_order_acq_rel, std::memory_order_acquire))
+            return true;
     }
 }
 
 void Pool::take_tasks(int thread) {
     std::uint32_t done = 0, task = 0;
     for (int turn = 0; turn < threads_; ++turn) {
-        Share& share = shares_[static_cast<std::size_t>((thread + turn) % threads_)];
-        for (; claim(share, task); ++done) call_(context_, task, thread);
+        Queue& queue = queues_[static_cast<std::size_t>((thread + turn) % threads_)];
+        for (; take(queue, task); ++done) call_(context_, task, thread);
     }
     if (!done || remaining_.fetch_sub(done) != done || !caller_sleeps_.load()) return;
     { const std::lock_guard<std::mutex> lock(mutex_); }
@@ -125,35 +131,41 @@ void Pool::run_phase(std::uint32_t count, Call call, const void* context) {
     context_ = context;
     remaining_.store(count);
     for (int thread = 0; thread < threads_; ++thread) {
-        const std::uint64_t first = std::uint64_t{count} * thread / threads_, end = std::uint64_t{count} * (thread + 1) / threads_;
-        shares_[static_cast<std::size_t>(thread)].word.store(first << 32 | end, std::memory_order_release);
+        const std::uint64_t first = std::uint64_t{count} * thread / threads_,
+                            end = std::uint64_t{count} * (thread + 1) / threads_;
+        queues_[static_cast<std::size_t>(thread)].range.store(first << 32 | end,
+                                                              std::memory_order_release);
     }
     announce();
     take_tasks(0);
-    look_after_helpers(started);
-    if (spin([this] { return remaining_.load(std::memory_order_acquire) == 0; }, kCallerSpins)) return;
-    // A helper holds a task but not a processor: sleeping gives it ours. The helper counts down and then looks whether we sleep; we say so and then look
-    // at the count. One of the two must see what the other did, so our look may not overtake our word: a load in sequential order, where an acquiring
-    // one might. (An exchange, since emulators of ARM let any load overtake a store.)
+    move_starving_helpers(started);
+    if (spin([this] { return remaining_.load(std::memory_order_acquire) == 0; }, kCallerSpins))
+        return;
+    // A helper has taken a task but has no processor: sleeping gives it this one. The helper
+    // decrements the count, then reads whether the caller sleeps. The caller announces its sleep,
+    // then reads the count. One of them must see what the other wrote, so the caller's read must
+    // not overtake its write: all four operations are sequentially consistent. The write is an
+    // exchange, because emulators of ARM let a load overtake a plain store.
     std::unique_lock<std::mutex> lock(mutex_);
     caller_sleeps_.exchange(true);
     work_done_.wait(lock, [this] { return remaining_.load() == 0; });
     caller_sleeps_.store(false);
 }
 
-void Pool::look_after_helpers(Clock::time_point started) {
+void Pool::move_starving_helpers(Clock::time_point started) {
     const auto now = Clock::now();
     for (int helper = 1; helper < threads_; ++helper) {
-        Share& share = shares_[static_cast<std::size_t>(helper)];
-        const std::uint32_t turns = share.turns.load(std::memory_order_relaxed);
-        if (started - last_phase_ > kPatience) share.came = started;  // between calls nobody was wanted
-        if (turns != share.turns_seen) {
-            share.came = now;
-        } else if (now - share.came > kPatience) {
+        Queue& queue = queues_[static_cast<std::size_t>(helper)];
+        const std::uint32_t arrivals = queue.arrivals.load(std::memory_order_relaxed);
+        if (started - last_phase_ > kPatience)
+            queue.arrived = started;  // no helper was needed between calls
+        if (arrivals != queue.arrivals_seen) {
+            queue.arrived = now;
+        } else if (now - queue.arrived > kPatience) {
             move_elsewhere(helpers_[static_cast<std::size_t>(helper - 1)]);
-            share.came = now;
+            queue.arrived = now;
         }
-        share.turns_seen = turns;
+        queue.arrivals_seen = arrivals;
     }
     last_phase_ = now;
 }
@@ -170,7 +182,7 @@ void Pool::help(int thread) {
         }
         seen = news_.load(std::memory_order_acquire);
         if (stop_.load()) return;
-        shares_[static_cast<std::size_t>(thread)].turns.fetch_add(1, std::memory_order_relaxed);
+        queues_[static_cast<std::size_t>(thread)].arrivals.fetch_add(1, std::memory_order_relaxed);
         take_tasks(thread);
     }
 }

@@ -1,11 +1,14 @@
-// A few persistent threads that share the tasks of one call.
+// A few persistent threads that work on the tasks of one call.
 //
-// Tasks are dealt out in equal shares; who has finished its own takes from the others'. A phase is over when all its tasks are done, not when all
-// threads have come by: a helper that does not get a processor (a busy neighbour) costs nothing, because the caller does the work nobody took.
-// Helpers spin briefly between phases and calls, then sleep. Nothing here allocates after construction.
+// Each thread has a queue: an equal range of the tasks. A thread that has emptied its own queue
+// takes tasks from the others. A phase ends when all its tasks are done, not when all threads have
+// arrived. A helper that gets no processor therefore costs nothing: the caller does the remaining
+// tasks. Helpers spin briefly between phases and calls, then sleep. Nothing allocates after
+// construction.
 //
-// Where neighbours keep every processor busy, a scheduler may leave a helper waiting behind its own caller, which never stops working, for seconds.
-// A helper that is wanted and does not come for some milliseconds is therefore moved (on Linux) off the processor its caller is on.
+// If other programs keep every processor busy, the scheduler may leave a helper queued behind its
+// own caller, which never stops working, for seconds. On Linux, a helper that does not arrive
+// within some milliseconds is therefore moved off the processor that its caller uses.
 #pragma once
 
 #include <atomic>
@@ -29,41 +32,50 @@ public:
 
     int threads() const { return threads_; }
 
-    // One call at a time may use the pool; false: it is taken, work alone.
+    // Reserves the pool for one call. Returns false if another call holds it: then work alone.
     bool acquire() { return !taken_.exchange(true, std::memory_order_acquire); }
     void release() { taken_.store(false, std::memory_order_release); }
 
-    // Tells sleeping helpers that work is about to come.
+    // Wakes sleeping helpers, because work is about to follow.
     void wake() { announce(); }
 
-    // work(task, thread) for every task below `count`; returns when all are done. Only between acquire and release.
+    // Calls work(task, thread) for every task below `count`; returns when all are done. Only
+    // between acquire and release.
     template <class Work>
     void run(std::uint32_t count, const Work& work) {
-        run_phase(count, [](const void* context, std::uint32_t task, int thread) { (*static_cast<const Work*>(context))(task, thread); }, &work);
+        run_phase(
+            count,
+            [](const void* context, std::uint32_t task, int thread) {
+                (*static_cast<const Work*>(context))(task, thread);
+            },
+            &work);
     }
 
 private:
     using Clock = std::chrono::steady_clock;
     using Call = void (*)(const void* context, std::uint32_t task, int thread);
-    struct alignas(64) Share {
-        std::atomic<std::uint64_t> word{0};  // the next task in the upper half, the end of the share in the lower
-        std::atomic<std::uint32_t> turns{0};  // how often its helper came to look for tasks
-        std::uint32_t turns_seen = 0;         // the caller's own notes:
-        Clock::time_point came;  // when the helper last came, or was moved
+    struct alignas(64) Queue {
+        // The next task in the upper half, the end of the range in the lower half.
+        std::atomic<std::uint64_t> range{0};
+        std::atomic<std::uint32_t> arrivals{0};  // how often the helper looked for tasks
+        // Only the caller uses these.
+        std::uint32_t arrivals_seen = 0;
+        Clock::time_point arrived;  // when the helper last arrived or was moved
     };
 
     void run_phase(std::uint32_t count, Call call, const void* context);
-    // Does tasks until none is left to take.
+    // Takes and runs tasks until no queue has any.
     void take_tasks(int thread);
-    static bool claim(Share& share, std::uint32_t& task);
+    static bool take(Queue& queue, std::uint32_t& task);
     void help(int thread);
     void announce();
-    void look_after_helpers(Clock::time_point phase_started);
+    void move_starving_helpers(Clock::time_point phase_started);
 
     const int threads_;
-    std::unique_ptr<Share[]> shares_;
+    std::unique_ptr<Queue[]> queues_;
     std::unique_ptr<std::thread[]> helpers_;
-    // What the tasks are. Written before the shares are, read only by who has claimed a task, which the caller then waits for.
+    // The tasks. Written before the queues; read only by a thread that has taken a task, for which
+    // the caller then waits.
     Call call_ = nullptr;
     const void* context_ = nullptr;
     Clock::time_point last_phase_;

@@ -5,10 +5,10 @@
 namespace understudy {
 namespace {
 
-// One float beyond a displacement may be read; and poses must not share a line of the cache.
+// Kernels may read one float beyond a displacement, and poses must not share a cache line.
 std::size_t stride_of(std::size_t count) { return (count + 32) / 16 * 16; }
 
-AlignedBytes floats(std::size_t count) { return AlignedBytes(4 * count, false); }
+AlignedBytes float_array(std::size_t count) { return AlignedBytes(4 * count, false); }
 
 }  // namespace
 
@@ -21,33 +21,39 @@ Scratch::Scratch(const Model& given, Pool* helpers)
       transform_stride(stride_of(16 * given.transform_count)),
       bone_stride(stride_of(16 * given.bone_count())),
       normal_stride(stride_of(given.description->triangles.size())),
-      features(floats(kBlock * feature_stride)),
-      values(floats(kBlock * value_stride)),
-      displacements(floats(kBlock * displacement_stride)),
-      bones(floats(kBlock * bone_stride)),
-      transforms(floats(kBlock * transform_stride)),
-      dual_quaternions(given.description->blend == Blend::dual_quaternion ? floats(kBlock * transform_stride) : AlignedBytes()),
-      face_normals(floats(kBlock * normal_stride)),
-      centres(floats(kBlock * kCentre)),
-      coefficients(floats(stride_of(kBlock * given.coefficient_count))),
-      lane_features(floats(kLanes * feature_stride)),
-      lane_bones(floats(kLanes * std::max(bone_stride, stride_of(16)))),
-      lane_transforms(given.virtual_count ? floats(kLanes * transform_stride) : AlignedBytes()),
-      lane_centres(floats(kLanes * kCentre)),
-      gather_stride(stride_of(kBlock * given.widest_gather)),
-      plane_stride(stride_of(3 * kBlock * given.tallest_shared)),
+      features(float_array(kBatch * feature_stride)),
+      values(float_array(kBatch * value_stride)),
+      displacements(float_array(kBatch * displacement_stride)),
+      bones(float_array(kBatch * bone_stride)),
+      transforms(float_array(kBatch * transform_stride)),
+      dual_quaternions(given.description->blend == Blend::dual_quaternion
+                           ? float_array(kBatch * transform_stride)
+                           : AlignedBytes()),
+      face_normals(float_array(kBatch * normal_stride)),
+      centres(float_array(kBatch * kCentre)),
+      coefficients(float_array(stride_of(kBatch * given.coefficient_count))),
+      lane_features(float_array(kLanes * feature_stride)),
+      lane_bones(float_array(kLanes * std::max(bone_stride, stride_of(16)))),
+      lane_transforms(given.virtual_count ? float_array(kLanes * transform_stride)
+                                          : AlignedBytes()),
+      lane_centres(float_array(kLanes * kCentre)),
+      gather_stride(stride_of(kBatch * given.widest_gather)),
+      plane_stride(stride_of(3 * kBatch * given.tallest_shared)),
       inverse_stride(stride_of(12 * given.bone_count())),
-      window_stride(stride_of(kLanes * given.widest_window)),
+      tile_stride(stride_of(kLanes * given.widest_tile)),
       wide_bias_stride(stride_of(given.tallest_half_bias)) {
     const std::size_t threads = static_cast<std::size_t>(pool ? pool->threads() : 1);
-    gathered = floats(threads * gather_stride);
-    planes = floats(threads * plane_stride);
-    window_displacements = floats(threads * window_stride);
+    gathered = float_array(threads * gather_stride);
+    planes = float_array(threads * plane_stride);
+    tile_displacements = float_array(threads * tile_stride);
     inverses = AlignedBytes(threads * inverse_stride * sizeof(double), false);
-    wide_biases = floats(threads * wide_bias_stride);
-    for (std::size_t thread = 0; given.is_packed() && thread < threads; ++thread)
-        unpacked.push_back({floats(stride_of(3 * given.most_vertices)), floats(stride_of(2 * given.most_influences)), floats(stride_of(given.most_vertices)),
-                            floats(stride_of(given.most_vertices)), floats(stride_of(given.most_slots))});
+    wide_biases = float_array(threads * wide_bias_stride);
+    for (std::size_t thread = 0; given.is_quantized() && thread < threads; ++thread)
+        dequantized.push_back({float_array(stride_of(3 * given.most_vertices)),
+                               float_array(stride_of(2 * given.most_influences)),
+                               float_array(stride_of(given.most_vertices)),
+                               float_array(stride_of(given.most_vertices)),
+                               float_array(stride_of(given.most_slots))});
 }
 
 }  // namespace understudy

@@ -1,4 +1,4 @@
-// A loaded file with everything a call needs: rest bones a little moved, controls, and an output.
+// Drivers for any file: slightly moved rest bones, and controls.
 #pragma once
 
 #include <cmath>
@@ -20,8 +20,11 @@ struct Drivers {
     Drivers(const understudy_model* model, std::size_t poses) {
         const std::size_t count = 12 * understudy_bone_count(model);
         for (std::size_t pose = 0; pose < poses; ++pose) {
-            for (std::size_t i = 0; i < count; ++i) bones.push_back(understudy_rest_bones(model)[i] + 0.1 * std::sin(1.0 + 7.0 * i + 3.0 * pose));
-            for (std::size_t i = 0; i < understudy_control_count(model); ++i) controls.push_back(std::sin(2.0 * i + pose));
+            for (std::size_t i = 0; i < count; ++i)
+                bones.push_back(understudy_rest_bones(model)[i] +
+                                0.1 * std::sin(1.0 + 7.0 * i + 3.0 * pose));
+            for (std::size_t i = 0; i < understudy_control_count(model); ++i)
+                controls.push_back(std::sin(2.0 * i + pose));
         }
     }
 };

@@ -1,4 +1,6 @@
-// Counts every allocation of the program, and finds none inside a call: test_allocations a.understudy ...
+// Counts all allocations of the program; a call must make none.
+//
+//     test_allocations a.understudy ...
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -11,7 +13,7 @@ std::atomic<long> allocations{0};
 }
 
 #if defined(__GLIBC__)
-// Under everything else, `operator new` included.
+// These replace the C library's functions, which `operator new` calls too.
 extern "C" {
 void* __libc_malloc(std::size_t);
 void* __libc_calloc(std::size_t, std::size_t);
@@ -47,8 +49,8 @@ void operator delete(void* data, std::size_t) noexcept { std::free(data); }
 int main(int count, char** names) {
     CHECK(count > 1);
     const long before_any = allocations.load();
-    float* volatile proof = new float[1000];  // volatile: a compiler may leave out what nobody reads
-    CHECK(allocations.load() > before_any);  // the counter counts
+    float* volatile proof = new float[1000];  // volatile: or the compiler removes it
+    CHECK(allocations.load() > before_any);   // the counter counts
     delete[] proof;
     for (int i = 1; i < count; ++i) {
         understudy_model* model = understudy_load_file(names[i], nullptr, 0);
@@ -60,9 +62,12 @@ int main(int count, char** names) {
             std::vector<float> out(19 * 3 * understudy_vertex_count(model)), normals(out.size());
             const long before = allocations.load();
             for (int call = 0; call < 20; ++call) {
-                understudy_deform(model, scratch, drivers.bones.data(), drivers.controls.data(), out.data(), nullptr);
-                understudy_deform(model, scratch, drivers.bones.data(), drivers.controls.data(), out.data(), normals.data());
-                understudy_deform_many(model, scratch, 19, drivers.bones.data(), drivers.controls.data(), out.data(), normals.data());
+                understudy_deform(model, scratch, drivers.bones.data(), drivers.controls.data(),
+                                  out.data(), nullptr);
+                understudy_deform(model, scratch, drivers.bones.data(), drivers.controls.data(),
+                                  out.data(), normals.data());
+                understudy_deform_many(model, scratch, 19, drivers.bones.data(),
+                                       drivers.controls.data(), out.data(), normals.data());
             }
             CHECK(allocations.load() == before);
             understudy_free_scratch(scratch);

@@ -1,5 +1,6 @@
-// Skins of one pose and of sixteen on arrays of their own, exactly as long as `VertexJob` says: any number of vertices from any first one, every
-// layout of the influences, with and without displacements. Every instruction set gives what plain C++ gives, and writes no other vertex.
+// Skinning kernels for one pose and for 16, on arrays that are exactly as long as `VertexJob` says:
+// any number of vertices from any first one, every layout of influences, with and without
+// displacements. Every instruction set gives the same as plain C++ and writes no other vertex.
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -10,8 +11,8 @@
 namespace {
 
 using understudy::Influence;
-using understudy::kLanes;
 using understudy::Kernels;
+using understudy::kLanes;
 using understudy::VertexJob;
 
 constexpr std::size_t kVertices = 150, kTransforms = 13;
@@ -20,34 +21,40 @@ constexpr float kUntouched = 12345.0f;
 
 float some(std::size_t i) { return std::sin(1.0f + 12.9f * static_cast<float>(i % 1009)); }
 
-// Numbers as a job needs them; `lanes` is 1, or kLanes where every number stands there that often, a little different.
+// Numbers for a job. `lanes` is 1 or kLanes; in lanes every number is repeated with small changes.
 struct Numbers {
     std::vector<float> base, displacements, transforms, centre;
     std::vector<std::uint32_t> slot_starts, slots, starts;
     std::vector<Influence> entries;
-    std::vector<std::uint8_t> simple;
+    std::vector<std::uint8_t> rigid_quads;
     VertexJob job{};
 
     static std::vector<float> values(std::size_t count, std::size_t lanes, std::size_t beyond) {
         std::vector<float> all(count * lanes + beyond);
-        for (std::size_t i = 0; i < all.size(); ++i) all[i] = some(i / lanes) + 0.01f * static_cast<float>(i % lanes);
+        for (std::size_t i = 0; i < all.size(); ++i)
+            all[i] = some(i / lanes) + 0.01f * static_cast<float>(i % lanes);
         return all;
     }
 
-    Numbers(int width, bool displaced, std::size_t lanes) : simple(kVertices / 4 + 1, 0) {
+    Numbers(int width, bool displaced, std::size_t lanes) : rigid_quads(kVertices / 4 + 1, 0) {
         base = values(3 * kVertices, 1, 1);
         transforms = values(16 * kTransforms, lanes, 0);
         if (lanes == 1)
-            for (std::size_t i = 3; i < transforms.size(); i += 4) transforms[i] = 0;  // the last number of every column
+            for (std::size_t i = 3; i < transforms.size(); i += 4)
+                transforms[i] = 0;  // the last number of every column
         centre = values(8, lanes, 0);
         slot_starts.push_back(0);
         starts.push_back(0);
         for (std::size_t vertex = 0; vertex < kVertices; ++vertex) {
-            for (std::size_t n = 0; n < vertex % 3; ++n) slots.push_back(static_cast<std::uint32_t>(3 * slots.size()));
+            for (std::size_t n = 0; n < vertex % 3; ++n)
+                slots.push_back(static_cast<std::uint32_t>(3 * slots.size()));
             slot_starts.push_back(static_cast<std::uint32_t>(slots.size()));
-            const std::size_t count = width == kRagged ? 1 + vertex * 7 % 12 : static_cast<std::size_t>(width);
+            const std::size_t count =
+                width == kRagged ? 1 + vertex * 7 % 12 : static_cast<std::size_t>(width);
             for (std::size_t n = 0; n < count; ++n)
-                entries.push_back({static_cast<std::uint32_t>(16 * ((vertex + 5 * n) % kTransforms)), width == 1 ? 1.0f : some(vertex + 31 * n)});
+                entries.push_back(
+                    {static_cast<std::uint32_t>(16 * ((vertex + 5 * n) % kTransforms)),
+                     width == 1 ? 1.0f : some(vertex + 31 * n)});
             starts.push_back(static_cast<std::uint32_t>(entries.size()));
         }
         displacements = values(3 * slots.size(), lanes, 1);
@@ -56,13 +63,14 @@ struct Numbers {
         job.slots = slots.data();
         job.displacements = displacements.data();
         job.skin = {entries.data(), starts.data(), static_cast<std::uint32_t>(width)};
-        job.simple = simple.data();
+        job.rigid_quads = rigid_quads.data();
         job.transforms = transforms.data();
         job.centre = centre.data();
         job.pose_stride = 3 * kVertices;
     }
 
-    std::vector<float> moved(void (*skin)(const VertexJob&), std::size_t first, std::size_t count, std::size_t poses) {
+    std::vector<float> moved(void (*skin)(const VertexJob&), std::size_t first, std::size_t count,
+                             std::size_t poses) {
         std::vector<float> positions(3 * kVertices * poses, kUntouched);
         job.first = first;
         job.last = first + count;
@@ -72,7 +80,8 @@ struct Numbers {
     }
 };
 
-void check_same(const std::vector<float>& got, const std::vector<float>& want, std::size_t first, std::size_t last) {
+void check_same(const std::vector<float>& got, const std::vector<float>& want, std::size_t first,
+                std::size_t last) {
     for (std::size_t i = 0; i < got.size(); ++i) {
         const std::size_t vertex = i / 3 % kVertices;
         if (vertex < first || vertex >= last) CHECK(got[i] == kUntouched);
@@ -83,25 +92,30 @@ void check_same(const std::vector<float>& got, const std::vector<float>& want, s
 void test_linear(const Kernels& use, const Kernels& plain, int width, bool displaced) {
     Numbers one(width, displaced, 1), crowd(width, displaced, kLanes);
     for (const std::size_t first : {0, 4, 7, 64})
-        for (const std::size_t count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 15, 16, 17, 18, 64, 65, 80}) {
-            check_same(one.moved(use.skin_linear, first, count, 1), one.moved(plain.skin_linear, first, count, 1), first, first + count);
-            check_same(crowd.moved(use.skin_lanes, first, count, kLanes), crowd.moved(plain.skin_lanes, first, count, kLanes), first, first + count);
+        for (const std::size_t count :
+             {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 15, 16, 17, 18, 64, 65, 80}) {
+            check_same(one.moved(use.skin_linear, first, count, 1),
+                       one.moved(plain.skin_linear, first, count, 1), first, first + count);
+            check_same(crowd.moved(use.skin_lanes, first, count, kLanes),
+                       crowd.moved(plain.skin_lanes, first, count, kLanes), first, first + count);
         }
 }
 
-// A transform for all vertices, which some instruction sets move four at a time.
+// One transform for all vertices, which some instruction sets move four at a time.
 void test_simple(const Kernels& use, const Kernels& plain) {
     Numbers numbers(1, false, 1);
     for (Influence& entry : numbers.entries) entry.offset = 16;
     for (const bool all : {true, false}) {
-        for (std::size_t four = 0; four < numbers.simple.size(); ++four) numbers.simple[four] = all || four % 2;
+        for (std::size_t four = 0; four < numbers.rigid_quads.size(); ++four)
+            numbers.rigid_quads[four] = all || four % 2;
         for (const std::size_t first : {0, 2, 3, 4})
             for (const std::size_t count : {1, 2, 4, 5, 8, 14})
-                check_same(numbers.moved(use.skin_linear, first, count, 1), numbers.moved(plain.skin_linear, first, count, 1), first, first + count);
+                check_same(numbers.moved(use.skin_linear, first, count, 1),
+                           numbers.moved(plain.skin_linear, first, count, 1), first, first + count);
     }
 }
 
-// The blended transforms one after the other, and the point by hand: what plain C++ itself is held against.
+// Plain C++ against a direct evaluation of linear blend skinning.
 void test_plain(const Kernels& plain) {
     Numbers numbers(3, false, 1);
     const std::vector<float> got = numbers.moved(plain.skin_linear, 0, kVertices, 1);
@@ -111,7 +125,8 @@ void test_plain(const Kernels& plain) {
             for (std::size_t n = 3 * vertex; n < 3 * vertex + 3; ++n) {
                 const float* t = numbers.transforms.data() + numbers.entries[n].offset;
                 double part = t[12 + axis];
-                for (std::size_t column = 0; column < 3; ++column) part += t[4 * column + axis] * numbers.base[3 * vertex + column];
+                for (std::size_t column = 0; column < 3; ++column)
+                    part += t[4 * column + axis] * numbers.base[3 * vertex + column];
                 sum += numbers.entries[n].weight * part;
             }
             CHECK(std::abs(got[3 * vertex + axis] - sum) <= 1e-4);

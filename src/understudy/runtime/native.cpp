@@ -1,4 +1,4 @@
-// Binding only: shapes and types are checked here, the work is in runtime/.
+// Python binding of runtime/include/understudy.h. It checks shapes and types, nothing else.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -63,23 +63,34 @@ private:
 
 class Scratch {
 public:
-    Scratch(const Model& model, const Pool& pool) : scratch_(understudy_create_scratch(model.get(), pool.get())), model_(model) {
+    Scratch(const Model& model, const Pool& pool)
+        : scratch_(understudy_create_scratch(model.get(), pool.get())), model_(model) {
         if (!scratch_) throw std::bad_alloc();
     }
     ~Scratch() { understudy_free_scratch(scratch_); }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
 
-    // Fills positions (T,V,3), and normals where given; false: bones or controls are not finite.
-    bool deform(std::optional<Bones> bones, std::optional<Controls> controls, Points positions, std::optional<Points> normals) {
+    // Fills positions (T,V,3), and normals if given. Returns false if bones or controls are not
+    // finite.
+    bool deform(std::optional<Bones> bones, std::optional<Controls> controls, Points positions,
+                std::optional<Points> normals) {
         const understudy_model* model = model_.get();
         const std::size_t poses = positions.shape(0), vertices = understudy_vertex_count(model);
-        need(positions.shape(1) == vertices && positions.shape(2) == 3, "positions: expected shape (T, V, 3)");
-        if (normals) need(normals->shape(0) == poses && normals->shape(1) == vertices && normals->shape(2) == 3, "normals: expected shape (T, V, 3)");
+        need(positions.shape(1) == vertices && positions.shape(2) == 3,
+             "positions: expected shape (T, V, 3)");
+        if (normals)
+            need(normals->shape(0) == poses && normals->shape(1) == vertices &&
+                     normals->shape(2) == 3,
+                 "normals: expected shape (T, V, 3)");
         if (bones)
-            need(bones->shape(0) == poses && bones->shape(1) == understudy_bone_count(model) && bones->shape(2) == 3 && bones->shape(3) == 4,
+            need(bones->shape(0) == poses && bones->shape(1) == understudy_bone_count(model) &&
+                     bones->shape(2) == 3 && bones->shape(3) == 4,
                  "world_from_bone: expected shape (T, B, 3, 4)");
-        if (controls) need(controls->shape(0) == poses && controls->shape(1) == understudy_control_count(model), "controls: expected shape (T, C)");
+        if (controls)
+            need(controls->shape(0) == poses &&
+                     controls->shape(1) == understudy_control_count(model),
+                 "controls: expected shape (T, C)");
         const double* bone_data = bones ? bones->data() : nullptr;
         const double* control_data = controls ? controls->data() : nullptr;
         float* position_data = positions.data();
@@ -87,31 +98,39 @@ public:
         understudy_status status;
         {
             const nb::gil_scoped_release free;
-            status = understudy_deform_many(model, scratch_, poses, bone_data, control_data, position_data, normal_data);
+            status = understudy_deform_many(model, scratch_, poses, bone_data, control_data,
+                                            position_data, normal_data);
         }
         need(status != UNDERSTUDY_MISSING_ARGUMENT, "world_from_bone or controls are missing");
         return status == UNDERSTUDY_OK;
     }
 
-    // Fills positions (V,3) with one pose if each array is there and as long as it must be; false: it is not, or a number is not finite.
-    bool play(std::optional<PoseBones> bones, std::optional<PoseControls> controls, PosePoints positions) {
+    // Fills positions (V,3) with one pose. Returns false if an array is missing or has the wrong
+    // shape, or if a number is not finite.
+    bool play(std::optional<PoseBones> bones, std::optional<PoseControls> controls,
+              PosePoints positions) {
         const understudy_model* model = model_.get();
         const std::size_t bone_count = understudy_bone_count(model);
         const bool reads = understudy_reads_controls(model) || !bone_count;
-        if (!bone_count && !understudy_control_count(model)) return false;  // nothing drives it
-        if (positions.shape(0) != understudy_vertex_count(model) || positions.shape(1) != 3) return false;
-        if (bone_count && !(bones && bones->shape(0) == bone_count && bones->shape(1) == 3 && bones->shape(2) == 4)) return false;
-        if (reads && !(controls && controls->shape(0) == understudy_control_count(model))) return false;
+        if (!bone_count && !understudy_control_count(model)) return false;  // it has no drivers
+        if (positions.shape(0) != understudy_vertex_count(model) || positions.shape(1) != 3)
+            return false;
+        if (bone_count && !(bones && bones->shape(0) == bone_count && bones->shape(1) == 3 &&
+                            bones->shape(2) == 4))
+            return false;
+        if (reads && !(controls && controls->shape(0) == understudy_control_count(model)))
+            return false;
         const double* bone_data = bone_count ? bones->data() : nullptr;
         const double* control_data = reads ? controls->data() : nullptr;
         float* position_data = positions.data();
         const nb::gil_scoped_release free;
-        return understudy_deform(model, scratch_, bone_data, control_data, position_data, nullptr) == UNDERSTUDY_OK;
+        return understudy_deform(model, scratch_, bone_data, control_data, position_data,
+                                 nullptr) == UNDERSTUDY_OK;
     }
 
 private:
     understudy_scratch* scratch_;
-    const Model& model_;  // kept alive by the binding
+    const Model& model_;  // nanobind keeps it alive
 };
 
 class Floor {
@@ -134,14 +153,23 @@ private:
 }  // namespace
 
 NB_MODULE(_runtime, m) {
-    nb::class_<Model>(m, "Model").def(nb::init<nb::bytes>(), "data"_a).def_prop_ro("bytes", &Model::bytes);
+    nb::class_<Model>(m, "Model")
+        .def(nb::init<nb::bytes>(), "data"_a)
+        .def_prop_ro("bytes", &Model::bytes);
     nb::class_<Pool>(m, "Pool").def(nb::init<int>(), "threads"_a);
     nb::class_<Scratch>(m, "Scratch")
-        .def(nb::init<const Model&, const Pool&>(), "model"_a, "pool"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
-        .def("play", &Scratch::play, "world_from_bone"_a.noconvert().none(), "controls"_a.noconvert().none(), "positions"_a.noconvert())
-        .def("play", [](Scratch&, nb::handle, nb::handle, nb::handle) { return false; },  // arrays of another kind
-             "world_from_bone"_a.none(), "controls"_a.none(), "positions"_a.none())
-        .def("deform", &Scratch::deform, "world_from_bone"_a.none(), "controls"_a.none(), "positions"_a, "normals"_a.none() = nb::none());
+        .def(nb::init<const Model&, const Pool&>(), "model"_a, "pool"_a, nb::keep_alive<1, 2>(),
+             nb::keep_alive<1, 3>())
+        .def("play", &Scratch::play, "world_from_bone"_a.noconvert().none(),
+             "controls"_a.noconvert().none(), "positions"_a.noconvert())
+        .def(
+            "play",
+            [](Scratch&, nb::handle, nb::handle, nb::handle) {
+                return false;
+            },  // for arrays of any other type
+            "world_from_bone"_a.none(), "controls"_a.none(), "positions"_a.none())
+        .def("deform", &Scratch::deform, "world_from_bone"_a.none(), "controls"_a.none(),
+             "positions"_a, "normals"_a.none() = nb::none());
     nb::class_<Floor>(m, "Floor")
         .def(nb::init<std::size_t, int>(), "bytes"_a, "threads"_a)
         .def("read", &Floor::read)

@@ -1,0 +1,124 @@
+#include "batch.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "affine.h"
+
+namespace understudy {
+
+// Transforms are relative to the root, because float32 cannot represent millimetres at a distance
+// of ten kilometres. The root's position is added to the skinned vertices.
+void Batch::compute_transforms(std::size_t pose) {
+    const std::size_t bones = model_.bone_count();
+    float* centre = this->centre(pose);
+    std::fill(centre, centre + Scratch::kCentre, 0.0f);
+    if (!bones) {
+        static const float identity[16] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0};
+        std::copy(identity, identity + 16, transforms(pose));
+        return;
+    }
+    const double* world = poses_.world_from_bone + 12 * bones * pose;
+    double root[3];
+    for (int axis = 0; axis < 3; ++axis) {  // parents come first: bone 0 is a root
+        root[axis] = world[4 * axis + 3];
+        centre[axis] = static_cast<float>(root[axis]);
+        centre[4 + axis] = static_cast<float>(root[axis] - centre[axis]);
+    }
+    float* columns = bone_transforms(pose);
+    kernels_.prefetch_write(columns, 16 * bones);
+    for (std::size_t bone = 0; bone < bones; ++bone) {
+        double local[12], moved[12];
+        std::copy(world + 12 * bone, world + 12 * bone + 12, local);
+        for (int axis = 0; axis < 3; ++axis) local[4 * axis + 3] -= root[axis];
+        compose(local, model_.bone_from_rest.data() + 12 * bone, moved);
+        for (int column = 0; column < 4; ++column)
+            for (int row = 0; row < 4; ++row)
+                columns[16 * bone + 4 * column + row] =
+                    row < 3 ? static_cast<float>(moved[4 * row + column]) : 0.0f;
+    }
+}
+
+void Batch::compute_features(std::size_t pose, std::size_t thread) {
+    const std::size_t bones = model_.bone_count();
+    const double* world =
+        poses_.world_from_bone ? poses_.world_from_bone + 12 * bones * pose : nullptr;
+    const double* controls =
+        poses_.controls ? poses_.controls + about_.control_names.size() * pose : nullptr;
+    kernels_.prefetch_write(features(pose), about_.feature_columns.size());
+    double* inverses = scratch_.inverses.as<double>() + thread * scratch_.inverse_stride;
+    for (std::size_t bone = 0; bone < bones; ++bone)
+        if (model_.bone_is_inverted[bone]) bounded_invert(world + 12 * bone, inverses + 12 * bone);
+    float* features = this->features(pose);
+    std::size_t known = bones;  // the bone whose transform is in `local`; features of one bone are
+    double local[12];           // usually neighbours
+    for (std::size_t i = 0; i < about_.feature_columns.size(); ++i) {
+        const std::size_t column = static_cast<std::size_t>(about_.feature_columns[i]),
+                          bone = column / 12;
+        double raw;
+        if (bone >= bones) {
+            raw = controls[column - 12 * bones];
+        } else {
+            if (bone != known) {
+                const std::int32_t parent = about_.parents[bone];
+                if (parent < 0) std::copy(world + 12 * bone, world + 12 * bone + 12, local);
+                else compose(inverses + 12 * parent, world + 12 * bone, local);
+                known = bone;
+            }
+            raw = local[column - 12 * bone];
+        }
+        features[i] = std::min(std::max(static_cast<float>(raw), about_.feature_low[i]),
+                               about_.feature_high[i]);
+    }
+}
+
+VertexJob Batch::dequantized_job(std::size_t first, std::size_t last, std::size_t thread) {
+    const DequantizedVertices& to = scratch_.dequantized[thread];
+    kernels_.dequantize_influences(model_.quantized, first, last, to.influences.as<Influence>(),
+                                   to.influence_starts.as<std::uint32_t>());
+    VertexJob job{};
+    job.last = last - first;
+    job.base = to.points.as<float>();
+    job.skin = {to.influences.as<Influence>(), to.influence_starts.as<std::uint32_t>(),
+                static_cast<std::uint32_t>(model_.quantized.width)};
+    job.rigid_quads = model_.rigid_quads.data() + first / 4;
+    return job;
+}
+
+// The length of a face's normal is twice its area, so that the sum at a vertex is weighted by area.
+void Batch::compute_face_normals(const Task& task) {
+    for (std::size_t pose = 0; pose < poses_.count; ++pose) {
+        const float* positions = poses_.positions + 3 * model_.vertex_count() * pose;
+        float* normals = scratch_.face_normals.as<float>() + pose * scratch_.normal_stride;
+        for (std::size_t face = task.first; face < task.last; ++face) {
+            const std::int32_t* corner = about_.triangles.data() + 3 * face;
+            const float* a = positions + 3 * static_cast<std::size_t>(corner[0]);
+            const float* b = positions + 3 * static_cast<std::size_t>(corner[1]);
+            const float* c = positions + 3 * static_cast<std::size_t>(corner[2]);
+            const float u[3] = {b[0] - a[0], b[1] - a[1], b[2] - a[2]};
+            const float v[3] = {c[0] - a[0], c[1] - a[1], c[2] - a[2]};
+            normals[3 * face] = u[1] * v[2] - u[2] * v[1];
+            normals[3 * face + 1] = u[2] * v[0] - u[0] * v[2];
+            normals[3 * face + 2] = u[0] * v[1] - u[1] * v[0];
+        }
+    }
+}
+
+void Batch::compute_vertex_normals(const Task& task) {
+    for (std::size_t pose = 0; pose < poses_.count; ++pose) {
+        const float* faces = scratch_.face_normals.as<float>() + pose * scratch_.normal_stride;
+        float* normals = poses_.normals + 3 * model_.vertex_count() * pose;
+        for (std::size_t vertex = task.first; vertex < task.last; ++vertex) {
+            float sum[3] = {0, 0, 0};
+            for (std::uint32_t at = model_.around_starts[vertex];
+                 at != model_.around_starts[vertex + 1]; ++at)
+                for (int axis = 0; axis < 3; ++axis)
+                    sum[axis] += faces[3 * std::size_t{model_.around[at]} + axis];
+            const float length = std::sqrt(sum[0] * sum[0] + sum[1] * sum[1] + sum[2] * sum[2]);
+            const float scale = length > 0 ? 1 / length : 0;  // no area: no normal
+            for (int axis = 0; axis < 3; ++axis) normals[3 * vertex + axis] = scale * sum[axis];
+        }
+    }
+}
+
+}  // namespace understudy

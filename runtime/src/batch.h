@@ -1,0 +1,97 @@
+// One batch of poses: what `SerialBatch` (pose after pose) and `LaneBatch` (16 in lanes) share.
+#pragma once
+
+#include "deform.h"
+
+namespace understudy {
+
+class Batch {
+public:
+    Batch(const Model& model, Scratch& scratch, const Kernels& kernels, const Poses& poses)
+        : model_(model),
+          about_(*model.description),
+          scratch_(scratch),
+          kernels_(kernels),
+          poses_(poses) {}
+
+protected:
+    ~Batch() = default;
+
+    // Runs all phases; `last_phases` are those that differ between the kinds of batch. prepared()
+    // is called when every pose has its features and transforms.
+    template <class Prepared, class RunTask>
+    void run(Pool* pool, const Model::Phases& last_phases, const Prepared& prepared,
+             const RunTask& run_task) {
+        const std::size_t poses = poses_.count;
+        const std::size_t jobs = about_.feature_columns.empty() ? poses : 2 * poses;
+        parallel_for(pool, jobs, [&](std::size_t job, std::size_t thread) {
+            if (job < poses) compute_transforms(job);
+            else compute_features(job - poses, thread);
+        });
+        prepared();
+        for (const Model::Phases* phases : {&model_.phases, &last_phases})
+            for (const std::vector<Task>& phase : *phases)
+                parallel_for(pool, phase.size(), [&](std::size_t task, std::size_t thread) {
+                    run_task(phase[task], thread);
+                });
+        if (!poses_.normals) return;
+        parallel_for(pool, model_.face_normal_tasks.size(), [&](std::size_t task, std::size_t) {
+            compute_face_normals(model_.face_normal_tasks[task]);
+        });
+        parallel_for(pool, model_.vertex_normal_tasks.size(), [&](std::size_t task, std::size_t) {
+            compute_vertex_normals(model_.vertex_normal_tasks[task]);
+        });
+    }
+
+    // Calls work(number, thread) for every number below `count`; `pool` may be nullptr.
+    template <class Work>
+    static void parallel_for(Pool* pool, std::size_t count, const Work& work) {
+        const auto one = [&work](std::uint32_t number, int thread) {
+            work(std::size_t{number}, static_cast<std::size_t>(thread));
+        };
+        if (pool) return pool->run(static_cast<std::uint32_t>(count), one);
+        for (std::size_t number = 0; number < count; ++number) work(number, 0);
+    }
+
+    // The transforms that the skin refers to, and those of the bones. They are the same array
+    // unless there are virtual bones.
+    float* transforms(std::size_t pose) {
+        return scratch_.transforms.as<float>() + pose * scratch_.transform_stride;
+    }
+    float* bone_transforms(std::size_t pose) {
+        return model_.virtual_count ? scratch_.bones.as<float>() + pose * scratch_.bone_stride
+                                    : transforms(pose);
+    }
+    float* features(std::size_t pose) {
+        return scratch_.features.as<float>() + pose * scratch_.feature_stride;
+    }
+    float* centre(std::size_t pose) {
+        return scratch_.centres.as<float>() + pose * Scratch::kCentre;
+    }
+
+    // A layer's bias, of which rows first..first + count are valid.
+    const float* bias_of(const LayerPlan& layer, std::size_t first, std::size_t count,
+                         std::size_t thread) {
+        if (layer.bias) return layer.bias;
+        float* wide = scratch_.wide_biases.as<float>() + thread * scratch_.wide_bias_stride;
+        kernels_.widen(layer.half_bias + first, count, wide + first);
+        return wide;
+    }
+    // `Model::vertex_job` for quantized vertices. The job's vertex 0 is `first`. Its base points
+    // are still to be written; it has no slots.
+    VertexJob dequantized_job(std::size_t first, std::size_t last, std::size_t thread);
+
+    const Model& model_;
+    const Description& about_;
+    Scratch& scratch_;
+    const Kernels& kernels_;
+    const Poses poses_;
+
+private:
+    void compute_transforms(std::size_t pose);
+    void compute_features(std::size_t pose, std::size_t thread);
+    void compute_face_normals(const Task& task);
+    void compute_vertex_normals(const Task& task);
+};
+
+}  // namespace understudy
