@@ -98,8 +98,8 @@ void test_instruction_sets(const understudy_model* model_of_api, const char* pat
             {kPoses, drivers.bones.data(), drivers.controls.data(), got.data(), nullptr});
         for (std::size_t i = 0; i < count; ++i) CHECK(std::abs(got[i] - want[i]) <= tolerance);
         const std::size_t one = count / kPoses;  // a single pose uses other code
-        understudy::deform(model, scratch, **use, 1, drivers.bones.data(), drivers.controls.data(),
-                           got.data(), nullptr);
+        understudy::deform(model, scratch, **use,
+                           {1, drivers.bones.data(), drivers.controls.data(), got.data(), nullptr});
         for (std::size_t i = 0; i < one; ++i) CHECK(std::abs(got[i] - want[i]) <= tolerance);
     }
 }
