@@ -14,10 +14,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Optional dependencies: the base install, which only plays files, has none of them.
         from understudy.cli import app
     except ModuleNotFoundError as problem:
-        if problem.name not in _PACKAGES:
+        missing = (problem.name or "").partition(".")[0]
+        if missing not in _PACKAGES:
             raise
         print(
-            f"understudy: the command line needs the package {problem.name}: "
+            f"understudy: the command line needs the package {missing}: "
             "pip install 'understudy[cli]'",
             file=sys.stderr,
         )

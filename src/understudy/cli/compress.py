@@ -36,7 +36,7 @@ from understudy.evaluation.metric_catalogue import digits3, metric_of, size_text
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.registry import source_provenance
 from understudy.methods.fitting import FitJob, with_source
-from understudy.methods.registry import method_names, method_type
+from understudy.methods.registry import method_type, methods_by_name
 
 # The error E to reach where neither bones nor an error are given: a five-hundredth of half the
 # diagonal of the rest pose's bounding box, about where a difference stops showing.
@@ -207,8 +207,8 @@ def _sequence_methods() -> list[str]:
     """The methods for mesh sequences, without the baselines."""
     return [
         name
-        for name in method_names()
-        if (traits := method_type(name).traits).takes_sequences and not traits.baseline
+        for name, kind in methods_by_name()[0].items()
+        if kind.traits.takes_sequences and not kind.traits.baseline
     ]
 
 

@@ -19,6 +19,7 @@ from understudy.cli.output import print_table
 from understudy.core.progress import SILENT, Progress
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.measure import measure_deformers
+from understudy.evaluation.pictures import need_drawing
 from understudy.evaluation.report import report_data, write_report
 from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import ensure_writable
@@ -61,6 +62,7 @@ def run(
     options  method -> its options, as for `--set`
     """
     out = Path(out)
+    need_drawing()
     ensure_writable(out / "report.html")
     store = out / "poses.zarr"
     sample_poses("human", SamplePlan(poses, seed=seed), store, progress=progress)

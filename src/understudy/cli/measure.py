@@ -23,6 +23,7 @@ from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.measure import measure_deformers
+from understudy.evaluation.pictures import need_drawing
 from understudy.evaluation.report import report_data, write_report
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.registry import read_poses
@@ -115,6 +116,8 @@ def run(
     as_json: Path | None,
 ) -> None:
     """Measure `files`, print the table, and write the report and the figures."""
+    if report is not None:
+        need_drawing()
     for path in (report, as_json):
         if path is not None:
             ensure_writable(path)

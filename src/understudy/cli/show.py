@@ -13,7 +13,7 @@ from understudy.cli.output import file_text, read_per_pose
 from understudy.core.deformer import Deformer
 from understudy.evaluation.metric_catalogue import size_text
 from understudy.methods.base import Method, option_table
-from understudy.methods.registry import method_names, method_type
+from understudy.methods.registry import method_type, methods_by_name
 
 _WIDTH = 100
 
@@ -81,15 +81,14 @@ def methods(
     if name is not None:
         print(method_text(method_type(name)))
         return
-    kinds = [method_type(known) for known in method_names()]
+    known, problems = methods_by_name()
+    line = lambda kind: f"  {kind.name:<16} {kind.summary()}"
     print("Methods")
-    for kind in kinds:
-        if not kind.traits.baseline:
-            print(f"  {kind.name:<16} {kind.summary()}")
+    print("\n".join(line(kind) for kind in known.values() if not kind.traits.baseline))
+    for broken, problem in problems.items():
+        print(f"  {broken:<16} cannot be used: {problem}")
     print("\nBaselines of the papers, for comparison")
-    for kind in kinds:
-        if kind.traits.baseline:
-            print(f"  {kind.name:<16} {kind.summary()}")
+    print("\n".join(line(kind) for kind in known.values() if kind.traits.baseline))
     print("\nOptions of one method: understudy methods NAME")
 
 

@@ -31,7 +31,7 @@ from understudy.io.registry import (
     write_deformer,
 )
 from understudy.methods.base import Config, Method, config_from_text
-from understudy.methods.registry import method_names, method_type
+from understudy.methods.registry import method_type, methods_by_name
 from understudy.rigs.base import Rig
 from understudy.rigs.registry import load_rig
 
@@ -151,9 +151,9 @@ def refuse_poses(kind: type[Method], poses: Poses) -> None:
     needs = "bones or controls" if traits.controls_suffice else "bones"
     fitting = [
         name
-        for name in method_names()
-        if not (other := method_type(name).traits).baseline
-        and (other.takes_sequences or (controls and other.controls_suffice))
+        for name, other in methods_by_name()[0].items()
+        if not other.traits.baseline
+        and (other.traits.takes_sequences or (controls and other.traits.controls_suffice))
     ]
     raise InputError(
         f"{kind.name} needs {needs}, and {poses.name!r} has {has}. Use a method that does not "

@@ -38,6 +38,17 @@ def method_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*_BUILT_IN, *plugins(GROUP)]))
 
 
+def methods_by_name() -> tuple[dict[str, type[Method]], dict[str, str]]:
+    """Name -> class of every method, and name -> problem of each plug-in that cannot be used."""
+    methods, problems = {}, {}
+    for name in method_names():
+        try:
+            methods[name] = method_type(name)
+        except InputError as problem:
+            problems[name] = str(problem)
+    return methods, problems
+
+
 def method_type(name: str) -> type[Method]:
     """The class of a method; an unknown name is an error that offers the nearest one.
 

@@ -23,6 +23,7 @@ from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition import clusters, kernels
+from understudy.methods.decomposition.bone_limit import check_bone_count
 from understudy.methods.decomposition.fit import Fit, single_bone_fit, with_exact_errors
 from understudy.methods.decomposition.motion import Motion, in_principal_directions, read_motion
 from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
@@ -51,7 +52,7 @@ class FesamConfig(Config):
 
     def __post_init__(self):
         super().__post_init__()
-        checks.between(self.bones, "bones", 1, 1000)
+        check_bone_count(self.bones)
         checks.between(self.influences, "influences", 1)
         checks.between(self.iterations, "iterations", 1)
 

@@ -36,6 +36,7 @@ from understudy.core.progress import SILENT, Progress
 from understudy.geometry.error_norms import box_error
 from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition import kernels
+from understudy.methods.decomposition.bone_limit import MAX_BONES, check_bone_count
 from understudy.methods.decomposition.decompose import decompose, decompose_to_error
 from understudy.methods.decomposition.motion import read_motion
 from understudy.methods.decomposition.plan import Plan
@@ -43,7 +44,7 @@ from understudy.methods.decomposition.result import deformer_from_bones, skin_an
 from understudy.methods.decomposition.smoothness import weight_smoother
 from understudy.rigs.base import Rig
 
-_DEFAULT_BONES, _MAX_BONES = 20, 1000
+_DEFAULT_BONES = 20
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class SsdrConfig(Config):
     def __post_init__(self):
         super().__post_init__()
         if self.bones is not None:
-            checks.between(self.bones, "bones", 1, _MAX_BONES)
+            check_bone_count(self.bones)
         if self.error is not None:
             checks.between(self.error, "error", above=0)
         if self.influences is not None:
@@ -104,7 +105,7 @@ class Ssdr(Method[SsdrConfig]):
             rms = motion.coordinate_rms(error)
             return box_error(rms, poses.mesh.vertices, unit=normalisation.scale)
 
-        bones = config.bones or (_DEFAULT_BONES if config.error is None else _MAX_BONES)
+        bones = config.bones or (_DEFAULT_BONES if config.error is None else MAX_BONES)
         plan = Plan(
             bones=min(bones, motion.vertex_count),
             influences=config.influences,

@@ -38,6 +38,7 @@ from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.alternating_solve import plain_iterations
 from understudy.methods.decomposition.bone_count import find_bone_count
+from understudy.methods.decomposition.bone_limit import check_bone_count
 from understudy.methods.decomposition.decompose import decompose
 from understudy.methods.decomposition.fit import Fit, with_exact_errors
 from understudy.methods.decomposition.momentum import Extension
@@ -95,7 +96,7 @@ class TemporalConfig(Config):
         checks.one_of(self.solver, "solver", ("direct", "conjugate_gradients"))
         checks.between(self.influences, "influences", 1)
         if self.bones is not None:
-            checks.between(self.bones, "bones", 1, 1000)
+            check_bone_count(self.bones)
         if self.skeleton and self.fitting == "paper":
             raise InputError(
                 "skeleton=true cannot be combined with fitting=paper, whose bones are "

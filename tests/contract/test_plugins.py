@@ -1,0 +1,99 @@
+"""A separate package adds a method, a rig and a format without a change here.
+
+It is installed into a folder of its own, which only child processes see.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+TESTS = Path(__file__).parents[1]
+PACKAGE = TESTS / "plugin_package"
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """Environment variables of a process that has the plug-in package installed."""
+    pytest.importorskip("setuptools", reason="builds the plug-in package")
+    target = tmp_path_factory.mktemp("site")
+    source = tmp_path_factory.mktemp("source")  # a build leaves files beside the sources
+    for file in PACKAGE.rglob("*"):
+        if file.is_file() and "__pycache__" not in file.parts:
+            copy = source / file.relative_to(PACKAGE)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(file.read_bytes())
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    offline = ["--no-index", "--no-build-isolation", "--no-deps", "--target", str(target)]
+    done = subprocess.run([*pip, *offline, str(source)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    path = os.pathsep.join(filter(None, [str(target), os.environ.get("PYTHONPATH", "")]))
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def python(environment, *arguments, cwd=None):
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=cwd,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_its_method_passes_the_contract_suite(environment):
+    suite = TESTS / "contract" / "test_every_method.py"
+    said = python(environment, "-m", "pytest", suite, "-k", "nearest_bone", "-v", cwd=TESTS.parent)
+    assert int(re.search(r"(\d+) passed", said)[1]) >= 14
+    assert "skipped" not in said
+
+
+def test_all_three_work_together_on_the_command_line(environment, tmp_path):
+    command = lambda *words: python(environment, "-m", "understudy", *words, cwd=tmp_path)
+    assert "nearest_bone     Linear blend skinning by how well" in command("methods")
+    assert "softness (float; default 0.5)" in command("methods", "nearest_bone")
+    command("sample", "hinge", "-o", "hinge.zarr", "--count", "100", "--processes", "2")
+    command("fit", "nearest_bone", "hinge.zarr", "-o", "hinge.understudy")
+    assert "Hinge/random" in command("evaluate", "hinge.understudy")
+    command("export", "hinge.understudy", "hinge.studio")
+    weights = np.loadtxt(tmp_path / "hinge.studio")
+    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-5)
+    angles = np.linspace(0, 1, 6)
+    strip = np.array([[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 0], [2, 0, 0], [2, 1, 0.0]])
+    frames = [strip + np.sin(a) * strip[:, :1] * [0, 0, 1] for a in angles]
+    np.savetxt(tmp_path / "strip.studio", np.reshape(frames, (6, -1)))
+    command("compress", "strip.studio", "-o", "strip.understudy", "--bones", "1")
+
+
+def test_a_broken_plug_in_is_named(tmp_path):
+    info = tmp_path / "broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[understudy.methods]\nghost = not_there:Ghost\nwrong = json:dumps\n"
+        "[understudy.rigs]\nghost = not_there:Ghost\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    for arguments, says in (
+        (("methods", "ghost"), "the plug-in 'ghost' (not_there:Ghost, package broken)"),
+        (("methods", "wrong"), "is not an understudy.methods.Method subclass"),
+        (("ranges", "ghost"), "the plug-in 'ghost' (not_there:Ghost, package broken)"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "understudy", *arguments],
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
+        assert done.returncode == 2
+        assert says in done.stderr
+        assert "Traceback" not in done.stderr
+    listed = python(environment, "-m", "understudy", "methods")
+    assert "ghost            cannot be used: " in listed
+    assert "fdda" in listed
