@@ -178,7 +178,7 @@ def test_two_layer(strip, capsys, tmp_path):
         (("bend.npz", "--method", "fdda"), "fdda does not fit mesh sequences; use temporal, ssdr"),
         (("bend.npz", "--bones", "2", "--set", "bones=3"), "--bones and --set bones are the same"),
         (("bend.npz", "--set", "boens=3"), "did you mean 'bones'"),
-        (("one.npz",), "holds a single pose"),
+        (("one.npz",), "needs at least two frames, got one"),
         (("bend.npz", "--up", "X"), "unknown up axis 'X'"),
         (("bend.npz", "--unit", "mile"), "unknown unit 'mile'"),
         (("bend.npz", "--transforms", "elastic"), "unknown value of transforms"),

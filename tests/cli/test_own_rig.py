@@ -102,7 +102,6 @@ def recorded(rig, count, seed, bones=True, controls=True):
 
 
 def test_recorded_poses_go_all_the_way(capsys, tmp_path, monkeypatch):
-    pytest.importorskip("understudy.io.npz")
     monkeypatch.chdir(tmp_path)
     tube = load_rig("tube")
     np.savez("train.npz", **recorded(tube, 200, 0))
@@ -135,7 +134,6 @@ def test_recorded_poses_go_all_the_way(capsys, tmp_path, monkeypatch):
 
 
 def test_poses_recorded_without_bones_are_fitted_by_their_controls(capsys, tmp_path, monkeypatch):
-    pytest.importorskip("understudy.io.npz")
     monkeypatch.chdir(tmp_path)
     tube = load_rig("tube")
     np.savez("train.npz", **recorded(tube, 100, 0, bones=False))
