@@ -1,7 +1,8 @@
-"""Learn a rig and measure the stand-in on animation it never saw: the whole path in Python, on the
-tiny built-in tube.
+"""Learn a rig and measure the stand-in on animations that took no part in the fit.
 
-python examples/00_learn_a_rig.py
+The whole path in Python, on the tiny built-in tube:
+
+    python examples/00_learn_a_rig.py
 """
 
 from pathlib import Path
@@ -19,7 +20,8 @@ def main() -> None:
     poses = rig.evaluate(gaussian(rig.controls, count=300, seed=0))
 
     fdda = method_type("fdda")
-    deformer = fdda(fdda.Config(epochs=60, hidden=(32, 32), batch_size=64)).fit(poses, rig=rig)
+    config = fdda.Config(epochs=60, hidden=(32, 32), batch_size=64)
+    deformer = fdda(config).fit(poses, rig=rig)
 
     with TemporaryDirectory() as folder:
         file = Path(folder) / "tube.understudy"
@@ -27,13 +29,13 @@ def main() -> None:
         stand_in = Deformer.load(file)
         print(f"{file.stat().st_size / 1000:.0f} kB on disk")
 
+    unit = rig.mesh.unit
     for name in rig.animation_names:
-        figures = measure(
-            "fdda", deform_poses(stand_in), Reference.of(name, animate(rig, name))
-        ).figures
+        reference = Reference.of(name, animate(rig, name))
+        figures = measure("fdda", deform_poses(stand_in), reference).figures
         print(
-            f"{name}: mean {figures['mean']:.4f} {rig.mesh.unit}, max {figures['max']:.3f} "
-            f"{rig.mesh.unit}, EE {figures['ee']:.1f}"
+            f"{name}: mean {figures['mean']:.4f} {unit}, max {figures['max']:.3f} {unit}, "
+            f"enveloping error {figures['ee']:.1f}"
         )
 
 

@@ -1,7 +1,12 @@
-"""Your own rig: any object with a mesh, a skeleton, controls and `evaluate` can be sampled, learned
-and measured.
+"""A rig of your own: a class with `mesh`, `skeleton`, `controls` and `evaluate(values) -> Poses`.
 
-python examples/01_your_own_rig.py
+    python examples/01_your_own_rig.py
+
+The same from the command line:
+
+    understudy sample examples/01_your_own_rig.py:Lid -o lid.zarr --count 300
+    understudy fit fdda lid.zarr -o lid.understudy
+    understudy evaluate lid.understudy --rig examples/01_your_own_rig.py:Lid --report lid.html
 """
 
 import numpy as np
@@ -12,22 +17,14 @@ from understudy.rigs.sampling import gaussian
 
 
 class Lid:
-    """A square lid on a hinge that bulges as it opens: one bone that turns, one numeric control
-    that puffs it up.
-    """
+    """A square lid on a hinge. One bone opens it; a numeric control and the opening bulge it."""
 
-    name = "lid"
-    animation_names = ()
-
-    def __init__(self):
+    def __init__(self) -> None:
         x, z = np.meshgrid(np.linspace(0, 1, 12), np.linspace(0, 1, 12), indexing="ij")
+        points = np.stack([x, 0 * x, z], axis=-1).reshape(-1, 3)
         at = np.arange(144).reshape(12, 12)
-        quads = np.stack([at[:-1, :-1], at[1:, :-1], at[1:, 1:], at[:-1, 1:]], axis=-1).reshape(
-            -1, 4
-        )
-        self.mesh = Mesh.from_faces(
-            np.stack([x, 0 * x, z], axis=-1).reshape(-1, 3), quads, unit="m"
-        )
+        corners = (at[:-1, :-1], at[1:, :-1], at[1:, 1:], at[:-1, 1:])
+        self.mesh = Mesh.from_faces(points, np.stack(corners, axis=-1).reshape(-1, 4), unit="m")
         self.skeleton = Skeleton(("box", "lid"), [-1, 0], np.tile(np.eye(3, 4), (2, 1, 1)))
         self.controls = ControlSpec(
             ("open", "puff"), low=[0, 0], high=[110, 1], units=("deg", ""), numeric=[False, True]
@@ -35,6 +32,7 @@ class Lid:
         self._bump = np.sin(np.pi * x) * np.sin(np.pi * z)
 
     def evaluate(self, values) -> Poses:
+        """Control values (T,2) -> T poses."""
         values = self.controls.check(values)
         angle, puff = np.deg2rad(values[:, 0]), values[:, 1]
         bones = np.tile(np.eye(3, 4), (len(values), 2, 1, 1))
@@ -45,20 +43,17 @@ class Lid:
         turned = np.einsum("tij,tvj->tvi", bones[:, 1, :, :3], lid)
         return Poses(self.mesh, turned, self.skeleton, bones, self.controls, values)
 
-    def animation(self, name):
-        raise KeyError(name)
-
 
 def main() -> None:
     rig = Lid()
     poses = rig.evaluate(gaussian(rig.controls, count=200, seed=0))
     fdda = method_type("fdda")
-    deformer = fdda(fdda.Config(epochs=60, hidden=(16, 16), batch_size=32)).fit(poses, rig=rig)
+    config = fdda.Config(epochs=60, hidden=(16, 16), batch_size=32)
+    deformer = fdda(config).fit(poses, rig=rig)
 
     unseen = rig.evaluate(gaussian(rig.controls, count=50, seed=1))
-    error = np.linalg.norm(
-        deformer.deform(unseen.world_from_bone, unseen.controls) - unseen.vertices, axis=2
-    )
+    predicted = deformer.deform(unseen.world_from_bone, unseen.controls)
+    error = np.linalg.norm(predicted - unseen.vertices, axis=2)
     print(
         f"mean {1000 * error.mean():.2f} mm, max {1000 * error.max():.2f} mm, "
         f"{deformer.cost()['bytes'] / 1000:.0f} kB"

@@ -1,4 +1,4 @@
-"""Every example runs and says something with a unit."""
+"""Every example runs and prints an error."""
 
 import runpy
 from pathlib import Path

@@ -49,14 +49,14 @@ def test_a_rig_in_a_file_goes_all_the_way(lid, capsys):
         capsys, "evaluate", "lid.understudy", "--report", "lid.html", "--json", "lid.json"
     )
     note = (
-        "lid has no animations: measured on 200 random poses of the training ranges that took no "
+        "Lid has no animations: measured on 200 random poses of the training ranges that took no "
         "part in the fit (seed 1)."
     )
     assert note in said
     assert note in " ".join((lid / "lid.html").read_text(encoding="utf-8").split())
     figures = json.loads((lid / "lid.json").read_text())
     assert figures["notes"] == [note]
-    assert [row["case"] for row in figures["rows"]] == ["lid/random"]
+    assert [row["case"] for row in figures["rows"]] == ["Lid/random"]
     assert figures["rows"][0]["ee"] < 100
     succeed(capsys, "export", "lid.understudy", "lid.onnx")
     assert (lid / "lid.onnx").stat().st_size > 1000
