@@ -76,6 +76,7 @@ def test_a_sequence_becomes_a_file_and_a_summary(strip, capsys, tmp_path):
     assert deformer.training["e"] == pytest.approx(figures["e"])
     shown = run(capsys, "info", out)[1]
     assert "bend: 10 frames" in shown
+    assert "along Y, up axis unknown" in shown  # the file does not say, so nothing is claimed
 
 
 def test_several_clips_at_once(strip, capsys, tmp_path):

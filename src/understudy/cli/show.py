@@ -11,6 +11,7 @@ import typer
 from understudy.cli.options import File
 from understudy.cli.output import file_text, read_per_pose
 from understudy.core.deformer import Deformer
+from understudy.core.mesh import Mesh
 from understudy.evaluation.metric_catalogue import size_text
 from understudy.methods.base import Method, option_table
 from understudy.methods.registry import method_type, methods_by_name
@@ -31,11 +32,7 @@ def info_lines(deformer: Deformer) -> list[tuple[str, str]]:
     mesh, skin, skeleton = deformer.mesh, deformer.skin, deformer.skeleton
     lines = [
         ("method", deformer.method),
-        (
-            "mesh",
-            f"{mesh.vertex_count} vertices, {mesh.height:.4g} {mesh.unit} high, {mesh.up_axis} up, "
-            f"{mesh.handedness}-handed",
-        ),
+        ("mesh", mesh_text(mesh)),
     ]
     if skin is not None and skeleton is not None:
         virtual = "" if skin.virtual_index is None else f", {len(skin.virtual_index)} virtual bones"
@@ -70,6 +67,22 @@ def info_lines(deformer: Deformer) -> list[tuple[str, str]]:
     shown = {k: v for k, v in deformer.provenance.items() if not k.endswith("_curve")}
     lines.append(("provenance", json.dumps(shown, indent=2).replace("\n", "\n" + 13 * " ")))
     return lines
+
+
+def mesh_text(mesh: Mesh) -> str:
+    """The size and orientation of a mesh, as far as they are known.
+
+    >>> from understudy.rigs import load_rig
+    >>> mesh_text(load_rig("tube").mesh)
+    '104 vertices, 10 cm high, Y up, right-handed'
+    """
+    unit = "units" if mesh.unit == "unitless" else mesh.unit
+    if mesh.up_axis == "unknown":
+        return f"{mesh.vertex_count} vertices, {mesh.height:.4g} {unit} along Y, up axis unknown"
+    return (
+        f"{mesh.vertex_count} vertices, {mesh.height:.4g} {unit} high, {mesh.up_axis} up, "
+        f"{mesh.handedness}-handed"
+    )
 
 
 def methods(
