@@ -214,7 +214,7 @@ POSES_PER_STAGE = {
     "stretch": {"leg_stretch": 1.12},
     "breath": {"breath": 1},
     "expression": {"smile": 1},
-    "mush": {"elbow_flex": 80},
+    "delta_mush": {"elbow_flex": 80},
 }
 
 
@@ -252,19 +252,19 @@ def test_smooth_in_every_control(human):
 
 
 def test_detail_never_flips(human):
-    """Delta mush follows the pose at a bounded rate, closed armpits and groins included; tangents
-    of the surface made detail jump there.
+    """Delta mush follows the pose at a bounded rate, also in closed armpits and groins.
+
+    Detail rotated with tangents of the surface jumps there.
     """
-    spec, without = human.controls, human.with_stages(s for s in ALL_STAGES if s != "mush")
+    spec, without = human.controls, human.with_stages(s for s in ALL_STAGES if s != "delta_mush")
     here, there = np.random.default_rng(0).uniform(spec.low, spec.high, (2, 40, spec.count))
     small = 1e-3
     with_it, plain = (
         rig.evaluate(here + small * (there - here)).vertices - rig.evaluate(here).vertices
         for rig in (human, without)
     )
-    assert (
-        np.linalg.norm(with_it - plain, axis=2).max() / small < 10
-    )  # cm on the whole way from one random pose to another; with tangents 49
+    # cm on the whole way from one random pose to another; with tangents it is 49.
+    assert np.linalg.norm(with_it - plain, axis=2).max() / small < 10
 
 
 @pytest.mark.parametrize("name", ["walk", "kick"])
@@ -329,9 +329,7 @@ def test_unknown_names(human):
 
 
 def test_fast_enough_to_sample(human):
-    """A loose bound, so that a slow machine does not fail: the point is that nobody turns this into
-    seconds.
-    """
+    """A loose bound for slow machines: a pose must not take seconds."""
     values = sample(human, 32)
     human.evaluate(values[:2])
     start = time.perf_counter()

@@ -1,8 +1,8 @@
-"""Rotations blended over the bones of each vertex, for many poses at once: what the stacks of the
-built-in rigs turn points with.
+"""Rotations blended over the bones of each vertex, for many poses at once.
 
-Letters: V vertices, B bones, T poses. Quaternions have their real part first; fields are (V,3,T)
-float32, so that each step streams over poses.
+The deformation stacks of the built-in rigs rotate points with them. Letters: V vertices, B bones, T
+poses. Quaternions have their real part first. Fields are (V,3,T) float32, so that each step streams
+over poses.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import numpy as np
 import scipy.sparse as sparse
 
 
-def blended(weights: sparse.csr_matrix, parts: np.ndarray) -> np.ndarray:
-    """Quaternions or dual quaternions (T,B,4 or 8) blended by weights (V,B), the rotation of unit
-    length: (V,4 or 8,T) float32.
+def blend_quaternions(weights: sparse.csr_matrix, parts: np.ndarray) -> np.ndarray:
+    """Quaternions blended by the weights and normalised: (V,4,T), or (V,8,T) if dual; float32.
+
+    weights  (V,B)
+    parts    (T,B,4) quaternions, or (T,B,8) dual quaternions
     """
     by_bone = np.moveaxis(parts, 0, 2).astype(np.float32)
     blend = (weights @ by_bone.reshape(len(by_bone), -1)).reshape(-1, *by_bone.shape[1:])
@@ -21,8 +23,8 @@ def blended(weights: sparse.csr_matrix, parts: np.ndarray) -> np.ndarray:
     return blend
 
 
-def turned(points: np.ndarray, w: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """points (V,3,T) turned by the unit quaternions w (V,T), u (V,3,T)."""
+def rotate(points: np.ndarray, w: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Points (V,3,T) rotated by unit quaternions with real part w (V,T) and vector u (V,3,T)."""
     inner = cross(u, points)
     inner += w[:, None] * points
     result = cross(u, inner)
@@ -32,7 +34,7 @@ def turned(points: np.ndarray, w: np.ndarray, u: np.ndarray) -> np.ndarray:
 
 
 def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Cross product along axis 1 of (V,3,T)."""
+    """The cross product along axis 1 of (V,3,T)."""
     out = np.empty_like(b)
     for k in range(3):
         m, n = (k + 1) % 3, (k + 2) % 3

@@ -1,9 +1,9 @@
-"""The built-in rig `face`: MakeHuman's head (CC0) under a film-style stack of our own. 4,597
-vertices, 23 joints, 63 numeric controls.
+"""The built-in rig `face`: MakeHuman's head (CC0) with our own film-style deformation stack.
 
-anatomy.py reads it; controls.py, joints.py and shapes.py are what an animator drives; mush.py,
-lids.py, lips.py and cheeks.py are the stack above the skin; animations.py holds a spoken sentence
-and a run of expressions.
+It has 4,597 vertices, 23 joints and 77 controls, 63 of them numeric. anatomy.py reads the head;
+controls.py, joints.py and shapes.py are what an animator drives; delta_mush.py, lids.py, lips.py
+and cheeks.py are the stages after skinning; animations.py has a spoken sentence and a run of
+expressions.
 """
 
 from understudy.rigs.face.rig import FaceRig

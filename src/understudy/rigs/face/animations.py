@@ -1,11 +1,10 @@
-"""The face's own animations, as control curves: authored, not sampled.
+"""The animations of the face, as authored control curves.
 
-`speech`       360 frames at 30 a second: a sentence as a run of mouth shapes (visemes) with the
-               coarticulation of a monotone cubic between them, and
-               over it blinks, glances, brows that stress words, and a head that moves along.
-`expressions`  330 frames: joy, surprise, anger, disgust, sadness, fear, a kiss, a wink, puffed
-               cheeks, each held for a moment, passing through
-               neutral only where an actor would.
+`speech`       360 frames at 30 per second: a sentence as a sequence of mouth shapes (visemes),
+               joined by monotone cubics, with blinks, glances, brows that stress words, and head
+               motion
+`expressions`  330 frames: joy, surprise, anger, disgust, sadness, fear, a kiss, a wink and puffed
+               cheeks, each held for a moment
 
 Both stay inside the training ranges. Letters: T frames, C controls.
 """
@@ -16,6 +15,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from understudy.core.controls import ControlSpec
+from understudy.rigs.control_curves import drift
 
 NAMES = ("speech", "expressions")
 FRAME_RATE = 30.0
@@ -108,10 +108,10 @@ _FEELINGS: list[tuple[float, dict[str, float]]] = [
 
 
 def curves(name: str, spec: ControlSpec) -> tuple[np.ndarray, float]:
-    """Control values (T,C) and frames per second."""
+    """Control values (T,C) of an animation, and its frames per second."""
     table = {"speech": _speech, "expressions": _expressions}[name](spec)
     count = len(next(iter(table.values())))
-    values = np.tile(spec.rest, (count, 1))
+    values = np.tile(np.asarray(spec.rest), (count, 1))
     for control, curve in table.items():
         values[:, spec.names.index(control)] = curve
     return np.clip(values, spec.low, spec.high), FRAME_RATE
@@ -120,7 +120,7 @@ def curves(name: str, spec: ControlSpec) -> tuple[np.ndarray, float]:
 def _keyed(
     keys: list[tuple[float, dict[str, float]]], t: np.ndarray, spec: ControlSpec
 ) -> dict[str, np.ndarray]:
-    """Monotone cubics through the keys; a control that a key does not name is at rest there."""
+    """Monotone cubics through the keys; a control is at rest in keys that do not name it."""
     times = np.array([time for time, _ in keys])
     spread = [_both_sides(pose, spec) for _, pose in keys]
     named = dict.fromkeys(name for pose in spread for name in pose)
@@ -139,18 +139,8 @@ def _both_sides(pose: dict[str, float], spec: ControlSpec) -> dict[str, float]:
     return result
 
 
-def _wander(t: np.ndarray, seed: float, period: float) -> np.ndarray:
-    """A slow drift in -1..1 of three unrelated sines."""
-    w = 2 * np.pi / period
-    return (
-        np.sin(w * t + seed)
-        + 0.6 * np.sin(1.618 * w * t + 2.3 * seed)
-        + 0.4 * np.sin(0.414 * w * t + 3.7 * seed)
-    ) / 2.0
-
-
 def _blinks(t: np.ndarray, times: tuple[float, ...]) -> np.ndarray:
-    """Closed within 0.08 s, open again within 0.17 s."""
+    """Blinks at the given times: closed within 0.08 s, open again within 0.17 s."""
     away = t[:, None] - np.array(times)
     return np.exp(-np.where(away < 0, (away / 0.05) ** 2, (away / 0.10) ** 2)).max(axis=1)
 
@@ -165,29 +155,29 @@ def _speech(spec: ControlSpec) -> dict[str, np.ndarray]:
     add = lambda name, curve: table.__setitem__(name, table.get(name, 0.0) + curve)
     for side, seed in (("L", 0.0), ("R", 0.35)):
         stress = sum(np.exp(-(((t - at) / 0.22) ** 2)) for at in (0.8, 3.36, 6.04, 8.22))
-        add(f"brow_inner_{side}", 0.45 * stress + 0.1 * _wander(t, 1 + seed, 3.1))
-        add(f"brow_outer_{side}", 0.35 * stress + 0.1 * _wander(t, 2 + seed, 2.7))
+        add(f"brow_inner_{side}", 0.45 * stress + 0.1 * drift(t, 1 + seed, 3.1))
+        add(f"brow_outer_{side}", 0.35 * stress + 0.1 * drift(t, 2 + seed, 2.7))
         add(
             f"lid_upper_{side}",
-            np.maximum(_blinks(t, (0.2, 2.55, 4.8, 6.9, 9.5, 11.3)), 0.06 * _wander(t, 3, 2.0)),
+            np.maximum(_blinks(t, (0.2, 2.55, 4.8, 6.9, 9.5, 11.3)), 0.06 * drift(t, 3, 2.0)),
         )
-        add(f"cheek_raise_{side}", 0.15 + 0.12 * _wander(t, 4 + seed, 3.7))
+        add(f"cheek_raise_{side}", 0.15 + 0.12 * drift(t, 4 + seed, 3.7))
         add(
             f"corner_up_{side}",
-            0.12 + 0.12 * _wander(t, 5 + seed, 4.3) + 0.4 * np.exp(-(((t - 10.6) / 0.7) ** 2)),
+            0.12 + 0.12 * drift(t, 5 + seed, 4.3) + 0.4 * np.exp(-(((t - 10.6) / 0.7) ** 2)),
         )
-        add(f"sticky_{side}", 0.45 + 0.25 * _wander(t, 6 + seed, 2.9))
-        add(f"nostril_{side}", 0.2 * _wander(t, 7 + seed, 3.3))
-        add(f"eye_up_{side}", 5 * _wander(t, 8, 3.4))
-    glance = 9 * _wander(t, 9, 4.4)
+        add(f"sticky_{side}", 0.45 + 0.25 * drift(t, 6 + seed, 2.9))
+        add(f"nostril_{side}", 0.2 * drift(t, 7 + seed, 3.3))
+        add(f"eye_up_{side}", 5 * drift(t, 8, 3.4))
+    glance = 9 * drift(t, 9, 4.4)
     add("eye_out_L", glance)
     add("eye_out_R", -glance)
-    add("head_nod", 5 * _wander(t, 10, 2.6))
-    add("head_turn", 8 * _wander(t, 11, 3.9))
-    add("head_tilt", 4 * _wander(t, 12, 3.3))
-    add("jaw_side", 0.8 * _wander(t, 13, 1.9))
-    add("throat", 0.5 * _wander(t, 14, 1.3))
-    add("mouth_shift", 0.08 * _wander(t, 15, 1.7))
+    add("head_nod", 5 * drift(t, 10, 2.6))
+    add("head_turn", 8 * drift(t, 11, 3.9))
+    add("head_tilt", 4 * drift(t, 12, 3.3))
+    add("jaw_side", 0.8 * drift(t, 13, 1.9))
+    add("throat", 0.5 * drift(t, 14, 1.3))
+    add("mouth_shift", 0.08 * drift(t, 15, 1.7))
     return table
 
 
@@ -195,9 +185,9 @@ def _expressions(spec: ControlSpec) -> dict[str, np.ndarray]:
     t = np.arange(330) / FRAME_RATE
     table = _keyed(_FEELINGS, t, spec)
     for k, name in enumerate(("head_nod", "head_turn", "head_tilt")):
-        table[name] = table.get(name, 0.0) + 2.5 * _wander(t, 20 + k, 2.8)
+        table[name] = table.get(name, 0.0) + 2.5 * drift(t, 20 + k, 2.8)
     for side, seed in (("L", 0.0), ("R", 0.3)):
-        table[f"sticky_{side}"] = 0.4 + 0.3 * _wander(t, 23 + seed, 3.0)
+        table[f"sticky_{side}"] = 0.4 + 0.3 * drift(t, 23 + seed, 3.0)
         lid = table.get(f"lid_upper_{side}", np.zeros_like(t))
         table[f"lid_upper_{side}"] = np.maximum(lid, _blinks(t, (1.85, 4.6, 6.15)))
     return table

@@ -1,11 +1,9 @@
-"""The face's controls: what an animator sets.
+"""The controls of the face: what an animator sets.
 
-Most numeric controls run both ways from a neutral zero, as the sliders of production face rigs do:
-a mouth corner goes up into a smile and down into a frown, each way with a shape of its own
-(shapes.py). One table, sides written once.
-
-Joint controls turn and move joints (joints.py); numeric ones shape the skin, and some of them carry
-a joint along.
+Most numeric controls run both ways from a neutral zero, like the sliders of production face rigs: a
+mouth corner goes up into a smile and down into a frown, each with its own shape (shapes.py). Joint
+controls rotate and move joints (joints.py). Numeric controls shape the skin, and some of them move
+a joint too.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import numpy as np
 
 from understudy.core.controls import ControlSpec
 
-# name -> (low, high, limit_low, limit_high): the training range, and what the rig accepts
+# name -> (low, high, limit_low, limit_high): the training range, and the limits of the rig
 _BOTH = (-1.0, 1.0, -1.5, 1.5)
 _ONE = (-0.25, 1.0, -0.5, 1.4)
 JOINT_CONTROLS = {
@@ -50,7 +48,7 @@ MIDDLE = {
 
 
 def control_spec() -> ControlSpec:
-    """Joint controls first, then the numeric ones: both sides, then the middle."""
+    """All controls: joint controls first, then the numeric ones of both sides and the middle."""
     rows = dict(JOINT_CONTROLS)
     for side in "LR":
         rows |= {f"{name}_{side}": limits for name, limits in SIDED.items()}

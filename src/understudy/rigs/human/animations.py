@@ -1,13 +1,13 @@
-"""The human's own animations, as control curves.
+"""The animations of the human, as control curves.
 
-`walk`  300 frames at 30 per second, on the spot, inside the training ranges. Gait curves are sums
-        of periodic bumps over the phase p of each leg (0 = heel strike, the other leg half a cycle
-        later), shaped after textbook joint angles: hip a cosine, knee two bumps (loading, swing),
-        ankle three. Tempo and sizes drift slowly and at unrelated rates, so no two frames are
-        equal. The face, breath and hands live on their own.
-`kick`  270 frames: guard, front kick, turn, roundhouse, landing, two punches, guard. Poses keyed in
-        time and joined by monotone cubics; at the two impacts the kicking leg stretches, and some
-        joints turn, beyond the training ranges but inside the rig's limits.
+`walk`  300 frames at 30 per second, on the spot, inside the training ranges. The gait curves are
+        sums of periodic bumps over the phase p of each leg (0 = heel strike, the other leg half a
+        cycle later), after textbook joint angles: hip a cosine, knee two bumps (loading, swing),
+        ankle three. Tempo and amplitudes drift slowly at unrelated rates, so no two frames are
+        equal. Face, breath and hands move independently.
+`kick`  270 frames: guard, front kick, turn, roundhouse, landing, two punches, guard. Key poses
+        joined by monotone cubics. At the two impacts the kicking leg stretches and some joints
+        rotate beyond the training ranges, but within the limits of the rig.
 
 Letters: T frames, C controls.
 """
@@ -18,6 +18,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from understudy.core.controls import ControlSpec
+from understudy.rigs.control_curves import drift
 
 NAMES = ("walk", "kick")
 FRAME_RATE = 30.0
@@ -26,10 +27,10 @@ HEEL, BALL, TOES = -5.0, 13.0, 5.5  # cm: heel and ball ahead of the ankle, toes
 
 
 def curves(name: str, spec: ControlSpec) -> tuple[np.ndarray, float]:
-    """Control values (T,C) and frames per second."""
+    """Control values (T,C) of an animation, and its frames per second."""
     table = {"walk": _walk, "kick": _kick}[name]()
     count = len(next(iter(table.values())))
-    values = np.tile(spec.rest, (count, 1))
+    values = np.tile(np.asarray(spec.rest), (count, 1))
     for control, curve in table.items():
         values[:, spec.names.index(control)] = curve
     if name == "walk":
@@ -38,23 +39,14 @@ def curves(name: str, spec: ControlSpec) -> tuple[np.ndarray, float]:
 
 
 def _bump(phase: np.ndarray, centre: float, width: float) -> np.ndarray:
-    """A periodic bump of height 1 over phase 0..1."""
+    """A periodic bump of height 1 over the phase 0 to 1."""
     return np.exp((np.cos(2 * np.pi * (phase - centre)) - 1) / (2 * np.pi * width) ** 2)
 
 
-def _drift(t: np.ndarray, seed: float, period: float = 3.0) -> np.ndarray:
-    """A slow wander in -1..1, made of three unrelated sines."""
-    w = 2 * np.pi / period
-    return (
-        np.sin(w * t + seed)
-        + 0.6 * np.sin(1.618 * w * t + 2.3 * seed)
-        + 0.4 * np.sin(0.414 * w * t + 3.7 * seed)
-    ) / 2.0
-
-
 def _grounded(table: dict[str, np.ndarray]) -> np.ndarray:
-    """Root height (cm) that keeps the lowest heel, ball or toe on the ground: a soft maximum of how
-    far each hangs below the hip.
+    """Root height in cm that keeps the lowest heel, ball or toe on the ground.
+
+    It is a soft maximum of how far each of them is below the hip.
     """
     hang = []
     lean = np.deg2rad(table["root_turn_x"])
@@ -82,19 +74,19 @@ def _grounded(table: dict[str, np.ndarray]) -> np.ndarray:
 
 def _walk() -> dict[str, np.ndarray]:
     t = np.arange(300) / FRAME_RATE
-    cycle = t / 1.12 + 0.06 * _drift(t, 0.4, 5.0)
-    stride = 1.0 + 0.12 * _drift(t, 1.0, 4.0)
+    cycle = t / 1.12 + 0.06 * drift(t, 0.4, 5.0)
+    stride = 1.0 + 0.12 * drift(t, 1.0, 4.0)
     table: dict[str, np.ndarray] = {}
     for side, lead, seed in (("L", 0.0, 0.0), ("R", 0.5, 1.7)):
         p = (cycle + lead) % 1.0
         swing = np.cos(2 * np.pi * p)  # leg forward
-        table[f"hip_flex_{side}"] = 9 + 24 * stride * swing + 3 * _drift(t, 2 + seed)
-        table[f"hip_abduct_{side}"] = -3.5 + 3 * np.sin(2 * np.pi * p) + 2 * _drift(t, 3 + seed)
-        table[f"hip_twist_{side}"] = 4 * np.sin(2 * np.pi * p + 0.6) + 5 * _drift(t, 4 + seed, 4.0)
+        table[f"hip_flex_{side}"] = 9 + 24 * stride * swing + 3 * drift(t, 2 + seed)
+        table[f"hip_abduct_{side}"] = -3.5 + 3 * np.sin(2 * np.pi * p) + 2 * drift(t, 3 + seed)
+        table[f"hip_twist_{side}"] = 4 * np.sin(2 * np.pi * p + 0.6) + 5 * drift(t, 4 + seed, 4.0)
         table[f"knee_flex_{side}"] = (
             6
             + stride * (16 * _bump(p, 0.14, 0.08) + 50 * _bump(p, 0.72, 0.11))
-            + 2 * _drift(t, 5 + seed)
+            + 2 * drift(t, 5 + seed)
         )
         table[f"ankle_flex_{side}"] = (
             -9 * _bump(p, 0.07, 0.05)
@@ -102,71 +94,71 @@ def _walk() -> dict[str, np.ndarray]:
             - 26 * stride * _bump(p, 0.62, 0.07)
             + 4 * _bump(p, 0.88, 0.08)
         )
-        table[f"ankle_roll_{side}"] = 5 * np.sin(2 * np.pi * p + 1.0) + 3 * _drift(t, 6 + seed)
+        table[f"ankle_roll_{side}"] = 5 * np.sin(2 * np.pi * p + 1.0) + 3 * drift(t, 6 + seed)
         table[f"toe_bend_{side}"] = (
             30 * stride * _bump(p, 0.56, 0.07)
             + 10 * _bump(p, 0.95, 0.08)
             - 4
-            + 5 * _drift(t, 7 + seed)
+            + 5 * drift(t, 7 + seed)
         )
-        table[f"toe_spread_{side}"] = 2 + 4 * _bump(p, 0.2, 0.15) + 2 * _drift(t, 8 + seed)
+        table[f"toe_spread_{side}"] = 2 + 4 * _bump(p, 0.2, 0.15) + 2 * drift(t, 8 + seed)
         table[f"leg_stretch_{side}"] = (
-            1.015 + 0.025 * np.sin(2 * np.pi * p + 2.4) + 0.015 * _drift(t, 9 + seed)
+            1.015 + 0.025 * np.sin(2 * np.pi * p + 2.4) + 0.015 * drift(t, 9 + seed)
         )
         arm = -np.cos(2 * np.pi * (p + 0.03))  # opposite to the leg of the same side
-        table[f"shoulder_swing_{side}"] = 6 + 27 * stride * arm + 4 * _drift(t, 10 + seed)
-        table[f"shoulder_raise_{side}"] = -29 + 5 * np.abs(arm) ** 2 + 6 * _drift(t, 11 + seed, 4.0)
-        table[f"shoulder_twist_{side}"] = 5 + 9 * arm + 10 * _drift(t, 12 + seed, 4.5)
+        table[f"shoulder_swing_{side}"] = 6 + 27 * stride * arm + 4 * drift(t, 10 + seed)
+        table[f"shoulder_raise_{side}"] = -29 + 5 * np.abs(arm) ** 2 + 6 * drift(t, 11 + seed, 4.0)
+        table[f"shoulder_twist_{side}"] = 5 + 9 * arm + 10 * drift(t, 12 + seed, 4.5)
         table[f"elbow_flex_{side}"] = (
-            -9 + 22 * stride * arm + 12 * _bump(p, 0.45, 0.1) + 9 * _drift(t, 13 + seed)
+            -9 + 22 * stride * arm + 12 * _bump(p, 0.45, 0.1) + 9 * drift(t, 13 + seed)
         )
-        table[f"forearm_twist_{side}"] = -14 + 9 * arm + 16 * _drift(t, 14 + seed, 4.0)
+        table[f"forearm_twist_{side}"] = -14 + 9 * arm + 16 * drift(t, 14 + seed, 4.0)
         table[f"wrist_flex_{side}"] = (
-            4 + 12 * np.cos(2 * np.pi * (p - 0.1)) + 10 * _drift(t, 15 + seed)
+            4 + 12 * np.cos(2 * np.pi * (p - 0.1)) + 10 * drift(t, 15 + seed)
         )
-        table[f"wrist_side_{side}"] = -2 + 7 * _drift(t, 16 + seed, 3.3)
-        table[f"clavicle_raise_{side}"] = 3 + 4 * arm + 4 * _drift(t, 17 + seed, 4.0)
-        table[f"clavicle_forward_{side}"] = 1 + 6 * arm + 4 * _drift(t, 18 + seed)
+        table[f"wrist_side_{side}"] = -2 + 7 * drift(t, 16 + seed, 3.3)
+        table[f"clavicle_raise_{side}"] = 3 + 4 * arm + 4 * drift(t, 17 + seed, 4.0)
+        table[f"clavicle_forward_{side}"] = 1 + 6 * arm + 4 * drift(t, 18 + seed)
         for k, finger in enumerate(("index", "middle", "ring", "pinky")):
             table[f"{finger}_curl_{side}"] = (
                 17
                 + 4 * k
-                + 16 * _drift(t, 19 + seed + 0.35 * k, 2.8)
+                + 16 * drift(t, 19 + seed + 0.35 * k, 2.8)
                 + 7 * np.cos(2 * np.pi * (p + 0.2 + 0.05 * k))
             )
-        table[f"finger_spread_{side}"] = 3 + 6 * _drift(t, 23 + seed)
-        table[f"thumb_curl_{side}"] = 12 + 14 * _drift(t, 24 + seed)
-        table[f"thumb_spread_{side}"] = 3 + 9 * _drift(t, 25 + seed, 3.6)
-        table[f"arm_stretch_{side}"] = 1.0 + 0.02 * arm + 0.015 * _drift(t, 26 + seed)
+        table[f"finger_spread_{side}"] = 3 + 6 * drift(t, 23 + seed)
+        table[f"thumb_curl_{side}"] = 12 + 14 * drift(t, 24 + seed)
+        table[f"thumb_spread_{side}"] = 3 + 9 * drift(t, 25 + seed, 3.6)
+        table[f"arm_stretch_{side}"] = 1.0 + 0.02 * arm + 0.015 * drift(t, 26 + seed)
     p = cycle % 1.0
-    table["waist_twist"] = 7 * stride * np.cos(2 * np.pi * (p + 0.02)) + 4 * _drift(t, 30, 4.0)
-    table["chest_twist"] = 7 * stride * np.cos(2 * np.pi * (p + 0.05)) + 3 * _drift(t, 31)
-    table["waist_side"] = 5 * np.sin(2 * np.pi * p) + 4 * _drift(t, 32, 4.4)
-    table["chest_side"] = -4 * np.sin(2 * np.pi * p + 0.3) + 3 * _drift(t, 33)
-    table["waist_bend"] = 5 + 3 * np.cos(4 * np.pi * p) + 6 * _drift(t, 34, 5.0)
-    table["chest_bend"] = 2 + 2 * np.cos(4 * np.pi * p + 0.5) + 5 * _drift(t, 35, 4.0)
+    table["waist_twist"] = 7 * stride * np.cos(2 * np.pi * (p + 0.02)) + 4 * drift(t, 30, 4.0)
+    table["chest_twist"] = 7 * stride * np.cos(2 * np.pi * (p + 0.05)) + 3 * drift(t, 31)
+    table["waist_side"] = 5 * np.sin(2 * np.pi * p) + 4 * drift(t, 32, 4.4)
+    table["chest_side"] = -4 * np.sin(2 * np.pi * p + 0.3) + 3 * drift(t, 33)
+    table["waist_bend"] = 5 + 3 * np.cos(4 * np.pi * p) + 6 * drift(t, 34, 5.0)
+    table["chest_bend"] = 2 + 2 * np.cos(4 * np.pi * p + 0.5) + 5 * drift(t, 35, 4.0)
     table["root_turn_x"] = 3 + 1.5 * np.cos(4 * np.pi * p + 1.0)
-    table["root_turn_y"] = -6 * np.cos(2 * np.pi * p) + 6 * _drift(t, 36, 6.0)
+    table["root_turn_y"] = -6 * np.cos(2 * np.pi * p) + 6 * drift(t, 36, 6.0)
     table["root_turn_z"] = 3 * np.sin(2 * np.pi * p)
-    table["root_move_x"] = 2.5 * np.sin(2 * np.pi * p) + 3 * _drift(t, 37, 6.0)
+    table["root_move_x"] = 2.5 * np.sin(2 * np.pi * p) + 3 * drift(t, 37, 6.0)
     table["root_move_z"] = -18 + 3.6 * t + 1.5 * np.cos(4 * np.pi * p)
     look = PchipInterpolator(
         [0, 1.5, 2.3, 3.6, 4.6, 6.2, 7.2, 8.4, 10], [0, 2, 30, 33, -4, -6, -36, -20, 4]
     )(t)
     table["neck_twist"] = 0.8 * look - 0.6 * table["chest_twist"]
-    table["head_turn"] = 0.45 * look + 4 * _drift(t, 38)
-    table["neck_bend"] = 2 + 7 * _drift(t, 39, 4.0)
-    table["neck_side"] = 6 * _drift(t, 40, 3.6)
-    table["head_nod"] = 2 + 8 * _drift(t, 41, 2.6)
-    table["head_tilt"] = 5 * _drift(t, 42, 3.2)
-    table["spine_stretch"] = 1.0 + 0.012 * np.cos(4 * np.pi * p) + 0.015 * _drift(t, 43)
-    table["neck_stretch"] = 1.02 + 0.05 * _drift(t, 44)
+    table["head_turn"] = 0.45 * look + 4 * drift(t, 38)
+    table["neck_bend"] = 2 + 7 * drift(t, 39, 4.0)
+    table["neck_side"] = 6 * drift(t, 40, 3.6)
+    table["head_nod"] = 2 + 8 * drift(t, 41, 2.6)
+    table["head_tilt"] = 5 * drift(t, 42, 3.2)
+    table["spine_stretch"] = 1.0 + 0.012 * np.cos(4 * np.pi * p) + 0.015 * drift(t, 43)
+    table["neck_stretch"] = 1.02 + 0.05 * drift(t, 44)
     table["root_move_y"] = _grounded(table)
     table["breath"] = 0.5 - 0.42 * np.cos(2 * np.pi * t / 2.9 + 0.6 * np.sin(0.9 * t))
-    table["flex"] = 0.42 + 0.36 * _drift(t, 45, 4.6)
-    # small talk on the way: each feeling comes and goes once or twice
-    table["jaw_open"] = 5 + 6 * np.abs(_drift(t, 46, 1.4)) + 4 * _drift(t, 47, 2.0)
-    table["jaw_side"] = 2 * _drift(t, 48)
+    table["flex"] = 0.42 + 0.36 * drift(t, 45, 4.6)
+    # Each expression comes and goes once or twice.
+    table["jaw_open"] = 5 + 6 * np.abs(drift(t, 46, 1.4)) + 4 * drift(t, 47, 2.0)
+    table["jaw_side"] = 2 * drift(t, 48)
     for k, (name, size) in enumerate(
         (
             ("smile", 0.7),
@@ -180,7 +172,7 @@ def _walk() -> dict[str, np.ndarray]:
             ("cheek_puff", 0.5),
         )
     ):
-        table[name] = size * (0.5 + 0.75 * _drift(t, 50 + 1.9 * k, 3.5))
+        table[name] = size * (0.5 + 0.75 * drift(t, 50 + 1.9 * k, 3.5))
     return table
 
 
@@ -291,7 +283,7 @@ _KEYS: list[tuple[float, dict[str, float]]] = [
 
 
 def _kick() -> dict[str, np.ndarray]:
-    """Keys not named at a time return to the guard."""
+    """The kick: controls that a key does not name return to the guard."""
     t = np.arange(270) / FRAME_RATE
     times = [time for time, _ in _KEYS]
     keyed = {
@@ -302,15 +294,13 @@ def _kick() -> dict[str, np.ndarray]:
     for side, seed in (("L", 0.0), ("R", 1.7)):
         for k, finger in enumerate(("index", "middle", "ring", "pinky")):
             table[f"{finger}_curl_{side}"] = (
-                keyed[f"fist_{side}"] + 3 * k - 4 + 9 * _drift(t, 60 + seed + 0.4 * k, 1.6)
+                keyed[f"fist_{side}"] + 3 * k - 4 + 9 * drift(t, 60 + seed + 0.4 * k, 1.6)
             )
-        table[f"thumb_curl_{side}"] = (
-            8 + 0.4 * keyed[f"fist_{side}"] + 5 * _drift(t, 66 + seed, 1.8)
-        )
-        table[f"thumb_spread_{side}"] = -6 + 6 * _drift(t, 67 + seed)
-        table[f"finger_spread_{side}"] = 1 + 4 * _drift(t, 68 + seed)
-        table[f"wrist_side_{side}"] = 6 * _drift(t, 69 + seed)
-        table[f"toe_spread_{side}"] = 2 + 3 * _drift(t, 70 + seed)
+        table[f"thumb_curl_{side}"] = 8 + 0.4 * keyed[f"fist_{side}"] + 5 * drift(t, 66 + seed, 1.8)
+        table[f"thumb_spread_{side}"] = -6 + 6 * drift(t, 67 + seed)
+        table[f"finger_spread_{side}"] = 1 + 4 * drift(t, 68 + seed)
+        table[f"wrist_side_{side}"] = 6 * drift(t, 69 + seed)
+        table[f"toe_spread_{side}"] = 2 + 3 * drift(t, 70 + seed)
         for joint, size in (
             ("shoulder_raise", 3),
             ("shoulder_swing", 3),
@@ -320,7 +310,7 @@ def _kick() -> dict[str, np.ndarray]:
             ("hip_twist", 3),
             ("clavicle_raise", 2),
         ):
-            table[f"{joint}_{side}"] = table.get(f"{joint}_{side}", 0.0) + size * _drift(
+            table[f"{joint}_{side}"] = table.get(f"{joint}_{side}", 0.0) + size * drift(
                 t, 71 + seed + size, 1.9
             )
     for name, size in (
@@ -332,8 +322,8 @@ def _kick() -> dict[str, np.ndarray]:
         ("head_tilt", 3),
         ("head_turn", 3),
     ):
-        table[name] = table[name] + size * _drift(t, 80 + size + len(name), 1.7)
-    table["jaw_side"] = 2 * _drift(t, 90, 1.5)
+        table[name] = table[name] + size * drift(t, 80 + size + len(name), 1.7)
+    table["jaw_side"] = 2 * drift(t, 90, 1.5)
     table["root_move_y"] = _grounded(table)
-    table["root_move_z"] = table["root_move_z"] + 1.0 * _drift(t, 91, 2.0)
+    table["root_move_z"] = table["root_move_z"] + 1.0 * drift(t, 91, 2.0)
     return table

@@ -1,33 +1,31 @@
-"""The deformation stack: bones and numeric controls -> mesh. This is the slow, exact part that an
-understudy learns to stand in for.
+"""The deformation stack of the human: bones and numeric controls -> mesh.
 
-For each pose, in the root's frame (so that neither the place nor the heading of the body touches
-the rounding):
+This is the slow, exact part that a stand-in approximates. For each pose, in the frame of the root,
+so that neither the position nor the heading of the body affects rounding:
 
-    1  d      = F g(pose)                        sculpts: muscles, volume, slide, creases, twist,
-       stretch, breath, expressions (sculpt.py)
-    2  x_i    = DQ_i(rest_i + d_i)               dual-quaternion skinning with the MakeHuman weights
-    3  s      = S^n x,   v_i = s_i + A_i e_i     delta mush: e = (rest + d) - S^n (rest + d) is the
-       fine detail before skinning,
-                                                 A_i turns it: the rotation of DQ, blended with the
-                                                 smoothed weights S^n w
-    4  v      = root applied to v
+    1  d    = F g(pose)                  correctives: muscles, volume, slide, creases, twist,
+                                         stretch, breath, expressions (correctives.py)
+    2  x_i  = DQ_i(rest_i + d_i)         dual-quaternion skinning with the MakeHuman weights
+    3  s    = S^n x,  v_i = s_i + A_i e_i    delta mush: e = (rest + d) - S^n (rest + d) is the
+                                         detail before skinning; A_i is the rotation of DQ, blended
+                                         with the smoothed weights S^n w
+    4  v    = root applied to v
 
-Scale is kept out of the quaternions (two phases): stretch enters with d as the linear field sum_b
-w_b (s_b - 1) y_b y_b^T (x - h_b) in rest space, and the rigid part of each bone carries the rest.
-Signs of the quaternions are made equal along the hierarchy (each bone against its parent turns by
-less than a half turn), so the blend is one sparse product.
+Scale is not part of the quaternions. Stretch enters with d as the linear field
+sum_b w_b (s_b - 1) y_b y_b^T (x - h_b) in rest space, and each bone moves rigidly after that. The
+signs of the quaternions agree along the hierarchy (each bone rotates by less than half a turn
+against its parent), so the blend is one sparse product.
 
-Delta mush is relative to the sculpted rest shape, so it evens out what skinning does at the joints
-and leaves the sculpts alone. Detail turns with the bones, as in direct delta mush (Le and Lewis
-2019), not with tangents of the smoothed surface: in a closed fold (armpit, groin) those span no
-area, and their normal, with the detail on it, flips from one moment to the next. S is half vertex,
-half mean of the neighbours; n = 8.
+Delta mush is relative to the corrected rest pose: it smooths the artefacts of skinning and leaves
+the correctives alone. The detail rotates with the bones, as in direct delta mush (Le and Lewis
+2019), and not with tangents of the smoothed surface. In a closed fold (armpit, groin) these
+tangents span no area, and the normal flips from frame to frame. S is half the vertex and half the
+mean of its neighbours; n = 8.
 
-Memory: poses go through in small batches laid out (V,3,T), so every step streams over contiguous
+Poses are processed in small batches laid out as (V,3,T), so that every step streams over contiguous
 poses.
 
-Letters: T poses, V vertices, B bones, K sculpts.
+Letters: T poses, V vertices, B bones, K correctives.
 """
 
 from __future__ import annotations
@@ -41,62 +39,60 @@ import scipy.sparse as sparse
 from understudy.core import checks
 from understudy.core.skeleton import Skeleton
 from understudy.rigs.human.anatomy import Anatomy
-from understudy.rigs.human.sculpt import STAGES, Bench, Readings
-from understudy.rigs.human.sculpts_extremities import sculpt_extremities
-from understudy.rigs.human.sculpts_face import sculpt_face
-from understudy.rigs.human.sculpts_limbs import sculpt_limbs
-from understudy.rigs.human.sculpts_trunk import sculpt_trunk
-from understudy.rigs.quaternion_blend import blended, cross, turned
+from understudy.rigs.human.correctives import STAGES, CorrectiveBuilder, DriverInputs
+from understudy.rigs.human.correctives_face import add_face_correctives
+from understudy.rigs.human.correctives_hands_feet import add_hand_and_foot_correctives
+from understudy.rigs.human.correctives_limbs import add_limb_correctives
+from understudy.rigs.human.correctives_trunk import add_trunk_correctives
+from understudy.rigs.quaternion_blend import blend_quaternions, cross, rotate
 
-ALL_STAGES = (*STAGES, "mush")
-MUSH_ROUNDS = 8
+ALL_STAGES = (*STAGES, "delta_mush")
+SMOOTHING_ROUNDS = 8
 
 
 class Deformation:
-    """(world_from_bone (T,B,3,4), numeric controls) -> vertices (T,V,3)."""
+    """The deformation stack. `evaluate` maps bones and numeric controls to vertices."""
 
     def __init__(self, anatomy: Anatomy, skeleton: Skeleton):
         self._skeleton = skeleton
         self._frames = skeleton.world_from_bone[:, :, :3]
         self._heads = skeleton.world_from_bone[:, :, 3]
-        bench = Bench(anatomy, self._frames)
-        sculpt_limbs(bench)
-        sculpt_trunk(bench)
-        sculpt_extremities(bench)
-        sculpt_face(bench)
-        self.sculpts = tuple((stage, name) for stage, name, _, _, _ in bench.entries)
-        self._strength = np.ones(len(self.sculpts))
-        self._mush = True
-        fields, self._drivers = bench.matrix()
-        self._bones = bench.bones
-        self._fields, self._stretching = self._with_stretch(anatomy, fields)
+        builder = CorrectiveBuilder(anatomy, self._frames)
+        add_limb_correctives(builder)
+        add_trunk_correctives(builder)
+        add_hand_and_foot_correctives(builder)
+        add_face_correctives(builder)
+        self._correctives = tuple(builder.correctives)
+        self._strength = np.ones(len(self._correctives))
+        self._delta_mush = True
+        self._bones = builder.bones
+        self._fields, self._stretching = self._with_stretch(anatomy, builder.matrix())
         self._rest = anatomy.vertices.astype(np.float32)
         self._weights = anatomy.weights.astype(np.float32)
-        self._smoother = bench.smoother.astype(np.float32)
+        self._smoother = builder.smoother.astype(np.float32)
         self._smooth_weights = sparse.csr_matrix(self._smooth(self._weights.toarray()))
-        names = skeleton.names
-        resting = Readings(
-            self._bones, np.zeros((1, len(names), 3)), np.ones((1, len(names))), _AllZero()
+        bones = skeleton.bone_count
+        at_rest = DriverInputs(
+            self._bones, np.zeros((1, bones, 3)), np.ones((1, bones)), _AllZero()
         )
         self._at_rest = np.array(
-            [driver(resting.on(suffix)).item() for driver, suffix in self._drivers]
+            [c.driver(at_rest.seen_from(c.side)).item() for c in self._correctives]
         )
 
     def only(self, stages: Iterable[str]) -> Deformation:
-        """The same stack with only some of `ALL_STAGES` at work: to see what each does. Skinning
-        itself always runs.
-        """
+        """The same stack with only some of `ALL_STAGES`, to study them; skinning always runs."""
         chosen = {checks.one_of(stage, "stage", ALL_STAGES) for stage in stages}
         other = copy(self)
-        other._strength = np.array([float(stage in chosen) for stage, _ in self.sculpts])
-        other._mush = "mush" in chosen
+        other._strength = np.array([float(c.stage in chosen) for c in self._correctives])
+        other._delta_mush = "delta_mush" in chosen
         return other
 
     def _with_stretch(
         self, anatomy: Anatomy, fields: sparse.csr_matrix
     ) -> tuple[sparse.csr_matrix, np.ndarray]:
-        """Append one column per stretching bone: w_b y_b y_b^T (x - h_b), the first phase of
-        two-phase scaling.
+        """The fields with a column for each stretching bone appended, and these bones.
+
+        The field of bone b is w_b y_b y_b^T (x - h_b).
         """
         bones = np.array(
             [
@@ -116,46 +112,49 @@ class Deformation:
         ), bones
 
     def evaluate(self, world_from_bone: np.ndarray, numeric: dict[str, np.ndarray]) -> np.ndarray:
-        """(T,B,3,4) float64, name -> (T,) -> vertices (T,V,3) float32."""
+        """Vertices (T,V,3) float32.
+
+        world_from_bone  (T,B,3,4) float64
+        numeric          numeric control -> (T,)
+        """
         count = len(world_from_bone)
         stretch = np.linalg.norm(world_from_bone[..., :3, 1], axis=-1)
         rotation = world_from_bone[..., :3].copy()
         rotation[..., 1] /= stretch[..., None]
-        turn = rotation @ np.swapaxes(self._frames, 1, 2)  # rest to pose, (T,B,3,3)
-        root_turn, root_place = turn[:, 0].copy(), world_from_bone[:, 0, :, 3]
-        turn = np.swapaxes(root_turn, 1, 2)[:, None] @ turn
-        place = np.einsum("tji,tbj->tbi", root_turn, world_from_bone[..., 3] - root_place[:, None])
-        quaternion, angles = self._quaternions(turn)
-        readings = Readings(self._bones, angles, stretch, numeric)
-        sides = {suffix: readings.on(suffix) for suffix in ("", ".L", ".R")}
-        amounts = np.empty((len(self._drivers) + len(self._stretching), count), np.float32)
-        for k, (driver, suffix) in enumerate(self._drivers):
-            amounts[k] = self._strength[k] * (driver(sides[suffix]) - self._at_rest[k])
-        amounts[len(self._drivers) :] = stretch[:, self._stretching].T - 1.0
+        since_rest = rotation @ np.swapaxes(self._frames, 1, 2)  # (T,B,3,3)
+        root, origin = since_rest[:, 0].copy(), world_from_bone[:, 0, :, 3]
+        since_rest = np.swapaxes(root, 1, 2)[:, None] @ since_rest
+        heads = np.einsum("tji,tbj->tbi", root, world_from_bone[..., 3] - origin[:, None])
+        quaternion, angles = self._quaternions(since_rest)
+        inputs = DriverInputs(self._bones, angles, stretch, numeric)
+        sides = {suffix: inputs.seen_from(suffix) for suffix in ("", ".L", ".R")}
+        amounts = np.empty((len(self._correctives) + len(self._stretching), count), np.float32)
+        for k, corrective in enumerate(self._correctives):
+            amount = corrective.driver(sides[corrective.side]) - self._at_rest[k]
+            amounts[k] = self._strength[k] * amount
+        amounts[len(self._correctives) :] = stretch[:, self._stretching].T - 1.0
 
         shaped = (self._fields @ amounts).reshape(-1, 3, count)
         shaped += self._rest[:, :, None]
-        # each bone's rigid map x -> turn x + shift, in the root's frame with the root's head at the
-        # origin
-        shift = place - np.einsum("tbij,bj->tbi", turn, self._heads)
+        # Each bone maps x to since_rest x + shift, in the frame of the root.
+        shift = heads - np.einsum("tbij,bj->tbi", since_rest, self._heads)
         result = self._skin(shaped, quaternion, shift)
-        if self._mush:
-            blend = blended(self._smooth_weights, quaternion)
-            result = self._smooth(result) + turned(
-                shaped - self._smooth(shaped), blend[:, 0], blend[:, 1:]
-            )
-        vertices = np.einsum("tij,vjt->tvi", root_turn.astype(np.float32), result, optimize=True)
-        return (vertices + root_place[:, None]).astype(np.float32)
+        if self._delta_mush:
+            blend = blend_quaternions(self._smooth_weights, quaternion)
+            detail = shaped - self._smooth(shaped)
+            result = self._smooth(result) + rotate(detail, blend[:, 0], blend[:, 1:])
+        vertices = np.einsum("tij,vjt->tvi", root.astype(np.float32), result, optimize=True)
+        return (vertices + origin[:, None]).astype(np.float32)
 
-    def _quaternions(self, turn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rotations since rest (T,B,3,3) -> quaternions (T,B,4) w,x,y,z with signs equal along the
-        hierarchy, and angles (T,B,3) in degrees.
+    def _quaternions(self, since_rest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Quaternions (T,B,4) w,x,y,z with signs that agree along the hierarchy, and joint angles.
+
+        since_rest  (T,B,3,3) rotations since rest
+        The angles (T,B,3) are flex, side and twist in degrees.
         """
         parents = self._skeleton.parents
         own = np.maximum(parents, 0)
-        relative = (
-            np.swapaxes(turn[:, own], 2, 3) @ turn
-        )  # parent to child, in the child's rest axes of the world
+        relative = np.swapaxes(since_rest[:, own], 2, 3) @ since_rest  # of a bone to its parent
         relative[:, parents < 0] = np.eye(3)
         local = _quaternion(relative)
         chained = local.copy()
@@ -166,31 +165,28 @@ class Deformation:
         return chained, np.rad2deg(_flex_side_twist(in_bone))
 
     def _skin(self, points: np.ndarray, quaternion: np.ndarray, shift: np.ndarray) -> np.ndarray:
-        """Dual-quaternion skinning: points (V,3,T), quaternion (T,B,4), shift (T,B,3) ->
-        (V,3,T).
-        """
+        """Points (V,3,T) after dual-quaternion skinning; quaternion (T,B,4), shift (T,B,3)."""
         half = np.concatenate([np.zeros_like(shift[..., :1]), 0.5 * shift], axis=-1)
-        blend = blended(
-            self._weights, np.concatenate([quaternion, _multiply(half, quaternion)], axis=-1)
-        )
+        dual = np.concatenate([quaternion, _multiply(half, quaternion)], axis=-1)
+        blend = blend_quaternions(self._weights, dual)
         w, u, dw, du = blend[:, 0], blend[:, 1:4], blend[:, 4], blend[:, 5:8]
         moved = cross(u, du)
         moved += w[:, None] * du
         moved -= dw[:, None] * u
         moved *= 2.0
-        moved += turned(points, w, u)
+        moved += rotate(points, w, u)
         return moved
 
     def _smooth(self, field: np.ndarray) -> np.ndarray:
         """S^n applied to (V,...) float32."""
         flat = field.reshape(len(field), -1)
-        for _ in range(MUSH_ROUNDS):
+        for _ in range(SMOOTHING_ROUNDS):
             flat = self._smoother @ flat
         return flat.reshape(field.shape)
 
 
-class _AllZero(dict):
-    """Numeric controls at rest: every one is zero."""
+class _AllZero(dict[str, np.ndarray]):
+    """Numeric controls at rest: all are zero."""
 
     def __missing__(self, name: str) -> np.ndarray:
         return np.zeros(1)
@@ -207,8 +203,9 @@ def _multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _quaternion(m: np.ndarray) -> np.ndarray:
-    """Rotation matrices (...,3,3) -> unit quaternions (...,4) w,x,y,z with w >= 0, from the largest
-    of the four squares (no cancellation).
+    """Rotation matrices (...,3,3) -> unit quaternions (...,4) w,x,y,z with w >= 0.
+
+    Computed from the largest of the four squares, so that nothing cancels.
     """
     trace = m[..., 0, 0] + m[..., 1, 1] + m[..., 2, 2]
     x, y, z = m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]
@@ -228,9 +225,7 @@ def _quaternion(m: np.ndarray) -> np.ndarray:
 
 
 def _flex_side_twist(q: np.ndarray) -> np.ndarray:
-    """Quaternions (...,4) in bone axes -> (...,3) radians: swing about x, swing about z, twist
-    about y.
-    """
+    """(...,3) radians of quaternions (...,4) in bone axes: swing about x and z, twist about y."""
     w, x, y, z = np.moveaxis(q, -1, 0)
     long = np.sqrt(w * w + y * y)
     # swing = q * conj(twist), twist = (w, 0, y, 0) / long

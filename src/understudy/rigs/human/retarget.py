@@ -1,21 +1,21 @@
-"""CMU motion capture -> control curves of the human.
+"""Retargeting of CMU motion capture to the controls of the human.
 
-The clips hold a 31-joint skeleton as BVH does: every joint turns by R = Rz Ry Rx (angles stored in
-that order, degrees) in its parent's frame, all frames parallel to the world in the rest pose, which
-is a T-pose with slightly spread legs. Our human rests with lowered arms and bent elbows. Both are
-joined by a constant turn A_b per bone that carries our rest pose into their T-pose, found down each
-limb as the smallest turn that lays our (already turned) segment on theirs. The bone should then
-turn, since our rest, by
+The clips have a skeleton of 31 joints, as in BVH files. Every joint rotates by R = Rz Ry Rx (angles
+stored in that order, in degrees) in the frame of its parent; in the rest pose, a T-pose with
+slightly spread legs, all frames are parallel to the world. Our human rests with lowered arms and
+bent elbows. A constant rotation A_b per bone takes our rest pose to their T-pose. It is found along
+each limb as the smallest rotation that aligns our segment, as rotated so far, with theirs. Since
+our rest, the bone should then rotate by
 
-    W_b(t) = G_joint(t) A_b                with G the joint's world rotation in the clip.
+    W_b(t) = G_joint(t) A_b                with G the world rotation of the joint in the clip.
 
-Between two neighbouring mapped bones stands a chain of ours with one to three controls (shoulder:
-raise, swing, twist). The controls of all chains are found together by Gauss-Newton on the rotation
-vector of  W_end^T W_base F_base^T F_end,  F being our forward kinematics. A chain's relative turn
-depends on its own controls only, so three extra evaluations give every chain's Jacobian. What a
-chain cannot do (an elbow has no side) is left over, in the least-squares sense; the last rounds
-pull each frame toward its neighbours. The values are then kept inside the rig's limits by a soft
-clamp (smooth, so a clamped joint eases to a halt).
+Between two neighbouring mapped bones there is a chain of ours with one to three controls (shoulder:
+raise, swing, twist). Gauss-Newton finds the controls of all chains together. It minimises the
+rotation vector of  W_end^T W_base F_base^T F_end,  with F our forward kinematics. The relative
+rotation of a chain depends on its own controls only, so three extra evaluations give the Jacobians
+of all chains. What a chain cannot do (an elbow does not bend sideways) remains as a least-squares
+residual. The last iterations pull each frame towards its neighbours. A soft clamp then keeps the
+values within the limits of the rig; it is smooth, so a clamped joint slows down before it stops.
 
 Letters: T frames, J joints of the clip, B bones, C controls.
 """
@@ -33,7 +33,7 @@ from understudy.core.errors import FileError
 from understudy.rigs.human.rig import HumanRig
 
 CM_PER_UNIT = 2.54 / 0.45  # of the CMU skeletons
-# near a gimbal pole two controls do the same, and without a pull they would chase each other
+# Near a gimbal pole two controls have the same effect; a pull keeps them from drifting apart.
 PULL_TO_REST = 0.02
 PULL_TO_NEIGHBOURS = 0.15
 RELAXED = {
@@ -44,15 +44,16 @@ RELAXED = {
     "thumb_curl": 12.0,
 }
 
-# base bone, end bone, the clip's joints for both, controls between them; SIDE stands for L or R and
-# Left or Right
-_TRUNK = [
+# Base bone, end bone, the joints of the clip for both, the controls between them. {0} stands for L
+# or R, {1} for Left or Right.
+Chain = tuple[str, str, str, str, tuple[str, ...]]
+_TRUNK: list[Chain] = [
     ("root", "spine03", "Hips", "Spine", ("waist_bend", "waist_side", "waist_twist")),
     ("spine03", "spine01", "Spine", "Spine1", ("chest_bend", "chest_side", "chest_twist")),
     ("spine01", "neck03", "Spine1", "Neck1", ("neck_bend", "neck_side", "neck_twist")),
     ("neck03", "head", "Neck1", "Head", ("head_nod", "head_tilt", "head_turn")),
 ]
-_LIMB = [
+_LIMB: list[Chain] = [
     (
         "spine01",
         "upperarm02.{0}",
@@ -79,8 +80,8 @@ _LIMB = [
     ("lowerleg02.{0}", "foot.{0}", "{1}Leg", "{1}Foot", ("ankle_flex_{0}", "ankle_roll_{0}")),
     ("foot.{0}", "toe2-1.{0}", "{1}Foot", "{1}ToeBase", ("toe_bend_{0}",)),
 ]
-# our segment (from the head of one bone to the head of another) and the clip joint whose offset is
-# the same segment in the T-pose
+# A joint of the clip; our segment, from the head of one bone to the head of another; and the joint
+# whose offset is the same segment in the T-pose.
 _SEGMENTS = [
     ("{1}Arm", "upperarm01.{0}", "lowerarm01.{0}", "{1}ForeArm"),
     ("{1}ForeArm", "lowerarm01.{0}", "wrist.{0}", "{1}Hand"),
@@ -92,31 +93,36 @@ _SEGMENTS = [
 
 
 def clip_names(path: str | Path) -> tuple[str, ...]:
-    """The clips in a motion file."""
+    """The names of the clips in a motion file."""
     return tuple(str(name) for name in _load(path)["clips"])
 
 
 def cmu_clip(path: str | Path, clip: str, rig: HumanRig) -> tuple[np.ndarray, float]:
-    """Control values (T,C) of one CMU clip, within the rig's limits, and its frame rate."""
+    """Control values (T,C) of one CMU clip, within the limits of the rig, and its frame rate.
+
+    path  a motion file (.npz) with the arrays clips, joint_names, parents, fps and, per clip, root,
+          euler_zyx_deg and offsets
+    """
     data = _load(path)
     names = [str(name) for name in data["clips"]]
     checks.one_of(clip, "clip", names)
     number = names.index(clip)
     joints = {str(name): j for j, name in enumerate(data["joint_names"])}
-    turn = _joint_turns(data[f"euler_zyx_deg_{number:02d}"].astype(np.float64), data["parents"])
+    rotation = _joint_rotations(
+        data[f"euler_zyx_deg_{number:02d}"].astype(np.float64), data["parents"]
+    )
     offsets = data[f"offsets_{number:02d}"].astype(np.float64)
-    wanted = _wanted_turns(rig, turn, offsets, joints)
+    wanted = _wanted_rotations(rig, rotation, offsets, joints)
     values = _solve(rig, wanted)
     _set(
         rig,
         values,
-        _root(rig, turn, data[f"root_{number:02d}"].astype(np.float64), offsets, joints),
+        _root(rig, rotation, data[f"root_{number:02d}"].astype(np.float64), offsets, joints),
     )
     for name, curl in RELAXED.items():
         _set(rig, values, {f"{name}_{side}": np.full(len(values), curl) for side in "LR"})
-    seconds = np.arange(len(values)) / float(
-        data["fps"]
-    )  # the clips have no breath; give them a calm one
+    # The clips have no breath and no tension.
+    seconds = np.arange(len(values)) / float(data["fps"])
     _set(
         rig,
         values,
@@ -126,7 +132,7 @@ def cmu_clip(path: str | Path, clip: str, rig: HumanRig) -> tuple[np.ndarray, fl
         },
     )
     values = gaussian_filter1d(values, 0.7, axis=0, mode="nearest")
-    values = _soft_clamp(values, rig.controls.limit_low, rig.controls.limit_high)
+    values = _soft_clamp(values, *_limits(rig))
     _ground(rig, values)
     return values, float(data["fps"])
 
@@ -142,13 +148,17 @@ def _load(path: str | Path):
     return data
 
 
+def _limits(rig: HumanRig) -> tuple[np.ndarray, np.ndarray]:
+    return np.asarray(rig.controls.limit_low), np.asarray(rig.controls.limit_high)
+
+
 def _set(rig: HumanRig, values: np.ndarray, curves: dict[str, np.ndarray]) -> None:
     for name, curve in curves.items():
         values[:, rig.controls.names.index(name)] = curve
 
 
-def _joint_turns(euler: np.ndarray, parents: np.ndarray) -> np.ndarray:
-    """World rotations (T,J,3,3) of the clip's joints from their local angles (T,J,3) z, y, x."""
+def _joint_rotations(euler: np.ndarray, parents: np.ndarray) -> np.ndarray:
+    """World rotations (T,J,3,3) of the joints from their local angles (T,J,3) z, y, x."""
     c, s = np.cos(np.deg2rad(euler)), np.sin(np.deg2rad(euler))
     (cz, cy, cx), (sz, sy, sx) = np.moveaxis(c, -1, 0), np.moveaxis(s, -1, 0)
     rows = [
@@ -169,10 +179,10 @@ def _joint_turns(euler: np.ndarray, parents: np.ndarray) -> np.ndarray:
     return local
 
 
-def _wanted_turns(
-    rig: HumanRig, turn: np.ndarray, offsets: np.ndarray, joints: dict[str, int]
+def _wanted_rotations(
+    rig: HumanRig, rotation: np.ndarray, offsets: np.ndarray, joints: dict[str, int]
 ) -> dict[str, np.ndarray]:
-    """Clip joint -> W (T,3,3), how our bone should have turned since our rest."""
+    """joint of the clip -> W (T,3,3), the rotation of our bone since our rest."""
     into_t_pose = {name: np.eye(3) for name in joints}
     heads = {
         name: rig.skeleton.world_from_bone[b, :, 3] for b, name in enumerate(rig.skeleton.names)
@@ -186,15 +196,15 @@ def _wanted_turns(
             if joint.endswith(("Arm", "UpLeg")) and not joint.endswith("ForeArm"):
                 before = np.eye(3)  # a new limb
             before = (
-                _smallest_turn(before @ (heads[stop] - heads[start]), offsets[joints[child]])
+                _smallest_rotation(before @ (heads[stop] - heads[start]), offsets[joints[child]])
                 @ before
             )
             into_t_pose[joint] = before
         into_t_pose[f"{long}ToeBase"] = before
-    return {name: turn[:, j] @ into_t_pose[name] for name, j in joints.items()}
+    return {name: rotation[:, j] @ into_t_pose[name] for name, j in joints.items()}
 
 
-def _smallest_turn(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _smallest_rotation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """(3,3): the smallest rotation that takes the direction of a to that of b."""
     a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
     v, c = np.cross(a, b), float(a @ b)
@@ -202,7 +212,7 @@ def _smallest_turn(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.eye(3) + k + k @ k / (1.0 + c)
 
 
-def _chains() -> list[tuple[str, str, str, str, tuple[str, ...]]]:
+def _chains() -> list[Chain]:
     chains = list(_TRUNK)
     for side, long in (("L", "Left"), ("R", "Right")):
         for base, end, a, b, controls in _LIMB:
@@ -212,7 +222,10 @@ def _chains() -> list[tuple[str, str, str, str, tuple[str, ...]]]:
 
 
 def _solve(rig: HumanRig, wanted: dict[str, np.ndarray], rounds: int = 8) -> np.ndarray:
-    """Gauss-Newton over all chains at once -> values (T,C)."""
+    """Control values (T,C) by Gauss-Newton over all chains at once.
+
+    wanted  joint of the clip -> (T,3,3)
+    """
     chains = _chains()
     bones, names = rig.skeleton.names, rig.controls.names
     base, end = ([bones.index(chain[k]) for chain in chains] for k in (0, 1))
@@ -221,27 +234,22 @@ def _solve(rig: HumanRig, wanted: dict[str, np.ndarray], rounds: int = 8) -> np.
         [np.swapaxes(wanted[a], 1, 2) @ wanted[b] for _, _, a, b, _ in chains], axis=1
     )  # (T,n,3,3)
     index = [[names.index(name) for name in controls] for *_, controls in chains]
-    values = np.tile(rig.controls.rest, (len(target), 1))
+    rest, (limit_low, limit_high) = np.asarray(rig.controls.rest), _limits(rig)
+    values = np.tile(rest, (len(target), 1))
 
     def residual(at: np.ndarray) -> np.ndarray:
-        """(T,n,3) rotation vectors in degrees that are still missing, in the end bone's rest
-        axes.
-        """
-        turned = rig.pose_bones(at)[..., :3] @ np.swapaxes(frames, 1, 2)
-        relative = np.swapaxes(turned[:, base], 2, 3) @ turned[:, end]
+        """(T,n,3) rotation vectors in degrees from the wanted to the current rotation."""
+        since_rest = rig.pose_bones(at)[..., :3] @ np.swapaxes(frames, 1, 2)
+        relative = np.swapaxes(since_rest[:, base], 2, 3) @ since_rest[:, end]
         return _rotation_vector(np.swapaxes(target, 2, 3) @ relative)
 
-    anchor, pull = np.broadcast_to(rig.controls.rest, values.shape), PULL_TO_REST
+    anchor, pull = np.broadcast_to(rest, values.shape), PULL_TO_REST
     for step_number in range(rounds):
-        if (
-            step_number == rounds - 3
-            # frames were solved one by one; now pull each to its neighbours, so that none stays in
-            # another branch
-        ):
-            anchor, pull = (
-                gaussian_filter1d(values, 3.0, axis=0, mode="nearest"),
-                PULL_TO_NEIGHBOURS,
-            )
+        # Frames are solved one by one; at the end, pull each one towards its neighbours, so that
+        # none stays in another branch.
+        if step_number == rounds - 3:
+            anchor = gaussian_filter1d(values, 3.0, axis=0, mode="nearest")
+            pull = PULL_TO_NEIGHBOURS
             values = anchor.copy()
         now = residual(values)
         jacobian = np.zeros((*now.shape, 3))
@@ -261,15 +269,16 @@ def _solve(rig: HumanRig, wanted: dict[str, np.ndarray], rounds: int = 8) -> np.
             values[:, controls] -= np.clip(step, -40.0, 40.0)
             values[:, controls] = np.clip(
                 values[:, controls],
-                rig.controls.limit_low[controls] - 20,
-                rig.controls.limit_high[controls] + 20,
+                limit_low[controls] - 20,
+                limit_high[controls] + 20,
             )
     return values
 
 
 def _rotation_vector(m: np.ndarray) -> np.ndarray:
-    """(...,3,3) -> rotation vectors (...,3) in degrees; near a half turn the axis is only roughly
-    right, which a solver can live with.
+    """Rotation vectors (...,3) in degrees of matrices (...,3,3).
+
+    Near half a turn the axis is only approximate, which is good enough for a solver.
     """
     vector = 0.5 * np.stack(
         [m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]],
@@ -283,12 +292,14 @@ def _rotation_vector(m: np.ndarray) -> np.ndarray:
 
 
 def _root(
-    rig: HumanRig, turn: np.ndarray, place: np.ndarray, offsets: np.ndarray, joints: dict[str, int]
+    rig: HumanRig,
+    rotation: np.ndarray,
+    place: np.ndarray,
+    offsets: np.ndarray,
+    joints: dict[str, int],
 ) -> dict[str, np.ndarray]:
-    """Root controls: turn from Rz Rx Ry, place so that the middle of the hip joints follows the
-    clip's, scaled by leg length.
-    """
-    hips = turn[:, joints["Hips"]]
+    """root control -> (T,): the hips follow those of the clip, scaled by the length of the legs."""
+    hips = rotation[:, joints["Hips"]]
     y = np.rad2deg(np.unwrap(np.arctan2(-hips[:, 2, 0], hips[:, 2, 2])))
     y -= 360.0 * np.round(y.mean() / 360.0)
     heads = {
@@ -310,7 +321,7 @@ def _root(
 
 
 def _soft_clamp(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The identity up to a tenth of the width from a limit, then an ease to it (tanh; C1)."""
+    """The values, eased to the limits (tanh) within a tenth of the range from them."""
     margin = 0.1 * (high - low)
     over = np.maximum(values - (high - margin), 0.0)
     under = np.maximum((low + margin) - values, 0.0)
@@ -319,8 +330,9 @@ def _soft_clamp(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.nda
 
 
 def _ground(rig: HumanRig, values: np.ndarray) -> None:
-    """Shift the whole clip so that the lowest foot of most frames stands where it stands at rest
-    (two people's legs never have equal proportions).
+    """Shift the whole clip, in place, so that the lowest foot of most frames is on the ground.
+
+    The legs of the rig and of the captured person have different proportions.
     """
     feet = [
         b

