@@ -315,6 +315,15 @@ def test_methods_with_their_own_worst_pose_are_shown_beside_their_own_original(t
     assert "Frame 4: the largest error of lbs" in text
 
 
+def test_no_height_is_claimed_for_a_mesh_of_unknown_up_axis(tmp_path):
+    mesh = replace(MESH, up_axis="unknown")
+    path = write_report(tmp_path / "r.html", report(mesh=mesh))
+    text = Page(path.read_text(encoding="utf-8")).text
+    assert "height" not in text
+    assert f"% of {mesh.size_label}" in text
+    assert "up axis unknown" in text
+
+
 def test_one_frame_and_a_left_handed_z_up_mesh(tmp_path):
     mesh = replace(MESH, up_axis="Z", handedness="left")
     Page(

@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def figures_table(results: Sequence[CaseResult], unit: str, title: str = "") -> Table:
+def figures_table(
+    results: Sequence[CaseResult], unit: str, title: str = "", size: str = "height"
+) -> Table:
     """Cases, methods and their figures as a table of `rich`, with units in the headers.
 
     results  rows, case by case
     unit     of the mesh
+    size     what percentages refer to, such as `Mesh.size_label`
 
     The lowest error of each case is bold.
     """
@@ -32,7 +35,8 @@ def figures_table(results: Sequence[CaseResult], unit: str, title: str = "") -> 
         table.add_column(header, overflow="fold", min_width=min(16, max(map(len, names))))
     columns = []
     for name in column_names(r.figures for r in results):
-        label, shown_unit, texts = column_texts(name, [r.figures.get(name) for r in results], unit)
+        values = [r.figures.get(name) for r in results]
+        label, shown_unit, texts = column_texts(name, values, unit, size)
         header = f"{label}\n{shown_unit}" if shown_unit else label
         table.add_column(Text(header), justify="right", no_wrap=True)
         columns.append((name, texts, best_of_case(results, name)))
