@@ -8,7 +8,7 @@ from understudy.evaluation import metrics
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition.bone_count import ErrorCurve, find_bone_count
 from understudy.methods.decomposition.fesam import Fesam, FesamConfig
-from understudy.methods.decomposition.fit import Fit, predict
+from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.motion import in_principal_directions, read_motion
 from understudy.methods.decomposition.pruning import prune_bones, removal_costs
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
@@ -72,20 +72,6 @@ def test_the_papers_own_fitting_makes_five_iterations_that_never_raise_the_error
     assert metrics.erms(character.poses().vertices, play(done)) == pytest.approx(
         curve[-1], rel=0.01
     )
-
-
-def test_conjugate_gradients_find_what_the_direct_solver_finds(character):
-    motion, _ = read_motion(character.poses())
-    random = np.random.default_rng(0)
-    index = np.argsort(random.random((motion.vertex_count, 8)), axis=1)[:, :3].astype(np.int32)
-    weight = random.dirichlet(np.ones(3), motion.vertex_count)
-    start = Fit(np.zeros((motion.rows, 32)), index, weight, motion.square)
-    errors = []
-    for solver in ("direct", "conjugate_gradients"):
-        transforms = solve_transforms(motion, start, solver=solver)
-        predicted = predict(motion, Fit(transforms, index, weight, motion.square))
-        errors.append(float(((predicted - motion.targets) ** 2).sum()))
-    assert errors[1] == pytest.approx(errors[0], rel=1e-6)
 
 
 def test_more_starts_are_no_worse_than_ssdrs_own(character):

@@ -17,6 +17,7 @@ from understudy.methods.decomposition.weight_solve import Smoother
 AFFINE = Extension(gain=1e-2, factor=8)
 RIGID = Extension(gain=2e-2, factor=3)
 UNLIMITED = Extension(gain=2e-3, factor=8)
+_SILENT_TASK = Task()
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,7 @@ class Plan:
     note        text beside the progress bar for a squared error
     record      called with the squared errors of affine bones on all vertices: at the start of the
                 last iterations and after each
-    progress    where progress goes
+    progress    where progress is reported
     bar         the open task of `progress`; set by `decompose`
     """
 
@@ -62,7 +63,7 @@ class Plan:
     note: Callable[[float], str] = lambda error: ""
     record: Callable[[float], object] = lambda error: None
     progress: Progress = SILENT
-    bar: Task = Task()  # noqa: RUF009
+    bar: Task = _SILENT_TASK
 
     def search(self, thorough: bool = False) -> WeightSearch:
         """Return how the weights are searched."""

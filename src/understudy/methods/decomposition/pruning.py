@@ -73,7 +73,7 @@ def _without(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return transforms, index and weight without some bones.
 
-    Vertices that followed only removed bones get no weight, so the weight step starts anew for
+    Vertices that followed only removed bones get no weight, so the weight step starts afresh for
     them.
     """
     kept = np.setdiff1d(np.arange(fit.bones), removed)

@@ -10,8 +10,8 @@ Departures, and why:
   scaling the whole sequence changes nothing (`trajectory_networks.trajectories`).
 - Labels are places on a body that all characters share, because bones of different characters have
   no common names (`trajectory_networks.body_labels`).
-- The number of bones is where more bones explain little more motion (`bone_count`); the number of
-  labels in use says little about it.
+- The number of bones is where more bones explain little more motion (`bone_count`). It is not the
+  number of labels in use, which hardly depends on the motion.
 - With kind=auto, the networks of both kinds predict, and the prediction that explains more motion
   is used.
 - Five iterations from the network's weights leave much of the possible improvement

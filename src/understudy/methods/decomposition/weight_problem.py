@@ -5,8 +5,8 @@ With the transforms M fixed, every vertex i has its own problem
     minimise  |sum_b w_b M_b v~_i - y_i|^2 + strength_i |w - anchor_i|^2
     subject to  w >= 0,  sum_b w_b = 1,  at most K weights above zero
 
-The bones of a vertex (its support) are a discrete choice. `WeightSearch` says how many exchanges of
-bones are tried. `kernels.solve_weights` solves all vertices.
+The bones of a vertex (its support) are a discrete choice. `WeightSearch` limits how many exchanges
+of bones are tried. `kernels.solve_weights` solves all vertices.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ by an active set method.
 Departure: the paper solves for dense weights, keeps the K bones that contribute most, and solves
 again. Here the K bones are searched for directly, starting from the bones of the last iteration:
 bones enter, and others leave, while that lowers the error. The result is never worse than the
-start, so the alternating solve never raises its error. `native/decompose.h` has the details.
+start, so the alternating solve never raises its error. `native/weights.cpp` has the details.
 """
 
 from __future__ import annotations

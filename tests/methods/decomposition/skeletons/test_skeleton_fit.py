@@ -186,26 +186,26 @@ def test_a_mesh_that_never_moves_keeps_its_bones_where_they_touch():
 def test_disconnected_parts_form_one_tree():
     """Disconnected tetrahedra in a row, each on its own bone, moving apart: no joint is exact."""
     rng = np.random.default_rng(0)
-    shells, frames = 13, 6
+    parts, frames = 13, 6
     rest = (
         np.array([[0.0, 0, 0], [0.4, 0, 0], [0, 0.4, 0], [0, 0, 0.4]])
-        + np.arange(shells)[:, None, None] * [1.0, 0, 0]
+        + np.arange(parts)[:, None, None] * [1.0, 0, 0]
     ).reshape(-1, 3)
     faces = (
-        np.array([[0, 1, 2], [0, 1, 3], [0, 2, 3]]) + 4 * np.arange(shells)[:, None, None]
+        np.array([[0, 1, 2], [0, 1, 3], [0, 2, 3]]) + 4 * np.arange(parts)[:, None, None]
     ).reshape(-1, 3)
-    shift = np.cumsum(0.05 * rng.normal(size=(frames, shells, 3)), axis=1)
+    shift = np.cumsum(0.05 * rng.normal(size=(frames, parts, 3)), axis=1)
     bones = np.concatenate(
-        [rotation_from_axis_angle(0.2 * rng.normal(size=(frames, shells, 3))), shift[..., None]],
+        [rotation_from_axis_angle(0.2 * rng.normal(size=(frames, parts, 3))), shift[..., None]],
         axis=-1,
     )
-    weights = np.repeat(np.eye(shells), 4, axis=0)
+    weights = np.repeat(np.eye(parts), 4, axis=0)
     vertices = np.einsum(
         "vb,tbij,vj->tvi", weights, bones, np.column_stack([rest, np.ones(len(rest))])
     )
     fitted = fit_skeleton(sequence_from_arrays(vertices, faces, rest), weights, bones, influences=2)
     check_skeleton(fitted)
-    assert fitted.skeleton.bone_count == shells
+    assert fitted.skeleton.bone_count == parts
     # neighbours are joined to neighbours
     middle = fitted.skeleton.world_from_bone[:, 0, 3]
     child = fitted.skeleton.parents >= 0

@@ -1,93 +1,26 @@
-#include "decompose.h"
-
+// The weight step: a quadratic program on the simplex per vertex, with a search for its bones.
+//
+// For vertex i, R_bc = <M_b v~ - y, M_c v~ - y>, and the value of weights w that sum to one is
+// w^T R w (plus the pull to an anchor). A support is a set of bones. Within a support, an active
+// set method finds the best weights. Bones then enter a support, and others leave, while that
+// lowers the value.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <mutex>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#if defined(_WIN32)
-#include <process.h>
-#else
-#include <unistd.h>
-#endif
-
-#include "pool.h"
-
-// One build runs on every machine and uses wide vectors if the processor has them.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__)
-#define UNDERSTUDY_WIDE __attribute__((target_clones("default", "arch=x86-64-v3")))
-#else
-#define UNDERSTUDY_WIDE
-#endif
+#include "decompose.h"
+#include "parallel.h"
+#include "vector_loops.h"
 
 namespace understudy {
 namespace {
 
-long process_id() {
-#if defined(_WIN32)
-    return _getpid();
-#else
-    return getpid();
-#endif
-}
-
 // Relative to the numbers that cancelled: smaller differences are rounding noise.
 constexpr double kRounding = 1e-14;
 constexpr double kMinGain = 1e-9;  // relative decrease below which an exchange is not made
-
-// A pool of threads that lives as long as the process, because starting a thread takes longer than
-// many calls. A forked process has no threads of its parent, so it gets a pool of its own.
-Pool& pool_of(int threads) {
-    static std::mutex mutex;
-    static std::map<std::pair<long, int>, Pool*> pools;
-    const std::lock_guard<std::mutex> lock(mutex);
-    Pool*& pool = pools[{process_id(), threads}];
-    if (!pool) pool = new Pool(threads);
-    return *pool;
-}
-
-// Calls work(first, last) on up to `threads` threads, each with its own contiguous part of
-// 0..count.
-template <class Work>
-void in_parallel(std::int64_t count, std::int64_t threads, const Work& work) {
-    threads =
-        std::max<std::int64_t>(1, std::min<std::int64_t>({threads, count, Pool::kMostThreads}));
-    const auto one = [&](std::uint32_t t, int) {
-        work(count * t / threads, count * (t + 1) / threads);
-    };
-    Pool* pool = threads > 1 ? &pool_of(static_cast<int>(threads)) : nullptr;
-    if (pool && pool->acquire()) {
-        pool->run(static_cast<std::uint32_t>(threads), one);
-        pool->release();
-    } else {  // one thread, or another call is using the pool
-        for (std::int64_t t = 0; t < threads; ++t) one(static_cast<std::uint32_t>(t), 0);
-    }
-}
-
-// The number of threads to use for `work` multiply-adds: one if they are done before a second
-// thread has started.
-std::int64_t useful_threads(std::int64_t threads, std::int64_t work) {
-    return work < 1000000 ? 1 : threads;
-}
-
-// The same in blocks that idle threads take one after the other, for items of very different cost.
-// make_work() is called once per thread and returns work(first, last).
-template <class MakeWork>
-void in_parallel_blocks(std::int64_t count, std::int64_t block, std::int64_t threads,
-                        const MakeWork& make_work) {
-    std::atomic<std::int64_t> next{0};
-    in_parallel(std::min((count + block - 1) / block, threads), threads,
-                [&](std::int64_t, std::int64_t) {
-                    auto work = make_work();
-                    for (std::int64_t first; (first = next.fetch_add(block)) < count;)
-                        work(first, std::min(first + block, count));
-                });
-}
 
 // `count` entries of one row of R: out[b] = sum_k products[k] * pairs[k][b] - linear[b] + own. See
 // `bone_pairs` for the ten products; `own` is the square less the linear term of the row's bone.
@@ -98,36 +31,6 @@ UNDERSTUDY_WIDE void residual_row(const double* pairs, const double* products, c
         for (int k = 0; k < 10; ++k) sum += products[k] * pairs[k * bones + b];
         out[b] = sum;
     }
-}
-
-UNDERSTUDY_WIDE void add_scaled(double factor, const double* from, std::int64_t count, double* to) {
-    for (std::int64_t n = 0; n < count; ++n) to[n] += factor * from[n];
-}
-
-// Adds to four rows that are `stride` apart: to_j += factor * four[j] * from.
-UNDERSTUDY_WIDE void add_four_scaled(double factor, const double* four,
-                                     const double* __restrict from, std::int64_t count,
-                                     std::int64_t stride, double* __restrict to) {
-    const double a = factor * four[0], b = factor * four[1], c = factor * four[2],
-                 d = factor * four[3];
-    double* __restrict second = to + stride;
-    double* __restrict third = second + stride;
-    double* __restrict fourth = third + stride;
-    for (std::int64_t n = 0; n < count; ++n) {
-        const double x = from[n];
-        to[n] += a * x, second[n] += b * x, third[n] += c * x, fourth[n] += d * x;
-    }
-}
-
-UNDERSTUDY_WIDE double dot(const double* a, const double* b, std::int64_t count) {
-    double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    std::int64_t n = 0;
-    for (; n + 8 <= count; n += 8)
-        for (int lane = 0; lane < 8; ++lane) sum[lane] += a[n + lane] * b[n + lane];
-    double total = 0;
-    for (double lane : sum) total += lane;
-    for (; n < count; ++n) total += a[n] * b[n];
-    return total;
 }
 
 // A support: some bones, their weights and the value w^T R w. It lives on the stack; a copy copies
@@ -566,264 +469,6 @@ void solve_weights(const WeightProblem& problem, const WeightSearch& search, std
     else if (largest <= 14) solve_with_capacity<16>(problem, search, index, weight, value);
     else if (largest <= 62) solve_with_capacity<64>(problem, search, index, weight, value);
     else solve_with_capacity<max_bones + 2>(problem, search, index, weight, value);
-}
-
-void design(const SkinWeights& skin, double* out) {
-    std::fill(out, out + skin.vertices * 4 * skin.bones, 0.0);
-    for (std::int64_t i = 0; i < skin.vertices; ++i)
-        for (std::int64_t k = i * skin.influences; k < (i + 1) * skin.influences; ++k)
-            for (int j = 0; j < 4; ++j)
-                out[4 * (i * skin.bones + skin.index[k]) + j] +=
-                    skin.weight[k] * skin.rest[4 * i + j];
-}
-
-void normal_equations(const SkinWeights& skin, std::int64_t rows, const double* targets,
-                      std::int64_t threads, double* gram, double* cross) {
-    const std::int64_t width = 4 * skin.bones, blocks = (rows + 15) / 16;
-    std::fill(gram, gram + width * width, 0.0);
-    std::fill(cross, cross + width * rows, 0.0);
-    // Each thread owns some columns of `cross` and the rows of some bones in `gram`, so that no sum
-    // depends on the number of threads.
-    const auto add_share = [&](std::int64_t thread) {
-        const std::int64_t begin = 16 * (blocks * thread / threads),
-                           end = std::min(16 * (blocks * (thread + 1) / threads), rows);
-        for (std::int64_t i = 0; i < skin.vertices; ++i) {
-            const double* v = skin.rest + 4 * i;
-            const std::int32_t* index = skin.index + i * skin.influences;
-            const double* weight = skin.weight + i * skin.influences;
-            for (std::int64_t k = 0; k < skin.influences; ++k) {
-                const double w = weight[k];
-                const std::int64_t bone = index[k];
-                if (w == 0) continue;
-                if (end > begin)
-                    add_four_scaled(w, v, targets + i * rows + begin, end - begin, rows,
-                                    cross + 4 * bone * rows + begin);
-                if (bone % threads != thread) continue;
-                double outer[16];
-                for (int j = 0; j < 4; ++j)
-                    for (int l = 0; l < 4; ++l) outer[4 * j + l] = w * v[j] * v[l];
-                for (std::int64_t c = 0; c < skin.influences; ++c) {
-                    const std::int64_t other = index[c];
-                    const double factor = weight[c];
-                    if (other < bone || factor == 0) continue;  // the lower half is mirrored below
-                    double* block = gram + 4 * bone * width + 4 * other;
-                    for (int j = 0; j < 4; ++j)
-                        for (int l = 0; l < 4; ++l)
-                            block[j * width + l] += factor * outer[4 * j + l];
-                }
-            }
-        }
-    };
-    in_parallel(threads, threads, [&](std::int64_t first, std::int64_t last) {
-        for (std::int64_t thread = first; thread < last; ++thread) add_share(thread);
-    });
-    for (std::int64_t a = 0; a < width; ++a)
-        for (std::int64_t b = a + 1; b < width; ++b) gram[b * width + a] = gram[a * width + b];
-}
-
-namespace {
-
-// Writes the rotation matrix of a unit quaternion.
-void rotation_of(double w, double x, double y, double z, double* r) {
-    const double rotation[9] = {
-        1 - 2 * (y * y + z * z), 2 * (x * y - w * z),     2 * (x * z + w * y),
-        2 * (x * y + w * z),     1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
-        2 * (x * z - w * y),     2 * (y * z + w * x),     1 - 2 * (x * x + y * y)};
-    std::copy(rotation, rotation + 9, r);
-}
-
-// The eigenvector of the largest eigenvalue of a symmetric, trace-free 4x4 matrix: Newton's method
-// on the characteristic polynomial, from above (Theobald 2005), then the largest column of the
-// adjugate. Returns false where that is inaccurate, as with two (nearly) equal largest eigenvalues.
-bool top_eigenvector(const double n[4][4], double size, double* q) {
-    double c2 = 0, frobenius = 0;
-    for (int a = 0; a < 4; ++a)
-        for (int b = 0; b < 4; ++b) frobenius += n[a][b] * n[a][b];
-    c2 = -frobenius / 2;  // the trace is zero
-    double cube = 0;
-    double square[4][4];
-    for (int a = 0; a < 4; ++a)
-        for (int b = 0; b < 4; ++b) {
-            square[a][b] = 0;
-            for (int k = 0; k < 4; ++k) square[a][b] += n[a][k] * n[k][b];
-        }
-    double fourth = 0;
-    for (int a = 0; a < 4; ++a)
-        for (int b = 0; b < 4; ++b)
-            cube += square[a][b] * n[b][a], fourth += square[a][b] * square[b][a];
-    const double c1 = -cube / 3,
-                 c0 = frobenius * frobenius / 8 - fourth / 4;  // x^4 + c2 x^2 + c1 x + c0
-    double x = std::sqrt(0.75 * frobenius);  // upper bound of the eigenvalues of a trace-free 4x4
-    for (int step = 0; step < 40; ++step) {
-        const double value = ((x * x + c2) * x + c1) * x + c0,
-                     slope = (4 * x * x + 2 * c2) * x + c1;
-        if (!(slope > 0)) return false;
-        const double change = value / slope;
-        x -= change;
-        if (std::abs(change) <= 1e-15 * size) break;
-    }
-    double m[4][4];
-    for (int a = 0; a < 4; ++a)
-        for (int b = 0; b < 4; ++b) m[a][b] = n[a][b] - (a == b ? x : 0.0);
-    double best = 0;
-    for (int row = 0; row < 4; ++row) {  // row of the adjugate, up to sign
-        double v[4];
-        const double* p[3];
-        for (int a = 0, k = 0; a < 4; ++a)
-            if (a != row) p[k++] = m[a];
-        for (int col = 0; col < 4; ++col) {
-            const int i = col == 0 ? 1 : 0, j = col <= 1 ? 2 : 1, k = col <= 2 ? 3 : 2;
-            const double minor = p[0][i] * (p[1][j] * p[2][k] - p[1][k] * p[2][j]) -
-                                 p[0][j] * (p[1][i] * p[2][k] - p[1][k] * p[2][i]) +
-                                 p[0][k] * (p[1][i] * p[2][j] - p[1][j] * p[2][i]);
-            v[col] = col % 2 ? -minor : minor;
-        }
-        const double length = v[0] * v[0] + v[1] * v[1] + v[2] * v[2] + v[3] * v[3];
-        if (length > best) {
-            best = length;
-            std::copy(v, v + 4, q);
-        }
-    }
-    const double length = std::sqrt(best);
-    if (!(length > 1e-6 * size * size * size)) return false;
-    for (int a = 0; a < 4; ++a) q[a] /= length;
-    for (int a = 0; a < 4; ++a) {
-        double residual = -x * q[a];
-        for (int b = 0; b < 4; ++b) residual += n[a][b] * q[b];
-        if (std::abs(residual) > 1e-11 * size) return false;
-    }
-    return true;
-}
-
-// The rotation that maximises tr(R^T H), as a quaternion, is the top eigenvector of a symmetric 4x4
-// matrix (Horn 1987). Jacobi rotations find it where `top_eigenvector` is inaccurate.
-void nearest_rotation(const double* h, double* r) {
-    double n[4][4] = {{h[0] + h[4] + h[8], h[7] - h[5], h[2] - h[6], h[3] - h[1]},
-                      {0, h[0] - h[4] - h[8], h[3] + h[1], h[2] + h[6]},
-                      {0, 0, h[4] - h[0] - h[8], h[7] + h[5]},
-                      {0, 0, 0, h[8] - h[0] - h[4]}};
-    double v[4][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}};
-    double size = 0;
-    for (int a = 0; a < 4; ++a)
-        for (int b = a; b < 4; ++b) size = std::max(size, std::abs(n[a][b])), n[b][a] = n[a][b];
-    double quick[4];
-    if (top_eigenvector(n, size, quick))
-        return rotation_of(quick[0], quick[1], quick[2], quick[3], r);
-    for (int sweep = 0; sweep < 12; ++sweep) {
-        double off = 0;
-        for (int a = 0; a < 4; ++a)
-            for (int b = a + 1; b < 4; ++b) off = std::max(off, std::abs(n[a][b]));
-        if (off <= 1e-15 * size) break;
-        for (int a = 0; a < 4; ++a)
-            for (int b = a + 1; b < 4; ++b) {
-                if (std::abs(n[a][b]) <= 1e-18 * size) continue;
-                const double theta = (n[b][b] - n[a][a]) / (2 * n[a][b]);
-                const double t =
-                    (theta >= 0 ? 1.0 : -1.0) / (std::abs(theta) + std::sqrt(theta * theta + 1));
-                const double c = 1 / std::sqrt(t * t + 1), s = t * c;
-                for (int k = 0; k < 4; ++k) {
-                    const double x = n[k][a], y = n[k][b];
-                    n[k][a] = c * x - s * y, n[k][b] = s * x + c * y;
-                }
-                for (int k = 0; k < 4; ++k) {
-                    const double x = n[a][k], y = n[b][k];
-                    n[a][k] = c * x - s * y, n[b][k] = s * x + c * y;
-                    const double p = v[k][a], q = v[k][b];
-                    v[k][a] = c * p - s * q, v[k][b] = s * p + c * q;
-                }
-            }
-    }
-    int top = 0;
-    for (int a = 1; a < 4; ++a)
-        if (n[a][a] > n[top][top]) top = a;
-    const double w = v[0][top], x = v[1][top], y = v[2][top], z = v[3][top];
-    const double length = std::sqrt(w * w + x * x + y * y + z * z);
-    rotation_of(w / length, x / length, y / length, z / length, r);
-}
-
-}  // namespace
-
-void nearest_rotations(std::int64_t count, const double* matrices, double* rotations) {
-    for (std::int64_t n = 0; n < count; ++n) nearest_rotation(matrices + 9 * n, rotations + 9 * n);
-}
-
-void rigid_sweeps(std::int64_t frames, std::int64_t bones, std::int64_t sweeps, const double* gram,
-                  const double* cross, std::int64_t threads, double* transforms) {
-    const std::int64_t width = 4 * bones;
-    in_parallel(
-        frames, useful_threads(threads, 12 * frames * width * bones * sweeps),
-        [&](std::int64_t first, std::int64_t last) {
-            for (std::int64_t f = first; f < last; ++f) {
-                double* m = transforms + 3 * width * f;
-                const double* target = cross + 3 * width * f;
-                for (std::int64_t sweep = 0; sweep < sweeps; ++sweep)
-                    for (std::int64_t b = 0; b < bones; ++b) {
-                        const double* own = gram + 4 * b * width +
-                                            4 * b;  // own[j * width + l]: the 4x4 block of the bone
-                        const double mass = own[3 * width + 3];
-                        if (!(mass > 0)) continue;
-                        double d[3][4];  // what the other bones leave for this one
-                        for (int a = 0; a < 3; ++a)
-                            for (int j = 0; j < 4; ++j) {
-                                double others =
-                                    dot(m + a * width, gram + (4 * b + j) * width, width);
-                                for (int l = 0; l < 4; ++l)
-                                    others -= m[a * width + 4 * b + l] * own[l * width + j];
-                                d[a][j] = target[a * width + 4 * b + j] - others;
-                            }
-                        double h[9], r[9];
-                        const double spread = own[0] + own[width + 1] + own[2 * width + 2];
-                        // The small multiple of the present rotation decides where the vertices of
-                        // the bone do not determine the new one.
-                        for (int a = 0; a < 3; ++a)
-                            for (int j = 0; j < 3; ++j)
-                                h[3 * a + j] = d[a][j] - d[a][3] * own[3 * width + j] / mass +
-                                               1e-9 * spread * m[a * width + 4 * b + j];
-                        nearest_rotation(h, r);
-                        for (int a = 0; a < 3; ++a) {
-                            double translation = d[a][3];
-                            for (int j = 0; j < 3; ++j) {
-                                m[a * width + 4 * b + j] = r[3 * a + j];
-                                translation -= r[3 * a + j] * own[3 * width + j];
-                            }
-                            m[a * width + 4 * b + 3] = translation / mass;
-                        }
-                    }
-            }
-        });
-}
-
-void solve_positive(std::int64_t size, std::int64_t rows, double ridge, std::int64_t threads,
-                    const double* gram, double* right) {
-    std::vector<double> factor(gram, gram + size * size);
-    double largest = 0;
-    for (std::int64_t a = 0; a < size; ++a) largest = std::max(largest, gram[a * size + a] + ridge);
-    for (std::int64_t a = 0; a < size; ++a) {  // row a of the Cholesky factor
-        double* row = factor.data() + a * size;
-        for (std::int64_t b = 0; b < a; ++b)
-            row[b] = (row[b] - dot(row, factor.data() + b * size, b)) / factor[b * size + b];
-        const double pivot = row[a] + ridge - dot(row, row, a);
-        row[a] =
-            pivot > 1e-15 * largest ? std::sqrt(pivot) : std::numeric_limits<double>::infinity();
-    }
-    in_parallel((rows + 15) / 16, useful_threads(threads, size * size * rows),
-                [&](std::int64_t first, std::int64_t last) {
-                    const std::int64_t begin = 16 * first,
-                                       count = std::min(16 * last, rows) - begin;
-                    if (count <= 0) return;
-                    for (std::int64_t a = 0; a < size; ++a) {
-                        double* x = right + a * rows + begin;
-                        for (std::int64_t b = 0; b < a; ++b)
-                            add_scaled(-factor[a * size + b], right + b * rows + begin, count, x);
-                        for (std::int64_t n = 0; n < count; ++n) x[n] /= factor[a * size + a];
-                    }
-                    for (std::int64_t a = size - 1; a >= 0; --a) {
-                        double* x = right + a * rows + begin;
-                        for (std::int64_t b = a + 1; b < size; ++b)
-                            add_scaled(-factor[b * size + a], right + b * rows + begin, count, x);
-                        for (std::int64_t n = 0; n < count; ++n) x[n] /= factor[a * size + a];
-                    }
-                });
 }
 
 }  // namespace understudy

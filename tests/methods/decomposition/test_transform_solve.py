@@ -1,10 +1,11 @@
-"""The transform step, and the rest shape for given transforms and weights."""
+"""The transform step: transforms for given weights."""
 
 import numpy as np
+import pytest
 
 from understudy.methods.decomposition.fit import Fit, predict
-from understudy.methods.decomposition.motion import Motion
-from understudy.methods.decomposition.skeletons.rest_shape import solve_rest_shape
+from understudy.methods.decomposition.motion import Motion, read_motion
+from understudy.methods.decomposition.trajectory_networks.generated import generate_character
 from understudy.methods.decomposition.transform_solve import solve_transforms
 
 
@@ -30,14 +31,15 @@ def test_bones_that_could_cancel_each_other_stay_near_what_they_move():
     assert drift(1e-3) < 0.05
 
 
-def test_the_rest_shape_is_found_from_where_its_vertices_went():
-    rng = np.random.default_rng(0)
-    rest = np.column_stack([rng.normal(size=(50, 3)), np.ones(50)])
-    weight = rng.dirichlet(np.ones(2), 50)
-    index = np.array([rng.permutation(4)[:2] for _ in range(50)], np.int32)
-    fit = Fit(rng.normal(size=(18, 16)), index, weight, np.zeros(50))
-    targets = predict(Motion(rest, np.zeros((50, 18)), np.zeros(50)), fit)
-    moved = rest + np.column_stack([rng.normal(size=(50, 3)), np.zeros(50)])
-    motion = Motion(moved, targets, (targets**2).sum(axis=1))
-    np.testing.assert_allclose(solve_rest_shape(motion, fit, moved, 0.0), rest, atol=1e-8)
-    np.testing.assert_allclose(solve_rest_shape(motion, fit, moved, 1e12), moved, atol=1e-8)
+def test_conjugate_gradients_find_what_the_direct_solver_finds():
+    motion, _ = read_motion(generate_character(1).poses())
+    random = np.random.default_rng(0)
+    index = np.argsort(random.random((motion.vertex_count, 8)), axis=1)[:, :3].astype(np.int32)
+    weight = random.dirichlet(np.ones(3), motion.vertex_count)
+    start = Fit(np.zeros((motion.rows, 32)), index, weight, motion.square)
+    errors = []
+    for solver in ("direct", "conjugate_gradients"):
+        transforms = solve_transforms(motion, start, solver=solver)
+        predicted = predict(motion, Fit(transforms, index, weight, motion.square))
+        errors.append(float(((predicted - motion.targets) ** 2).sum()))
+    assert errors[1] == pytest.approx(errors[0], rel=1e-6)
