@@ -28,7 +28,7 @@ from understudy.geometry.simplex_qp import (
     solve_simplex_qp,
 )
 
-_SWEEPS = 4  # of exchanges; nearly every problem is settled after two
+_SWEEPS = 4  # of exchanges, at most
 # Supports up to this size try to exchange each variable, larger ones the cheapest to remove.
 _EXCHANGED = 4
 _PAIR_BLOCK = 2**17  # pairs tried at a time: small enough for the processor's cache

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
-from understudy.core.poses import Poses, evenly
+from understudy.core.poses import Poses, VertexSource, evenly
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin, skin_weights
 from understudy.geometry.adjacency import adjacency_matrix, link_isolated
@@ -36,7 +36,12 @@ class DenseSkin:
 
     @staticmethod
     def of(
-        deformer: Deformer, world_from_bone=None, vertices=None, *, examples: bool, who: str
+        deformer: Deformer,
+        world_from_bone: np.ndarray | None = None,
+        vertices: np.ndarray | VertexSource | None = None,
+        *,
+        examples: bool,
+        who: str,
     ) -> DenseSkin:
         """The dense skin of a deformer, checked.
 

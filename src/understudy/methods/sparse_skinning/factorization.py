@@ -144,15 +144,15 @@ def factorize(
     graph = adjacency[order][:, order].tocsr()
     graph.sort_indices()
     core = compiled.Factorization(
-        np.ascontiguousarray(objective.point[order], np.float32),
-        np.ascontiguousarray(objective.target[order], np.float32),
-        np.ascontiguousarray(objective.bones, np.float64),
-        np.ascontiguousarray(weights[order], np.float64),
-        graph.indptr.astype(np.int64),
-        graph.indices.astype(np.int32),
-        connected_components(graph),
-        limits.per_vertex,
-        limits.per_atom,
+        point=np.ascontiguousarray(objective.point[order], np.float32),
+        target=np.ascontiguousarray(objective.target[order], np.float32),
+        bones=np.ascontiguousarray(objective.bones, np.float64),
+        weights=np.ascontiguousarray(weights[order], np.float64),
+        starts=graph.indptr.astype(np.int64),
+        neighbours=graph.indices.astype(np.int32),
+        shells=connected_components(graph),
+        per_vertex=limits.per_vertex,
+        per_atom=limits.per_atom,
     )
     core.initialize(min(2, limits.atoms))
     history = [objective.measure(core.error())]
@@ -185,6 +185,7 @@ def factorize(
 
 
 def _reached(measure: float, limits: Limits) -> bool:
+    """Whether the error threshold (line 15 of Algorithm 1) is reached."""
     return limits.error is not None and measure <= limits.error
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
-from understudy.core.poses import Poses
+from understudy.core.poses import Poses, VertexSource
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.geometry.error_norms import weight_error
@@ -68,8 +68,8 @@ class Reduction(SkinReducer[ReductionConfig]):
     def reduce(
         self,
         deformer: Deformer,
-        world_from_bone=None,
-        vertices=None,
+        world_from_bone: np.ndarray | None = None,
+        vertices: np.ndarray | VertexSource | None = None,
         *,
         progress: Progress = SILENT,
     ) -> Deformer:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
+import numpy as np
+
 from understudy.core.deformer import Deformer
+from understudy.core.poses import VertexSource
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
@@ -18,8 +21,8 @@ class SkinReducer(Method[ConfigType]):
     def reduce(
         self,
         deformer: Deformer,
-        world_from_bone=None,
-        vertices=None,
+        world_from_bone: np.ndarray | None = None,
+        vertices: np.ndarray | VertexSource | None = None,
         *,
         progress: Progress = SILENT,
     ) -> Deformer:
