@@ -39,7 +39,7 @@ from understudy.core import checks
         ),
         (lambda: checks.between(0, "rate", above=0), "rate: expected a number above 0, got 0"),
         (lambda: checks.between(float("nan"), "tau", 0), "tau: expected"),
-        (lambda: checks.names(["a", "a"], "bones"), "the name 'a' stands twice"),
+        (lambda: checks.names(["a", "a"], "bones"), "duplicate name 'a'"),
         (lambda: checks.names(["a", ""], "bones"), "name number 1 is empty"),
         (lambda: checks.names(["a"], "bones", 2), "expected 2 names, got 1"),
         (

@@ -45,7 +45,7 @@ def test_a_wrong_clip_says_what_is_wrong(arguments, says):
 def test_a_clip_must_suit_the_skeleton():
     with pytest.raises(InputError, match="'walk' has 2 bones, the skeleton has 3"):
         with_clips(clip(bones=2))
-    with pytest.raises(InputError, match="stands twice"):
+    with pytest.raises(InputError, match="duplicate name"):
         with_clips(clip(), clip())
 
 

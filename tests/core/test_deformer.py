@@ -186,7 +186,7 @@ def test_a_mesh_without_bones_is_driven_by_controls_alone():
         (lambda d, b, c: d.deform(b), "controls are missing"),
         (lambda d, b, c: d.deform(controls=c), "world_from_bone is missing"),
         (lambda d, b, c: d.deform(np.where(b > 0, np.nan, b), c), "NaN or infinite"),
-        (lambda d, b, c: Deformer(d.mesh, d.skeleton), "a skeleton and a skin come together"),
+        (lambda d, b, c: Deformer(d.mesh, d.skeleton), "skeleton and skin belong together"),
         (
             lambda d, b, c: Deformer(
                 d.mesh, d.skeleton, skin=Skin.rigid(np.full(d.mesh.vertex_count, 3))

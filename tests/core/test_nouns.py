@@ -47,10 +47,10 @@ def test_height_is_along_the_up_axis():
             lambda: Skeleton(("a", "b"), [1, -1], np.tile(np.eye(3, 4), (2, 1, 1))),
             "a parent must come before its child",
         ),
-        (lambda: Skeleton(("a",), [-1], np.zeros((1, 3, 4))), "'a' is squashed flat"),
+        (lambda: Skeleton(("a",), [-1], np.zeros((1, 3, 4))), "'a' is not invertible"),
         (lambda: ControlSpec(("a",), [1], [0]), "'a': the range 1..0 must be in order"),
         (lambda: ControlSpec(("a",), [0], [2], limit_high=[1]), "inside the limits"),
-        (lambda: ControlSpec(("a", "a"), [0, 0], [1, 1]), "stands twice"),
+        (lambda: ControlSpec(("a", "a"), [0, 0], [1, 1]), "duplicate name"),
     ],
 )
 def test_wrong_nouns_are_refused(make, message):
@@ -82,12 +82,12 @@ def poses(count=4, **change):
                 "world_from_bone": np.zeros((0, 3, 3, 4)),
                 "controls": np.zeros((0, 1)),
             },
-            "holds no poses",
+            "has no poses",
         ),
-        ({"world_from_bone": None}, "come together"),
+        ({"world_from_bone": None}, "belong together"),
         ({"world_from_bone": np.zeros((4, 2, 3, 4))}, "world_from_bone: expected shape"),
         ({"controls": np.zeros((3, 1))}, "controls: expected shape"),
-        ({"control_spec": None}, "come together"),
+        ({"control_spec": None}, "belong together"),
     ],
 )
 def test_poses_that_do_not_fit_together_are_refused(change, message):

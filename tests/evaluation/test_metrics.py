@@ -142,7 +142,7 @@ def test_histogram_counts_everything(pair):
             lambda: metrics.percentile_distance(np.zeros((1, 2, 3)), np.zeros((1, 2, 3)), 101),
             "percent",
         ),
-        (lambda: ErrorSummary(edges=np.zeros((0, 2), int)), "come together"),
+        (lambda: ErrorSummary(edges=np.zeros((0, 2), int)), "belong together"),
         (lambda: ErrorSummary(height=0), "height"),
         (lambda: ErrorSummary().mean, "call add first"),
         (lambda: ErrorSummary().seam, "edges and labels"),

@@ -244,7 +244,7 @@ def test_poses_of_a_rig_pass_and_come_back(tmp_path, rig):
         ),
         ({"world_from_bone": np.zeros((2, 3, 3, 4))}, r"expected shape \(6, any, 3, 4\), got \(2,"),
         ({"rest_world_from_bone": np.zeros((2, 3, 4))}, r"rest_world.*expected shape \(3, 3, 4\)"),
-        ({"rest_world_from_bone": np.zeros((3, 3, 4))}, "squashed flat|not invertible"),
+        ({"rest_world_from_bone": np.zeros((3, 3, 4))}, "is not invertible"),
         ({"parents": np.array([-1, 0])}, r"parents: expected shape \(3,\), got \(2,\)"),
         ({"parents": np.array([-1.0, 0, 1])}, "parents: expected whole numbers, got float64"),
         ({"parents": np.array([1, -1, 1])}, "a parent must come before its child"),

@@ -216,7 +216,7 @@ def test_a_grid_wider_than_its_numbers_is_refused_before_it_fills_the_memory():
 
 
 def test_steps_beyond_32_bits_are_refused():
-    with pytest.raises(InputError, match="beyond int32"):
+    with pytest.raises(InputError, match="does not fit int32"):
         _widened({"a.steps": np.full(70000, 32767, np.int16)})
 
 

@@ -210,9 +210,9 @@ def header(path):
 def test_numbers_that_do_not_fit_are_refused():
     deformer = full_deformer()
     big = replace(deformer, bases=(Basis([0], [[7e4], [0], [0]], [0]),))
-    with pytest.raises(InputError, match="a 16-bit float ends at 65504"):
+    with pytest.raises(InputError, match="exceeds the largest 16-bit float, 65504"):
         big.half()
-    with pytest.raises(InputError, match=r"weights of net 0: numbers that 16 bits do not hold"):
+    with pytest.raises(InputError, match=r"weights of net 0: 16-bit floats cannot represent"):
         replace(deformer, storage="float16")
     with pytest.raises(InputError, match="in float16 already"):
         deformer.half().save("never", dtype=np.float32)

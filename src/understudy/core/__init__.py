@@ -1,3 +1,4 @@
-"""The nouns: meshes, skeletons, controls, poses, clips, skins, networks and the deformer they make
-up; checks, errors and progress.
+"""What everything else works on: meshes, skeletons, controls, poses, clips, skins and deformers.
+
+Checks, errors and progress are here too.
 """

@@ -1,22 +1,27 @@
-"""Every input check in one place: each names the argument, says what arrived and what was expected.
+"""Checks of arguments. Each error names the argument, what arrived and what was expected.
 
-All functions return the checked (and, where stated, converted) value, so that a check reads as an
-assignment. Letters as everywhere: T poses, V vertices, F faces, B bones, C controls.
+Every function returns the value it checked, converted where stated. Letters of axes: T poses, V
+vertices, F faces, B bones, C controls.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from understudy.core.errors import InputError
 
 
-def array(value, name: str, shape: Sequence[int | None], dtype=np.float32) -> np.ndarray:
-    """`value` as a C-contiguous array of `dtype` whose shape matches `shape` (None: any length) and
-    whose floats are finite.
+def array(
+    value: Any, name: str, shape: Sequence[int | None], dtype: Any = np.float32
+) -> np.ndarray:
+    """Return `value` as a C-contiguous array of `dtype` and `shape`, of finite numbers.
+
+    name   of the argument, for the error
+    shape  its length along each axis; None: any length
 
     >>> array([[0, 1, 2]], "points", (None, 3)).shape
     (1, 3)
@@ -24,8 +29,10 @@ def array(value, name: str, shape: Sequence[int | None], dtype=np.float32) -> np
     return finite(array_of(value, name, shape, dtype), name)
 
 
-def array_of(value, name: str, shape: Sequence[int | None], dtype=np.float32) -> np.ndarray:
-    """As `array`, for numbers whose finiteness is checked elsewhere."""
+def array_of(
+    value: Any, name: str, shape: Sequence[int | None], dtype: Any = np.float32
+) -> np.ndarray:
+    """Return the same as `array`, without the check for NaN and infinity."""
     try:
         result = np.ascontiguousarray(value, dtype=dtype)
     except (TypeError, ValueError) as problem:
@@ -40,7 +47,7 @@ def array_of(value, name: str, shape: Sequence[int | None], dtype=np.float32) ->
 
 
 def shape_of(value: np.ndarray, name: str, shape: Sequence[int | None]) -> np.ndarray:
-    """Raise unless `value.shape` matches `shape`, where None stands for any length."""
+    """Return `value` if its shape is `shape`; None there means any length."""
     fits = value.ndim == len(shape) and all(
         want is None or have == want for have, want in zip(value.shape, shape)
     )
@@ -52,22 +59,25 @@ def shape_of(value: np.ndarray, name: str, shape: Sequence[int | None]) -> np.nd
 
 
 def finite(value: np.ndarray, name: str) -> np.ndarray:
-    """Raise if a float array holds NaN or infinity, naming the first such place."""
+    """Return `value` if it has neither NaN nor infinity; the error names the first place."""
     if value.dtype.kind == "f" and value.size and not np.isfinite(value).all():
         bad = ~np.isfinite(value)
         first = tuple(int(i) for i in np.argwhere(bad)[0])
         raise InputError(
             f"{name}: {int(bad.sum())} of {value.size} numbers are NaN or infinite, the first at "
-            f"index {first}; "
-            "remove or repair those poses before fitting"
+            f"index {first}; remove or repair those poses before fitting"
         )
     return value
 
 
 def index(
-    value, name: str, size: int, shape: Sequence[int | None] = (None,), dtype=np.int32
+    value: Any,
+    name: str,
+    size: int,
+    shape: Sequence[int | None] = (None,),
+    dtype: Any = np.int32,
 ) -> np.ndarray:
-    """`value` as integer indices into something of length `size`."""
+    """Return `value` as indices, whole numbers from 0 to `size` - 1, of `dtype` and `shape`."""
     given = np.asarray(value)
     if given.size and given.dtype.kind not in "iu":
         raise InputError(f"{name}: expected whole numbers, got {given.dtype.name}")
@@ -80,21 +90,21 @@ def index(
 
 
 def kind_of(value: np.ndarray, name: str, kind: str) -> np.ndarray:
-    """Raise unless the numbers of `value` are of NumPy's `kind`: "i" whole, "f" floats."""
+    """Return `value` if its dtype is of NumPy's `kind`: "i" for whole numbers, "f" for floats."""
     if value.dtype.kind != kind:
-        raise InputError(f"{name}: numbers of type {value.dtype.name} were not expected")
+        raise InputError(f"{name}: unexpected type {value.dtype.name}")
     return value
 
 
-def within(value: np.ndarray, name: str, dtype) -> np.ndarray:
-    """Whole numbers as `dtype`, which must hold them."""
+def within(value: np.ndarray, name: str, dtype: Any) -> np.ndarray:
+    """Return whole numbers as `dtype`, if all of them fit."""
     if value.size and (value.min() < np.iinfo(dtype).min or value.max() > np.iinfo(dtype).max):
-        raise InputError(f"{name}: a number is beyond {np.dtype(dtype).name}")
+        raise InputError(f"{name}: a number does not fit {np.dtype(dtype).name}")
     return value.astype(dtype)
 
 
 def one_of(value: str, name: str, choices: Iterable[str]) -> str:
-    """Raise unless `value` is one of `choices`; the message offers the nearest one.
+    """Return `value` if it is one of `choices`; the error suggests the nearest one.
 
     >>> one_of("fdda", "method", ["fdda", "lbs"])
     'fdda'
@@ -115,7 +125,7 @@ def between(
     *,
     above: float | None = None,
 ) -> float:
-    """A finite number in [low, high], and greater than `above` where that is given."""
+    """Return `value` if it is finite, in [low, high] and greater than `above`."""
     number = float(value)
     wanted = " and ".join(
         text
@@ -138,20 +148,20 @@ def between(
 
 
 def names(value: Iterable[str], name: str, count: int | None = None) -> tuple[str, ...]:
-    """Distinct, non-empty strings; `count` of them where it is given."""
+    """Return distinct, non-empty strings; exactly `count` of them if it is given."""
     result = tuple(str(item) for item in value)
     if count is not None and len(result) != count:
         raise InputError(f"{name}: expected {count} names, got {len(result)}")
     if len(set(result)) != len(result):
-        twice = next(item for item in result if result.count(item) > 1)
-        raise InputError(f"{name}: the name {twice!r} stands twice")
+        duplicate = next(item for item in result if result.count(item) > 1)
+        raise InputError(f"{name}: duplicate name {duplicate!r}")
     if "" in result:
         raise InputError(f"{name}: name number {result.index('')} is empty")
     return result
 
 
 def same_count(have: int, want: int, what: str, have_name: str, want_name: str) -> None:
-    """Raise unless two things that must fit together have the same number of `what`."""
+    """Raise unless two things that belong together have the same number of `what`."""
     if have != want:
         raise InputError(
             f"{have_name} has {have} {what}, {want_name} has {want}: they do not belong together"

@@ -1,6 +1,4 @@
-"""`Clip`: the motion that goes with a skin fitted to a sequence; `ClipSpan`: which frames of a
-sequence are one clip.
-"""
+"""`Clip`: bone transforms of an animation. `ClipSpan`: which frames of a sequence are one clip."""
 
 from __future__ import annotations
 
@@ -15,13 +13,12 @@ from understudy.core.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """Bone transforms frame by frame.
+    """Bone transforms of every frame, which drive `Deformer.deform`.
 
-    name             what the sequence was called
-    world_from_bone  (F,B,3,4) float64, one transform per bone per frame; it drives
-                     `Deformer.deform`
-    frame_rate       frames per second, or None where the sequence did not say
-    start_frame      the number of the first frame in the sequence it came from
+    name             of the sequence
+    world_from_bone  (F,B,3,4) float64, one transform per bone and frame
+    frame_rate       frames per second, or None: unknown
+    start_frame      the number of its first frame in the original sequence
 
     >>> Clip("walk", np.tile(np.eye(3, 4), (24, 2, 1, 1)), frame_rate=24.0).duration
     1.0
@@ -46,7 +43,7 @@ class Clip:
             ),
         )
         if not self.frame_count:
-            raise InputError(f"clip {self.name!r} holds no frames")
+            raise InputError(f"clip {self.name!r} has no frames")
         if self.frame_rate is not None:
             put(
                 "frame_rate",
@@ -65,21 +62,28 @@ class Clip:
 
     @property
     def frame_count(self) -> int:
+        """F."""
         return len(self.world_from_bone)
 
     @property
     def bone_count(self) -> int:
+        """B."""
         return self.world_from_bone.shape[1]
 
     @property
     def duration(self) -> float | None:
-        """Seconds, or None where the frame rate is not known."""
+        """Seconds, or None if the frame rate is unknown."""
         return None if self.frame_rate is None else self.frame_count / self.frame_rate
 
 
 @dataclass(frozen=True)
 class ClipSpan:
-    """One clip inside poses made of several, in their order: its name and how many frames it has.
+    """The name and length of one clip, in poses that consist of several, one after the other.
+
+    name         of the clip
+    frame_count  at least one
+    frame_rate   frames per second, or None: unknown
+    start_frame  the number of its first frame in the original sequence
 
     >>> ClipSpan("walk", 24).frame_count
     24
@@ -94,14 +98,17 @@ class ClipSpan:
         if not isinstance(self.name, str) or not self.name:
             raise InputError(f"clip name: expected a non-empty text, got {self.name!r}")
         if self.frame_count < 1:
-            raise InputError(f"clip {self.name!r} holds no frames")
+            raise InputError(f"clip {self.name!r} has no frames")
 
 
 def cut_clips(world_from_bone: np.ndarray, spans: Sequence[ClipSpan]) -> tuple[Clip, ...]:
-    """Bones of all frames (T,B,3,4) as one `Clip` per span; the spans' frames add up to T.
+    """Return the bones of all frames as one `Clip` per span.
 
-    >>> [clip.frame_count for clip in cut_clips(np.zeros((5, 1, 3, 4)), [ClipSpan("a", 2),
-    ... ClipSpan("b", 3)])]
+    world_from_bone  (T,B,3,4)
+    spans            whose frames add up to T
+
+    >>> clips = cut_clips(np.zeros((5, 1, 3, 4)), [ClipSpan("a", 2), ClipSpan("b", 3)])
+    >>> [clip.frame_count for clip in clips]
     [2, 3]
     """
     world_from_bone = np.asarray(world_from_bone)

@@ -1,10 +1,11 @@
-"""`ControlSpec`: the names, ranges and units of the numbers an animator sets."""
+"""`ControlSpec`: the names, ranges and units of a rig's controls."""
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,50 +13,56 @@ from understudy.core import checks
 from understudy.core.errors import FileError, InputError
 
 
+def _not_given() -> np.ndarray:
+    return np.zeros(0)
+
+
 @dataclass(frozen=True, eq=False)
 class ControlSpec:
-    """What each of C controls is called and which values it takes.
+    """The names of C controls, and which values they take.
 
-    names                    C strings
-    low, high                (C,) float64, the range to learn (where training poses are sampled)
-    rest                     (C,) float64, the value that gives the rest pose
-    limit_low, limit_high    (C,) float64, what the rig accepts; never narrower than low, high
-    units                    C strings: "deg", "cm", "ratio", "" ...
-    numeric                  (C,) bool: the control moves the mesh other than through the bones (an
-                             expression, a muscle)
+    names                  C strings
+    low, high              (C,) float64, the range to learn: training poses are sampled from it
+    rest                   (C,) float64, the values of the rest pose; by default 0
+    limit_low, limit_high  (C,) float64, what the rig accepts; by default low and high, and never
+                           narrower
+    units                  C strings: "deg", "cm", "ratio", ...; by default ""
+    numeric                (C,) bool, whether the control moves the mesh other than through the
+                           bones (an expression, a muscle); by default False
+
+    >>> ControlSpec(("elbow", "smile"), low=[0, 0], high=[150, 1], units=("deg", "")).count
+    2
     """
 
     names: tuple[str, ...]
     low: np.ndarray
     high: np.ndarray
-    rest: np.ndarray | None = None
-    limit_low: np.ndarray | None = None
-    limit_high: np.ndarray | None = None
-    units: tuple[str, ...] | None = None
-    numeric: np.ndarray | None = None
+    rest: np.ndarray = field(default_factory=_not_given)
+    limit_low: np.ndarray = field(default_factory=_not_given)
+    limit_high: np.ndarray = field(default_factory=_not_given)
+    units: tuple[str, ...] = ()
+    numeric: np.ndarray = field(default_factory=_not_given)
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)
         put("names", checks.names(self.names, "control names"))
         count = len(self.names)
-        for name, fallback in (
-            ("low", None),
-            ("high", None),
-            ("rest", 0.0),
-            ("limit_low", self.low),
-            ("limit_high", self.high),
-        ):
-            value = getattr(self, name)
-            value = np.broadcast_to(fallback, (count,)) if value is None else value
+        defaults = {
+            "low": self.low,
+            "high": self.high,
+            "rest": np.zeros(count),
+            "limit_low": self.low,
+            "limit_high": self.high,
+        }
+        for name, default in defaults.items():
+            given = getattr(self, name)
+            value = given if np.size(given) else default
             put(name, checks.array(value, f"control {name}", (count,), np.float64))
-        put("units", tuple(self.units) if self.units is not None else ("",) * count)
+        put("units", tuple(self.units) or ("",) * count)
         if len(self.units) != count:
             raise InputError(f"control units: expected {count}, got {len(self.units)}")
-        numeric = (
-            np.zeros(count, bool)
-            if self.numeric is None
-            else np.ascontiguousarray(self.numeric, dtype=bool)
-        )
+        numeric = self.numeric if np.size(self.numeric) else np.zeros(count)
+        numeric = np.ascontiguousarray(numeric, dtype=bool)
         put("numeric", checks.shape_of(numeric, "control numeric", (count,)))
         wrong = np.flatnonzero(
             (self.low > self.high) | (self.limit_low > self.low) | (self.limit_high < self.high)
@@ -64,37 +71,36 @@ class ControlSpec:
             c = int(wrong[0])
             raise InputError(
                 f"control {self.names[c]!r}: the range {self.low[c]:g}..{self.high[c]:g} must be "
-                f"in order and inside the limits "
-                f"{self.limit_low[c]:g}..{self.limit_high[c]:g}"
+                f"in order and inside the limits {self.limit_low[c]:g}..{self.limit_high[c]:g}"
             )
 
     @property
     def count(self) -> int:
+        """C."""
         return len(self.names)
 
-    def check(self, values) -> np.ndarray:
-        """`values` as (T,C) float64 within the rig's limits, or an error that names the control,
-        the pose and the value.
+    def check(self, values: Any) -> np.ndarray:
+        """Return `values` as (T,C) float64, if they are inside the rig's limits.
+
+        The error names the control, the pose and the value.
         """
         values = checks.array(values, "control values", (None, self.count), np.float64)
         slack = 1e-9 * np.maximum(1.0, self.limit_high - self.limit_low)
         outside = (values < self.limit_low - slack) | (values > self.limit_high + slack)
         if outside.any():
             pose, c = (int(i) for i in np.argwhere(outside)[0])
+            unit = f" {self.units[c]}" if self.units[c] else ""
             raise InputError(
                 f"control {self.names[c]!r} is {values[pose, c]:g} at pose {pose}, outside what "
-                f"the rig accepts "
-                f"({self.limit_low[c]:g}..{self.limit_high[c]:g}"
-                f"{' ' + self.units[c] if self.units[c] else ''})"
+                f"the rig accepts ({self.limit_low[c]:g}..{self.limit_high[c]:g}{unit})"
             )
         return values
 
     def with_ranges(self, path: str | Path) -> ControlSpec:
-        """This spec with the training ranges of a small TOML file: `elbow_L = [0, 120]`, one line
-        per control to change.
+        """Return this spec with the training ranges of a TOML file: `elbow_L = [0, 120]`.
 
-        A range may leave the limits of the rig nowhere; unknown names are an error that offers the
-        nearest one.
+        The file has one line per control to change. Ranges must stay inside the rig's limits; the
+        error for an unknown name suggests the nearest one.
         """
         path = Path(path)
         try:
@@ -116,8 +122,9 @@ class ControlSpec:
         return replace(self, low=low, high=high)
 
     def ranges_text(self) -> str:
-        """The training ranges as the TOML that `with_ranges` reads, with unit and limits as
-        comments.
+        """Return the training ranges as the TOML that `with_ranges` reads.
+
+        Units and limits are comments.
         """
         lines = [
             "# Training ranges, one control a line: name = [low, high]. Edit and pass with "
@@ -125,7 +132,7 @@ class ControlSpec:
         ]
         for c, name in enumerate(self.names):
             unit = f" {self.units[c]}" if self.units[c] else ""
-            # every digit: the unedited file must mean the same ranges
+            # Every digit, so that the unedited file gives the same ranges.
             pair = f"[{float(self.low[c])!r}, {float(self.high[c])!r}]"
             lines.append(
                 f'"{name}" = {pair}  #{unit} limits {self.limit_low[c]:g}..{self.limit_high[c]:g}'
@@ -134,7 +141,7 @@ class ControlSpec:
 
 
 def is_range(pair: object) -> bool:
-    """Whether a value read from TOML is [low, high]."""
+    """Return whether a value read from TOML is [low, high]."""
     return (
         isinstance(pair, list)
         and len(pair) == 2

@@ -1,4 +1,4 @@
-"""`ErrorSummary`: distances between true and approximate poses that arrive block by block."""
+"""`ErrorSummary`: distances between true and approximate poses, added in blocks."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import numpy as np
 from understudy.core import checks
 from understudy.core.errors import InputError
 
-# float32 bit patterns of positive numbers are ordered; cut to 10 bits of mantissa they are
-# histogram bins 0.1% wide over the whole range.
+# Bit patterns of positive float32 numbers are ordered. Cut to 10 bits of mantissa, they are
+# histogram bins 0.1 % wide over the whole range.
 _BIN_SHIFT = 13
 _BIN_COUNT = (0x7F800000 >> _BIN_SHIFT) + 1  # the last one holds infinity
 
 
 class Seam(NamedTuple):
-    """Mean |e_i - e_j| over the edges between groups and over the edges inside them; 0 where there
-    are no such edges.
+    """Mean |e_i - e_j| over edges (i,j), e being the error vectors; 0 if there are no such edges.
+
+    border  over the edges between groups
+    inner   over the edges inside groups
     """
 
     border: float
@@ -25,14 +27,13 @@ class Seam(NamedTuple):
 
 
 class ErrorSummary:
-    """Errors of poses that arrive block by block.
+    """Distances between true and approximate poses, added in blocks with `add`.
 
-    height  for the figures in percent of it
-    edges, labels  (E,2) and (V,): measure the seam too
+    height  for figures in percent of it, or None
+    edges   (E,2) vertex indices and labels (V,) groups, to measure the seam; or both None
 
-    After `add`: mean, rms, max, percentile(q), worst_pose and worst_vertex (of the largest
-    distance), vertex_mean and vertex_max (V,), pose_mean and pose_max (T,), seam. All exact except
-    percentile, which is exact to 0.1% of its value.
+    All results are exact, except that percentiles have a tolerance of 0.1 % of their value. The
+    largest distance is `max`, at `worst_pose` and `worst_vertex`.
 
     >>> summary = ErrorSummary(height=2.0)
     >>> summary.add(np.zeros((1, 2, 3)), np.array([[[3, 4, 0], [0, 0, 1]]]))
@@ -48,8 +49,8 @@ class ErrorSummary:
     ):
         self.height = None if height is None else checks.between(height, "height", above=0.0)
         if (edges is None) != (labels is None):
-            raise InputError("edges and labels come together: one of them is missing")
-        self._edges = None
+            raise InputError("edges and labels belong together: one of them is missing")
+        self._edges: tuple[np.ndarray, np.ndarray] | None = None
         if edges is not None:
             labels = checks.index(labels, "labels", 2**31)
             edges = checks.index(edges, "edges", len(labels), (None, 2))
@@ -59,7 +60,8 @@ class ErrorSummary:
         self._bins = np.zeros(_BIN_COUNT, np.int64)
         self._pose_mean: list[np.ndarray] = []
         self._pose_max: list[np.ndarray] = []
-        self._vertex_sum: np.ndarray | None = None
+        self._vertex_sum = np.zeros(0)
+        self.vertex_max = np.zeros(0)
         self._square = 0.0
         self.max = 0.0
         self.worst_pose = 0
@@ -67,7 +69,7 @@ class ErrorSummary:
         self.pose_count = 0
 
     def add(self, true: np.ndarray, approx: np.ndarray) -> None:
-        """One more block of poses: (t,V,3) each."""
+        """Add a block of poses: true and approx, (t,V,3) each."""
         difference = pose_difference(true, approx)
         if difference.ndim != 3 or not difference.size:
             raise InputError(
@@ -75,14 +77,11 @@ class ErrorSummary:
                 f"got {difference.shape}"
             )
         distance = np.linalg.norm(difference, axis=-1)
-        distance[~np.isfinite(distance)] = (
-            np.inf
-        )  # a method that broke down is infinitely wrong, not unmeasured
-        if self._vertex_sum is None:
-            self._vertex_sum, self.vertex_max = (
-                np.zeros(distance.shape[1]),
-                np.zeros(distance.shape[1]),
-            )
+        # NaN counts as an infinite error, so that a method that fails is not left out.
+        distance[~np.isfinite(distance)] = np.inf
+        if not self.pose_count:
+            self._vertex_sum = np.zeros(distance.shape[1])
+            self.vertex_max = np.zeros(distance.shape[1])
         checks.same_count(
             distance.shape[1], len(self._vertex_sum), "vertices", "this block", "the blocks before"
         )
@@ -107,34 +106,39 @@ class ErrorSummary:
 
     @property
     def count(self) -> int:
-        """How many distances have been measured, T*V."""
-        if self._vertex_sum is None:
+        """How many distances have been added, T*V."""
+        if not self.pose_count:
             raise InputError("no poses have been compared yet; call add first")
         return self.pose_count * len(self._vertex_sum)
 
     @property
     def mean(self) -> float:
-        count = self.count  # first: it says so where nothing was added
+        """The mean distance."""
+        count = self.count  # raises if nothing was added
         return float(self._vertex_sum.sum() / count)
 
     @property
     def rms(self) -> float:
+        """The root mean square distance."""
         return float(np.sqrt(self._square / self.count))
 
     @property
     def vertex_mean(self) -> np.ndarray:
+        """The mean distance of each vertex, (V,)."""
         return self._vertex_sum / self.pose_count
 
     @property
     def pose_mean(self) -> np.ndarray:
+        """The mean distance of each pose, (T,)."""
         return np.concatenate(self._pose_mean)
 
     @property
     def pose_max(self) -> np.ndarray:
+        """The largest distance of each pose, (T,)."""
         return np.concatenate(self._pose_max)
 
     def percentile(self, percent: float) -> float:
-        """The distance that `percent` of all distances do not exceed, to 0.1%."""
+        """Return the distance that `percent` of all distances do not exceed, to 0.1 %."""
         rank = checks.between(percent, "percent", 0, 100) / 100 * (self.count - 1)
         found = int(np.searchsorted(np.cumsum(self._bins), rank, side="right"))
         low, high = (np.array([found, found + 1], np.uint32) << _BIN_SHIFT).view(np.float32)
@@ -142,22 +146,29 @@ class ErrorSummary:
 
     @property
     def p99(self) -> float:
+        """The 99th percentile."""
         return self.percentile(99)
 
     @property
     def seam(self) -> Seam:
+        """The jump of the error across edges between and inside groups."""
         if self._edges is None:
             raise InputError("the seam was not measured; pass edges and labels to ErrorSummary")
-        edges = (len(e) * self.pose_count for e in self._edges)
-        return Seam(*(float(total / n) if n else 0.0 for total, n in zip(self._edge_sums, edges)))
+        counts = [len(edges) * self.pose_count for edges in self._edges]
+        means = [float(s / n) if n else 0.0 for s, n in zip(self._edge_sums, counts)]
+        return Seam(*means)
 
     def enveloping_error(self, reference_square: float) -> float:
-        """FDDA Eq. 9 with the denominator of `best_bone_square`."""
+        """Return the enveloping error in percent, FDDA Eq. 9.
+
+        reference_square  the sum of squares to compare with, of `best_bone_square`
+        """
         return enveloping_ratio(self._square, reference_square)
 
     def histogram(self, bins: int = 50) -> tuple[np.ndarray, np.ndarray]:
-        """`log_histogram` of all finite distances, each placed to 0.1%: edges (bins+1,), counts
-        (bins,).
+        """Return a histogram of all finite distances, placed to 0.1 %.
+
+        The results are the edges of the bins, (bins+1,), and their counts, (bins,).
         """
         used = np.flatnonzero(self._bins[:-1])
         middle = (
@@ -177,8 +188,9 @@ class ErrorSummary:
         return edges, counts.astype(np.int64)
 
     def figures(self) -> dict[str, float]:
-        """The figures of a report row by name: mean, max, p99, rms; the percentages where the
-        height is known; seam where it was measured.
+        """Return the figures of a report row by name: mean, max, p99, rms.
+
+        Percentages are added if the height is known, and the seam if it was measured.
         """
         result = {"mean": self.mean, "max": self.max, "p99": self.p99, "rms": self.rms}
         if self.height is not None:
@@ -192,6 +204,7 @@ class ErrorSummary:
 
 
 def pose_difference(true: np.ndarray, approx: np.ndarray) -> np.ndarray:
+    """Return approx - true as float64; both (..., 3) and of the same shape."""
     true, approx = np.asarray(true, np.float64), np.asarray(approx, np.float64)
     if true.shape != approx.shape or true.shape[-1:] != (3,):
         raise InputError(
@@ -202,6 +215,7 @@ def pose_difference(true: np.ndarray, approx: np.ndarray) -> np.ndarray:
 
 
 def enveloping_ratio(error_square: float, reference_square: float) -> float:
+    """Return 100 sqrt(error / reference) of two sums of squares, in percent."""
     if reference_square > 0:
         return 100.0 * float(np.sqrt(error_square / reference_square))
     return 0.0 if error_square == 0 else float("inf")

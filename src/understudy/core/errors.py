@@ -1,12 +1,12 @@
-"""The errors a user can cause. Each message says what was wrong, what arrived, and what to do.
+"""Errors that a user can cause. Each message says what is wrong, what arrived and what to do.
 
-`UnderstudyError` is what the command line turns into one clean line and exit code 2; anything else
-is our bug and keeps its traceback.
+The command line prints an `UnderstudyError` as one line and exits with code 2. Any other exception
+is a bug of this package and keeps its traceback.
 """
 
 
 class UnderstudyError(Exception):
-    """Something the caller can put right."""
+    """Something that the caller can correct."""
 
 
 class InputError(UnderstudyError, ValueError):
@@ -18,4 +18,4 @@ class FileError(UnderstudyError, ValueError):
 
 
 class MissingDependencyError(UnderstudyError, ImportError):
-    """An optional package is needed for this; the message names the install command."""
+    """An optional package is missing; the message has the command that installs it."""

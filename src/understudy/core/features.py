@@ -14,11 +14,11 @@ from understudy.geometry.transforms import parent_from_bone
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Which numbers the nets read, and the range each is held to.
+    """Which numbers of a pose the networks read, and the range each is clamped to.
 
-    A pose's raw numbers are the 12 of every bone in its parent's frame (row by row of the 3x4
-    matrix), bone after bone, then the controls; `columns` (X,) int32 picks from those 12 B + C.
-    `low`, `high` (X,) float32 are the clamp; infinite where there is none.
+    columns    (X,) int32, indices into the 12 B + C numbers of a pose: for every bone the 3x4
+               matrix in its parent's frame, row by row, then the controls
+    low, high  (X,) float32, the clamp; infinite: no clamp
     """
 
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -44,6 +44,7 @@ class Features:
 
     @property
     def count(self) -> int:
+        """X."""
         return len(self.columns)
 
 
@@ -53,9 +54,14 @@ def raw_features(
     controls: np.ndarray | None,
     pose_count: int,
 ) -> np.ndarray:
-    """(T, 12 B + C) float32: the numbers that `Features.columns` picks from."""
+    """Return the numbers that `Features.columns` selects from, (T, 12 B + C) float32.
+
+    world_from_bone  (T,B,3,4), or None
+    controls         (T,C), or None
+    pose_count       T
+    """
     parts = [np.zeros((pose_count, 0), np.float32)]
-    if skeleton is not None:
+    if skeleton is not None and world_from_bone is not None:
         parts.append(
             parent_from_bone(world_from_bone, skeleton.parents)
             .reshape(pose_count, -1)

@@ -1,10 +1,11 @@
-"""`Mesh`: the surface at rest, with everything an exporter needs carried through untouched."""
+"""`Mesh`: the surface at rest, with all that exporters need."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +23,16 @@ class Mesh:
     """A polygon mesh at rest.
 
     vertices          (V,3) float32, in `unit`
-    polygon_sizes     (F,) int32, corners of each polygon (3, 4, ...), as they came
-    polygon_vertices  (N,) int32, the vertex of each corner, polygon after polygon; N =
-                      polygon_sizes.sum()
+    polygon_sizes     (F,) int32, the corners of each polygon (3, 4, ...)
+    polygon_vertices  (N,) int32, the vertex of each corner, polygon after polygon
     corner_uvs        (N,2) float32 or None
     corner_normals    (N,3) float32 or None
-    materials         names; polygon_material (F,) int32 points into them (None: one material)
-    parts             name -> (n,) int32 vertex indices (body, eyes, teeth, ...)
+    materials         names
+    polygon_material  (F,) int32, indices into `materials`, or None: one material
+    parts             name -> (n,) int32, vertices (body, eyes, teeth, ...)
+    unit              one of `UNITS`
+    up_axis           "Y", "Z" or "unknown"
+    handedness        "right" or "left"
 
     >>> square = Mesh(np.eye(4, 3), polygon_sizes=[4], polygon_vertices=[0, 1, 2, 3])
     >>> square.triangles.tolist()
@@ -55,8 +59,8 @@ class Mesh:
         sizes = checks.index(self.polygon_sizes, "polygon_sizes", 2**31)
         if sizes.size and sizes.min() < 3:
             raise InputError(
-                f"polygon_sizes: polygon {int(sizes.argmin())} has {int(sizes.min())} corners; at "
-                f"least 3 are needed"
+                f"polygon_sizes: polygon {int(sizes.argmin())} has {int(sizes.min())} corners, "
+                f"expected at least 3"
             )
         put("polygon_sizes", sizes)
         corners = int(sizes.sum())
@@ -90,8 +94,13 @@ class Mesh:
         checks.one_of(self.handedness, "handedness", HANDEDNESS)
 
     @staticmethod
-    def from_faces(vertices, faces, **rest) -> Mesh:
-        """A mesh whose polygons all have the same number of corners: faces (F,3) or (F,4)."""
+    def from_faces(vertices: Any, faces: Any, **rest: Any) -> Mesh:
+        """Return a mesh whose polygons all have the same number of corners.
+
+        vertices  (V,3)
+        faces     (F,3) or (F,4), vertex indices
+        rest      other fields of the mesh
+        """
         faces = np.asarray(faces)
         if faces.ndim != 2:
             raise InputError(f"faces: expected shape (F, corners), got {faces.shape}")
@@ -104,6 +113,7 @@ class Mesh:
 
     @property
     def vertex_count(self) -> int:
+        """V."""
         return len(self.vertices)
 
     @property
@@ -125,7 +135,7 @@ class Mesh:
 
     @cached_property
     def triangles(self) -> np.ndarray:
-        """(M,3) int32: every polygon cut into a fan from its first corner."""
+        """The polygons as triangles, (M,3) int32: a fan from each polygon's first corner."""
         starts = np.concatenate([[0], np.cumsum(self.polygon_sizes)])[:-1]
         fans = self.polygon_sizes - 2
         polygon = np.repeat(np.arange(len(fans)), fans)
@@ -136,7 +146,5 @@ class Mesh:
 
     @cached_property
     def edges(self) -> np.ndarray:
-        """(E,2) int32: the polygons' own edges (no triangulation diagonals), each once, smaller
-        vertex first.
-        """
+        """The edges of the polygons, (E,2) int32, each once, its lower vertex first."""
         return polygon_edges(self.polygon_sizes, self.polygon_vertices)

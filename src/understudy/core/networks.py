@@ -1,15 +1,14 @@
-"""Small frozen networks and linear bases: the corrective half of a `Deformer`, evaluated with NumPy
-alone.
+"""Small networks and linear bases: the correctives of a `Deformer`, evaluated with NumPy alone.
 
-Many nets run as grouped matrix products: inputs and outputs are padded to the widest net of a group
-once, so that a batch of poses costs one stacked product per layer and never a Python loop over
-nets.
+Networks of the same shape run as one stacked matrix product per layer. Their inputs and outputs are
+padded to the widest of them once, so there is no Python loop over networks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import erf
@@ -22,14 +21,13 @@ ACTIVATIONS = ("tanh", "relu", "gelu", "rbf")
 
 @dataclass(frozen=True, eq=False)
 class Net:
-    """net(x[inputs]) added into the coefficients `outputs`; hidden layers have the activation, the
-    last is linear.
+    """A network whose outputs are added to some of the coefficients. The last layer is linear.
 
-    inputs      (n,) int32 into the feature vector
-    weights     one (out,in) float32 per layer; one layer alone is a linear map
+    inputs      (n,) int32, indices into the feature vector
+    weights     one (out,in) float32 per layer; a single layer is a linear map
     biases      one (out,) float32 per layer
-    activation  tanh, relu, gelu; or rbf: a hidden unit is exp(-bias * |x - weight|^2)
-    outputs     (P,) int32 into the coefficient vector
+    activation  of the hidden layers: tanh, relu, gelu, or rbf: exp(-bias * |x - weight|^2)
+    outputs     (P,) int32, indices into the coefficient vector
     """
 
     inputs: np.ndarray
@@ -62,11 +60,11 @@ class Net:
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Displacements of some vertices as a linear map of coefficients.
+    """Displacements of some vertices as a linear map of some coefficients.
 
-    vertices      (n,) int32
-    matrix        (3n,P) float32 (x, y, z of each vertex in turn), or (n,P) shared by x, y and z
-    coefficients  (P,) int32, or (3,P) int32 for a shared matrix: those of x, of y and of z
+    vertices      (n,) int32, indices of vertices
+    matrix        (3n,P) float32, rows x, y, z of each vertex; or (n,P), shared by x, y and z
+    coefficients  (P,) int32, indices of coefficients; or (3,P) if shared: for x, for y and for z
     """
 
     vertices: np.ndarray
@@ -91,23 +89,37 @@ class Basis:
 
     @property
     def shared(self) -> bool:
-        """One row per vertex, the same for x, y and z."""
+        """Whether one row per vertex serves x, y and z."""
         return np.ndim(self.coefficients) == 2
 
 
-class NetGroups:
-    """Nets ready to run: those of the same depth, hidden widths and activation share stacked,
-    padded arrays.
+class NetStack(NamedTuple):
+    """G networks of the same depth, hidden widths and activation, padded to the widest.
+
+    activation  of the hidden layers
+    inputs      (G,I), indices of features
+    weights     one (G,in,out) per layer
+    biases      one (G,out) per layer
+    outputs     (G,P), indices of coefficients
     """
+
+    activation: str
+    inputs: np.ndarray
+    weights: list[np.ndarray]
+    biases: list[np.ndarray]
+    outputs: np.ndarray
+
+
+class NetGroups:
+    """Networks ready to be evaluated: those of the same shape are stacked."""
 
     def __init__(self, nets: Sequence[Net], feature_count: int, coefficient_count: int):
         self._coefficient_count = coefficient_count
         self._groups = stack_nets(nets, feature_count, coefficient_count)
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
-        """Features (T,X) float32 -> coefficients (T,N) float32."""
-        # One column more on each side: padding reads a zero and writes into a column that is thrown
-        # away.
+        """Return the coefficients (T,N) float32 of features (T,X) float32."""
+        # Padding reads an extra column of zeros and writes an extra column that is dropped.
         padded = np.concatenate([features, np.zeros((len(features), 1), features.dtype)], axis=1)
         result = np.zeros((len(features), self._coefficient_count + 1), np.float32)
         for activation, inputs, weights, biases, outputs in self._groups:
@@ -124,20 +136,16 @@ class NetGroups:
                     hidden = np.exp(-bias[:, None] * np.maximum(squared, 0))
                 else:
                     hidden = _activate(hidden @ weight + bias[:, None], activation)
-            np.add.at(
-                result,
-                (slice(None), outputs.reshape(-1)),
-                np.moveaxis(hidden, 0, 1).reshape(len(features), -1),
-            )
+            columns: Any = (slice(None), outputs.reshape(-1))
+            np.add.at(result, columns, np.moveaxis(hidden, 0, 1).reshape(len(features), -1))
         return result[:, :-1]
 
 
-def stack_nets(nets: Sequence[Net], feature_count: int, coefficient_count: int) -> list[tuple]:
-    """Nets of the same depth, hidden widths and activation together: (activation, inputs, weights,
-    biases, outputs), padded; see `_stack`.
+def stack_nets(nets: Sequence[Net], feature_count: int, coefficient_count: int) -> list[NetStack]:
+    """Return networks of the same depth, hidden widths and activation as stacks.
 
-    Padding reads feature `feature_count` and writes coefficient `coefficient_count`, one beyond
-    those there are.
+    Padding reads feature `feature_count` and writes coefficient `coefficient_count`, one beyond the
+    last.
     """
     by_shape: dict[tuple, list[Net]] = {}
     for net in nets:
@@ -145,26 +153,36 @@ def stack_nets(nets: Sequence[Net], feature_count: int, coefficient_count: int) 
     return [_stack(group, feature_count, coefficient_count) for group in by_shape.values()]
 
 
-# Bases of one width are one stacked product unless padding them to the tallest would add more than
-# this.
+# Bases of one width become one stacked product, unless padding them to the tallest would multiply
+# their size by more than this.
 _MOST_PADDING = 1.3
 
 
-def stack_bases(bases: Sequence[Basis]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Bases of one width together, where that pads little: vertices (G,n), -1 where padded; matrix
-    (G,P,3n) and coefficients (G,P), or, shared by x, y and z, always alone, (1,P,n) and (1,3,P).
-    Bases without components are left out.
+class BasisStack(NamedTuple):
+    """G bases with the same number of components, padded to the tallest.
+
+    vertices      (G,n), -1 where padded
+    matrix        (G,P,3n); or (1,P,n), if it is shared by x, y and z
+    coefficients  (G,P); or (1,3,P)
+    """
+
+    vertices: np.ndarray
+    matrix: np.ndarray
+    coefficients: np.ndarray
+
+
+def stack_bases(bases: Sequence[Basis]) -> Iterator[BasisStack]:
+    """Yield bases of one width as stacks, if that needs little padding.
+
+    Shared bases are never stacked with others. Bases without components are left out.
     """
     by_width: dict[int, list[Basis]] = {}
     for basis in bases:
         if not basis.matrix.shape[1]:
             continue
         if basis.shared:
-            yield (
-                basis.vertices[None],
-                np.ascontiguousarray(basis.matrix.T)[None],
-                basis.coefficients[None],
-            )
+            matrix = np.ascontiguousarray(basis.matrix.T)[None]
+            yield BasisStack(basis.vertices[None], matrix, basis.coefficients[None])
         else:
             by_width.setdefault(basis.matrix.shape[1], []).append(basis)
     for width, alike in by_width.items():
@@ -174,20 +192,19 @@ def stack_bases(bases: Sequence[Basis]) -> Iterator[tuple[np.ndarray, np.ndarray
         )
         for group in [alike] if together else [[basis] for basis in alike]:
             height = max(len(basis.vertices) for basis in group)
-            matrix, vertices = (
-                np.zeros((len(group), width, 3 * height), np.float32),
-                np.full((len(group), height), -1),
-            )
+            matrix = np.zeros((len(group), width, 3 * height), np.float32)
+            vertices = np.full((len(group), height), -1)
             for g, basis in enumerate(group):
                 matrix[g, :, : 3 * len(basis.vertices)] = basis.matrix.T
                 vertices[g, : len(basis.vertices)] = basis.vertices
-            yield vertices, matrix, np.stack([basis.coefficients for basis in group])
+            coefficients = np.stack([basis.coefficients for basis in group])
+            yield BasisStack(vertices, matrix, coefficients)
 
 
-def _stack(nets: list[Net], feature_count: int, coefficient_count: int):
-    """Padded arrays of a group: inputs (G,I), weights (G,in,out), biases (G,out), outputs (G,P)."""
+def _stack(nets: list[Net], feature_count: int, coefficient_count: int) -> NetStack:
+    """Return networks of one shape as a stack."""
 
-    def pad(arrays, shape, fill=0):
+    def pad(arrays: list[np.ndarray], shape: tuple[int, ...], fill: int = 0) -> np.ndarray:
         out = np.full((len(arrays), *shape), fill, arrays[0].dtype)
         for place, a in zip(out, arrays):
             place[tuple(slice(n) for n in a.shape)] = a
@@ -204,7 +221,7 @@ def _stack(nets: list[Net], feature_count: int, coefficient_count: int):
         biases.append(pad([net.biases[layer] for net in nets], (columns,)))
     inputs = pad([net.inputs for net in nets], (widest_in,), feature_count)
     outputs = pad([net.outputs for net in nets], (widest_out,), coefficient_count)
-    return nets[0].activation, inputs, weights, biases, outputs
+    return NetStack(nets[0].activation, inputs, weights, biases, outputs)
 
 
 def _activate(x: np.ndarray, activation: str) -> np.ndarray:

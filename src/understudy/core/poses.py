@@ -1,9 +1,9 @@
-"""`Poses`: one mesh in T shapes, with the bones and controls that made them where those are known.
+"""`Poses`: one mesh in T shapes, with the bones and controls that made them, if they are known.
 
-A random sample, an animation and a captured sequence are all Poses. The vertex array is the only
-large one; it may live in memory or in a store on disk (`understudy.io.pose_store`), and methods
-read it through `read_poses` (some poses, all vertices) or `read_vertices` (all poses, some
-vertices), so that neither side ever holds it all.
+Random samples, animations and captured sequences are all `Poses`. Only the vertices are large. They
+are in memory, or in a store on disk (`understudy.io.pose_store`). Methods read them with
+`read_poses` (some poses, all vertices) or `read_vertices` (all poses, some vertices), so that they
+need not be in memory as a whole.
 """
 
 from __future__ import annotations
@@ -26,18 +26,21 @@ _BLOCK = 256  # poses read from a store at a time
 
 @runtime_checkable
 class VertexSource(Protocol):
-    """Vertices on disk: what a lazy (T,V,3) array must offer."""
+    """Vertices on disk: what a (T,V,3) array that is not in memory must provide."""
 
     shape: tuple[int, int, int]
 
     def read_poses(self, start: int, stop: int) -> np.ndarray:
-        """(stop-start, V, 3) float32."""
+        """Return all vertices of some poses, (stop-start, V, 3) float32."""
+        ...
 
     def read_vertices(self, vertices: np.ndarray) -> np.ndarray:
-        """(T, len(vertices), 3) float32."""
+        """Return some vertices of all poses, (T, len(vertices), 3) float32."""
+        ...
 
     def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
-        """(stop-start, len(vertices), 3) float32."""
+        """Return some vertices of some poses, (stop-start, len(vertices), 3) float32."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +54,9 @@ class Poses:
     control_spec     names and ranges of the controls, or None
     controls         (T,C) float64, or None
     frame_rate       frames per second if the poses are an animation, else None
-    name             what reports call it
-    spans            the clips these poses are made of, one after the other; empty: one clip, or no
-                     animation at all
+    name             for reports
+    spans            the clips that these poses consist of, one after the other; empty: one clip,
+                     or no animation
     """
 
     mesh: Mesh
@@ -89,9 +92,9 @@ class Poses:
                 ),
             )
         if not self.pose_count:
-            raise InputError(f"{self.name!r} holds no poses")
+            raise InputError(f"{self.name!r} has no poses")
         if (self.skeleton is None) != (self.world_from_bone is None):
-            raise InputError("a skeleton and world_from_bone come together: one of them is missing")
+            raise InputError("skeleton and world_from_bone belong together: one of them is missing")
         if self.skeleton is not None:
             shape = (self.pose_count, self.skeleton.bone_count, 3, 4)
             put(
@@ -99,7 +102,7 @@ class Poses:
                 checks.array(self.world_from_bone, "world_from_bone", shape, np.float64),
             )
         if (self.control_spec is None) != (self.controls is None):
-            raise InputError("control_spec and controls come together: one of them is missing")
+            raise InputError("control_spec and controls belong together: one of them is missing")
         if self.control_spec is not None:
             put(
                 "controls",
@@ -124,48 +127,53 @@ class Poses:
 
     @property
     def pose_count(self) -> int:
+        """T."""
         return int(self.vertices.shape[0])
 
     @property
     def vertex_count(self) -> int:
+        """V."""
         return int(self.vertices.shape[1])
 
     def read_poses(self, start: int, stop: int) -> np.ndarray:
-        """(stop-start, V, 3) float32: some poses, every vertex."""
+        """Return all vertices of some poses, (stop-start, V, 3) float32."""
         if isinstance(self.vertices, np.ndarray):
             return self.vertices[start:stop]
         return self.vertices.read_poses(start, min(stop, self.pose_count))
 
     def read_vertices(self, vertices: np.ndarray) -> np.ndarray:
-        """(T, n, 3) float32: every pose, some vertices."""
+        """Return some vertices of all poses, (T, n, 3) float32; vertices (n,)."""
         if isinstance(self.vertices, np.ndarray):
             return self.vertices[:, vertices]
         return self.vertices.read_vertices(np.asarray(vertices))
 
     def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
-        """(stop-start, n, 3) float32: some poses, some vertices."""
+        """Return some vertices of some poses, (stop-start, n, 3) float32; vertices (n,)."""
         if isinstance(self.vertices, np.ndarray):
             return self.vertices[start:stop, vertices]
         return self.vertices.read(start, min(stop, self.pose_count), np.asarray(vertices))
 
     def pose_blocks(self, size: int = _BLOCK) -> Iterator[tuple[slice, np.ndarray]]:
-        """All poses, block by block: (slice of poses, (n,V,3))."""
+        """Yield all poses in blocks: a slice of poses, and their vertices (n,V,3)."""
         for start in range(0, self.pose_count, size):
             stop = min(start + size, self.pose_count)
             yield slice(start, stop), self.read_poses(start, stop)
 
     def clips(self, world_from_bone: np.ndarray) -> tuple[Clip, ...]:
-        """Bones fitted to these poses, (T,B,3,4), as the clips the poses came in."""
+        """Return bones (T,B,3,4) fitted to these poses as one `Clip` per span."""
         return cut_clips(
             world_from_bone, self.spans or (ClipSpan(self.name, self.pose_count, self.frame_rate),)
         )
 
     def take(self, poses: np.ndarray, name: str | None = None) -> Poses:
-        """The chosen poses, in memory, in the order given. `poses`: (n,) indices."""
+        """Return some poses, in memory, in the order given: poses (n,), indices.
+
+        name  of the result; by default the same
+        """
         poses = checks.index(poses, "poses to take", self.pose_count, dtype=np.int64)
         if isinstance(self.vertices, np.ndarray):
             vertices = self.vertices[poses]
-        else:  # read each stored block once, however the chosen poses are spread over it
+        else:  # reads each block of the store once
             vertices = np.empty((len(poses), self.vertex_count, 3), np.float32)
             for start in np.unique(poses // _BLOCK * _BLOCK):
                 hit = np.flatnonzero(poses // _BLOCK * _BLOCK == start)
@@ -180,23 +188,23 @@ class Poses:
         )
 
     def need_skeleton(self, who: str) -> Skeleton:
-        """The skeleton, or an error that says which method needs it."""
+        """Return the skeleton, or raise an error that says what needs it."""
         if self.skeleton is None:
             raise InputError(
-                f"{who} needs bones, and {self.name!r} has none; for bare mesh sequences use a "
+                f"{who} needs bones, and {self.name!r} has none; for mesh sequences use a "
                 f"decomposition method"
             )
         return self.skeleton
 
     def need_bones(self, who: str) -> tuple[Skeleton, np.ndarray]:
-        """The skeleton and world_from_bone (T,B,3,4), or an error that says what needs them."""
+        """Return the skeleton and world_from_bone (T,B,3,4), or raise: `who` needs them."""
         skeleton = self.need_skeleton(who)
         if self.world_from_bone is None:
             raise InputError(f"{who} needs the bones of every pose, and {self.name!r} has none")
         return skeleton, self.world_from_bone
 
     def need_controls(self, who: str) -> tuple[ControlSpec, np.ndarray]:
-        """The control spec and the controls (T,C), or an error that says what needs them."""
+        """Return the control spec and the controls (T,C), or raise: `who` needs them."""
         if self.control_spec is None or self.controls is None:
             raise InputError(f"{who} needs controls, and {self.name!r} has none")
         return self.control_spec, self.controls
@@ -252,7 +260,7 @@ def distinct_names(names: Sequence[str]) -> list[str]:
 
 
 def evenly(count: int, most: int | None) -> np.ndarray:
-    """At most `most` of `count` pose numbers, evenly spaced, the first and the last among them.
+    """Return at most `most` of `count` indices, evenly spaced, with the first and the last.
 
     >>> evenly(10, 4).tolist()
     [0, 3, 6, 9]

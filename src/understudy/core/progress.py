@@ -1,6 +1,6 @@
-"""Progress of long work, told through one small object so that no algorithm knows about terminals.
+"""Progress of long work, reported through one small object, so that no algorithm prints.
 
-`Progress` itself is silent; the command line passes one that draws bars with an estimate of the
+`Progress` itself is silent. The command line passes a subclass that draws bars and estimates the
 time left.
 """
 
@@ -14,10 +14,10 @@ class Task:
     """One piece of long work with a known number of steps."""
 
     def advance(self, steps: float = 1) -> None:
-        """`steps` more are done."""
+        """Report that `steps` more are done."""
 
     def note(self, text: str) -> None:
-        """A short remark beside the bar, e.g. the current error with its unit."""
+        """Show a short text beside the bar, such as the current error with its unit."""
 
 
 class Progress:
@@ -25,7 +25,7 @@ class Progress:
 
     @contextmanager
     def task(self, label: str, total: float) -> Iterator[Task]:
-        """Work called `label` of `total` steps, for the length of a `with` block."""
+        """Report work called `label`, of `total` steps, inside a `with` block."""
         yield Task()
 
 

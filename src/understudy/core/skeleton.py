@@ -14,12 +14,12 @@ from understudy.geometry.transforms import inverse
 
 @dataclass(frozen=True, eq=False)
 class Skeleton:
-    """A forest of bones, parents before children.
+    """Bones in one or several trees, parents before children.
 
     names            B strings
     parents          (B,) int32, -1 for a root
-    world_from_bone  (B,3,4) float64 at rest; the 3x3 part may hold scale and shear but must be
-                     invertible
+    world_from_bone  (B,3,4) float64 at rest, for column vectors (translation in the last column);
+                     scale and shear are allowed, but the 3x3 part must be invertible
 
     >>> rest = np.tile(np.eye(3, 4), (2, 1, 1))
     >>> Skeleton(("hip", "knee"), [-1, 0], rest).bone_count
@@ -51,21 +51,22 @@ class Skeleton:
         )
         if flat.size:
             raise InputError(
-                f"rest world_from_bone: bone {self.names[int(flat[0])]!r} is squashed flat (its "
-                f"3x3 part cannot be inverted)"
+                f"rest world_from_bone: bone {self.names[int(flat[0])]!r} is not "
+                f"invertible (its 3x3 part has no volume)"
             )
         object.__setattr__(self, "world_from_bone", rest)
 
     @property
     def bone_count(self) -> int:
+        """B."""
         return len(self.names)
 
     @cached_property
     def bone_from_world(self) -> np.ndarray:
-        """(B,3,4) float64: the inverse of the rest transforms, i.e. `bone_from_rest`."""
+        """The inverse of the rest transforms, (B,3,4) float64: bone_from_rest of the equations."""
         return inverse(self.world_from_bone)
 
     @cached_property
     def roots(self) -> np.ndarray:
-        """Indices of the bones without a parent."""
+        """The bones without a parent, as indices."""
         return np.flatnonzero(self.parents < 0)

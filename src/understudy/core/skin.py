@@ -1,4 +1,4 @@
-"""`Skin`: which bones move each vertex, and by how much."""
+"""`Skin`: which bones move each vertex, with which weights."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from understudy.geometry.skinning import BLENDS, weight_matrix
 
 @dataclass(frozen=True, eq=False)
 class Skin:
-    """Which bones move each vertex, and by how much.
+    """Which bones move each vertex, with which weights.
 
-    bone_index      (V,K) int32 into the bones, or into the virtual bones where there are any
-    weight          (V,K) float32, summing to one; signs are free (two-layer skinning)
+    bone_index      (V,K) int32, indices of bones, or of virtual bones if there are any
+    weight          (V,K) float32; each row sums to one, and weights may be negative
     blend           "linear" or "dual_quaternion"
-    virtual_index   (N,c) int32 and virtual_weight (N,c) float32: the rows of D, or both None
+    virtual_index   (N,c) int32, the bones that each virtual bone blends, or None
+    virtual_weight  (N,c) float32, with which weights, or None; together the matrix D of the
+                    two-layer paper
+
+    >>> Skin([[0, 1], [1, 0]], [[0.7, 0.3], [1.0, 0.0]]).influences
+    2
     """
 
     bone_index: np.ndarray
@@ -40,46 +45,49 @@ class Skin:
         _sums_to_one(self.weight, "skin weight")
         if (self.virtual_index is None) != (self.virtual_weight is None):
             raise InputError(
-                "virtual_index and virtual_weight come together: one of them is missing"
+                "virtual_index and virtual_weight belong together: one of them is missing"
             )
         if self.virtual_index is not None:
-            put("virtual_weight", checks.array(self.virtual_weight, "virtual_weight", (None, None)))
-            put(
-                "virtual_index",
-                checks.index(self.virtual_index, "virtual_index", 2**31, self.virtual_weight.shape),
-            )
-            _sums_to_one(self.virtual_weight, "virtual_weight")
-            checks.index(
-                self.bone_index, "skin bone_index", len(self.virtual_index), self.weight.shape
-            )
+            weight = checks.array(self.virtual_weight, "virtual_weight", (None, None))
+            index = checks.index(self.virtual_index, "virtual_index", 2**31, weight.shape)
+            put("virtual_weight", weight)
+            put("virtual_index", index)
+            _sums_to_one(weight, "virtual_weight")
+            checks.index(self.bone_index, "skin bone_index", len(index), self.weight.shape)
 
     @staticmethod
     def rigid(bones: np.ndarray) -> Skin:
-        """Every vertex follows one bone: bones (V,)."""
+        """Return a skin in which every vertex follows one bone: bones (V,)."""
         return Skin(np.asarray(bones).reshape(-1, 1), np.ones((len(bones), 1), np.float32))
 
     @property
     def influences(self) -> int:
+        """K, the most bones that move a vertex."""
         return self.weight.shape[1]
+
+    @property
+    def virtual(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """virtual_index and virtual_weight, or None."""
+        if self.virtual_index is None or self.virtual_weight is None:
+            return None
+        return self.virtual_index, self.virtual_weight
 
 
 def skin_weights(skin: Skin, bone_count: int) -> sp.csr_matrix:
-    """The weight map of a skin over its bones, (V,B) float64; virtual bones are multiplied out (D A
-    of the two-layer paper).
+    """Return the weights of a skin on its bones, (V,B) float64; virtual bones are multiplied out.
 
     >>> skin_weights(Skin.rigid(np.array([1, 0])), 2).toarray().tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    if skin.virtual_index is None:
+    if skin.virtual is None:
         return weight_matrix(skin.bone_index, skin.weight, bone_count).astype(np.float64)
-    upper = weight_matrix(skin.bone_index, skin.weight, len(skin.virtual_index)).astype(np.float64)
-    return sp.csr_matrix(
-        upper
-        @ weight_matrix(skin.virtual_index, skin.virtual_weight, bone_count).astype(np.float64)
-    )
+    index, weight = skin.virtual
+    upper = weight_matrix(skin.bone_index, skin.weight, len(index)).astype(np.float64)
+    return sp.csr_matrix(upper @ weight_matrix(index, weight, bone_count).astype(np.float64))
 
 
 def _sums_to_one(weight: np.ndarray, name: str) -> None:
+    """Raise unless every row of `weight` sums to one."""
     off = np.abs(weight.sum(axis=1, dtype=np.float64) - 1)
     if (off > 1e-3).any():
         row = int(off.argmax())

@@ -1,7 +1,7 @@
-"""Numbers in 16 bits: what a half-precision float holds, and whole numbers on a grid.
+"""Numbers in 16 bits: half-precision floats, and whole numbers on a grid.
 
-A grid is `low + number * step` with numbers of 16 bits. Its step is a power of two, so that sums of
-such numbers are exact.
+A grid is `low + number * step`, with numbers of 16 bits. The step is a power of two, so that sums
+of such numbers are exact.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ _SMALLEST_STEP = 2.0**-126  # of a normal 32-bit float
 
 
 def is_half(values: np.ndarray) -> bool:
-    """Whether 16-bit floats hold these numbers exactly."""
+    """Return whether 16-bit floats represent these numbers exactly."""
     with np.errstate(over="ignore"):
         return np.array_equal(values.astype(np.float16).astype(np.float32), values)
 
 
 def grid_of(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """(n,d) float32 -> whole numbers (n,d) uint16 and the grid (2,d) float32 of lows and steps that
-    give the values back; None: there is none.
+    """Return whole numbers and a grid that give `values` back exactly; None: there is no grid.
+
+    values   (n,d) float32
+    numbers  (n,d) uint16; grid: (2,d) float32, lows and steps
 
     >>> numbers, grid = grid_of(np.array([[1.5], [1.25], [2.0]], np.float32))
     >>> from_grid(numbers, grid).tolist()
@@ -36,17 +38,18 @@ def grid_of(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def from_grid(numbers: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """(n,d) float32. A number times a power of two is exact, so that the sum alone is rounded: the
-    same on every processor.
+    """Return the values (n,d) float32 of numbers (n,d) uint16 on a grid (2,d) float32.
+
+    A number times a power of two is exact. Only the sum is rounded, so every processor gives the
+    same result.
     """
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # of a damaged file; what it gives is looked at
+    # A damaged file may overflow; its values are checked afterwards.
+    with np.errstate(over="ignore", invalid="ignore"):
         return grid[0] + numbers.astype(np.float32) * grid[1]
 
 
 def grid_step(extent: np.ndarray, spare: int = 0) -> np.ndarray:
-    """The smallest powers of two of which 65535, less some to spare, reach over each extent."""
+    """Return the smallest power of two of which 65535 - `spare` steps cover each extent."""
     mantissa, exponent = np.frexp(extent / (_GRID_LAST - spare))
     step = np.ldexp(1.0, np.where(mantissa == 0.5, exponent - 1, exponent))
     return np.where(extent > 0, np.maximum(step, _SMALLEST_STEP), _SMALLEST_STEP)

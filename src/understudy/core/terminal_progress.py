@@ -1,5 +1,6 @@
-"""Progress bars with the time left, for a terminal. In a log file: a line when a task starts, one
-now and then with the time left, one at its end.
+"""Progress bars with the time left, for a terminal.
+
+In a log file: one line when a task starts, one every 15 seconds, one when it ends.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -26,7 +28,7 @@ _LINE_EVERY_S = 15.0
 
 
 class TerminalProgress(Progress):
-    """Draws to standard error, so that standard output stays clean for results."""
+    """Progress on standard error; standard output is for results."""
 
     @contextmanager
     def task(self, label: str, total: float) -> Iterator[Task]:
@@ -48,7 +50,9 @@ class TerminalProgress(Progress):
 
 
 class _Bar(Task):
-    def __init__(self, bars: RichProgress, number):
+    """A bar in a terminal."""
+
+    def __init__(self, bars: RichProgress, number: TaskID):
         self._bars, self._number = bars, number
 
     def advance(self, steps: float = 1) -> None:
@@ -59,30 +63,32 @@ class _Bar(Task):
 
 
 class _Lines(Task):
+    """Lines in a log file."""
+
     def __init__(self, label: str, total: float):
         self._label, self._total, self._done, self._text = label, total, 0.0, ""
-        self._started = self._spoke = time.monotonic()
-        self._say("...")
+        self._started = self._printed = time.monotonic()
+        self._print("...")
 
     def advance(self, steps: float = 1) -> None:
         self._done += steps
         now = time.monotonic()
-        if now - self._spoke > _LINE_EVERY_S and 0 < self._done < self._total:
+        if now - self._printed > _LINE_EVERY_S and 0 < self._done < self._total:
             left = (now - self._started) * (self._total / self._done - 1)
-            self._spoke = now
-            self._say(
-                f"{100 * self._done / self._total:.0f} %, about {left:.0f} s left{self._remark}"
+            self._printed = now
+            self._print(
+                f"{100 * self._done / self._total:.0f} %, about {left:.0f} s left{self._suffix}"
             )
 
     def note(self, text: str) -> None:
         self._text = text
 
     def finish(self) -> None:
-        self._say(f"{time.monotonic() - self._started:.1f} s{self._remark}")
+        self._print(f"{time.monotonic() - self._started:.1f} s{self._suffix}")
 
     @property
-    def _remark(self) -> str:
+    def _suffix(self) -> str:
         return f"; {self._text}" if self._text else ""
 
-    def _say(self, what: str) -> None:
+    def _print(self, what: str) -> None:
         print(f"{self._label}: {what}", file=sys.stderr, flush=True)

@@ -102,9 +102,8 @@ def load(path: str | Path) -> Deformer:
     ) as problem:  # InputError is a ValueError
         what = f"{problem.args[0]!r} is missing" if isinstance(problem, KeyError) else str(problem)
         raise FileError(f"{path}: damaged or truncated understudy file: {what}") from problem
-    # The compiled runtime reads the same bytes: a file that is loaded and played is never written
-    # again in between.
-    deformer.__dict__["file_bytes"] = data
+    # The compiled runtime parses these bytes, so a loaded deformer is not serialised to be played.
+    object.__setattr__(deformer, "file_bytes", data)
     return deformer
 
 

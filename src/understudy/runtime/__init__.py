@@ -1,1 +1,1 @@
-"""Playing a deformer: the compiled runtime, the NumPy reference, torch, and 16-bit storage."""
+"""Playback of a deformer: the compiled runtime, NumPy, torch, and 16-bit storage."""

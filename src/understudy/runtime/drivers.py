@@ -1,6 +1,8 @@
-"""What drives a deformer, checked: bones and controls of some poses."""
+"""The inputs of a deformer, checked: bones and controls of some poses."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,9 +11,35 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 
 
-def drivers(deformer: Deformer, world_from_bone, controls, finite: bool = True):
-    """Checked drivers with a leading pose axis, and whether that axis was added here. `finite`:
-    look for NaN too.
+class Drivers(NamedTuple):
+    """Bones and controls of T poses.
+
+    world_from_bone  (T,B,3,4) float64, or None: the deformer has no bones
+    controls         (T,C) float64, or None: the deformer reads no controls
+    single           whether one pose was given, without its first axis
+    """
+
+    world_from_bone: np.ndarray | None
+    controls: np.ndarray | None
+    single: bool
+
+    @property
+    def pose_count(self) -> int:
+        """T."""
+        for given in (self.world_from_bone, self.controls):
+            if given is not None:
+                return len(given)
+        raise InputError("nothing drives this deformer: it has neither bones nor controls")
+
+
+def drivers(
+    deformer: Deformer, world_from_bone: Any, controls: Any, finite: bool = True
+) -> Drivers:
+    """Return the inputs that `deformer` reads, checked, with a first axis of poses.
+
+    world_from_bone  (T,B,3,4), or (B,3,4) for one pose
+    controls         (T,C), or (C,) for one pose
+    finite           whether to check for NaN and infinity too
     """
     numbers = checks.array if finite else checks.array_of
     single = False
@@ -48,6 +76,6 @@ def drivers(deformer: Deformer, world_from_bone, controls, finite: bool = True):
             )
     else:
         controls = None
-    if world_from_bone is None and controls is None:
-        raise InputError("nothing drives this deformer: it has neither bones nor controls")
-    return world_from_bone, controls, single
+    result = Drivers(world_from_bone, controls, single)
+    result.pose_count  # noqa: B018 (raises if nothing drives the deformer)
+    return result

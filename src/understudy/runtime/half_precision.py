@@ -1,16 +1,14 @@
-"""A deformer in 16 bits: half the bytes to ship and to read at every call.
+"""A deformer in 16 bits: half the bytes in the file, and half the bytes to read for every pose.
 
-Weights, bases and biases become 16-bit floats, which have 11 significant bits. Where that would
-hurt, it is made up for:
-- A first layer reads raw features, which may lie far from zero beside how much they vary (a bone 90
-  cm above the ground that moves by 2). There the rounding of the weights would act on the 90. Its
-  effect at the middle of each feature's range is moved into the bias, so that only what the feature
-  deviates from its middle is multiplied by a rounding error. These biases stay in 32 bits.
-- The centres of radial functions stay in 32 bits: they are compared with features, not multiplied.
+Weights, bases and biases become 16-bit floats, which have 11 significant bits, with two exceptions:
+- A first layer reads raw features, whose mean may be large compared with their range (a bone 90 cm
+  above the ground that moves by 2 cm). Rounded weights would be multiplied by that mean. The error
+  at the middle of each feature's range is therefore moved into the bias, which stays in 32 bits.
+- The centres of radial basis functions stay in 32 bits: they are subtracted from features.
 
-Rest positions, skin weights and UVs are too coarse as 16-bit floats. They become whole numbers of
-16 bits on a grid: `low + number * step`, where the step is a power of two, so that sums of such
-numbers are exact. What a grid would round too far stays in 32 bits.
+16-bit floats are too coarse for rest positions, skin weights and UVs. They become 16-bit integers
+on a grid, `low + number * step`. The step is a power of two, so that sums of such numbers are
+exact. Arrays that a grid would round too much stay in 32 bits.
 """
 
 from __future__ import annotations
@@ -27,15 +25,13 @@ from understudy.core.services import SERVICES
 from understudy.core.skin import Skin
 from understudy.core.storage import grid_step
 
-# What a grid may cost: rest positions move by at most this share of the height; steps of skin
-# weights, UVs and normals are at most these.
+# Limits of a grid: how far rest positions may move, relative to the height, and the largest steps
+# of skin weights, UVs and normals.
 _REST_ERROR, _WEIGHT_STEP, _UV_STEP, _NORMAL_STEP = 3e-5, 2.0**-14, 2.0**-15, 2.0**-14
 
 
 def halved(deformer: Deformer) -> Deformer:
-    """The same deformer with its numbers rounded to 16 bits, and kept so in files and by the
-    runtime.
-    """
+    """Return the same deformer with its numbers rounded to 16 bits."""
     if deformer.storage != "float32":
         return deformer
     nets = tuple(_round_net(net, _middle(deformer)) for net in deformer.nets)
@@ -56,7 +52,7 @@ def halved(deformer: Deformer) -> Deformer:
 
 
 def round_to_half(values: np.ndarray, name: str) -> np.ndarray:
-    """The nearest numbers that a 16-bit float holds, as float32.
+    """Return the nearest 16-bit floats, as float32. name: of the array, for the error.
 
     >>> round_to_half(np.array([0.1], np.float32), "weights").tolist()
     [0.0999755859375]
@@ -65,19 +61,21 @@ def round_to_half(values: np.ndarray, name: str) -> np.ndarray:
         rounded = values.astype(np.float16).astype(np.float32)
     if not np.isfinite(rounded).all():
         raise InputError(
-            f"{name}: holds {float(np.abs(values).max()):g}; a 16-bit float ends at 65504. Keep "
-            f"this deformer in float32"
+            f"{name}: {float(np.abs(values).max()):g} exceeds the largest 16-bit float, 65504; "
+            f"keep this deformer in float32"
         )
     return rounded
 
 
 def _to_steps(values: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Return values rounded to multiples of `step`, float32."""
     return (np.rint(values / step) * step).astype(np.float32)
 
 
 def _on_grid(values: np.ndarray | None, coarsest: float) -> np.ndarray | None:
-    """values (n,d) on the grid of their own extents, or as they are where that would be coarser
-    than allowed.
+    """Return values (n,d) on the grid of their extents, or unchanged if it is too coarse.
+
+    coarsest  the largest step allowed
     """
     if values is None or not values.size:
         return values
@@ -86,9 +84,7 @@ def _on_grid(values: np.ndarray | None, coarsest: float) -> np.ndarray | None:
 
 
 def _round_rest(deformer: Deformer) -> tuple[Mesh, np.ndarray | None]:
-    """The mesh, and the mean displacement, on one grid: the runtime adds the two, and their sum is
-    on that grid again.
-    """
+    """Return the mesh and the mean displacement on one grid, so that their sum is on it too."""
     mesh, mean = deformer.mesh, deformer.mean
     mesh = replace(
         mesh,
@@ -105,11 +101,11 @@ def _round_rest(deformer: Deformer) -> tuple[Mesh, np.ndarray | None]:
 
 
 def _round_skin(skin: Skin | None) -> Skin | None:
-    """Weights on a grid; each row keeps its sum, which its largest weight makes up for."""
+    """Return weights on a grid; the largest weight of each row is corrected to keep its sum."""
     if skin is None:
         return None
     weight = skin.weight.astype(np.float64)
-    step = float(grid_step(np.ptp(weight), spare=skin.influences))
+    step = float(grid_step(np.asarray(np.ptp(weight)), spare=skin.influences))
     if step > _WEIGHT_STEP:
         return skin
     steps = np.rint(weight / step)
@@ -119,7 +115,7 @@ def _round_skin(skin: Skin | None) -> Skin | None:
 
 
 def _middle(deformer: Deformer) -> np.ndarray:
-    """(X,) the middle of each feature's range; 0 where it has no end."""
+    """Return the middle of each feature's range, (X,); 0 if it is infinite."""
     low, high = (
         bound.astype(np.float64) for bound in (deformer.features.low, deformer.features.high)
     )
@@ -128,6 +124,7 @@ def _middle(deformer: Deformer) -> np.ndarray:
 
 
 def _round_net(net: Net, middle: np.ndarray) -> Net:
+    """Return a net in 16 bits; middle (X,) of each feature's range."""
     if net.activation == "rbf":
         return net
     weights = [round_to_half(weight, "net weights") for weight in net.weights]
@@ -140,7 +137,7 @@ def _round_net(net: Net, middle: np.ndarray) -> Net:
 
 
 def _round_bias(bias: np.ndarray) -> np.ndarray:
-    """As a 16-bit float, or as it is where that is too small for it: biases are few."""
+    """Return a bias in 16 bits, or unchanged if it exceeds the largest 16-bit float."""
     return (
         bias
         if np.abs(bias).max(initial=0) > np.finfo(np.float16).max

@@ -1,17 +1,19 @@
-"""The compiled runtime as `Deformer.deform` uses it; the same C++ that engines link (see
-`runtime/include/understudy.h`).
+"""The compiled runtime behind `Deformer.deform`: the C++ library that engines link.
 
-A deformer is packed once, when it is first used, and kept as long as the deformer. Each thread has
-its own scratch; pools of helper threads are shared. Where the package was installed without a
-compiler, deforming runs on NumPy and says so once.
+A deformer is packed when it is first used, and stays packed as long as it lives. Each thread has
+its own scratch memory; thread pools are shared. If the package was installed without a compiler,
+NumPy takes over, and a warning says so once. The library's interface is
+`runtime/include/understudy.h`.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 import warnings
 from dataclasses import replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,17 +23,22 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.io.understudy_file import to_bytes
 
-try:
-    from understudy.runtime import _runtime as compiled
-except ImportError:  # installed without a compiler
-    compiled = None
 
+def _compiled_module() -> Any:
+    """Return the compiled module; None: the package was installed without a compiler."""
+    try:
+        return importlib.import_module("understudy.runtime._runtime")
+    except ImportError:
+        return None
+
+
+compiled = _compiled_module()
 MOST_THREADS = 64
-# Below this a second thread costs more than it brings.
+# With fewer bytes to read per thread, another thread costs more time than it saves.
 _BYTES_PER_THREAD = 1 << 20
 _warned = False
 _lock = threading.Lock()
-_pools: dict[int, object] = {}
+_pools: dict[int, Any] = {}
 _ready: WeakKeyDictionary[Deformer, Runtime] = WeakKeyDictionary()
 
 
@@ -39,9 +46,9 @@ class Runtime:
     """A deformer packed for the compiled runtime."""
 
     def __init__(self, deformer: Deformer):
-        self._model = compiled.Model(
-            deformer.__dict__.pop("file_bytes", None) or _to_bytes(deformer)
-        )
+        self._model = compiled.Model(deformer.file_bytes or _to_bytes(deformer))
+        # The packed model replaces the bytes of the file.
+        object.__setattr__(deformer, "file_bytes", None)
         self._threads = min(processors(), max(1, self._model.bytes // _BYTES_PER_THREAD))
         self._own = threading.local()
         self._reads_bones = deformer.skeleton is not None
@@ -49,27 +56,35 @@ class Runtime:
 
     @property
     def bytes(self) -> int:
-        """What one call reads."""
+        """Bytes that one call reads."""
         return self._model.bytes
 
     def deform(
         self,
-        world_from_bone,
-        controls,
+        world_from_bone: np.ndarray | None,
+        controls: np.ndarray | None,
         positions: np.ndarray,
         normals: np.ndarray | None,
         threads: int | None,
     ) -> bool:
-        """Fill positions (T,V,3), and normals where given; float64 bones (T,B,3,4) and controls
-        (T,C). False: a number was not finite.
+        """Write the vertices of some poses; return False if an input is not finite.
+
+        world_from_bone  (T,B,3,4) float64, or None
+        controls         (T,C) float64, or None
+        positions        (T,V,3) float32, written
+        normals          (T,V,3) float32, written, or None
+        threads          None: as many as help
         """
         return self._scratch(threads or self._threads).deform(
             world_from_bone, controls, positions, normals
         )
 
-    def play(self, world_from_bone, controls, out: np.ndarray, threads: int | None) -> bool:
-        """Fill `out` (V,3) with one pose if every array is used as it is; False, with nothing
-        promised of `out`, where one needs a closer look.
+    def play(
+        self, world_from_bone: Any, controls: Any, out: np.ndarray, threads: int | None
+    ) -> bool:
+        """Write one pose to `out` (V,3), if every array can be used without a copy.
+
+        False: one cannot, or a number is not finite; the contents of `out` are then undefined.
         """
         if threads is None:
             threads = self._threads
@@ -81,7 +96,8 @@ class Runtime:
             out,
         )
 
-    def _scratch(self, threads: int):
+    def _scratch(self, threads: int) -> Any:
+        """Return the scratch memory of this thread for a number of threads."""
         kept = self._own.__dict__.setdefault("scratches", {})
         if threads not in kept:
             kept[threads] = compiled.Scratch(self._model, _pool(threads))
@@ -89,9 +105,7 @@ class Runtime:
 
 
 def _to_bytes(deformer: Deformer) -> bytes:
-    """The file of a deformer that was not read from one, without clips and what only exporters
-    need.
-    """
+    """Return the file of a deformer, without clips and what only exporters need."""
     mesh = replace(
         deformer.mesh,
         corner_uvs=None,
@@ -104,16 +118,14 @@ def _to_bytes(deformer: Deformer) -> bytes:
 
 
 def runtime_of(deformer: Deformer) -> Runtime | None:
-    """The packed deformer, made when first asked for; None, and one warning, where there is no
-    compiled runtime.
-    """
+    """Return the packed deformer; None, with one warning, if there is no compiled runtime."""
     global _warned
     if compiled is None:
         if not _warned:
             _warned = True
             warnings.warn(
-                "understudy was installed without its compiled runtime: deforming runs in NumPy, "
-                "many times slower",
+                "understudy was installed without its compiled runtime: NumPy takes over, many times "
+                "slower; install a C++ compiler and understudy again",
                 stacklevel=3,
             )
         return None
@@ -127,12 +139,12 @@ def runtime_of(deformer: Deformer) -> Runtime | None:
 
 
 def processors() -> int:
-    """Processors this process may use."""
+    """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def checked_threads(threads: int | None) -> int | None:
-    """A number of threads, or None for as many as pay."""
+    """Return a number of threads, checked; None means as many as help."""
     if threads is None:
         return None
     if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)):
@@ -140,7 +152,8 @@ def checked_threads(threads: int | None) -> int | None:
     return int(checks.between(threads, "threads", 1, MOST_THREADS))
 
 
-def _pool(threads: int):
+def _pool(threads: int) -> Any:
+    """Return the shared pool with a number of threads."""
     with _lock:
         if threads not in _pools:
             _pools[threads] = compiled.Pool(threads)

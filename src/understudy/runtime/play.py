@@ -1,6 +1,8 @@
-"""`Deformer.deform`: the compiled runtime where there is one, else the NumPy reference."""
+"""`Deformer.deform`: the compiled runtime or, if there is none, the NumPy reference."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -16,17 +18,17 @@ from understudy.runtime.reference import deform_reference
 
 def deform(
     deformer: Deformer,
-    world_from_bone=None,
-    controls=None,
+    world_from_bone: Any = None,
+    controls: Any = None,
     *,
     threads: int | None = None,
     out: np.ndarray | None = None,
     normals: bool = False,
-):
-    """See `Deformer.deform`."""
+) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    """Return the vertices of some poses; see `Deformer.deform`."""
     packed = runtime_of(deformer)
-    # Most callers play one pose a frame. The full checks would take a tenth of a small character's
-    # time, so they run only where this refuses.
+    # Most callers play one pose per frame. For a small character the full checks would take a tenth
+    # of the time, so they run only if this returns False.
     if (
         packed is not None
         and out is not None
@@ -44,24 +46,23 @@ def deform(
         return (
             (vertices, vertex_normals(vertices, deformer.mesh.triangles)) if normals else vertices
         )
-    bones, values, single = drivers(deformer, world_from_bone, controls, finite=False)
-    pose_count = len(bones) if bones is not None else len(values)
-    shape = (pose_count, deformer.mesh.vertex_count, 3)
-    result = (
-        np.empty(shape, np.float32)
-        if out is None
-        else _output(out, shape[1:] if single else shape).reshape(shape)
-    )
-    sides = np.empty(shape, np.float32) if normals else None
-    if not packed.deform(bones, values, result, sides, threads):
-        drivers(deformer, world_from_bone, controls)  # raises, naming the number that is not finite
-    if single:
-        result, sides = result[0], None if sides is None else sides[0]
-    return (result, sides) if normals else result
+    given = drivers(deformer, world_from_bone, controls, finite=False)
+    shape = (given.pose_count, deformer.mesh.vertex_count, 3)
+    if out is None:
+        result = np.empty(shape, np.float32)
+    else:
+        result = _output(out, shape[1:] if given.single else shape).reshape(shape)
+    vectors = np.empty(shape, np.float32) if normals else None
+    if not packed.deform(given.world_from_bone, given.controls, result, vectors, threads):
+        drivers(deformer, world_from_bone, controls)  # raises, and names what is not finite
+    if given.single:
+        result = result[0]
+        vectors = None if vectors is None else vectors[0]
+    return result if vectors is None else (result, vectors)
 
 
 def _output(out: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """`out`, if it can be written to as it is."""
+    """Return `out`, if it can be written to without a copy."""
     if (
         not isinstance(out, np.ndarray)
         or out.dtype != np.float32

@@ -1,17 +1,18 @@
-"""A deformer as a torch module: thousands of poses or characters at once, on a GPU where there is
-one.
+"""A deformer as a torch module, for thousands of poses or characters at once, on a GPU or CPU.
 
-The same equations as `Deformer.deform_reference`, pose after pose along the first axis; bones in
-double precision until they are relative to the root, everything after in single. For one pose at a
-time on a processor the compiled runtime is faster.
+The equations are those of `Deformer.deform_reference`. Bones are in double precision until they are
+relative to the root, everything after that in single. For one pose at a time on a CPU, the compiled
+runtime is faster.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import MissingDependencyError
+from understudy.core.errors import InputError, MissingDependencyError
 from understudy.core.networks import stack_bases, stack_nets
 
 try:
@@ -22,18 +23,27 @@ except ImportError as problem:
         "the torch module needs torch: pip install 'understudy[fit]'"
     ) from problem
 
-# Blended matrices of one block of poses stay below this many numbers.
+# The most numbers in the blended matrices of one block of poses.
 _BLOCK_VALUES = 250_000_000
 _FLATTEST = 1e-3
 
 
 class TorchDeformer(nn.Module):
-    """module(world_from_bone (T,B,3,4), controls (T,C)) -> vertices (T,V,3) float32, on the
-    module's device.
+    """A module that maps world_from_bone (T,B,3,4) and controls (T,C) to vertices (T,V,3) float32.
 
-    Either argument may be None where the deformer does not read it. Nothing here is trainable: the
-    numbers are buffers.
+    An argument that the deformer does not read may be None. All numbers are buffers, and none of
+    them can be trained.
     """
+
+    base: Tensor
+    columns: Tensor
+    low: Tensor
+    high: Tensor
+    parents: Tensor
+    bone_from_rest: Tensor
+    bone_index: Tensor
+    weight: Tensor
+    virtual: Tensor
 
     def __init__(self, deformer: Deformer):
         super().__init__()
@@ -65,26 +75,27 @@ class TorchDeformer(nn.Module):
         self._stacks = 0
         for b, (vertices, matrix, coefficients) in enumerate(stack_bases(deformer.bases)):
             self._stacks = b + 1
-            # Padding moves one vertex more than there are, which is thrown away.
+            # Padding moves an extra vertex, which is dropped.
             self._keep(
                 f"basis{b}_vertices",
                 np.where(vertices < 0, self.vertex_count, vertices).reshape(-1).astype(np.int64),
             )
             self._keep(f"basis{b}_matrix", matrix)
             self._keep(f"basis{b}_coefficients", coefficients.astype(np.int64))
-        self.blend = None
-        if deformer.skin is not None:
-            skin, skeleton = deformer.skin, deformer.skeleton
+        self.blend: str | None = None
+        self._has_virtual_bones = False
+        if self._has_bones:
+            skeleton, skin = deformer.need_skin()
             self.blend = skin.blend
             self._keep("parents", skeleton.parents.astype(np.int64))
             self._keep("bone_from_rest", skeleton.bone_from_world)
             self._keep("bone_index", skin.bone_index.astype(np.int64))
             self._keep("weight", skin.weight)
-            if skin.virtual_index is not None:
-                dense = np.zeros((len(skin.virtual_index), skeleton.bone_count), np.float32)
-                np.add.at(
-                    dense, (np.arange(len(dense))[:, None], skin.virtual_index), skin.virtual_weight
-                )
+            if skin.virtual is not None:
+                self._has_virtual_bones = True
+                index, weight = skin.virtual
+                dense = np.zeros((len(index), skeleton.bone_count), np.float32)
+                np.add.at(dense, (np.arange(len(dense))[:, None], index), weight)
                 self._keep("virtual", dense)
 
     def _keep(self, name: str, array: np.ndarray) -> None:
@@ -94,7 +105,12 @@ class TorchDeformer(nn.Module):
     def forward(
         self, world_from_bone: Tensor | None = None, controls: Tensor | None = None
     ) -> Tensor:
-        poses = len(world_from_bone) if self._has_bones else len(controls)
+        """Return the vertices (T,V,3) float32 of some poses, on the module's device."""
+        driver = world_from_bone if self._has_bones else controls
+        if driver is None:
+            missing = "world_from_bone" if self._has_bones else "controls"
+            raise InputError(f"{missing} is missing: it drives this deformer")
+        poses = len(driver)
         result = torch.empty(
             (poses, self.vertex_count, 3), dtype=torch.float32, device=self.base.device
         )
@@ -102,20 +118,22 @@ class TorchDeformer(nn.Module):
         for first in range(0, poses, block):
             part = slice(first, first + block)
             result[part] = self._block(
-                world_from_bone[part] if self._has_bones else None,
+                driver[part] if self._has_bones else None,
                 controls[part] if controls is not None else None,
+                min(block, poses - first),
             )
         return result
 
-    def _block(self, world: Tensor | None, controls: Tensor | None) -> Tensor:
-        points = self._points(world, controls, len(world) if world is not None else len(controls))
-        if self.blend is None:
+    def _block(self, world: Tensor | None, controls: Tensor | None, poses: int) -> Tensor:
+        """Return the vertices of some poses at once."""
+        points = self._points(world, controls, poses)
+        if world is None:
             return points
         world = world.double()
         centre = world[:, :1, :, 3]
         local = torch.cat([world[..., :3], (world[..., 3] - centre)[..., None]], dim=-1)
         matrices = _compose(local, self.bone_from_rest).float()
-        if hasattr(self, "virtual"):
+        if self._has_virtual_bones:
             matrices = torch.einsum("nb,tbij->tnij", self.virtual, matrices)
         skinned = (
             self._linear(matrices, points)
@@ -125,7 +143,7 @@ class TorchDeformer(nn.Module):
         return (skinned.double() + centre).float()
 
     def _points(self, world: Tensor | None, controls: Tensor | None, poses: int) -> Tensor:
-        """rest + d, (T,V,3)."""
+        """Return rest + d, (T,V,3)."""
         points = self.base.expand(poses, -1, -1)
         if not self._stacks:
             return points
@@ -144,6 +162,7 @@ class TorchDeformer(nn.Module):
         return moved[:, :-1]
 
     def _features(self, world: Tensor | None, controls: Tensor | None) -> Tensor:
+        """Return what the nets read, (T,X), clamped."""
         parts = []
         if world is not None:
             parts.append(_parent_from_bone(world.double(), self.parents).flatten(1).float())
@@ -154,7 +173,7 @@ class TorchDeformer(nn.Module):
         )
 
     def _coefficients(self, features: Tensor) -> Tensor:
-        """(T,X) -> (T,N)."""
+        """Return the coefficients (T,N) of features (T,X)."""
         padded = torch.cat([features, features.new_zeros(len(features), 1)], dim=1)
         result = features.new_zeros(len(features), self._coefficient_count + 1)
         for g, (activation, depth) in enumerate(self._activations):
@@ -184,13 +203,15 @@ class TorchDeformer(nn.Module):
         return result[:, :-1]
 
     def _linear(self, matrices: Tensor, points: Tensor) -> Tensor:
-        blended = 0
-        for k in range(self.weight.shape[1]):
-            blended = blended + self.weight[:, k, None, None] * matrices[:, self.bone_index[:, k]]
+        """Return points (T,V,3) moved by blended matrices (T,B,3,4)."""
+        weighted = lambda k: self.weight[:, k, None, None] * matrices[:, self.bone_index[:, k]]
+        blended = weighted(0)
+        for k in range(1, self.weight.shape[1]):
+            blended = blended + weighted(k)
         return (blended[..., :3] * points[:, :, None]).sum(-1) + blended[..., 3]
 
     def _dual_quaternion(self, matrices: Tensor, points: Tensor) -> Tensor:
-        """As `geometry.skinning.dual_quaternion_blend`."""
+        """Return the same as `geometry.skinning.dual_quaternion_blend`."""
         u, sigma, vt = torch.linalg.svd(matrices[..., :3])
         flip = torch.sign(torch.linalg.det(u @ vt))
         signs = torch.stack([torch.ones_like(flip), torch.ones_like(flip), flip], dim=-1)
@@ -201,7 +222,8 @@ class TorchDeformer(nn.Module):
             torch.cat([torch.zeros_like(matrices[..., :1, 3]), matrices[..., 3]], dim=-1), real
         )
         pivot = real[:, self.bone_index[:, 0]]
-        q = e = s = 0
+        q, e = torch.zeros_like(pivot), torch.zeros_like(pivot)
+        s = torch.zeros_like(stretch[:, self.bone_index[:, 0]])
         for k in range(self.weight.shape[1]):
             bone, w = self.bone_index[:, k], self.weight[:, k, None]
             own = real[:, bone]
@@ -220,15 +242,20 @@ class TorchDeformer(nn.Module):
         )
 
 
-_ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "gelu": nn.functional.gelu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "gelu": nn.functional.gelu,
+}
 
 
 def _compose(a: Tensor, b: Tensor) -> Tensor:
+    """Return the same as `geometry.transforms.compose`."""
     return torch.cat([a[..., :3] @ b[..., :3], a[..., :3] @ b[..., 3:] + a[..., 3:]], dim=-1)
 
 
 def _parent_from_bone(world: Tensor, parents: Tensor) -> Tensor:
-    """As `geometry.transforms.parent_from_bone`."""
+    """Return the same as `geometry.transforms.parent_from_bone`."""
     parent = world[:, parents.clamp(min=0)]
     linear = parent[..., :3]
     size = torch.linalg.norm(linear, dim=(-2, -1)).clamp(min=1e-12)
@@ -245,7 +272,7 @@ def _parent_from_bone(world: Tensor, parents: Tensor) -> Tensor:
 
 
 def _quaternion_of(r: Tensor) -> Tensor:
-    """As `geometry.skinning.quaternion_from_rotation`."""
+    """Return the same as `geometry.skinning.quaternion_from_rotation`."""
     xx, yy, zz = r[..., 0, 0], r[..., 1, 1], r[..., 2, 2]
     squares = torch.stack(
         [1 + xx + yy + zz, 1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz], dim=-1
@@ -266,7 +293,7 @@ def _quaternion_of(r: Tensor) -> Tensor:
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    """Hamilton product of quaternions, real part first."""
+    """Return the Hamilton product of quaternions, real part first."""
     real = a[..., :1] * b[..., :1] - (a[..., 1:] * b[..., 1:]).sum(-1, keepdim=True)
     return torch.cat(
         [
