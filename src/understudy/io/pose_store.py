@@ -230,7 +230,7 @@ def write_block(path: str | Path, k: int, poses: Poses) -> None:
         checks.shape_of(values, f"{name} of block {k}", shape)
         _refuse_nan(path, header, name, values, rows)
     with _writing(path, header):
-        files = {}
+        files: dict[str, int] = {}
         for name, values in data.items():
             array = open_array(path, name, mode="r+")
             array[rows.start : rows.stop] = values

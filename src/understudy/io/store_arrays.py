@@ -32,7 +32,8 @@ class StoredVertices:
 
     def __init__(self, path: Path):
         self.path = path
-        self.shape: tuple[int, int, int] = open_array(path, "vertices").shape
+        poses, vertices, _ = open_array(path, "vertices").shape
+        self.shape: tuple[int, int, int] = (poses, vertices, 3)
 
     def read_poses(self, start: int, stop: int) -> np.ndarray:
         """Return all vertices of some poses, (stop-start, V, 3) float32."""

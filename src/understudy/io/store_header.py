@@ -155,7 +155,7 @@ def _fingerprint(thing: object) -> str:
             text = f"{item.dtype}{item.shape}" if is_array else repr(item)
             digest.update(f"{name}/{key}:{text};".encode())
             if is_array:
-                digest.update(np.ascontiguousarray(item))
+                digest.update(np.ascontiguousarray(item).data)
     return digest.hexdigest()[:16]
 
 
