@@ -124,8 +124,8 @@ def runtime_of(deformer: Deformer) -> Runtime | None:
         if not _warned:
             _warned = True
             warnings.warn(
-                "understudy was installed without its compiled runtime: it runs in NumPy, many times "
-                "slower; install a C++ compiler, then understudy again",
+                "understudy was installed without its compiled runtime: it runs in NumPy, many "
+                "times slower; install a C++ compiler, then understudy again",
                 stacklevel=3,
             )
         return None
