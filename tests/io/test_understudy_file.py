@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from understudy import Deformer, FileError, InputError
-from understudy.io.understudy_file import _narrowed, _widened
+from understudy.io.narrow_arrays import narrowed, widened
 from understudy.runtime import native as runtime
 
 
@@ -35,6 +36,23 @@ def rewrite(path, change):
         arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
     change(arrays, header)
     save_file(arrays, str(path), metadata={"understudy": json.dumps(header)})
+
+
+@pytest.mark.skipif(runtime.compiled is None, reason="needs the compiled runtime")
+def test_a_loaded_file_is_not_serialised_to_be_played(saved, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("the deformer was serialised again")
+
+    loaded = Deformer.load(saved)
+    assert loaded.file_bytes == saved.read_bytes()
+    assert replace(loaded, method="other").file_bytes is None  # another deformer, another file
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime, "to_bytes", refuse)
+        bones = random_motion(loaded.skeleton, 2)
+        played = loaded.deform(bones, np.zeros((2, 2)))
+        assert loaded.file_bytes is None  # the packed model has taken its place
+        loaded.deform(bones, np.zeros((2, 2)))
+    np.testing.assert_allclose(played, loaded.deform_reference(bones, np.zeros((2, 2))), atol=1e-5)
 
 
 def test_the_learn_mask_of_an_old_file_is_ignored(saved):
@@ -71,7 +89,7 @@ def test_missing_foreign_and_empty_files(tmp_path):
         with pytest.raises(FileError, match="not an understudy file"):
             Deformer.load(tmp_path / name)
     save_file({"x": np.zeros(3)}, str(tmp_path / "other.safetensors"))
-    with pytest.raises(FileError, match="not an understudy deformer"):
+    with pytest.raises(FileError, match="but not a deformer"):
         Deformer.load(tmp_path / "other.safetensors")
     with pytest.raises(FileError):
         Deformer.load(tmp_path)
@@ -193,9 +211,9 @@ def test_damage_of_narrow_arrays_is_found(saved_narrow, change):
 )
 def test_indices_are_as_narrow_as_holds_them(values):
     given = {"a.b": np.array(values, np.int32)}
-    stored = _narrowed(given)
+    stored = narrowed(given)
     assert len(stored) == 1
-    back = _widened(stored)
+    back = widened(stored)
     assert list(back) == ["a.b"]
     np.testing.assert_array_equal(back["a.b"], values)
     (array,) = stored.values()
@@ -210,14 +228,14 @@ def test_indices_are_as_narrow_as_holds_them(values):
 
 def test_a_grid_wider_than_its_numbers_is_refused_before_it_fills_the_memory():
     with pytest.raises(InputError, match="does not fit"):
-        _widened(
+        widened(
             {"a": np.zeros((100000, 1), np.uint16), "a.grid": np.zeros((2, 100000), np.float32)}
         )
 
 
 def test_steps_beyond_32_bits_are_refused():
     with pytest.raises(InputError, match="does not fit int32"):
-        _widened({"a.steps": np.full(70000, 32767, np.int16)})
+        widened({"a.steps": np.full(70000, 32767, np.int16)})
 
 
 @pytest.mark.parametrize("which", ["saved", "saved_narrow"])
