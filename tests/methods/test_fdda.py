@@ -12,7 +12,7 @@ from understudy.evaluation.measure import Reference, deform_poses, measure
 from understudy.methods import config_from_text
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.methods.differential.local import LocalConfig
-from understudy.methods.fdda import Fdda, FddaConfig
+from understudy.methods.fdda.fdda import Fdda, FddaConfig
 from understudy.rigs import animate, load_rig
 from understudy.rigs.sampling import gaussian
 

@@ -17,7 +17,7 @@ from understudy.methods.base import Method, Traits
 GROUP = "understudy.methods"
 # Name -> module below understudy.methods, and its class: the one line to add for a new method.
 _BUILT_IN = {
-    "fdda": "fdda:Fdda",
+    "fdda": "fdda.fdda:Fdda",
     "differential": "differential.differential:Differential",
     "lbs": "lbs:Lbs",
     "temporal": "decomposition.temporal:Temporal",

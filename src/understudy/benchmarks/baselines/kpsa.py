@@ -26,7 +26,7 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.geometry.pca import principal_components
 from understudy.methods.differential.anchors import choose_anchors
-from understudy.methods.differential.displacements import gathered
+from understudy.methods.skin_fitting.displacements import gathered
 
 _BASIS_POSES = 2000
 _SMALL = 1e-6  # of the largest square in U_K^T U_K

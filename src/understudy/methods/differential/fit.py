@@ -25,13 +25,13 @@ from understudy.methods.differential.anchors import (
 )
 from understudy.methods.differential.components import Components, enough, region_components
 from understudy.methods.differential.config import SubspaceConfig
+from understudy.methods.differential.context import STILL, SubspaceFit
 from understudy.methods.differential.folding import anchor_bases, near_and_far, rewritten
 from understudy.methods.differential.laplacian import Laplacian
 from understudy.methods.differential.mirror import find_mirror
 from understudy.methods.differential.nets import Learned, learn
 from understudy.methods.differential.reconstruction import Reconstruction, Weights
 from understudy.methods.differential.regions import mesh_regions
-from understudy.methods.differential.subspace import STILL, SubspaceFit
 from understudy.methods.differential.validation import Judge, Words, guessed_weights
 from understudy.rigs.base import Rig
 

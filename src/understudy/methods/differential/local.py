@@ -96,7 +96,7 @@ class Local(Method[LocalConfig]):
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
         """Learn `poses`, driven by bones, controls, or both."""
         try:
-            from understudy.methods.differential.offset_fit import OffsetFit
+            from understudy.methods.differential.local_fit import OffsetFit
         except ImportError as problem:
             raise MissingDependencyError(
                 "local trains networks and needs torch: pip install 'understudy[fit]'"

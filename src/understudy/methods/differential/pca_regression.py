@@ -78,10 +78,10 @@ class PcaRegression(Method[PcaRegressionConfig]):
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
         """Learn `poses`, driven by bones, controls, or both."""
-        from understudy.methods.differential.displacements import displacement_blocks
         from understudy.methods.differential.features import FeatureTable, never_seen
         from understudy.methods.differential.ridge import ridge_regression
         from understudy.methods.differential.skins import make_skin
+        from understudy.methods.skin_fitting.displacements import displacement_blocks
 
         config = self.config
         if poses.skeleton is None and poses.controls is None:

@@ -12,10 +12,10 @@ from understudy.core.networks import Basis
 from understudy.core.poses import evenly
 from understudy.geometry.pca import components_for_error, principal_components
 from understudy.methods.differential.anchors import choose_anchors
+from understudy.methods.differential.context import SubspaceFit
 from understudy.methods.differential.fit import BASIS_POSES
 from understudy.methods.differential.nets import learn
 from understudy.methods.differential.regions import mesh_regions
-from understudy.methods.differential.subspace import SubspaceFit
 
 _SEED_POSES = 600
 _SEED_MODES = 100

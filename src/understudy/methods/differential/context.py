@@ -19,10 +19,10 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
 from understudy.core.version import __version__
 from understudy.methods.differential.config import SubspaceConfig
-from understudy.methods.differential.displacements import displacement_blocks, gathered
 from understudy.methods.differential.features import FeatureTable, needed_units, never_seen
 from understudy.methods.differential.nets import Learned
 from understudy.methods.differential.skins import make_skin
+from understudy.methods.skin_fitting.displacements import displacement_blocks, gathered
 from understudy.methods.skin_fitting.residuals import rest_displacements
 from understudy.rigs.base import Rig
 from understudy.training.trainer import Schedule
