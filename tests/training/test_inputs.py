@@ -2,10 +2,21 @@ import numpy as np
 
 from understudy import Skin
 from understudy.core.progress import SILENT
-from understudy.methods.skin_fitting.residuals import rest_displacements
+from understudy.methods.skin_fitting.displacements import displace
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
-from understudy.training.inputs import units_from_data, units_from_rig, varying_features
+from understudy.training.features import varying_features
+from understudy.training.inputs import (
+    InputGroups,
+    InputSelection,
+    units_from_data,
+    units_from_rig,
+)
+
+
+def selection(**options):
+    defaults = {"source": "data", "error": 0.02, "example_poses": 3, "gain": 0.01, "seed": 0}
+    return InputSelection(**{**defaults, "most": 6, **options})
 
 
 def test_constant_numbers_roots_and_unwanted_controls_are_no_features():
@@ -17,6 +28,8 @@ def test_constant_numbers_roots_and_unwanted_controls_are_no_features():
     found = varying_features(raw, 3, np.array([0]), np.array([1]))
     assert found.columns.tolist() == [14, 37]
     assert found.unit.tolist() == [1, 4]
+    assert found.count == 5
+    assert found.varying.tolist() == [False, True, False, False, True]
 
 
 def test_inputs_are_learned_from_the_poses():
@@ -28,7 +41,7 @@ def test_inputs_are_learned_from_the_poses():
         np.tanh(x[:, [0]] + x[:, [1]]) + 0.02 * rng.normal(size=(600, 1)),  # unit 0, and noise
         rng.normal(size=(600, 2)),  # nothing explains this
     ]
-    needs = units_from_data(x, unit, targets, gain=0.01, most=6, progress=SILENT)
+    needs = units_from_data(x, unit, targets, selection(), SILENT)
     assert np.flatnonzero(needs[0]).tolist() == [2, 7]
     assert np.flatnonzero(needs[1]).tolist() == [0]
     assert needs[2].sum() == 0
@@ -37,9 +50,8 @@ def test_inputs_are_learned_from_the_poses():
 def test_units_of_different_width_and_gaps_in_their_numbers():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(300, 5))
-    needs = units_from_data(
-        x, np.array([3, 3, 3, 9, 9]), [x[:, [4]]], gain=0.01, most=3, progress=SILENT
-    )
+    unit = np.array([3, 3, 3, 9, 9])
+    needs = units_from_data(x, unit, [x[:, [4]]], selection(most=3), SILENT)
     assert np.flatnonzero(needs[0]).tolist() == [9]
 
 
@@ -51,11 +63,8 @@ def test_a_live_rig_tells_which_bones_and_controls_move_which_vertices():
         np.flatnonzero(rig.mesh.vertices[:, 1] > 9),
     )
     skin = Skin.rigid(np.where(rig.mesh.vertices[:, 1] < 5, 0, 2))
-    everything = np.arange(rig.mesh.vertex_count)
-    displace = lambda moved: rest_displacements(
-        moved.world_from_bone, moved.skeleton, skin, rig.mesh.vertices, everything, moved.vertices
-    )
-    needs = units_from_rig(rig, poses, displace, [base, tip], 0.02, 3, 0, SILENT)
+    groups = InputGroups([base, tip], [], lambda moved: displace(moved, skin))
+    needs = units_from_rig(rig, poses, groups, selection(source="rig"), SILENT)
     flex = 3 + rig.controls.names.index("flex")
     assert needs[:, flex].all()  # it swells the whole tube
     assert not needs[0, 2]  # the base does not see the tip's bone turn

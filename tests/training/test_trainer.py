@@ -8,7 +8,8 @@ from understudy import InputError
 from understudy.core.progress import SILENT
 from understudy.training import trainer
 from understudy.training.grouped import GroupedTask, Stack, stack_order
-from understudy.training.trainer import Schedule, train
+from understudy.training.schedule import Schedule, validation_poses
+from understudy.training.trainer import train
 
 SCHEDULE = Schedule(hidden=(16, 16), epochs=100, batch_size=16, validation_fraction=0.1)
 SHORT = Schedule(hidden=(16, 16), epochs=12, batch_size=64, validation_fraction=0.1)
@@ -150,7 +151,7 @@ def test_one_pose_trains_without_a_validation_set():
 
 
 def test_mirror_images_are_kept_aside_with_their_poses():
-    aside = trainer.validation_poses(400, Schedule(validation_fraction=0.1, twins=True))
+    aside = validation_poses(400, Schedule(validation_fraction=0.1, mirrored=True))
     assert len(aside) == 40
     np.testing.assert_array_equal(aside[20:], aside[:20] + 200)
     assert aside[19] < 200

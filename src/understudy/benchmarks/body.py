@@ -33,7 +33,8 @@ from understudy.evaluation.measure import (
 )
 from understudy.evaluation.report import report_data, write_report
 from understudy.evaluation.result import CaseResult
-from understudy.methods.fdda.fdda import FddaConfig, assign_bones
+from understudy.methods.fdda.fdda import FddaConfig
+from understudy.methods.fdda.groups import assign_bones
 from understudy.methods.fitting import fit_file
 from understudy.methods.lbs import Lbs, LbsConfig
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors

@@ -124,7 +124,7 @@ def _variants(subject: Subject):
         yield f"pcs-{share}", 1.0, {"components": str(share / 100), "regions": "1"}
     for choice in ("errors", "even", "pivot"):
         yield f"alone-{choice}", 1.0, {**ALONE, "anchor_choice": choice}
-    piece = Laplacian.of(mesh).piece
+    piece = Laplacian.of(mesh).shell
     lists = {"hand": hand_made_anchors(mesh), "scalp": scalp_anchors(mesh)}
     lists |= {
         f"random-{seed}": random_anchors(piece, round(0.02 * mesh.vertex_count), seed)

@@ -1,1 +1,4 @@
-"""Grouped networks and their trainer (torch)."""
+"""Networks that are trained together, their inputs and their trainer.
+
+`features` and `inputs` need NumPy only; `grouped`, `trainer` and `checkpoint` need torch.
+"""

@@ -1,41 +1,44 @@
-"""Many small networks trained as one: their layers are stacked and every layer is one batched
-matrix product.
+"""Many small networks trained as one: their layers are stacked into batched matrix products.
 
-Nets differ in how many inputs they read and coefficients they write, so inputs and outputs are
-padded; nets of similar width share a stack, which keeps the padding small. A padded input is always
-zero and a padded output never enters the loss, so padding changes no result.
+Networks differ in how many inputs they read and coefficients they write, so inputs and outputs are
+padded. Networks of similar input width share a stack, which keeps the padding small. A padded input
+is always zero and a padded output never enters the loss, so padding changes no result.
+
+Letters: T poses, G networks of a stack, I inputs, P outputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-# A net joins a stack while it is at least this share of the stack's widest; lower wastes products,
-# higher makes many small stacks.
+# A network joins a stack if its input width is at least this fraction of the stack's widest. Lower
+# values waste products on padding, higher ones make many small stacks.
 _FILL = 0.6
+_LAST_LAYER_SCALE = 0.1  # training starts near the mean shape
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GroupedTask:
-    """What one net has to learn: inputs (n,) columns of the shared feature matrix, targets (T,P)
-    float32.
+    """What one network learns.
 
-    measure (Q,P) or None: the loss is taken of `measure @ (output - target)`, e.g. in the space a
-    basis maps to; None: of the difference itself.
+    inputs    (n,) columns of the shared feature matrix
+    targets   (T,P) float32
+    loss_map  (Q,P) or None: the loss is taken of `loss_map @ (output - target)`, e.g. in the space
+              that a basis maps to; None: of the difference itself
     """
 
     inputs: np.ndarray
     targets: np.ndarray
-    measure: np.ndarray | None = None
+    loss_map: np.ndarray | None = None
 
 
-# Of differences in the scaled targets' units. Most are far below 1, where `mixed` is l1; those
-# above it, it counts as l2 does.
-_LOSSES = {
+# Of differences in the units of the scaled targets. Most are far below 1, where `mixed` is close to
+# l1; above 1 it is close to l2.
+_LOSSES: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "l1": torch.abs,
     "l2": torch.square,
     "mixed": lambda difference: difference.abs() + difference.square(),
@@ -43,7 +46,7 @@ _LOSSES = {
 
 
 class Stack(torch.nn.Module):
-    """G networks of equal hidden widths. Data is gathered once: x (G,T,I), y (G,T,P)."""
+    """G networks of equal hidden widths, with their data: x (G,T,I) and y (G,T,P)."""
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class Stack(torch.nn.Module):
         samples = len(features)
         self.x = torch.zeros(len(tasks), samples, widest_in, device=device)
         self.y = torch.zeros(len(tasks), samples, widest_out, device=device)
-        # One number per net brings its targets to unit size, so that one learning rate suits a
+        # One factor per network brings its targets to unit size, so that one learning rate suits a
         # fingertip and a thigh.
         scales = [
             float(
@@ -78,34 +81,44 @@ class Stack(torch.nn.Module):
             self.y[g, :, : task.targets.shape[1]] = (
                 torch.as_tensor(task.targets, device=device) / self.scale[g]
             )
-        self.measure = None
-        if any(task.measure is not None for task in tasks):
-            if len(tasks) > 1:
-                raise ValueError("a measure is for a net that has a stack of its own")
-            self.measure = torch.as_tensor(tasks[0].measure.T, dtype=torch.float32, device=device)
-        self.output_width = widest_out if self.measure is None else self.measure.shape[1]
-        sizes = [widest_in, *hidden, widest_out]
+        self.loss_map = self._loss_map(tasks, device)
+        self.output_width = widest_out if self.loss_map is None else self.loss_map.shape[1]
         self.weights, self.biases = torch.nn.ParameterList(), torch.nn.ParameterList()
+        self._initialise([widest_in, *hidden, widest_out], generator, device)
+
+    @staticmethod
+    def _loss_map(tasks: Sequence[GroupedTask], device: torch.device) -> torch.Tensor | None:
+        """(P,Q) the loss map of the only network of this stack; None: there is none."""
+        maps = [task.loss_map for task in tasks if task.loss_map is not None]
+        if not maps:
+            return None
+        if len(tasks) > 1:
+            raise ValueError("a loss map needs a stack with a single network")
+        return torch.as_tensor(maps[0].T, dtype=torch.float32, device=device)
+
+    def _initialise(
+        self, sizes: Sequence[int], generator: torch.Generator, device: torch.device
+    ) -> None:
+        """Random weights and zero biases of layers with `sizes` units each, inputs first."""
+        count = len(self.input_counts)
         for layer, (rows, columns) in enumerate(zip(sizes, sizes[1:])):
-            weight = torch.randn(len(tasks), rows, columns, generator=generator)
+            weight = torch.randn(count, rows, columns, generator=generator)
             for g, inputs in enumerate(self.input_counts):
-                # Each net is initialised for its own width, and padding starts (and, reading zeros,
-                # stays) at zero.
-                fan = inputs if layer == 0 else rows
-                # Half of a layer of rectifiers is silent, hence twice the variance there.
-                gain = 2.0 if activation == "relu" and layer < len(sizes) - 2 else 1.0
-                weight[g] *= (gain / max(1, fan)) ** 0.5
+                # Each network is initialised for its own width. Padding starts at zero and, since
+                # it reads zeros, stays there.
+                fan_in = inputs if layer == 0 else rows
+                # Half of the units of a ReLU layer are inactive, so the variance is doubled.
+                gain = 2.0 if self.activation == "relu" and layer < len(sizes) - 2 else 1.0
+                weight[g] *= (gain / max(1, fan_in)) ** 0.5
                 if layer == 0:
                     weight[g, inputs:] = 0
             if layer == len(sizes) - 2:
-                weight *= 0.1  # start near the mean shape
+                weight *= _LAST_LAYER_SCALE
             self.weights.append(torch.nn.Parameter(weight.to(device)))
-            self.biases.append(
-                torch.nn.Parameter(torch.zeros(len(tasks), 1, columns, device=device))
-            )
+            self.biases.append(torch.nn.Parameter(torch.zeros(count, 1, columns, device=device)))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(G,n,I) -> (G,n,P), in the scaled targets' units."""
+        """(G,n,I) -> (G,n,P), in the units of the scaled targets."""
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases)):
             x = torch.baddbmm(bias, x, weight)
             if layer < len(self.weights) - 1:
@@ -117,23 +130,21 @@ class Stack(torch.nn.Module):
         return x
 
     def loss(self, poses: torch.Tensor, kind: str) -> torch.Tensor:
-        """Summed over nets and outputs, averaged over the poses (n,)."""
+        """The loss, summed over networks and outputs, averaged over the poses (n,)."""
         return self._summed(self(self.x[:, poses]) - self.y[:, poses], kind)
 
     @torch.no_grad()
-    def loss_of_nothing(self, poses: torch.Tensor, kind: str) -> float:
-        """The loss of predicting zero."""
+    def loss_of_zero(self, poses: torch.Tensor, kind: str) -> float:
+        """The loss of predicting zero for the poses (n,)."""
         return self._summed(self.y[:, poses], kind).item()
 
     def _summed(self, difference: torch.Tensor, kind: str) -> torch.Tensor:
-        if self.measure is not None:
-            difference = difference @ self.measure
+        if self.loss_map is not None:
+            difference = difference @ self.loss_map
         return _LOSSES[kind](difference).sum() / difference.shape[1]
 
     def frozen(self) -> list[tuple[list[np.ndarray], list[np.ndarray]]]:
-        """Per net its (out,in) weights and biases in the targets' own units, padding cut away, as
-        float64.
-        """
+        """Each network's weights (out,in) and biases (out,) float64, without padding or scaling."""
         result = []
         last = len(self.weights) - 1
         for g, (inputs, outputs) in enumerate(zip(self.input_counts, self.output_counts)):
@@ -147,7 +158,10 @@ class Stack(torch.nn.Module):
 
 
 def stack_order(tasks: Sequence[GroupedTask], fill: float = _FILL) -> list[list[int]]:
-    """Task numbers gathered into stacks of similar input width, widest first; fill 0: one stack."""
+    """Task numbers grouped into stacks of similar input width, widest first.
+
+    fill  smallest input width as a fraction of the stack's widest; 0: one stack for all
+    """
     order = sorted(range(len(tasks)), key=lambda g: (-len(tasks[g].inputs), g))
     stacks: list[list[int]] = []
     for g in order:

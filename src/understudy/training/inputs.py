@@ -1,8 +1,13 @@
-"""Which features each network needs (FDDA section 3.3.1), asked of a live rig or learned from
-recorded poses.
+"""Selects the inputs of each network, from a live rig or from recorded poses.
 
-Features come in units that enter together: the 12 numbers of a bone in its parent's frame, or one
-control.
+Follows FDDA section 3.3.1 (Bailey et al. 2018). A network predicts a group of vertices and needs
+the bones and controls (units) that move the group. A live rig answers that by perturbation: set one
+control to the far end of its range and see which vertices move. Recorded poses answer it by
+regression: greedy selection of units (orthogonal matching pursuit) with a held-out fifth.
+
+Departure: the paper assumes a live rig; selection from recorded poses is ours.
+
+Letters: T poses, X features, P coefficients; a unit is a bone (its 12 numbers) or a control.
 """
 
 from __future__ import annotations
@@ -12,145 +17,178 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.progress import Progress
 from understudy.geometry.transforms import parent_from_bone
 from understudy.rigs.base import Rig
+from understudy.training.features import FeatureUnits
 
-_PERTURBED_AT_ONCE = (
-    32  # poses evaluated together: bounds memory for rigs of many controls and vertices
-)
+INPUT_SOURCES = ("auto", "rig", "data", "all")
+# Poses that a rig evaluates at a time: bounds the memory of rigs with many controls and vertices.
+_PERTURBED_AT_ONCE = 32
+_LEAST_ROTATION = 1e-6  # largest change of a bone's matrix entries that counts as no motion
+_BLOCKS, _HELD_OUT_EVERY, _HELD_OUT_FIRST = 25, 5, 2
+_RIDGE = 1e-3  # per training pose, for standardised features
 
 
 @dataclass(frozen=True)
-class FeatureUnits:
-    """The features that vary over the training poses, and the unit (bone or control) each belongs
-    to.
+class InputSelection:
+    """How the inputs of each network are selected.
 
-    columns  (X,) int32 into the raw features of `understudy.core.deformer.raw_features`
-    unit     (X,) int32: bone number, or bone count + control number
+    source         rig (perturb the live rig), data (from the poses), all (every unit), or auto: rig
+                   where there is one, else data
+    error          from a rig: a unit is an input if it moves a vertex of the group by more than
+                   this, in model units
+    example_poses  from a rig: number of training poses at which it is perturbed
+    gain           from data: a unit is added if it lowers the held-out error by this fraction
+    most           from data: upper limit of units per network
+    seed           seed of the example poses
     """
 
-    columns: np.ndarray
-    unit: np.ndarray
+    source: str
+    error: float
+    example_poses: int
+    gain: float
+    most: int
+    seed: int
 
 
-def varying_features(
-    raw: np.ndarray, bone_count: int, roots: np.ndarray, controls: np.ndarray
-) -> FeatureUnits:
-    """Non-root bones and the chosen controls, less the numbers that never change (a bone's fixed
-    offset, a hinge's axis).
+@dataclass(frozen=True, eq=False)
+class InputGroups:
+    """The groups of vertices whose inputs are selected, one per network.
 
-    raw (T, 12 B + C); controls (n,) numbers of the controls that join. A constant feature can teach
-    nothing and costs a weight per hidden unit.
+    vertices  vertices of each group, (n,) into the vertices that `displace` returns
+    targets   (T,P) coefficients of each group over the training poses
+    displace  poses -> displacements in rest space (t,V',3)
     """
-    columns = np.arange(raw.shape[1])
-    unit = np.where(
-        columns < 12 * bone_count, columns // 12, columns - 12 * bone_count + bone_count
-    )
-    allowed = np.ones(raw.shape[1], bool)
-    allowed[12 * bone_count :] = False
-    allowed[12 * bone_count + np.asarray(controls, int)] = True
-    for root in roots:
-        allowed[12 * root : 12 * root + 12] = False
-    size = np.abs(raw).max(axis=0)
-    varies = np.ptp(raw, axis=0) > 1e-5 * np.maximum(size, 1)
-    kept = np.flatnonzero(allowed & varies)
-    return FeatureUnits(kept.astype(np.int32), unit[kept].astype(np.int32))
+
+    vertices: Sequence[np.ndarray]
+    targets: Sequence[np.ndarray]
+    displace: Callable[[Poses], np.ndarray]
+
+
+def needed_units(
+    selection: InputSelection,
+    groups: InputGroups,
+    units: FeatureUnits,
+    features: np.ndarray,
+    poses: Poses,
+    rig: Rig | None,
+    progress: Progress,
+) -> np.ndarray:
+    """The bones and controls that each group of vertices depends on: (groups, units) bool.
+
+    units     the features that vary, and their units
+    features  (T,X) standardised
+    A group that moves although no single unit moves it reads every unit.
+    """
+    count = len(groups.vertices)
+    source = selection.source
+    if source == "auto":
+        source = "rig" if rig is not None and poses.controls is not None else "data"
+    if source == "all" or not count or not len(units.unit):
+        return np.ones((count, units.count), np.bool_)
+    if source == "rig":
+        if rig is None or poses.controls is None:
+            raise InputError(
+                "inputs=rig needs the live rig and poses with control values; use inputs=data for "
+                "recorded poses"
+            )
+        needs = units_from_rig(rig, poses, groups, selection, progress)
+    else:
+        needs = np.zeros((count, units.count), np.bool_)
+        found = units_from_data(features, units.unit, groups.targets, selection, progress)
+        needs[:, : found.shape[1]] = found
+    needs[~(needs & units.varying).any(axis=1)] = True
+    return needs
 
 
 def units_from_rig(
-    rig: Rig,
-    poses: Poses,
-    displace: Callable[[Poses], np.ndarray],
-    groups: Sequence[np.ndarray],
-    error: float,
-    example_poses: int,
-    seed: int,
-    progress: Progress,
+    rig: Rig, poses: Poses, groups: InputGroups, selection: InputSelection, progress: Progress
 ) -> np.ndarray:
-    """Perturb a live rig one control at a time: (groups, units) bool, whether a unit moves any
-    vertex of a group by more than `error`.
+    """The units that move a vertex of a group by more than `selection.error`: (groups, units) bool.
 
-    displace  poses -> rest-space displacements (T,V,3)
-    Each example pose is a training pose; each perturbation throws one control to the far end of its
+    Each example pose is a training pose. Each perturbation sets one control to the far end of its
     range, a large change as the paper asks.
     """
-    spec, skeleton = (
-        poses.control_spec,
-        rig.skeleton,
-    )  # the sampled ranges, which may be narrower or wider than the rig's own
+    # The sampled ranges, which may be narrower or wider than the rig's own.
+    spec, controls = poses.need_controls("perturbing the rig")
+    skeleton = rig.skeleton
     bone_count = 0 if skeleton is None else skeleton.bone_count
-    chosen = np.random.default_rng([seed, 3]).choice(
-        poses.pose_count, min(example_poses, poses.pose_count), replace=False
+    chosen = np.random.default_rng([selection.seed, 3]).choice(
+        poses.pose_count, min(selection.example_poses, poses.pose_count), replace=False
     )
-    needs = np.zeros((len(groups), bone_count + spec.count), bool)
-    starts = np.concatenate([[0], np.cumsum([len(g) for g in groups])])[:-1]
-    flat = np.concatenate(list(groups))
-    with progress.task("asking the rig which controls move what", len(chosen) * spec.count) as bar:
-        for pose in poses.controls[chosen]:
+    needs = np.zeros((len(groups.vertices), bone_count + spec.count), np.bool_)
+    starts = np.concatenate([[0], np.cumsum([len(g) for g in groups.vertices])])[:-1]
+    flat = np.concatenate(list(groups.vertices))
+    with progress.task("perturbing the rig", len(chosen) * spec.count) as task:
+        for pose in controls[chosen]:
             far = np.where(pose > 0.5 * (spec.low + spec.high), spec.low, spec.high)
             for some in np.array_split(np.arange(spec.count), 1 + spec.count // _PERTURBED_AT_ONCE):
                 values = np.tile(pose, (len(some) + 1, 1))
                 values[np.arange(len(some)) + 1, some] = far[some]
                 moved = rig.evaluate(values)
-                d = displace(moved)
+                d = groups.displace(moved)
                 furthest = np.maximum.reduceat(
                     np.linalg.norm(d[1:] - d[:1], axis=2)[:, flat], starts, axis=1
                 ).T
-                affected = np.greater(furthest, error)  # (groups, some controls)
+                affected = np.greater(furthest, selection.error)  # (groups, some controls)
                 if skeleton is not None:
-                    local = parent_from_bone(moved.world_from_bone, skeleton.parents).reshape(
-                        len(values), bone_count, 12
-                    )
-                    turned = (
-                        np.abs(local[1:] - local[:1]).max(axis=2) > 1e-6
-                    )  # (some controls, bones)
+                    turned = _turned_bones(moved)
                     needs[:, :bone_count] |= affected.astype(int) @ turned.astype(int) > 0
                 needs[:, bone_count + some] |= affected
-                bar.advance(len(some))
+                task.advance(len(some))
     return needs
+
+
+def _turned_bones(moved: Poses) -> np.ndarray:
+    """(t-1,B) bool: the bones whose matrix in their parent differs from that of the first pose."""
+    skeleton, world_from_bone = moved.need_bones("perturbing the rig")
+    local = parent_from_bone(world_from_bone, skeleton.parents)
+    local = local.reshape(len(local), skeleton.bone_count, 12)
+    return np.abs(local[1:] - local[:1]).max(axis=2) > _LEAST_ROTATION
 
 
 def units_from_data(
     features: np.ndarray,
     unit: np.ndarray,
     targets: Sequence[np.ndarray],
-    gain: float,
-    most: int,
+    selection: InputSelection,
     progress: Progress,
 ) -> np.ndarray:
-    """Learn the inputs from recorded poses: group-wise orthogonal matching pursuit, judged on poses
-    kept aside.
+    """The units that predict each group's coefficients: (groups, units) bool.
 
-    features (T,X) standardised; unit (X,); targets one (T,P) per group. For each group, units are
-    added one at a time: the one whose numbers, together with those already in, leave the least
-    squared error (ridge regression; a bone's matrix holds sines and cosines, so even a linear fit
-    sees bends both ways). It stops when an addition no longer lowers the error on the kept-aside
-    fifth by the share `gain`, or at `most` units. Returns (groups, units) bool.
+    features  (T,X) standardised
+    unit      (X,) the unit of each feature
+    targets   (T,P) per group
+    For each group, units are added one at a time: the one whose features, together with those
+    already selected, leave the smallest squared error of a ridge regression. A bone's matrix holds
+    sines and cosines, so even a linear fit detects bends in both directions. Selection stops when
+    an addition no longer lowers the held-out error by the fraction `selection.gain`.
     """
     unit_count = int(unit.max(initial=-1)) + 1
     present = np.unique(unit)
     columns_of = [np.flatnonzero(unit == u) for u in present]
     widest = max((len(c) for c in columns_of), default=0)
-    # Blocks of time, not single poses, are kept aside: in an animation the next frame is nearly the
-    # same frame.
-    block = np.arange(len(features)) * 25 // max(1, len(features))
-    aside = block % 5 == 2
-    fit_x, test_x = features[~aside].astype(np.float64), features[aside].astype(np.float64)
+    # Whole blocks of time are held out: in an animation, neighbouring frames are nearly equal.
+    block = np.arange(len(features)) * _BLOCKS // max(1, len(features))
+    held_out = block % _HELD_OUT_EVERY == _HELD_OUT_FIRST
+    fit_x, test_x = features[~held_out].astype(np.float64), features[held_out].astype(np.float64)
     gram = fit_x.T @ fit_x
-    ridge = 1e-3 * len(fit_x)
+    ridge = _RIDGE * len(fit_x)
     padded = np.full((len(columns_of), widest), -1)
     for row, columns in zip(padded, columns_of):
         row[: len(columns)] = columns
-    needs = np.zeros((len(targets), unit_count), bool)
-    with progress.task("learning each network's inputs from the poses", len(targets)) as bar:
+    needs = np.zeros((len(targets), unit_count), np.bool_)
+    with progress.task("selecting inputs from the poses", len(targets)) as task:
         for g, target in enumerate(targets):
-            fit_y, test_y = target[~aside].astype(np.float64), target[aside].astype(np.float64)
+            fit_y = target[~held_out].astype(np.float64)
+            test_y = target[held_out].astype(np.float64)
             cross = fit_x.T @ fit_y
             chosen: list[int] = []
             best = float(np.square(test_y).sum())
-            while len(chosen) < min(most, len(present)):
+            while len(chosen) < min(selection.most, len(present)):
                 inside = (
                     np.concatenate([columns_of[k] for k in chosen]) if chosen else np.zeros(0, int)
                 )
@@ -160,21 +198,32 @@ def units_from_data(
                     gram[np.ix_(columns, columns)] + ridge * np.eye(len(columns)), cross[columns]
                 )
                 error = float(np.square(test_y - test_x[:, columns] @ weights).sum())
-                if error > best * (1 - gain):
+                if error > best * (1 - selection.gain):
                     break
                 chosen.append(candidate)
                 best = error
             needs[g, present[chosen]] = True
-            bar.advance()
+            task.advance()
     return needs
 
 
-def _best_addition(gram, cross, inside, padded, taken, ridge) -> int:
-    """The unit that lowers the training error most when it joins `inside`: all candidates at once,
-    from Gram matrices alone.
+def _best_addition(
+    gram: np.ndarray,
+    cross: np.ndarray,
+    inside: np.ndarray,
+    padded: np.ndarray,
+    taken: list[int],
+    ridge: float,
+) -> int:
+    """The unit that lowers the training error most when it joins those already selected.
 
-    With S the Schur complement of the unit's own columns given those inside, and r their cross term
-    with what is still unexplained, the squared error falls by tr(r^T S^-1 r).
+    gram    (X,X) products of the features
+    cross   (X,P) products of the features with the targets
+    inside  columns of the units already selected
+    padded  (units, widest) columns of each unit, padded with -1
+    taken   units already selected
+    All candidates are evaluated at once. With S the Schur complement of a unit's own columns given
+    those inside, and r their product with the residual, the squared error falls by tr(r^T S^-1 r).
     """
     widest = padded.shape[1]
     flat = np.where(padded >= 0, padded, 0)
@@ -189,9 +238,9 @@ def _best_addition(gram, cross, inside, padded, taken, ridge) -> int:
         back = solved[:, : across.shape[1]].reshape(len(inside), *flat.shape)
         own = own - np.einsum("iua,iub->uab", split, back, optimize=True)
         right = right - np.einsum("iua,ip->uap", split, solved[:, across.shape[1] :], optimize=True)
-    dead = missing[:, :, None] | missing[:, None, :]
-    own = np.where(dead, 0.0, own) + ridge * np.eye(widest)
+    padding = missing[:, :, None] | missing[:, None, :]
+    own = np.where(padding, 0.0, own) + ridge * np.eye(widest)
     right = np.where(missing[:, :, None], 0.0, right)
-    fall = np.einsum("uap,uap->u", right, np.linalg.solve(own, right), optimize=True)
-    fall[taken] = -1.0
-    return int(fall.argmax())
+    decrease = np.einsum("uap,uap->u", right, np.linalg.solve(own, right), optimize=True)
+    decrease[taken] = -1.0
+    return int(decrease.argmax())

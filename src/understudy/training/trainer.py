@@ -1,76 +1,41 @@
-"""The trainer shared by the learned methods: Adam or plain SGD, a learning rate that falls,
-checkpoints, and the same result every time.
+"""Trains the networks of a method together: Adam or SGD, decaying learning rate, checkpoints.
 
-Every epoch draws its order from (seed, epoch), so a run that was stopped and resumed ends with the
-same bytes as one that was not.
+Every epoch draws its order from (seed, epoch), so an interrupted and resumed run gives the same
+bytes as an uninterrupted one.
+
+On a GPU, small products finish before the next one is launched. There a step is recorded as a CUDA
+graph once per batch size and replayed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import math
-import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from hashlib import sha256
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
-from understudy.core.errors import FileError, InputError
+from understudy.core.errors import InputError
 from understudy.core.progress import Progress
-from understudy.io.atomic_write import atomic_write
+from understudy.training.checkpoint import Checkpoint, run_fingerprint
 from understudy.training.grouped import GroupedTask, Stack, stack_order
+from understudy.training.schedule import Schedule, validation_poses
 
-_CHECKPOINT_EVERY_S = 30.0
-_STEPS_BEFORE_RECORDING = 3  # libraries set themselves up in the first ones
-_WIDE = 512
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How to train.
-
-    hidden               widths of the hidden layers
-    activation           tanh, relu or gelu
-    epochs               passes over the training poses
-    batch_size           poses per step
-    learning_rate        initial learning rate; Adam's decays to zero along a cosine, SGD's as
-                         1 / (1 + 1e-6 steps)
-    loss                 l2, l1, or mixed (their sum)
-    optimizer            adam, or sgd (no momentum; the loss is then the mean over outputs, as in
-                         the differential paper)
-    weight_decay         decoupled: each step shrinks the weights by learning_rate times this
-    validation_fraction  fraction of the poses that are kept out of training, to measure the error
-    twins                the second half of the poses are mirror images of the first; a pose and
-                         its image are both training poses or both validation poses
-    seed                 seed of the initial weights, the order of poses and the validation poses
-    device               cpu, cuda, cuda:N, or auto (a GPU where torch finds one)
-    """
-
-    hidden: tuple[int, ...] = (128, 128)
-    activation: str = "tanh"
-    epochs: int = 150
-    batch_size: int = 256
-    learning_rate: float = 0.005
-    loss: str = "l2"
-    optimizer: str = "adam"
-    weight_decay: float = 0.0
-    validation_fraction: float = 0.05
-    twins: bool = False
-    seed: int = 0
-    device: str = "auto"
+_STEPS_BEFORE_RECORDING = 3  # libraries initialise themselves in the first steps
+_WIDE = 512  # units of a layer from which reduced precision pays off on a GPU
 
 
-@dataclass(frozen=True)
-class Trained:
-    """Frozen weights per task, in the order given, and the loss curves (relative to predicting
-    zero; 1 is "learned nothing").
+@dataclass(frozen=True, eq=False)
+class TrainingResult:
+    """Trained networks and their loss curves.
+
+    nets              weights (out,in) and biases (out,) of each network, in the order of the tasks
+    training_curve    (epochs,) loss on the training poses, relative to the loss of predicting zero
+    validation_curve  (epochs,) the same on the validation poses; NaN where there are none
     """
 
     nets: list[tuple[list[np.ndarray], list[np.ndarray]]]
@@ -78,8 +43,17 @@ class Trained:
     validation_curve: np.ndarray
 
 
+def curve_numbers(curve: np.ndarray) -> list[float]:
+    """A loss curve as numbers for the header of a file; empty where nothing was measured.
+
+    >>> curve_numbers(np.array([0.12345678, np.nan]))
+    [0.123457]
+    """
+    return [float(f"{value:.6g}") for value in curve if np.isfinite(value)]
+
+
 def pick_device(name: str) -> torch.device:
-    """`auto` is a GPU where torch finds one; asking for one that is not there is an error."""
+    """The device called `name`; `auto` is a GPU where torch finds one, else the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name.startswith("cuda") and not torch.cuda.is_available():
@@ -93,143 +67,122 @@ def train(
     schedule: Schedule,
     progress: Progress,
     checkpoint: Path | None = None,
-) -> Trained:
-    """Train every task's net at once. features (T,X) float32, standardised; tasks as in
-    `GroupedTask`.
+) -> TrainingResult:
+    """Train the networks of all tasks at once.
 
-    checkpoint  file to keep the state in; it stays when training ends (delete it once the result is
-                safe), and a run of the same data and schedule
-                goes on from it
+    features    (T,X) float32, standardised
+    tasks       one per network
+    checkpoint  file for the state of training; a run with the same data and schedule continues from
+                it. It stays when training ends: delete it once the result is saved
     """
     device = pick_device(schedule.device)
     if not tasks:
-        return Trained([], np.zeros(0), np.zeros(0))
+        return TrainingResult([], np.zeros(0), np.zeros(0))
     generator = torch.Generator().manual_seed(schedule.seed)
     everything = torch.as_tensor(features, dtype=torch.float32, device=device)
-    order = (
-        stack_order(tasks) if device.type == "cpu" else stack_order(tasks, fill=0.0)
-    )  # a GPU pads sooner than it launches another product
+    # On a GPU, padding costs less than launching another product.
+    order = stack_order(tasks) if device.type == "cpu" else stack_order(tasks, fill=0.0)
     stacks = [
         Stack(
             [tasks[g] for g in members], everything, schedule.hidden, schedule.activation, generator
         )
         for members in order
     ]
-    aside = validation_poses(len(features), schedule)
-    kept = torch.as_tensor(np.setdiff1d(np.arange(len(features)), aside), device=device)
-    aside = torch.as_tensor(aside, device=device)
+    held_out = validation_poses(len(features), schedule)
+    training = torch.as_tensor(np.setdiff1d(np.arange(len(features)), held_out), device=device)
+    validation = torch.as_tensor(held_out, device=device)
     parameters = [p for stack in stacks for p in stack.parameters()]
     optimizer = _optimizer(parameters, schedule, device)
-    run = _Run(stacks, optimizer, checkpoint, _fingerprint(features, tasks, schedule))
-    curves = run.resume()
-    take = _Steps(stacks, optimizer, schedule, device)
-    nothing, nothing_seen = (
-        _loss_of_nothing(stacks, poses, schedule.loss) for poses in (kept, aside)
+    state = Checkpoint(
+        parameters, optimizer, checkpoint, run_fingerprint(features, tasks, schedule)
+    )
+    curves = state.resume()
+    take_step = _Steps(stacks, optimizer, schedule, device)
+    training_zero, validation_zero = (
+        _loss_of_zero(stacks, poses, schedule.loss) for poses in (training, validation)
     )
     with (
-        progress.task(f"training {len(tasks)} networks", schedule.epochs) as bar,
-        _quick_products(schedule, device),
+        progress.task(f"training {len(tasks)} networks", schedule.epochs) as task,
+        _reduced_precision(schedule, device),
     ):
-        bar.advance(len(curves))
+        task.advance(len(curves))
         try:
             for epoch in range(len(curves), schedule.epochs):
-                loss = _epoch(take, kept, len(tasks), schedule, epoch) / nothing
-                seen = (
-                    _evaluate(stacks, aside, schedule.loss) / nothing_seen
-                    if len(aside)
-                    else float("nan")
-                )
-                curves = [*curves, (loss, seen)]
-                bar.advance()
-                left = max(seen if len(aside) else loss, 0)
-                bar.note(
-                    f"left to learn: "
-                    f"{100 * (math.sqrt(left) if schedule.loss == 'l2' else left):.1f} % of the "
-                    f"motion"
-                )
-                run.epoch_done(curves)
+                loss = _epoch(take_step, training, len(tasks), schedule, epoch) / training_zero
+                unseen = float("nan")
+                if len(validation):
+                    unseen = _evaluate(stacks, validation, schedule.loss) / validation_zero
+                curves = [*curves, (loss, unseen)]
+                task.advance()
+                left = max(unseen if len(validation) else loss, 0)
+                left = math.sqrt(left) if schedule.loss == "l2" else left
+                task.note(f"error: {100 * left:.1f} % of the motion")
+                state.keep(curves)
         finally:
-            # Interrupted or finished: the last whole epoch is kept, so that nothing after training
-            # can lose it.
-            run.write()
-    nets: list = [None] * len(tasks)
+            # Interrupted or finished: the last complete epoch is written, so that a failure after
+            # training does not lose it.
+            state.write()
+    nets: dict[int, tuple[list[np.ndarray], list[np.ndarray]]] = {}
     for members, stack in zip(order, stacks):
-        for g, frozen in zip(members, stack.frozen()):
-            nets[g] = frozen
+        nets.update(zip(members, stack.frozen()))
     curve = np.array(curves, dtype=np.float64).reshape(-1, 2)
-    return Trained(nets, curve[:, 0], curve[:, 1])
+    return TrainingResult([nets[g] for g in range(len(tasks))], curve[:, 0], curve[:, 1])
 
 
-def _optimizer(parameters, schedule: Schedule, device: torch.device) -> torch.optim.Optimizer:
+def _optimizer(
+    parameters: list[torch.nn.Parameter], schedule: Schedule, device: torch.device
+) -> torch.optim.Optimizer:
     if schedule.optimizer == "sgd":
         return torch.optim.SGD(
             parameters, lr=schedule.learning_rate, weight_decay=schedule.weight_decay, fused=True
         )
     kind = torch.optim.AdamW if schedule.weight_decay else torch.optim.Adam
-    options = {"fused": True, "capturable": device.type == "cuda"}
     return kind(
         parameters,
         lr=schedule.learning_rate,
         betas=(0.9, 0.999),
         eps=1e-8,
         weight_decay=schedule.weight_decay,
-        **options,
-    )
-
-
-def _rate(schedule: Schedule, step: int, all_steps: int) -> float:
-    if schedule.optimizer == "sgd":
-        return schedule.learning_rate / (1 + 1e-6 * step)
-    return 0.5 * schedule.learning_rate * (1 + math.cos(math.pi * step / all_steps))
-
-
-def validation_poses(count: int, schedule: Schedule) -> np.ndarray:
-    """The poses kept aside to measure, increasing; none where too few would be left."""
-    if schedule.twins:
-        half = validation_poses(count // 2, replace(schedule, twins=False))
-        return np.concatenate([half, half + count // 2])
-    wanted = round(schedule.validation_fraction * count)
-    return (
-        np.sort(np.random.default_rng([schedule.seed, 1]).permutation(count)[:wanted])
-        if wanted and count - wanted >= 1
-        else np.zeros(0, np.int64)
+        fused=True,
+        capturable=device.type == "cuda",
     )
 
 
 class _Steps:
-    """Steps of training; `loss` gathers what they leave where it is, so that no step waits for the
-    one before.
+    """Takes training steps; `loss` sums their losses on the device, so that no step waits."""
 
-    A GPU is done with small products sooner than the next is launched. There a step is recorded
-    once per size of batch, and played again.
-    """
-
-    def __init__(self, stacks, optimizer, schedule: Schedule, device: torch.device):
+    def __init__(
+        self,
+        stacks: Sequence[Stack],
+        optimizer: torch.optim.Optimizer,
+        schedule: Schedule,
+        device: torch.device,
+    ):
         self._stacks, self._optimizer, self._schedule = stacks, optimizer, schedule
         self.loss = torch.zeros((), dtype=torch.float64, device=device)
         self._recorded: dict[int, tuple[torch.Tensor, torch.cuda.CUDAGraph]] = {}
-        self._played: Counter[int] = Counter()
+        self._taken: Counter[int] = Counter()
         if device.type == "cuda":
-            self._aside = torch.cuda.Stream(device)
+            self._stream = torch.cuda.Stream(device)
             self._rate = torch.zeros((), device=device)
             for group in optimizer.param_groups:
                 group["lr"] = self._rate
 
-    def __call__(self, batch: torch.Tensor, rate: float) -> None:
+    def __call__(self, batch: torch.Tensor, learning_rate: float) -> None:
         """One step on the poses `batch` (n,)."""
         if batch.device.type != "cuda":
             for group in self._optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = learning_rate
             self._step(batch)
             return
-        self._rate.fill_(rate)
+        self._rate.fill_(learning_rate)
         size = len(batch)
-        self._played[size] += 1
-        if self._played[size] <= _STEPS_BEFORE_RECORDING:
-            self._aside.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._aside):
+        self._taken[size] += 1
+        if self._taken[size] <= _STEPS_BEFORE_RECORDING:
+            self._stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._stream):
                 self._step(batch)
-            torch.cuda.current_stream().wait_stream(self._aside)
+            torch.cuda.current_stream().wait_stream(self._stream)
             return
         if size not in self._recorded:
             poses, graph = batch.clone(), torch.cuda.CUDAGraph()
@@ -242,28 +195,32 @@ class _Steps:
 
     def _step(self, batch: torch.Tensor) -> None:
         self._optimizer.zero_grad(set_to_none=True)
-        for stack in (
-            self._stacks
-        ):  # stacks share no parameters, so each one's graph is freed before the next is built
+        # Stacks share no parameters, so each one's graph is freed before the next is built.
+        for stack in self._stacks:
             loss = stack.loss(batch, self._schedule.loss)
             (loss / stack.output_width if self._schedule.optimizer == "sgd" else loss).backward()
             self.loss += loss.detach().double() * len(batch)
         self._optimizer.step()
 
 
-def _epoch(take: _Steps, kept: torch.Tensor, nets: int, schedule: Schedule, epoch: int) -> float:
-    shuffle = np.random.default_rng([schedule.seed, 2, epoch]).permutation(len(kept))
-    batches = kept[torch.as_tensor(shuffle, device=kept.device)].split(schedule.batch_size)
-    take.loss.zero_()
-    for step, batch in enumerate(batches):
-        take(batch, _rate(schedule, epoch * len(batches) + step, schedule.epochs * len(batches)))
-    return float(take.loss) / (len(kept) * nets)
+def _epoch(
+    take_step: _Steps, training: torch.Tensor, net_count: int, schedule: Schedule, epoch: int
+) -> float:
+    """Train one epoch on the poses `training` (n,); return the mean loss per pose and network."""
+    shuffle = np.random.default_rng([schedule.seed, 2, epoch]).permutation(len(training))
+    batches = training[torch.as_tensor(shuffle, device=training.device)].split(schedule.batch_size)
+    take_step.loss.zero_()
+    for number, batch in enumerate(batches):
+        step, step_count = epoch * len(batches) + number, schedule.epochs * len(batches)
+        take_step(batch, schedule.learning_rate_at(step, step_count))
+    return float(take_step.loss) / (len(training) * net_count)
 
 
 @contextlib.contextmanager
-def _quick_products(schedule: Schedule, device: torch.device):
-    """Wide nets on a GPU multiply with 10 bits of mantissa, several times as fast; narrow ones
-    would gain nothing.
+def _reduced_precision(schedule: Schedule, device: torch.device) -> Iterator[None]:
+    """Let wide networks on a GPU multiply in TF32 (10 bits of mantissa), several times as fast.
+
+    Narrow networks are not faster that way and keep full precision.
     """
     before = torch.get_float32_matmul_precision()
     if device.type == "cuda" and max(schedule.hidden) >= _WIDE:
@@ -275,114 +232,19 @@ def _quick_products(schedule: Schedule, device: torch.device):
 
 
 @torch.no_grad()
-def _evaluate(stacks, poses, loss: str) -> float:
+def _evaluate(stacks: Sequence[Stack], poses: torch.Tensor, loss: str) -> float:
+    """The mean loss per pose and network."""
     return float(sum(stack.loss(poses, loss).double() for stack in stacks)) / sum(
         len(stack.x) for stack in stacks
     )
 
 
-def _loss_of_nothing(stacks, poses: torch.Tensor, loss: str) -> float:
-    """What predicting zero leaves, per net: by how targets are scaled, 1 where errors are
-    squared.
-    """
+def _loss_of_zero(stacks: Sequence[Stack], poses: torch.Tensor, loss: str) -> float:
+    """The mean loss of predicting zero, which curves are relative to; 1 for scaled l2 targets."""
     if loss == "l2" or not len(poses):
         return 1.0
     return (
-        sum(stack.loss_of_nothing(poses, loss) for stack in stacks)
+        sum(stack.loss_of_zero(poses, loss) for stack in stacks)
         / sum(len(stack.x) for stack in stacks)
         or 1.0
     )
-
-
-def _fingerprint(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule) -> str:
-    """Tells whether a checkpoint belongs to this very run."""
-    digest = sha256(json.dumps(asdict(schedule), sort_keys=True).encode())
-    for array in (
-        features,
-        *(
-            part
-            for task in tasks
-            for part in (task.inputs, task.targets, task.measure)
-            if part is not None
-        ),
-    ):
-        digest.update(str(array.shape).encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
-class _Run:
-    """State on disk while training: weights, Adam's moments, and the curves so far."""
-
-    def __init__(self, stacks, optimizer, path: Path | None, fingerprint: str):
-        self._clock = time.monotonic
-        self._written = self._clock()
-        self._state: tuple[list, dict] | None = None
-        self.stacks, self.optimizer, self.path, self.fingerprint = (
-            stacks,
-            optimizer,
-            path,
-            fingerprint,
-        )
-
-    def resume(self) -> list[tuple[float, float]]:
-        """The curves of the epochs already done, with weights and optimizer set to where they were;
-        empty for a new run.
-        """
-        if self.path is None or not self.path.exists():
-            return []
-        try:
-            with safe_open(str(self.path), framework="pt") as opened:
-                about = json.loads(opened.metadata()["checkpoint"])
-                if about["fingerprint"] != self.fingerprint:
-                    return []
-                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
-        except (SafetensorError, KeyError, TypeError, ValueError, OSError):
-            return []  # damaged: start again rather than trust it
-        for number, parameter in enumerate(self._parameters()):
-            parameter.data.copy_(tensors[f"weight.{number}"])
-            if f"step.{number}" in tensors:  # SGD keeps nothing
-                self.optimizer.state[parameter] = {
-                    "step": tensors[f"step.{number}"].to(parameter.device),
-                    "exp_avg": tensors[f"first.{number}"].to(parameter.device),
-                    "exp_avg_sq": tensors[f"second.{number}"].to(parameter.device),
-                }
-        return [tuple(pair) for pair in about["curves"]]
-
-    def epoch_done(self, curves) -> None:
-        """Remember the state at the end of an epoch, and write it now and then. A stop inside the
-        next epoch goes back to here.
-        """
-        if self.path is None:
-            return
-        tensors = {}
-        for number, parameter in enumerate(self._parameters()):
-            state = self.optimizer.state[parameter]
-            parts = {"weight": parameter.data}
-            if "exp_avg" in state:
-                parts |= {
-                    "step": state["step"],
-                    "first": state["exp_avg"],
-                    "second": state["exp_avg_sq"],
-                }
-            tensors |= {
-                f"{name}.{number}": part.detach().to("cpu", copy=True).contiguous()
-                for name, part in parts.items()
-            }
-        self._state = (curves, tensors)
-        if self._clock() - self._written > _CHECKPOINT_EVERY_S:
-            self.write()
-
-    def write(self) -> None:
-        """Put what was remembered on disk."""
-        if self._state is None:
-            return
-        curves, tensors = self._state
-        about = json.dumps({"fingerprint": self.fingerprint, "curves": curves})
-        self._written = self._clock()
-        # A disk too full for a checkpoint must not cost the training itself.
-        with contextlib.suppress(FileError), atomic_write(self.path) as part:
-            part.write_bytes(save(tensors, metadata={"checkpoint": about}))
-
-    def _parameters(self):
-        return [p for stack in self.stacks for p in stack.parameters()]

@@ -7,18 +7,21 @@ from scipy.sparse.csgraph import dijkstra
 
 from understudy import InputError, Mesh
 from understudy.methods.differential.anchors import (
-    anchors_by_errors,
+    add_anchors_by_errors,
     checked_anchors,
-    choose_anchors,
     even_anchors,
+    pivot_anchors,
     random_anchors,
 )
-from understudy.methods.differential.components import enough, error_left, region_components
+from understudy.methods.differential.components import (
+    fewest_components,
+    region_components,
+    truncation_error,
+)
 from understudy.methods.differential.folding import near_and_far
 from understudy.methods.differential.laplacian import Laplacian
 from understudy.methods.differential.reconstruction import Reconstruction, Weights
 from understudy.methods.differential.regions import mesh_regions
-from understudy.methods.differential.validation import Words
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +42,7 @@ def smooth_fields(mesh, count=30, seed=0):
     return np.einsum("tki,vk->tvi", rng.normal(size=(count, 6, 3)), bumps)
 
 
-def two_pieces():
+def two_shells():
     one = grid_mesh(4, 3)
     other = one.vertices + [0, 0, 3]
     faces = one.polygon_vertices.reshape(-1, 4)
@@ -75,42 +78,48 @@ def test_true_coordinates_and_anchors_give_the_true_surface(sheet, laplacian, we
 def test_folded_is_solved(sheet, laplacian):
     rng = np.random.default_rng(1)
     anchors = np.array([3, 50, 90])
-    row, hold = rng.uniform(0.3, 3, sheet.vertex_count), rng.uniform(0.0, 0.5, sheet.vertex_count)
+    coordinate = rng.uniform(0.3, 3, sheet.vertex_count)
+    offset = rng.uniform(0.0, 0.5, sheet.vertex_count)
     reconstruction = Reconstruction(
-        laplacian, anchors, Weights(np.array([1.0, 2.0, 0.5]), row, hold)
+        laplacian, anchors, Weights(np.array([1.0, 2.0, 0.5]), coordinate, offset)
     )
     some = np.arange(10, 60)
     basis, offsets = rng.normal(size=(150, 4)), rng.normal(size=(150, 3))
     c, h, a = rng.normal(size=(5, 4)), rng.normal(size=(5, 3)), rng.normal(size=(5, 3, 3))
-    delta, held = np.zeros((5, sheet.vertex_count, 3)), np.zeros((5, sheet.vertex_count, 3))
+    delta, h_full = np.zeros((5, sheet.vertex_count, 3)), np.zeros((5, sheet.vertex_count, 3))
     delta[:, some] = (c @ basis.T).reshape(5, -1, 3)
-    held[:, some] = (h @ offsets.T).reshape(5, -1, 3)
-    folded = c @ reconstruction.fold(basis, some).T + h @ reconstruction.fold_held(offsets, some).T
+    h_full[:, some] = (h @ offsets.T).reshape(5, -1, 3)
+    folded = (
+        c @ reconstruction.fold_coordinates(basis, some).T
+        + h @ reconstruction.fold_offsets(offsets, some).T
+    )
     folded = folded.reshape(5, -1, 3) + np.einsum("vn,tni->tvi", reconstruction.anchor_basis(), a)
-    np.testing.assert_allclose(folded, reconstruction.solve(delta, a, held), atol=1e-9)
+    np.testing.assert_allclose(folded, reconstruction.solve(delta, a, h_full), atol=1e-9)
 
 
-@pytest.mark.parametrize("least", [1e-9, 0.05])
-def test_a_folded_basis_loses_no_more_than_it_may_and_gets_smaller_for_it(sheet, laplacian, least):
+@pytest.mark.parametrize("tolerance", [1e-9, 0.05])
+def test_a_truncated_basis_is_smaller_and_stays_within_the_tolerance(sheet, laplacian, tolerance):
     rng = np.random.default_rng(3)
-    said = rng.normal(size=(400, 3)) @ rng.normal(size=(3, 8)) + 0.001 * rng.normal(
-        size=(400, 8)
-    )  # eight numbers that say three things
+    # Eight coefficients of rank three, and noise.
+    coefficients = rng.normal(size=(400, 3)) @ rng.normal(size=(3, 8))
+    coefficients += 0.001 * rng.normal(size=(400, 8))
     region = np.arange(30)
     basis = rng.normal(size=(90, 8))
     folded = (
         Reconstruction(laplacian, np.array([3, 50, 90]), Weights(1.0, 1.0, 0.5))
-        .fold(basis, region)
+        .fold_coordinates(basis, region)
         .reshape(-1, 3, 8)
     )
     near = (laplacian.symmetric != 0).astype(float)
-    parts = near_and_far(folded, said.T @ said / len(said), region, near, least)
-    whole = np.einsum("vip,tp->tvi", folded, said)
+    moments = coefficients.T @ coefficients / len(coefficients)
+    parts = near_and_far(folded, moments, region, near, tolerance)
+    whole = np.einsum("vip,tp->tvi", folded, coefficients)
     again = np.zeros_like(whole)
-    for vertices, matrix, transfer in parts:
-        again[:, vertices] += (said @ transfer.T @ matrix.T).reshape(len(said), -1, 3)
-        assert len(transfer) == 8 if least < 1e-6 else len(transfer) <= 3
-    assert np.sqrt(np.square(again - whole).sum(axis=2).mean(axis=0)).max() <= 1.01 * least
+    for part in parts:
+        remapped = coefficients @ part.remap.T
+        again[:, part.vertices] += (remapped @ part.matrix.T).reshape(len(remapped), -1, 3)
+        assert len(part.remap) == 8 if tolerance < 1e-6 else len(part.remap) <= 3
+    assert np.sqrt(np.square(again - whole).sum(axis=2).mean(axis=0)).max() <= 1.01 * tolerance
 
 
 def test_high_frequency_errors_are_damped_more_than_low_ones(sheet, laplacian):
@@ -127,12 +136,15 @@ def test_high_frequency_errors_are_damped_more_than_low_ones(sheet, laplacian):
     assert harm[0] > 20 * harm[1]
 
 
-def test_a_piece_without_an_anchor_is_named():
-    laplacian = Laplacian.of(two_pieces())
-    assert laplacian.piece.max() == 1
-    with pytest.raises(InputError, match="none lies in the mesh piece around vertex 12"):
-        checked_anchors([0, 5], laplacian.piece)
-    np.testing.assert_array_equal(checked_anchors([0, 15], laplacian.piece), [0, 15])
+def test_a_shell_without_an_anchor_is_named():
+    laplacian = Laplacian.of(two_shells())
+    assert laplacian.shell.max() == 1
+    with pytest.raises(
+        InputError,
+        match=r"1 connected component .* around vertex 12",
+    ):
+        checked_anchors([0, 5], laplacian.shell)
+    np.testing.assert_array_equal(checked_anchors([0, 15], laplacian.shell), [0, 15])
 
 
 @pytest.mark.parametrize(
@@ -140,35 +152,35 @@ def test_a_piece_without_an_anchor_is_named():
     [
         ([0, 99], "index 99 is outside"),
         ([-1, 15], "index -1"),
-        ([3, 15, 3], "vertex 3 stands twice"),
+        ([3, 15, 3], "duplicate vertex 3"),
         ([], "empty"),
     ],
 )
 def test_wrong_anchor_lists_are_refused(anchors, says):
     with pytest.raises(InputError, match=says):
-        checked_anchors(anchors, Laplacian.of(two_pieces()).piece)
+        checked_anchors(anchors, Laplacian.of(two_shells()).shell)
 
 
-def test_even_anchors_cover_every_piece_and_begin_where_it_moves_most(sheet, laplacian):
-    apart = Laplacian.of(two_pieces())
-    motion = np.zeros(len(apart.piece))
+def test_even_anchors_cover_every_shell_and_begin_where_it_moves_most(sheet, laplacian):
+    apart = Laplacian.of(two_shells())
+    motion = np.zeros(len(apart.shell))
     motion[[7, 15]] = 1
-    assert even_anchors(apart.symmetric, motion, apart.piece, 2).tolist() == [7, 15]
+    assert even_anchors(apart.symmetric, motion, apart.shell, 2).tolist() == [7, 15]
     steps = lambda anchors: (
         dijkstra(abs(laplacian.symmetric), unweighted=True, indices=anchors).min(axis=0).max()
     )
-    even = even_anchors(laplacian.symmetric, np.ones(sheet.vertex_count), laplacian.piece, 8)
+    even = even_anchors(laplacian.symmetric, np.ones(sheet.vertex_count), laplacian.shell, 8)
     assert len(set(even.tolist())) == 8
-    assert steps(even) < min(steps(random_anchors(laplacian.piece, 8, seed)) for seed in range(3))
+    assert steps(even) < min(steps(random_anchors(laplacian.shell, 8, seed)) for seed in range(3))
 
 
 def test_anchors_go_where_the_reconstruction_errs_most(sheet, laplacian):
     true = smooth_fields(sheet, 12)
     delta = laplacian.coordinates(true)
     delta[:, 40:44] *= 0.3  # what a net never learned
-    words = Words(np.arange(12), True, delta, np.zeros_like(delta), true, 0.0)
     start, omega = np.array([0, 107]), 0.8
-    chosen = anchors_by_errors(Reconstruction(laplacian, start, Weights(omega)), omega, words, 6)
+    reconstruction = Reconstruction(laplacian, start, Weights(omega))
+    chosen = add_anchors_by_errors(reconstruction, omega, delta, true, 6)
     assert chosen[:2].tolist() == start.tolist()
     assert len(set(chosen.tolist())) == 6
 
@@ -183,22 +195,22 @@ def test_anchors_go_where_the_reconstruction_errs_most(sheet, laplacian):
     for known in range(2, 6):
         assert chosen[known] == np.square(error(chosen[:known])).sum(axis=0).argmax()
     others = [
-        np.concatenate([start, random_anchors(laplacian.piece, 4, seed)]) for seed in range(5)
+        np.concatenate([start, random_anchors(laplacian.shell, 4, seed)]) for seed in range(5)
     ]
     assert error(chosen).max() < min(error(np.unique(list_)).max() for list_ in others)
 
 
-def test_chosen_anchors_determine_the_shape_and_cover_every_piece():
-    mesh = two_pieces()
-    piece = Laplacian.of(mesh).piece
+def test_chosen_anchors_determine_the_shape_and_cover_every_shell():
+    mesh = two_shells()
+    shell = Laplacian.of(mesh).shell
     fields = smooth_fields(mesh)
-    fields[:, piece == 1] = 0  # the second piece never moves, and still needs one
+    fields[:, shell == 1] = 0  # the second shell never moves, and still needs one
     basis, sizes, _ = np.linalg.svd(fields.reshape(len(fields), -1).T, full_matrices=False)
-    chosen = choose_anchors(basis * sizes, mesh.vertices.astype(float), piece, 6)
+    chosen = pivot_anchors(basis * sizes, mesh.vertices.astype(float), shell, 6)
     assert len(np.unique(chosen)) == 6
-    assert set(piece[chosen]) == {0, 1}
-    assert len(np.unique(random_anchors(piece, 6, 0))) == 6
-    assert set(piece[random_anchors(piece, 2, 0)]) == {0, 1}
+    assert set(shell[chosen]) == {0, 1}
+    assert len(np.unique(random_anchors(shell, 6, 0))) == 6
+    assert set(shell[random_anchors(shell, 2, 0)]) == {0, 1}
 
 
 def test_pivots_beat_random_points_at_telling_the_shape(sheet):
@@ -213,20 +225,20 @@ def test_pivots_beat_random_points_at_telling_the_shape(sheet):
         )  # how much an error at the points may grow elsewhere
 
     whole = np.zeros(sheet.vertex_count, int)
-    chosen = choose_anchors(u * s, sheet.vertices.astype(float), whole, 6)
+    chosen = pivot_anchors(u * s, sheet.vertices.astype(float), whole, 6)
     assert left(chosen) < np.median([left(random_anchors(whole, 6, seed)) for seed in range(9)])
 
 
 def test_more_anchors_than_vertices_are_all_of_them():
     mesh = Mesh.from_faces(np.eye(3), [[0, 1, 2]])
     assert sorted(
-        choose_anchors(np.zeros((9, 2)), mesh.vertices.astype(float), np.zeros(3, int), 50)
+        pivot_anchors(np.zeros((9, 2)), mesh.vertices.astype(float), np.zeros(3, int), 50)
     ) == [0, 1, 2]
 
 
 def test_regions_are_disjoint_and_whole():
-    mesh = two_pieces()
-    regions = mesh_regions(mesh, np.array([0, 11, 5]))  # none in the second piece
+    mesh = two_shells()
+    regions = mesh_regions(mesh, np.array([0, 11, 5]))  # none in the second shell
     assert sorted(np.concatenate(regions)) == list(range(mesh.vertex_count))
     assert len(mesh_regions(mesh, np.array([0]))) == 1
 
@@ -241,7 +253,7 @@ def test_components_leave_less_the_more_there_are(sheet, laplacian, metric):
     reconstruction = Reconstruction(laplacian, anchors, Weights(1.0))
     regions = mesh_regions(sheet, anchors)
     left = [
-        error_left(
+        truncation_error(
             [region_components(delta, r, metric, k, reconstruction) for r in regions],
             delta,
             reconstruction,
@@ -250,8 +262,8 @@ def test_components_leave_less_the_more_there_are(sheet, laplacian, metric):
     ]
     assert left == sorted(left, reverse=True)
     everything = [region_components(delta, r, metric, 60, reconstruction) for r in regions]
-    chosen = enough(everything, delta, reconstruction, left[2])
-    assert error_left(chosen, delta, reconstruction) <= left[2]
+    chosen = fewest_components(everything, delta, reconstruction, left[2])
+    assert truncation_error(chosen, delta, reconstruction) <= left[2]
     assert sum(part.count for part in chosen) < sum(part.count for part in everything)
 
 
@@ -263,7 +275,7 @@ def test_components_of_the_reconstruction_metric_are_better_on_the_surface(sheet
     reconstruction = Reconstruction(laplacian, np.array([3, 50, 90]), Weights(1.0))
     everywhere = np.arange(sheet.vertex_count)
     left = {
-        m: error_left(
+        m: truncation_error(
             [region_components(delta, everywhere, m, 8, reconstruction)], delta, reconstruction
         )
         for m in ("reconstruction", "differential")

@@ -25,8 +25,8 @@ from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.geometry.pca import principal_components
-from understudy.methods.differential.anchors import choose_anchors
-from understudy.methods.skin_fitting.displacements import gathered
+from understudy.methods.differential.anchors import pivot_anchors
+from understudy.methods.skin_fitting.displacements import displacements_at
 
 _BASIS_POSES = 2000
 _SMALL = 1e-6  # of the largest square in U_K^T U_K
@@ -46,7 +46,7 @@ class Kpsa:
 
     def deform(self, poses: Poses) -> np.ndarray:
         """(T,V,3) float32 from the true key points of `poses`."""
-        true = gathered(poses, self.skin, np.arange(poses.pose_count))
+        true = displacements_at(poses, self.skin, np.arange(poses.pose_count))
         rows = (self.key_points[:, None] * 3 + np.arange(3)).reshape(-1)
         c = (true[:, self.key_points].reshape(len(true), -1) - self.mean[rows]) @ self.pull.T
         d = (self.mean + c @ self.basis.T).reshape(len(true), -1, 3).astype(np.float32)
@@ -62,7 +62,7 @@ def fit(poses: Poses, skin: Skin | None, key_points: int = 274, components: int 
     """
     checks.between(key_points, "key_points", 1)
     checks.between(components, "components", 1)
-    sample = gathered(poses, skin, evenly(poses.pose_count, _BASIS_POSES)).reshape(
+    sample = displacements_at(poses, skin, evenly(poses.pose_count, _BASIS_POSES)).reshape(
         -1, 3 * poses.vertex_count
     )
     mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -70,7 +70,7 @@ def fit(poses: Poses, skin: Skin | None, key_points: int = 274, components: int 
         sample - mean, min(components, len(sample) - 1) if len(sample) > 1 else 1
     )
     whole = np.zeros(poses.vertex_count, int)
-    chosen = choose_anchors(
+    chosen = pivot_anchors(
         directions * sizes,
         poses.mesh.vertices.astype(np.float64),
         whole,

@@ -1,38 +1,33 @@
-"""Anchors: the points whose displacement is learned as it is, and that nail the reconstruction in
-place.
+"""Selection of anchors: the vertices whose displacement is predicted directly.
 
-The paper leaves their choice to an artist. Here it is automatic, by QR with pivoting on the
-deformation basis, three rows (x, y, z of a vertex) at a time: of all vertices, take the one whose
-motion is explained least by the points taken so far, remove from every vertex what that point
-explains, and go on. So the chosen points determine the shape: what is left once they are known is
-small.
+Anchors fix the position of the reconstruction. The paper leaves their choice to an artist; here it
+is automatic. Letters: V vertices, K components, n anchors; a shell is a connected component of the
+mesh. Every shell gets at least one anchor, since L_s is singular there.
 
-    B_i (3,K)    the rows of vertex i in the PCA basis, each column times its singular value
-    next         argmax_i |B_i|_F;   then  B <- B (I - Q Q^T),  Q an orthonormal basis of the chosen
-                 B_i's rows
+`pivot_anchors` is QR with column pivoting on the deformation basis, three rows (x, y, z of a
+vertex) at a time. It repeatedly selects the vertex whose motion the anchors so far explain least:
 
-Two things the basis cannot know are added: neighbours of an anchor are held back (`spread`), since
-a net errs alike on both, and every connected piece of the mesh gets at least one anchor, since
-without one its place is undetermined (L_s is singular there).
+    B_i (3,K)    rows of vertex i in the PCA basis, each column times its singular value
+    next         argmax_i |B_i|_F;   then  B <- B (I - Q Q^T),  Q an orthonormal basis of the rows
+                 of the selected B_i
 
-Where nothing but the anchors holds the mesh (the paper's reconstruction), such points are the wrong
-ones: they crowd where the mesh moves most, their own nets err most there, and all else drifts. The
-errors of the coordinates add up along the edges, so `even_anchors` lets no vertex be many edges
-from an anchor. Half of the anchors are enough for that; the others go, once the nets of the
-coordinates are trained, where these err most on poses kept aside (`anchors_by_errors`). With a new
-anchor j the reconstruction S^-1 changes by one outer product, and so does what is left of the
-error:
+Neighbours of an anchor get a lower score (`spread`), since a network has similar errors on both.
 
-    g = S^-1 e_j,    gamma = omega^2 / (1 + omega^2 g_j),    S^-1 <- S^-1 - gamma g g^T,    r <- r -
-                     gamma g r_j
+In the reconstruction of the paper, nothing but the anchors fixes the mesh. There pivots are a bad
+choice: they concentrate where the mesh moves most, their own networks have the largest errors
+there, and the rest of the mesh drifts. Errors of differential coordinates accumulate along the
+edges, so `even_anchors` keeps every vertex within few edges of an anchor. Half of the anchors
+suffice for that. `add_anchors_by_errors` places the others where the trained networks of the
+coordinates have the largest errors on validation poses. A new anchor j changes S^-1 and the
+residual r by one outer product:
 
-Letters: V vertices, K components, n anchors.
+    g = S^-1 e_j,    gamma = omega^2 / (1 + omega^2 g_j)
+    S^-1 <- S^-1 - gamma g g^T,    r <- r - gamma g r_j
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -41,45 +36,40 @@ from scipy.sparse.csgraph import dijkstra
 from understudy.core import checks
 from understudy.core.errors import InputError
 from understudy.core.progress import SILENT, Progress
+from understudy.methods.differential.reconstruction import Reconstruction
 
-if TYPE_CHECKING:
-    from understudy.methods.differential.reconstruction import Reconstruction
-    from understudy.methods.differential.validation import Words
-
-_EXHAUSTED = (
-    1e-4  # of the first pivot: below this the basis has nothing more to say, and distance decides
-)
+# Of the first pivot: below this the basis explains nothing more, and distance decides.
+_EXHAUSTED = 1e-4
 
 
-def choose_anchors(
-    basis: np.ndarray, points: np.ndarray, piece: np.ndarray, count: int, spread: float = 0.5
+def pivot_anchors(
+    basis: np.ndarray, points: np.ndarray, shell: np.ndarray, count: int, spread: float = 0.5
 ) -> np.ndarray:
-    """(n,) vertices in the order chosen, most important first; at least one in every piece.
+    """The anchors (n,) that determine the shape, most important first; at least one per shell.
 
-    basis   (3V,K) columns already scaled by how much they are used
-    points  (V,3) at rest; piece (V,) the connected piece of each vertex
-    spread  0: the pivots alone; 1: the motion left is multiplied by the whole of a bump that is 0
-            at the anchors and 1 far from them
+    basis   (3V,K) principal components, each times its singular value
+    points  (V,3) rest vertices
+    shell   (V,) the shell of each vertex
+    count   number of anchors; at least the number of shells and at most V are returned
+    spread  0: pivots only; 1: the score of a vertex is zero at an anchor and unchanged far from it
     """
     vertices = len(points)
-    count = int(min(max(count, piece.max() + 1), vertices))
+    count = int(min(max(count, shell.max() + 1), vertices))
     left = basis.reshape(vertices, 3, -1).astype(np.float64)
     chosen: list[int] = []
     nearest = np.full(vertices, np.inf)
     width = np.linalg.norm(np.ptp(points, axis=0)) / np.sqrt(max(count, 1)) / 2
     first = None
     for _ in range(count):
-        missing = np.setdiff1d(np.unique(piece), piece[chosen])
+        missing = np.setdiff1d(np.unique(shell), shell[chosen])
         size = np.linalg.norm(left, axis=(1, 2))
         first = size.max() if first is None else first
         score = size if size.max() > _EXHAUSTED * max(first, 1e-30) else nearest.clip(max=1e30)
         if chosen:
             score = score * (1.0 - spread * np.exp(-((nearest / max(width, 1e-30)) ** 2)))
         score = np.where(np.isin(np.arange(vertices), chosen), -1.0, score)
-        if len(missing) >= count - len(
-            chosen
-        ):  # only as many places left as pieces without an anchor
-            score = np.where(np.isin(piece, missing), np.maximum(score, 0), -2.0)
+        if len(missing) >= count - len(chosen):  # the remaining anchors go to shells without one
+            score = np.where(np.isin(shell, missing), np.maximum(score, 0), -2.0)
         pick = int(score.argmax())
         chosen.append(pick)
         nearest = np.minimum(nearest, np.linalg.norm(points - points[pick], axis=1))
@@ -92,12 +82,13 @@ def choose_anchors(
 
 
 def even_anchors(
-    symmetric: sp.csr_matrix, motion: np.ndarray, piece: np.ndarray, count: int
+    symmetric: sp.csr_matrix, motion: np.ndarray, shell: np.ndarray, count: int
 ) -> np.ndarray:
-    """(n,) farthest points along the edges: in every piece the vertex that moves most, then always
-    the one most edges away from those taken.
+    """Farthest points along the edges, (n,): in every shell the vertex that moves most comes first.
 
-    symmetric  (V,V) L_s; motion (V,) how much each vertex moves
+    symmetric  (V,V) L_s
+    motion     (V,) how much each vertex moves
+    shell      (V,) the shell of each vertex
 
     >>> chain = sp.csr_matrix(np.eye(7, k=1) + np.eye(7, k=-1))
     >>> even_anchors(chain, np.eye(7)[0], np.zeros(7, int), 3).tolist()
@@ -106,36 +97,41 @@ def even_anchors(
     edges = abs(symmetric)
     chosen = [
         int(at[motion[at].argmax()])
-        for at in (np.flatnonzero(piece == one) for one in np.unique(piece))
+        for at in (np.flatnonzero(shell == one) for one in np.unique(shell))
     ]
     nearest = np.min(
         [dijkstra(edges, unweighted=True, indices=vertex) for vertex in chosen], axis=0
     )
-    while len(chosen) < min(count, len(piece)):
+    while len(chosen) < min(count, len(shell)):
         chosen.append(int(nearest.argmax()))
         nearest = np.minimum(nearest, dijkstra(edges, unweighted=True, indices=chosen[-1]))
     return np.array(chosen, dtype=np.int64)
 
 
-def anchors_by_errors(
-    start: Reconstruction, omega: float, words: Words, count: int, progress: Progress = SILENT
+def add_anchors_by_errors(
+    start: Reconstruction,
+    omega: float,
+    delta: np.ndarray,
+    true: np.ndarray,
+    count: int,
+    progress: Progress = SILENT,
 ) -> np.ndarray:
-    """(n,) the anchors of `start`, then always the vertex whose error, root mean square over the
-    poses of `words`, is largest: where the coordinates are those that nets predict, and the anchors
-    are where they should be.
+    """The anchors of `start`, then those at the largest errors of the predicted coordinates: (n,).
+
+    omega  weight of every anchor
+    delta  (T,V,3) predicted differential coordinates
+    true   (T,V,3) the true displacements
+    count  number of anchors in the result
+    Each added anchor is the vertex with the largest root-mean-square error of the reconstruction
+    from `delta` and the true displacements of the anchors so far.
     """
-    chosen = list(start.anchors)
-    left = (words.true - start.solve(words.delta, words.true[:, start.anchors])).astype(
-        np.float32
-    )  # r (T,V,3)
+    chosen = [int(vertex) for vertex in start.anchors]
+    residual = (true - start.solve(delta, true[:, start.anchors])).astype(np.float32)  # r (T,V,3)
     added = count - len(chosen)
-    columns, gains = (
-        np.empty((added, left.shape[1]), np.float32),
-        np.empty(added),
-    )  # g and gamma of the anchors added
-    with progress.task("choosing anchors", added) as bar:
+    columns, gains = np.empty((added, residual.shape[1]), np.float32), np.empty(added)  # g, gamma
+    with progress.task("selecting anchors", added) as task:
         for known in range(added):
-            error = np.einsum("tvi,tvi->v", left, left)
+            error = np.einsum("tvi,tvi->v", residual, residual)
             error[chosen] = -1.0
             pick = int(error.argmax())
             column = (
@@ -143,20 +139,20 @@ def anchors_by_errors(
             )
             gains[known] = omega**2 / (1 + omega**2 * column[pick])
             columns[known] = column
-            push = (gains[known] * column).astype(np.float32)[:, None]
-            for pose in left:
-                pose -= push * pose[pick]
+            update = (gains[known] * column).astype(np.float32)[:, None]
+            for pose in residual:
+                pose -= update * pose[pick]
             chosen.append(pick)
-            bar.advance()
+            task.advance()
     return np.array(chosen, dtype=np.int64)
 
 
-def checked_anchors(anchors: Sequence[int], piece: np.ndarray) -> np.ndarray:
-    """A user's list: every index in range, none twice, and every piece of the mesh with at least
-    one; else an error that says which.
+def checked_anchors(anchors: Sequence[int], shell: np.ndarray) -> np.ndarray:
+    """A user's list of anchors (n,); an error if it is out of range, has duplicates or misses a
+    shell.
     """
     result = checks.index(
-        np.asarray(anchors, dtype=np.int64), "anchors", len(piece), dtype=np.int64
+        np.asarray(anchors, dtype=np.int64), "anchors", len(shell), dtype=np.int64
     )
     if not len(result):
         raise InputError(
@@ -165,21 +161,20 @@ def checked_anchors(anchors: Sequence[int], piece: np.ndarray) -> np.ndarray:
         )
     numbers, times = np.unique(result, return_counts=True)
     if (times > 1).any():
-        raise InputError(f"anchors: vertex {int(numbers[times > 1][0])} stands twice")
-    missing = np.setdiff1d(np.unique(piece), piece[result])
+        raise InputError(f"anchors: duplicate vertex {int(numbers[times > 1][0])}")
+    missing = np.setdiff1d(np.unique(shell), shell[result])
     if missing.size:
-        at = np.flatnonzero(piece == missing[0])
+        at = np.flatnonzero(shell == missing[0])
         raise InputError(
-            f"anchors: none lies in the mesh piece around vertex {int(at[0])} ({len(at)} vertices, "
-            f"{missing.size} such "
-            f"piece{'s' if missing.size > 1 else ''}); without one its place is undetermined. Add "
-            f"a vertex of it to the list"
+            f"anchors: {missing.size} connected component{'s' if missing.size > 1 else ''} of the "
+            f"mesh without an anchor, the first around vertex {int(at[0])} ({len(at)} vertices); "
+            f"add a vertex of each to the list"
         )
     return result
 
 
-def random_anchors(piece: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """(n,) for comparison: one at random in every piece, the others anywhere."""
-    order = np.random.default_rng([seed, 7]).permutation(len(piece))
-    first = order[np.unique(piece[order], return_index=True)[1]]
+def random_anchors(shell: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """Random anchors (n,), for comparison: one in every shell, the others anywhere."""
+    order = np.random.default_rng([seed, 7]).permutation(len(shell))
+    first = order[np.unique(shell[order], return_index=True)[1]]
     return np.concatenate([first, order[~np.isin(order, first)]])[: max(count, len(first))]

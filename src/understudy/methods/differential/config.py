@@ -1,77 +1,96 @@
-"""Options that the methods with nets over a deformation subspace share (`differential`, `local`),
-and their presets.
-"""
+"""Options that `differential` and `local` share, and their presets."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import asdict, dataclass, fields, replace
+from typing import ClassVar, Self
 
 from understudy.core import checks
-from understudy.core.errors import InputError
-from understudy.methods.base import Config
+from understudy.methods.checked_config import (
+    AT_LEAST_ONE,
+    FRACTION,
+    NOT_NEGATIVE,
+    POSITIVE,
+    CheckedConfig,
+    Limit,
+    check_device,
+)
+from understudy.methods.differential.skins import SKINS
+from understudy.training.features import CONTROLS
+from understudy.training.inputs import INPUT_SOURCES
 
 LOSSES = ("l1", "l2", "mixed")
-DEFAULT_NETS = {
-    "hidden": (128, 128),
-    "activation": "gelu",
-    "epochs": 60,
-    "batch_size": 128,
-    "learning_rate": 0.004,
-    "optimizer": "adam",
-    "weight_decay": 0.6,
-    "loss": "mixed",
-    "regions": 24,
-    "linear": True,
-}
-# 5 x 2048 rectifiers on everything, SGD at 0.1, 10,000 epochs: 180 s for 5,000 poses of the face on
-# a data-centre GPU, 300 s for the whole fit.
-PAPER_NETS = {
-    "hidden": (2048,) * 5,
-    "activation": "relu",
-    "epochs": 10000,
-    "batch_size": 128,
-    "learning_rate": 0.1,
-    "optimizer": "sgd",
-    "weight_decay": 0.0,
-    "loss": "l1",
-    "regions": 1,
-    "linear": False,
-    "components": 0.05,
-}
 
 
 @dataclass(frozen=True)
-class SubspaceConfig(Config):
-    """Options of nets over a subspace; a subclass documents them."""
+class NetworkPreset:
+    """The options that a preset decides, with the names and meanings that they have in the config.
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "default": DEFAULT_NETS,
-        "paper": PAPER_NETS,
+    `SubspaceConfig.resolved` returns one in which the user's values replace those of the preset.
+    """
+
+    hidden: tuple[int, ...] = (128, 128)
+    activation: str = "gelu"
+    epochs: int = 60
+    batch_size: int = 128
+    learning_rate: float = 0.004
+    optimizer: str = "adam"
+    weight_decay: float = 0.6
+    loss: str = "mixed"
+    regions: int = 24
+    linear: bool = True
+    components: float | None = None
+
+
+DEFAULT_PRESET = NetworkPreset()
+PAPER_PRESET = NetworkPreset(
+    hidden=(2048,) * 5,
+    activation="relu",
+    epochs=10000,
+    batch_size=128,
+    learning_rate=0.1,
+    optimizer="sgd",
+    weight_decay=0.0,
+    loss="l1",
+    regions=1,
+    linear=False,
+    components=0.05,
+)
+
+
+@dataclass(frozen=True)
+class SubspaceConfig(CheckedConfig):
+    """Options of networks over a deformation subspace; the subclasses document them."""
+
+    presets: ClassVar[Mapping[str, NetworkPreset]] = {
+        "default": DEFAULT_PRESET,
+        "paper": PAPER_PRESET,
     }
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "activation": ("tanh", "relu", "gelu"), "optimizer": ("adam", "sgd"), "loss": LOSSES,
-        "skin": ("auto", "perturbed", "fitted", "blended"), "inputs": ("auto", "rig", "data",
-        "all"), "controls": ("numeric", "all", "none"),
-    }  # fmt: skip
-    counts: ClassVar[tuple[str, ...]] = (
-        "epochs",
-        "batch_size",
-        "regions",
-        "max_components",
-        "influences",
-        "input_poses",
-        "hidden",
-    )
-    positive: ClassVar[tuple[str, ...]] = (
-        "learning_rate",
-        "components",
-        "basis_error",
-        "input_error",
-    )
-    shares: ClassVar[tuple[str, ...]] = ("components",)
+        "activation": ("tanh", "relu", "gelu"),
+        "optimizer": ("adam", "sgd"),
+        "loss": LOSSES,
+        "skin": SKINS,
+        "inputs": INPUT_SOURCES,
+        "controls": CONTROLS,
+    }
+    limits: ClassVar[Mapping[str, Limit]] = {
+        "hidden": AT_LEAST_ONE,
+        "epochs": AT_LEAST_ONE,
+        "batch_size": AT_LEAST_ONE,
+        "learning_rate": POSITIVE,
+        "weight_decay": NOT_NEGATIVE,
+        "regions": AT_LEAST_ONE,
+        "components": FRACTION,
+        "basis_error": POSITIVE,
+        "max_components": AT_LEAST_ONE,
+        "influences": AT_LEAST_ONE,
+        "input_poses": AT_LEAST_ONE,
+        "input_error": POSITIVE,
+        "clamp_margin": NOT_NEGATIVE,
+        "validation_fraction": Limit(low=0, high=0.9),
+    }
 
     preset: str = "default"
     hidden: tuple[int, ...] | None = None
@@ -98,43 +117,26 @@ class SubspaceConfig(Config):
     device: str = "auto"
     checkpoint: str | None = None
 
-    def __post_init__(self):
-        super().__post_init__()
+    def __post_init__(self) -> None:
         checks.one_of(self.preset, "preset", self.presets)
-        full = self.filled()
-        for name, allowed in self.choices.items():
-            checks.one_of(getattr(full, name), name, allowed)
-        for name in self.counts:
-            value = getattr(full, name)
-            for number in value if isinstance(value, tuple) else (value,):
-                checks.between(number, name, 1)
-        for name in self.positive:
-            if getattr(full, name) is not None:
-                checks.between(
-                    getattr(full, name), name, high=1 if name in self.shares else None, above=0
-                )
-        checks.between(full.weight_decay, "weight_decay", 0)
-        checks.between(self.validation_fraction, "validation_fraction", 0, 0.9)
-        if self.clamp_margin is not None:
-            checks.between(self.clamp_margin, "clamp_margin", 0)
-        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
-            raise InputError(f"device: expected auto, cpu, cuda or cuda:N, got {self.device!r}")
+        super().__post_init__()
+        check_device(self.device)
+
+    def resolved(self) -> NetworkPreset:
+        """The options that the preset decides, each replaced by the user's value if there is one.
+
+        >>> SubspaceConfig(epochs=3).resolved().epochs
+        3
+        """
+        preset = self.presets[self.preset]
+        given = {field.name: getattr(self, field.name) for field in fields(preset)}
+        return replace(
+            preset, **{name: value for name, value in given.items() if value is not None}
+        )
 
     def filled(self) -> Self:
-        """The same with every option of the preset in place."""
-        values = asdict(self)
-        values |= {
-            name: value for name, value in self.presets[self.preset].items() if values[name] is None
-        }
-        full = object.__new__(type(self))  # the check has been made, or is under way
-        for name, value in values.items():
+        """This config with every option that the preset decides set to its value."""
+        full = object.__new__(type(self))  # without the checks, which call this
+        for name, value in {**asdict(self), **asdict(self.resolved())}.items():
             object.__setattr__(full, name, value)
         return full
-
-    def header(self) -> dict[str, Any]:
-        """What made a result, for its file: without what cannot change it."""
-        return {
-            name: value
-            for name, value in asdict(self).items()
-            if name not in ("checkpoint", "device")
-        }

@@ -1,121 +1,185 @@
-"""The steps that methods over a deformation subspace share: skin, displacements, inputs, schedules,
-and the frame of the result.
+"""What every step of `differential` and `local` reads: poses, skin, displacements and options.
 
-Letters: T poses, V vertices, X features.
+Letters: T poses, V vertices, X features, P coefficients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
-from understudy.core.features import Features
 from understudy.core.networks import Basis, Net
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
+from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.methods.differential.config import SubspaceConfig
-from understudy.methods.differential.features import FeatureTable, needed_units, never_seen
-from understudy.methods.differential.nets import Learned
+from understudy.methods.differential.features import FeatureTable, constant_controls, need_drivers
+from understudy.methods.differential.nets import TrainedNets
 from understudy.methods.differential.skins import make_skin
-from understudy.methods.skin_fitting.displacements import displacement_blocks, gathered
-from understudy.methods.skin_fitting.residuals import rest_displacements
+from understudy.methods.skin_fitting.displacements import (
+    displace,
+    displacement_blocks,
+    displacements_at,
+)
 from understudy.rigs.base import Rig
-from understudy.training.trainer import Schedule
+from understudy.training.inputs import InputGroups, InputSelection, needed_units
+from understudy.training.schedule import Schedule
+from understudy.training.trainer import curve_numbers
 
-STILL = 1e-7  # of the height: what moves less than this does not move
-_HELD_BYTES = (
-    1 << 29
-)  # displacements are kept in memory up to here, and made anew for every use beyond
-_ASKED_VERTICES = 60
+BASIS_POSES = 2000  # poses that determine the mean and the components; more change little
+STILL = 1e-7  # of the height: a vertex that moves less does not move
+_CACHE_BYTES = 1 << 29
+_CACHE_BLOCK = 256
+_BASIS_ERROR, _INPUT_ERROR = 1e-4, 2e-4  # of the height
+_INPUT_GAIN, _MOST_INPUTS = 0.002, 30
+_QUERIED_VERTICES = 60  # of a group, to find what moves it
+
+ConfigType = TypeVar("ConfigType", bound=SubspaceConfig)
 
 
-class SubspaceFit:
-    """One fit of one method. `config` has every option of its preset in place; mirrored: the second
-    half of `poses` are mirror images.
+class Displacements:
+    """The displacements before skinning of all poses, kept in memory where they are small.
+
+    poses  the training poses
+    skin   the skin that the deformer has at run time; None where there are no bones
     """
 
-    mirrored = False
+    def __init__(self, poses: Poses, skin: Skin | None):
+        self._poses, self._skin = poses, skin
+        small = 12 * poses.pose_count * poses.vertex_count <= _CACHE_BYTES
+        everything = np.arange(poses.pose_count)
+        self._cache = displacements_at(poses, skin, everything) if small else None
 
-    def __init__(
-        self, method: str, config: SubspaceConfig, poses: Poses, rig: Rig | None, progress: Progress
-    ):
-        if poses.skeleton is None and poses.controls is None:
-            raise InputError(
-                f"{method} needs bones or controls, and {poses.name!r} has neither; for bare mesh "
-                f"sequences use a decomposition method"
-            )
-        self.method, self.header, self.config = method, config.header(), config.filled()
-        self.poses, self.rig, self.progress = poses, rig, progress
-        self.height = poses.mesh.height
-        self.basis_error = (
-            1e-4 * self.height if self.config.basis_error is None else self.config.basis_error
-        )
-        self.skin = (
-            None
-            if poses.skeleton is None
-            else make_skin(self.config.skin, poses, rig, self.config.influences, progress)
-        )
-        small = 12 * poses.pose_count * poses.vertex_count <= _HELD_BYTES
-        self._held = gathered(poses, self.skin, np.arange(poses.pose_count)) if small else None
-
-    def displacements(self, chosen: np.ndarray) -> np.ndarray:
-        """(t,V,3) float32 of the chosen poses, increasing; the caller's own."""
-        if self._held is not None:
-            return self._held[chosen]
-        return gathered(self.poses, self.skin, chosen)
+    def at(self, chosen: np.ndarray) -> np.ndarray:
+        """The displacements of the chosen poses (t,), increasing: a new array (t,V,3) float32."""
+        if self._cache is not None:
+            return self._cache[chosen]
+        return displacements_at(self._poses, self._skin, chosen)
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """The displacements of all poses, some at a time: (slice, (t,V,3) float32)."""
-        if self._held is None:
-            yield from displacement_blocks(self.poses, self.skin)
+        """Yield (slice, (t,V,3) float32) over all poses."""
+        if self._cache is None:
+            yield from displacement_blocks(self._poses, self._skin)
         else:
-            for start in range(0, len(self._held), 256):
-                yield slice(start, start + 256), self._held[start : start + 256]
+            for start in range(0, len(self._cache), _CACHE_BLOCK):
+                stop = start + _CACHE_BLOCK
+                yield slice(start, stop), self._cache[start:stop]
 
     def release(self) -> None:
-        """Let go of what is held, before training needs the memory."""
-        self._held = None
+        """Free the memory before training; displacements are computed again if asked for."""
+        self._cache = None
+
+
+@dataclass(frozen=True, eq=False)
+class FitContext(Generic[ConfigType]):
+    """One fit of one method.
+
+    method         its name
+    config         its options
+    poses          the training poses, with their mirror images where there are any
+    rig            the live rig, or None
+    skin           the skin of the deformer; None where there are no bones
+    displacements  of `poses`, before `skin`
+    progress       for the progress bars
+    mirrored       whether the second half of `poses` are mirror images of the first
+    """
+
+    method: str
+    config: ConfigType
+    poses: Poses
+    rig: Rig | None
+    skin: Skin | None
+    displacements: Displacements
+    progress: Progress
+    mirrored: bool = False
+
+    @staticmethod
+    def of(
+        method: str,
+        config: ConfigType,
+        poses: Poses,
+        rig: Rig | None,
+        progress: Progress,
+        mirrored: bool = False,
+    ) -> FitContext[ConfigType]:
+        """Find the skin and the displacements of `poses`."""
+        need_drivers(method, poses)
+        skin = None
+        if poses.skeleton is not None:
+            skin = make_skin(config.skin, poses, rig, config.influences, progress)
+        displacements = Displacements(poses, skin)
+        return FitContext(
+            method, config, poses, rig, skin, displacements, progress, mirrored=mirrored
+        )
+
+    @property
+    def height(self) -> float:
+        """The height of the mesh, which tolerances are relative to."""
+        return self.poses.mesh.height
+
+    @cached_property
+    def basis_error(self) -> float:
+        """Mean distance per vertex that components may leave, in model units."""
+        given = self.config.basis_error
+        return _BASIS_ERROR * self.height if given is None else given
 
     def feature_table(self, targets: Sequence[np.ndarray]) -> FeatureTable:
-        """What the nets may read; an error where the targets (T,P) vary and nothing that drives
-        them does.
+        """The features that the networks may read.
+
+        targets  (T,...) what they have to predict; it is an error if they vary and no feature does
         """
         table = FeatureTable.of(self.poses, self.config.controls)
-        if not len(table.columns) and any(
+        if not table.count and any(
             np.abs(rows).max(initial=0) > STILL * self.height for rows in targets
         ):
             raise InputError(
-                f"{self.poses.name!r}: the mesh moves, but every bone and control stands still (or "
-                f"is left out by controls=none)"
+                f"{self.poses.name!r}: the mesh moves, but no bone or control does (or "
+                f"controls=none leaves them out)"
             )
         return table
 
-    def inputs(
+    def select_inputs(
         self, table: FeatureTable, groups: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> list[np.ndarray]:
-        """The features each group of vertices answers to."""
+        """The features (n,) that each group of vertices depends on.
+
+        groups   vertices (m,) of each group
+        targets  (T,P) coefficients of each group
+        """
         config = self.config
-        error = 2e-4 * self.height if config.input_error is None else config.input_error
-        # Some vertices of each group tell what moves it as well as all of them do.
-        few = [self._telling(np.asarray(group)) for group in groups]
-        asked = np.unique(np.concatenate(few)) if few else np.zeros(0, int)
+        given = config.input_error
+        selection = InputSelection(
+            source=config.inputs,
+            error=_INPUT_ERROR * self.height if given is None else given,
+            example_poses=config.input_poses,
+            gain=_INPUT_GAIN,
+            most=_MOST_INPUTS,
+            seed=config.seed,
+        )
+        # A few vertices of each group show what moves it as well as all of them do.
+        few = [self._representatives(np.asarray(group)) for group in groups]
+        queried = np.unique(np.concatenate(few)) if few else np.zeros(0, int)
+        vertices = [np.searchsorted(queried, group) for group in few]
+        asked = InputGroups(vertices, targets, lambda moved: displace(moved, self.skin, queried))
         needs = needed_units(
-            table, self.poses, self.rig, config.inputs, lambda moved: self._displace(moved, asked),
-            [np.searchsorted(asked, group) for group in few],
-            targets, error, config.input_poses, config.seed, self.progress,
-        )  # fmt: skip
+            selection, asked, table.units, table.standard, self.poses, self.rig, self.progress
+        )
         return [table.inputs_of(row) for row in needs]
 
-    def _telling(self, group: np.ndarray) -> np.ndarray:
-        """Some vertices of a group, and of each bone the one that follows it most: a lone one may
-        answer to a bone that no other does.
+    def _representatives(self, group: np.ndarray) -> np.ndarray:
+        """Some vertices of a group, and for each of its bones the vertex with the largest weight.
+
+        A single vertex may depend on a bone that no other vertex of the group depends on.
         """
-        some = group[evenly(len(group), _ASKED_VERTICES)]
+        some = group[evenly(len(group), _QUERIED_VERTICES)]
         if self.skin is None:
             return some
         index, weight = self.skin.bone_index[group], self.skin.weight[group]
@@ -124,70 +188,77 @@ class SubspaceFit:
         first = np.unique(index.reshape(-1)[order], return_index=True)[1]
         return np.union1d(some, group[order[first] // index.shape[1]])
 
-    def _displace(self, moved: Poses, vertices: np.ndarray) -> np.ndarray:
-        """Rest-space displacements of some vertices in any poses of the same rig: (t,n,3)."""
-        rest = moved.mesh.vertices
-        if self.skin is None:
-            return moved.vertices[:, vertices] - rest[vertices]
-        return rest_displacements(
-            moved.world_from_bone,
-            moved.skeleton,
-            self.skin,
-            rest,
-            vertices,
-            moved.vertices[:, vertices],
-        )
-
     def schedule(self, hidden: tuple[int, ...], epochs: int, loss: str) -> Schedule:
-        config = self.config
+        """How networks of these hidden widths are trained."""
+        config, options = self.config, self.config.resolved()
         return Schedule(
             hidden=hidden,
-            activation=config.activation,
+            activation=options.activation,
             epochs=epochs,
-            batch_size=config.batch_size,
-            learning_rate=config.learning_rate,
+            batch_size=options.batch_size,
+            learning_rate=options.learning_rate,
             loss=loss,
-            optimizer=config.optimizer,
-            weight_decay=config.weight_decay,
+            optimizer=options.optimizer,
+            weight_decay=options.weight_decay,
             validation_fraction=config.validation_fraction,
-            twins=self.mirrored,
+            mirrored=self.mirrored,
             seed=config.seed,
             device=config.device,
         )
 
-    def checkpoint(self, which: str = "") -> Path | None:
-        """Where a group of nets keeps the state of its training."""
+    def region_schedule(self) -> Schedule:
+        """How the networks of the regions are trained."""
+        options = self.config.resolved()
+        return self.schedule(options.hidden, options.epochs, options.loss)
+
+    def checkpoint(self, suffix: str = "") -> Path | None:
+        """The file for the state of training of one set of networks; None: no checkpoint."""
         path = self.config.checkpoint
-        return None if path is None else Path(f"{path}{which}")
-
-    def result(
-        self,
-        table: FeatureTable,
-        nets: Sequence[Net],
-        learned: Learned,
-        bases: Sequence[Basis],
-        mean: np.ndarray,
-        figures: dict,
-        about: dict,
-    ) -> Deformer:
-        """The deformer; the curves in its header are those of `learned`."""
-        poses, margin = self.poses, self.config.clamp_margin
-        wide = np.inf if margin is None else margin * (table.high - table.low)
-        return Deformer(
-            mesh=poses.mesh, skeleton=poses.skeleton, control_spec=poses.control_spec,
-            skin=self.skin,
-            features=Features(table.columns, table.low - wide, table.high + wide), nets=tuple(nets),
-            bases=tuple(bases), mean=mean, method=self.method, training={"poses": poses.pose_count,
-            **figures},
-            provenance={
-                "understudy": __version__, "poses": poses.name, "config": self.header,
-                "controls_never_seen": never_seen(poses),
-                "training_curve": _short(learned.training_curve),
-                "validation_curve": _short(learned.validation_curve), **about,
-            },
-        )  # fmt: skip
+        return None if path is None else Path(f"{path}{suffix}")
 
 
-def _short(curve: np.ndarray) -> list[float]:
-    """A curve as numbers for the file's header; empty where nothing was measured."""
-    return [float(f"{value:.6g}") for value in curve if np.isfinite(value)]
+@dataclass(frozen=True, eq=False)
+class Correctives:
+    """The corrective part of a deformer: its networks, its bases and the mean (V,3)."""
+
+    nets: Sequence[Net]
+    bases: Sequence[Basis]
+    mean: np.ndarray
+
+
+def make_deformer(
+    context: FitContext,
+    table: FeatureTable,
+    correctives: Correctives,
+    trained: TrainedNets,
+    figures: Mapping[str, float],
+    provenance: Mapping[str, Any],
+) -> Deformer:
+    """The deformer of a fit.
+
+    trained     the networks whose loss curves its header records
+    figures     training figures for the header, beside the number of poses
+    provenance  further entries for the header
+    """
+    poses, config = context.poses, context.config
+    return Deformer(
+        mesh=poses.mesh,
+        skeleton=poses.skeleton,
+        control_spec=poses.control_spec,
+        skin=context.skin,
+        features=table.clamped(config.clamp_margin),
+        nets=tuple(correctives.nets),
+        bases=tuple(correctives.bases),
+        mean=correctives.mean,
+        method=context.method,
+        training={"poses": poses.pose_count, **figures},
+        provenance={
+            "understudy": __version__,
+            "poses": poses.name,
+            "config": config.header(),
+            "controls_never_seen": constant_controls(poses),
+            "training_curve": curve_numbers(trained.training_curve),
+            "validation_curve": curve_numbers(trained.validation_curve),
+            **provenance,
+        },
+    )

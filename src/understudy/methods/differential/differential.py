@@ -1,52 +1,75 @@
-"""`differential`: differential coordinates of the displacement and a few anchors, learned apart and
-joined by a reconstruction that is folded away.
+"""`differential`: networks for the differential coordinates of the displacement and for anchors.
 
 Follows Song, Shi and Reed, "Accurate Face Rig Approximation with Deep Differential Subspace
-Reconstruction", SIGGRAPH 2020.
+Reconstruction", SIGGRAPH 2020. With T_i the skinning transform of vertex i, d the displacement
+before skinning, L_s the uniform Laplacian, D its vertex degrees, P the rows of the n anchors:
 
-    features     joints 12 numbers each, controls each on its own scale                    Eq. 9
-                 differential/features.py
-    d            displacement before skinning, T_i that of the deformer                    Eq. 10-14
-                 differential/skins.py, labels.py
-    delta        D^-1 L_s d, uniform Laplacian; PCA output, L1 loss                        3.2.3
-                 differential/laplacian.py, components.py
-    a            anchors' d: one small net each, on the controls that move it, L2 loss     3.2.4
-                 differential/anchors.py
-    d'           S^-1 (L_s D delta + P^T omega^2 a), folded into the bases                 Eq. 15,
-                 16  differential/reconstruction.py
+    x      = 12 numbers per joint and the controls, standardised        Eq. 9      features.py
+    y_i    = T_i (rest_i + d_i)                                         Eq. 10-14  skins.py
+    delta  = D^-1 L_s d ~ U c,   c = net(x), L1 loss                    3.2.3      laplacian.py,
+                                                                                   components.py
+    a      = P d,  one small network per anchor, L2 loss                3.2.4      anchors.py
+    d      = S^-1 (L_s D delta + P^T omega^2 a),                        Eq. 15, 16 reconstruction.py
+    S      = L_s^T L_s + P^T omega^2 P
 
-The result is a plain `Deformer`: nothing is solved at run time.
+S is constant, so S^-1 is folded into the bases (`folding.py`) and nothing is solved at run time:
+the result is a plain `Deformer`. `fit.py` has the steps in order.
 
-Two presets. `paper`: one net of 5 x 2048 rectifiers, PCs 5 % of the vertices, anchors 2 %, SGD at
-0.1; made for a GPU. `default`: small, and better with few poses; it departs from the paper in this:
-- Anchors choose themselves (QR with pivoting on the deformation), and each weighs what its net has
-  earned on poses kept aside. Their nets are half as wide as the paper's 3 x 64, a third of the
-  bytes: on the face they err alike.
-- The wide net is cut into regions of differential coordinates, each reading only what moves it; no
-  seam opens, since the reconstruction joins them.
-- Components are chosen by what they do to the face, their number by the error they leave; 5 % of V
-  can be far too few (or many).
-- A ridge regression goes before every net, and Adam with a falling rate trains what it leaves.
-- The loss counts small errors as l1 does and large ones as l2 does: on average it is as good as l1,
-  and the largest errors are smaller.
-- Recorded poses of a symmetric rig are learned with their mirror images.
-- Features are clamped to the range seen, widened; the folded bases are cut to the rank that counts
-  (`fold_error`).
+Two presets. `paper` has the sizes of the paper: one network of 5 x 2048 ReLU units, components for
+5 % of the vertices, anchors for 2 %, SGD at 0.1; it needs a GPU. `default` has small networks and
+generalises better from few poses. It departs from the paper as follows:
+- The network is divided into regions of differential coordinates; each reads only the inputs that
+  move its region. No seam opens, because the reconstruction joins the regions.
+- Anchors are selected automatically, by QR with column pivoting. Their networks are half as wide.
+- Every equation of the reconstruction is weighted by its error on validation poses, and every
+  vertex is weakly constrained to an offset that its region's network predicts.
+- Components minimise the error of the reconstructed vertices, not of delta. The error they leave
+  determines their number.
+- A ridge regression precedes every network, which learns the residual with Adam.
+- The loss is L1 plus L2. Its mean error is that of L1, and its largest errors are smaller.
+- Recorded poses of a symmetric mesh are augmented with their mirror images.
+- Features are clamped to their training range, widened by `clamp_margin`.
+- The folded bases are truncated to the rank that matters (`fold_error`).
+
+`docs/experiments.md` has the measurements behind these choices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError, MissingDependencyError
+from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.methods.base import Method, Traits
-from understudy.methods.differential.config import DEFAULT_NETS, LOSSES, PAPER_NETS, SubspaceConfig
+from understudy.methods.checked_config import AT_LEAST_ONE, FRACTION, POSITIVE, Limit
+from understudy.methods.differential.config import (
+    LOSSES,
+    PAPER_PRESET,
+    NetworkPreset,
+    SubspaceConfig,
+)
 from understudy.rigs.base import Rig
+from understudy.training.requirements import need_torch
+
+METRICS = ("reconstruction", "differential")
+ANCHOR_CHOICES = ("auto", "pivot", "even", "errors", "random")
+
+
+@dataclass(frozen=True)
+class DifferentialPreset(NetworkPreset):
+    """The options of differential that a preset decides."""
+
+    metric: str = "reconstruction"
+    weighing: str = "validation"
+    anchors: float = 0.02
+    anchor_hidden: tuple[int, ...] = (32, 32, 32)
+    anchor_epochs: int = 60
+    anchor_loss: str = "mixed"
+    fold_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -114,44 +137,35 @@ class DifferentialConfig(SubspaceConfig):
                          continue
     """
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "default": {
-            **DEFAULT_NETS,
-            "metric": "reconstruction",
-            "weighing": "validation",
-            "anchors": 0.02,
-            "anchor_hidden": (32, 32, 32),
-            "anchor_epochs": DEFAULT_NETS["epochs"],
-            "anchor_loss": DEFAULT_NETS["loss"],
-        },
-        "paper": {
-            **PAPER_NETS,
-            "metric": "differential",
-            "weighing": "paper",
-            "anchors": 0.02,
-            "anchor_hidden": (64, 64, 64),
-            "anchor_epochs": 4500,
-            "anchor_loss": "l2",
-            "fold_error": 1e-6,
-        },
+    presets: ClassVar[Mapping[str, NetworkPreset]] = {
+        "default": DifferentialPreset(),
+        "paper": DifferentialPreset(
+            **vars(PAPER_PRESET),
+            metric="differential",
+            weighing="paper",
+            anchor_hidden=(64, 64, 64),
+            anchor_epochs=4500,
+            anchor_loss="l2",
+            fold_error=1e-6,
+        ),
     }
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **SubspaceConfig.choices,
-        "metric": ("reconstruction", "differential"),
+        "metric": METRICS,
         "weighing": ("validation", "paper"),
         "anchor_loss": LOSSES,
-        "anchor_choice": ("auto", "pivot", "even", "errors", "random"),
+        "anchor_choice": ANCHOR_CHOICES,
         "anchor_nets": ("split", "single"),
         "mirror": ("auto", "none"),
     }
-    counts: ClassVar[tuple[str, ...]] = (*SubspaceConfig.counts, "anchor_hidden", "anchor_epochs")
-    positive: ClassVar[tuple[str, ...]] = (
-        *SubspaceConfig.positive,
-        "anchors",
-        "omega",
-        "fold_error",
-    )
-    shares: ClassVar[tuple[str, ...]] = ("components", "anchors")
+    limits: ClassVar[Mapping[str, Limit]] = {
+        **SubspaceConfig.limits,
+        "anchors": FRACTION,
+        "anchor_hidden": AT_LEAST_ONE,
+        "anchor_epochs": AT_LEAST_ONE,
+        "omega": POSITIVE,
+        "fold_error": POSITIVE,
+    }
 
     metric: str | None = None
     anchors: float | None = None
@@ -166,18 +180,44 @@ class DifferentialConfig(SubspaceConfig):
     fold_error: float | None = None
     mirror: str = "auto"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
-        if self.anchor_choice == "errors" and self.holding and not self.anchor_list:
+        if self.anchor_choice == "errors" and self.holds_vertices and not self.anchor_list:
             raise InputError(
-                "anchor_choice=errors is for a mesh that its anchors alone hold; set "
-                "weighing=paper, or leave the choice to auto"
+                "anchor_choice=errors selects anchors for the reconstruction of the paper; set "
+                "weighing=paper, or leave anchor_choice at auto"
             )
 
+    def resolved(self) -> DifferentialPreset:
+        """The options that the preset decides, or the user's values where there are any."""
+        resolved = super().resolved()
+        if not isinstance(resolved, DifferentialPreset):
+            raise TypeError("presets of DifferentialConfig are DifferentialPreset")
+        return resolved
+
     @property
-    def holding(self) -> bool:
-        """Whether every vertex is held to an offset, each equation weighing what it has earned."""
-        return self.filled().weighing == "validation" and self.omega is None
+    def holds_vertices(self) -> bool:
+        """Whether the reconstruction weakly constrains every vertex to a predicted offset."""
+        return self.resolved().weighing == "validation" and self.omega is None
+
+    @property
+    def anchor_weight(self) -> float:
+        """omega where the weights of the equations are those of the paper."""
+        return 1.0 if self.omega is None else self.omega
+
+    @property
+    def anchors_by_errors(self) -> bool:
+        """Whether half of the anchors are selected after the differential networks are trained."""
+        if self.anchor_list:
+            return False
+        automatic = self.anchor_choice == "auto" and not self.holds_vertices
+        return self.anchor_choice == "errors" or automatic
+
+    @property
+    def anchors_evenly_spaced(self) -> bool:
+        """Whether the first anchors are evenly spaced along the edges."""
+        even = not self.anchor_list and self.anchor_choice == "even"
+        return even or self.anchors_by_errors
 
 
 class Differential(Method[DifferentialConfig]):
@@ -201,11 +241,12 @@ class Differential(Method[DifferentialConfig]):
     Config = DifferentialConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """Learn `poses`, driven by bones, controls, or both."""
-        try:
-            from understudy.methods.differential.fit import DifferentialFit
-        except ImportError as problem:
-            raise MissingDependencyError(
-                "differential trains networks and needs torch: pip install 'understudy[fit]'"
-            ) from problem
-        return DifferentialFit(self.name, self.config, poses, rig, progress).deformer()
+        """The deformer of `poses`, which need bones, controls, or both.
+
+        rig  is perturbed to find skin weights and to select the inputs of each network
+        """
+        need_torch(self.name)
+        # Needs torch, an optional dependency.
+        from understudy.methods.differential.fit import fit_differential
+
+        return fit_differential(self.config, poses, rig, progress)

@@ -1,166 +1,140 @@
-"""What the nets read (Eq. 9): the 12 numbers of every joint in its parent's frame and every
-control, each brought to a common size.
+"""The features that the networks read (Eq. 9), brought to a common size.
 
-A control is normalised on its own, over the poses seen; so is each entry of a joint's 3x3; the
-joints' translations share one scale, since their sizes compare. Numbers that never vary are left
-out, and so is the root: a character that stands elsewhere deforms alike. Left out too are numbers
-that others of the same joint tell already (a hinge's matrix holds its sine and cosine twice): a
-first layer can make nothing of them that it could not make of the others. All of it is folded into
-the nets' first layers, so that a runtime reads raw numbers.
+Features are the 12 numbers of every joint in its parent's frame, and the controls. Each control and
+each entry of a joint's 3x3 matrix is standardised on its own. The translations of all joints share
+one scale, since their sizes compare.
+
+Departure: features that carry no information are left out. These are constant features, the root
+(where a character stands does not change its shape), and features that others of the same joint
+determine linearly: the matrix of a hinge holds its sine and cosine twice.
 
 Letters: T poses, X features; a unit is a bone (its 12 numbers) or a control.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import qr
 
 from understudy.core.errors import InputError
-from understudy.core.features import raw_features
+from understudy.core.features import Features
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
-from understudy.rigs.base import Rig
-from understudy.training.inputs import units_from_data, units_from_rig, varying_features
-
-# of a number's size: one that varies less is a cosine near 1, its sine says more, and float32 reads
-# it badly
-_STEADY = 1e-3
-_TOLD = (
-    1e-2  # of a number's spread: what is left of it once others are known, to count as told by them
+from understudy.training.features import (
+    FeatureUnits,
+    Standardisation,
+    clamped_features,
+    pose_features,
 )
+
+# A feature whose spread is below this fraction of its size is a cosine near 1. Its sine says more,
+# and float32 represents it badly.
+_STEADY = 1e-3
+# A feature is redundant if the others of its unit leave less than this fraction of its spread.
+_REDUNDANT = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureTable:
-    """columns, unit (X,) as in `training.inputs.FeatureUnits`; centre, spread (X,) float64; low,
-    high (X,) the range seen; standard (T,X) float32.
+    """The features of the training poses.
+
+    units            their columns and units
+    standardisation  centre and spread of each
+    low, high        (X,) float64, range over the poses
+    standard         (T,X) float32, standardised
     """
 
-    columns: np.ndarray
-    unit: np.ndarray
-    unit_count: int
-    centre: np.ndarray
-    spread: np.ndarray
+    units: FeatureUnits
+    standardisation: Standardisation
     low: np.ndarray
     high: np.ndarray
     standard: np.ndarray
 
     @staticmethod
     def of(poses: Poses, controls: str) -> FeatureTable:
-        """controls: numeric (those that act other than through the bones; all, where there are no
-        bones), all or none.
-        """
-        spec, skeleton = poses.control_spec, poses.skeleton
-        bones = 0 if skeleton is None else skeleton.bone_count
-        raw = raw_features(skeleton, poses.world_from_bone, poses.controls, poses.pose_count)
-        chosen = np.zeros(0, int)
-        if spec is not None and controls != "none":
-            chosen = (
-                np.flatnonzero(spec.numeric)
-                if controls == "numeric" and bones
-                else np.arange(spec.count)
-            )
-        units = varying_features(
-            raw, bones, np.zeros(0, int) if skeleton is None else skeleton.roots, chosen
-        )
-        own = telling_columns(raw[:, units.columns].astype(np.float64), units.unit)
-        columns, unit = units.columns[own], units.unit[own]
-        picked = raw[:, columns].astype(np.float64)
-        spread = np.maximum(picked.std(axis=0), 1e-9)
-        shifts = (columns < 12 * bones) & (columns % 4 == 3)
-        if shifts.any():
-            spread[shifts] = np.sqrt(np.mean(spread[shifts] ** 2))
-        centre = picked.mean(axis=0)
-        standard = ((picked - centre) / spread).astype(np.float32)
-        low, high = (
-            (picked.min(axis=0), picked.max(axis=0)) if len(columns) else (np.zeros(0), np.zeros(0))
-        )
+        """The table of `poses`; controls: numeric, all or none, as in `pose_features`."""
+        bones = 0 if poses.skeleton is None else poses.skeleton.bone_count
+        raw, varying = pose_features(poses, controls)
+        kept = independent_columns(raw[:, varying.columns].astype(np.float64), varying.unit)
+        units = FeatureUnits(varying.columns[kept], varying.unit[kept], varying.count)
+        values = raw[:, units.columns].astype(np.float64)
+        standardisation = Standardisation.of(values)
+        translations = (units.columns < 12 * bones) & (units.columns % 4 == 3)
+        if translations.any():
+            spread = standardisation.spread
+            spread[translations] = np.sqrt(np.mean(spread[translations] ** 2))
         return FeatureTable(
-            columns,
-            unit,
-            bones + (0 if spec is None else spec.count),
-            centre,
-            spread,
-            low,
-            high,
-            standard,
+            units,
+            standardisation,
+            values.min(axis=0),
+            values.max(axis=0),
+            standardisation.apply(values).astype(np.float32),
         )
+
+    @property
+    def count(self) -> int:
+        """X, the number of features."""
+        return len(self.units.columns)
 
     def inputs_of(self, needs: np.ndarray) -> np.ndarray:
-        """Feature numbers of the units that are needed (units,) bool."""
-        return np.flatnonzero(needs[self.unit]).astype(np.int32)
+        """The features (n,) int32 of the units that are needed (units,) bool."""
+        return np.flatnonzero(needs[self.units.unit]).astype(np.int32)
+
+    def all_inputs(self) -> np.ndarray:
+        """Every feature: (X,) int32."""
+        return np.arange(self.count, dtype=np.int32)
+
+    def raw(self, poses: np.ndarray) -> np.ndarray:
+        """The raw features of some poses (t,): (t,X) float32."""
+        standardisation = self.standardisation
+        values = self.standard[poses] * standardisation.spread + standardisation.centre
+        return values.astype(np.float32)
+
+    def clamped(self, margin: float | None) -> Features:
+        """The features of the deformer, clamped to their range widened by `margin`."""
+        return clamped_features(self.units.columns, self.low, self.high, margin)
 
 
-def telling_columns(picked: np.ndarray, unit: np.ndarray) -> np.ndarray:
-    """Numbers, increasing, of the columns of picked (T,X) that no others of the same unit (X,)
-    tell, by QR with pivoting.
+def independent_columns(values: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """The columns of values (T,X), increasing, that no others of the same unit (X,) determine.
+
+    Columns are selected by QR with column pivoting.
 
     >>> turn = np.linspace(0, 1, 9)
-    >>> telling_columns(np.stack([np.cos(turn), np.sin(turn), -np.sin(turn), 3 * turn], axis=1),
-    ... np.array([0, 0, 0, 1])).tolist()
+    >>> hinge = np.stack([np.cos(turn), np.sin(turn), -np.sin(turn), 3 * turn], axis=1)
+    >>> independent_columns(hinge, np.array([0, 0, 0, 1])).tolist()
     [0, 1, 3]
     """
     kept = []
-    spread = np.maximum(picked.std(axis=0), 1e-9)
-    steady = spread < _STEADY * np.abs(picked).max(axis=0, initial=0)
+    spread = np.maximum(values.std(axis=0), 1e-9)
+    steady = spread < _STEADY * np.abs(values).max(axis=0, initial=0)
     for one in np.unique(unit):
         at = np.flatnonzero(unit == one)
         at = at[~steady[at]] if not steady[at].all() else at
         if len(at) > 1:
-            rows = (picked[:, at] - picked[:, at].mean(axis=0)) / (
-                spread[at] * np.sqrt(len(picked))
+            rows = (values[:, at] - values[:, at].mean(axis=0)) / (
+                spread[at] * np.sqrt(len(values))
             )
             triangle, order = qr(rows, mode="r", pivoting=True)
-            at = at[order[: int((np.abs(np.diag(triangle)) > _TOLD).sum())]]
+            at = at[order[: int((np.abs(np.diag(triangle)) > _REDUNDANT).sum())]]
         kept.append(at)
     return np.sort(np.concatenate(kept)) if kept else np.zeros(0, int)
 
 
-def needed_units(
-    table: FeatureTable, poses: Poses, rig: Rig | None, source: str, displace: Callable[[Poses],
-    np.ndarray], groups: Sequence[np.ndarray],
-    targets: Sequence[np.ndarray], error: float, example_poses: int, seed: int, progress: Progress,
-) -> np.ndarray:  # fmt: skip
-    """(groups, units) bool: which bones and controls each group of vertices answers to, asked of
-    the rig or learned from the poses.
-
-    A group that moves although nothing alone was seen to move it reads everything rather than
-    nothing.
-    """
-    if source == "auto":
-        source = "rig" if rig is not None and poses.controls is not None else "data"
-    if source == "all" or not len(groups) or not len(table.unit):
-        return np.ones((len(groups), table.unit_count), bool)
-    if source == "rig":
-        if rig is None or poses.controls is None:
-            raise InputError(
-                "inputs=rig needs the live rig and poses with control values; use inputs=data for "
-                "recorded poses"
-            )
-        needs = units_from_rig(rig, poses, displace, groups, error, example_poses, seed, progress)
-    else:
-        needs = np.zeros((len(groups), table.unit_count), bool)
-        found = units_from_data(
-            table.standard, table.unit, targets, gain=0.002, most=30, progress=progress
-        )
-        needs[:, : found.shape[1]] = found
-    varying = np.zeros(table.unit_count, bool)
-    varying[table.unit] = True
-    needs[~(needs & varying).any(axis=1)] = True
-    return needs
-
-
-def never_seen(poses: Poses) -> list[str]:
-    """Names of the controls that never change over the poses: nothing can be learned about them,
-    and the deformer does not follow them.
-    """
-    if poses.control_spec is None:
+def constant_controls(poses: Poses) -> list[str]:
+    """Names of the controls that never change over the poses, which the deformer cannot follow."""
+    if poses.control_spec is None or poses.controls is None:
         return []
-    still = np.ptp(poses.controls, axis=0) <= 1e-9 * np.maximum(
-        1.0, np.abs(poses.controls).max(axis=0)
-    )
-    return [name for name, flag in zip(poses.control_spec.names, still) if flag]
+    size = np.maximum(1.0, np.abs(poses.controls).max(axis=0))
+    constant = np.ptp(poses.controls, axis=0) <= 1e-9 * size
+    return [name for name, flag in zip(poses.control_spec.names, constant) if flag]
+
+
+def need_drivers(method: str, poses: Poses) -> None:
+    """Raise unless the poses have bones or controls."""
+    if poses.skeleton is None and poses.controls is None:
+        raise InputError(
+            f"{method} needs bones or controls, and {poses.name!r} has neither; for mesh sequences "
+            f"use a decomposition method"
+        )

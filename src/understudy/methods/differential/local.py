@@ -1,30 +1,37 @@
-"""`local`: the nets of `differential` on plain offsets, without differential coordinates, anchors
-or reconstruction.
+"""`local`: the networks of `differential` on plain offsets.
 
-The comparison of Song, Shi and Reed 2020, section 4.4.1 ("Local"): the same nets over a PCA of the
-displacements before skinning themselves,
+The baseline "Local" of Song, Shi and Reed 2020, section 4.4.1. There are no differential
+coordinates, no anchors and no reconstruction: the networks predict the coefficients of a PCA of the
+displacements before skinning,
 
-    d = mean + U c,     c = net(features)
+    d = mean + U c,     c = net(x)
 
-The same options mean the same nets; in the default preset that includes the regions, which here are
-regions of positions and may open seams. The loss is the paper's in both presets (l1), and the poses
-are those given: what `differential` gains over it, it owes to its coordinates, and by default to
-its loss and to mirror images too.
+Equal options mean equal networks, so that a comparison with `differential` shows what differential
+coordinates contribute. Two differences remain in the default preset: the loss is L1, as in the
+paper, and recorded poses have no mirror images.
+
+Departure: the default preset has one network per region, as `differential` has. These are regions
+of positions, so seams may open between them. The paper has one network (`preset=paper`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import MissingDependencyError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.methods.base import Method, Traits
-from understudy.methods.differential.config import DEFAULT_NETS, PAPER_NETS, SubspaceConfig
+from understudy.methods.differential.config import (
+    DEFAULT_PRESET,
+    PAPER_PRESET,
+    NetworkPreset,
+    SubspaceConfig,
+)
 from understudy.rigs.base import Rig
+from understudy.training.requirements import need_torch
 
 
 @dataclass(frozen=True)
@@ -68,9 +75,9 @@ class LocalConfig(SubspaceConfig):
                          continue
     """
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "default": {**DEFAULT_NETS, "loss": "l1"},
-        "paper": PAPER_NETS,
+    presets: ClassVar[Mapping[str, NetworkPreset]] = {
+        "default": replace(DEFAULT_PRESET, loss="l1"),
+        "paper": PAPER_PRESET,
     }
 
 
@@ -94,11 +101,12 @@ class Local(Method[LocalConfig]):
     Config = LocalConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """Learn `poses`, driven by bones, controls, or both."""
-        try:
-            from understudy.methods.differential.local_fit import OffsetFit
-        except ImportError as problem:
-            raise MissingDependencyError(
-                "local trains networks and needs torch: pip install 'understudy[fit]'"
-            ) from problem
-        return OffsetFit(self.name, self.config, poses, rig, progress).deformer()
+        """The deformer of `poses`, which need bones, controls, or both.
+
+        rig  is perturbed to find skin weights and to select the inputs of each network
+        """
+        need_torch(self.name)
+        # Needs torch, an optional dependency.
+        from understudy.methods.differential.local_fit import fit_local
+
+        return fit_local(self.config, poses, rig, progress)

@@ -1,4 +1,4 @@
-"""The steps of `local`: nets over a PCA of the displacements themselves, region by region.
+"""The steps of `local`: networks over a PCA of the displacements, region by region.
 
 Letters: T poses, V vertices, n vertices of a region, P components.
 """
@@ -9,102 +9,110 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis
-from understudy.core.poses import evenly
+from understudy.core.poses import Poses, evenly
+from understudy.core.progress import Progress
 from understudy.geometry.pca import components_for_error, principal_components
-from understudy.methods.differential.anchors import choose_anchors
-from understudy.methods.differential.context import SubspaceFit
-from understudy.methods.differential.fit import BASIS_POSES
-from understudy.methods.differential.nets import learn
+from understudy.methods.differential.anchors import pivot_anchors
+from understudy.methods.differential.context import (
+    BASIS_POSES,
+    Correctives,
+    FitContext,
+    make_deformer,
+)
+from understudy.methods.differential.local import LocalConfig
+from understudy.methods.differential.nets import NetTasks, train_nets
 from understudy.methods.differential.regions import mesh_regions
+from understudy.rigs.base import Rig
 
 _SEED_POSES = 600
 _SEED_MODES = 100
 _ERROR_POSES = 200
 
 
-class OffsetFit(SubspaceFit):
-    """One fit of `local`; `deformer` runs it."""
+def fit_local(config: LocalConfig, poses: Poses, rig: Rig | None, progress: Progress) -> Deformer:
+    """The deformer of `poses`; `rig`, where there is one, is perturbed for skin and inputs."""
+    context = FitContext.of("local", config, poses, rig, progress)
+    options = config.resolved()
+    mean, regions, bases = _find_subspace(context)
+    coefficients = _project_poses(context, mean, regions, bases)
+    context.displacements.release()
+    table = context.feature_table(coefficients)
+    inputs = (
+        [table.all_inputs()]
+        if options.regions == 1
+        else context.select_inputs(table, regions, coefficients)
+    )
+    # With one network, the loss is that of the offsets, not of their coefficients, as in the
+    # preset `paper` of `differential`.
+    whole = len(bases) == 1 and bases[0].shape[1] > 0 and config.preset == "paper"
+    loss_map = bases[0] if whole else None
+    tasks = NetTasks(inputs, coefficients, 0, options.linear, loss_map)
+    trained = train_nets(table, tasks, context.region_schedule(), progress, context.checkpoint())
+    shaped = [
+        Basis(region, basis, numbers)
+        for region, basis, numbers in zip(regions, bases, trained.outputs)
+        if basis.shape[1]
+    ]
+    figures = {"components": sum(basis.shape[1] for basis in bases)}
+    return make_deformer(
+        context, table, Correctives(trained.nets, shaped, mean), trained, figures, {}
+    )
 
-    def deformer(self) -> Deformer:
-        config, poses = self.config, self.poses
-        with self.progress.task("finding the shapes", 1) as bar:
-            sample = self.displacements(evenly(poses.pose_count, BASIS_POSES))
-            mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
-            sample -= mean
-            regions = self._regions(sample)
-            bases = [
-                self._basis(sample[:, region].reshape(len(sample), -1), len(regions))
-                for region in regions
-            ]
-            bar.advance()
-        del sample
-        coefficients = [np.empty((poses.pose_count, basis.shape[1]), np.float32) for basis in bases]
-        for where, block in self.blocks():
-            for region, basis, rows in zip(regions, bases, coefficients):
-                rows[where] = (block[:, region] - mean[region]).reshape(len(block), -1) @ basis
-        self.release()
-        table = self.feature_table(coefficients)
-        inputs = (
-            [np.arange(len(table.columns), dtype=np.int32)]
-            if config.regions == 1
-            else self.inputs(table, regions, coefficients)
-        )
-        schedule = self.schedule(config.hidden, config.epochs, config.loss)
-        # With one net for all, the loss is that of the offsets themselves, as in the paper's preset
-        # of `differential`.
-        measure = (
-            bases[0] if len(bases) == 1 and bases[0].shape[1] and config.preset == "paper" else None
-        )
-        learned = learn(
-            table,
-            inputs,
-            coefficients,
-            0,
-            schedule,
-            config.linear,
-            self.progress,
-            self.checkpoint(),
-            measure,
-        )
-        shaped = [
-            Basis(region, basis, numbers)
-            for region, basis, numbers in zip(regions, bases, learned.outputs)
-            if basis.shape[1]
+
+def _find_subspace(
+    context: FitContext[LocalConfig],
+) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
+    """The mean (V,3), and of each region its vertices (n,) and its components (3n,P)."""
+    with context.progress.task("finding components", 1) as task:
+        sample = context.displacements.at(evenly(context.poses.pose_count, BASIS_POSES))
+        mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
+        sample -= mean
+        regions = _find_regions(context, sample)
+        bases = [
+            _basis(context, sample[:, region].reshape(len(sample), -1), len(regions))
+            for region in regions
         ]
-        return self.result(
-            table,
-            learned.nets,
-            learned,
-            shaped,
-            mean,
-            {"components": sum(basis.shape[1] for basis in bases)},
-            {},
-        )
+        task.advance()
+    return mean, regions, bases
 
-    def _regions(self, sample: np.ndarray) -> list[np.ndarray]:
-        """Cells around the points that determine the shape, as in `differential`."""
-        few = sample[evenly(len(sample), _SEED_POSES)].reshape(-1, 3 * sample.shape[1])
-        directions, sizes = principal_components(few, _SEED_MODES)
-        mesh = self.poses.mesh
-        whole = np.zeros(mesh.vertex_count, int)
-        return mesh_regions(
-            mesh,
-            choose_anchors(
-                directions * sizes, mesh.vertices.astype(np.float64), whole, self.config.regions
-            ),
-        )
 
-    def _basis(self, rows: np.ndarray, regions: int) -> np.ndarray:
-        """(3n,P) float32: the principal shapes of a region, by their share or by the error they
-        leave.
-        """
-        config = self.config
-        if config.components is not None:
-            most = max(1, round(config.components * self.poses.vertex_count / regions))
-            return principal_components(rows, most)[0].astype(np.float32)
-        directions = principal_components(rows, config.max_components)[0].astype(np.float32)
-        some = rows[evenly(len(rows), _ERROR_POSES)]
-        return directions[
-            :,
-            : components_for_error(some, directions, np.ones(rows.shape[1] // 3), self.basis_error),
-        ]
+def _project_poses(
+    context: FitContext[LocalConfig],
+    mean: np.ndarray,
+    regions: list[np.ndarray],
+    bases: list[np.ndarray],
+) -> list[np.ndarray]:
+    """The coefficients (T,P) of every region."""
+    count = context.poses.pose_count
+    coefficients = [np.empty((count, basis.shape[1]), np.float32) for basis in bases]
+    for where, block in context.displacements.blocks():
+        for region, basis, rows in zip(regions, bases, coefficients):
+            rows[where] = (block[:, region] - mean[region]).reshape(len(block), -1) @ basis
+    return coefficients
+
+
+def _find_regions(context: FitContext[LocalConfig], sample: np.ndarray) -> list[np.ndarray]:
+    """Cells around pivots of the displacements (T,V,3), as in `differential`."""
+    few = sample[evenly(len(sample), _SEED_POSES)].reshape(-1, 3 * sample.shape[1])
+    directions, sizes = principal_components(few, _SEED_MODES)
+    mesh = context.poses.mesh
+    one_shell = np.zeros(mesh.vertex_count, int)
+    seeds = pivot_anchors(
+        directions * sizes,
+        mesh.vertices.astype(np.float64),
+        one_shell,
+        context.config.resolved().regions,
+    )
+    return mesh_regions(mesh, seeds)
+
+
+def _basis(context: FitContext[LocalConfig], rows: np.ndarray, region_count: int) -> np.ndarray:
+    """(3n,P) float32: the components of a region's displacements (T,3n)."""
+    config, share = context.config, context.config.resolved().components
+    if share is not None:
+        most = max(1, round(share * context.poses.vertex_count / region_count))
+        return principal_components(rows, most)[0].astype(np.float32)
+    directions = principal_components(rows, config.max_components)[0].astype(np.float32)
+    some = rows[evenly(len(rows), _ERROR_POSES)]
+    count = components_for_error(some, directions, np.ones(rows.shape[1] // 3), context.basis_error)
+    return directions[:, :count]

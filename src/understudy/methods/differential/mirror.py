@@ -1,20 +1,20 @@
-"""Recorded poses of a symmetric rig, and each of them once more as a mirror shows it.
+"""Mirror images of recorded poses, for meshes and controls that are symmetric.
 
-A rig that was only recorded cannot be asked for more poses. But a face is as a rule the same left
-and right: put every control's value on its twin, and the mesh is the mirror image. So each pose is
-worth two. Which control is whose twin, and whether it turns its sign, nobody says; it is found:
+A recorded rig cannot be asked for more poses. Faces, however, are usually symmetric: exchange the
+values of left and right controls, and the mesh becomes its mirror image. So every pose yields a
+second one. Which control corresponds to which, and whether its sign changes, is found from the
+data:
 
-    vertices   each one's mirror image at rest is another vertex
-    controls   of the linear map from controls to vertices, mirrored, a control's part is that of
-               its twin, or its negative
-    proof      poses kept aside are predicted better when mirror images are learned too (by kernel
-               ridge regression, which takes a second)
+    vertices    the mirror image of each rest vertex is another vertex, its twin
+    controls    in a linear map from controls to vertices, the mirrored effect of a control is that
+                of its twin, or its negative
+    validation  held-out poses are predicted better if mirror images join the training poses; the
+                predictor is a kernel ridge regression
 
-A control that turns its sign does so about the value it rests at. Where anything does not fit,
-there is no mirror; nor where vertices coincide, since which of them is whose twin the rest shape
-does not say.
+A control whose sign changes is mirrored about its rest value. There is no mirror where any of this
+fails, or where vertices coincide, since the rest shape does not tell their twins apart.
 
-Letters: T poses, V vertices, C controls, n vertices that are looked at.
+Letters: T poses, V vertices, C controls, n sampled vertices.
 """
 
 from __future__ import annotations
@@ -29,23 +29,28 @@ from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
 from understudy.methods.differential.ridge import ridge_regression
 
-_APART = 1e-3  # of the height: how far a mirror image may lie from the twin
-_ALIKE = 0.8  # likeness of what a control does and what its twin does, mirrored
-_LOOKED_AT = 300  # vertices
-_TRIED = 1500  # poses
-_ASIDE = 5  # one of so many is kept aside for the proof
-# of the error on the poses kept aside, what mirror images must leave; of a rig that is nearly
-# symmetric they leave more
-_GAIN = 0.9
-_EXACT = 1e-5  # of the height: nothing is left to gain
+_TWIN_DISTANCE = 1e-3  # of the height: largest distance of a mirror image from the twin
+_SIMILARITY = 0.8  # smallest similarity of the mirrored effect of a control and that of its twin
+_SAMPLED_VERTICES = 300
+_SAMPLED_POSES = 1500
+_HELD_OUT_EVERY = 5
+# Mirror images must reduce the held-out error to this fraction. Those of a rig that is only nearly
+# symmetric do not.
+_LARGEST_ERROR_RATIO = 0.9
+_EXACT = 1e-5  # of the height: smaller errors cannot be improved
 _KERNEL_WIDTH, _KERNEL_RIDGE = 0.15, 0.01
 _MOST_BYTES = 1 << 30  # of the vertices with their mirror images
 
 
 @dataclass(frozen=True, eq=False)
 class Mirror:
-    """axis: 0, 1 or 2 for x, y or z; twin (V,); control (C,): whose distance from rest each control
-    takes, times sign (C,); rest (C,).
+    """A symmetry of mesh and controls.
+
+    axis     0, 1 or 2: the x, y or z coordinate changes its sign
+    twin     (V,) the vertex at the mirror image of each vertex
+    control  (C,) the control whose value each control takes, relative to rest
+    sign     (C,) 1 or -1, the factor of that value
+    rest     (C,) rest values of the controls
     """
 
     axis: int
@@ -55,61 +60,60 @@ class Mirror:
     rest: np.ndarray
 
     def with_images(self, poses: Poses) -> Poses:
-        """The poses, then their mirror images."""
+        """The poses, followed by their mirror images."""
         given, rest = poses.read_poses(0, poses.pose_count), poses.mesh.vertices
         vertices = np.concatenate([given, rest + mirrored(given - rest, self.axis, self.twin)])
+        _, controls = poses.need_controls("a mirror image")
         return replace(
             poses,
             vertices=vertices,
-            controls=np.concatenate([poses.controls, self.controls(poses.controls)]),
+            controls=np.concatenate([controls, self.controls(controls)]),
             spans=(),
             frame_rate=None,
         )
 
     def controls(self, values: np.ndarray) -> np.ndarray:
-        """(T,C) -> (T,C)."""
+        """The controls of the mirror images: (T,C) -> (T,C)."""
         return self.rest + (values - self.rest)[:, self.control] * self.sign
 
 
-def mirrored(moved: np.ndarray, axis: int, twin: np.ndarray) -> np.ndarray:
-    """Displacements (T,n,3) -> (T,n,3), `twin` (n,) among the n."""
-    image = moved[:, twin]
+def mirrored(displacements: np.ndarray, axis: int, twin: np.ndarray) -> np.ndarray:
+    """Mirrored displacements: (T,n,3) -> (T,n,3), with twins (n,) among the n vertices."""
+    image = displacements[:, twin]
     image[..., axis] *= -1
     return image
 
 
 def find_mirror(poses: Poses) -> Mirror | None:
-    """The mirror that poses driven by controls alone are symmetric about; None: there is none, or
-    it would not pay.
-    """
-    if (
-        poses.controls is None
-        or poses.skeleton is not None
-        or 2 * 12 * poses.pose_count * poses.vertex_count > _MOST_BYTES
-    ):
+    """The symmetry of poses driven by controls alone; None if there is none or it does not help."""
+    spec, every_control = poses.control_spec, poses.controls
+    if spec is None or every_control is None or spec.rest is None or poses.skeleton is not None:
         return None
-    tried = poses.take(evenly(poses.pose_count, _TRIED))
-    if tried.pose_count < 2 * _ASIDE:
+    if 2 * 12 * poses.pose_count * poses.vertex_count > _MOST_BYTES:
         return None
+    chosen = evenly(poses.pose_count, _SAMPLED_POSES)
+    if len(chosen) < 2 * _HELD_OUT_EVERY:
+        return None
+    sample, controls = poses.take(chosen), every_control[chosen]
     for axis in range(3):
         twin = vertex_twins(poses.mesh, axis)
         if twin is None:
             continue
-        some = evenly(poses.vertex_count, _LOOKED_AT)
+        some = evenly(poses.vertex_count, _SAMPLED_VERTICES)
         some = np.unique(np.concatenate([some, twin[some]]))
         own = np.searchsorted(some, twin[some])
-        moved = tried.vertices[:, some].astype(np.float64) - poses.mesh.vertices[some]
-        pairs = _control_twins(tried.controls, moved, axis, own)
+        displacements = sample.read_vertices(some).astype(np.float64) - poses.mesh.vertices[some]
+        pairs = _control_twins(controls, displacements, axis, own)
         if pairs is None:
             continue
-        mirror = Mirror(axis, twin, *pairs, poses.control_spec.rest)
-        if _pays(mirror, tried.controls, moved, own, poses.mesh.height):
+        mirror = Mirror(axis, twin, *pairs, spec.rest)
+        if _reduces_error(mirror, controls, displacements, own, poses.mesh.height):
             return mirror
     return None
 
 
 def vertex_twins(mesh: Mesh, axis: int) -> np.ndarray | None:
-    """(V,) the vertex at each one's mirror image; None: some have none.
+    """The vertex at the mirror image of each vertex, (V,); None if some have none.
 
     >>> tent = Mesh.from_faces([[-1, 0, 0], [1, 0, 0], [0, 2, 0]], [[0, 1, 2]])
     >>> vertex_twins(tent, 0).tolist(), vertex_twins(tent, 1)
@@ -118,75 +122,77 @@ def vertex_twins(mesh: Mesh, axis: int) -> np.ndarray | None:
     points = mesh.vertices.astype(np.float64)
     images = points.copy()
     images[:, axis] = points[:, axis].min() + points[:, axis].max() - points[:, axis]
-    apart, twin = cKDTree(points).query(images)
-    if apart.max() > _APART * mesh.height or not np.array_equal(twin[twin], np.arange(len(twin))):
+    distance, twin = cKDTree(points).query(images)
+    everything = np.arange(len(twin))
+    if distance.max() > _TWIN_DISTANCE * mesh.height or not np.array_equal(twin[twin], everything):
         return None
-    # In a flat mesh every vertex would be its own twin.
-    return twin if (twin != np.arange(len(twin))).any() else None
+    # In a mesh that lies in the mirror plane, every vertex would be its own twin.
+    return twin if (twin != everything).any() else None
 
 
 def _control_twins(
-    controls: np.ndarray, moved: np.ndarray, axis: int, twin: np.ndarray
+    controls: np.ndarray, displacements: np.ndarray, axis: int, twin: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """(C,) twins and (C,) signs, by what each control (T,C) does to vertices moved (T,n,3) when all
-    are linear; None: they make no pairs.
+    """The twin (C,) and sign (C,) of each control; None if the controls do not form pairs.
+
+    controls       (T,C)
+    displacements  (T,n,3) of the sampled vertices
+    twin           (n,) among them
     """
     spread = controls.std(axis=0)
     weight, _ = ridge_regression(
         (controls - controls.mean(axis=0)) / np.maximum(spread, 1e-12),
-        moved.reshape(len(moved), -1),
+        displacements.reshape(len(displacements), -1),
     )
-    fields = weight.T.reshape(controls.shape[1], -1, 3)
-    fields, images = (
-        part.reshape(len(part), -1) for part in (fields, mirrored(fields, axis, twin))
-    )
-    size = np.maximum(np.square(fields).sum(axis=1), 1e-30)
-    likeness = (
-        2 * fields @ images.T / (size[:, None] + size)
-    )  # in direction and in size: 1 only where both are the same
-    own, partner = linear_sum_assignment(-np.abs(likeness))
-    alike = likeness[own, partner]
-    # What a control does that is like no other's is chance, or the proof will tell.
-    partner, sign = (
-        np.where(np.abs(alike) > _ALIKE, partner, own),
-        np.where(alike < -_ALIKE, -1.0, 1.0),
-    )
+    effects = weight.T.reshape(controls.shape[1], -1, 3)
+    images = mirrored(effects, axis, twin).reshape(len(effects), -1)
+    flat = effects.reshape(len(effects), -1)
+    size = np.maximum(np.square(flat).sum(axis=1), 1e-30)
+    # 1 only where direction and size are both equal.
+    similarity = 2 * flat @ images.T / (size[:, None] + size)
+    own, partner = linear_sum_assignment(-np.abs(similarity))
+    matched = similarity[own, partner]
+    # A control without a similar one is its own twin; the validation decides whether that holds.
+    partner = np.where(np.abs(matched) > _SIMILARITY, partner, own)
+    sign = np.where(matched < -_SIMILARITY, -1.0, 1.0)
     paired = np.array_equal(partner[partner], own) and np.array_equal(sign[partner], sign)
-    return (partner, sign) if paired and (np.abs(alike) > _ALIKE).any() else None
+    return (partner, sign) if paired and (np.abs(matched) > _SIMILARITY).any() else None
 
 
-def _pays(
-    mirror: Mirror, controls: np.ndarray, moved: np.ndarray, twin: np.ndarray, height: float
+def _reduces_error(
+    mirror: Mirror, controls: np.ndarray, displacements: np.ndarray, twin: np.ndarray, height: float
 ) -> bool:
-    """Whether kept-aside poses are predicted better when the others' mirror images are learned
-    too.
-    """
-    aside = np.arange(len(controls)) % _ASIDE == 0
-    x, y = controls[~aside], moved[~aside]
-    images = (
+    """Whether mirror images in the training set reduce the error on held-out poses."""
+    held_out = np.arange(len(controls)) % _HELD_OUT_EVERY == 0
+    x, y = controls[~held_out], displacements[~held_out]
+    x_test, y_test = controls[held_out], displacements[held_out]
+    alone = _prediction_error(x, y, x_test, y_test)
+    both = _prediction_error(
         np.concatenate([x, mirror.controls(x)]),
         np.concatenate([y, mirrored(y, mirror.axis, twin)]),
+        x_test,
+        y_test,
     )
-    alone, both = (_error(*learned, controls[aside], moved[aside]) for learned in ((x, y), images))
-    return alone > _EXACT * height and both < _GAIN * alone
+    return alone > _EXACT * height and both < _LARGEST_ERROR_RATIO * alone
 
 
-def _error(x: np.ndarray, y: np.ndarray, x_aside: np.ndarray, y_aside: np.ndarray) -> float:
-    """Mean distance left on the poses aside (t,C), (t,n,3) by what was learned of (T,C), (T,n,3): a
-    linear map, and by kernels what that leaves.
+def _prediction_error(
+    x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray
+) -> float:
+    """Mean distance on test poses (t,C), (t,n,3) of a predictor trained on (T,C), (T,n,3).
+
+    The predictor is a linear map plus a kernel ridge regression of its residual.
     """
     centre, spread = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-12)
-    x, x_aside = (x - centre) / spread, (x_aside - centre) / spread
+    x, x_test = (x - centre) / spread, (x_test - centre) / spread
     y = y.reshape(len(y), -1)
     weight, bias = ridge_regression(x, y)
-    left = np.linalg.solve(_kernel(x, x) + _KERNEL_RIDGE * np.eye(len(x)), y - x @ weight.T - bias)
-    told = x_aside @ weight.T + bias + _kernel(x_aside, x) @ left
-    return float(np.linalg.norm(told.reshape(y_aside.shape) - y_aside, axis=2).mean())
+    dual = np.linalg.solve(_kernel(x, x) + _KERNEL_RIDGE * np.eye(len(x)), y - x @ weight.T - bias)
+    predicted = x_test @ weight.T + bias + _kernel(x_test, x) @ dual
+    return float(np.linalg.norm(predicted.reshape(y_test.shape) - y_test, axis=2).mean())
 
 
 def _kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(p,q): Gaussian of the distance between rows, its width fit for as many standardised
-    controls.
-    """
+    """Gaussian kernel between rows, (p,C) and (q,C) -> (p,q); its width grows with C."""
     square = np.square(a).sum(axis=1)[:, None] + np.square(b).sum(axis=1) - 2 * a @ b.T
     return np.exp(-_KERNEL_WIDTH / a.shape[1] * np.maximum(square, 0))

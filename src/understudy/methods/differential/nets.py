@@ -1,9 +1,8 @@
-"""Groups of nets learned together: a linear map by ridge regression, and a small network for what
-it leaves.
+"""Sets of networks trained together: a ridge regression, and a small network for its residual.
 
-The linear part costs one product, is exact where the rig is linear, and goes on sensibly outside
-the poses seen; the network only has to bend it. `Net`s add into the same coefficients, so both
-parts live side by side in the deformer.
+The linear part costs one product, is exact where the rig is linear, and extrapolates sensibly. The
+network only has to learn what is not linear. Several `Net`s may write the same coefficients, so
+both parts stay side by side in the deformer.
 """
 
 from __future__ import annotations
@@ -14,18 +13,48 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core.networks import Net
+from understudy.core.networks import Net, NetGroups
 from understudy.core.progress import Progress
 from understudy.methods.differential.features import FeatureTable
 from understudy.methods.differential.ridge import ridge_regression
 from understudy.training.grouped import GroupedTask
-from understudy.training.trainer import Schedule, train, validation_poses
+from understudy.training.schedule import Schedule, validation_poses
+from understudy.training.trainer import train
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
-    """nets in the order of the targets (linear ones after the networks); outputs: each target's
-    coefficient numbers; the loss curves.
+class NetTasks:
+    """What a set of networks learns.
+
+    inputs        (n,) the features that each network reads
+    targets       (T,P) what each network predicts
+    first_output  number of the first coefficient; those of all networks are consecutive
+    linear        whether a ridge regression precedes each network
+    loss_map      (Q,P), for a single network: the loss is taken after this map
+    """
+
+    inputs: Sequence[np.ndarray]
+    targets: Sequence[np.ndarray]
+    first_output: int
+    linear: bool
+    loss_map: np.ndarray | None = None
+
+    @property
+    def outputs(self) -> list[np.ndarray]:
+        """The coefficient numbers (P,) of each network."""
+        ends = self.first_output + np.cumsum([rows.shape[1] for rows in self.targets], dtype=int)
+        return [
+            np.arange(end - rows.shape[1], end) for end, rows in zip(ends.tolist(), self.targets)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedNets:
+    """A set of trained networks that read raw features.
+
+    nets     the networks in the order of the targets, then the linear maps
+    outputs  the coefficient numbers (P,) of each target
+    training_curve, validation_curve  (epochs,) losses
     """
 
     nets: tuple[Net, ...]
@@ -33,61 +62,44 @@ class Learned:
     training_curve: np.ndarray
     validation_curve: np.ndarray
 
+    def predict(self, table: FeatureTable, poses: np.ndarray) -> np.ndarray:
+        """The coefficients for some poses (t,) of the table: (t,N); `outputs` index its columns."""
+        count = max((int(numbers[-1]) + 1 for numbers in self.outputs if len(numbers)), default=0)
+        return NetGroups(self.nets, table.count, count)(table.raw(poses))
 
-def learn(
-    table: FeatureTable, inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray],
-    first_output: int, schedule: Schedule, linear: bool,
-    progress: Progress, checkpoint: Path | None = None, measure: np.ndarray | None = None,
-) -> Learned:  # fmt: skip
-    """One net per target (T,P), reading the features `inputs` names; coefficients are numbered from
-    `first_output` on.
 
-    linear   begin with a ridge regression
-    measure  for a single target: the loss is taken after this map (Q,P)
-    """
-    kept = np.setdiff1d(
+def train_nets(
+    table: FeatureTable,
+    tasks: NetTasks,
+    schedule: Schedule,
+    progress: Progress,
+    checkpoint: Path | None = None,
+) -> TrainedNets:
+    """Train one network per target; a target without columns (nothing moves) gets none."""
+    fold = table.standardisation.fold
+    training = np.setdiff1d(
         np.arange(len(table.standard)), validation_poses(len(table.standard), schedule)
     )
-    outputs = np.split(
-        np.arange(first_output, first_output + sum(t.shape[1] for t in targets)),
-        np.cumsum([t.shape[1] for t in targets])[:-1],
-    )
-    tasks, lines, learned = [], [], []
-    for columns, target, numbers in zip(inputs, targets, outputs):
-        if not len(numbers):  # a region that never moves
+    outputs = tasks.outputs
+    grouped: list[GroupedTask] = []
+    written: list[np.ndarray] = []
+    linear_maps: list[Net] = []
+    for inputs, target, numbers in zip(tasks.inputs, tasks.targets, outputs):
+        if not len(numbers):
             continue
-        left = target
-        if linear:
-            weight, bias = ridge_regression(table.standard[kept][:, columns], target[kept])
-            lines.append(_raw(table, columns, [weight], [bias], numbers, schedule.activation))
-            left = target - table.standard[:, columns] @ weight.T - bias
-        tasks.append(GroupedTask(columns, np.ascontiguousarray(left, np.float32), measure))
-        learned.append(numbers)
-    trained = train(table.standard, tasks, schedule, progress, checkpoint)
+        residual = target
+        if tasks.linear:
+            weight, bias = ridge_regression(table.standard[training][:, inputs], target[training])
+            linear_maps.append(fold(inputs, [weight], [bias], numbers, schedule.activation))
+            residual = target - table.standard[:, inputs] @ weight.T - bias
+        residual = np.ascontiguousarray(residual, np.float32)
+        grouped.append(GroupedTask(inputs, residual, tasks.loss_map))
+        written.append(numbers)
+    trained = train(table.standard, grouped, schedule, progress, checkpoint)
     nets = [
-        _raw(table, task.inputs, *net, numbers, schedule.activation)
-        for task, net, numbers in zip(tasks, trained.nets, learned)
+        fold(task.inputs, weights, biases, numbers, schedule.activation)
+        for task, (weights, biases), numbers in zip(grouped, trained.nets, written)
     ]
-    return Learned(
-        (*nets, *lines),
-        tuple(outputs) if targets else (),
-        trained.training_curve,
-        trained.validation_curve,
+    return TrainedNets(
+        (*nets, *linear_maps), tuple(outputs), trained.training_curve, trained.validation_curve
     )
-
-
-def _raw(
-    table: FeatureTable,
-    inputs: np.ndarray,
-    weights: list[np.ndarray],
-    biases: list[np.ndarray],
-    outputs: np.ndarray,
-    activation: str,
-) -> Net:
-    """A net of standardised features as one of raw features: the first layer takes up the
-    normalisation.
-    """
-    weights, biases = list(weights), list(biases)
-    weights[0] = weights[0] / table.spread[inputs]
-    biases[0] = biases[0] - weights[0] @ table.centre[inputs]
-    return Net(inputs, tuple(weights), tuple(biases), outputs, activation)

@@ -1,39 +1,56 @@
-"""`pca_regression`: a PCA of the displacements and a linear regression of its coefficients on the
-features.
+"""`pca_regression`: a PCA of the displacements and a linear regression of its coefficients.
 
-The "PCA" row of Song, Shi and Reed 2020, section 4.4.1:
+The baseline "PCA" of Song, Shi and Reed 2020, section 4.4.1. With x the features of a pose (12
+numbers per joint, and the controls):
 
-    d = mean + U c,      c = W x + b        x the features (joints 12 numbers each, controls), W by
-                         ridge regression
+    d = mean + U c,      c = W x + b        U principal components, W and b by ridge regression
 
-One product per pose: the smallest corrective there is, and the measure of how far from linear a rig
-is. In the deformer the regression is a net without hidden layers.
+It has the smallest corrective of all methods, one product per pose, and shows how far a rig is from
+linear. In the deformer the regression is a net without hidden layers.
+
+Departure: features are clamped to their training range, widened by `clamp_margin`.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
-from understudy.core.features import Features
 from understudy.core.networks import Basis, Net
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import SILENT, Progress
 from understudy.core.version import __version__
 from understudy.geometry.pca import components_for_error, principal_components
-from understudy.methods.base import Config, Method, Traits
+from understudy.methods.base import Method, Traits
+from understudy.methods.checked_config import (
+    AT_LEAST_ONE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    CheckedConfig,
+    Limit,
+)
+from understudy.methods.differential.features import (
+    FeatureTable,
+    constant_controls,
+    need_drivers,
+)
+from understudy.methods.differential.ridge import ridge_regression
+from understudy.methods.differential.skins import SKINS, make_skin
+from understudy.methods.skin_fitting.displacements import displacement_blocks, displacements_at
 from understudy.rigs.base import Rig
+from understudy.training.features import CONTROLS
 
 _BASIS_POSES = 2000
 _ERROR_POSES = 200
+_BASIS_ERROR = 1e-4  # of the height
 
 
 @dataclass(frozen=True)
-class PcaRegressionConfig(Config):
+class PcaRegressionConfig(CheckedConfig):
     """Options of pca_regression.
 
     components    upper limit of principal components
@@ -48,6 +65,15 @@ class PcaRegressionConfig(Config):
                   fraction of its width; none: no clamping
     """
 
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"skin": SKINS, "controls": CONTROLS}
+    limits: ClassVar[Mapping[str, Limit]] = {
+        "components": AT_LEAST_ONE,
+        "basis_error": POSITIVE,
+        "ridge": NOT_NEGATIVE,
+        "influences": AT_LEAST_ONE,
+        "clamp_margin": NOT_NEGATIVE,
+    }
+
     components: int = 200
     basis_error: float | None = None
     ridge: float = 1e-4
@@ -55,18 +81,6 @@ class PcaRegressionConfig(Config):
     influences: int = 4
     controls: str = "numeric"
     clamp_margin: float | None = 0.5
-
-    def __post_init__(self):
-        super().__post_init__()
-        checks.between(self.components, "components", 1)
-        checks.between(self.influences, "influences", 1)
-        checks.between(self.ridge, "ridge", 0)
-        checks.one_of(self.skin, "skin", ("auto", "perturbed", "fitted", "blended"))
-        checks.one_of(self.controls, "controls", ("numeric", "all", "none"))
-        if self.basis_error is not None:
-            checks.between(self.basis_error, "basis_error", above=0)
-        if self.clamp_margin is not None:
-            checks.between(self.clamp_margin, "clamp_margin", 0)
 
 
 class PcaRegression(Method[PcaRegressionConfig]):
@@ -77,63 +91,56 @@ class PcaRegression(Method[PcaRegressionConfig]):
     Config = PcaRegressionConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """Learn `poses`, driven by bones, controls, or both."""
-        from understudy.methods.differential.features import FeatureTable, never_seen
-        from understudy.methods.differential.ridge import ridge_regression
-        from understudy.methods.differential.skins import make_skin
-        from understudy.methods.skin_fitting.displacements import displacement_blocks
+        """The deformer of `poses`, which need bones, controls, or both.
 
+        rig  is perturbed to find skin weights
+        """
+        need_drivers(self.name, poses)
         config = self.config
-        if poses.skeleton is None and poses.controls is None:
-            raise InputError(
-                f"{self.name} needs bones or controls, and {poses.name!r} has neither; for mesh "
-                f"sequences use a decomposition method"
-            )
-        skin = (
-            None
-            if poses.skeleton is None
-            else make_skin(config.skin, poses, rig, config.influences, progress)
-        )
-        chosen = evenly(poses.pose_count, _BASIS_POSES)
-        sample = np.empty((len(chosen), 3 * poses.vertex_count), np.float32)
-        for where, block in displacement_blocks(poses, skin, chosen):
-            sample[where] = block.reshape(len(block), -1)
+        skin = None
+        if poses.skeleton is not None:
+            skin = make_skin(config.skin, poses, rig, config.influences, progress)
+        sample = displacements_at(poses, skin, evenly(poses.pose_count, _BASIS_POSES))
+        sample = sample.reshape(len(sample), -1)
         mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
         sample -= mean
-        directions = principal_components(sample, config.components)[0].astype(np.float32)
-        error = 1e-4 * poses.mesh.height if config.basis_error is None else config.basis_error
-        some = sample[evenly(len(sample), _ERROR_POSES)]
-        directions = directions[
-            :, : components_for_error(some, directions, np.ones(poses.vertex_count), error)
-        ]
-        coefficients = np.empty((poses.pose_count, directions.shape[1]), np.float32)
+        basis = self._basis(sample, poses.mesh.height)
+        coefficients = np.empty((poses.pose_count, basis.shape[1]), np.float32)
         for where, block in displacement_blocks(poses, skin):
-            coefficients[where] = (block.reshape(len(block), -1) - mean) @ directions
+            coefficients[where] = (block.reshape(len(block), -1) - mean) @ basis
         table = FeatureTable.of(poses, config.controls)
-        nets, bases = (), ()
-        if directions.shape[1]:
+        nets: list[Net] = []
+        bases: list[Basis] = []
+        if basis.shape[1]:
             weight, bias = ridge_regression(table.standard, coefficients, config.ridge)
-            weight = weight / table.spread
-            numbers = np.arange(directions.shape[1])
-            nets = (
-                Net(
-                    np.arange(len(table.columns)),
-                    (weight,),
-                    (bias - weight @ table.centre,),
-                    numbers,
-                ),
-            )
-            bases = (Basis(np.arange(poses.vertex_count), directions, numbers),)
-        wide = (
-            np.inf
-            if config.clamp_margin is None
-            else config.clamp_margin * (table.high - table.low)
-        )
+            numbers = np.arange(basis.shape[1])
+            fold = table.standardisation.fold
+            nets.append(fold(table.all_inputs(), [weight], [bias], numbers, "tanh"))
+            bases.append(Basis(np.arange(poses.vertex_count), basis, numbers))
         return Deformer(
-            mesh=poses.mesh, skeleton=poses.skeleton, control_spec=poses.control_spec, skin=skin,
-            features=Features(table.columns, table.low - wide, table.high + wide), nets=nets,
-            bases=bases, mean=mean.reshape(-1, 3), method=self.name,
-            training={"poses": poses.pose_count, "components": directions.shape[1]},
-            provenance={"understudy": __version__, "poses": poses.name, "config": asdict(config),
-            "controls_never_seen": never_seen(poses)},
-        )  # fmt: skip
+            mesh=poses.mesh,
+            skeleton=poses.skeleton,
+            control_spec=poses.control_spec,
+            skin=skin,
+            features=table.clamped(config.clamp_margin),
+            nets=tuple(nets),
+            bases=tuple(bases),
+            mean=mean.reshape(-1, 3),
+            method=self.name,
+            training={"poses": poses.pose_count, "components": basis.shape[1]},
+            provenance={
+                "understudy": __version__,
+                "poses": poses.name,
+                "config": config.header(),
+                "controls_never_seen": constant_controls(poses),
+            },
+        )
+
+    def _basis(self, sample: np.ndarray, height: float) -> np.ndarray:
+        """(3V,P) float32: the fewest components of a sample (T,3V) within the basis error."""
+        given = self.config.basis_error
+        error = _BASIS_ERROR * height if given is None else given
+        directions = principal_components(sample, self.config.components)[0].astype(np.float32)
+        some = sample[evenly(len(sample), _ERROR_POSES)]
+        ones = np.ones(sample.shape[1] // 3)
+        return directions[:, : components_for_error(some, directions, ones, error)]

@@ -1,20 +1,24 @@
-"""The skin below the displacements: the T_i of Eq. 11, found by perturbing the rig where it allows
-that, else fitted to the poses.
+"""The skin below the displacements: the transforms T_i of Eq. 11 as weights of the bones.
 
-Perturbation (Eq. 12, 13): move every rest vertex a little along x, y and z; how the posed vertices
-follow is the linear part of T_i, whatever the stack above does. What squeezes it flat (a lid
-pressed against the ball) is no bone's doing, and the blend nearest to a flat T_i would be one of
-bones that turn apart, however far away. So T_i gives way to its rotation, and the weights are the
-convex ones whose blend of bones comes nearest to it over some poses,
+A rig that can be perturbed shows T_i directly (Eq. 12, 13): move every rest vertex a little along
+x, y and z, and the motion of the posed vertices is the linear part of T_i. The weights are convex
+and come closest to it over some poses,
 
-    minimise over w >= 0, sum w = 1:   h^2 sum_t |sum_b w_b X_tb - R(T_ti)|^2  +  e sum_t |sum_b w_b
-                                       M_tb v~ - y_ti|^2
+    minimise over w >= 0, sum w = 1:
+        h^2 sum_t |sum_b w_b X_tb - R(T_ti)|^2  +  e sum_t |sum_b w_b M_tb (rest_i, 1) - y_ti|^2
 
-X the linear parts of M, h the size of the mesh. The second term decides between bones that only
-shift, which the first cannot tell apart.
+with M_tb the motion of bone b, X its linear part and h the height of the mesh. The second term
+separates bones that only translate, which the first cannot distinguish.
 
-Labels always use the T_i that the deformer has at run time: the blend by these weights
-(`geometry.unskin`), never the perturbed one itself.
+Departures:
+- R(T), the rotation of T, replaces T itself. Collapsed vertices give unreliable skin weights: where
+  a lid presses on the eyeball, T_i is nearly singular, and the closest blend contains distant bones
+  that rotate in opposite directions.
+- Where the rig cannot be perturbed, weights are fitted to the poses, or each vertex follows its
+  best single bone with blended borders, as in `fdda`.
+
+Displacements are always measured against the blend of these weights, which the deformer has at run
+time (`skin_fitting.residuals`), not against the perturbed T_i.
 """
 
 from __future__ import annotations
@@ -35,23 +39,25 @@ from understudy.methods.skin_fitting.blended_skin import blended_skin
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_sparse
 from understudy.rigs.base import PerturbableRig, Rig
 
+SKINS = ("auto", "perturbed", "fitted", "blended")
 _FIT_POSES = 1000
 _PERTURBED_POSES = 40
-_STEP = 1e-3  # of the height: small, since stacks above the skin (contacts) are linear only nearby
-_POSE_TERM = (
-    10.0  # e: of 0.05, 1, 10 and 50 the one that left the face the least rough displacements
-)
-# weights below this answer to rounding in the perturbed poses, and would cost every vertex of the
-# skull three bones
-_FAINT = 0.02
-_TAU, _RINGS = 1.2, 4  # as fdda's skin
+_STEP = 1e-3  # of the height; contacts above the skin are linear only for small steps
+_POSE_TERM = 10.0  # e
+# Smaller weights are rounding errors of the perturbed poses. Keeping them would give every vertex
+# of the skull three bones.
+_LEAST_WEIGHT = 0.02
+_TAU, _RINGS = 1.2, 4  # defaults of fdda
 
 
 def make_skin(
     kind: str, poses: Poses, rig: Rig | None, influences: int, progress: Progress
 ) -> Skin:
-    """kind: perturbed, fitted, blended (each vertex's best bone, blended at the borders), or
-    auto.
+    """The skin of poses with bones.
+
+    kind        perturbed, fitted, blended (best single bone with blended borders), or auto:
+                perturbed where the rig allows it, else blended
+    influences  upper limit of bones per vertex
     """
     if kind == "auto":
         kind = (
@@ -78,39 +84,38 @@ def make_skin(
 
 
 def perturbed_transforms(rig: PerturbableRig, values: np.ndarray, step: float) -> np.ndarray:
-    """(T,V,3,3) float64: how each posed vertex follows its rest vertex, by forward and backward
-    differences of `step`.
+    """The linear part of each vertex's transform, (T,V,3,3) float64, by central differences.
+
+    values  (T,C) control values
+    step    distance by which the rest vertices are moved
     """
-    result = np.empty((len(values), rig.mesh.vertex_count, 3, 3))
+    count = len(values)
+    result = np.empty((count, rig.mesh.vertex_count, 3, 3))
     for axis in range(3):
         offset = np.zeros((rig.mesh.vertex_count, 3), np.float32)
         offset[:, axis] = step
-        ahead, behind = (
-            rig.evaluate_offset(values, offset).vertices,
-            rig.evaluate_offset(values, -offset).vertices,
-        )
+        ahead = rig.evaluate_offset(values, offset).read_poses(0, count)
+        behind = rig.evaluate_offset(values, -offset).read_poses(0, count)
         result[..., axis] = (ahead.astype(np.float64) - behind) / (2 * step)
     return result
 
 
 def perturbed_skin(poses: Poses, rig: PerturbableRig, influences: int, progress: Progress) -> Skin:
-    """The convex weights, at most `influences` a vertex, that come nearest to the rotations of the
-    rig's own transforms.
-    """
+    """The convex weights, at most `influences` per vertex, closest to the rig's own rotations."""
+    skeleton, world_from_bone = poses.need_bones("skin=perturbed")
+    _, controls = poses.need_controls("skin=perturbed")
     chosen = evenly(poses.pose_count, _PERTURBED_POSES)
     height = poses.mesh.height
-    with progress.task("perturbing the rig's rest vertices", 1) as bar:
-        wanted = polar(perturbed_transforms(rig, poses.controls[chosen], _STEP * height))[0]
-        bar.advance()
+    with progress.task("perturbing the rig's rest vertices", 1) as task:
+        wanted = polar(perturbed_transforms(rig, controls[chosen], _STEP * height))[0]
+        task.advance()
     equations = NormalEquations.of(poses, chosen)
-    linear = compose(poses.world_from_bone[chosen], poses.skeleton.bone_from_world)[..., :3]
+    linear = compose(world_from_bone[chosen], skeleton.bone_from_world)[..., :3]
     bones = linear.transpose(1, 0, 2, 3).reshape(linear.shape[1], -1)
     among = bones @ bones.T
     influences = min(influences, len(bones))
-    index, weight = (
-        np.zeros((poses.vertex_count, influences), np.int32),
-        np.zeros((poses.vertex_count, influences)),
-    )
+    index = np.zeros((poses.vertex_count, influences), np.int32)
+    weight = np.zeros((poses.vertex_count, influences))
     for span in equations.chunks():
         targets = wanted[:, span].transpose(1, 0, 2, 3).reshape(span.stop - span.start, -1)
         pull, square = targets @ bones.T, np.einsum("nd,nd->n", targets, targets)
@@ -120,5 +125,5 @@ def perturbed_skin(poses: Poses, rig: PerturbableRig, influences: int, progress:
         problems = SimplexQP(products + _POSE_TERM * posed.matrix, scale)
         found = solve_sparse_simplex_qp(problems, influences)[influences - 1].compact(influences)
         index[span], weight[span] = found.index, found.weight
-    weight = np.where(weight < _FAINT, 0.0, weight)
+    weight = np.where(weight < _LEAST_WEIGHT, 0.0, weight)
     return Skin(index, float32_weights(weight / weight.sum(axis=1, keepdims=True)))

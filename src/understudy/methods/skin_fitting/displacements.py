@@ -1,5 +1,9 @@
-"""What the nets have to say: displacements before skinning (Eq. 14), block by block, for any poses
-with or without bones.
+"""The displacements before skinning of many poses, block by block, with or without bones.
+
+    d_ti = T_ti^-1 (y_ti, 1) - rest_i       with a skin (`residuals.py`)
+    d_ti = y_ti - rest_i                    without bones
+
+Letters: T poses, V vertices, n some of them, t poses of a block.
 """
 
 from __future__ import annotations
@@ -9,46 +13,76 @@ from collections.abc import Iterator
 import numpy as np
 
 from understudy.core.poses import Poses
+from understudy.core.progress import Task
 from understudy.core.skin import Skin
 from understudy.methods.skin_fitting.residuals import rest_displacements
 
 _BLOCK_BYTES = 1 << 28
-
-
-def _displacements(
-    poses: Poses, skin: Skin | None, at: np.ndarray, vertices: np.ndarray
-) -> np.ndarray:
-    """(t,V,3) float32 in rest space, of the poses `at` (t,) with their `vertices` (t,V,3)."""
-    if skin is None:
-        return vertices - poses.mesh.vertices
-    everything = np.arange(poses.vertex_count)
-    return rest_displacements(
-        poses.world_from_bone[at], poses.skeleton, skin, poses.mesh.vertices, everything, vertices
-    )
+_BYTES_PER_VERTEX = 120  # inverting a skin takes about thirty float32 per vertex and pose
+_MOST_POSES = 256
 
 
 def displacement_blocks(
-    poses: Poses, skin: Skin | None, chosen: np.ndarray | None = None
+    poses: Poses,
+    skin: Skin | None,
+    chosen: np.ndarray | None = None,
+    vertices: np.ndarray | None = None,
+    task: Task | None = None,
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """Blocks of the `chosen` poses (increasing; None: all): (slice into chosen, (t,V,3)
-    float32).
+    """Yield (slice into `chosen`, displacements (t,n,3) float32 in rest space), block by block.
+
+    skin      the skin that the deformer has at run time; None where there are no bones
+    chosen    (c,) increasing pose numbers; None: all poses
+    vertices  (n,) the vertices to read; None: all
+    task      is advanced by the number of poses read, chosen or not
     """
     chosen = np.arange(poses.pose_count) if chosen is None else chosen
-    size = int(np.clip(_BLOCK_BYTES // (120 * poses.vertex_count), 1, 256))
+    count = poses.vertex_count if vertices is None else len(vertices)
+    size = int(np.clip(_BLOCK_BYTES // (_BYTES_PER_VERTEX * count), 1, _MOST_POSES))
     for start in range(0, poses.pose_count, size):
         stop = min(start + size, poses.pose_count)
         first, last = np.searchsorted(chosen, [start, stop])
         if first < last:
             at = chosen[first:last]
-            yield (
-                slice(first, last),
-                _displacements(poses, skin, at, poses.read_poses(start, stop)[at - start]),
+            read = (
+                poses.read_poses(start, stop)
+                if vertices is None
+                else poses.read(start, stop, vertices)
             )
+            targets = read[at - start]
+            yield slice(int(first), int(last)), _displaced(poses, skin, at, targets, vertices)
+        if task is not None:
+            task.advance(stop - start)
 
 
-def gathered(poses: Poses, skin: Skin | None, chosen: np.ndarray) -> np.ndarray:
-    """(t,V,3) float32: the displacements of the `chosen` poses, increasing, all at once."""
+def displacements_at(poses: Poses, skin: Skin | None, chosen: np.ndarray) -> np.ndarray:
+    """The displacements of the `chosen` poses (c,), increasing, at once: (c,V,3) float32."""
     result = np.empty((len(chosen), poses.vertex_count, 3), np.float32)
     for where, block in displacement_blocks(poses, skin, chosen):
         result[where] = block
     return result
+
+
+def displace(poses: Poses, skin: Skin | None, vertices: np.ndarray | None = None) -> np.ndarray:
+    """The displacements of a few poses in memory: (T,n,3) float32 of `vertices` (n,), or of all."""
+    at = np.arange(poses.pose_count)
+    targets = (
+        poses.read_poses(0, poses.pose_count) if vertices is None else poses.read_vertices(vertices)
+    )
+    return _displaced(poses, skin, at, targets, vertices)
+
+
+def _displaced(
+    poses: Poses,
+    skin: Skin | None,
+    at: np.ndarray,
+    targets: np.ndarray,
+    vertices: np.ndarray | None,
+) -> np.ndarray:
+    """Displacements (t,n,3) of the poses `at` (t,), whose vertices are at `targets` (t,n,3)."""
+    rest = poses.mesh.vertices
+    if skin is None:
+        return targets - (rest if vertices is None else rest[vertices])
+    vertices = np.arange(poses.vertex_count) if vertices is None else vertices
+    skeleton, world_from_bone = poses.need_bones("a skin")
+    return rest_displacements(world_from_bone[at], skeleton, skin, rest, vertices, targets)

@@ -1,0 +1,125 @@
+"""The steps of `fdda`: skin, groups, inputs, networks, deformer; `fdda.py` has the equations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from understudy.core.deformer import Deformer
+from understudy.core.networks import Basis
+from understudy.core.poses import Poses
+from understudy.core.progress import Progress
+from understudy.core.skin import Skin
+from understudy.core.version import __version__
+from understudy.methods.fdda.fdda import FddaConfig
+from understudy.methods.fdda.groups import Group, find_groups, find_skin
+from understudy.methods.skin_fitting.displacements import displace
+from understudy.rigs.base import Rig
+from understudy.training.features import Standardisation, clamped_features, pose_features
+from understudy.training.grouped import GroupedTask
+from understudy.training.inputs import InputGroups, InputSelection, needed_units
+from understudy.training.schedule import Schedule
+from understudy.training.trainer import TrainingResult, curve_numbers, train
+
+_BASIS_ERROR = 1.6e-4  # of the height
+_INPUT_POSES = 5
+_INPUT_GAIN, _MOST_INPUTS = 0.01, 20
+
+
+def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progress) -> Deformer:
+    """The deformer of `poses`; `rig`, where there is one, is perturbed to select inputs."""
+    skeleton = poses.need_skeleton("fdda")
+    given = config.basis_error
+    basis_error = _BASIS_ERROR * poses.mesh.height if given is None else given
+    skin, labels = find_skin(poses, config.tau, config.skin_rings, progress)
+    found = find_groups(poses, skin, labels, config, basis_error, progress)
+    raw, units = pose_features(poses, config.controls)
+    values = raw[:, units.columns]
+    standardisation = Standardisation.of(values)
+    standard = standardisation.apply(values)
+    needs = needed_units(
+        _input_selection(config, basis_error),
+        _input_groups(found.groups, skin),
+        units,
+        standard,
+        poses,
+        rig,
+        progress,
+    )
+    tasks = [
+        GroupedTask(np.flatnonzero(row[units.unit]), group.coefficients)
+        for row, group in zip(needs, found.groups)
+    ]
+    checkpoint = None if config.checkpoint is None else Path(config.checkpoint)
+    trained = train(standard.astype(np.float32), tasks, _schedule(config), progress, checkpoint)
+    nets, bases, first = [], [], 0
+    for group, task, (weights, biases) in zip(found.groups, tasks, trained.nets):
+        outputs = np.arange(first, first + group.basis.shape[1])
+        nets.append(standardisation.fold(task.inputs, weights, biases, outputs, "tanh"))
+        bases.append(Basis(group.vertices, group.basis, outputs))
+        first += len(outputs)
+    return Deformer(
+        mesh=poses.mesh,
+        skeleton=skeleton,
+        control_spec=poses.control_spec,
+        skin=skin,
+        features=clamped_features(
+            units.columns, values.min(axis=0), values.max(axis=0), config.clamp_margin
+        ),
+        nets=tuple(nets),
+        bases=tuple(bases),
+        mean=found.mean,
+        method="fdda",
+        training=_training_figures(poses, len(nets), float(basis_error), trained),
+        provenance={
+            "understudy": __version__,
+            "poses": poses.name,
+            "config": config.header(),
+            "training_curve": curve_numbers(trained.training_curve),
+            "validation_curve": curve_numbers(trained.validation_curve),
+        },
+    )
+
+
+def _input_selection(config: FddaConfig, basis_error: float) -> InputSelection:
+    return InputSelection(
+        source=config.inputs,
+        error=basis_error if config.input_error is None else config.input_error,
+        example_poses=_INPUT_POSES,
+        gain=_INPUT_GAIN,
+        most=_MOST_INPUTS,
+        seed=config.seed,
+    )
+
+
+def _input_groups(groups: list[Group], skin: Skin) -> InputGroups:
+    return InputGroups(
+        vertices=[group.core for group in groups],
+        targets=[group.coefficients for group in groups],
+        displace=lambda moved: displace(moved, skin),
+    )
+
+
+def _schedule(config: FddaConfig) -> Schedule:
+    return Schedule(
+        hidden=config.hidden,
+        epochs=config.epochs,
+        batch_size=config.batch_size,
+        learning_rate=config.learning_rate,
+        validation_fraction=config.validation_fraction,
+        seed=config.seed,
+        device=config.device,
+    )
+
+
+def _training_figures(
+    poses: Poses, net_count: int, basis_error: float, trained: TrainingResult
+) -> dict[str, float]:
+    """Numbers of the file's header; a loss is the fraction of the squared motion that is left."""
+    figures = {"poses": poses.pose_count, "networks": net_count, "basis_error": basis_error}
+    curves = {"loss": trained.training_curve, "loss_unseen": trained.validation_curve}
+    for name, curve in curves.items():
+        if len(curve) and np.isfinite(curve[-1]):
+            figures[name] = float(curve[-1])
+    return figures

@@ -1,0 +1,119 @@
+"""`Checkpoint`: the state of training on disk, so that an interrupted run continues where it was.
+
+The file holds the weights, Adam's moments, the loss curves, and a fingerprint of the data and the
+schedule. A file with another fingerprint, or a damaged one, is ignored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from understudy.core.errors import FileError
+from understudy.io.atomic_write import atomic_write
+from understudy.training.grouped import GroupedTask
+from understudy.training.schedule import Schedule
+
+_WRITE_EVERY_S = 30.0
+
+Curves = list[tuple[float, float]]  # training and validation loss of each epoch
+
+
+def run_fingerprint(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule) -> str:
+    """A hash of everything that determines the result of a training run."""
+    digest = sha256(json.dumps(asdict(schedule), sort_keys=True).encode())
+    parts = [features]
+    for task in tasks:
+        parts += [task.inputs, task.targets]
+        if task.loss_map is not None:
+            parts.append(task.loss_map)
+    for array in parts:
+        digest.update(str(array.shape).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+class Checkpoint:
+    """The state of one training run, kept in memory at the end of each epoch and on disk.
+
+    parameters   of all networks, in a fixed order
+    optimizer    whose moments are part of the state
+    path         file to use; None: nothing is kept
+    fingerprint  of the run, from `run_fingerprint`
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[torch.nn.Parameter],
+        optimizer: torch.optim.Optimizer,
+        path: Path | None,
+        fingerprint: str,
+    ):
+        self._parameters, self._optimizer = parameters, optimizer
+        self._path, self._fingerprint = path, fingerprint
+        self._written = time.monotonic()
+        self._state: tuple[Curves, dict[str, torch.Tensor]] | None = None
+
+    def resume(self) -> Curves:
+        """Restore weights and optimizer; return the curves so far, empty for a new run."""
+        if self._path is None or not self._path.exists():
+            return []
+        try:
+            with safe_open(str(self._path), framework="pt") as opened:
+                about = json.loads(opened.metadata()["checkpoint"])
+                if about["fingerprint"] != self._fingerprint:
+                    return []
+                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
+        except (SafetensorError, KeyError, TypeError, ValueError, OSError):
+            return []  # damaged: start again
+        for number, parameter in enumerate(self._parameters):
+            parameter.data.copy_(tensors[f"weight.{number}"])
+            if f"step.{number}" in tensors:  # SGD has no state
+                self._optimizer.state[parameter] = {
+                    "step": tensors[f"step.{number}"].to(parameter.device),
+                    "exp_avg": tensors[f"first.{number}"].to(parameter.device),
+                    "exp_avg_sq": tensors[f"second.{number}"].to(parameter.device),
+                }
+        return [(float(training), float(validation)) for training, validation in about["curves"]]
+
+    def keep(self, curves: Curves) -> None:
+        """Copy the state at the end of an epoch, and write it if the last write is long ago.
+
+        A run that stops inside the next epoch continues from here.
+        """
+        if self._path is None:
+            return
+        tensors: dict[str, torch.Tensor] = {}
+        for number, parameter in enumerate(self._parameters):
+            state = self._optimizer.state[parameter]
+            parts = {"weight": parameter.data}
+            if "exp_avg" in state:
+                parts["step"] = state["step"]
+                parts["first"] = state["exp_avg"]
+                parts["second"] = state["exp_avg_sq"]
+            for name, part in parts.items():
+                tensors[f"{name}.{number}"] = part.detach().to("cpu", copy=True).contiguous()
+        self._state = (curves, tensors)
+        if time.monotonic() - self._written > _WRITE_EVERY_S:
+            self.write()
+
+    def write(self) -> None:
+        """Write the last state that was kept."""
+        if self._state is None or self._path is None:
+            return
+        curves, tensors = self._state
+        about = json.dumps({"fingerprint": self._fingerprint, "curves": curves})
+        self._written = time.monotonic()
+        # A full disk must not end the training.
+        with contextlib.suppress(FileError), atomic_write(self._path) as part:
+            part.write_bytes(save(tensors, metadata={"checkpoint": about}))

@@ -1,0 +1,70 @@
+"""`Schedule`: how networks are trained, and which poses are kept for validation. Needs no torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+_SGD_DECAY = 1e-6  # per step, as in the differential paper
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How to train.
+
+    hidden               widths of the hidden layers
+    activation           tanh, relu or gelu
+    epochs               passes over the training poses
+    batch_size           poses per step
+    learning_rate        initial learning rate; Adam's decays to zero along a cosine, SGD's as
+                         1 / (1 + 1e-6 steps)
+    loss                 l2, l1, or mixed (their sum)
+    optimizer            adam, or sgd (no momentum; the loss is then the mean over outputs, as in
+                         the differential paper)
+    weight_decay         decoupled: each step shrinks the weights by learning_rate times this
+    validation_fraction  fraction of the poses that are kept out of training, to measure the error
+    mirrored             the second half of the poses are mirror images of the first; a pose and its
+                         image are both training poses or both validation poses
+    seed                 seed of the initial weights, the order of poses and the validation poses
+    device               cpu, cuda, cuda:N, or auto (a GPU where torch finds one)
+    """
+
+    hidden: tuple[int, ...] = (128, 128)
+    activation: str = "tanh"
+    epochs: int = 150
+    batch_size: int = 256
+    learning_rate: float = 0.005
+    loss: str = "l2"
+    optimizer: str = "adam"
+    weight_decay: float = 0.0
+    validation_fraction: float = 0.05
+    mirrored: bool = False
+    seed: int = 0
+    device: str = "auto"
+
+    def learning_rate_at(self, step: int, step_count: int) -> float:
+        """The learning rate at a step of `step_count`.
+
+        >>> Schedule(learning_rate=0.2).learning_rate_at(5, 10)
+        0.1
+        """
+        if self.optimizer == "sgd":
+            return self.learning_rate / (1 + _SGD_DECAY * step)
+        return 0.5 * self.learning_rate * (1 + math.cos(math.pi * step / step_count))
+
+
+def validation_poses(count: int, schedule: Schedule) -> np.ndarray:
+    """The validation poses of `count` poses, increasing; empty where too few poses would be left.
+
+    >>> len(validation_poses(100, Schedule(validation_fraction=0.1)))
+    10
+    """
+    if schedule.mirrored:
+        half = validation_poses(count // 2, replace(schedule, mirrored=False))
+        return np.concatenate([half, half + count // 2])
+    wanted = round(schedule.validation_fraction * count)
+    if not wanted or count - wanted < 1:
+        return np.zeros(0, np.int64)
+    return np.sort(np.random.default_rng([schedule.seed, 1]).permutation(count)[:wanted])
