@@ -8,7 +8,7 @@ import pytest
 from sequence_builders import bending_strip
 
 from understudy import FileError, InputError
-from understudy.benchmarks import Request, temporal
+from understudy.benchmarks import Request, temporal, temporal_cases
 from understudy.cli import app as cli
 from understudy.core.progress import SILENT
 from understudy.io.sequences import read_sequence, sequence_from_arrays
@@ -74,7 +74,7 @@ def test_it_writes_its_rows(data, no_pages, tmp_path, capsys):
 
 def test_unseen_characters_are_found_and_counted(data, no_pages, tmp_path):
     request = Request("default", data, out=tmp_path / "out")
-    names, notes = temporal.find_cases(request)
+    names, notes = temporal_cases.find_cases(request)
     assert names == ["corpus/animal_qfarm_Made/1"]
     assert "horse_gallop" in notes[0]
     outcome = temporal.run(
@@ -96,7 +96,7 @@ def test_unseen_characters_are_found_and_counted(data, no_pages, tmp_path):
 def test_decimation_keeps_a_share_of_the_vertices_and_the_surface():
     vertices, faces, rest = bending_strip(6, columns=40, rows=9)
     poses = sequence_from_arrays(vertices, faces, rest)
-    few = temporal.decimated(poses, 0.5)
+    few = temporal_cases.decimated(poses, 0.5)
     assert few.vertex_count == 180
     kept = {tuple(v) for v in np.asarray(poses.mesh.vertices)}
     assert all(tuple(v) in kept for v in np.asarray(few.mesh.vertices))
@@ -134,10 +134,10 @@ def test_wrong_requests(data, tmp_path):
 
 
 def test_a_case_can_be_read_by_name(data):
-    case = temporal.read_case("strip:50", data)
+    case = temporal_cases.read_case("strip:50", data)
     whole = read_sequence(data / "sequences" / "strip.npz")
     assert case.poses.vertex_count == round(whole.vertex_count / 2)
     assert (
-        temporal.read_case("corpus/animal_qfarm_Made/0", data).true_bones
+        temporal_cases.read_case("corpus/animal_qfarm_Made/0", data).true_bones
         == generate_character(1).bones
     )

@@ -1,9 +1,7 @@
 """`bench temporal`: mesh sequences to bones and weights without parameters.
 
-Tables 1 and 2 and Figures 12 to 14 of Moutafidou et al. A case is a sequence of the data folder
-(`horse_gallop`), the same with a share of its vertices (`horse_gallop:20`, 20 %), or an animation
-of a rigged character of the corpus (`corpus/animal_qfarm_Pig/2`). The characters belong to families
-that no network was trained on. Methods:
+Tables 1 and 2 and Figures 12 to 14 of Moutafidou et al. `temporal_cases` describes the cases; the
+characters belong to families that no network was trained on. Methods:
 
     temporal            without options
     temporal-skeleton   one skeleton of rotations about fixed joints; with the number of bones of
@@ -23,37 +21,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse.csgraph import dijkstra
 
 from understudy.benchmarks import Outcome, Request
 from understudy.benchmarks.real_data import data_folder
 from understudy.benchmarks.sequence_cases import lean_row, write_poses_report
+from understudy.benchmarks.temporal_cases import Case, find_cases, read_case
 from understudy.core import checks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import FileError, InputError
-from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.progress import Progress
 from understudy.evaluation import machine
 from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
 from understudy.evaluation.result import CaseResult
-from understudy.geometry.adjacency import adjacency_matrix
 from understudy.io.atomic_write import atomic_write
-from understudy.io.sequences import read_sequence
 from understudy.methods import method_type
 from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.motion import in_principal_directions, read_motion
-from understudy.methods.decomposition.trajectory_networks.corpus import (
-    HELD_OUT,
-    corpus_files,
-    family_of,
-    read_characters,
-)
 from understudy.methods.decomposition.transform_solve import LinearSolver, solve_transforms
 
 FOUND, SKELETON = "temporal", "temporal-skeleton"
@@ -64,7 +52,6 @@ PAPER_NETWORKS = {
 }
 METHODS = (FOUND, SKELETON, *PAPER_NETWORKS, "fesam", "ssdr-affine", "ssdr-rigid")
 _CHARACTER_METHODS = (FOUND, "fesam", "ssdr-affine")
-SEQUENCES = ("horse_gallop", "elephant_gallop", "samba")
 # Published ERMS. Table 1: bones and ERMS of the paper, and the ERMS of its Methods I to IV (I and
 # II with SVD). Table 2: bones of the skeletons, and their ERMS.
 _TABLE_1 = {
@@ -73,36 +60,7 @@ _TABLE_1 = {
     "samba": (17, 0.60, (3.6, 6.0, 1.5, 4.0)),
 }
 _TABLE_2 = {"horse_gallop": (27, (0.19, 0.44, 1.10, 0.88)), "samba": (22, (0.63, 1.29, 1.57, 1.79))}
-SIZES = {
-    "quick": ("horse_gallop:20",),
-    "default": (*SEQUENCES, "horse_gallop:50", "horse_gallop:20", "corpus"),
-    "full": (
-        *SEQUENCES,
-        *(f"{name}:{share}" for name in SEQUENCES for share in (50, 20)),
-        "corpus-all",
-    ),
-}
-_REDUCED_METHODS = (FOUND, SKELETON, "fesam", "ssdr-affine", "ssdr-rigid")
-_PER_FAMILY = 2  # characters of a family in the default size
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """Poses to fit.
-
-    true_bones  number of bones that made them; None: unknown
-    """
-
-    name: str
-    poses: Poses
-    true_bones: int | None = None
-
-    @property
-    def methods(self) -> tuple[str, ...]:
-        """The methods to run if the request names none."""
-        if self.true_bones is not None:
-            return _CHARACTER_METHODS
-        return _REDUCED_METHODS if ":" in self.name else METHODS
+_DECIMATED_METHODS = (FOUND, SKELETON, "fesam", "ssdr-affine", "ssdr-rigid")
 
 
 def run(request: Request, progress: Progress) -> Outcome:
@@ -116,7 +74,7 @@ def run(request: Request, progress: Progress) -> Outcome:
     with progress.task("temporal skinning", len(names)) as bar:
         for name in names:
             case = read_case(name, data_folder(request.data))
-            methods = wanted or case.methods
+            methods = wanted or _default_methods(case)
             rows = _run_case(case, methods, request)
             results += rows
             bar.note(f"{name}: " + ", ".join(f"{r.method} {r.figures['erms']:.3g}" for r in rows))
@@ -129,108 +87,10 @@ def run(request: Request, progress: Progress) -> Outcome:
     return Outcome(lean, "units", [*notes, *_findings(lean)])
 
 
-def find_cases(request: Request) -> tuple[list[str], list[str]]:
-    """Return the names of the cases for which there is data, and a note about missing ones."""
-    folder = data_folder(request.data)
-    if request.cases:
-        return list(request.cases), []
-    names, missing = [], []
-    for name in SIZES[request.size]:
-        if name.startswith("corpus"):
-            try:
-                names += list(_held_out(folder, None if name == "corpus-all" else _PER_FAMILY))
-            except FileError:
-                missing.append("corpus")
-        elif (folder / "sequences" / f"{name.partition(':')[0]}.npz").is_file():
-            names.append(name)
-        else:
-            missing.append(name)
-    if not names:
-        raise FileError(
-            f"{folder}: holds none of the sequences of this benchmark; point --data or "
-            f"UNDERSTUDY_DATA at the real data"
-        )
-    return names, [f"No data for {', '.join(missing)} in {folder}: left out."] if missing else []
-
-
-def _held_out(folder: Path, per_family: int | None) -> Iterator[str]:
-    """Yield the middle animation of characters that the networks were not trained on.
-
-    per_family  largest number of characters of a family; None: all
-    """
-    count: dict[str, int] = {}
-    for file in corpus_files(folder):
-        family = family_of(file)[1]
-        count[family] = count.get(family, 0) + 1
-        if family in HELD_OUT and (per_family is None or count[family] <= per_family):
-            animations = len(list(read_characters(file)))
-            yield f"corpus/{file.stem}/{animations // 2}"
-
-
-def read_case(name: str, folder: Path) -> Case:
-    """Return a case by its name; `folder` is the data folder."""
-    if name.startswith("corpus/"):
-        stem, _, number = name.removeprefix("corpus/").rpartition("/")
-        file = folder / "corpus" / f"{stem}.npz"
-        if not stem or not number.isdigit():
-            raise InputError(
-                f"case {name!r}: expected corpus/character/animation, for example "
-                f"corpus/animal_qfarm_Pig/2"
-            )
-        if not file.is_file():
-            raise FileError(
-                f"{file}: no such file; the case {name!r} needs it. Point --data or "
-                f"UNDERSTUDY_DATA at the folder above corpus/"
-            )
-        characters = list(read_characters(file))
-        checks.between(int(number), f"animation of {stem}", 0, len(characters) - 1)
-        return Case(name, characters[int(number)].poses(), characters[int(number)].bones)
-    sequence, _, share = name.partition(":")
-    file = folder / "sequences" / f"{sequence}.npz"
-    if share and (not share.isdigit() or not 1 <= int(share) <= 100):
-        raise InputError(
-            f"case {name!r}: expected sequence:percent of its vertices, for example horse_gallop:20"
-        )
-    if not file.is_file():
-        raise FileError(
-            f"{file}: no such file; the case {name!r} needs it. Point --data or UNDERSTUDY_DATA at "
-            f"the folder above sequences/"
-        )
-    poses = read_sequence(file)
-    return Case(name, decimated(poses, int(share) / 100) if share else poses)
-
-
-def decimated(poses: Poses, share: float, seed: int = 0) -> Poses:
-    """Return the sequence with a random share of its vertices.
-
-    Every other vertex is merged into the nearest remaining one along the edges.
-    """
-    mesh = poses.mesh
-    kept = np.sort(
-        np.random.default_rng(seed).permutation(mesh.vertex_count)[
-            : max(1, round(share * mesh.vertex_count))
-        ]
-    )
-    length = (
-        np.linalg.norm(mesh.vertices[mesh.edges[:, 0]] - mesh.vertices[mesh.edges[:, 1]], axis=1)
-        + 1e-12
-    )
-    graph = adjacency_matrix(mesh.edges, mesh.vertex_count, length)
-    nearest = dijkstra(
-        graph, directed=False, indices=kept, min_only=True, return_predecessors=True
-    )[2]
-    number = np.full(mesh.vertex_count, -1)
-    number[kept] = np.arange(len(kept))
-    corners = number[np.where(nearest < 0, kept[0], nearest)][mesh.triangles]
-    whole = (
-        (corners[:, 0] != corners[:, 1])
-        & (corners[:, 1] != corners[:, 2])
-        & (corners[:, 2] != corners[:, 0])
-    )
-    small = Mesh.from_faces(
-        mesh.vertices[kept], np.unique(corners[whole], axis=0), unit=mesh.unit, up_axis=mesh.up_axis
-    )
-    return replace(poses, mesh=small, vertices=poses.read_vertices(kept))
+def _default_methods(case: Case) -> tuple[str, ...]:
+    if case.true_bones is not None:
+        return _CHARACTER_METHODS
+    return _DECIMATED_METHODS if case.is_decimated else METHODS
 
 
 def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[CaseResult]:
@@ -243,10 +103,9 @@ def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[Case
     rows: dict[str, CaseResult] = {}
     curves: dict[str, list[float]] = {}
     found: int | None = None
-    sequence = case.name.partition(":")[0]
     for name in sorted({FOUND, *methods}, key=METHODS.index):
         skeleton = name in (SKELETON, "ssdr-rigid")
-        bones = _TABLE_2[sequence][0] if skeleton and sequence in _TABLE_2 else found
+        bones = _TABLE_2[case.sequence][0] if skeleton and case.sequence in _TABLE_2 else found
         file = request.out / f"{stem}_{name}.understudy"
         done = machine.isolated(
             fit_case, name, case.name, data_folder(request.data), bones, file, request.seed
@@ -256,7 +115,7 @@ def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[Case
             **deformer_figures(deformer),
             "fit_s": done.value,
             "peak_mb": done.peak_mb,
-            **_published(name, sequence if sequence == case.name else ""),
+            **_published(name, "" if case.is_decimated else case.sequence),
         }
         if name == FOUND:
             found = int(figures["bones"])
@@ -273,7 +132,7 @@ def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[Case
                 rows[name] = replace(
                     rows[name], figures={**rows[name].figures, "rounds_to_fesam": below[0]}
                 )
-    if case.true_bones is None and ":" not in case.name and len(curves) > 1:
+    if case.true_bones is None and not case.is_decimated and len(curves) > 1:
         _plot_iterations(request.out / f"{stem}_rounds.png", case.name, curves)
         times = solver_times(case.poses, int(rows[FOUND].figures["bones"]))
         rows[FOUND] = replace(rows[FOUND], figures={**rows[FOUND].figures, **times})
