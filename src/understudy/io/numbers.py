@@ -1,4 +1,4 @@
-"""Numbers out of text and bytes without a loop: what the OBJ and PLY readers share."""
+"""Numbers in text and bytes, read without Python loops: shared by the OBJ and PLY readers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from understudy.core.errors import FileError
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """A whole file, or a `FileError` that names it."""
+    """Return the bytes of a file; what is wrong is a `FileError`."""
     try:
         return Path(path).read_bytes()
     except OSError as problem:
@@ -19,7 +19,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def read_numbers(text: bytes) -> np.ndarray:
-    """Every number of `text`, (n,) float64; a word that is none is a `ValueError`.
+    """Return every number in `text`, (n,) float64; anything else in it is a `ValueError`.
 
     >>> read_numbers(b"1 2.5\\n-3e2").tolist()
     [1.0, 2.5, -300.0]
@@ -31,11 +31,11 @@ def read_numbers(text: bytes) -> np.ndarray:
         try:
             return np.fromstring(text.decode("ascii"), dtype=np.float64, sep=" ")
         except (DeprecationWarning, UnicodeDecodeError):
-            raise ValueError("something that is not a number stands where numbers belong") from None
+            raise ValueError("it has text where numbers are expected") from None
 
 
 def words_per_line(text: bytes) -> np.ndarray:
-    """How many words each line has, (lines,) int64; the last line ends with a newline.
+    """Return how many words each line has, (lines,) int64; the last line ends with a newline.
 
     >>> words_per_line(b"1 2 3\\n4 5\\n").tolist()
     [3, 2]
@@ -48,13 +48,12 @@ def words_per_line(text: bytes) -> np.ndarray:
 
 
 def record_starts(following: np.ndarray, count: int) -> np.ndarray:
-    """Where each of `count` records of varying length starts, the first at 0.
+    """Return where each of `count` records of varying length starts, the first at 0.
 
-    following  (n+1,) for every place the place after a record that starts there, at most n; n
-               itself means the end
+    following  (n+1,): for every place, where a record that starts there ends; n is the end of all
 
-    Doubling: knowing the first 2^k starts and the jump over 2^k records gives the first 2^(k+1). A
-    record past the end is a `ValueError`.
+    The first 2^k starts, and the jump over 2^k records, give the first 2^(k+1) starts. A record
+    past the end is a `ValueError`.
 
     >>> record_starts(np.array([2, 9, 5, 9, 9, 6, 6]), 3).tolist()
     [0, 2, 5]
@@ -73,7 +72,7 @@ def record_starts(following: np.ndarray, count: int) -> np.ndarray:
 
 
 def ragged(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """The places start, start+1, ... of every record, one after the other: (sizes.sum(),) int64.
+    """Return the places start, start+1, ... of every record, joined: (sizes.sum(),) int64.
 
     >>> ragged(np.array([0, 10]), np.array([2, 3])).tolist()
     [0, 1, 10, 11, 12]
