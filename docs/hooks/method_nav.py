@@ -1,6 +1,7 @@
-"""mkdocs hook: list every page of `docs/methods/` in the navigation, in the registry's order.
+"""mkdocs hook: list every page of `docs/methods/` in the navigation.
 
-A new method needs only its page: the navigation is not edited.
+Pages of single methods come first, in the order of the registry, then pages of families. A new
+method needs only its page: the navigation is not edited.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from understudy.methods import method_names
 
 
 def on_config(config):
-    """Append the method pages that exist to the section `Methods`."""
-    folder = Path(config.docs_dir) / "methods"
-    pages = [name for name in method_names() if (folder / f"{name}.md").exists()]
-    # Pages about several methods come last.
-    pages += sorted({page.stem for page in folder.glob("*.md")} - {"index", *pages})
+    """Fill the section `Methods` with the pages that exist."""
+    pages = {path.stem for path in (Path(config.docs_dir) / "methods").glob("*.md")} - {"index"}
+    single = [name for name in method_names() if name in pages]
+    families = sorted(pages - set(single))
     for section in config.nav:
         if "Methods" in section:
             section["Methods"] = [
                 "methods/index.md",
-                *({name: f"methods/{name}.md"} for name in pages),
+                *({name: f"methods/{name}.md"} for name in single),
+                *(f"methods/{name}.md" for name in families),
             ]
     return config
