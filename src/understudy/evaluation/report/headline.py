@@ -36,7 +36,7 @@ def headline(data: ReportData) -> str:
     size, fit = _known(data, "bytes"), _known(data, "fit_s")
     if size is not None:
         number, of = size_text(size).split(" ")
-        tiles.append(card.format("size", number, of, "in memory"))
+        tiles.append(card.format("size", number, of, "of the stand-in"))
     if fit is not None:
         tiles.append(card.format("time to fit", digits3(fit), "s", "on the machine below"))
     notes = "".join(f"<p>{escape(note)}</p>" for note in data.notes)

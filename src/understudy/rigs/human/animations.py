@@ -30,7 +30,7 @@ def curves(name: str, spec: ControlSpec) -> tuple[np.ndarray, float]:
     """Control values (T,C) of an animation, and its frames per second."""
     table = {"walk": _walk, "kick": _kick}[name]()
     count = len(next(iter(table.values())))
-    values = np.tile(np.asarray(spec.rest), (count, 1))
+    values = np.tile(spec.rest, (count, 1))
     for control, curve in table.items():
         values[:, spec.names.index(control)] = curve
     if name == "walk":

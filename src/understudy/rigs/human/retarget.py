@@ -132,7 +132,7 @@ def cmu_clip(path: str | Path, clip: str, rig: HumanRig) -> tuple[np.ndarray, fl
         },
     )
     values = gaussian_filter1d(values, 0.7, axis=0, mode="nearest")
-    values = _soft_clamp(values, *_limits(rig))
+    values = _soft_clamp(values, rig.controls.limit_low, rig.controls.limit_high)
     _ground(rig, values)
     return values, float(data["fps"])
 
@@ -146,10 +146,6 @@ def _load(path: str | Path):
     if missing:
         raise FileError(f"{path}: not a CMU motion file, it has no {missing[0]!r}")
     return data
-
-
-def _limits(rig: HumanRig) -> tuple[np.ndarray, np.ndarray]:
-    return np.asarray(rig.controls.limit_low), np.asarray(rig.controls.limit_high)
 
 
 def _set(rig: HumanRig, values: np.ndarray, curves: dict[str, np.ndarray]) -> None:
@@ -234,8 +230,8 @@ def _solve(rig: HumanRig, wanted: dict[str, np.ndarray], rounds: int = 8) -> np.
         [np.swapaxes(wanted[a], 1, 2) @ wanted[b] for _, _, a, b, _ in chains], axis=1
     )  # (T,n,3,3)
     index = [[names.index(name) for name in controls] for *_, controls in chains]
-    rest, (limit_low, limit_high) = np.asarray(rig.controls.rest), _limits(rig)
-    values = np.tile(rest, (len(target), 1))
+    spec = rig.controls
+    values = np.tile(spec.rest, (len(target), 1))
 
     def residual(at: np.ndarray) -> np.ndarray:
         """(T,n,3) rotation vectors in degrees from the wanted to the current rotation."""
@@ -243,7 +239,7 @@ def _solve(rig: HumanRig, wanted: dict[str, np.ndarray], rounds: int = 8) -> np.
         relative = np.swapaxes(since_rest[:, base], 2, 3) @ since_rest[:, end]
         return _rotation_vector(np.swapaxes(target, 2, 3) @ relative)
 
-    anchor, pull = np.broadcast_to(rest, values.shape), PULL_TO_REST
+    anchor, pull = np.broadcast_to(spec.rest, values.shape), PULL_TO_REST
     for step_number in range(rounds):
         # Frames are solved one by one; at the end, pull each one towards its neighbours, so that
         # none stays in another branch.
@@ -269,8 +265,8 @@ def _solve(rig: HumanRig, wanted: dict[str, np.ndarray], rounds: int = 8) -> np.
             values[:, controls] -= np.clip(step, -40.0, 40.0)
             values[:, controls] = np.clip(
                 values[:, controls],
-                limit_low[controls] - 20,
-                limit_high[controls] + 20,
+                spec.limit_low[controls] - 20,
+                spec.limit_high[controls] + 20,
             )
     return values
 

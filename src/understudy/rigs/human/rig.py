@@ -48,7 +48,7 @@ class HumanRig:
         values = self.controls.check(values)
         world = np.empty((len(values), self.skeleton.bone_count, 3, 4))
         vertices = np.empty((len(values), self.mesh.vertex_count, 3), np.float32)
-        numeric = np.flatnonzero(np.asarray(self.controls.numeric))
+        numeric = np.flatnonzero(self.controls.numeric)
         for start in range(0, len(values), BATCH):
             part = values[start : start + BATCH]
             rows = slice(start, start + len(part))
