@@ -1,14 +1,14 @@
-"""`bench body`: FDDA's Tables 2 to 4 and Figure 8 on the built-in human.
+"""`bench body`: Tables 2 to 4 and Figure 8 of the FDDA paper on the built-in human.
 
-Cases: the rig's own walk and kick, and CMU motion capture retargeted to it. Methods learn from one
-random sample of the rig; rows that end in `-ontest` are fitted on the very animation they are
-measured on, as the paper did for its rivals.
+The cases are the rig's own walk and kick, and CMU motion capture retargeted to it. Methods are
+fitted to one random sample of the rig. Rows that end in `-ontest` are fitted to the animation they
+are measured on, as the paper did for its baselines.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -39,8 +39,10 @@ from understudy.methods.fitting import fit_file
 from understudy.methods.lbs import Lbs, LbsConfig
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_path
-from understudy.rigs import animate, load_rig
-from understudy.rigs import parallel_sampling as farm
+from understudy.rigs import animate
+from understudy.rigs.human import HumanRig
+from understudy.rigs.human.retarget import clip_names, cmu_clip
+from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan
 
 METHODS = (
@@ -52,23 +54,35 @@ METHODS = (
 )  # fmt: skip
 QUICK_METHODS = ("fdda", "fdda-noclamp", "linear", "lbs-4")
 INFLUENCES = (1, 2, 3, 4, 6, 8, 12, 16)
+_PICTURED = ("fdda", "lbs-4", "lbs-all")  # rows with pictures and curves in the report
+_CURVE_POSES = 60
+
+_Curves = Callable[[], tuple[np.ndarray, float]]  # returns control curves (T,C) and frame rate
 
 
 @dataclass(frozen=True)
 class _Size:
-    """How much work each `--quick`, plain and `--full` run takes."""
+    """The work of a `--quick`, a plain and a `--full` run.
+
+    poses         of the sample
+    fdda          options of fdda
+    clips         CMU clips to measure on; None: all
+    lbs_poses     poses that linear blend skinning and the baselines are fitted to
+    over_k        whether the curve over the number of influences is measured
+    differential  options of differential
+    """
 
     poses: int
     fdda: dict[str, str]
-    clips: tuple[str, ...] | None  # None: every clip there is
+    clips: tuple[str, ...] | None
     lbs_poses: int
     over_k: bool
     differential: dict[str, str] = field(default_factory=dict)
 
 
-# A body has more parts that move apart than a face, and a rig ten times as slow to ask. What is
-# largest wrong are poses beyond those sampled (a stretched, lifted leg), and there less decay and
-# more epochs than a face has help.
+# A body has more parts that move independently than a face, and its rig takes ten times as long to
+# evaluate. Its largest errors are at poses outside the sampled range (a stretched, lifted leg);
+# less weight decay and more epochs reduce them.
 _BODY_NETS = {
     "regions": "64", "anchors": "0.01", "input_poses": "8", "basis_error": "0.01",
     "max_components": "120", "batch_size": "256",
@@ -96,14 +110,15 @@ SIZES = {
 
 
 def run(request: Request, progress: Progress) -> Outcome:
+    """Fit and measure the requested methods, and write a report beside the fitted files."""
     size = SIZES[request.size]
-    rig = load_rig("human")
+    rig = HumanRig()
     available = QUICK_METHODS if request.size == "quick" and not request.methods else METHODS
     for name in request.methods:
         checks.one_of(name, "method of bench body", METHODS)
     methods = request.methods or available
     cases, notes = _cases(rig, request, size)
-    sample = farm.sample_poses(
+    sample = sample_poses(
         "human",
         SamplePlan(size.poses, seed=request.seed),
         request.out / "poses.zarr",
@@ -116,48 +131,40 @@ def run(request: Request, progress: Progress) -> Outcome:
     with progress.task("measuring", len(cases) * len(methods)) as bar:
         for case, values, frame_rate in cases:
             poses = replace(rig.evaluate(values), frame_rate=frame_rate, name=case)
-            reference = Reference.of(case, poses, fitted.sets)
+            reference = Reference.of(case, poses, fitted.labels)
             pictured = None
             for name in methods:
                 approximation, figures = fitted.get(name, reference)
                 result = measure(name, approximation, reference, figures, pictured)
                 pictured = result.worst_pose if pictured is None else pictured
-                # Pictures and curves of every row would make a report nobody reads; the figures of
-                # all rows stay.
+                # The report shows pictures and curves of a few rows, and the figures of all.
                 results.append(
-                    result
-                    if name in ("fdda", "lbs-4", "lbs-all")
-                    else CaseResult(case, name, result.figures)
+                    result if name in _PICTURED else CaseResult(case, name, result.figures)
                 )
                 bar.advance()
-    over_k = (
-        _lbs_over_k(rig, request, size, sample, progress)
-        if size.over_k and not request.methods
-        else {}
-    )
+    over_k = _lbs_over_k(rig, size, sample, progress) if size.over_k and not request.methods else {}
     _write_report(rig, request, fitted, results, over_k)
     return Outcome(results, rig.mesh.unit, [*notes, *_findings(results)])
 
 
 def _cases(
-    rig, request: Request, size: _Size
+    rig: HumanRig, request: Request, size: _Size
 ) -> tuple[list[tuple[str, np.ndarray, float]], list[str]]:
-    """(name, control curves, frame rate) of the test animations, and a note where real data is
-    missing.
-    """
-    from understudy.rigs.human.retarget import clip_names, cmu_clip
-
-    own = {f"human/{name}": partial(rig.animation, name) for name in rig.animation_names}
+    """Name, control curves (T,C) and frame rate of each test animation; notes on missing data."""
+    own: dict[str, _Curves] = {
+        f"human/{name}": partial(rig.animation, name) for name in rig.animation_names
+    }
     mocap = data_folder(request.data) / "bodies" / "mocap_cmu_selection.npz"
-    notes = []
-    clips: dict[str, partial] = {}
+    notes: list[str] = []
+    clips: dict[str, _Curves] = {}
     if mocap.exists():
         clips = {
             f"human/cmu_{clip}": partial(cmu_clip, mocap, clip, rig) for clip in clip_names(mocap)
         }
     elif size.clips != ():
         notes.append(
-            f"No motion capture at {mocap}: the human/cmu_* cases are left out; pass --data."
+            f"There is no motion capture at {mocap}, so the human/cmu_* cases are left out; pass "
+            f"--data."
         )
     everything = {**own, **clips}
     if request.cases:
@@ -173,23 +180,18 @@ def _cases(
 
 
 class _Fitted:
-    """Every method's approximation, fitted when first asked for and kept; `-ontest` ones are fitted
-    anew on each case.
-    """
+    """The approximations of all methods; `-ontest` rows are fitted again on each case."""
 
     def __init__(self, request: Request, size: _Size, sample: Poses, progress: Progress):
         self.request, self.size, self.sample, self.progress = request, size, sample, progress
         self.deformers: dict[str, Deformer] = {}
         self.figures: dict[str, dict[str, float]] = {}
-        # The seam is measured along the same borders for every method: between the sets that fdda
-        # learns apart.
-        self.sets = assign_bones(sample, FddaConfig.tau)
+        # The seam is measured along the same borders for every method: those of fdda's groups.
+        self.labels = assign_bones(sample, FddaConfig.tau)
         self._kept: dict[str, tuple[Approximation, dict[str, float]]] = {}
 
     def prepare(self, name: str) -> None:
-        """Fit a method to the sample, unless that is done or it is fitted on each test
-        animation.
-        """
+        """Fit a method to the sample, unless that is done or it is fitted on each case."""
         if name not in self._kept and not name.endswith("-ontest"):
             ours = name.startswith(("fdda", "differential", "linear", "lbs"))
             self._kept[name] = (
@@ -234,16 +236,15 @@ class _Fitted:
                 self.request.out / "poses.zarr",
                 file,
                 {"seed": str(self.request.seed), **options},
+                self.progress,
             )
-            deformer, figures = (
-                Deformer.load(file),
-                {"fit_s": took.seconds, "peak_mb": took.peak_mb},
-            )
+            deformer = Deformer.load(file)
+            figures = {"fit_s": took.seconds, "peak_mb": took.peak_mb}
         self.deformers[name], self.figures[name] = deformer, figures
         return deform_poses(deformer), {**deformer_figures(deformer), **figures}
 
     def _baseline(self, name: str, poses: Poses) -> tuple[Approximation, dict[str, float]]:
-        """A method fitted here and now on the given poses."""
+        """A baseline fitted to `poses` in this process."""
         kind, _, number = name.rpartition("-")
         started = time.perf_counter()
         if kind == "lbs":
@@ -254,25 +255,25 @@ class _Fitted:
                 **deformer_figures(deformer),
                 "fit_s": time.perf_counter() - started,
             }
+        deform: Approximation
         if kind == "rotational_regression":
-            fitted = rotational_regression.fit(poses, bones=int(number))
+            deform = rotational_regression.fit(poses, bones=int(number)).deform
         else:
-            fitted = wpsd.fit(poses, examples=int(number))
-        return fitted.deform, {"fit_s": time.perf_counter() - started}
+            deform = wpsd.fit(poses, examples=int(number)).deform
+        return deform, {"fit_s": time.perf_counter() - started}
 
     def _few(self, most: int) -> Poses:
+        """At most `most` poses of the sample."""
         return self.sample.take(evenly(self.sample.pose_count, most))
 
 
-def _fit(method: str, poses: Path, out: Path, options: dict[str, str]) -> None:
-    """In a process of its own, so that its peak memory is its own."""
-    from understudy.core.terminal_progress import TerminalProgress
-
-    fit_file(method, poses, out, options, progress=TerminalProgress())
+def _fit(method: str, poses: Path, out: Path, options: dict[str, str], progress: Progress) -> None:
+    """Fit a method and write its file; runs in its own process, to measure its peak memory."""
+    fit_file(method, poses, out, options, progress=progress)
 
 
 def _tight(deformer: Deformer) -> Deformer:
-    """fdda with its features held to exactly the range seen in training."""
+    """fdda with its features clamped to the exact training range."""
     margin = deformer.provenance["config"]["clamp_margin"]
     inside = margin / (1 + 2 * margin) * (deformer.features.high - deformer.features.low)
     return replace(
@@ -286,38 +287,36 @@ def _tight(deformer: Deformer) -> Deformer:
 
 
 def _lbs_over_k(
-    rig, request: Request, size: _Size, sample: Poses, progress: Progress
+    rig: HumanRig, size: _Size, sample: Poses, progress: Progress
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Figure 8 as a curve: the mean error of linear blend skinning over the number of influences,
-    fitted on the sample.
-    """
+    """Figure 8: case -> (influences, mean error) of linear blend skinning fitted to the sample."""
     equations = NormalEquations.of(sample, evenly(sample.pose_count, size.lbs_poses), progress)
     skins = solve_path(equations, INFLUENCES, progress)
     curves = {}
     for name in rig.animation_names:
         poses = animate(rig, name)
-        few = poses.take(evenly(poses.pose_count, 60))
+        few = poses.take(evenly(poses.pose_count, _CURVE_POSES))
+        true = few.read_poses(0, few.pose_count)
         means = []
         for index, weight in skins:
             deformer = Deformer(sample.mesh, sample.skeleton, skin=Skin(index, weight))
-            means.append(
-                float(
-                    np.linalg.norm(
-                        deformer.deform(few.world_from_bone) - few.vertices, axis=2
-                    ).mean()
-                )
-            )
+            difference = deformer.deform(few.world_from_bone) - true
+            means.append(float(np.linalg.norm(difference, axis=2).mean()))
         curves[f"human/{name}"] = (np.array(INFLUENCES), np.array(means))
     return curves
 
 
 def _write_report(
-    rig, request: Request, fitted: _Fitted, results: list[CaseResult], over_k
+    rig: HumanRig,
+    request: Request,
+    fitted: _Fitted,
+    results: list[CaseResult],
+    over_k: dict[str, tuple[np.ndarray, np.ndarray]],
 ) -> None:
     subject = "fdda" if any(r.method == "fdda" for r in results) else ""
     notes = [
-        "Rows that end in -ontest were fitted on the very animation they are measured on; all "
-        "others on a random sample of the rig."
+        "Rows that end in -ontest were fitted to the animation they are measured on, all others to "
+        "a random sample of the rig."
     ]
     command = {"command": f"understudy bench body ({request.size})", "seed": request.seed}
     data = report_data(rig.name, rig.mesh, fitted.deformers, results, command, notes)
@@ -325,7 +324,7 @@ def _write_report(
 
 
 def _findings(results: list[CaseResult]) -> Iterator[str]:
-    """Sentences that put the rows in relation."""
+    """Sentences that compare the rows of each case."""
     row = {(r.case, r.method): r.figures for r in results}
     for case in dict.fromkeys(r.case for r in results):
         ours, lbs, free, tight, opened = (
@@ -342,11 +341,11 @@ def _findings(results: list[CaseResult]) -> Iterator[str]:
         if ours and free and tight:
             yield (
                 f"{case}: fdda's max is {ours['max']:.3g}; without a clamp {free['max']:.3g}, "
-                f"clamped to exactly the range seen {tight['max']:.3g}"
+                f"clamped to the exact training range {tight['max']:.3g}"
             )
         if ours and opened:
             seam = (
                 f"from {opened['seam']:.3g} to {ours['seam']:.3g} (along other edges: "
                 f"{ours['seam_inner']:.3g})"
             )
-            yield f"{case}: blending skin and networks at the borders brings the seam {seam}"
+            yield f"{case}: blending skin and networks at the borders changes the seam {seam}"

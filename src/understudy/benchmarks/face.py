@@ -1,9 +1,9 @@
-"""`bench face`: the tables of the differential paper (4.3, 4.4) on a built-in face, a sampled
-production rig and a linear capture.
+"""`bench face`: the tables of the differential paper (sections 4.3 and 4.4) on three faces.
 
-Every method learns from the same poses and is measured on the same others. `kpsa` reads the true
-places of its key points: an oracle. Where a rig has no bones, `lbs-4` has nothing to blend and is
-the rest mesh. `differential-paper` needs a GPU; without one it runs only when it is named.
+The faces are the built-in rig, a sampled production rig and a linear capture (`face_data.py`). All
+methods are fitted to the same poses and measured on the same others. `kpsa` reads the true
+positions of its key points, so it is an oracle. Where a face has no bones, `lbs-4` is the rest
+mesh. `differential-paper` needs a GPU; without one it runs only if it is requested.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from understudy.benchmarks import Outcome, Request
 from understudy.benchmarks.baselines import kpsa
+from understudy.benchmarks.face_ablations import ablations
 from understudy.benchmarks.face_data import (
     CASES,
     Subject,
@@ -24,37 +25,44 @@ from understudy.benchmarks.face_data import (
     face_subject,
     facecap_subject,
 )
+from understudy.benchmarks.face_rows import deformer_row, fit_deformer
 from understudy.benchmarks.real_data import data_folder
 from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.core.progress import Progress
+from understudy.core.skin import Skin
 from understudy.evaluation.camera import Camera
 from understudy.evaluation.measure import (
     Approximation,
     Reference,
     deform_poses,
-    deformer_figures,
     measure,
 )
 from understudy.evaluation.pictures import save_png
 from understudy.evaluation.render import HeatMap, render
 from understudy.evaluation.result import CaseResult
-from understudy.methods import config_from_text, method_type
+from understudy.methods.differential.skins import make_skin
 
 METHODS = ("differential", "differential-paper", "local", "pca_regression", "lbs-4", "kpsa")
-_REPEATS = 20
 
 
 @dataclass(frozen=True)
 class _Size:
-    """How much work a run takes; `nets` are options of the learned methods."""
+    """The work of a run.
+
+    poses             of the sample of the built-in face
+    facecap_poses     of the sample of the linear capture
+    blenrig_fraction  of the training rows of the production rig
+    options           of differential and local
+    anchor_options    of differential, beside these
+    """
 
     poses: int
     facecap_poses: int
-    blenrig_share: float
-    nets: dict[str, str]
-    anchor_nets: dict[str, str]
+    blenrig_fraction: float
+    options: dict[str, str]
+    anchor_options: dict[str, str]
 
 
 SIZES = {
@@ -71,6 +79,7 @@ SIZES = {
 
 
 def run(request: Request, progress: Progress) -> Outcome:
+    """Fit and measure the requested methods; pictures of the worst poses go to `request.out`."""
     size = SIZES[request.size]
     for name in request.methods:
         checks.one_of(name, "method of bench face", METHODS)
@@ -83,17 +92,15 @@ def run(request: Request, progress: Progress) -> Outcome:
         []
         if request.methods or _has_gpu()
         else [
-            "differential-paper is left out: it takes hours without a GPU; name it in --methods to "
-            "run it."
+            "differential-paper is left out, since it takes hours without a GPU; request it with "
+            "--methods."
         ]
     )
     results: list[CaseResult] = []
     for subject in _subjects(request, size, progress, notes):
         results += _rows(subject, methods, request, size, progress)
     if request.ablations:
-        from understudy.benchmarks.face_ablations import ablations
-
-        results += ablations(request, size, progress)
+        results += ablations(request, progress)
     return Outcome(
         results,
         "cm",
@@ -104,7 +111,7 @@ def run(request: Request, progress: Progress) -> Outcome:
 def _subjects(
     request: Request, size: _Size, progress: Progress, notes: list[str]
 ) -> Iterator[Subject]:
-    """What the wanted cases learn from, one at a time, so that only one sample is in memory."""
+    """The subjects of the requested cases, one at a time, so that one sample is in memory."""
     wanted = request.cases or CASES
     if any(case.startswith("face/") for case in wanted):
         subject = face_subject(size.poses, request.seed, request.out / "face.zarr", progress)
@@ -119,7 +126,7 @@ def _subjects(
         (
             "blenrig",
             "rig_blenrig_face.npz",
-            lambda path: blenrig_subject(path, request.seed, size.blenrig_share),
+            lambda path: blenrig_subject(path, request.seed, size.blenrig_fraction),
         ),
         (
             "facecap",
@@ -132,7 +139,9 @@ def _subjects(
         if (faces / file).exists():
             yield make(faces / file)
         else:
-            notes.append(f"No {faces / file}: the case {case} is left out; pass --data.")
+            notes.append(
+                f"There is no {faces / file}, so the case {case} is left out; pass --data."
+            )
 
 
 def _rows(
@@ -155,70 +164,38 @@ def _rows(
 def fit_row(
     name: str, subject: Subject, request: Request, size: _Size, progress: Progress
 ) -> tuple[Approximation, dict[str, float]]:
-    """Fit one method to a subject's sample: what to measure, and the figures that go with it."""
+    """Fit one row to the sample of a subject: the approximation to measure, and its figures."""
+    sample = subject.sample
     started = time.perf_counter()
     if name == "kpsa":
-        fitted = kpsa.fit(subject.sample, _skin(subject, progress))
+        fitted = kpsa.fit(sample, _skin(subject, progress))
         return fitted.deform, {"fit_s": time.perf_counter() - started}
-    if name == "lbs-4" and subject.sample.skeleton is None:
-        deformer = Deformer(
-            subject.sample.mesh, control_spec=subject.sample.control_spec, method="lbs"
-        )
+    if name == "lbs-4" and sample.skeleton is None:
+        deformer = Deformer(sample.mesh, control_spec=sample.control_spec, method="lbs")
     else:
         method, _, variant = name.partition("-")
         options = {"seed": str(request.seed)}
-        if method in ("differential", "local"):
-            options |= (
-                size.nets | (size.anchor_nets if method == "differential" else {})
-                if variant != "paper"
-                else {"preset": "paper"}
-            )
+        if variant == "paper":
+            options["preset"] = "paper"
+        elif method in ("differential", "local"):
+            options |= size.options
+            if method == "differential":
+                options |= size.anchor_options
         deformer = fit_deformer(method, subject, options, progress)
     took = time.perf_counter() - started
-    return deform_poses(deformer), {**deformer_row(deformer, subject.sample), "fit_s": took}
+    return deform_poses(deformer), {**deformer_row(deformer, sample), "fit_s": took}
 
 
-def fit_deformer(
-    method: str, subject: Subject, options: dict[str, str], progress: Progress
-) -> Deformer:
-    kind = method_type(method)
-    return kind(config_from_text(kind.Config, options)).fit(
-        subject.sample, rig=subject.rig, progress=progress
-    )
-
-
-def deformer_row(deformer: Deformer, sample: Poses) -> dict[str, float]:
-    """Size, prediction errors of both nets (on training poses kept aside) and the time of one pose
-    on this machine's threads.
-    """
-    figures = deformer_figures(deformer)
-    figures |= {
-        name: deformer.training[name]
-        for name in ("mse_differential", "mse_anchors")
-        if name in deformer.training
-    }
-    one = sample.take(np.arange(1))
-    times = []
-    for _ in range(_REPEATS):
-        started = time.perf_counter()
-        deformer.deform(one.world_from_bone, one.controls)
-        times.append(time.perf_counter() - started)
-    return {**figures, "ms": 1e3 * min(times)}
-
-
-def _skin(subject: Subject, progress: Progress):
-    from understudy.methods.differential.skins import make_skin
-
-    return (
-        None
-        if subject.sample.skeleton is None
-        else make_skin("auto", subject.sample, subject.rig, 4, progress)
-    )
+def _skin(subject: Subject, progress: Progress) -> Skin | None:
+    """The skin of `differential` with four influences; None without bones."""
+    if subject.sample.skeleton is None:
+        return None
+    return make_skin("auto", subject.sample, subject.rig, 4, progress)
 
 
 def _has_gpu() -> bool:
     try:
-        import torch
+        import torch  # optional dependency
     except ImportError:
         return False
     return torch.cuda.is_available()
@@ -241,7 +218,7 @@ def _heat_map(path: Path, result: CaseResult, poses: Poses) -> None:
 
 
 def _findings(results: list[CaseResult]) -> Iterator[str]:
-    """Sentences that put the rows in relation."""
+    """Sentences that compare the rows of each case."""
     row = {(r.case, r.method): r.figures for r in results}
     for case in dict.fromkeys(r.case for r in results):
         ours = row.get((case, "differential"))

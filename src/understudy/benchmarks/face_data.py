@@ -1,15 +1,16 @@
-"""The cases of `bench face`: what is learned from, and what is measured on.
+"""The subjects of `bench face`: what methods are fitted to, and what they are measured on.
 
-face        5,000 random poses of the built-in rig; measured on its own speech and expressions
-blenrig     a production rig sampled by others: 80 % of the rows to learn from, the rest to measure
-            on (a fixed split by seed)
-facecap     52 linear shapes: random weights to learn from, a real face capture to measure on
+face     random poses of the built-in rig; measured on its own speech and expressions
+blenrig  a production rig sampled by others; 80 % of the rows to fit, the rest to measure on (the
+         seed determines the split)
+facecap  52 linear shapes; random weights to fit, a real face capture to measure on
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,37 +20,45 @@ from understudy.core.errors import FileError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.progress import Progress
-from understudy.rigs import animate, load_rig
-from understudy.rigs import parallel_sampling as farm
+from understudy.rigs import animate
 from understudy.rigs.base import Rig
+from understudy.rigs.face import FaceRig
+from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan, gaussian
 
-LEARNED_SHARE = 0.8
+_TRAINING_FRACTION = 0.8
 CASES = ("face/speech", "face/expressions", "blenrig", "facecap")
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """Something to learn: poses, the live rig where there is one, and test poses by case name."""
+    """A sample of poses and the animations to measure on.
+
+    sample  the training poses
+    rig     the live rig, or None
+    tests   case -> function that returns its poses
+    """
 
     name: str
     sample: Poses
     rig: Rig | None
-    tests: dict[str, Callable[[], Poses]]
+    tests: Mapping[str, Callable[[], Poses]]
 
 
 def face_subject(poses: int, seed: int, store: Path, progress: Progress) -> Subject:
-    rig = load_rig("face")
-    sample = farm.sample_poses("face", SamplePlan(poses, seed=seed), store, progress=progress)
-    tests = {
-        f"face/{name}": (lambda name=name: replace(animate(rig, name), name=f"face/{name}"))
-        for name in rig.animation_names
-    }
+    """The built-in face; its sample of `poses` random poses is kept in a store."""
+    rig = FaceRig()
+    sample = sample_poses("face", SamplePlan(poses, seed=seed), store, progress=progress)
+    tests = {f"face/{name}": partial(_animation, rig, name) for name in rig.animation_names}
     return Subject("face", sample, rig, tests)
 
 
+def _animation(rig: FaceRig, name: str) -> Poses:
+    return replace(animate(rig, name), name=f"face/{name}")
+
+
 def read_blenrig(path: Path) -> Poses:
-    """Every row of the sampled production rig, in metres."""
+    """All rows of the sampled production rig, in metres."""
     data = _read(path)
     mesh = Mesh.from_faces(data["rest"], data["faces"], unit="m", up_axis="Z")
     spec = ControlSpec(
@@ -60,45 +69,41 @@ def read_blenrig(path: Path) -> Poses:
     )
 
 
-def blenrig_subject(path: Path, seed: int, share: float = 1.0) -> Subject:
-    """share: of the rows to learn from, those used."""
+def blenrig_subject(path: Path, seed: int, fraction: float = 1.0) -> Subject:
+    """The sampled production rig; `fraction` of its training rows are used."""
     rows = read_blenrig(path)
-    learn, test = split_rows(rows.pose_count, seed)
+    training, test = split_rows(rows.pose_count, seed)
     return Subject(
         "blenrig",
-        rows.take(learn[: max(1, round(share * len(learn)))]),
+        rows.take(training[: max(1, round(fraction * len(training)))]),
         None,
         {"blenrig": lambda: rows.take(test)},
     )
 
 
 def split_rows(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers to learn from and to measure on, each increasing; the same for the same seed."""
+    """Row numbers for training and for testing, each increasing; the seed determines the split."""
     order = np.random.default_rng(seed).permutation(count)
-    kept = round(LEARNED_SHARE * count)
+    kept = round(_TRAINING_FRACTION * count)
     return np.sort(order[:kept]), np.sort(order[kept:])
 
 
 def facecap_subject(path: Path, poses: int, seed: int) -> Subject:
+    """The linear face capture, with a sample of `poses` random weights."""
     data = _read(path)
     mesh = Mesh.from_faces(data["rest"], data["faces"], unit="unitless")
     count = len(data["blendshape_names"])
-    spec = ControlSpec(
-        tuple(str(name) for name in data["blendshape_names"]), np.zeros(count), np.ones(count)
-    )
-    pose = lambda weights, name: Poses(
-        mesh,
-        mesh.vertices + np.tensordot(weights.astype(np.float32), data["blendshape_deltas"], 1),
-        control_spec=spec,
-        controls=weights,
-        name=name,
-    )
-    return Subject(
-        "facecap",
-        pose(gaussian(spec, poses, seed), "facecap"),
-        None,
-        {"facecap": lambda: pose(data["anim_weights"], "facecap")},
-    )
+    names = tuple(str(name) for name in data["blendshape_names"])
+    spec = ControlSpec(names, np.zeros(count), np.ones(count))
+
+    def blended(weights: np.ndarray) -> Poses:
+        moved = np.tensordot(weights.astype(np.float32), data["blendshape_deltas"], 1)
+        return Poses(
+            mesh, mesh.vertices + moved, control_spec=spec, controls=weights, name="facecap"
+        )
+
+    sample = blended(gaussian(spec, poses, seed))
+    return Subject("facecap", sample, None, {"facecap": lambda: blended(data["anim_weights"])})
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:

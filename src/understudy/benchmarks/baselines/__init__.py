@@ -1,3 +1,5 @@
-"""Methods of the papers' tables that need a solve at run time and so are no Deformers: `fit(poses,
-...)` gives an object with `deform(poses)`.
+"""Baselines of the papers that need a solve or the original rig at run time.
+
+They cannot become a `Deformer`. Each module has `fit(poses, ...)`, whose result has
+`deform(poses)`.
 """

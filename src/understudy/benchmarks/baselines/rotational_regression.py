@@ -1,30 +1,29 @@
-"""Rotational regression: deformation gradients predicted from bone rotations, then a mesh that has
-them.
+"""Rotational regression: deformation gradients predicted from bone rotations, then solved for.
 
-Wang, Pulli & Popovic 2007, "Real-Time Enveloping with Rotational Regression", as FDDA section 4.2
-compares with it: K = 2 bones per triangle as published and K = 15, without the reduced formulation.
-For triangle k with best bone b, all rotations being against the rest pose:
+Wang, Pulli and Popovic 2007, "Real-Time Enveloping with Rotational Regression", as FDDA section 4.2
+compares with it: K = 2 bones per triangle as published, and K = 15, without the reduced
+formulation. For triangle k with best bone b, with all rotations relative to the rest pose:
 
-    D_k = [v2-v1, v3-v1, n]_pose [v2-v1, v3-v1, n]_rest^-1          its deformation gradient, n the
-    scaled normal D_k = R_b exp(r_k) S_k                                          in its bone's
-    frame: a rotation vector and a scale/shear, by polar decomposition (r_k, S_k) = A_k [1,
-    log(R_b^T R_j) for K bones j]              linear regression (ridge), 3 + 6 numbers from 1 + 3 K
-    minimise  sum_k sum over edges ij of k |v_j - v_i - D_k e_ij|^2  +  sum over anchors a |v_a -
-    M_b rest_a|^2      one sparse solve per pose
+    D_k         = [v2-v1, v3-v1, n]_pose [v2-v1, v3-v1, n]_rest^-1   deformation gradient; n is the
+                                                                     scaled normal
+    D_k         = R_b exp(r_k) S_k                                   polar decomposition, relative
+                                                                     to the bone
+    (r_k, S_k)  = A_k [1, log(R_b^T R_j) for K bones j]              ridge regression, 3 + 6 numbers
+                                                                     from 1 + 3 K
+    v           = argmin sum_k sum over edges ij of k |v_j - v_i - D_k e_ij|^2
+                       + sum over anchors a |v_a - M_b rest_a|^2     one sparse solve per pose
 
-How it was read, and where it departs:
-- Wang et al. scale and turn a joint's rotation vector to get the triangle's; regressing the
-  rotation vector on the joints' rotation vectors contains that, and is what "linear regression from
-  bone transformations" with many bones can mean. Bones are measured against the best bone rather
-  than against their parents, so that any bone may be chosen.
-- The best bone counts among the K, so K-1 others are picked for each triangle, the one that
-  explains most of what is left at a time (in steps of several bones once a few are picked).
-- All three edges of a triangle are matched, which treats its corners alike.
-- Anchors: gradients say nothing about position, and their errors add up along a limb. Every
-  connected piece has its most rigid vertex placed by its best bone (FDDA: "at least one vertex in
-  each mesh"), and so is every vertex that follows its best bone to within `near_rigid` of the
-  height (root mean square). That is the stronger reading: with one vertex per piece or per bone the
-  result drifts and is two to five times worse.
+Readings and departures:
+- Wang et al. scale and rotate the rotation vector of a joint. A linear regression on the rotation
+  vectors of several joints contains that. Rotations are relative to the best bone, not to parents,
+  so that any bone can be selected.
+- The best bone is one of the K. The other K-1 are selected greedily, each time the one that
+  explains most of the residual, in steps of several bones once a few are selected.
+- All three edges of a triangle are matched, so its corners are treated alike.
+- Anchors: gradients do not determine positions, and their errors accumulate along a limb. The most
+  rigid vertex of every connected component is placed by its best bone (FDDA: "at least one vertex
+  in each mesh"). So is every vertex that follows its best bone to within `near_rigid` of the height
+  (root mean square). With fewer anchors the result drifts (`docs/experiments.md`).
 """
 
 from __future__ import annotations
@@ -51,18 +50,20 @@ from understudy.geometry.transforms import apply, compose
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
 
 _RIDGE = 1e-4  # as if each rotation were known to a hundredth of a radian
-_POOL = 32  # bones looked at per triangle, those that explain most on their own
+_POOL = 32  # candidate bones per triangle: those that explain most on their own
 _TRIANGLES_AT_ONCE = 512
 _BLOCK_VALUES = 2**22
-_SHEAR = np.array(
-    [[0, 0], [1, 1], [2, 2], [0, 1], [0, 2], [1, 2]]
-)  # the six entries of a symmetric matrix
+# The six entries of a symmetric matrix.
+_SHEAR = np.array([[0, 0], [1, 1], [2, 2], [0, 1], [0, 2], [1, 2]])
 
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """The triangles of one bone: triangles (n,), their bones (n,K-1), and coefficients (n,
-    1+3(K-1), 9) float32.
+    """The triangles whose best bone is `bone`.
+
+    triangles     (n,)
+    others        (n,K-1) the other bones that each triangle reads
+    coefficients  (n,1+3(K-1),9) float32, A
     """
 
     bone: int
@@ -73,8 +74,14 @@ class _Group:
 
 @dataclass(frozen=True, eq=False)
 class RotationalRegression:
-    """Fitted. `anchors` (a,) vertices with their bones (a,); `edge_ends` (3M,2); `solver` the
-    factor of the edges' and anchors' normal matrix.
+    """A fitted model.
+
+    groups        triangles by their best bone
+    anchors       (a,) vertices that are placed by a bone
+    anchor_bones  (a,) that bone
+    edge_ends     (3M,2) vertices of the three edges of each triangle
+    scatter       (V,3M) transpose of the difference matrix of the edges
+    solver        factor of the normal matrix of edges and anchors
     """
 
     mesh: Mesh
@@ -87,30 +94,28 @@ class RotationalRegression:
     solver: SuperLU
 
     def deform(self, poses: Poses) -> np.ndarray:
-        """(T,V,3) float32 from the bones of `poses`."""
+        """The vertices (T,V,3) float32 from the bones of `poses`."""
         return np.concatenate(list(self.deform_blocks(poses)))
 
     def deform_blocks(self, poses: Poses) -> Iterator[np.ndarray]:
-        """The same, a few poses at a time."""
+        """Yield the same, a few poses at a time."""
+        _, world_from_bone = poses.need_bones("rotational_regression")
         size = max(1, _BLOCK_VALUES // (9 * max(1, len(self.mesh.triangles))))
         for start in range(0, poses.pose_count, size):
-            yield self._deform_block(poses.world_from_bone[start : start + size])
+            yield self._deform_block(world_from_bone[start : start + size])
 
     def _deform_block(self, world_from_bone: np.ndarray) -> np.ndarray:
         matrix = compose(world_from_bone, self.skeleton.bone_from_world)
         gradients = self._gradients(polar(matrix[..., :3])[0])
         rest = self.mesh.vertices.astype(np.float64)
         edges = rest[self.edge_ends[:, 1]] - rest[self.edge_ends[:, 0]]
-        wanted = np.matmul(gradients[:, :, None], edges.reshape(-1, 3, 3, 1)[None])[
-            ..., 0
-        ]  # (t,M,3 edges,3)
+        # (t,M,3 edges,3)
+        wanted = np.matmul(gradients[:, :, None], edges.reshape(-1, 3, 3, 1)[None])[..., 0]
         right = self.scatter @ np.moveaxis(wanted.reshape(len(matrix), -1, 3), 0, 1).reshape(
             len(edges), -1
         )
         placed = apply(matrix[:, self.anchor_bones], rest[self.anchors])
-        centre = placed.mean(
-            axis=1, keepdims=True
-        )  # solve around the character, wherever it stands
+        centre = placed.mean(axis=1, keepdims=True)  # solve relative to the character
         np.add.at(
             right, self.anchors, np.moveaxis(placed - centre, 0, 1).reshape(len(self.anchors), -1)
         )
@@ -118,7 +123,7 @@ class RotationalRegression:
         return (np.moveaxis(solved, 1, 0) + centre).astype(np.float32)
 
     def _gradients(self, rotations: np.ndarray) -> np.ndarray:
-        """(t,M,3,3) from the bones' rotations (t,B,3,3)."""
+        """Deformation gradients (t,M,3,3) from rotations of the bones (t,B,3,3)."""
         result = np.empty((len(rotations), len(self.mesh.triangles), 3, 3))
         for group in self.groups:
             features = _relative(rotations, group.bone, np.unique(group.others))
@@ -126,9 +131,8 @@ class RotationalRegression:
             mine = np.moveaxis(features[:, places], 1, 0).reshape(
                 len(group.triangles), len(rotations), -1
             )
-            found = (
-                np.matmul(mine, group.coefficients[:, 1:]) + group.coefficients[:, :1]
-            )  # (n,t,9)
+            # (n,t,9)
+            found = np.matmul(mine, group.coefficients[:, 1:]) + group.coefficients[:, :1]
             stretch = np.empty((*found.shape[:2], 3, 3))
             stretch[..., _SHEAR[:, 0], _SHEAR[:, 1]] = stretch[..., _SHEAR[:, 1], _SHEAR[:, 0]] = (
                 found[..., 3:]
@@ -143,10 +147,11 @@ class RotationalRegression:
 def fit(
     poses: Poses, bones: int = 2, max_poses: int | None = 500, near_rigid: float = 0.001
 ) -> RotationalRegression:
-    """Learn from `poses`, thinned evenly to `max_poses`.
+    """Fit the model to `poses`.
 
-    bones       K, the bones each triangle reads: the paper's 2, or FDDA's 15
-    near_rigid  vertices that miss by less than this part of the height when they follow one bone
+    bones       K, number of bones per triangle: 2 as published, or 15 as in FDDA
+    max_poses   upper limit of poses, evenly spaced; None: all
+    near_rigid  vertices whose error is below this fraction of the height when they follow one bone
                 become anchors
     """
     checks.between(bones, "bones", 1)
@@ -156,7 +161,8 @@ def fit(
         checks.between(max_poses, "max_poses", 2)
         poses = poses.take(evenly(poses.pose_count, int(max_poses)))
     errors = rigid_errors(poses)
-    rotations = polar(compose(poses.world_from_bone, skeleton.bone_from_world)[..., :3])[0]
+    _, world_from_bone = poses.need_bones("rotational_regression")
+    rotations = polar(compose(world_from_bone, skeleton.bone_from_world)[..., :3])[0]
     others = min(int(bones), skeleton.bone_count) - 1
     triangle_bone = (
         best_bone(errors[mesh.triangles].sum(axis=1))
@@ -186,15 +192,16 @@ def fit(
 
 
 def _relative(rotations: np.ndarray, bone: int, others: np.ndarray) -> np.ndarray:
-    """Rotation vectors of `others` in the frame of `bone`: (t,B,3,3) -> (t,n,3)."""
+    """Rotation vectors of the bones `others` (n,) relative to `bone`: (t,B,3,3) -> (t,n,3)."""
     return rotation_vector(
         np.matmul(np.swapaxes(rotations[:, bone], 1, 2)[:, None], rotations[:, others])
     )
 
 
 def _frames(corners: np.ndarray) -> np.ndarray:
-    """[v2-v1, v3-v1, n] as columns, n the normal scaled like an edge: corners (...,3 corners,3) ->
-    (...,3,3).
+    """[v2-v1, v3-v1, n] as columns: corners (...,3 corners,3) -> (...,3,3).
+
+    n is the normal, scaled like an edge.
     """
     one, two = corners[..., 1, :] - corners[..., 0, :], corners[..., 2, :] - corners[..., 0, :]
     normal = np.cross(one, two)
@@ -205,14 +212,17 @@ def _frames(corners: np.ndarray) -> np.ndarray:
 
 
 def _targets(poses: Poses, triangles: np.ndarray, bone_rotation: np.ndarray) -> np.ndarray:
-    """(t, n, 9): rotation vector and scale/shear of each triangle in its bone's frame, (t,3,3)."""
+    """Rotation vector and stretch of each triangle in the frame of its bone: (t,n,9).
+
+    triangles      (n,)
+    bone_rotation  (t,3,3)
+    """
     corners = poses.mesh.triangles[triangles]
     vertices, place = np.unique(corners, return_inverse=True)
     rest = _frames(poses.mesh.vertices.astype(np.float64)[corners])
     sides = np.linalg.norm(rest, axis=1)
-    flat = (
-        np.abs(np.linalg.det(rest)) <= 1e-6 * sides.max(axis=1) ** 3
-    )  # no area at rest, no gradient: such a triangle follows its bone
+    # A triangle without area at rest has no gradient and follows its bone.
+    flat = np.abs(np.linalg.det(rest)) <= 1e-6 * sides.max(axis=1) ** 3
     rest[flat] = np.eye(3)
     posed = _frames(
         poses.read_vertices(vertices).astype(np.float64)[:, place.reshape(corners.shape)]
@@ -221,10 +231,9 @@ def _targets(poses: Poses, triangles: np.ndarray, bone_rotation: np.ndarray) -> 
         np.matmul(np.swapaxes(bone_rotation, 1, 2)[:, None], posed), np.linalg.inv(rest)
     )
     local[:, flat] = np.eye(3)
-    flattened = (
-        np.linalg.det(local) < 1e-9
-    )  # squashed in this pose: its rotation is anyone's guess, take none
-    rotation = polar_rotation(np.where(flattened[..., None, None], np.eye(3), local))
+    # A triangle that collapses in this pose has no defined rotation; use none.
+    collapsed = np.linalg.det(local) < 1e-9
+    rotation = polar_rotation(np.where(collapsed[..., None, None], np.eye(3), local))
     stretch = np.matmul(np.swapaxes(rotation, -1, -2), local)
     return np.concatenate(
         [rotation_vector(rotation), stretch[..., _SHEAR[:, 0], _SHEAR[:, 1]]], axis=-1
@@ -234,10 +243,11 @@ def _targets(poses: Poses, triangles: np.ndarray, bone_rotation: np.ndarray) -> 
 def _regress(
     features: np.ndarray, targets: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pick `count` bones per triangle and regress on their rotations: features (t,3B), targets
-    (t,n,9) -> (n,count), (n,1+3 count,9) float32.
+    """Select `count` bones per triangle (n,count) and their coefficients (n,1+3 count,9) float32.
 
-    Orthogonal matching pursuit in blocks of three features, from products alone.
+    features  (t,3B) rotation vectors of all bones
+    targets   (t,n,9)
+    Orthogonal matching pursuit in blocks of three features, from Gram matrices.
     """
     triangles, bone_count = targets.shape[1], features.shape[1] // 3
     feature_mean, target_mean = features.mean(axis=0), targets.mean(axis=0)
@@ -258,7 +268,7 @@ def _regress(
     rows = np.arange(triangles)[:, None]
     pool_cross, pool_own = cross[rows, pool], own[pool]
     score = np.take_along_axis(score, pool, axis=1)
-    picked = np.zeros((triangles, 0), np.int64)  # places in the pool
+    picked = np.zeros((triangles, 0), np.int64)  # positions in the pool
     while True:
         step = min(count - picked.shape[1], max(1, picked.shape[1] // 2))
         score[rows, picked] = -np.inf
@@ -288,8 +298,11 @@ def _regress(
 
 
 def _anchors(mesh: Mesh, errors: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices to place rigidly, and their bones: the most rigid of each connected piece, and all
-    that miss by less than `tolerance`.
+    """The vertices that are placed by a bone (a,), and that bone (a,).
+
+    errors     (V,B) squared error of each vertex with each bone, summed over the poses
+    tolerance  root of the summed squared error below which a vertex is an anchor
+    The most rigid vertex of each connected component is an anchor too.
     """
     bones = best_bone(errors)
     miss = np.sqrt(errors[np.arange(len(bones)), bones])
@@ -301,26 +314,21 @@ def _anchors(mesh: Mesh, errors: np.ndarray, tolerance: float) -> tuple[np.ndarr
 
 
 def _edge_system(mesh: Mesh, anchors: np.ndarray) -> tuple[np.ndarray, sp.csr_matrix, SuperLU]:
-    """The triangles' edges (3M,2), the transpose of their difference matrix (V,3M), and the factor
-    of the normal matrix with the anchors.
-    """
+    """The edges (3M,2), the transpose of their difference matrix (V,3M), and the solver."""
     ends = np.stack([mesh.triangles, np.roll(mesh.triangles, -1, axis=1)], axis=-1).reshape(-1, 2)
     row = np.repeat(np.arange(len(ends)), 2)
     sign = np.tile([-1.0, 1.0], len(ends))
     difference = sp.csr_matrix(
         (sign, (row, ends.reshape(-1))), shape=(len(ends), mesh.vertex_count)
     )
-    held = sp.coo_matrix(
+    anchored = sp.coo_matrix(
         (np.ones(len(anchors)), (anchors, anchors)), shape=(mesh.vertex_count, mesh.vertex_count)
     )
-    normal = (difference.T @ difference + held).tocsc()
-    return (
-        ends,
-        difference.T.tocsr(),
-        splu(
-            normal,
-            permc_spec="MMD_AT_PLUS_A",
-            diag_pivot_thresh=0.0,
-            options={"SymmetricMode": True},
-        ),
+    normal = (difference.T @ difference + anchored).tocsc()
+    solver = splu(
+        normal,
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
     )
+    return ends, difference.T.tocsr(), solver

@@ -1,24 +1,25 @@
-"""Rotations of millions of small matrices: polar rotation, logarithm, exponential. Component by
-component, which is what keeps NumPy fast here.
+"""Rotations of many small matrices: polar rotation, logarithm and exponential.
+
+All work component by component over the leading axes, which is fast in NumPy.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+_STEPS = 12
 
-def polar_rotation(matrices: np.ndarray, steps: int = 12) -> np.ndarray:
-    """The rotation nearest to each (...,3,3) matrix of positive determinant, by Newton's iteration
-    X <- (s X + X^-T / s) / 2 (Higham 1986).
 
-    s = det(X)^(-1/3) at first, which takes out the size; nearly flat matrices converge as well,
-    with a few steps more.
+def polar_rotation(matrices: np.ndarray) -> np.ndarray:
+    """The rotation nearest to each matrix (...,3,3) of positive determinant.
+
+    Newton's iteration X <- (s X + X^-T / s) / 2 with s = det(X)^(-1/3) (Higham 1986).
 
     >>> polar_rotation(np.diag([2.0, 3.0, 1.0])).round(12).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     x = np.moveaxis(matrices, (-2, -1), (0, 1)).copy()
-    for _ in range(steps):
+    for _ in range(_STEPS):
         cofactors = _cofactors(x)
         det = np.maximum(np.sum(x[0] * cofactors[0], axis=0), np.finfo(x.dtype).tiny)
         size = np.cbrt(det)
@@ -31,7 +32,7 @@ def polar_rotation(matrices: np.ndarray, steps: int = 12) -> np.ndarray:
 
 
 def rotation_vector(rotations: np.ndarray) -> np.ndarray:
-    """Axis times angle of (...,3,3) rotations: (...,3), angles in 0..pi.
+    """Axis times angle of rotations: (...,3,3) -> (...,3), angles in 0..pi.
 
     >>> turn = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     >>> (rotation_vector(turn) / np.pi).tolist()
@@ -44,12 +45,9 @@ def rotation_vector(rotations: np.ndarray) -> np.ndarray:
     angle = np.arctan2(0.5 * length, cosine)
     vector = twice_sine * np.where(length > 1e-6, angle / np.maximum(length, 1e-12), 0.5)
     turned = np.flatnonzero((cosine < -0.999).reshape(-1))
-    if len(
-        turned
-        # near half a turn the sine says little: the axis a is in the symmetric part, cos 1 + (1 -
-        # cos)
-        # a a^T
-    ):
+    # Near half a turn the sine vanishes; the axis a follows from the symmetric part of the matrix,
+    # cos I + (1 - cos) a a^T.
+    if len(turned):
         flat = r.reshape(3, 3, -1)[..., turned]
         columns = (
             0.5 * (flat + np.swapaxes(flat, 0, 1))
@@ -65,7 +63,7 @@ def rotation_vector(rotations: np.ndarray) -> np.ndarray:
 
 
 def rotation_matrix(vectors: np.ndarray) -> np.ndarray:
-    """Rotation vectors (...,3) as matrices (...,3,3), by unit quaternions.
+    """Matrices of rotation vectors: (...,3) -> (...,3,3), by unit quaternions.
 
     >>> rotation_matrix(np.array([0.0, 0.0, np.pi / 2])).round(12)[0].tolist()
     [0.0, -1.0, 0.0]
