@@ -121,7 +121,8 @@ def nearest_pose(values: np.ndarray, wanted: np.ndarray) -> tuple[int, float]:
     >>> nearest_pose(np.array([[0.0, 4.0], [1.0, 2.0]]), np.array([1.0, 2.5]))
     (1, 0.5)
     """
-    apart = np.abs(values - wanted).reshape(len(values), -1).max(axis=1)
+    # Pose by pose: the vertices of all poses may be large.
+    apart = np.array([np.abs(value - wanted).max() for value in values])
     return int(apart.argmin()), float(apart.min())
 
 

@@ -31,7 +31,7 @@ UNREADABLE = (
     zlib.error,
     lzma.LZMAError,
 )
-# Positions of an animation compress to a third; a mesh that stands still, to a hundredth.
+# Positions of an animation compress to a third; a mesh that does not move, to a hundredth.
 _MAX_RATIO = 300
 _ALWAYS_ALLOWED = 1 << 30  # bytes
 
@@ -70,6 +70,7 @@ def refuse_misspelled(path: str | Path, names: Collection[str], known: Collectio
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[zipfile.ZipFile]:
+    """Open an archive; what goes wrong inside the `with` block becomes a `FileError`."""
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
@@ -82,13 +83,15 @@ def _opened(path: str | Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """Return the members of an archive by the name of their array."""
     return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
 
 
 def _read_array(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str | Path, name: str
 ) -> np.ndarray:
-    # The header is read first: NumPy would allocate whatever shape it declares.
+    """Return one array, after comparing the shape it declares with its size."""
+    # NumPy would allocate whatever shape the header declares.
     with archive.open(info) as file:
         version = np.lib.format.read_magic(file)
         if version == (1, 0):

@@ -54,7 +54,7 @@ class Graph:
         return self.op("Gather", data, self.constant(indices, np.int64), axis=axis)
 
     def reshape(self, data: str, shape: Sequence[int]) -> str:
-        """Change the shape; -1 stands for the length that is left."""
+        """Change the shape; -1: the length that is left."""
         return self.op("Reshape", data, self.constant(shape, np.int64))
 
     def cut(self, data: str, first: int, last: int, axis: int) -> str:

@@ -79,16 +79,19 @@ class Format:
 
 
 def _read_store(path: Source, options: ReadOptions, progress: Progress) -> Poses:
+    """Return the poses of a store."""
     if options.rest is not None:
         raise InputError(f"rest: the pose store {path} has its own rest shape; leave it out")
     return pose_store.open_poses(path)
 
 
 def _read_sequence(path: Source, options: ReadOptions, progress: Progress) -> Poses:
+    """Return a mesh sequence."""
     return read_sequence(path, options.rest, progress=progress)
 
 
 def _read_npz(path: Source, options: ReadOptions, progress: Progress) -> Poses:
+    """Return recorded poses, or a mesh sequence if the file has neither bones nor controls."""
     if not has_drivers(path):
         return _read_sequence(path, options, progress)
     if options.rest is None:
@@ -238,6 +241,7 @@ def _npz_files(source: Source) -> list[Source]:
 
 
 def _read_one(kind: Format, source: Source, options: ReadOptions, progress: Progress) -> Poses:
+    """Return the poses of one source."""
     assert kind.read_poses is not None  # format_of returns formats that can read
     return kind.read_poses(source, options, progress)
 

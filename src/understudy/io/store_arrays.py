@@ -135,7 +135,7 @@ def write_noun(root: zarr.Group, name: str, noun: Any) -> dict[str, Any]:
     The result has the keys words (other fields), arrays (names) and tables (field -> {key: array}).
     """
     group = root.create_group(name)
-    words: dict[str, Any] = {}
+    others: dict[str, Any] = {}
     arrays: dict[str, np.ndarray] = {}
     tables: dict[str, dict[str, str]] = {}
     for field in dataclasses.fields(noun):
@@ -146,10 +146,10 @@ def write_noun(root: zarr.Group, name: str, noun: Any) -> dict[str, Any]:
             tables[field.name] = {key: f"{field.name}.{i}" for i, key in enumerate(value)}
             arrays |= {tables[field.name][key]: item for key, item in value.items()}
         elif value is not None:
-            words[field.name] = value
+            others[field.name] = value
     for key, array in arrays.items():
         new_array(group, key, array.shape, array.dtype, array.shape)[...] = array
-    return {"words": words, "arrays": list(arrays), "tables": tables}
+    return {"words": others, "arrays": list(arrays), "tables": tables}
 
 
 def read_noun(path: Path, name: str, kind: type[_Noun], facts: Mapping[str, Any]) -> _Noun:
@@ -162,11 +162,11 @@ def read_noun(path: Path, name: str, kind: type[_Noun], facts: Mapping[str, Any]
         field: {key: arrays.pop(where) for key, where in table.items()}
         for field, table in facts["tables"].items()
     }
-    words = {
+    others = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in facts["words"].items()
     }
-    fields = {k: v for k, v in (arrays | tables | words).items() if k not in _REMOVED_FIELDS}
+    fields = {k: v for k, v in (arrays | tables | others).items() if k not in _REMOVED_FIELDS}
     try:
         return kind(**fields)
     except (TypeError, InputError) as problem:

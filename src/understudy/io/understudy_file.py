@@ -210,7 +210,7 @@ def _is_narrow(deformer: Deformer) -> bool:
 
 
 def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Deformer:
-    """Return the deformer of a file; whatever is wrong is an exception of many kinds."""
+    """Return the deformer of a file; the caller turns what this raises into a `FileError`."""
     arrays = widened(arrays)
     for name, kind in _HEADER_TYPES.items():
         if not isinstance(header[name], kind):
