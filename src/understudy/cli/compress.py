@@ -240,9 +240,8 @@ class Compressed:
         f, mesh = self.figures, self.deformer.mesh
         skin, skeleton = self.deformer.skin, self.deformer.skeleton
         clips = self.deformer.clips
-        shown = lambda name: (
-            f"{metric_of(name).label} {digits3(f[name])} {metric_of(name).unit_of(mesh.unit)}"
-        ).rstrip()
+        unit = lambda name: metric_of(name).unit_of(mesh.unit, mesh.size_label)
+        shown = lambda name: f"{metric_of(name).label} {digits3(f[name])} {unit(name)}".rstrip()
         errors = ("e", "erms", "disper", "max_avg_dist", "norm_distort", "mean", "p99", "max")
         lines = [
             f"{out}: {self.deformer.method}",

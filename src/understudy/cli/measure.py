@@ -130,7 +130,8 @@ def run(
         test = _of_rig(_rig_name(original, by_file), original.animations, by_file)
     sizes = {label: _sizes(f, d) for f, (label, d) in zip(files, deformers.items())}
     results = measure_deformers(deformers, test.cases, sizes, progress)
-    print_table(results, test.mesh.unit, f"{test.title}: errors against the original")
+    title = f"{test.title}: errors against the original"
+    print_table(results, test.mesh.unit, title, test.mesh.size_label)
     for note in test.notes:
         print(note)
     if as_json is not None:

@@ -21,10 +21,14 @@ from understudy.runtime.native import runtime_of
 _FILE_WIDTH = 200  # columns of a table that does not go to a terminal: enough for every figure
 
 
-def print_table(results: Sequence[CaseResult], unit: str, title: str) -> None:
-    """Print one row for each case and method."""
+def print_table(results: Sequence[CaseResult], unit: str, title: str, size: str = "height") -> None:
+    """Print one row for each case and method.
+
+    unit  of the mesh
+    size  what percentages refer to: `Mesh.size_label`
+    """
     width = None if sys.stdout.isatty() else _FILE_WIDTH
-    Console(width=width).print(figures_table(results, unit, title))
+    Console(width=width).print(figures_table(results, unit, title, size))
 
 
 def file_text(file: Path, deformer: Deformer) -> str:
