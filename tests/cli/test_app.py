@@ -211,7 +211,7 @@ def test_every_wrong_turn_is_one_clear_line_and_leaves_nothing(work, capsys, tmp
 
 
 def test_ctrl_c_keeps_the_training_and_the_same_command_ends_with_the_same_bytes(work, tmp_path):
-    options = ["--set", "hidden=256,256", "--set", "epochs=300"]
+    options = ["--set", "hidden=256,256", "--set", "epochs=200"]
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads wait for each other on a busy machine
     command = lambda out: [
         sys.executable,

@@ -20,7 +20,8 @@ from understudy.cli.options import (
 from understudy.cli.output import file_text
 from understudy.core.errors import InputError
 from understudy.core.terminal_progress import TerminalProgress
-from understudy.methods.fitting import fit_file
+from understudy.io.understudy_file import SUFFIX
+from understudy.methods.fitting import fit_file, rig_of
 from understudy.methods.registry import method_names
 
 
@@ -61,7 +62,10 @@ def fit(
         read_options(up, unit, frame_rate, rest),
         TerminalProgress(),
     )
-    print(f"{out}: {file_text(out, deformer)}. Next: understudy evaluate {out}")
+    print(f"{out}: {file_text(out, deformer)}")
+    if out.suffix == SUFFIX:
+        poses = "" if rig_of(deformer) else " --poses HELD_OUT.npz"
+        print(f"Next: understudy evaluate {out}{poses}")
 
 
 def refuse_swapped(method: str, source: list[str]) -> None:

@@ -99,8 +99,8 @@ class Original:
 
 
 @dataclass(frozen=True)
-class Test:
-    """The cases to measure on: a title, the mesh, name -> original poses, and remarks to print."""
+class CaseSet:
+    """What to measure on: a title, the mesh, name -> original poses, and remarks to print."""
 
     title: str
     mesh: Mesh
@@ -186,7 +186,7 @@ def _rig_name(original: Original, deformers: Mapping[Path, Deformer]) -> str:
     return names[0]
 
 
-def _of_rig(name: str, animations: Sequence[str], deformers: Mapping[Path, Deformer]) -> Test:
+def _of_rig(name: str, animations: Sequence[str], deformers: Mapping[Path, Deformer]) -> CaseSet:
     """The animations of a rig, or random poses of a rig that has none."""
     try:
         rig = load_rig(name)
@@ -206,7 +206,7 @@ def _of_rig(name: str, animations: Sequence[str], deformers: Mapping[Path, Defor
         checks.one_of(wanted, f"animation of {title}", known)
     if known:
         cases = {f"{title}/{a}": partial(animate, rig, a) for a in animations or known}
-        return Test(title, rig.mesh, cases)
+        return CaseSet(title, rig.mesh, cases)
     seeds = [_sample_seed(deformer) for deformer in deformers.values()]
     seed = max(seeds) + 1
     note = (
@@ -214,7 +214,7 @@ def _of_rig(name: str, animations: Sequence[str], deformers: Mapping[Path, Defor
         f"ranges that took no part in the fit (seed {seed})."
     )
     poses = partial(_random_poses, rig, next(iter(deformers.values())), seed)
-    return Test(title, rig.mesh, {f"{title}/random": poses}, [note])
+    return CaseSet(title, rig.mesh, {f"{title}/random": poses}, [note])
 
 
 def _random_poses(rig: Rig, deformer: Deformer, seed: int) -> Poses:
@@ -233,7 +233,7 @@ def _sample_seed(deformer: Deformer) -> int:
 
 def _recorded(
     sources: Sequence[str], deformers: Mapping[Path, Deformer], progress: TerminalProgress
-) -> Test:
+) -> CaseSet:
     """Recorded poses: one case for each source."""
     cases = {}
     for source in sources:
@@ -253,7 +253,7 @@ def _recorded(
             )
             _refuse_names(file, deformer, poses, source)
     first = next(iter(cases.values()))
-    return Test(", ".join(cases), first.mesh, cases)
+    return CaseSet(", ".join(cases), first.mesh, cases)
 
 
 def _refuse_mesh(file: Path, deformer: Deformer, mesh: Mesh, who: str) -> None:
