@@ -45,7 +45,7 @@ def lock(path: str | Path) -> Iterator[None]:
 def _locked_handle(file: Path) -> int:
     """Return an open handle of `file` that holds its lock; BlockingIOError: another has it."""
     while True:
-        handle = os.open(file, os.O_RDWR | os.O_CREAT)
+        handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             _lock(handle)
             # Another holder may have removed the file after it was opened here.

@@ -68,6 +68,7 @@ class SubspaceConfig(CheckedConfig):
         "paper": PAPER_PRESET,
     }
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "preset": ("default", "paper"),
         "activation": ("tanh", "relu", "gelu"),
         "optimizer": ("adam", "sgd"),
         "loss": LOSSES,

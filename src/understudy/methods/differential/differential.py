@@ -79,13 +79,13 @@ class DifferentialConfig(SubspaceConfig):
     preset               default (small networks, for production) or paper (the sizes of the paper,
                          for a GPU)
     hidden               widths of the hidden layers of every region's network
-    activation           tanh, relu or gelu
+    activation           activation function of the hidden layers
     epochs               passes over the training poses
     batch_size           poses per training step
     learning_rate        initial learning rate; Adam's decays to zero along a cosine, SGD's as
                          1 / (1 + 1e-6 steps)
-    optimizer            adam or sgd
-    weight_decay         weight decay (decoupled for Adam)
+    optimizer            adam, or sgd without momentum
+    weight_decay         weight decay of the optimizer; decoupled for adam
     loss                 loss of the differential networks: l1 (as in the paper), l2, or mixed
                          (their sum)
     regions              number of regions, each with its own network of differential coordinates;

@@ -1,0 +1,76 @@
+"""Imports inside functions: allowed only for optional dependencies.
+
+`lint-imports` checks which room may import which; this checks that no room is reached around it.
+"""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import understudy
+
+ROOT = Path(understudy.__file__).parent
+OPTIONAL = {"torch", "zarr", "onnx", "onnxruntime", "matplotlib", "rich", "PIL", "typer"}
+MODULES = {
+    "understudy." + ".".join(file.relative_to(ROOT).with_suffix("").parts): file
+    for file in sorted(ROOT.rglob("*.py"))
+}
+
+
+def imports(tree: ast.AST) -> tuple[set[str], set[str]]:
+    """Modules imported at the top of a file, and those imported inside its functions."""
+    top: set[str] = set()
+    inside: set[str] = set()
+
+    def visit(node: ast.AST, target: set[str]) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                target.update(alias.name for alias in child.names)
+            elif isinstance(child, ast.ImportFrom) and child.module:
+                target.update(f"{child.module}.{alias.name}" for alias in child.names)
+            function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            visit(child, inside if function else target)
+
+    visit(tree, top)
+    return top, inside
+
+
+def module_of(name: str) -> str | None:
+    """The module of ours that an imported name is, or comes from."""
+    for candidate in (name, f"{name}.__init__", name.rpartition(".")[0]):
+        if candidate in MODULES:
+            return candidate
+    package = name.rpartition(".")[0] + ".__init__"
+    return package if package in MODULES else None
+
+
+@cache
+def read(module: str) -> tuple[set[str], set[str]]:
+    return imports(ast.parse(MODULES[module].read_text(encoding="utf-8")))
+
+
+def needs_optional(module: str, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether importing `module` imports an optional package, directly or through other modules."""
+    top, _ = read(module)
+    if {name.partition(".")[0] for name in top} & OPTIONAL:
+        return True
+    inner = {module_of(name) for name in top if name.startswith("understudy")}
+    return any(needs_optional(m, seen | {module}) for m in inner if m and m not in seen)
+
+
+def test_no_module_of_ours_is_imported_inside_a_function_without_need():
+    inside = [(module, name) for module in MODULES for name in sorted(read(module)[1])]
+    # A name that no file of ours has is a compiled part, which is optional too.
+    ours = [(module, name, of) for module, name in inside if (of := module_of(name)) is not None]
+    wrong = [f"{module}: {name}" for module, name, of in ours if not needs_optional(of)]
+    assert not wrong, "imported inside a function: " + ", ".join(wrong)
+
+
+def test_a_planted_import_inside_a_function_is_seen():
+    top, inside = imports(ast.parse("import a\ndef f():\n    from b.c import d\n"))
+    assert (top, inside) == ({"a"}, {"b.c.d"})
+
+
+def test_the_root_holds_nothing_but_the_package():
+    files = {file.name for file in ROOT.iterdir() if file.is_file()}
+    assert files == {"__init__.py", "__main__.py", "py.typed"}

@@ -1,0 +1,63 @@
+"""The wheel, installed into a bare environment: loads and plays a file without any extra."""
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+from builders import full_deformer
+
+ROOT = Path(__file__).parents[1]
+PLAY = """
+import sys, numpy as np, understudy
+from understudy.runtime import native
+assert native.compiled is not None, "the wheel has no compiled runtime"
+deformer = understudy.Deformer.load(sys.argv[1])
+print(*deformer.deform(np.tile(np.eye(3, 4), (2, 3, 1, 1)), np.zeros((2, 2))).shape)
+"""
+
+
+def run(*command, **options):
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory) -> Path:
+    """The Python of a fresh environment with the wheel and its base dependencies in it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = ("-m", "pip", "--quiet", "--disable-pip-version-check")
+    built = run(
+        sys.executable, *pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, ROOT
+    )
+    assert built.returncode == 0, built.stderr
+    (wheel,) = folder.glob("understudy-*.whl")
+    venv.create(folder / "bare", with_pip=True)
+    python = folder / "bare" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    installed = run(python, *pip, "install", "-c", ROOT / "constraints.txt", wheel)
+    assert installed.returncode == 0, installed.stderr
+    return python
+
+
+@pytest.mark.slow
+def test_it_plays_a_file(bare, tmp_path):
+    full_deformer().save(tmp_path / "a.understudy")
+    played = run(bare, "-c", PLAY, tmp_path / "a.understudy", cwd=tmp_path)
+    assert played.returncode == 0, played.stderr
+    assert played.stdout.split() == ["2", "24", "3"]
+
+
+@pytest.mark.slow
+def test_the_command_says_what_to_install(bare, tmp_path):
+    said = run(bare, "-m", "understudy", "methods", cwd=tmp_path)
+    assert said.returncode == 2
+    assert "pip install 'understudy[cli]'" in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+@pytest.mark.slow
+def test_it_holds_no_sources_of_the_compiled_parts(bare):
+    listed = run(bare, "-m", "pip", "show", "--files", "understudy")
+    assert "py.typed" in listed.stdout
+    assert not [line for line in listed.stdout.split() if line.endswith((".cpp", ".h"))]
