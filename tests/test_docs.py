@@ -134,9 +134,8 @@ def test_every_method_has_a_page_with_its_options(name):
 @each_page
 def test_commands_parse(page):
     """Every `understudy` command in a code block has arguments and options that exist."""
-    blocks = re.findall(
-        r"^(?:    |```(?:sh|bash)\n)(understudy .*)$", page.read_text(), re.MULTILINE
-    )
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")  # continued lines
+    blocks = re.findall(r"^(?:    |```(?:sh|bash)\n)(understudy .*)$", text, re.MULTILINE)
     for line in blocks:
         name, *arguments = shlex.split(line, comments=True)[1:]
         assert name in COMMANDS.commands, line

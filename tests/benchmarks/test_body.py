@@ -32,6 +32,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(HumanRig, "animation", short)
 
 
+@pytest.mark.slow
 def test_rows_files_and_json(tiny, tmp_path, capsys):
     cli.main(
         [

@@ -36,6 +36,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(FaceRig, "animation", short)
 
 
+@pytest.mark.slow
 def test_rows_files_and_json(tiny, tmp_path, capsys):
     cli.main(
         [
@@ -118,6 +119,7 @@ def test_ablations_name_every_variant_and_their_anchors_lie_on_every_piece():
         assert all(np.isin(part, anchors).any() for part in mesh.parts.values())
 
 
+@pytest.mark.slow
 def test_ablations_run(tiny, monkeypatch, tmp_path):
     only = [("base", 1.0, {}), ("data-50", 0.5, {"anchor_choice": "random"})]
     monkeypatch.setattr(face_ablations, "_variants", lambda subject: only)

@@ -38,6 +38,7 @@ def data(tmp_path):
     return tmp_path / "data"
 
 
+@pytest.mark.slow
 def test_it_writes_its_rows(data, no_pages, tmp_path, capsys):
     where = ["--data", data, "--json", tmp_path / "a.json", "-o", tmp_path / "out"]
     cli.main([str(a) for a in ["bench", "temporal", "--cases", "strip", *where]])
@@ -72,6 +73,7 @@ def test_it_writes_its_rows(data, no_pages, tmp_path, capsys):
     assert no_pages == ["strip.html"]
 
 
+@pytest.mark.slow
 def test_unseen_characters_are_found_and_counted(data, no_pages, tmp_path):
     request = Request("default", data, out=tmp_path / "out")
     names, notes = temporal_cases.find_cases(request)

@@ -41,6 +41,7 @@ def work(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_evaluate_prints_a_table_and_writes_json_and_a_report(work, capsys, tmp_path):
     code, out, _ = run(
         capsys,
@@ -210,6 +211,7 @@ def test_every_wrong_turn_is_one_clear_line_and_leaves_nothing(work, capsys, tmp
     assert sorted(p for p in tmp_path.iterdir() if not p.name.startswith(".")) == before
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_training_and_the_same_command_ends_with_the_same_bytes(work, tmp_path):
     options = ["--set", "hidden=256,256", "--set", "epochs=200"]
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads wait for each other on a busy machine

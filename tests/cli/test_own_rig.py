@@ -33,6 +33,7 @@ def succeed(capsys, *arguments):
     return out
 
 
+@pytest.mark.slow
 def test_a_rig_in_a_file_goes_all_the_way(lid, capsys):
     # In a process of its own, so that worker processes start as they do for a user.
     command = [sys.executable, "-m", "understudy", "sample", "lid.py:Lid", "-o", "lid.zarr"]

@@ -47,6 +47,7 @@ def python(environment, *arguments, cwd=None):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_its_method_passes_the_contract_suite(environment):
     suite = TESTS / "contract" / "test_every_method.py"
     said = python(environment, "-m", "pytest", suite, "-k", "nearest_bone", "-v", cwd=TESTS.parent)
@@ -54,6 +55,7 @@ def test_its_method_passes_the_contract_suite(environment):
     assert "skipped" not in said
 
 
+@pytest.mark.slow
 def test_all_three_work_together_on_the_command_line(environment, tmp_path):
     command = lambda *words: python(environment, "-m", "understudy", *words, cwd=tmp_path)
     assert "nearest_bone     Linear blend skinning by how well" in command("methods")
@@ -71,6 +73,7 @@ def test_all_three_work_together_on_the_command_line(environment, tmp_path):
     command("compress", "strip.studio", "-o", "strip.understudy", "--bones", "1")
 
 
+@pytest.mark.slow
 def test_a_broken_plug_in_is_named(tmp_path):
     info = tmp_path / "broken-1.0.dist-info"
     info.mkdir()

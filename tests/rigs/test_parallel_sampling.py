@@ -253,6 +253,7 @@ def until(reached, limit: float = 30) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 @pytest.mark.parametrize("processes", [1, 2])
 def test_kill_9_midway_then_resume(tmp_path, uninterrupted, processes):
@@ -277,6 +278,7 @@ def test_kill_9_midway_then_resume(tmp_path, uninterrupted, processes):
     assert not path.with_name(".s.zarr.lock").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 @pytest.mark.parametrize("processes", [1, 2])
 def test_ctrl_c_midway_then_resume(tmp_path, uninterrupted, processes):

@@ -124,18 +124,22 @@ def clip_file(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_its_own_tests(plain, files, clip_file):
     assert f"{len(files) + 1} files" in run(plain / "test_runtime", *files, clip_file)
 
 
+@pytest.mark.slow
 def test_no_call_allocates(plain, files):
     assert f"no allocation in {len(files)} files" in run(plain / "test_allocations", *files)
 
 
+@pytest.mark.slow
 def test_its_own_tests_under_sanitizers(sanitized, files, clip_file):
     assert f"{len(files) + 1} files" in run(sanitized / "test_runtime", *files, clip_file)
 
 
+@pytest.mark.slow
 def test_no_thread_touches_what_another_writes(watched, files):
     command = [str(part) for part in (watched / "test_runtime", *files)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -150,11 +154,13 @@ def test_no_thread_touches_what_another_writes(watched, files):
     assert f"{len(files)} files" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "sanitized"])
 def test_skins_of_any_length(kind, request):
     assert "instruction sets" in run(request.getfixturevalue(kind) / "test_skin")
 
 
+@pytest.mark.slow
 def test_a_thousand_mutated_files_under_sanitizers(sanitized, files, clip_file):
     said = run(sanitized / "fuzz_reader", "N150", 1, *files, clip_file)
     tried, refused, played = (int(n) for n in re.findall(r"\d+", said))
@@ -163,6 +169,7 @@ def test_a_thousand_mutated_files_under_sanitizers(sanitized, files, clip_file):
     assert played > 100
 
 
+@pytest.mark.slow
 def test_the_example_plays_a_clip(plain, clip_file):
     assert "8 frames of" in run(plain / "play_clip", clip_file, 2)
     assert "ms per frame" in run(plain / "play_clip", clip_file)
@@ -176,6 +183,7 @@ def readme_blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
+@pytest.mark.slow
 def test_an_engine_finds_the_installed_library_as_the_readme_says(plain, clip_file, tmp_path):
     """The README's CMake lines build the example; its C++ lines compile, link and play."""
     run(tool("cmake"), "--install", plain, "--prefix", tmp_path / "prefix")
@@ -198,6 +206,7 @@ def test_an_engine_finds_the_installed_library_as_the_readme_says(plain, clip_fi
     run(built / "snippet", cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_find_package_fails_where_the_prefix_is_not_given(tmp_path):
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.18)\nproject(engine CXX)\n" + readme_blocks("cmake")[0]
@@ -209,6 +218,7 @@ def test_find_package_fails_where_the_prefix_is_not_given(tmp_path):
     assert "understudyConfig.cmake" in done.stderr
 
 
+@pytest.mark.slow
 def test_sources_are_formatted():
     for path in SOURCES:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -218,6 +228,7 @@ def test_sources_are_formatted():
         run(beside, "--dry-run", "-Werror", *SOURCES)
 
 
+@pytest.mark.slow
 def test_the_header_is_plain_c(tmp_path):
     compiler = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
     if compiler is None:

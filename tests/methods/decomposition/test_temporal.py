@@ -35,6 +35,7 @@ def fitted(character):
     return fit(character.poses())
 
 
+@pytest.mark.slow
 def test_it_finds_about_the_true_number_of_bones_and_the_motion(character, fitted):
     assert character.bones / 1.5 <= fitted.skeleton.bone_count <= 1.5 * character.bones
     assert fitted.skin.influences <= 6
@@ -50,6 +51,7 @@ def test_the_stored_errors_are_exact(character, fitted):
     assert fitted.provenance["kind"] in ("animals", "humans")
 
 
+@pytest.mark.slow
 def test_the_whole_sequence_shifted_turned_and_scaled_changes_nothing(character, fitted):
     poses = character.poses()
     turn = rotation_from_axis_angle(np.array([1.1, 0.2, -0.6]))
@@ -74,6 +76,7 @@ def test_the_papers_own_fitting_makes_five_iterations_that_never_raise_the_error
     )
 
 
+@pytest.mark.slow
 def test_more_starts_are_no_worse_than_ssdrs_own(character):
     poses = character.poses()
     bones = 9

@@ -94,6 +94,7 @@ def symmetric_sheet(count, seed=0):
     return Poses(mesh, mesh.vertices + moved, control_spec=spec, controls=values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"weighing": "paper", "metric": "differential"}])
 def test_folded_is_solved_on_the_face(options):
     face = load_rig("face")

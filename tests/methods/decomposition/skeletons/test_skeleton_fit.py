@@ -183,6 +183,7 @@ def test_a_mesh_that_never_moves_keeps_its_bones_where_they_touch():
     np.testing.assert_allclose(joints_of(fitted)[0], [2, 0, 0], atol=0.1)
 
 
+@pytest.mark.slow
 def test_disconnected_parts_form_one_tree():
     """Disconnected tetrahedra in a row, each on its own bone, moving apart: no joint is exact."""
     rng = np.random.default_rng(0)
