@@ -153,6 +153,7 @@ private:
 }  // namespace
 
 NB_MODULE(_runtime, m) {
+    nb::set_leak_warnings(false);  // thread pools live as long as the process
     nb::class_<Model>(m, "Model")
         .def(nb::init<nb::bytes>(), "data"_a)
         .def_prop_ro("bytes", &Model::bytes);
