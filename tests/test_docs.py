@@ -59,6 +59,13 @@ def test_site_builds_without_warnings(tmp_path):
     assert (tmp_path / "index.html").exists()
 
 
+def test_numbers_of_readme_are_all_written_by_the_script():
+    """A marker that is split over two lines would not be found, and its number not checked."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    whole = re.findall(r"<!-- number \w+ -->[^<\n]*<!-- end -->", text)
+    assert len(whole) == text.count("<!-- number") == text.count("<!-- end -->")
+
+
 @pytest.mark.parametrize(("name", "limit"), [("README.md", 180), ("ARCHITECTURE.md", 120)])
 def test_documents_stay_short(name, limit):
     assert len((ROOT / name).read_text(encoding="utf-8").splitlines()) <= limit
