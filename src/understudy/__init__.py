@@ -4,6 +4,7 @@ Everything here runs without torch: loading a `.understudy` file and deforming w
 SciPy and safetensors alone.
 """
 
+from understudy.core.character import BlendShape, Character, CharacterClip
 from understudy.core.clip import Clip
 from understudy.core.controls import ControlSpec
 from understudy.core.deformer import Deformer
@@ -23,6 +24,9 @@ from understudy.runtime import half_precision, play  # noqa: F401
 
 __all__ = [
     "Basis",
+    "BlendShape",
+    "Character",
+    "CharacterClip",
     "Clip",
     "ControlSpec",
     "Deformer",

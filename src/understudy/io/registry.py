@@ -1,4 +1,8 @@
-"""File formats by suffix: which function reads poses from a path, and which writes a deformer.
+"""File formats by suffix: which function reads a path, and which writes to it.
+
+Mesh sequences and recorded poses are read as `Poses`. Files of rigged characters (glTF, FBX, USD)
+are read and written as a `Character`; its clips are poses too. A deformer is written as it is to
+the formats that hold networks.
 
 Built-in formats are listed here; other packages add theirs by entry point (group
 `understudy.formats`, see `understudy.core.plugins`). The suffix decides. A suffix that no format
@@ -15,9 +19,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from understudy.core import checks
+from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError, MissingDependencyError
-from understudy.core.mesh import UNITS, UP_AXES
+from understudy.core.mesh import UNITS, UP_AXES, Mesh
 from understudy.core.plugins import load_plugin, plugins
 from understudy.core.poses import Poses, join_poses
 from understudy.core.progress import SILENT, Progress
@@ -38,12 +43,18 @@ class ReadOptions:
     up_axis     "Y" or "Z"
     unit        one of `understudy.core.mesh.UNITS`
     frame_rate  frames per second
+    clips       names of the animations to read from a character's file; empty: all
+    meshes      names of the objects to read from a character's file; empty: all
+    cache       vertex cache that goes with a character's file: the two are read as a pair
     """
 
     rest: Source | None = None
     up_axis: str | None = None
     unit: str | None = None
     frame_rate: float | None = None
+    clips: tuple[str, ...] = ()
+    meshes: tuple[str, ...] = ()
+    cache: Source | None = None
 
     def __post_init__(self):
         if self.up_axis is not None:
@@ -65,6 +76,9 @@ class Format:
                     `read_poses` of this module applies `up_axis`, `unit` and `frame_rate`
     write_deformer  (deformer, path) -> None, or None: a deformer cannot be written to it. It
                     writes the whole file or nothing (`understudy.io.atomic_write`)
+    read_character  (path, options, progress) -> Character, or None. It applies `clips`, `meshes`
+                    and `frame_rate` (the rate at which animations are sampled)
+    write_character (character, path) -> None, or None; whole or nothing too
     needs           the optional module it imports, or ""
     install         the command that installs that module
     """
@@ -74,6 +88,8 @@ class Format:
     summary: str
     read_poses: Callable[[Source, ReadOptions, Progress], Poses] | None = None
     write_deformer: Callable[[Deformer, Source], None] | None = None
+    read_character: Callable[[Source, ReadOptions, Progress], Character] | None = None
+    write_character: Callable[[Character, Source], None] | None = None
     needs: str = ""
     install: str = ""
 
@@ -164,7 +180,7 @@ def format_of(path: Source, to: Literal["read", "write"] = "read") -> Format:
     if to == "read" and (folder := _format_of_folder(path)) is not None:
         return _ready(folder)
     suffix = Path(path).suffix.lower()
-    can = lambda known: (known.read_poses if to == "read" else known.write_deformer) is not None
+    can = lambda known: _can(known, to)
     for known in BUILT_IN:
         if suffix in known.suffixes and can(known):
             return _ready(known)
@@ -179,6 +195,32 @@ def format_of(path: Source, to: Literal["read", "write"] = "read") -> Format:
     found = f"a file that ends in {suffix!r}" if suffix else "a file without a suffix"
     where = ", or a folder" if to == "read" else ""
     raise InputError(f"{path}: {task} {found}; use {suffixes}{where}{''.join(broken)}")
+
+
+def read_character(
+    path: Source, options: ReadOptions | None = None, progress: Progress = SILENT
+) -> Character:
+    """Return the character of one file: mesh, bones, skin, blend shapes and clips.
+
+    path     a file of a format that holds rigged characters
+    options  what the file cannot say, and what to read of it
+    """
+    options = ReadOptions() if options is None else options
+    known = format_of(path)
+    if known.read_character is None:
+        can = ", ".join(s for other in formats() if other.read_character for s in other.suffixes)
+        raise InputError(f"{path}: {known.name} files hold no rigged character; use {can}")
+    character = known.read_character(path, options, progress)
+    return replace(character, mesh=_with_axes(character.mesh, options))
+
+
+def write_character(character: Character, path: Source) -> None:
+    """Write `character` in the format that the suffix of `path` names, whole or not at all."""
+    known = format_of(path, to="write")
+    if known.write_character is None:
+        can = ", ".join(s for other in formats() if other.write_character for s in other.suffixes)
+        raise InputError(f"{path}: {known.name} files cannot hold a character; use {can}")
+    known.write_character(character, path)
 
 
 def read_poses(
@@ -227,9 +269,13 @@ def source_provenance(sources: Source | Iterable[Source]) -> dict[str, Any]:
 
 def write_deformer(deformer: Deformer, path: Source) -> None:
     """Write `deformer` in the format that the suffix of `path` names, whole or not at all."""
-    write = format_of(path, to="write").write_deformer
-    assert write is not None  # format_of returns formats that can write
-    write(deformer, path)
+    known = format_of(path, to="write")
+    if known.write_deformer is None:
+        raise InputError(
+            f"{path}: {known.name} files hold a skin, blend shapes and clips but no networks; "
+            "make a character of the deformer first (understudy.export)"
+        )
+    known.write_deformer(deformer, path)
 
 
 def _npz_files(source: Source) -> list[Source]:
@@ -242,17 +288,15 @@ def _npz_files(source: Source) -> list[Source]:
 
 def _read_one(kind: Format, source: Source, options: ReadOptions, progress: Progress) -> Poses:
     """Return the poses of one source."""
-    assert kind.read_poses is not None  # format_of returns formats that can read
-    return kind.read_poses(source, options, progress)
+    if kind.read_poses is not None:
+        return kind.read_poses(source, options, progress)
+    assert kind.read_character is not None  # format_of returns formats that can read
+    return kind.read_character(source, options, progress).poses()
 
 
 def _with_options(poses: Poses, options: ReadOptions) -> Poses:
     """Return `poses` with the up axis, unit and frame rate of `options`, where they are given."""
-    mesh = poses.mesh
-    if options.up_axis is not None:
-        mesh = replace(mesh, up_axis=options.up_axis)
-    if options.unit is not None:
-        mesh = replace(mesh, unit=options.unit)
+    mesh = _with_axes(poses.mesh, options)
     if mesh is not poses.mesh:
         poses = replace(poses, mesh=mesh)
     if options.frame_rate is not None:
@@ -260,6 +304,22 @@ def _with_options(poses: Poses, options: ReadOptions) -> Poses:
         spans = tuple(replace(span, frame_rate=rate) for span in poses.spans)
         poses = replace(poses, frame_rate=rate, spans=spans)
     return poses
+
+
+def _with_axes(mesh: Mesh, options: ReadOptions) -> Mesh:
+    """Return `mesh` with the up axis and unit of `options`, where they are given."""
+    if options.up_axis is not None:
+        mesh = replace(mesh, up_axis=options.up_axis)
+    if options.unit is not None:
+        mesh = replace(mesh, unit=options.unit)
+    return mesh
+
+
+def _can(known: Format, to: Literal["read", "write"]) -> bool:
+    """Return whether a format can be read, or written."""
+    if to == "read":
+        return known.read_poses is not None or known.read_character is not None
+    return known.write_deformer is not None or known.write_character is not None
 
 
 def _format_of_folder(path: Source) -> Format | None:

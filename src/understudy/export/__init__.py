@@ -1,0 +1,1 @@
+"""A deformer as stock engines play it: rigid bones, few influences, blend shapes, baked clips."""
