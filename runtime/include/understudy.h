@@ -1,12 +1,13 @@
+/* clang-format off */
 /* understudy.h: plays `.understudy` deformers. This header is the whole API.
 
    Load a file once, then call one function per frame:
 
        char message[256];
-       understudy_model*   model   = understudy_load_file("hero.understudy", message, sizeof
-   message); understudy_pool*    pool    = understudy_create_pool(2); understudy_scratch* scratch =
-   understudy_create_scratch(model, pool); understudy_deform(model, scratch, bones, controls,
-   positions, normals);  // every frame
+       understudy_model* model = understudy_load_file("hero.understudy", message, sizeof message);
+       understudy_pool* pool = understudy_create_pool(2);
+       understudy_scratch* scratch = understudy_create_scratch(model, pool);
+       understudy_deform(model, scratch, bones, controls, positions, normals);  // every frame
 
    examples/play_clip.cpp is a complete program.
 
@@ -14,14 +15,16 @@
    its own scratch. A pool may be shared; a call that finds it in use works alone. Results do not
    depend on the number of threads.
    Memory: `understudy_deform` and `understudy_deform_many` do not allocate.
-   Lifetime: free a scratch before its pool and its model. Pointers returned by queries are valid
-   until the model is freed.
+   Lifetime: free a scratch before its pool and its model. Pools belong to the process that created
+   them: after fork(), calls in the child use only the calling thread, and freeing the pool there is
+   allowed. Pointers returned by queries are valid until the model is freed.
    Conventions: transforms are 3x4 matrices, row by row, that map column vectors. `world_from_bone`
    maps points from the bone's frame to the world. Units, up axis and handedness are the file's.
    Errors: no function throws or aborts. Only queries require valid arguments without checking them.
    Stability: within a major version functions are only added. Files of format version 1 to
    UNDERSTUDY_FORMAT_VERSION are read.
    Limits: a file has fewer than 2^31 of anything (vertices, bones, weights per array, ...). */
+/* clang-format on */
 #ifndef UNDERSTUDY_H
 #define UNDERSTUDY_H
 
@@ -53,8 +56,9 @@ typedef struct understudy_scratch understudy_scratch; /* working memory of one c
 typedef enum understudy_status {
     UNDERSTUDY_OK = 0,
     UNDERSTUDY_MISSING_ARGUMENT = 1, /* a pointer that this model needs is NULL */
-    UNDERSTUDY_NOT_FINITE = 2,       /* bones or controls contain NaN or infinity */
-    UNDERSTUDY_WRONG_SCRATCH = 3     /* the scratch was created for another model */
+    UNDERSTUDY_NOT_FINITE = 2,       /* bones or controls contain NaN, infinity or more than 1e18 */
+    UNDERSTUDY_WRONG_SCRATCH = 3,    /* the scratch was created for another model */
+    UNDERSTUDY_OVERLAP = 4           /* an output overlaps an input or the other output */
 } understudy_status;                 /* any status but OK: the output was not written */
 
 /* ---- Loading -------------------------------------------------------------------------------- */
@@ -153,13 +157,14 @@ UNDERSTUDY_API void understudy_free_scratch(understudy_scratch* scratch);
 /* Computes one pose.
 
    model, scratch   the scratch must have been created for this model
-   world_from_bone  12 finite numbers per bone; may be NULL if there are no bones
-   controls         1 finite number per control; may be NULL if `understudy_reads_controls` is 0
+   world_from_bone  12 numbers per bone; may be NULL if there are no bones
+   controls         1 number per control; may be NULL if `understudy_reads_controls` is 0
    positions        receives 3 numbers per vertex
-   normals          receives 3 numbers per vertex: the area-weighted vertex normal, of unit length;
-                    NULL: normals are not computed
+   normals          receives 3 numbers per vertex: the area-weighted normal, of unit length, or zero
+                    if the triangles around the vertex have no area; NULL: not computed
 
-   Does not allocate. Thread-safe with a scratch per thread. */
+   Bones and controls must be finite and at most 1e18 in magnitude. The outputs must overlap neither
+   the inputs nor each other. Does not allocate. Thread-safe with a scratch per thread. */
 UNDERSTUDY_API understudy_status understudy_deform(const understudy_model* model,
                                                    understudy_scratch* scratch,
                                                    const double* world_from_bone,

@@ -1,5 +1,7 @@
 // The C functions of understudy.h. They check the arguments and let no exception out.
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "../include/understudy.h"
+#include "archive.h"
 #include "deform.h"
 #include "description.h"
 #include "json.h"
@@ -31,18 +34,44 @@ void say(const char* what, char* message, size_t message_size) {
     message[length] = 0;
 }
 
-bool finite(const double* values, size_t count) {
-    double sums[4] = {0, 0, 0, 0};  // x * 0 is NaN unless x is finite
+// The largest magnitude of a driver. Larger ones could exceed the range of float on their way to a
+// position.
+constexpr double kLargestDriver = 1e18;
+
+bool in_range(const double* values, size_t count) {
+    int bad[4] = {0, 0, 0, 0};
     size_t i = 0;
     for (; i + 4 <= count; i += 4)
-        for (size_t lane = 0; lane < 4; ++lane) sums[lane] += values[i + lane] * 0;
-    for (; i < count; ++i) sums[0] += values[i] * 0;
-    return sums[0] + sums[1] + sums[2] + sums[3] == 0;
+        for (size_t lane = 0; lane < 4; ++lane)
+            bad[lane] |= !(std::abs(values[i + lane]) <= kLargestDriver);  // true for NaN
+    for (; i < count; ++i) bad[0] |= !(std::abs(values[i]) <= kLargestDriver);
+    return !(bad[0] | bad[1] | bad[2] | bad[3]);
 }
+
+// A range of memory; empty if there is none.
+struct Range {
+    std::uintptr_t begin = 0, end = 0;
+
+    template <class Scalar>
+    Range(const Scalar* data, size_t count)
+        : begin(reinterpret_cast<std::uintptr_t>(data)), end(begin + count * sizeof(Scalar)) {
+        if (!data) begin = end = 0;
+    }
+    bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
+};
 
 struct CloseFile {
     void operator()(std::FILE* file) const { std::fclose(file); }
 };
+
+// Appends up to `count` bytes of a file. Returns whether there were as many.
+bool read_some(std::FILE* file, size_t count, std::vector<std::uint8_t>& data) {
+    const size_t before = data.size();
+    data.resize(before + count);
+    const size_t got = std::fread(data.data() + before, 1, count, file);
+    data.resize(before + got);
+    return got == count;
+}
 
 }  // namespace
 
@@ -69,14 +98,11 @@ understudy_model* understudy_load_file(const char* path, char* message, size_t m
     try {
         const std::unique_ptr<std::FILE, CloseFile> file(path ? std::fopen(path, "rb") : nullptr);
         if (!file) throw understudy::ReadError("no such file, or it cannot be read");
-        std::vector<char> data;
-        for (std::size_t step = 1 << 20;; step *= 2) {
-            const std::size_t before = data.size();
-            data.resize(before + step);
-            const std::size_t got = std::fread(data.data() + before, 1, step, file.get());
-            data.resize(before + got);
-            if (got < step) break;
-        }
+        std::vector<std::uint8_t> data;
+        read_some(file.get(), understudy::Archive::kPrefix, data);
+        understudy::Archive::header_length(data.data(),
+                                           data.size());  // throws if it is no such file
+        for (std::size_t step = 1 << 20; read_some(file.get(), step, data);) step *= 2;
         if (std::ferror(file.get())) throw understudy::ReadError("the file cannot be read");
         return understudy_load_memory(data.data(), data.size(), message, message_size);
     } catch (const understudy::ReadError& problem) {
@@ -170,11 +196,19 @@ understudy_status understudy_deform_many(const understudy_model* model, understu
         (model->reads_controls && !controls))
         return UNDERSTUDY_MISSING_ARGUMENT;
     if (&scratch->model != model) return UNDERSTUDY_WRONG_SCRATCH;
-    if (model->bone_count() && !finite(world_from_bone, pose_count * 12 * model->bone_count()))
-        return UNDERSTUDY_NOT_FINITE;
-    if (model->reads_controls &&
-        !finite(controls, pose_count * model->description->control_names.size()))
-        return UNDERSTUDY_NOT_FINITE;
+    // What the model does not read is not looked at.
+    if (!model->bone_count()) world_from_bone = nullptr;
+    if (!model->reads_controls) controls = nullptr;
+    const size_t bone_numbers = pose_count * 12 * model->bone_count(),
+                 control_numbers = pose_count * model->description->control_names.size(),
+                 floats = pose_count * 3 * model->vertex_count();
+    const Range bones(world_from_bone, bone_numbers), values(controls, control_numbers),
+        points(positions, floats), sides(normals, floats);
+    if (points.overlaps(bones) || points.overlaps(values) || points.overlaps(sides) ||
+        sides.overlaps(bones) || sides.overlaps(values))
+        return UNDERSTUDY_OVERLAP;
+    if (world_from_bone && !in_range(world_from_bone, bone_numbers)) return UNDERSTUDY_NOT_FINITE;
+    if (controls && !in_range(controls, control_numbers)) return UNDERSTUDY_NOT_FINITE;
     understudy::deform(*model, *scratch, understudy::kernels(),
                        {pose_count, world_from_bone, controls, positions, normals});
     return UNDERSTUDY_OK;

@@ -38,59 +38,64 @@ std::size_t bytes_of(Type type) {
 
 }  // namespace
 
-Archive::Archive(const std::uint8_t* data, std::size_t size) {
-    if (size < 9 || data[8] != '{') throw ReadError("not an understudy file");
-    std::uint64_t length = 0;
-    for (int byte = 7; byte >= 0; --byte) length = length << 8 | data[byte];
-    if (length > kMostHeader) throw ReadError("not an understudy file");
+Archive::Archive(const std::uint8_t* data, std::size_t size) : size_(size) {
+    const std::uint64_t length = header_length(data, size);
     if (length > size - 8) throw ReadError("the file is truncated: it ends inside its own header");
     const char* text = reinterpret_cast<const char*>(data) + 8;
+    const std::size_t start = 8 + static_cast<std::size_t>(length);
     const Json header = parse_json(text, text + length);
-    if (header.kind != Json::Kind::object) throw ReadError("the header is not an object");
-    for (const auto& [name, about] : header.members) {
-        if (about.kind != Json::Kind::object)
+    header.each_member([&](const std::string& name, const Json& about) {
+        if (about.kind() != Json::Kind::object)
             throw ReadError("the header's entry " + name + " is not an object");
-        if (name == "__metadata__") {
-            for (const auto& [key, value] : about.members) metadata_[key] = value.text;
-        } else {
-            read_entry(name, about, data + 8 + length, size - 8 - static_cast<std::size_t>(length));
-        }
-    }
+        if (name != "__metadata__") return read_entry(name, about, data + start, size - start);
+        const Json found = about.find("understudy");
+        if (found && found.kind() == Json::Kind::text) header_ = found.text();
+    });
+}
+
+std::uint64_t Archive::header_length(const std::uint8_t* data, std::size_t size) {
+    std::uint64_t length = 0;
+    if (size >= kPrefix)
+        for (int byte = 7; byte >= 0; --byte) length = length << 8 | data[byte];
+    if (size < kPrefix || data[8] != '{' || length > kMostHeader)
+        throw ReadError("not an understudy file");
+    return length;
 }
 
 void Archive::read_entry(const std::string& name, const Json& about, const std::uint8_t* data,
                          std::size_t size) {
     Entry entry;
-    entry.type = type_of(about.need("dtype", Json::Kind::text).text);
-    const Json& shape = about.need("shape", Json::Kind::array);
-    if (shape.items.size() > kMostAxes) throw ReadError("array " + name + " has too many axes");
-    const Json& offsets = about.need("data_offsets", Json::Kind::array);
-    if (offsets.items.size() != 2) throw ReadError("array " + name + ": two offsets were expected");
-    const std::uint64_t begin = offsets.items[0].whole("an offset"),
-                        end = offsets.items[1].whole("an offset");
-    if (begin > end || end > size)
+    entry.type = type_of(about.need("dtype", Json::Kind::text).text());
+    std::uint64_t offsets[2] = {0, 0};
+    std::size_t found = 0;
+    about.need("data_offsets", Json::Kind::array).each_item([&](const Json& item) {
+        if (found < 2) offsets[found] = item.whole("an offset");
+        ++found;
+    });
+    if (found != 2) throw ReadError("array " + name + ": two offsets were expected");
+    if (offsets[0] > offsets[1] || offsets[1] > size)
         throw ReadError("array " + name + " lies outside the file: it is damaged or truncated");
-    entry.bytes = static_cast<std::size_t>(end - begin);
+    entry.bytes = static_cast<std::size_t>(offsets[1] - offsets[0]);
     // The count never exceeds what the file holds, so no product can overflow.
     std::uint64_t count = 1;
-    for (const Json& item : shape.items) {
-        const std::uint64_t length = item.whole("a length");
+    about.need("shape", Json::Kind::array).each_item([&](const Json& item) {
+        if (entry.shape.size() == kMostAxes)
+            throw ReadError("array " + name + " has too many axes");
+        const std::size_t length = item.count("a length");
         if (length && count > size / length)
             throw ReadError("array " + name + " is larger than the file");
         count *= length;
-        entry.shape.push_back(static_cast<std::size_t>(length));
-    }
+        entry.shape.push_back(length);
+    });
     if (entry.type != Type::other && count * bytes_of(entry.type) != entry.bytes)
         throw ReadError("array " + name + ": its shape and its bytes disagree");
-    entry.data = data + begin;
+    entry.data = data + offsets[0];
     arrays_[name] = std::move(entry);
 }
 
-const std::string& Archive::metadata(const std::string& name) const {
-    const auto found = metadata_.find(name);
-    if (found == metadata_.end())
-        throw ReadError("a safetensors file, but not an understudy deformer");
-    return found->second;
+Json Archive::header() const {
+    if (header_.empty()) throw ReadError("a safetensors file, but not an understudy deformer");
+    return parse_json(header_.data(), header_.data() + header_.size());
 }
 
 const Archive::Entry& Archive::entry(const std::string& name) const {

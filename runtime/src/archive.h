@@ -15,12 +15,19 @@ enum class Type { f16, f32, f64, i8, i16, i32, u8, u16, other };
 
 class Archive {
 public:
+    static constexpr std::size_t kPrefix = 9;  // bytes that tell whether it may be such a file
+    // The length of the header, from the first kPrefix bytes of a file of `size` bytes. Throws
+    // ReadError if it is no such file.
+    static std::uint64_t header_length(const std::uint8_t* data, std::size_t size);
+
     // `data` must outlive the archive. Throws ReadError unless the file is complete and
     // well-formed.
     Archive(const std::uint8_t* data, std::size_t size);
 
-    // The text of a metadata entry. Throws ReadError if it is missing.
-    const std::string& metadata(const std::string& name) const;
+    // The header of the deformer: the metadata entry "understudy". Throws ReadError if it is
+    // missing. It refers to memory of the archive.
+    Json header() const;
+    std::size_t size() const { return size_; }  // of the file
     // Whether there is such an array, either as numbers or as differences of neighbours ("steps").
     bool has(const std::string& name) const {
         return arrays_.count(name) || arrays_.count(name + ".steps");
@@ -56,7 +63,8 @@ private:
                     std::size_t size);
 
     std::map<std::string, Entry> arrays_;
-    std::map<std::string, std::string> metadata_;
+    std::size_t size_;
+    std::string header_;  // empty: there is none
 };
 
 }  // namespace understudy

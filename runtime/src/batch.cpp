@@ -6,6 +6,17 @@
 #include "affine.h"
 
 namespace understudy {
+namespace {
+
+// Normalises a vector whose squares may not fit into a float. Zero stays zero.
+void normalise_extreme(const float* sum, float* normal) {
+    const double x = sum[0], y = sum[1], z = sum[2];
+    const double length = std::sqrt(x * x + y * y + z * z);
+    for (int axis = 0; axis < 3; ++axis)
+        normal[axis] = length > 0 ? static_cast<float>(sum[axis] / length) : 0.0f;
+}
+
+}  // namespace
 
 // Transforms are relative to the root, because float32 cannot represent millimetres at a distance
 // of ten kilometres. The root's position is added to the skinned vertices.
@@ -86,10 +97,11 @@ VertexJob Batch::dequantized_job(std::size_t first, std::size_t last, std::size_
 }
 
 // The length of a face's normal is twice its area, so that the sum at a vertex is weighted by area.
-void Batch::compute_face_normals(const Task& task) {
-    for (std::size_t pose = 0; pose < poses_.count; ++pose) {
+void Batch::compute_face_normals(const Task& task, std::size_t first, std::size_t last) {
+    for (std::size_t pose = first; pose < last; ++pose) {
         const float* positions = poses_.positions + 3 * model_.vertex_count() * pose;
-        float* normals = scratch_.face_normals.as<float>() + pose * scratch_.normal_stride;
+        float* normals =
+            scratch_.face_normals.as<float>() + (pose - first) * scratch_.normal_stride;
         for (std::size_t face = task.first; face < task.last; ++face) {
             const std::int32_t* corner = about_.triangles.data() + 3 * face;
             const float* a = positions + 3 * static_cast<std::size_t>(corner[0]);
@@ -104,9 +116,10 @@ void Batch::compute_face_normals(const Task& task) {
     }
 }
 
-void Batch::compute_vertex_normals(const Task& task) {
-    for (std::size_t pose = 0; pose < poses_.count; ++pose) {
-        const float* faces = scratch_.face_normals.as<float>() + pose * scratch_.normal_stride;
+void Batch::compute_vertex_normals(const Task& task, std::size_t first, std::size_t last) {
+    for (std::size_t pose = first; pose < last; ++pose) {
+        const float* faces =
+            scratch_.face_normals.as<float>() + (pose - first) * scratch_.normal_stride;
         float* normals = poses_.normals + 3 * model_.vertex_count() * pose;
         for (std::size_t vertex = task.first; vertex < task.last; ++vertex) {
             float sum[3] = {0, 0, 0};
@@ -115,8 +128,12 @@ void Batch::compute_vertex_normals(const Task& task) {
                 for (int axis = 0; axis < 3; ++axis)
                     sum[axis] += faces[3 * std::size_t{model_.around[at]} + axis];
             const float length = std::sqrt(sum[0] * sum[0] + sum[1] * sum[1] + sum[2] * sum[2]);
-            const float scale = length > 0 ? 1 / length : 0;  // no area: no normal
-            for (int axis = 0; axis < 3; ++axis) normals[3 * vertex + axis] = scale * sum[axis];
+            if (length > 1e-15f && length < 1e15f) {
+                const float scale = 1 / length;
+                for (int axis = 0; axis < 3; ++axis) normals[3 * vertex + axis] = scale * sum[axis];
+            } else {
+                normalise_extreme(sum, normals + 3 * vertex);
+            }
         }
     }
 }

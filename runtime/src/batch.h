@@ -1,6 +1,8 @@
 // One batch of poses: what `SerialBatch` (pose after pose) and `LaneBatch` (16 in lanes) share.
 #pragma once
 
+#include <algorithm>
+
 #include "deform.h"
 
 namespace understudy {
@@ -35,12 +37,16 @@ protected:
                     run_task(phase[task], thread);
                 });
         if (!poses_.normals) return;
-        parallel_for(pool, model_.face_normal_tasks.size(), [&](std::size_t task, std::size_t) {
-            compute_face_normals(model_.face_normal_tasks[task]);
-        });
-        parallel_for(pool, model_.vertex_normal_tasks.size(), [&](std::size_t task, std::size_t) {
-            compute_vertex_normals(model_.vertex_normal_tasks[task]);
-        });
+        for (std::size_t first = 0; first < poses; first += scratch_.normal_poses) {
+            const std::size_t last = std::min(poses, first + scratch_.normal_poses);
+            parallel_for(pool, model_.face_normal_tasks.size(), [&](std::size_t task, std::size_t) {
+                compute_face_normals(model_.face_normal_tasks[task], first, last);
+            });
+            parallel_for(pool, model_.vertex_normal_tasks.size(),
+                         [&](std::size_t task, std::size_t) {
+                             compute_vertex_normals(model_.vertex_normal_tasks[task], first, last);
+                         });
+        }
     }
 
     // Calls work(number, thread) for every number below `count`; `pool` may be nullptr.
@@ -90,8 +96,9 @@ protected:
 private:
     void compute_transforms(std::size_t pose);
     void compute_features(std::size_t pose, std::size_t thread);
-    void compute_face_normals(const Task& task);
-    void compute_vertex_normals(const Task& task);
+    // Of poses first..last.
+    void compute_face_normals(const Task& task, std::size_t first, std::size_t last);
+    void compute_vertex_normals(const Task& task, std::size_t first, std::size_t last);
 };
 
 }  // namespace understudy

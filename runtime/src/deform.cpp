@@ -98,15 +98,15 @@ private:
     void gather(const CoefficientPlan& plan) {
         for (std::size_t pose = 0; pose < poses_.count; ++pose) {
             const float* from = values(pose);
-            float* to = scratch_.coefficients.as<float>() + plan.offset * Scratch::kBatch +
+            float* to = scratch_.coefficients.as<float>() + plan.offset * scratch_.batch_poses +
                         pose * plan.count;
             for (std::size_t p = 0; p < plan.count; ++p) {
-                if (!plan.starts) {
+                if (plan.one_writer_each) {
                     to[p] = from[plan.writers[p]];
                     continue;
                 }
                 float sum = 0;
-                for (std::uint32_t at = plan.starts[p]; at != plan.starts[p + 1]; ++at)
+                for (std::uint32_t at = plan.ranges[p].first; at != plan.ranges[p].last; ++at)
                     sum += from[plan.writers[at]];
                 to[p] = sum;
             }
@@ -116,7 +116,7 @@ private:
     Inputs coefficients_of(std::size_t number) {
         const CoefficientPlan& plan = model_.coefficients[number];
         if (plan.contiguous) return {values(0) + plan.writers[0], scratch_.value_stride};
-        return {scratch_.coefficients.as<float>() + plan.offset * Scratch::kBatch,
+        return {scratch_.coefficients.as<float>() + plan.offset * scratch_.batch_poses,
                 model_.bases[number].matrix.columns};
     }
 
@@ -232,11 +232,11 @@ void deform(const Model& model, Scratch& scratch, const Kernels& kernels, const 
                      ? scratch.pool
                      : nullptr;
     if (pool) pool->wake();
-    const bool lanes = LaneBatch::can_play(*model.description);
     for (std::size_t first = 0, count; first < poses.count; first += count) {
-        count = std::min(Scratch::kBatch, poses.count - first);
+        const bool lanes = scratch.lanes && poses.count - first >= kLanes;
+        count = lanes ? kLanes : std::min(scratch.serial_poses, poses.count - first);
         const Poses batch = poses.part(model, first, count);
-        if (lanes && count == kLanes) LaneBatch(model, scratch, kernels, batch).run(pool);
+        if (lanes) LaneBatch(model, scratch, kernels, batch).run(pool);
         else SerialBatch(model, scratch, kernels, batch).run(pool);
     }
     if (pool) pool->release();

@@ -5,8 +5,9 @@
 #include <limits>
 
 #include "../include/understudy.h"
-#include "archive.h"
 #include "affine.h"
+#include "archive.h"
+#include "checked.h"
 
 namespace understudy {
 namespace {
@@ -14,23 +15,25 @@ namespace {
 using Kind = Json::Kind;
 using Shape = std::vector<std::size_t>;
 
-void need(bool holds, const std::string& what) {
-    if (!holds) throw ReadError(what);
+// Throws ReadError with the concatenated parts unless the condition holds.
+template <class... Parts>
+void need(bool holds, const Parts&... parts) {
+    if (!holds) throw ReadError((std::string() + ... + parts));
 }
 
 void in_range(const std::int32_t* values, std::size_t count, std::size_t size, const char* what) {
     for (std::size_t i = 0; i < count; ++i)
-        need(values[i] >= 0 && static_cast<std::size_t>(values[i]) < size,
-             std::string(what) + ": an index is out of range");
+        need(values[i] >= 0 && static_cast<std::size_t>(values[i]) < size, what,
+             ": an index is out of range");
 }
 
 std::vector<std::string> read_names(const Json& about, const char* what) {
     std::vector<std::string> names;
-    for (const Json& name : about.need("names", Kind::array).items) {
-        need(name.kind == Kind::text && !name.text.empty(),
-             std::string(what) + ": a name is missing");
-        names.push_back(name.text);
-    }
+    about.need("names", Kind::array).each_item([&](const Json& name) {
+        need(name.kind() == Kind::text, what, ": a name is missing");
+        names.push_back(name.text());
+        need(!names.back().empty(), what, ": a name is missing");
+    });
     return names;
 }
 
@@ -41,16 +44,15 @@ public:
     Cuts(const std::vector<Scalar>& values, const char* name) : values_(values), name_(name) {}
 
     const Scalar* cut(std::size_t rows, std::size_t columns = 1) {
-        need(!columns || rows <= (values_.size() - at_) / columns,
-             std::string(name_) + ": the header asks for more numbers than there are");
+        need(!columns || rows <= (values_.size() - at_) / columns, name_,
+             ": the header asks for more numbers than there are");
         const Scalar* range = values_.data() + at_;
         at_ += rows * columns;
         return range;
     }
 
     void end() const {
-        need(at_ == values_.size(),
-             std::string(name_) + ": holds more numbers than the header accounts for");
+        need(at_ == values_.size(), name_, ": holds more numbers than the header accounts for");
     }
 
 private:
@@ -60,8 +62,7 @@ private:
 };
 
 void read_mesh(const Archive& file, const Json& header, Description& into) {
-    const Json& about = header.need("mesh", Kind::object);
-    into.unit = about.need("unit", Kind::text).text;
+    into.unit = header.need("mesh", Kind::object).need("unit", Kind::text).text();
     into.rest = file.floats("mesh.vertices", 2);
     const Shape shape = file.shape("mesh.vertices");
     need(shape[1] == 3 && shape[0] >= 1 && shape[0] < (std::size_t{1} << 31),
@@ -70,6 +71,7 @@ void read_mesh(const Archive& file, const Json& header, Description& into) {
                                     corners = file.integers("mesh.polygon_vertices", 1);
     in_range(corners.data(), corners.size(), into.vertex_count(), "mesh.polygon_vertices");
     std::size_t at = 0;
+    into.triangles.reserve(3 * (corners.size() - std::min(corners.size(), 2 * sizes.size())));
     for (const std::int32_t size : sizes) {
         need(size >= 3 && static_cast<std::size_t>(size) <= corners.size() - at,
              "mesh.polygon_sizes: a polygon has fewer than 3 corners or none are left");
@@ -106,22 +108,21 @@ Influences read_influences(const Archive& file, const char* index, const char* w
     Influences found;
     found.index = file.integers(index, 2);
     found.weight = file.floats(weight, 2);
-    need(file.shape(index) == file.shape(weight),
-         std::string(index) + " and " + weight + " have different shapes");
+    need(file.shape(index) == file.shape(weight), index, " and ", weight, " have different shapes");
     found.width = file.shape(index)[1];
-    need(found.width >= 1, std::string(weight) + ": at least one influence is needed");
+    need(found.width >= 1, weight, ": at least one influence is needed");
     in_range(found.index.data(), found.index.size(), targets, index);
     for (std::size_t at = 0; at < found.weight.size(); at += found.width) {
         double sum = 0;
         for (std::size_t k = 0; k < found.width; ++k) sum += found.weight[at + k];
-        need(std::abs(sum - 1) <= 1e-3, std::string(weight) + ": a row does not sum to one");
+        need(std::abs(sum - 1) <= 1e-3, weight, ": a row does not sum to one");
     }
     return found;
 }
 
 void read_skin(const Archive& file, const Json& about, Description& into) {
-    const std::string& blend = about.need("blend", Kind::text).text;
-    need(blend == "linear" || blend == "dual_quaternion", "skin: unknown blend " + blend);
+    const std::string blend = about.need("blend", Kind::text).text();
+    need(blend == "linear" || blend == "dual_quaternion", "skin: unknown blend ", blend);
     into.skinned = true;
     into.blend = blend == "linear" ? Blend::linear : Blend::dual_quaternion;
     std::size_t targets = into.bone_count();
@@ -154,7 +155,7 @@ Activation activation_of(const std::string& name) {
     if (name == "tanh") return Activation::tanh;
     if (name == "relu") return Activation::relu;
     if (name == "gelu") return Activation::gelu;
-    need(name == "rbf", "nets: unknown activation " + name);
+    need(name == "rbf", "nets: unknown activation ", name);
     return Activation::rbf;
 }
 
@@ -163,15 +164,15 @@ constexpr std::uint64_t kFirstNarrow =
     4;  // from this version on, later biases of 16-bit files are in 16 bits
 
 Storage storage_of(const Json& header) {
-    const Json* storage = header.find("storage");
+    const Json storage = header.find("storage");
     if (!storage) return Storage::single;
-    need(storage->kind == Kind::text, "the header's storage is not known");
-    need(storage->text != "int8",
+    const std::string name = storage.kind() == Kind::text ? storage.text() : "";
+    if (name == "float32") return Storage::single;
+    if (name == "float16") return Storage::half;
+    need(name != "int8",
          "stored in 8 bits, which understudy no longer reads; export the original again, with "
          "--half for 16 bits");
-    if (storage->text == "float16") return Storage::half;
-    need(storage->text == "float32", "the header's storage is not known");
-    return Storage::single;
+    throw ReadError("the header's storage is not known");
 }
 
 // The matrices of nets or bases, cut from the array that has numbers of their kind.
@@ -201,8 +202,37 @@ private:
     Cuts<std::uint16_t> halves_;
 };
 
-void read_nets(const Archive& file, const std::vector<Json>& entries, Storage storage,
-               bool half_biases, Description& into) {
+// Layers that a file of some size may have: far more than real ones have, so few that a forged list
+// of empty layers does not fill the memory.
+std::size_t most_layers(std::size_t file_size) { return 4096 + file_size / 64; }
+
+// `most`: layers that it may have.
+Net read_net(const Json& entry, bool half_biases, std::size_t most, Matrices& matrices) {
+    Net net;
+    net.activation = activation_of(entry.need("activation", Kind::text).text());
+    // Centres of radial functions stay in single precision, because features are compared with
+    // them.
+    const bool exact = net.activation == Activation::rbf;
+    std::size_t before = 0, sizes = 0;
+    entry.need("sizes", Kind::array).each_item([&](const Json& item) {
+        const std::size_t size = item.count("a layer size");
+        need(net.layers.size() < most, "nets: more layers than a file of this size can have");
+        if (sizes++) {
+            NetLayer layer;
+            layer.weight.columns = before;
+            layer.weight.rows = size;
+            matrices.cut(layer.weight, exact);
+            matrices.cut_bias(layer, half_biases && !net.layers.empty() && !exact);
+            net.layers.push_back(layer);
+        }
+        before = size;
+    });
+    need(sizes >= 2, "nets: expected at least two layer sizes");
+    return net;
+}
+
+void read_nets(const Archive& file, const Json& entries, Storage storage, bool half_biases,
+               Description& into) {
     if (file.has("nets.inputs")) into.net_inputs = file.integers("nets.inputs", 1);
     if (file.has("nets.outputs")) into.net_outputs = file.integers("nets.outputs", 1);
     if (file.has("nets.values")) into.net_values = file.floats("nets.values", 1);
@@ -211,21 +241,10 @@ void read_nets(const Archive& file, const std::vector<Json>& entries, Storage st
     Cuts<std::int32_t> inputs(into.net_inputs, "nets.inputs"),
         outputs(into.net_outputs, "nets.outputs");
     Matrices matrices(storage, into.net_values, into.net_halves, "nets");
-    for (const Json& entry : entries) {
-        Net net;
-        net.activation = activation_of(entry.need("activation", Kind::text).text);
-        const std::vector<Json>& sizes = entry.need("sizes", Kind::array).items;
-        need(sizes.size() >= 2, "nets: expected at least two layer sizes");
-        for (std::size_t layer = 1; layer < sizes.size(); ++layer) {
-            NetLayer next;
-            next.weight.columns = static_cast<std::size_t>(sizes[layer - 1].whole("a layer size"));
-            next.weight.rows = static_cast<std::size_t>(sizes[layer].whole("a layer size"));
-            // Centres of radial functions stay in single precision, because features are compared
-            // with them.
-            matrices.cut(next.weight, net.activation == Activation::rbf);
-            matrices.cut_bias(next, half_biases && layer > 1 && net.activation != Activation::rbf);
-            net.layers.push_back(next);
-        }
+    std::size_t layers = 0;
+    entries.each_item([&](const Json& entry) {
+        Net net = read_net(entry, half_biases, most_layers(file.size()) - layers, matrices);
+        layers += net.layers.size();
         const std::size_t in = net.layers.front().weight.columns,
                           out = net.layers.back().weight.rows;
         net.inputs = inputs.cut(in);
@@ -233,18 +252,17 @@ void read_nets(const Archive& file, const std::vector<Json>& entries, Storage st
         in_range(net.inputs, in, into.feature_columns.size(), "nets.inputs");
         for (std::size_t i = 0; i < out; ++i) {
             need(net.outputs[i] >= 0, "nets.outputs: an index is out of range");
-            into.coefficient_count = std::max<std::size_t>(
-                into.coefficient_count, static_cast<std::size_t>(net.outputs[i]) + 1);
+            into.coefficient_count =
+                std::max(into.coefficient_count, static_cast<std::size_t>(net.outputs[i]) + 1);
         }
         into.nets.push_back(std::move(net));
-    }
+    });
     inputs.end(), outputs.end(), matrices.end();
     need(into.coefficient_count <= into.net_outputs.size(),
          "nets.outputs: a coefficient is named beyond those the nets write");
 }
 
-void read_bases(const Archive& file, const std::vector<Json>& entries, Storage storage,
-                Description& into) {
+void read_bases(const Archive& file, const Json& entries, Storage storage, Description& into) {
     if (file.has("bases.vertices")) into.basis_vertices = file.integers("bases.vertices", 1);
     if (file.has("bases.coefficients"))
         into.basis_coefficients = file.integers("bases.coefficients", 1);
@@ -255,71 +273,77 @@ void read_bases(const Archive& file, const std::vector<Json>& entries, Storage s
     Cuts<std::int32_t> vertices(into.basis_vertices, "bases.vertices"),
         coefficients(into.basis_coefficients, "bases.coefficients");
     Matrices matrices(storage, into.basis_values, into.basis_halves, "bases");
-    for (const Json& entry : entries) {
+    std::vector<std::uint32_t> last_basis(into.basis_vertices.empty() ? 0 : into.vertex_count(), 0);
+    std::uint32_t number = 0;
+    entries.each_item([&](const Json& entry) {
         Basis basis;
-        basis.shared = entry.need("shared", Kind::boolean).truth;
-        basis.vertex_count = static_cast<std::size_t>(
-            entry.need("vertices", Kind::number).whole("a basis' vertices"));
+        basis.shared = entry.need("shared", Kind::boolean).truth();
+        basis.vertex_count = entry.need("vertices", Kind::number).count("a basis' vertices");
         basis.vertices = vertices.cut(basis.vertex_count);
-        basis.matrix.columns = static_cast<std::size_t>(
-            entry.need("components", Kind::number).whole("a basis' components"));
-        basis.matrix.rows = basis.vertex_count * (basis.shared ? 1 : 3);
+        basis.matrix.columns = entry.need("components", Kind::number).count("a basis' components");
+        basis.matrix.rows = multiplied(basis.vertex_count, basis.shared ? 1 : 3);
         matrices.cut(basis.matrix, false);
         const std::size_t named = basis.shared ? 3 : 1;
         basis.coefficients = coefficients.cut(named, basis.matrix.columns);
         in_range(basis.vertices, basis.vertex_count, into.vertex_count(), "bases.vertices");
+        ++number;
+        for (std::size_t i = 0; i < basis.vertex_count; ++i) {
+            std::uint32_t& last = last_basis[static_cast<std::size_t>(basis.vertices[i])];
+            need(last != number, "bases.vertices: a basis names a vertex twice");
+            last = number;
+        }
         in_range(basis.coefficients, named * basis.matrix.columns, into.coefficient_count,
                  "bases.coefficients");
-        into.bases.push_back(basis);
-    }
+        // A basis without components moves nothing.
+        if (basis.matrix.columns) into.bases.push_back(basis);
+    });
     vertices.end(), coefficients.end(), matrices.end();
 }
 
-void read_clips(const Archive& file, const std::vector<Json>& entries, Description& into) {
-    for (const Json& entry : entries) {
+void read_clips(const Archive& file, const Json& entries, Description& into) {
+    entries.each_item([&](const Json& entry) {
         Clip clip;
-        clip.name = entry.need("name", Kind::text).text;
-        if (const Json* rate = entry.find("frame_rate"); rate && rate->kind == Kind::number)
-            clip.frame_rate = rate->number;
-        need(clip.frame_rate >= 0 && std::isfinite(clip.frame_rate),
-             "clip " + clip.name + ": a wrong frame rate");
+        clip.name = entry.need("name", Kind::text).text();
+        const Json rate = entry.find("frame_rate");
+        if (rate && rate.kind() == Kind::number) clip.frame_rate = rate.number();
+        need(clip.frame_rate >= 0 && std::isfinite(clip.frame_rate), "clip ", clip.name,
+             ": a wrong frame rate");
         const std::string array = "clip." + std::to_string(into.clips.size()) + ".world_from_bone";
         clip.world_from_bone = file.doubles(array, 4);
         const Shape shape = file.shape(array);
         need(shape[0] >= 1 && shape[1] == into.bone_count() && shape[2] == 3 && shape[3] == 4,
-             "clip " + clip.name + ": expected shape (F, B, 3, 4)");
+             "clip ", clip.name, ": expected shape (F, B, 3, 4)");
         clip.frame_count = shape[0];
         into.clips.push_back(std::move(clip));
-    }
+    });
 }
 
 }  // namespace
 
 void read_description(const std::uint8_t* data, std::size_t size, Description& into) {
     const Archive file(data, size);
-    const std::string& text = file.metadata("understudy");
-    const Json header = parse_json(text.data(), text.data() + text.size());
+    const Json header = file.header();
     const std::uint64_t version =
         header.need("format_version", Kind::number).whole("the format version");
     need(version >= 1, "the header has no valid format version");
-    need(version <= UNDERSTUDY_FORMAT_VERSION, "written by a newer understudy (format " +
-                                                   std::to_string(version) +
-                                                   "); upgrade to read it");
+    need(version <= UNDERSTUDY_FORMAT_VERSION, "written by a newer understudy (format ",
+         std::to_string(version), "); upgrade to read it");
     const Storage storage = storage_of(header);
+    into.file_size = size;
     into.half_precision = storage == Storage::half;
-    into.method = header.need("method", Kind::text).text;
+    into.method = header.need("method", Kind::text).text();
     read_mesh(file, header, into);
     if (header.find("skeleton")) read_skeleton(file, header.need("skeleton", Kind::object), into);
     if (header.find("controls"))
         into.control_names = read_names(header.need("controls", Kind::object), "controls");
     if (header.find("skin")) read_skin(file, header.need("skin", Kind::object), into);
-    need((header.find("skeleton") != nullptr) == into.skinned,
+    need(static_cast<bool>(header.find("skeleton")) == into.skinned,
          "a skeleton and a skin come together: one of them is missing");
     read_features(file, into);
-    read_nets(file, header.need("nets", Kind::array).items, storage,
+    read_nets(file, header.need("nets", Kind::array), storage,
               into.half_precision && version >= kFirstNarrow, into);
-    read_bases(file, header.need("bases", Kind::array).items, storage, into);
-    if (header.find("clips")) read_clips(file, header.need("clips", Kind::array).items, into);
+    read_bases(file, header.need("bases", Kind::array), storage, into);
+    if (header.find("clips")) read_clips(file, header.need("clips", Kind::array), into);
 }
 
 }  // namespace understudy

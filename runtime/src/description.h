@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "checked.h"
+
 namespace understudy {
 
 // `rbf` replaces W x + bias by exp(-bias |x - w|^2). `linear` is that of last layers.
@@ -61,6 +63,7 @@ struct Description {
     Description(const Description&) = delete;  // nets and bases refer to its arrays
     Description& operator=(const Description&) = delete;
 
+    std::size_t file_size = 0;
     std::string method, unit;
     bool half_precision = false;    // stored in 16 bits
     std::vector<float> rest, mean;  // 3 per vertex; mean may be empty

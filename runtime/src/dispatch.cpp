@@ -1,26 +1,39 @@
 // Chooses the table of kernels for this processor.
 #include "kernels.h"
 
-#if defined(UNDERSTUDY_X86) && defined(_MSC_VER)
+// The compiler decides, not the build system: a universal build for macOS compiles this file once
+// per architecture.
+#if defined(__x86_64__) || defined(_M_X64)
+#define UNDERSTUDY_X86 1
+#else
+#define UNDERSTUDY_X86 0
+#endif
+#if defined(__aarch64__) || defined(_M_ARM64)
+#define UNDERSTUDY_NEON 1
+#else
+#define UNDERSTUDY_NEON 0
+#endif
+
+#if UNDERSTUDY_X86 && defined(_MSC_VER)
 #include <immintrin.h>
 #include <intrin.h>
-#elif defined(UNDERSTUDY_X86)
+#elif UNDERSTUDY_X86
 #include <cpuid.h>
 #endif
 
 namespace understudy {
 
 extern const Kernels kPortable;
-#if defined(UNDERSTUDY_X86)
+#if UNDERSTUDY_X86
 extern const Kernels kAvx2, kAvx512;
 #endif
-#if defined(UNDERSTUDY_NEON)
+#if UNDERSTUDY_NEON
 extern const Kernels kNeon;
 #endif
 
 namespace {
 
-#if defined(UNDERSTUDY_X86)
+#if UNDERSTUDY_X86
 #if defined(_MSC_VER)
 bool bit(const int (&registers)[4], int which, int number) {
     return (registers[which] >> number & 1) != 0;
@@ -64,11 +77,11 @@ struct Tables {
 
     Tables() {
         int count = 0;
-#if defined(UNDERSTUDY_X86)
+#if UNDERSTUDY_X86
         if (has_avx512()) found[count++] = &kAvx512;
         if (has_avx2()) found[count++] = &kAvx2;
 #endif
-#if defined(UNDERSTUDY_NEON)
+#if UNDERSTUDY_NEON
         found[count++] = &kNeon;
 #endif
         found[count] = &kPortable;

@@ -1,5 +1,6 @@
 // AVX2 with FMA and F16C: registers of 8 floats. This file is compiled for those instruction sets
 // and called only on processors that have them.
+#if defined(__x86_64__) || defined(_M_X64)
 #include <immintrin.h>
 
 #include "kernels.h"
@@ -80,3 +81,5 @@ extern const Kernels kAvx2{"avx2",
                            multiply_add};
 
 }  // namespace understudy
+
+#endif

@@ -1,5 +1,6 @@
 // AVX-512 (F, DQ, BW, VL): registers of 16 floats. This file is compiled for those instruction sets
 // and called only on processors that have them.
+#if defined(__x86_64__) || defined(_M_X64)
 #include <immintrin.h>
 
 #include "kernels.h"
@@ -131,3 +132,5 @@ extern const Kernels kAvx512{"avx512",
                              multiply_add};
 
 }  // namespace understudy
+
+#endif

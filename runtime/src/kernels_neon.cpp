@@ -1,4 +1,5 @@
 // NEON on 64-bit ARM, where it is always available: registers of 4 floats.
+#if defined(__aarch64__) || defined(_M_ARM64)
 #include <arm_neon.h>
 
 #include <cmath>
@@ -105,3 +106,5 @@ extern const Kernels kNeon{"neon",
                            multiply_add};
 
 }  // namespace understudy
+
+#endif

@@ -61,8 +61,8 @@ struct V {
     }
     static F power_of_two(F n) {
         return each([&](int i) {
-            const std::uint32_t bits = static_cast<std::uint32_t>(static_cast<int>(n.lane[i]) + 127)
-                                       << 23;
+            const int exponent = n.lane[i] == n.lane[i] ? static_cast<int>(n.lane[i]) : 0;  // NaN
+            const std::uint32_t bits = static_cast<std::uint32_t>(exponent + 127) << 23;
             float value;
             std::memcpy(&value, &bits, sizeof value);
             return value;

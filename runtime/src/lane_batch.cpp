@@ -146,12 +146,12 @@ VertexJob LaneBatch::tile_job(const Tile& tile, std::size_t thread) {
 void LaneBatch::gather(const CoefficientPlan& plan) {
     float* to = scratch_.coefficients.as<float>() + plan.offset * kLanes;
     for (std::size_t p = 0; p < plan.count; ++p) {
-        if (!plan.starts) {
+        if (plan.one_writer_each) {
             copy_lanes(values() + std::size_t{plan.writers[p]} * kLanes, to + p * kLanes);
             continue;
         }
         float sum[kLanes] = {};
-        for (std::uint32_t at = plan.starts[p]; at != plan.starts[p + 1]; ++at) {
+        for (std::uint32_t at = plan.ranges[p].first; at != plan.ranges[p].last; ++at) {
             const float* from = values() + std::size_t{plan.writers[at]} * kLanes;
             for (std::size_t lane = 0; lane < kLanes; ++lane) sum[lane] += from[lane];
         }

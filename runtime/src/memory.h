@@ -7,6 +7,8 @@
 #include <new>
 #include <vector>
 
+#include "checked.h"
+
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -29,12 +31,11 @@ inline std::size_t alignment_of(std::size_t bytes) {
 #endif
     return 64;
 }
-inline std::size_t rounded_up(std::size_t bytes) {
-    return (bytes + alignment_of(bytes) - 1) / alignment_of(bytes) * alignment_of(bytes);
-}
+inline std::size_t rounded_up(std::size_t bytes) { return padded(bytes, alignment_of(bytes)); }
 
 // Allocates rounded_up(bytes); `bytes` is not 0. Throws std::bad_alloc if memory is short.
 inline void* allocate_aligned(std::size_t bytes) {
+    if (bytes > kTooLarge / 2) throw std::bad_alloc();
     const std::size_t alignment = alignment_of(bytes), rounded = rounded_up(bytes);
 #if defined(_WIN32)
     void* data = _aligned_malloc(rounded, alignment);
@@ -65,8 +66,7 @@ struct AlignedAllocator {
     template <class Other>
     AlignedAllocator(const AlignedAllocator<Other>&) {}
     Item* allocate(std::size_t count) {
-        if (count > static_cast<std::size_t>(-1) / 2 / sizeof(Item)) throw std::bad_alloc();
-        return static_cast<Item*>(allocate_aligned(count * sizeof(Item)));
+        return static_cast<Item*>(allocate_aligned(multiplied(count, sizeof(Item))));
     }
     void deallocate(Item* items, std::size_t) { free_aligned(items); }
     template <class Other>

@@ -44,6 +44,9 @@ Model::Model(std::unique_ptr<Description> given) : description(std::move(given))
     release(description->net_halves);
     release(description->basis_values);
     release(description->basis_halves);
+    release(description->net_outputs);
+    release(description->basis_vertices);
+    release(description->basis_coefficients);
 }
 
 VertexJob Model::vertex_job(std::size_t first, std::size_t last) const {

@@ -25,15 +25,20 @@ struct LayerPlan {
     bool same_inputs = false;              // reads the same features as the layer before it
 };
 
-// The coefficients of one basis. Coefficient p is the sum of the values at writers[starts[p]] to
-// writers[starts[p + 1]]; `starts` is nullptr where each coefficient has one writer.
+// Entries first..last of a list of writers.
+struct WriterRange {
+    std::uint32_t first, last;
+};
+
+// The coefficients of one basis. Coefficient p is the sum of the values at the writers in
+// ranges[p]; or, if `one_writer_each` is set, the value at writers[p].
 struct CoefficientPlan {
     const std::uint32_t* writers = nullptr;  // offsets of values
-    const std::uint32_t* starts = nullptr;
+    const WriterRange* ranges = nullptr;
     std::size_t count = 0;
     std::size_t offset = 0;  // of its first coefficient
-    bool contiguous =
-        false;  // the writers are consecutive: a serial batch reads the values directly
+    bool one_writer_each = false;
+    bool contiguous = false;  // the writers are consecutive: a serial batch reads the values
 };
 
 // One basis, its vertices ordered by tile.
@@ -139,7 +144,8 @@ struct Model {
         AlignedBytes matrices, biases, half_biases;
         AlignedVector<Influence> skin_entries, virtual_entries;
         AlignedVector<std::uint32_t> skin_starts, virtual_starts;
-        AlignedVector<std::uint32_t> writers, writer_starts;
+        AlignedVector<std::uint32_t> writers;
+        AlignedVector<WriterRange> writer_ranges;
         AlignedBytes quantized_base, quantized_axes;
         AlignedVector<std::uint16_t> quantized_influences;
         std::vector<std::uint8_t> quantized_ends;

@@ -48,13 +48,14 @@ public:
         std::size_t bytes = 0, biases = 0, half_biases = 0;
         for (const Net& net : from.nets)
             for (const NetLayer& layer : net.layers) {
-                bytes += packed_bytes(layer.weight);
-                (layer.bias ? biases : half_biases) += padded(layer.weight.rows);
+                bytes = added(bytes, packed_bytes(layer.weight));
+                std::size_t& sum = layer.bias ? biases : half_biases;
+                sum = added(sum, padded(layer.weight.rows));
             }
-        for (const Basis& basis : from.bases) bytes += packed_bytes(basis.matrix);
+        for (const Basis& basis : from.bases) bytes = added(bytes, packed_bytes(basis.matrix));
         storage_.matrices = AlignedBytes(bytes);
-        storage_.biases = AlignedBytes(4 * biases);
-        storage_.half_biases = AlignedBytes(2 * half_biases);
+        storage_.biases = AlignedBytes(multiplied(4, biases));
+        storage_.half_biases = AlignedBytes(multiplied(2, half_biases));
     }
 
     template <class Which>
@@ -117,10 +118,10 @@ std::vector<std::size_t> pack_layers(const Description& from, const std::vector<
         before = &step;
         if (step.level == 0)
             model.widest_gather = std::max(model.widest_gather, layer.weight.columns);
-        model.value_count += padded(layer.weight.rows);
+        model.value_count = added(model.value_count, padded(layer.weight.rows));
+        need_addressable(model.value_count);
         model.layers.push_back(plan);
     }
-    need_addressable(model.value_count);
     return value_offset;
 }
 
@@ -140,38 +141,46 @@ void pack_coefficients(const Description& from, const std::vector<std::size_t>& 
             writers[fill[static_cast<std::size_t>(net.outputs[i])]++] =
                 static_cast<std::uint32_t>(output_offset[number] + i);
     }
-    // Indices first; they become pointers when the vectors no longer grow.
-    std::vector<std::size_t> writers_at, starts_at;
-    constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-    AlignedVector<std::uint32_t>& all = model.storage.writers;
-    AlignedVector<std::uint32_t>& all_starts = model.storage.writer_starts;
+    // A basis whose coefficients have one writer each lists these. Others refer to the ranges of
+    // their coefficients in the common list, so that memory stays proportional to the file.
+    AlignedVector<std::uint32_t>& lists = model.storage.writers;
+    lists.assign(writers.begin(), writers.end());
+    std::vector<std::size_t> begins;  // they become pointers when the vectors no longer grow
+    AlignedVector<WriterRange>& ranges = model.storage.writer_ranges;
     for (const Basis& basis : from.bases) {
         const std::size_t named = basis.matrix.columns * (basis.shared ? 3 : 1);
-        const auto has_one_writer = [&](std::int32_t c) {
-            return starts[static_cast<std::size_t>(c) + 1] - starts[static_cast<std::size_t>(c)] ==
-                   1;
+        const auto range_of = [&](std::int32_t c) {
+            return WriterRange{starts[static_cast<std::size_t>(c)],
+                               starts[static_cast<std::size_t>(c) + 1]};
         };
-        const bool simple =
-            std::all_of(basis.coefficients, basis.coefficients + named, has_one_writer);
-        writers_at.push_back(all.size());
-        starts_at.push_back(simple ? kNone : all_starts.size());
+        const bool one_each =
+            std::all_of(basis.coefficients, basis.coefficients + named, [&](std::int32_t c) {
+                const WriterRange range = range_of(c);
+                return range.last - range.first == 1;
+            });
+        CoefficientPlan plan;
+        plan.count = named;
+        plan.offset = model.coefficient_count;
+        plan.one_writer_each = one_each;
+        begins.push_back(one_each ? lists.size() : ranges.size());
         for (std::size_t p = 0; p < named; ++p) {
-            const std::size_t c = static_cast<std::size_t>(basis.coefficients[p]);
-            if (!simple)
-                all_starts.push_back(static_cast<std::uint32_t>(all.size() - writers_at.back()));
-            all.insert(all.end(), writers.begin() + starts[c], writers.begin() + starts[c + 1]);
+            const WriterRange range = range_of(basis.coefficients[p]);
+            if (one_each) lists.push_back(writers[range.first]);
+            else ranges.push_back(range);
         }
-        if (!simple)
-            all_starts.push_back(static_cast<std::uint32_t>(all.size() - writers_at.back()));
-        model.coefficients.push_back({nullptr, nullptr, named, model.coefficient_count});
-        model.coefficient_count += named;
+        model.coefficients.push_back(plan);
+        model.coefficient_count = added(model.coefficient_count, named);
+        need_addressable(model.coefficient_count);
     }
-    need_addressable(all.size());
     for (std::size_t b = 0; b < from.bases.size(); ++b) {
         CoefficientPlan& plan = model.coefficients[b];
-        plan.writers = all.data() + writers_at[b];
-        plan.starts = starts_at[b] == kNone ? nullptr : all_starts.data() + starts_at[b];
-        plan.contiguous = !plan.starts && plan.count && !from.bases[b].shared;
+        plan.writers = lists.data();
+        if (!plan.one_writer_each) {
+            plan.ranges = ranges.data() + begins[b];
+            continue;
+        }
+        plan.writers += begins[b];
+        plan.contiguous = plan.count && !from.bases[b].shared;
         for (std::size_t p = 1; p < plan.count && plan.contiguous; ++p)
             plan.contiguous = plan.writers[p] == plan.writers[p - 1] + 1;
     }
@@ -193,10 +202,11 @@ void pack_bases(const Description& from, const TileLayout& layout, MatrixPacker&
             plan.matrix = packer.pack(basis.matrix, [&](std::size_t row) {
                 return 3 * std::size_t{order[row / 3]} + row % 3;
             });
-        model.displacement_count += padded(3 * padded(plan.vertex_count));
+        model.displacement_count =
+            added(model.displacement_count, padded(multiplied(3, padded(plan.vertex_count))));
+        need_addressable(model.displacement_count);
         model.bases.push_back(plan);
     }
-    need_addressable(model.displacement_count);
 }
 
 // The rows of every basis that every tile needs.
@@ -221,17 +231,21 @@ void pack_spans(const TileLayout& layout, Model& model) {
 }  // namespace
 
 std::size_t packed_bytes(const MatrixView& matrix) {
-    return padded(padded(matrix.rows) * matrix.columns * matrix.number_size(), 64);
+    const std::size_t numbers = multiplied(padded(matrix.rows), matrix.columns);
+    return padded(multiplied(numbers, matrix.number_size()), 64);
 }
 
 TileLayout find_tiles(const Description& from, Model& model) {
     const std::size_t vertices = model.vertex_count();
     // Per step of vertices: the number of displacements, and the tile.
     std::vector<std::uint32_t> displaced(vertices / kTileStep + 1, 0), tile_of(displaced.size());
-    for (const std::int32_t vertex : from.basis_vertices)
-        ++displaced[static_cast<std::size_t>(vertex) / kTileStep];
-    const std::size_t most =
-        std::min(std::max(from.basis_vertices.size() / kManyTiles, kLeastTile), kMostTile);
+    std::size_t displacements = 0;
+    for (const Basis& basis : from.bases) {
+        displacements += basis.vertex_count;
+        for (std::size_t i = 0; i < basis.vertex_count; ++i)
+            ++displaced[static_cast<std::size_t>(basis.vertices[i]) / kTileStep];
+    }
+    const std::size_t most = std::min(std::max(displacements / kManyTiles, kLeastTile), kMostTile);
     std::vector<Tile>& tiles = model.tiles;
     for (std::size_t step = 0, here = 0; step < displaced.size();
          ++step, here += displaced[step - 1]) {
@@ -275,8 +289,8 @@ std::vector<LayerStep> order_layers(const Description& from) {
     std::vector<std::size_t> bytes(from.nets.size(), 0), small;
     for (std::size_t number = 0; number < from.nets.size(); ++number)
         for (const NetLayer& layer : from.nets[number].layers)
-            bytes[number] += packed_bytes(layer.weight);
-    const std::size_t total = std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
+            bytes[number] = added(bytes[number], packed_bytes(layer.weight));
+    const std::size_t total = std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}, added);
     const std::size_t most = std::max(kTaskBytes, total / kNetTasks);
     std::size_t depth = 1;
     for (std::size_t number = 0; number < from.nets.size(); ++number) {
@@ -293,7 +307,7 @@ std::vector<LayerStep> order_layers(const Description& from) {
         for (std::size_t first = 0, last = 0; first < small.size(); first = last) {
             ++group;
             std::size_t sum = 0, deepest = 0;
-            for (; last < small.size() && (last == first || sum + bytes[small[last]] <= most);
+            for (; last < small.size() && (last == first || added(sum, bytes[small[last]]) <= most);
                  ++last) {
                 sum += bytes[small[last]];
                 deepest = std::max(deepest, from.nets[small[last]].layers.size());

@@ -13,7 +13,8 @@ void pack_influences(const Description& from, const Influences& given, const Mod
                      InfluenceRows& rows) {
     if (!given.width) return;
     const std::size_t count = given.index.size() / given.width;
-    need_addressable(16 * std::max({from.bone_count(), model.transform_count, given.index.size()}));
+    need_addressable(
+        multiplied(16, std::max({from.bone_count(), model.transform_count, given.index.size()})));
     starts.push_back(0);
     bool even = true;
     for (std::size_t row = 0; row < count; ++row) {
@@ -44,7 +45,7 @@ void pack_virtual_bones(const Description& from, Model& model) {
                         model.storage.virtual_starts, model.virtual_bones);
         return;
     }
-    need_addressable(16 * std::max(model.virtual_count, given.index.size()));
+    need_addressable(multiplied(16, std::max(model.virtual_count, given.index.size())));
     model.virtual_weights.assign(model.virtual_count * bones, 0.0f);
     for (std::size_t i = 0; i < given.index.size(); ++i)
         model.virtual_weights[i / given.width * bones + static_cast<std::size_t>(given.index[i])] +=
@@ -60,10 +61,11 @@ void pack_slots(const Description& from, const TileLayout& layout, Model& model)
     if (from.bases.empty()) return;
     AlignedVector<std::uint32_t>& starts = model.slot_starts;
     starts.assign(model.vertex_count() + 1, 0);
-    for (const std::int32_t vertex : from.basis_vertices)
-        ++starts[static_cast<std::size_t>(vertex) + 1];
+    for (const Basis& basis : from.bases)
+        for (std::size_t i = 0; i < basis.vertex_count; ++i)
+            ++starts[static_cast<std::size_t>(basis.vertices[i]) + 1];
     for (std::size_t v = 0; v < model.vertex_count(); ++v) starts[v + 1] += starts[v];
-    model.slots.resize(from.basis_vertices.size());
+    model.slots.resize(starts.back());
     model.tile_slots.resize(model.slots.size());
     std::vector<std::uint32_t> fill(starts.begin(), starts.end() - 1);
     for (std::size_t s = 0; s < layout.spans.size(); ++s) {
@@ -115,7 +117,7 @@ void find_rigid_quads(Model& model) {
 }
 
 void pack_vertices(const Description& from, const TileLayout& layout, Model& model) {
-    model.base = AlignedBytes(4 * (from.rest.size() + 4));
+    model.base = AlignedBytes(multiplied(4, from.rest.size() + 4));
     float* base = model.base.as<float>();
     for (std::size_t i = 0; i < from.rest.size(); ++i)
         base[i] = from.rest[i] + (from.mean.empty() ? 0 : from.mean[i]);

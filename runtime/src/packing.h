@@ -4,14 +4,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "checked.h"
 #include "model.h"
 
 namespace understudy {
 
-// The smallest multiple of `unit` that is not less than `count`.
-inline std::size_t padded(std::size_t count, std::size_t unit = Panels::kUnit) {
-    return (count + unit - 1) / unit * unit;
-}
+// `padded` to whole units of rows.
+inline std::size_t padded(std::size_t rows) { return padded(rows, Panels::kUnit); }
 
 // Returns the memory of a vector to the system, which clear() would not.
 template <class Vector>

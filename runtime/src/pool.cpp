@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
+#if !defined(_WIN32)
+#include <unistd.h>
+#endif
 #if defined(__linux__)
 #include <pthread.h>
 #include <sched.h>
@@ -23,20 +26,11 @@ constexpr auto kCallerSpins = std::chrono::microseconds(20);
 // How long a helper may fail to arrive before it is moved, and may take to settle afterwards.
 constexpr auto kPatience = std::chrono::milliseconds(1);
 
-// Moves a thread off the processor of this one. Afterwards it may use any processor again, because
-// the caller may sleep.
-void move_elsewhere(std::thread& thread) {
-#if defined(__linux__)
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
-    const int here = sched_getcpu();
-    if (here < 0) return;
-    cpu_set_t others = allowed;
-    CPU_CLR(static_cast<unsigned>(here), &others);
-    pthread_setaffinity_np(thread.native_handle(), sizeof others, &others);
-    pthread_setaffinity_np(thread.native_handle(), sizeof allowed, &allowed);
+long process_id() {
+#if defined(_WIN32)
+    return 0;  // there is no fork
 #else
-    (void)thread;
+    return static_cast<long>(getpid());
 #endif
 }
 
@@ -67,35 +61,58 @@ bool spin(Ready ready, std::chrono::microseconds time) {
 
 }  // namespace
 
+void move_off_this_processor(std::thread& thread) {
+#if defined(__linux__)
+    cpu_set_t allowed;
+    const int here = sched_getcpu();
+    if (here < 0 || pthread_getaffinity_np(thread.native_handle(), sizeof allowed, &allowed) != 0)
+        return;
+    cpu_set_t others = allowed;
+    CPU_CLR(static_cast<unsigned>(here), &others);
+    if (CPU_COUNT(&others) == 0) return;
+    pthread_setaffinity_np(thread.native_handle(), sizeof others, &others);
+    // It must be free to come back when the caller sleeps.
+    pthread_setaffinity_np(thread.native_handle(), sizeof allowed, &allowed);
+#else
+    (void)thread;
+#endif
+}
+
 Pool::Pool(int threads)
     : threads_(std::min(std::max(threads, 1), kMostThreads)),
+      process_(process_id()),
       queues_(new Queue[static_cast<std::size_t>(threads_)]),
-      helpers_(new std::thread[static_cast<std::size_t>(threads_ - 1)]) {
+      shared_(new Threads) {
+    shared_->helpers.reset(new std::thread[static_cast<std::size_t>(threads_ - 1)]);
     try {
         for (int helper = 1; helper < threads_; ++helper)
-            helpers_[helper - 1] = std::thread([this, helper] { help(helper); });
+            shared_->helpers[helper - 1] = std::thread([this, helper] { help(helper); });
     } catch (...) {  // the system refused a thread; those that started must end first
-        stop_ = true;
-        announce();
-        for (int helper = 1; helper < threads_; ++helper)
-            if (helpers_[helper - 1].joinable()) helpers_[helper - 1].join();
+        join_helpers();
         throw;
     }
 }
 
 Pool::~Pool() {
+    if (in_own_process()) join_helpers();
+    else (void)shared_.release();
+}
+
+bool Pool::in_own_process() const { return process_ == process_id(); }
+
+void Pool::join_helpers() {
     stop_ = true;
     announce();
-    for (int helper = 1; helper < threads_; ++helper) helpers_[helper - 1].join();
+    for (int helper = 1; helper < threads_; ++helper)
+        if (shared_->helpers[helper - 1].joinable()) shared_->helpers[helper - 1].join();
 }
 
 void Pool::announce() {
     news_.fetch_add(1);
     if (sleepers_.load() == 0) return;
-    {
-        const std::lock_guard<std::mutex> lock(mutex_);
-    }  // a helper that is about to sleep holds this
-    work_comes_.notify_all();
+    // A helper that is about to sleep holds the mutex.
+    { const std::lock_guard<std::mutex> lock(shared_->mutex); }
+    shared_->work_comes.notify_all();
 }
 
 bool Pool::take(Queue& queue, std::uint32_t& task) {
@@ -117,8 +134,8 @@ void Pool::take_tasks(int thread) {
         for (; take(queue, task); ++done) call_(context_, task, thread);
     }
     if (!done || remaining_.fetch_sub(done) != done || !caller_sleeps_.load()) return;
-    { const std::lock_guard<std::mutex> lock(mutex_); }
-    work_done_.notify_one();
+    { const std::lock_guard<std::mutex> lock(shared_->mutex); }
+    shared_->work_done.notify_one();
 }
 
 void Pool::run_phase(std::uint32_t count, Call call, const void* context) {
@@ -146,9 +163,9 @@ void Pool::run_phase(std::uint32_t count, Call call, const void* context) {
     // then reads the count. One of them must see what the other wrote, so the caller's read must
     // not overtake its write: all four operations are sequentially consistent. The write is an
     // exchange, because emulators of ARM let a load overtake a plain store.
-    std::unique_lock<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(shared_->mutex);
     caller_sleeps_.exchange(true);
-    work_done_.wait(lock, [this] { return remaining_.load() == 0; });
+    shared_->work_done.wait(lock, [this] { return remaining_.load() == 0; });
     caller_sleeps_.store(false);
 }
 
@@ -162,7 +179,7 @@ void Pool::move_starving_helpers(Clock::time_point started) {
         if (arrivals != queue.arrivals_seen) {
             queue.arrived = now;
         } else if (now - queue.arrived > kPatience) {
-            move_elsewhere(helpers_[static_cast<std::size_t>(helper - 1)]);
+            move_off_this_processor(shared_->helpers[static_cast<std::size_t>(helper - 1)]);
             queue.arrived = now;
         }
         queue.arrivals_seen = arrivals;
@@ -175,9 +192,9 @@ void Pool::help(int thread) {
     for (;;) {
         const auto news = [this, &seen] { return news_.load(std::memory_order_acquire) != seen; };
         if (!spin(news, kHelperSpins)) {
-            std::unique_lock<std::mutex> lock(mutex_);
+            std::unique_lock<std::mutex> lock(shared_->mutex);
             sleepers_.fetch_add(1);
-            work_comes_.wait(lock, [&] { return news_.load() != seen; });
+            shared_->work_comes.wait(lock, [&] { return news_.load() != seen; });
             sleepers_.fetch_sub(1);
         }
         seen = news_.load(std::memory_order_acquire);

@@ -8,7 +8,11 @@
 //
 // If other programs keep every processor busy, the scheduler may leave a helper queued behind its
 // own caller, which never stops working, for seconds. On Linux, a helper that does not arrive
-// within some milliseconds is therefore moved off the processor that its caller uses.
+// within some milliseconds is therefore moved off the processor that its caller uses, among those
+// that the helper itself may use.
+//
+// A pool belongs to the process that created it. In a forked child its helpers do not exist: then
+// `acquire` fails, and the destructor leaves alone what the helpers used.
 #pragma once
 
 #include <atomic>
@@ -18,6 +22,8 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+
+#include "checked.h"
 
 namespace understudy {
 
@@ -33,7 +39,7 @@ public:
     int threads() const { return threads_; }
 
     // Reserves the pool for one call. Returns false if another call holds it: then work alone.
-    bool acquire() { return !taken_.exchange(true, std::memory_order_acquire); }
+    bool acquire() { return in_own_process() && !taken_.exchange(true, std::memory_order_acquire); }
     void release() { taken_.store(false, std::memory_order_release); }
 
     // Wakes sleeping helpers, because work is about to follow.
@@ -63,6 +69,15 @@ private:
         Clock::time_point arrived;  // when the helper last arrived or was moved
     };
 
+    // What must not be destroyed in a forked child.
+    struct Threads {
+        std::mutex mutex;
+        std::condition_variable work_comes, work_done;
+        std::unique_ptr<std::thread[]> helpers;
+    };
+
+    bool in_own_process() const;
+    void join_helpers();
     void run_phase(std::uint32_t count, Call call, const void* context);
     // Takes and runs tasks until no queue has any.
     void take_tasks(int thread);
@@ -72,8 +87,9 @@ private:
     void move_starving_helpers(Clock::time_point phase_started);
 
     const int threads_;
+    const long process_;
     std::unique_ptr<Queue[]> queues_;
-    std::unique_ptr<std::thread[]> helpers_;
+    std::unique_ptr<Threads> shared_;
     // The tasks. Written before the queues; read only by a thread that has taken a task, for which
     // the caller then waits.
     Call call_ = nullptr;
@@ -85,8 +101,10 @@ private:
     alignas(64) std::atomic<std::uint32_t> remaining_{0};
     std::atomic<bool> caller_sleeps_{false};
     alignas(64) std::atomic<bool> taken_{false};
-    std::mutex mutex_;
-    std::condition_variable work_comes_, work_done_;
 };
+
+// Moves a thread off the processor of the calling one, if it may use another. Its affinity is then
+// what it was. Linux only.
+void move_off_this_processor(std::thread& thread);
 
 }  // namespace understudy

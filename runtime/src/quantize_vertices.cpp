@@ -61,7 +61,7 @@ std::uint32_t most_between(const AlignedVector<std::uint32_t>& starts, std::size
 
 void quantize_base(const Grid (&axes)[3], Model& model) {
     const std::size_t count = 3 * model.vertex_count();
-    model.storage.quantized_base = AlignedBytes(2 * (count + Panels::kUnit - 1));
+    model.storage.quantized_base = AlignedBytes(multiplied(2, count + Panels::kUnit - 1));
     std::uint16_t* numbers = model.storage.quantized_base.as<std::uint16_t>();
     for (std::size_t i = 0; i < count; ++i)
         numbers[i] = axes[i % 3].number(model.base.as<float>()[i]);

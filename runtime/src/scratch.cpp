@@ -1,56 +1,94 @@
 #include "scratch.h"
 
 #include <algorithm>
+#include <initializer_list>
+
+#include "checked.h"
+#include "lane_batch.h"
 
 namespace understudy {
 namespace {
 
-// Kernels may read one float beyond a displacement, and poses must not share a cache line.
-std::size_t stride_of(std::size_t count) { return (count + 32) / 16 * 16; }
+// Below this much memory a batch always has 16 poses; above, it may use a multiple of the file.
+constexpr std::size_t kAlwaysAllowed = std::size_t{64} << 20, kTimesTheFile = 16;
 
-AlignedBytes float_array(std::size_t count) { return AlignedBytes(4 * count, false); }
+// Kernels may read one float beyond a displacement, and poses must not share a cache line.
+std::size_t stride_of(std::size_t count) { return padded(added(count, 17), 16); }
+
+AlignedBytes float_array(std::size_t count) { return AlignedBytes(multiplied(4, count), false); }
+
+std::size_t sum_of(std::initializer_list<std::size_t> counts) {
+    std::size_t sum = 0;
+    for (const std::size_t count : counts) sum = added(sum, count);
+    return sum;
+}
+
+// The poses, 1 to 16, of which `floats` floats each fit into `bytes`.
+std::size_t poses_within(std::size_t bytes, std::size_t floats) {
+    return std::min(std::max<std::size_t>(1, bytes / 4 / std::max<std::size_t>(1, floats)), kLanes);
+}
 
 }  // namespace
 
-Scratch::Scratch(const Model& given, Pool* helpers)
-    : model(given),
-      pool(helpers),
-      feature_stride(stride_of(given.description->feature_columns.size())),
-      value_stride(stride_of(given.value_count)),
-      displacement_stride(stride_of(given.displacement_count)),
-      transform_stride(stride_of(16 * given.transform_count)),
-      bone_stride(stride_of(16 * given.bone_count())),
-      normal_stride(stride_of(given.description->triangles.size())),
-      features(float_array(kBatch * feature_stride)),
-      values(float_array(kBatch * value_stride)),
-      displacements(float_array(kBatch * displacement_stride)),
-      bones(float_array(kBatch * bone_stride)),
-      transforms(float_array(kBatch * transform_stride)),
-      dual_quaternions(given.description->blend == Blend::dual_quaternion
-                           ? float_array(kBatch * transform_stride)
-                           : AlignedBytes()),
-      face_normals(float_array(kBatch * normal_stride)),
-      centres(float_array(kBatch * kCentre)),
-      coefficients(float_array(stride_of(kBatch * given.coefficient_count))),
-      lane_features(float_array(kLanes * feature_stride)),
-      lane_bones(float_array(kLanes * std::max(bone_stride, stride_of(16)))),
-      lane_transforms(given.virtual_count ? float_array(kLanes * transform_stride)
-                                          : AlignedBytes()),
-      lane_centres(float_array(kLanes * kCentre)),
-      gather_stride(stride_of(kBatch * given.widest_gather)),
-      plane_stride(stride_of(3 * kBatch * given.tallest_shared)),
-      inverse_stride(stride_of(12 * given.bone_count())),
-      tile_stride(stride_of(kLanes * given.widest_tile)),
-      wide_bias_stride(stride_of(given.tallest_half_bias)) {
+Scratch::Scratch(const Model& given, Pool* helpers) : model(given), pool(helpers) {
+    const Description& about = *given.description;
     const std::size_t threads = static_cast<std::size_t>(pool ? pool->threads() : 1);
-    gathered = float_array(threads * gather_stride);
-    planes = float_array(threads * plane_stride);
-    tile_displacements = float_array(threads * tile_stride);
-    inverses = AlignedBytes(threads * inverse_stride * sizeof(double), false);
-    wide_biases = float_array(threads * wide_bias_stride);
+    const bool dual = about.blend == Blend::dual_quaternion;
+    feature_stride = stride_of(about.feature_columns.size());
+    value_stride = stride_of(given.value_count);
+    displacement_stride = stride_of(given.displacement_count);
+    transform_stride = stride_of(multiplied(16, given.transform_count));
+    bone_stride = stride_of(multiplied(16, given.bone_count()));
+    normal_stride = stride_of(about.triangles.size());
+    const std::size_t coefficient_stride = stride_of(given.coefficient_count);
+
+    const std::size_t allowed =
+        std::max(kAlwaysAllowed, multiplied(kTimesTheFile, about.file_size));
+    const std::size_t shared_floats =
+        sum_of({feature_stride, value_stride, bone_stride, transform_stride, coefficient_stride});
+    serial_poses = poses_within(
+        allowed / 2, sum_of({shared_floats, displacement_stride, dual ? transform_stride : 0}));
+    normal_poses = poses_within(allowed / 2, normal_stride);
+    tile_stride = stride_of(multiplied(kLanes, given.widest_tile));
+    const std::size_t lane_floats =
+        added(multiplied(kLanes, sum_of({shared_floats, feature_stride, bone_stride,
+                                         given.virtual_count ? transform_stride : 0})),
+              multiplied(threads, tile_stride));
+    lanes = LaneBatch::can_play(about) && multiplied(4, lane_floats) <= allowed;
+    if (!lanes) tile_stride = 0;
+    batch_poses = lanes ? kLanes : serial_poses;
+
+    const auto per_batch = [&](std::size_t stride) {
+        return float_array(multiplied(batch_poses, stride));
+    };
+    features = per_batch(feature_stride);
+    values = per_batch(value_stride);
+    bones = per_batch(bone_stride);
+    transforms = per_batch(transform_stride);
+    centres = per_batch(kCentre);
+    coefficients = float_array(stride_of(multiplied(batch_poses, given.coefficient_count)));
+    displacements = float_array(multiplied(serial_poses, displacement_stride));
+    if (dual) dual_quaternions = float_array(multiplied(serial_poses, transform_stride));
+    face_normals = float_array(multiplied(normal_poses, normal_stride));
+    if (lanes) {
+        lane_features = per_batch(feature_stride);
+        lane_bones = per_batch(std::max(bone_stride, stride_of(16)));
+        if (given.virtual_count) lane_transforms = per_batch(transform_stride);
+        lane_centres = per_batch(kCentre);
+    }
+
+    gather_stride = stride_of(multiplied(batch_poses, given.widest_gather));
+    plane_stride = stride_of(multiplied(3 * serial_poses, given.tallest_shared));
+    inverse_stride = stride_of(multiplied(12, given.bone_count()));
+    wide_bias_stride = stride_of(given.tallest_half_bias);
+    gathered = float_array(multiplied(threads, gather_stride));
+    planes = float_array(multiplied(threads, plane_stride));
+    tile_displacements = float_array(multiplied(threads, tile_stride));
+    inverses = float_array(multiplied(2 * threads, inverse_stride));
+    wide_biases = float_array(multiplied(threads, wide_bias_stride));
     for (std::size_t thread = 0; given.is_quantized() && thread < threads; ++thread)
-        dequantized.push_back({float_array(stride_of(3 * given.most_vertices)),
-                               float_array(stride_of(2 * given.most_influences)),
+        dequantized.push_back({float_array(stride_of(multiplied(3, given.most_vertices))),
+                               float_array(stride_of(multiplied(2, given.most_influences))),
                                float_array(stride_of(given.most_vertices)),
                                float_array(stride_of(given.most_vertices)),
                                float_array(stride_of(given.most_slots))});

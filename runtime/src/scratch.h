@@ -1,4 +1,4 @@
-// The memory that one call writes besides its output, for up to kBatch poses at a time.
+// The memory that one call writes besides its output, for one batch of poses.
 #pragma once
 
 #include <vector>
@@ -15,8 +15,6 @@ struct DequantizedVertices {
 };
 
 struct Scratch {
-    // Poses that go through the products together, so that each weight is read once for all.
-    static constexpr std::size_t kBatch = kLanes;
     static constexpr std::size_t kCentre = 16;  // floats per pose: see `VertexJob::centre`
 
     Scratch(const Model& model, Pool* pool);
@@ -24,12 +22,19 @@ struct Scratch {
     const Model& model;
     Pool* const pool;
 
+    // Poses that go through the products together, so that each weight is read once for all of
+    // them. There are 16 unless that would take too much memory; then there are fewer and no lanes.
+    bool lanes;                // 16 poses run as a lane batch
+    std::size_t serial_poses;  // most poses of a serial batch
+    std::size_t batch_poses;   // most poses of either
+    std::size_t normal_poses;  // poses whose normals are computed together
+
     // Per pose, `*_stride` floats apart.
     std::size_t feature_stride, value_stride, displacement_stride, transform_stride, bone_stride,
         normal_stride;
     AlignedBytes features, values, displacements, bones, transforms, dual_quaternions, face_normals;
     AlignedBytes centres;
-    AlignedBytes coefficients;  // basis after basis; per basis, of all poses
+    AlignedBytes coefficients;  // basis after basis; per basis, of all poses of a batch
     // Lane batches only. `values` serves both kinds of batch.
     AlignedBytes lane_features, lane_bones, lane_transforms, lane_centres;
 

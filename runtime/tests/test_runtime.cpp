@@ -10,6 +10,18 @@
 #include <thread>
 #include <utility>
 
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#endif
+#if !defined(_WIN32)
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
+#include "../src/archive.h"
+#include "../src/checked.h"
 #include "../src/deform.h"
 #include "check.h"
 #include "sample.h"
@@ -125,6 +137,19 @@ void test_wrong_calls(const understudy_model* model, const understudy_model* oth
     if (understudy_reads_controls(model))
         CHECK(understudy_deform(model, scratch, drivers.bones.data(), nullptr, out.data(),
                                 nullptr) == UNDERSTUDY_MISSING_ARGUMENT);
+    if (understudy_bone_count(model)) {
+        for (const double large : {1e19, -1e300}) {  // finite, but not as a float
+            const double kept = std::exchange(drivers.bones.back(), large);
+            CHECK(understudy_deform(model, scratch, drivers.bones.data(), drivers.controls.data(),
+                                    out.data(), nullptr) == UNDERSTUDY_NOT_FINITE);
+            drivers.bones.back() = kept;
+        }
+        CHECK(understudy_deform(model, scratch, reinterpret_cast<double*>(out.data()),
+                                drivers.controls.data(), out.data(),
+                                nullptr) == UNDERSTUDY_OVERLAP);
+    }
+    CHECK(understudy_deform(model, scratch, drivers.bones.data(), drivers.controls.data(),
+                            out.data(), out.data()) == UNDERSTUDY_OVERLAP);
     for (const float value : out) CHECK(value == 7.0f);  // nothing was written
     understudy_scratch* foreign = understudy_create_scratch(other, nullptr);
     CHECK(understudy_deform(model, foreign, drivers.bones.data(), drivers.controls.data(),
@@ -178,10 +203,159 @@ void test_activations() {
                                0.5 * x * std::erfc(-x / std::sqrt(2.0))) < 1e-6);
         }
         for (const understudy::Activation activation :
-             {understudy::Activation::tanh, understudy::Activation::gelu})
+             {understudy::Activation::linear, understudy::Activation::tanh,
+              understudy::Activation::relu, understudy::Activation::gelu,
+              understudy::Activation::rbf})
             CHECK(std::isnan(value(std::numeric_limits<float>::quiet_NaN(), activation)));
     }
 }
+
+void test_sizes_never_wrap() {
+    using understudy::kTooLarge;
+    CHECK(understudy::added(2, 3) == 5);
+    CHECK(understudy::added(kTooLarge - 1, 2) == kTooLarge);
+    CHECK(understudy::multiplied(6, 7) == 42);
+    CHECK(understudy::multiplied(kTooLarge / 2, 3) == kTooLarge);
+    CHECK(understudy::multiplied(kTooLarge, 0) == 0);
+    CHECK(understudy::padded(kTooLarge, 64) >= kTooLarge - 63);
+    bool refused = false;
+    try {
+        understudy::AlignedBytes too_large(kTooLarge);
+    } catch (const std::bad_alloc&) {
+        refused = true;
+    }
+    CHECK(refused);
+}
+
+bool is_json(const std::string& text) {
+    try {
+        understudy::parse_json(text.data(), text.data() + text.size());
+        return true;
+    } catch (const understudy::ReadError&) {
+        return false;
+    }
+}
+
+void test_json() {
+    const std::string text =
+        R"( {"a": [1, -2.5e1, true, null, "x\u00e9\ud83d\ude00\n"], "b": {}, "a ": 7, "b": [3]} )";
+    const understudy::Json json = understudy::parse_json(text.data(), text.data() + text.size());
+    std::vector<understudy::Json> items;
+    json.need("a", understudy::Json::Kind::array).each_item([&](const understudy::Json& item) {
+        items.push_back(item);
+    });
+    CHECK(items.size() == 5);
+    CHECK(items[0].whole("it") == 1 && items[1].number() == -25 && items[2].truth());
+    CHECK(items[3].kind() == understudy::Json::Kind::null);
+    CHECK(items[4].text() == "x\xc3\xa9\xf0\x9f\x98\x80\n");
+    CHECK(json.find("b").kind() == understudy::Json::Kind::array);  // the last of duplicates
+    CHECK(!json.find("c") && !items[0].find("c"));
+    for (const char* good :
+         {"[]", "{\"\": [[], {}]}", "[0, 10, 0.5, 1E5]", "[\"\xf4\x8f\xbf\xbf\"]"})
+        CHECK(is_json(good));
+    for (const char* bad : {"",
+                            "[",
+                            "[1",
+                            "[1}",
+                            "[1,]",
+                            "{1:2}",
+                            "{\"a\" 1}",
+                            "[01]",
+                            "[1.]",
+                            "[.5]",
+                            "[+1]",
+                            "[--1]",
+                            "[1e]",
+                            "[tru]",
+                            "[\"a]",
+                            "[\"\\x\"]",
+                            "[\"\\u12\"]",
+                            "[\"\\ud800\"]",
+                            "[\"\\udc00\"]",
+                            "[\"\x80\"]",
+                            "[\"\xc0\xaf\"]",
+                            "[\"\xe0\x80\x80\"]",
+                            "[\"\xed\xa0\x80\"]",
+                            "[\"\xf5\x80\x80\x80\"]",
+                            "[\"\xc3\"]",
+                            "[\"\n\"]",
+                            "[] []"})
+        CHECK(!is_json(bad));
+    CHECK(is_json(std::string(60, '[') + std::string(60, ']')));
+    CHECK(!is_json(std::string(1000, '[') + std::string(1000, ']')));
+    const std::string zero = "[\"a\\u0000b\"]";  // valid, but no C string can hold it
+    bool refused = false;
+    understudy::parse_json(zero.data(), zero.data() + zero.size())
+        .each_item([&](const understudy::Json& item) {
+            try {
+                item.text();
+            } catch (const understudy::ReadError&) {
+                refused = true;
+            }
+        });
+    CHECK(refused);
+}
+
+#if defined(__linux__)
+// A thread that is pinned to one processor stays pinned.
+void test_affinity_is_not_widened() {
+    cpu_set_t all, one, found;
+    CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
+    int first = 0;
+    while (!CPU_ISSET(first, &all)) ++first;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    std::atomic<bool> stop{false};
+    std::thread pinned([&] {
+        while (!stop) std::this_thread::yield();
+    });
+    CHECK(pthread_setaffinity_np(pinned.native_handle(), sizeof one, &one) == 0);
+    for (int i = 0; i < 10; ++i) understudy::move_off_this_processor(pinned);
+    CHECK(pthread_getaffinity_np(pinned.native_handle(), sizeof found, &found) == 0);
+    CHECK(CPU_EQUAL(&found, &one));
+    stop = true;
+    pinned.join();
+}
+#endif
+
+#if !defined(_WIN32) && !defined(__SANITIZE_THREAD__)  // it cannot follow a fork
+// A child of fork() has the pool but not its helpers: it works alone, keeps its affinity, and frees
+// everything.
+void test_a_forked_child_works_alone(const understudy_model* model) {
+    const std::vector<float> want = played(model, 1, 2);
+    understudy_pool* pool = understudy_create_pool(3);
+    understudy_scratch* scratch = understudy_create_scratch(model, pool);
+    const Drivers drivers(model, 2);
+    std::vector<float> out(want.size());
+    const auto play = [&] {
+        return understudy_deform_many(model, scratch, 2, drivers.bones.data(),
+                                      drivers.controls.data(), out.data(),
+                                      nullptr) == UNDERSTUDY_OK &&
+               out == want;
+    };
+    CHECK(play());
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        bool right = true;
+        for (int call = 0; call < 20; ++call) right = right && play();
+        understudy_free_scratch(scratch);
+        understudy_free_pool(pool);
+        _exit(right ? 0 : 1);
+    }
+    int status = -1;
+    for (int tenths = 0; tenths < 600; ++tenths) {  // a minute
+        if (waitpid(child, &status, WNOHANG) == child) break;
+        status = -1;
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    if (status == -1) kill(child, SIGKILL);
+    CHECK(status == 0);
+    CHECK(play());
+    understudy_free_scratch(scratch);
+    understudy_free_pool(pool);
+}
+#endif
 
 // A helper works longer than the caller spins: the caller sleeps and is woken every time.
 void test_a_caller_sleeps_and_wakes() {
@@ -218,6 +392,11 @@ int main(int count, char** names) {
     CHECK(count > 1);
     test_what_is_no_file();
     test_activations();
+    test_sizes_never_wrap();
+    test_json();
+#if defined(__linux__)
+    test_affinity_is_not_widened();
+#endif
     test_a_caller_sleeps_and_wakes();
     for (int i = 1; i < count; ++i) {
         understudy_model* model = load(names[i]);
@@ -227,6 +406,9 @@ int main(int count, char** names) {
         test_instruction_sets(model, names[i]);
         test_wrong_calls(model, other);
         test_callers_share_a_model(model);
+#if !defined(_WIN32) && !defined(__SANITIZE_THREAD__)
+        if (i == 1) test_a_forked_child_works_alone(model);
+#endif
         understudy_free_model(other);
         understudy_free_model(model);
     }
