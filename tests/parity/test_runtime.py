@@ -4,13 +4,14 @@ one pose or many.
 
 import threading
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from builders import full_deformer
 from parity.kinds import KINDS, drivers
 
-from understudy import Deformer, FileError, InputError
+from understudy import Basis, ControlSpec, Deformer, Features, FileError, InputError
 from understudy.geometry.normals import vertex_normals
 from understudy.runtime import native as runtime
 
@@ -266,3 +267,64 @@ def test_a_file_in_8_bits_is_refused_as_python_refuses_it(tmp_path):
         Deformer.load(path)
     with pytest.raises(ValueError, match=r"stored in 8 bits.*export the original again"):
         runtime.compiled.Model(data)
+
+
+@pytest.mark.parametrize("large", [1e19, -1e300])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_numbers_beyond_float32_are_refused(large, in_place):
+    deformer = full_deformer()
+    bones, controls = (driver[0].copy() for driver in drivers(deformer))
+    bones[1, 2, 3] = large
+    out = np.empty((deformer.mesh.vertex_count, 3), np.float32) if in_place else None
+    with pytest.raises(InputError, match=r"world_from_bone: expected numbers of at most 1e\+18"):
+        deformer.deform(bones, controls, out=out)
+    with pytest.raises(InputError, match=r"world_from_bone: expected numbers of at most 1e\+18"):
+        deformer.deform_reference(bones, controls)
+
+
+@pytest.mark.parametrize("poses", [1, 20])
+def test_an_output_over_the_input_is_refused(poses):
+    deformer = full_deformer()
+    bones, controls = drivers(deformer, poses)
+    count = poses * deformer.mesh.vertex_count * 3
+    memory = np.zeros(max(count * 4, bones.nbytes), np.uint8)
+    inside = memory[: bones.nbytes].view(np.float64).reshape(bones.shape)
+    inside[...] = bones
+    out = memory[: 4 * count].view(np.float32).reshape(poses, -1, 3)
+    with pytest.raises(InputError, match="out: shares memory with world_from_bone"):
+        deformer.deform(inside, controls, out=out)
+    np.testing.assert_array_equal(inside, bones)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_normals_have_unit_length_at_any_scale(scale):
+    deformer = replace(
+        full_deformer(), nets=(), bases=(), features=Features(), mean=None, skin=None, skeleton=None
+    )
+    mesh = replace(deformer.mesh, vertices=deformer.mesh.vertices * np.float32(scale))
+    spec = ControlSpec(("none",), [0], [1])
+    _, normals = Deformer(mesh, control_spec=spec).deform(controls=[0.0], normals=True)
+    np.testing.assert_allclose(np.linalg.norm(normals, axis=-1), 1, atol=1e-5)
+
+
+def test_a_vertex_without_area_has_a_zero_normal():
+    mesh = full_deformer().mesh
+    flat = replace(mesh, vertices=np.zeros_like(mesh.vertices))
+    spec = ControlSpec(("none",), [0], [1])
+    _, normals = Deformer(flat, control_spec=spec).deform(controls=[0.0], normals=True)
+    np.testing.assert_array_equal(normals, 0)
+
+
+def test_a_basis_that_names_a_vertex_twice_is_refused():
+    with pytest.raises(InputError, match="basis vertices: 4 occurs more than once"):
+        Basis([4, 1, 4], np.zeros((9, 1)), [0])
+
+
+def test_a_name_with_a_zero_character_is_refused():
+    with pytest.raises(InputError, match="control names: a name contains a zero character"):
+        ControlSpec(("a\0b",), [0], [1])
+
+
+def test_controls_for_a_deformer_without_any_are_refused():
+    with pytest.raises(InputError, match="controls: this deformer has none; leave them out"):
+        Deformer(full_deformer().mesh).deform(controls=[0.0])

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from needs import missing
+from parity import forged
 from parity.kinds import KINDS
 from sequence_builders import bending_strip
 
@@ -50,7 +52,7 @@ def tool(name):
     beside = Path(sys.executable).with_name(name)
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
-        pytest.skip(f"{name} is not here; pip install cmake ninja brings it")
+        missing(f"{name} is not here; pip install cmake ninja brings it")
     return found
 
 
@@ -60,7 +62,7 @@ def build(folder, source, *options):
         and shutil.which("clang++") is None
         and shutil.which("c++") is None
     ):
-        pytest.skip("there is no C++ compiler here")
+        missing("there is no C++ compiler here")
     run(
         tool("cmake"),
         "-S",
@@ -102,6 +104,27 @@ def watched():
         ROOT / "runtime",
         "-DUNDERSTUDY_TESTS=ON",
         "-DUNDERSTUDY_SANITIZE=thread",
+        *SANITIZED,
+    )
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory):
+    """A build for 32-bit x86, under sanitizers."""
+    source = tmp_path_factory.mktemp("narrow") / "a.cpp"
+    source.write_text("#include <cerrno>\n#include <vector>\nint main() { return errno; }\n")
+    flags = ("-m32", "-msse2", "-mfpmath=sse")
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    command = [compiler, *flags, "-fsanitize=address", str(source), "-o", str(source) + ".out"]
+    if compiler is None or subprocess.run(command, capture_output=True).returncode != 0:
+        missing("no compiler for 32-bit x86 here; apt-get install g++-multilib")
+    return build(
+        BUILD / "narrow",
+        ROOT / "runtime",
+        "-DUNDERSTUDY_TESTS=ON",
+        "-DUNDERSTUDY_FUZZ=ON",
+        "-DUNDERSTUDY_SANITIZE=address,undefined",
+        f"-DCMAKE_CXX_FLAGS={' '.join(flags)}",
         *SANITIZED,
     )
 
@@ -170,6 +193,66 @@ def test_a_thousand_mutated_files_under_sanitizers(sanitized, files, clip_file):
 
 
 @pytest.mark.slow
+def test_on_32_bits_under_sanitizers(narrow, files, clip_file, tmp_path):
+    assert f"{len(files) + 1} files, portable" in run(narrow / "test_runtime", *files, clip_file)
+    assert "1 instruction sets" in run(narrow / "test_skin")
+    assert "mutated files" in run(narrow / "fuzz_reader", "N30", 2, *files, clip_file)
+    path = tmp_path / "wrapping.understudy"
+    path.write_bytes(forged.wrapping())
+    assert run(narrow / "probe", path).startswith(("played", "refused"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", forged.HUNGRY)
+def test_a_forged_file_takes_little_memory(plain, tmp_path, name):
+    """Model and scratch take a small multiple of the file, or it is refused."""
+    path = tmp_path / "forged.understudy"
+    path.write_bytes(forged.HUNGRY[name]())
+    _, peak, *_ = run(plain / "probe", path).split()
+    assert int(peak) < (16 << 20) + 48 * path.stat().st_size
+
+
+def test_a_large_file_of_another_kind_is_not_read(plain, tmp_path):
+    path = tmp_path / "large"
+    with open(path, "wb") as opened:
+        opened.truncate(6 << 30)
+    what, peak, said = run(plain / "probe", path).split(maxsplit=2)
+    assert what == "refused"
+    assert "not an understudy file" in said
+    assert int(peak) < 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("data", "wrong"),
+    [
+        (forged.named(rb"a\\u0000b"), "zero character"),
+        (forged.named(b"a\xff\xfeb"), "not valid UTF-8"),
+        (forged.repeated_vertex(), "names a vertex twice"),
+    ],
+)
+def test_a_forged_file_is_refused(plain, tmp_path, data, wrong):
+    path = tmp_path / "forged.understudy"
+    path.write_bytes(data)
+    said = run(plain / "probe", path)
+    assert said.startswith("refused")
+    assert wrong in said
+
+
+@pytest.mark.parametrize("flag", ["-ffast-math", "-ffinite-math-only"])
+def test_fast_math_is_refused(flag):
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        missing("there is no C++ compiler here")
+    for name in ("api", "archive", "dispatch", "kernels_portable", "pool"):
+        source = ROOT / "runtime" / "src" / f"{name}.cpp"
+        done = subprocess.run(
+            [compiler, "-std=c++17", "-E", flag, source], capture_output=True, text=True
+        )
+        assert done.returncode != 0
+        assert "must not be compiled with -ffast-math" in done.stderr
+
+
+@pytest.mark.slow
 def test_the_example_plays_a_clip(plain, clip_file):
     assert "8 frames of" in run(plain / "play_clip", clip_file, 2)
     assert "ms per frame" in run(plain / "play_clip", clip_file)
@@ -232,7 +315,7 @@ def test_sources_are_formatted():
 def test_the_header_is_plain_c(tmp_path):
     compiler = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
     if compiler is None:
-        pytest.skip("there is no C compiler here")
+        missing("there is no C compiler here")
     (tmp_path / "a.c").write_text(
         '#include "understudy.h"\nint main(void) { return UNDERSTUDY_FORMAT_VERSION - 2; }\n'
     )

@@ -147,6 +147,15 @@ def between(
     return value
 
 
+def distinct(value: np.ndarray, name: str) -> np.ndarray:
+    """Return an array (n,) of integers, checked to be distinct."""
+    if value.size > 1 and not (np.diff(value) > 0).all():  # most are sorted
+        found, counts = np.unique(value, return_counts=True)
+        if len(found) != len(value):
+            raise InputError(f"{name}: {found[np.argmax(counts > 1)]} occurs more than once")
+    return value
+
+
 def names(value: Iterable[str], name: str, count: int | None = None) -> tuple[str, ...]:
     """Return distinct, non-empty strings; exactly `count` of them if it is given."""
     result = tuple(str(item) for item in value)
@@ -155,6 +164,8 @@ def names(value: Iterable[str], name: str, count: int | None = None) -> tuple[st
     if len(set(result)) != len(result):
         duplicate = next(item for item in result if result.count(item) > 1)
         raise InputError(f"{name}: duplicate name {duplicate!r}")
+    if any("\0" in item for item in result):
+        raise InputError(f"{name}: a name contains a zero character, which C strings cannot hold")
     if "" in result:
         raise InputError(f"{name}: name number {result.index('')} is empty")
     return result

@@ -62,7 +62,7 @@ class Net:
 class Basis:
     """Displacements of some vertices as a linear map of some coefficients.
 
-    vertices      (n,) int32, indices of vertices
+    vertices      (n,) int32, indices of vertices, each at most once
     matrix        (3n,P) float32, rows x, y, z of each vertex; or (n,P), shared by x, y and z
     coefficients  (P,) int32, indices of coefficients; or (3,P) if shared: for x, for y and for z
     """
@@ -74,6 +74,7 @@ class Basis:
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)
         put("vertices", checks.index(self.vertices, "basis vertices", 2**31))
+        checks.distinct(self.vertices, "basis vertices")
         put("matrix", checks.array(self.matrix, "basis matrix", (None, None)))
         put(
             "coefficients",

@@ -10,6 +10,10 @@ from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 
+# Larger numbers could exceed the range of float32 on their way to a position; runtime/src/api.cpp
+# has the same limit.
+LARGEST_DRIVER = 1e18
+
 
 class Drivers(NamedTuple):
     """Bones and controls of T poses.
@@ -39,9 +43,9 @@ def drivers(
 
     world_from_bone  (T,B,3,4), or (B,3,4) for one pose
     controls         (T,C), or (C,) for one pose
-    finite           whether to check for NaN and infinity too
+    finite           whether to check for NaN, infinity and numbers that are too large
     """
-    numbers = checks.array if finite else checks.array_of
+    numbers = _in_range if finite else checks.array_of
     single = False
     if deformer.skeleton is not None:
         if world_from_bone is None:
@@ -78,4 +82,17 @@ def drivers(
         controls = None
     result = Drivers(world_from_bone, controls, single)
     result.pose_count  # noqa: B018 (raises if nothing drives the deformer)
+    return result
+
+
+def _in_range(
+    value: Any, name: str, shape: tuple[int | None, ...], dtype: type[np.generic]
+) -> np.ndarray:
+    """Return `value` as an array of numbers of at most LARGEST_DRIVER in magnitude."""
+    result = checks.array(value, name, shape, dtype)
+    largest = np.abs(result).max(initial=0)
+    if largest > LARGEST_DRIVER:
+        raise InputError(
+            f"{name}: expected numbers of at most {LARGEST_DRIVER:g} in magnitude, got {largest:g}"
+        )
     return result

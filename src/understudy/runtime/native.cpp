@@ -3,9 +3,11 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <chrono>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include <nanobind/stl/optional.h>
 
@@ -28,6 +30,24 @@ using PosePoints = Array<float, 2>;
 
 void need(bool holds, const std::string& what) {
     if (!holds) throw std::invalid_argument(what);
+}
+
+// Calls work() without the GIL.
+//
+// A daemon thread that asks for the GIL while the interpreter exits never gets it: Python before
+// 3.14 ends such a thread with pthread_exit, which glibc implements as an exception. It must not
+// leave here, because a noexcept function further up would abort the process. So the thread waits
+// for the process to end.
+template <class Work>
+auto without_gil(const Work& work) {
+    PyThreadState* state = PyEval_SaveThread();
+    const auto result = work();
+    try {
+        PyEval_RestoreThread(state);
+    } catch (...) {
+        for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+    }
+    return result;
 }
 
 class Model {
@@ -72,7 +92,7 @@ public:
     Scratch& operator=(const Scratch&) = delete;
 
     // Fills positions (T,V,3), and normals if given. Returns false if bones or controls are not
-    // finite.
+    // finite or larger than the library takes.
     bool deform(std::optional<Bones> bones, std::optional<Controls> controls, Points positions,
                 std::optional<Points> normals) {
         const understudy_model* model = model_.get();
@@ -95,13 +115,12 @@ public:
         const double* control_data = controls ? controls->data() : nullptr;
         float* position_data = positions.data();
         float* normal_data = normals ? normals->data() : nullptr;
-        understudy_status status;
-        {
-            const nb::gil_scoped_release free;
-            status = understudy_deform_many(model, scratch_, poses, bone_data, control_data,
-                                            position_data, normal_data);
-        }
+        const understudy_status status = without_gil([&] {
+            return understudy_deform_many(model, scratch_, poses, bone_data, control_data,
+                                          position_data, normal_data);
+        });
         need(status != UNDERSTUDY_MISSING_ARGUMENT, "world_from_bone or controls are missing");
+        need(status != UNDERSTUDY_OVERLAP, "out: overlaps world_from_bone or controls");
         return status == UNDERSTUDY_OK;
     }
 
@@ -123,9 +142,10 @@ public:
         const double* bone_data = bone_count ? bones->data() : nullptr;
         const double* control_data = reads ? controls->data() : nullptr;
         float* position_data = positions.data();
-        const nb::gil_scoped_release free;
-        return understudy_deform(model, scratch_, bone_data, control_data, position_data,
-                                 nullptr) == UNDERSTUDY_OK;
+        return without_gil([&] {
+                   return understudy_deform(model, scratch_, bone_data, control_data, position_data,
+                                            nullptr);
+               }) == UNDERSTUDY_OK;
     }
 
 private:
@@ -137,12 +157,10 @@ class Floor {
 public:
     Floor(std::size_t bytes, int threads) : floor_(bytes), pool_(threads) {}
     float read() {
-        const nb::gil_scoped_release free;
-        return floor_.read(&pool_);
+        return without_gil([&] { return floor_.read(&pool_); });
     }
     float multiply_add(std::size_t count) {
-        const nb::gil_scoped_release free;
-        return floor_.multiply_add(&pool_, count);
+        return without_gil([&] { return floor_.multiply_add(&pool_, count); });
     }
 
 private:

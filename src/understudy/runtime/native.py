@@ -103,6 +103,10 @@ class Runtime:
             kept[threads] = compiled.Scratch(self._model, _pool(threads))
         return kept[threads]
 
+    def forget_scratches(self) -> None:
+        """Make new scratches, with new pools, at the next call."""
+        self._own = threading.local()
+
 
 def _to_bytes(deformer: Deformer) -> bytes:
     """Return the file of a deformer, without clips and what only exporters need."""
@@ -158,3 +162,16 @@ def _pool(threads: int) -> Any:
         if threads not in _pools:
             _pools[threads] = compiled.Pool(threads)
         return _pools[threads]
+
+
+def _after_fork() -> None:
+    """Forget all pools in a forked child: their threads exist only in the parent."""
+    global _lock
+    _lock = threading.Lock()
+    _pools.clear()
+    for runtime in list(_ready.values()):
+        runtime.forget_scratches()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -52,9 +52,14 @@ def deform(
         result = np.empty(shape, np.float32)
     else:
         result = _output(out, shape[1:] if given.single else shape).reshape(shape)
+        for name in ("world_from_bone", "controls"):
+            driver = getattr(given, name)
+            if driver is not None and np.may_share_memory(result, driver):
+                raise InputError(f"out: shares memory with {name}; use another array")
     vectors = np.empty(shape, np.float32) if normals else None
     if not packed.deform(given.world_from_bone, given.controls, result, vectors, threads):
-        drivers(deformer, world_from_bone, controls)  # raises, and names what is not finite
+        # Raises, and names the number that is not finite or too large.
+        drivers(deformer, world_from_bone, controls)
     if given.single:
         result = result[0]
         vectors = None if vectors is None else vectors[0]
