@@ -10,10 +10,13 @@ import typer
 from understudy.cli.options import (
     FrameRate,
     Out,
+    PartErrors,
     Rest,
     Settings,
     Unit,
     UpAxis,
+    Without,
+    part_options,
     read_options,
     settings_of,
 )
@@ -47,6 +50,8 @@ def fit(
     unit: Unit = None,
     frame_rate: FrameRate = None,
     rest: Rest = None,
+    without: Without = [],  # noqa: B006
+    part_error: PartErrors = [],  # noqa: B006
 ) -> None:
     """Fit a method to poses and write a .understudy file.
 
@@ -61,6 +66,7 @@ def fit(
         rig,
         read_options(up, unit, frame_rate, rest),
         TerminalProgress(),
+        part_options(without, part_error),
     )
     print(f"{out}: {file_text(out, deformer)}")
     if out.suffix == SUFFIX:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from understudy.cli.options import RIG_HELP, Deformers, File, Json
@@ -20,6 +21,7 @@ from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
+from understudy.core.parts import part_vertices, without_parts
 from understudy.core.poses import Poses
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.measure import measure_deformers
@@ -27,8 +29,9 @@ from understudy.evaluation.pictures import need_drawing
 from understudy.evaluation.report import report_data, write_report
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.registry import read_poses
-from understudy.methods.fitting import rig_of
+from understudy.methods.fitting import parts_left_out, rig_of
 from understudy.rigs.base import Rig, animate, animation_names, name_of
+from understudy.rigs.part_rig import PartRig
 from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
 
@@ -198,6 +201,7 @@ def _of_rig(name: str, animations: Sequence[str], deformers: Mapping[Path, Defor
             "--rig with its path, or --poses FILE with recorded poses"
         ) from problem
     title = name_of(rig)
+    rig = _without_parts(rig, deformers)
     for file, deformer in deformers.items():
         _refuse_mesh(file, deformer, rig.mesh, f"the rig {title!r}")
         _refuse_drivers(file, deformer, rig.skeleton is not None, True, f"the rig {title!r}")
@@ -238,6 +242,7 @@ def _recorded(
     cases = {}
     for source in sources:
         poses = read_poses(source, progress=progress)
+        poses = without_parts(poses, _left_out(poses.mesh, deformers))
         if poses.name in cases:
             raise InputError(f"--poses {source}: another source is called {poses.name!r} too")
         cases[poses.name] = poses
@@ -254,6 +259,23 @@ def _recorded(
             _refuse_names(file, deformer, poses, source)
     first = next(iter(cases.values()))
     return CaseSet(", ".join(cases), first.mesh, cases)
+
+
+def _left_out(mesh: Mesh, deformers: Mapping[Path, Deformer]) -> tuple[str, ...]:
+    """The parts of `mesh` that no deformer has; a deformer of another mesh is refused later."""
+    sets = {parts_left_out(deformer) for deformer in deformers.values()}
+    if len(sets) > 1:
+        raise InputError("the files were fitted without different parts; measure them one by one")
+    return tuple(name for name in sets.pop() if name in mesh.parts)
+
+
+def _without_parts(rig: Rig, deformers: Mapping[Path, Deformer]) -> Rig:
+    """The rig without the parts that the deformers were fitted without."""
+    absent = _left_out(rig.mesh, deformers)
+    if not absent:
+        return rig
+    gone = part_vertices(rig.mesh, absent)
+    return PartRig(rig, np.setdiff1d(np.arange(rig.mesh.vertex_count), gone))
 
 
 def _refuse_mesh(file: Path, deformer: Deformer, mesh: Mesh, who: str) -> None:

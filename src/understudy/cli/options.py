@@ -10,6 +10,7 @@ import typer
 
 from understudy.core.errors import InputError
 from understudy.io.registry import ReadOptions
+from understudy.methods.fitting import PartOptions
 
 RIG_HELP = (
     "A built-in rig (human, face, tube), a plug-in's name, package.module:Class or "
@@ -47,6 +48,41 @@ Rest = Annotated[
         "frame."
     ),
 ]
+
+Without = Annotated[
+    list[str],
+    typer.Option(metavar="PART", help="Leave a part of the character out; repeat it."),
+]
+PartErrors = Annotated[
+    list[str],
+    typer.Option(
+        "--part-error",
+        metavar="PART=LENGTH",
+        help="Learn a part with its own networks and this basis_error, in model units, such as "
+        "eyes=0.002; repeat it.",
+    ),
+]
+
+
+def part_options(without: Sequence[str], errors: Sequence[str]) -> PartOptions:
+    """How to treat the parts of a character, from `--without` and `--part-error`.
+
+    >>> dict(part_options([], ["eyes=0.5"]).errors)
+    {'eyes': 0.5}
+    """
+    found: dict[str, float] = {}
+    for text in errors:
+        name, equals, value = text.rpartition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = 0.0
+        if not equals or not name or not number > 0:
+            raise InputError(f"--part-error {text}: expected part=length, as in eyes=0.002")
+        if name in found or name in without:
+            raise InputError(f"--part-error {text}: the part {name!r} is given twice")
+        found[name] = number
+    return PartOptions(tuple(without), found)
 
 
 def settings_of(texts: Sequence[str]) -> dict[str, str]:

@@ -14,12 +14,20 @@ import dataclasses
 import glob
 import importlib.util
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError, MissingDependencyError
+from understudy.core.parts import (
+    join_deformers,
+    part_vertices,
+    take_vertices,
+    without_parts,
+)
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.io.atomic_write import ensure_writable
@@ -33,9 +41,23 @@ from understudy.io.registry import (
 from understudy.methods.base import Config, Method, config_from_text
 from understudy.methods.registry import method_type, methods_by_name
 from understudy.rigs.base import Rig
+from understudy.rigs.part_rig import PartRig
 from understudy.rigs.registry import load_rig
 
 Source = str | Path
+
+
+@dataclass(frozen=True)
+class PartOptions:
+    """How the parts of a character are treated: body, eyes, clothes, ...
+
+    without  parts that the deformer does not have
+    errors   part -> `basis_error` of its own fit, in model units. Such a part has its own networks;
+             all others are fitted together, with the options of the method
+    """
+
+    without: tuple[str, ...] = ()
+    errors: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -95,6 +117,46 @@ class FitJob:
         """The deformer of `poses`; an interrupted fit continues from its checkpoint."""
         return self.kind(self.config).fit(poses, rig=rig, progress=progress)
 
+    def fit_parts(
+        self,
+        poses: Poses,
+        errors: Mapping[str, float],
+        rig: Rig | None = None,
+        progress: Progress = SILENT,
+    ) -> Deformer:
+        """The deformer of `poses`, with its own fit for each part in `errors`.
+
+        errors  as in `PartOptions`
+        """
+        names = {option.name for option in dataclasses.fields(self.config)}
+        if errors and "basis_error" not in names:
+            raise InputError(f"part error: {self.kind.name} has no option basis_error")
+        left = np.arange(poses.vertex_count, dtype=np.int32)
+        rows: dict[str, tuple[np.ndarray, FitJob]] = {}
+        for name, error in errors.items():
+            changes: dict[str, Any] = {"basis_error": error}
+            if "checkpoint" in names:
+                # The part's name may hold any character, so its number names the file.
+                changes["checkpoint"] = f"{self.checkpoint}.part{len(rows)}"
+            job = replace(self, config=replace(self.config, **changes))
+            chosen = np.intersect1d(part_vertices(poses.mesh, [name]), left)
+            left = np.setdiff1d(left, chosen)
+            rows[name] = (chosen, job)
+        whole = {"": (left, self)} if len(left) else {}
+        fitted = {
+            name: (
+                vertices,
+                job.fit(
+                    take_vertices(poses, vertices),
+                    None if rig is None else PartRig(rig, vertices),
+                    progress,
+                ),
+            )
+            for name, (vertices, job) in {**whole, **rows}.items()
+            if len(vertices)
+        }
+        return join_deformers(poses.mesh, fitted)
+
     def write(self, deformer: Deformer) -> None:
         """Write `deformer` to `out`, whole or not at all, and remove the checkpoints."""
         write_deformer(deformer, self.out)
@@ -111,6 +173,7 @@ def fit_file(
     rig: str = "auto",
     read: ReadOptions | None = None,
     progress: Progress = SILENT,
+    parts: PartOptions | None = None,
 ) -> Deformer:
     """Fit a method to a source of poses and write the deformer to `out`.
 
@@ -119,13 +182,24 @@ def fit_file(
     rig      live rig for methods that evaluate it: what `load_rig` takes; "none"; or "auto": the
              rig that the poses were sampled from, where it can be loaded
     read     what the files cannot say: up axis, unit, frame rate, rest shape
+    parts    parts to leave out, or to learn with another error
     """
+    parts = PartOptions() if parts is None else parts
     sources = [sources] if isinstance(sources, str | Path) else list(sources)
     job = FitJob.of(method, out, options)
     poses = job.read(sources, read, progress)
     made_by = source_provenance(sources)
     live = live_rig(rig, made_by, poses, progress) if job.kind.traits.asks_rig else None
-    deformer = with_source(job.fit(poses, live, progress), made_by)
+    if parts.without:
+        kept = np.setdiff1d(np.arange(poses.vertex_count), part_vertices(poses.mesh, parts.without))
+        poses = without_parts(poses, parts.without)
+        live = None if live is None else PartRig(live, kept)
+        made_by = {**made_by, "without_parts": list(parts.without)}
+    if parts.errors:
+        deformer = job.fit_parts(poses, parts.errors, live, progress)
+    else:
+        deformer = job.fit(poses, live, progress)
+    deformer = with_source(deformer, made_by)
     job.write(deformer)
     return deformer
 
@@ -140,6 +214,13 @@ def rig_of(deformer: Deformer) -> str | None:
     sample = deformer.provenance.get("sample")
     rig = sample.get("rig") if isinstance(sample, Mapping) else None
     return rig if isinstance(rig, str) and rig else None
+
+
+def parts_left_out(deformer: Deformer) -> tuple[str, ...]:
+    """The parts of the original that a deformer was fitted without."""
+    sample = deformer.provenance.get("sample")
+    names = sample.get("without_parts") if isinstance(sample, Mapping) else None
+    return tuple(str(name) for name in names) if isinstance(names, list) else ()
 
 
 def refuse_poses(kind: type[Method], poses: Poses) -> None:

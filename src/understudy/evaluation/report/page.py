@@ -12,7 +12,12 @@ from understudy.evaluation.report import plots
 from understudy.evaluation.report.case_section import case_section
 from understudy.evaluation.report.error_map import error_map
 from understudy.evaluation.report.headline import headline
-from understudy.evaluation.report.tables import deformers_table, glossary, results_table
+from understudy.evaluation.report.tables import (
+    deformers_table,
+    glossary,
+    parts_table,
+    results_table,
+)
 from understudy.evaluation.result import ReportData
 
 
@@ -24,6 +29,7 @@ def page(data: ReportData) -> str:
         headline(data),
         results_table(data, styles),
         *(case_section(data, case, styles) for case in data.cases),
+        parts_table(data),
         error_map(data),
         deformers_table(data, styles),
         glossary(data),

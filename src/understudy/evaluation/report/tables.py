@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
+
+import numpy as np
 
 from understudy.evaluation.metric_catalogue import (
     byte_scale,
@@ -71,6 +73,50 @@ def results_table(data: ReportData, styles: Styles) -> str:
         "and the ring is the max.</span></p>\n"
         f'<div class="scroll"><table>{"".join(lines)}</tbody></table></div>'
     )
+
+
+def parts_table(data: ReportData) -> str:
+    """The error of each part of the character, over all cases; "" if the mesh has at most one."""
+    parts = {name: at for name, at in data.mesh.parts.items() if len(at)}
+    if len(parts) < 2:
+        return ""
+    measured: dict[str, list[CaseResult]] = {}
+    for r in data.results:
+        if r.per_vertex_mean is not None and r.per_vertex_max is not None:
+            measured.setdefault(r.method, []).append(r)
+    if not measured:
+        return ""
+    unit = unit_text(data.unit)
+    head = "".join(
+        header_cell(f"{method} {figure}", unit) for method in measured for figure in ("mean", "max")
+    )
+    rows = ""
+    for name, vertices in parts.items():
+        errors = "".join(
+            f"<td>{digits3(number)}</td>"
+            for results in measured.values()
+            for number in _part_errors(results, vertices)
+        )
+        rows += f"<tr><td>{escape(name)}</td><td>{len(vertices):,}</td>{errors}</tr>"
+    head = f"<thead><tr>{header_cell('part', '')}{header_cell('vertices', '')}{head}</tr></thead>"
+    return (
+        '<section><h2>Parts</h2>\n<p class="soft">Errors of each part, all cases together.</p>'
+        f'<div class="scroll"><table>{head}<tbody>{rows}</tbody></table></div></section>'
+    )
+
+
+def _part_errors(results: Sequence[CaseResult], vertices: np.ndarray) -> tuple[float, float]:
+    """Mean and largest error of some vertices over the results of one method."""
+    total, frames, largest = 0.0, 0, 0.0
+    for r in results:
+        assert r.per_vertex_mean is not None  # parts_table selects such results
+        assert r.per_vertex_max is not None
+        # A case counts by its frames.
+        count = 1 if r.per_frame_mean is None else len(r.per_frame_mean)
+        total += count * float(r.per_vertex_mean[vertices].mean())
+        frames += count
+        largest = max(largest, float(r.per_vertex_max[vertices].max()))
+    return total / frames, largest
 
 
 def deformers_table(data: ReportData, styles: Styles) -> str:

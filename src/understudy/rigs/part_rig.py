@@ -1,0 +1,74 @@
+"""`PartRig`: a rig with some of its vertices, for a fit of some parts of a character."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from understudy.core.controls import ControlSpec
+from understudy.core.mesh import Mesh
+from understudy.core.parts import submesh, take_vertices
+from understudy.core.poses import Poses
+from understudy.core.skeleton import Skeleton
+from understudy.rigs.base import (
+    PerturbableRig,
+    Rig,
+    animation_curves,
+    animation_names,
+    name_of,
+)
+
+
+class PartRig:
+    """The same rig with some of its vertices.
+
+    rig   the whole
+    kept  (n,) vertices
+    """
+
+    def __init__(self, rig: Rig, kept: np.ndarray):
+        self._rig, self._kept = rig, np.asarray(kept)
+        if isinstance(rig, PerturbableRig):
+            # An attribute of the instance: a rig that cannot be perturbed must not have it.
+            self.evaluate_offset = self._evaluate_offset
+
+    @property
+    def name(self) -> str:
+        """The name of the whole rig."""
+        return name_of(self._rig)
+
+    @cached_property
+    def mesh(self) -> Mesh:
+        """The mesh of the kept vertices."""
+        return submesh(self._rig.mesh, self._kept)
+
+    @property
+    def skeleton(self) -> Skeleton | None:
+        """The bones of the whole rig."""
+        return self._rig.skeleton
+
+    @property
+    def controls(self) -> ControlSpec:
+        """The controls of the whole rig."""
+        return self._rig.controls
+
+    @property
+    def animation_names(self) -> tuple[str, ...]:
+        """The animations of the whole rig."""
+        return animation_names(self._rig)
+
+    def animation(self, name: str) -> tuple[np.ndarray, float]:
+        """Control curves (T,C) of one animation, and its frame rate."""
+        return animation_curves(self._rig, name)
+
+    def evaluate(self, values: np.ndarray) -> Poses:
+        """The poses at control values (T,C)."""
+        return take_vertices(self._rig.evaluate(values), self._kept)
+
+    def _evaluate_offset(self, values: np.ndarray, rest_offset: np.ndarray) -> Poses:
+        """As `evaluate`, with `rest_offset` (n,3) added to the kept rest vertices first."""
+        assert isinstance(self._rig, PerturbableRig)
+        offset = np.zeros((self._rig.mesh.vertex_count, 3), rest_offset.dtype)
+        offset[self._kept] = rest_offset
+        return take_vertices(self._rig.evaluate_offset(values, offset), self._kept)
