@@ -172,6 +172,20 @@ class Character:
         shape = (len(self.shapes), 3 * self.mesh.vertex_count)
         return sp.csr_matrix((join(values, np.float64), join(columns, np.int64), starts), shape)
 
+    @cached_property
+    def control_spec(self) -> ControlSpec | None:
+        """The weights of the blend shapes as controls; None without shapes.
+
+        Ranges are those of all clips, and at least 0 to 1.
+        """
+        if not self.shapes:
+            return None
+        none = np.zeros((1, len(self.shapes)))
+        weights = np.concatenate([none, none + 1, *(clip.shape_weights for clip in self.clips)])
+        names = tuple(shape.name for shape in self.shapes)
+        numeric = np.ones(len(names), bool)
+        return ControlSpec(names, weights.min(axis=0), weights.max(axis=0), numeric=numeric)
+
     def clip(self, name: str) -> CharacterClip:
         """Return the clip of that name."""
         known = tuple(clip.name for clip in self.clips)
@@ -214,7 +228,7 @@ class Character:
         clips  names; empty: all, one span each. A character without clips gives its rest pose
         """
         chosen = [self.clip(name) for name in clips] if clips else list(self.clips)
-        bones, shapes = self.skeleton is not None, bool(self.shapes)
+        bones = self.skeleton is not None
         if not chosen:
             still = CharacterClip(
                 "rest",
@@ -232,8 +246,8 @@ class Character:
             np.concatenate([self.evaluate_clip(clip) for clip in chosen]),
             self.skeleton,
             np.concatenate([clip.world_from_bone for clip in chosen]) if bones else None,
-            self._control_spec(weights) if shapes else None,
-            weights if shapes else None,
+            self.control_spec,
+            weights if self.shapes else None,
             frame_rate=rates.pop() if len(rates) == 1 else None,
             name=chosen[0].name if len(chosen) == 1 else self.name,
             spans=tuple(spans),
@@ -252,10 +266,3 @@ class Character:
         if self.skin.blend == "linear":
             return linear_blend(matrices, weight_matrix(index, weight, self.bone_count), points)
         return dual_quaternion_blend(matrices, index, weight, points)
-
-    def _control_spec(self, weights: np.ndarray) -> ControlSpec:
-        """Return the blend shapes as controls: their range in `weights` (T,S), at least 0 to 1."""
-        low = np.minimum(weights.min(axis=0), 0.0)
-        high = np.maximum(weights.max(axis=0), 1.0)
-        names = tuple(shape.name for shape in self.shapes)
-        return ControlSpec(names, low, high, numeric=np.ones(len(names), bool))

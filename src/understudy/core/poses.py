@@ -43,6 +43,31 @@ class VertexSource(Protocol):
         ...
 
 
+class PoseRange:
+    """Some consecutive poses of a `VertexSource`, read when they are asked for.
+
+    source       all poses
+    start, stop  which of them
+    shape        (stop-start, V, 3)
+    """
+
+    def __init__(self, source: VertexSource, start: int, stop: int):
+        self.source, self.start, self.stop = source, start, stop
+        self.shape = (stop - start, source.shape[1], 3)
+
+    def read_poses(self, start: int, stop: int) -> np.ndarray:
+        """Return all vertices of some poses, (stop-start, V, 3) float32."""
+        return self.source.read_poses(self.start + start, min(self.start + stop, self.stop))
+
+    def read_vertices(self, vertices: np.ndarray) -> np.ndarray:
+        """Return some vertices of all poses, (T, len(vertices), 3) float32."""
+        return self.source.read(self.start, self.stop, vertices)
+
+    def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
+        """Return some vertices of some poses, (stop-start, len(vertices), 3) float32."""
+        return self.source.read(self.start + start, min(self.start + stop, self.stop), vertices)
+
+
 @dataclass(frozen=True, eq=False)
 class Poses:
     """T shapes of one mesh.
@@ -185,6 +210,31 @@ class Poses:
             controls=None if self.controls is None else self.controls[poses],
             name=self.name if name is None else name,
             spans=(),
+        )
+
+    def between(self, start: int, stop: int, name: str | None = None) -> Poses:
+        """Return consecutive poses without reading them, with the clips that lie within them.
+
+        start, stop  0 <= start < stop <= T
+        name         of the result; by default the same
+        """
+        checks.between(start, "first pose", 0, self.pose_count - 1)
+        checks.between(stop, "end of the poses", start + 1, self.pose_count)
+        inside = slice(start, stop)
+        cut = lambda array: None if array is None else array[inside]
+        ends = np.cumsum([0, *(span.frame_count for span in self.spans)])
+        bounds = zip(self.spans, ends, ends[1:])
+        spans = tuple(span for span, a, b in bounds if start <= a and b <= stop)
+        whole = sum(span.frame_count for span in spans) == stop - start
+        return replace(
+            self,
+            vertices=self.vertices[inside]
+            if isinstance(self.vertices, np.ndarray)
+            else PoseRange(self.vertices, start, stop),
+            world_from_bone=cut(self.world_from_bone),
+            controls=cut(self.controls),
+            name=self.name if name is None else name,
+            spans=spans if whole else (),
         )
 
     def need_skeleton(self, who: str) -> Skeleton:

@@ -1,0 +1,95 @@
+"""Which recorded poses are kept out of a fit, so that its error is measured on poses it never saw.
+
+Whole clips where there are several, the end of the animation where there is one, and the last poses
+of a random sample. Neighbouring frames of one motion look alike; poses picked from between the
+training frames would therefore give an error that is too low.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from understudy.core import checks
+from understudy.core.errors import InputError
+from understudy.core.poses import Poses
+
+FRACTION = 0.15  # of the poses
+_FEWEST = 8  # poses to fit and to measure
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Poses to fit, poses to measure on by name, and one sentence that says which those are."""
+
+    fit: Poses
+    held_out: dict[str, Poses]
+    note: str
+
+
+def split_poses(poses: Poses, clips: Sequence[str] = (), fraction: float = FRACTION) -> Split:
+    """Return `poses` divided into those to fit and those to measure on.
+
+    clips     names of the clips to measure on; empty: chosen, see the module's docstring
+    fraction  of the poses to keep out, at least
+
+    >>> from understudy.rigs import load_rig
+    >>> rig = load_rig("tube")
+    >>> poses = rig.evaluate(np.tile(rig.controls.rest, (100, 1)))
+    >>> split_poses(poses).fit.pose_count
+    85
+    """
+    if clips:
+        return _by_name(poses, clips)
+    if poses.pose_count < 2 * _FEWEST:
+        raise InputError(
+            f"{poses.name!r} holds {poses.pose_count} poses; at least {2 * _FEWEST} are needed to "
+            "learn from some and to measure on others. Give more poses, or fit all of them with "
+            "`understudy fit`"
+        )
+    wanted = fraction * poses.pose_count
+    if len(poses.spans) > 1:
+        chosen: list[str] = []
+        frames = 0
+        for span in reversed(poses.spans[1:]):
+            if frames >= wanted:
+                break
+            if frames + span.frame_count <= poses.pose_count / 2:
+                chosen.append(span.name)
+                frames += span.frame_count
+        if frames >= _FEWEST:
+            return _by_name(poses, chosen[::-1])
+    start = poses.pose_count - max(_FEWEST, int(np.ceil(wanted)))
+    count = poses.pose_count - start
+    what = "random poses" if poses.frame_rate is None else f"frames of {poses.name!r}"
+    return Split(
+        poses.between(0, start),
+        {f"{poses.name}/held-out": poses.between(start, poses.pose_count)},
+        f"Measured on the last {count} {what}, which took no part in the fit.",
+    )
+
+
+def _by_name(poses: Poses, clips: Sequence[str]) -> Split:
+    """Return the split with these clips held out."""
+    known = tuple(span.name for span in poses.spans)
+    if not known:
+        raise InputError(f"{poses.name!r} is one clip, so {clips[0]!r} cannot be held out of it")
+    for name in clips:
+        checks.one_of(name, "clip to hold out", known)
+    if set(clips) >= set(known):
+        raise InputError("every clip is held out; leave at least one to learn from")
+    ends = np.cumsum([0, *(span.frame_count for span in poses.spans)])
+    ranges = {name: (int(ends[k]), int(ends[k + 1])) for k, name in enumerate(known)}
+    kept = [ranges[name] for name in known if name not in clips]
+    if kept[-1][1] - kept[0][0] == sum(b - a for a, b in kept):
+        fit = poses.between(kept[0][0], kept[-1][1])
+    else:
+        fit = poses.take(np.concatenate([np.arange(a, b) for a, b in kept]))
+    frames = sum(ranges[name][1] - ranges[name][0] for name in clips)
+    return Split(
+        fit,
+        {name: poses.between(*ranges[name], name=name) for name in clips},
+        f"Measured on {', '.join(clips)} ({frames} frames), which took no part in the fit.",
+    )
