@@ -17,6 +17,7 @@ from understudy.cli.compress import compress
 from understudy.cli.demo import demo
 from understudy.cli.export import export
 from understudy.cli.fit import fit
+from understudy.cli.learn import learn
 from understudy.cli.measure import compare, evaluate
 from understudy.cli.sample import ranges, sample
 from understudy.cli.show import info, methods
@@ -31,11 +32,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # square brackets in help texts are text, not markup
-    epilog="A first run: understudy demo. Step by step: sample, fit, evaluate, export.",
+    epilog="A first run: understudy demo. The whole job: learn. Step by step: sample, fit, "
+    "evaluate, export.",
 )
 # In the order in which data flows, each with an example for its help.
 COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (demo, "understudy demo --out out/demo"),
+    (learn, "understudy learn face -o face --to onnx"),
     (sample, "understudy sample human -o human.zarr --count 5000"),
     (ranges, "understudy ranges human > ranges.toml"),
     (fit, "understudy fit fdda human.zarr -o human.understudy --set epochs=50"),

@@ -23,10 +23,12 @@ from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.parts import part_vertices, without_parts
 from understudy.core.poses import Poses
+from understudy.core.progress import Progress
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.measure import measure_deformers
 from understudy.evaluation.pictures import need_drawing
 from understudy.evaluation.report import report_data, write_report
+from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.registry import read_poses
 from understudy.methods.fitting import parts_left_out, rig_of
@@ -111,6 +113,19 @@ class CaseSet:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
+@dataclass(frozen=True)
+class Outputs:
+    """Files that figures are written to, and the command that a report shows.
+
+    report  HTML, or None
+    json    or None
+    """
+
+    command: str
+    report: Path | None = None
+    json: Path | None = None
+
+
 def run(
     command: str,
     files: Sequence[Path],
@@ -124,27 +139,45 @@ def run(
     for path in (report, as_json):
         if path is not None:
             ensure_writable(path)
-    deformers = load_deformers(files)
-    by_file = dict(zip(files, deformers.values()))
+    by_file = dict(zip(files, load_deformers(files).values()))
     progress = TerminalProgress()
     if original.poses:
         test = _recorded(original.poses, by_file, progress)
     else:
-        test = _of_rig(_rig_name(original, by_file), original.animations, by_file)
-    sizes = {label: _sizes(f, d) for f, (label, d) in zip(files, deformers.items())}
-    results = measure_deformers(deformers, test.cases, sizes, progress)
+        test = cases_of_rig(_rig_name(original, by_file), original.animations, by_file)
+    text = f"understudy {command} {' '.join(f.name for f in files)}"
+    measure_files(files, test, Outputs(text, report, as_json), progress)
+
+
+def measure_files(
+    files: Sequence[Path],
+    test: CaseSet,
+    outputs: Outputs,
+    progress: Progress,
+    fit_seconds: Mapping[str, float] | None = None,
+) -> list[CaseResult]:
+    """Measure `files` on `test`, print the table, and write the report and the figures.
+
+    fit_seconds  row -> duration of its fit, where it is known
+    """
+    deformers = load_deformers(files)
+    figures = {label: _sizes(f, d) for f, (label, d) in zip(files, deformers.items())}
+    for label, seconds in (fit_seconds or {}).items():
+        figures[label]["fit_s"] = seconds
+    results = measure_deformers(deformers, test.cases, figures, progress)
     title = f"{test.title}: errors against the original"
     print_table(results, test.mesh.unit, title, test.mesh.size_label)
     for note in test.notes:
         print(note)
-    if as_json is not None:
+    if outputs.json is not None:
         rows = [{"case": r.case, "method": r.method, **r.figures} for r in results]
-        write_json(as_json, {"unit": test.mesh.unit, "notes": list(test.notes), "rows": rows})
-    if report is not None:
-        provenance = {"command": f"understudy {command} {' '.join(f.name for f in files)}"}
+        write_json(outputs.json, {"unit": test.mesh.unit, "notes": list(test.notes), "rows": rows})
+    if outputs.report is not None:
+        provenance = {"command": outputs.command}
         data = report_data(test.title, test.mesh, deformers, results, provenance, test.notes)
-        write_report(report, data)
-        print(f"Report: {report}")
+        write_report(outputs.report, data)
+        print(f"Report: {outputs.report}")
+    return results
 
 
 def load_deformers(files: Sequence[Path]) -> dict[str, Deformer]:
@@ -189,7 +222,9 @@ def _rig_name(original: Original, deformers: Mapping[Path, Deformer]) -> str:
     return names[0]
 
 
-def _of_rig(name: str, animations: Sequence[str], deformers: Mapping[Path, Deformer]) -> CaseSet:
+def cases_of_rig(
+    name: str, animations: Sequence[str], deformers: Mapping[Path, Deformer]
+) -> CaseSet:
     """The animations of a rig, or random poses of a rig that has none."""
     try:
         rig = load_rig(name)

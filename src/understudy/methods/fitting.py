@@ -184,11 +184,25 @@ def fit_file(
     read     what the files cannot say: up axis, unit, frame rate, rest shape
     parts    parts to leave out, or to learn with another error
     """
-    parts = PartOptions() if parts is None else parts
     sources = [sources] if isinstance(sources, str | Path) else list(sources)
     job = FitJob.of(method, out, options)
     poses = job.read(sources, read, progress)
     made_by = source_provenance(sources)
+    deformer = fit_poses(job, poses, made_by, rig, parts, progress)
+    job.write(deformer)
+    return deformer
+
+
+def fit_poses(
+    job: FitJob,
+    poses: Poses,
+    made_by: Mapping[str, Any],
+    rig: str = "auto",
+    parts: PartOptions | None = None,
+    progress: Progress = SILENT,
+) -> Deformer:
+    """The deformer of some poses; `made_by` is their provenance, the rest as in `fit_file`."""
+    parts = PartOptions() if parts is None else parts
     live = live_rig(rig, made_by, poses, progress) if job.kind.traits.asks_rig else None
     if parts.without:
         kept = np.setdiff1d(np.arange(poses.vertex_count), part_vertices(poses.mesh, parts.without))
@@ -199,9 +213,7 @@ def fit_file(
         deformer = job.fit_parts(poses, parts.errors, live, progress)
     else:
         deformer = job.fit(poses, live, progress)
-    deformer = with_source(deformer, made_by)
-    job.write(deformer)
-    return deformer
+    return with_source(deformer, made_by)
 
 
 def with_source(deformer: Deformer, made_by: Mapping[str, Any]) -> Deformer:

@@ -55,6 +55,19 @@ def load_rig(text: str) -> Rig:
     return checked_rig(_build(_factory(text), text), text)
 
 
+def is_rig(text: str) -> bool:
+    """Whether `text` names a rig, and not a file of poses.
+
+    >>> is_rig("human"), is_rig("lid.py:Lid"), is_rig("hero.blend"), is_rig("walk.npz")
+    (True, True, True, False)
+    """
+    if text.lower().endswith(".blend") or text in rig_names():
+        return True
+    where, colon, name = text.rpartition(":")
+    # A drive letter also ends in a colon, but no class name holds a slash, a backslash or a dot.
+    return bool(colon and where and name.isidentifier())
+
+
 def portable_name(text: str) -> str:
     """`text` as a file records it: the path of a rig's file shortened to the file's name.
 

@@ -1,0 +1,93 @@
+"""The folder of a `learn` job: its files, what the job is, and which steps are finished.
+
+`job.json` holds the facts of the job (source, options) and one entry for each finished step. The
+same command continues; another job in the same folder is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from understudy.cli.output import write_json
+from understudy.core.errors import FileError, InputError
+
+_STATE = "job.json"
+
+
+class JobFolder:
+    """A folder whose steps run once.
+
+    path   the folder
+    name   of the character; its files are called after it
+    facts  JSON values that define the job: two jobs with the same facts have the same results
+    """
+
+    def __init__(self, path: Path, name: str, facts: Mapping[str, Any], overwrite: bool = False):
+        self.path, self.name = Path(path), name
+        self._facts = json.loads(json.dumps(facts))
+        state = self.path / _STATE
+        self._done: dict[str, Any] = {}
+        if state.exists() and not overwrite:
+            self._done = self._read(state)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._save()
+
+    def file(self, suffix: str) -> Path:
+        """The character's file of some kind: `hero.glb`."""
+        return self.path / f"{self.name}{suffix}"
+
+    def step(
+        self, name: str, outputs: Sequence[Path], work: Callable[[], Mapping[str, Any] | None]
+    ) -> Mapping[str, Any]:
+        """Run `work` unless this step is finished and its outputs are there; return its facts.
+
+        `work` returns JSON values to keep, or None; the duration is added as `seconds`.
+        """
+        if name in self._done and all(output.exists() for output in outputs):
+            return self._done[name]
+        started = time.perf_counter()
+        facts = dict(work() or {})
+        self._done[name] = {"seconds": round(time.perf_counter() - started, 3), **facts}
+        self._save()
+        return self._done[name]
+
+    def _read(self, state: Path) -> dict[str, Any]:
+        """The finished steps in the folder, if they belong to this job."""
+        try:
+            content = json.loads(state.read_text(encoding="utf-8"))
+            before, done = content["job"], content["done"]
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            raise FileError(
+                f"{state}: not the record of a learn job ({problem}); use another folder, or "
+                "--overwrite"
+            ) from problem
+        for key in dict.fromkeys([*before, *self._facts]):
+            was, wanted = before.get(key), self._facts.get(key)
+            if was != wanted:
+                raise InputError(
+                    f"{self.path} holds another job: {key} was {was!r} and is now {wanted!r}. Use "
+                    "another folder, or --overwrite to start anew"
+                )
+        return dict(done)
+
+    def _save(self) -> None:
+        write_json(self.path / _STATE, {"job": self._facts, "done": self._done})
+
+
+def source_facts(sources: Sequence[str]) -> list[dict[str, Any]]:
+    """What identifies the sources: their names, and the content of those that are files."""
+    return [_facts_of(source) for source in sources]
+
+
+def _facts_of(source: str) -> dict[str, Any]:
+    path = Path(source)
+    if not path.is_file():
+        return {"name": path.name if path.exists() else source}
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"name": path.name, "sha256": digest}

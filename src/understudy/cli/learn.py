@@ -1,0 +1,362 @@
+"""`understudy learn`: the whole job in one command, from a rig or a file to an engine's files."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from understudy.cli.compress import compress
+from understudy.cli.job_folder import JobFolder, source_facts
+from understudy.cli.measure import CaseSet, Outputs, cases_of_rig, measure_files
+from understudy.cli.options import (
+    FrameRate,
+    Out,
+    PartErrors,
+    Rest,
+    Seed,
+    Settings,
+    Unit,
+    UpAxis,
+    Without,
+    names_of,
+    part_options,
+    read_options,
+    settings_of,
+)
+from understudy.cli.output import file_text
+from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError
+from understudy.core.poses import Poses
+from understudy.core.terminal_progress import TerminalProgress
+from understudy.evaluation.metric_catalogue import digits3
+from understudy.evaluation.pictures import need_drawing
+from understudy.evaluation.result import CaseResult, overall
+from understudy.io.registry import (
+    ReadOptions,
+    format_of,
+    read_character,
+    read_poses,
+    source_provenance,
+    write_deformer,
+)
+from understudy.methods.character_deformer import deformer_of_character
+from understudy.methods.fitting import FitJob, PartOptions, fit_poses
+from understudy.methods.held_out import split_poses
+from understudy.methods.registry import method_names
+from understudy.rigs.parallel_sampling import sample_poses
+from understudy.rigs.registry import is_rig
+from understudy.rigs.sampling import SamplePlan
+
+SIMPLE = "lbs"  # what every engine has; a result that is worse is of no use
+FEW_POSES = 40  # networks need more
+
+
+def learn(
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            help="A rig (a .blend, a built-in or your own), a pose store, recorded poses, a "
+            "character's file (.glb, .fbx, .usd) with or without --cache, or a mesh sequence."
+        ),
+    ],
+    out: Out,
+    method: Annotated[
+        str | None,
+        typer.Option(help="Method to fit. Default: the one that suits the source."),
+    ] = None,
+    settings: Settings = [],  # noqa: B006
+    to: Annotated[
+        str, typer.Option(help="Also export to these formats: glb,usd,fbx,onnx, ...")
+    ] = "",
+    count: Annotated[int, typer.Option(min=20, help="Poses to sample from a rig.")] = 3000,
+    held_out: Annotated[
+        list[str],
+        typer.Option(help="Clip to measure on instead of learning it; repeat it. Default: chosen."),
+    ] = [],  # noqa: B006
+    seed: Seed = 0,
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Worker processes for sampling. Default: one per core."),
+    ] = None,
+    without: Without = [],  # noqa: B006
+    part_error: PartErrors = [],  # noqa: B006
+    up: UpAxis = None,
+    unit: Unit = None,
+    frame_rate: FrameRate = None,
+    rest: Rest = None,
+    overwrite: Annotated[bool, typer.Option(help="Start anew in a folder that is in use.")] = False,
+) -> None:
+    """Learn a character: everything from the source to the files of an engine.
+
+    Samples the rig or reads the file, fits the method that suits it, measures it on animation that
+    took no part in the fit, beside linear blend skinning, writes a report and exports. Everything
+    goes to one folder. If it is interrupted, run the same command again: it resumes.
+    """
+    need_drawing()
+    wanted = names_of(to)
+    for suffix in wanted:
+        format_of(f"x.{suffix.lstrip('.')}", to="write")
+    request = Request(
+        list(source),
+        method,
+        settings_of(settings),
+        count,
+        seed,
+        processes,
+        tuple(held_out),
+        part_options(without, part_error),
+        read_options(up, unit, frame_rate, rest),
+    )
+    folder = JobFolder(out, name_of_source(source), request.facts(), overwrite)
+    learned = learner_of(request)(request, folder, TerminalProgress())
+    print(f"{learned}: {file_text(learned, Deformer.load(learned))}")
+    for suffix in wanted:
+        target = folder.file(f".{suffix.lstrip('.')}")
+        folder.step(f"export {suffix}", [target], partial(_export, learned, target))
+        print(target)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for; fields as the options of `learn`."""
+
+    sources: list[str]
+    method: str | None
+    options: Mapping[str, str]
+    count: int
+    seed: int
+    processes: int | None
+    held_out: tuple[str, ...]
+    parts: PartOptions
+    read: ReadOptions
+
+    def facts(self) -> dict[str, Any]:
+        """What defines the job; the number of processes does not change it."""
+        read = {k: v for k, v in vars(self.read).items() if v is not None and v != ()}
+        return {
+            "source": source_facts(self.sources),
+            "method": self.method,
+            "options": dict(self.options),
+            "count": self.count,
+            "seed": self.seed,
+            "held_out": list(self.held_out),
+            "without": list(self.parts.without),
+            "part_errors": dict(self.parts.errors),
+            "read": {k: str(v) if isinstance(v, Path) else v for k, v in read.items()},
+        }
+
+
+Learner = Callable[[Request, JobFolder, TerminalProgress], Path]
+
+
+def learner_of(request: Request) -> Learner:
+    """How to learn this kind of source."""
+    if request.method is not None and request.method not in method_names():
+        FitJob.of(request.method, "x.understudy")  # raises, and names the methods
+    if any(is_rig(source) for source in request.sources):
+        if len(request.sources) > 1:
+            raise InputError("source: a rig is learned alone; give one")
+        return learn_rig
+    kinds = [format_of(source) for source in request.sources]
+    characters = [kind.read_character is not None for kind in kinds]
+    if len(kinds) == 1 and characters[0] and request.read.cache is None and not request.method:
+        return learn_character
+    return learn_poses
+
+
+def learn_rig(request: Request, folder: JobFolder, progress: TerminalProgress) -> Path:
+    """Sample a rig, fit, and measure on its animations, or on random poses that it has not seen."""
+    store = folder.path / "poses.zarr"
+    plan = SamplePlan(request.count, request.seed)
+
+    def sample() -> None:
+        sample_poses(
+            request.sources[0], plan, store, processes=request.processes, progress=progress
+        )
+
+    folder.step("sample", [store], sample)
+    poses = read_poses(str(store))
+    made_by = source_provenance(str(store))
+
+    def cases(files: Mapping[Path, Deformer]) -> CaseSet:
+        return cases_of_rig(request.sources[0], [], files)
+
+    return _fit_and_measure(request, folder, progress, Lesson(poses, made_by, cases))
+
+
+def learn_poses(request: Request, folder: JobFolder, progress: TerminalProgress) -> Path:
+    """Fit recorded poses, and measure on some that are held out; a bare sequence is compressed."""
+    poses = read_poses(request.sources, request.read, progress)
+    if poses.skeleton is None and poses.controls is None:
+        return learn_sequence(request, folder, progress)
+    split = split_poses(poses, request.held_out)
+    title = ", ".join(split.held_out)
+
+    def cases(files: Mapping[Path, Deformer]) -> CaseSet:
+        return CaseSet(title, poses.mesh, split.held_out, [split.note])
+
+    made_by = source_provenance(request.sources)
+    return _fit_and_measure(request, folder, progress, Lesson(split.fit, made_by, cases))
+
+
+def learn_sequence(request: Request, folder: JobFolder, progress: TerminalProgress) -> Path:
+    """Compress a mesh sequence: bones, weights and clips."""
+    learned = folder.file(".understudy")
+
+    def work() -> None:
+        compress(
+            request.sources,
+            learned,
+            method=request.method,
+            settings=[f"{name}={value}" for name, value in request.options.items()],
+            rest=None if request.read.rest is None else Path(request.read.rest),
+            frame_rate=request.read.frame_rate,
+            up=request.read.up_axis,
+            unit=request.read.unit,
+            as_json=folder.path / "errors.json",
+            seed=request.seed,
+        )
+
+    folder.step("compress", [learned], work)
+    poses = read_poses(request.sources, request.read, progress)
+    test = CaseSet(
+        poses.name, poses.mesh, {poses.name: poses}, ["Measured on the sequence itself."]
+    )
+    _measure(folder, [learned], test, progress)
+    return learned
+
+
+def learn_character(request: Request, folder: JobFolder, progress: TerminalProgress) -> Path:
+    """Take the skin and the blend shapes of a character's file as they are."""
+    character = read_character(request.sources[0], request.read, progress)
+    if any(clip.vertices is not None for clip in character.clips):
+        return learn_poses(request, folder, progress)
+    if character.skeleton is None and not character.shapes:
+        raise InputError(f"{request.sources[0]}: nothing in it moves: no bones, no blend shapes")
+    learned = folder.file(".understudy")
+    made_by = source_provenance(request.sources)
+
+    def work() -> None:
+        made = deformer_of_character(character)
+        write_deformer(replace(made, provenance={**made.provenance, "sample": made_by}), learned)
+
+    folder.step("convert", [learned], work)
+    note = (
+        "The file holds a skin and blend shapes, which the stand-in takes as they are: nothing was "
+        "learned. A vertex cache of the original (--cache) has more to learn from."
+    )
+    poses = character.poses()
+    test = CaseSet(character.name, character.mesh, {character.name: poses}, [note])
+    _measure(folder, [learned], test, progress)
+    return learned
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What to fit, and what to measure on.
+
+    poses    to fit
+    made_by  their provenance
+    cases    files with their deformers -> the cases to measure on
+    """
+
+    poses: Poses
+    made_by: Mapping[str, Any]
+    cases: Callable[[Mapping[Path, Deformer]], CaseSet]
+
+
+def method_for(poses: Poses) -> str:
+    """The method that suits poses with bones or controls."""
+    if poses.skeleton is not None and poses.pose_count < FEW_POSES:
+        return SIMPLE
+    return "differential"
+
+
+def _fit_and_measure(
+    request: Request, folder: JobFolder, progress: TerminalProgress, lesson: Lesson
+) -> Path:
+    """Fit the method and linear blend skinning, measure both, and keep the better one."""
+    poses, chosen = lesson.poses, request.method or method_for(lesson.poses)
+    names = [chosen]
+    if poses.skeleton is not None and chosen != SIMPLE:
+        names.append(SIMPLE)
+    files = {name: folder.path / f"{name}.understudy" for name in names}
+    fitted = {}
+    for name, file in files.items():
+        options = {"seed": str(request.seed)}
+        if name == chosen:
+            options |= request.options
+        work = partial(_fit, name, file, options, request, lesson, progress)
+        fitted[name] = folder.step(f"fit {name}", [file], work)["seconds"]
+    deformers = {file: Deformer.load(file) for file in files.values()}
+    test = lesson.cases(deformers)
+    results = _measure(folder, list(files.values()), test, progress, fitted)
+    best = chosen
+    if len(names) > 1:
+        error = {name: overall(results, name)["mean"] for name in names}
+        worse = error[chosen] > error[SIMPLE]
+        best = SIMPLE if worse and request.method is None else chosen
+        share = f"{digits3(100 * error[chosen] / error[SIMPLE])} %" if error[SIMPLE] else "more"
+        print(f"The mean error of {chosen} is {share} of linear blend skinning's.")
+        if best != chosen:
+            print(f"So {SIMPLE} is kept. More poses, or poses nearer to the tests, help {chosen}.")
+    learned = folder.file(".understudy")
+    folder.step(f"keep {best}", [learned], partial(_copy, files[best], learned))
+    return learned
+
+
+def _fit(
+    method: str,
+    out: Path,
+    options: Mapping[str, str],
+    request: Request,
+    lesson: Lesson,
+    progress: TerminalProgress,
+) -> None:
+    job = FitJob.of(method, out, options)
+    errors = request.parts.errors if method != SIMPLE else {}
+    parts = replace(request.parts, errors=errors)
+    job.write(fit_poses(job, lesson.poses, lesson.made_by, "auto", parts, progress))
+
+
+def _measure(
+    folder: JobFolder,
+    files: Sequence[Path],
+    test: CaseSet,
+    progress: TerminalProgress,
+    seconds: Mapping[str, float] | None = None,
+) -> list[CaseResult]:
+    """Measure the files; the report and the figures go to the folder."""
+    outputs = Outputs(
+        f"understudy learn -o {folder.path.name}",
+        folder.path / "report.html",
+        folder.path / "errors.json",
+    )
+    return measure_files(files, test, outputs, progress, seconds)
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copyfile(source, target)
+
+
+def _export(learned: Path, target: Path) -> None:
+    write_deformer(Deformer.load(learned), target)
+
+
+def name_of_source(sources: Sequence[str]) -> str:
+    """What the character's files are called.
+
+    >>> name_of_source(["scenes/hero.blend"]), name_of_source(["rigs/lid.py:Lid"])
+    ('hero', 'lid')
+    """
+    first = sources[0]
+    where = first.rpartition(":")[0]
+    text = where if where.endswith(".py") else first
+    name = Path(text.rstrip("/*")).stem.replace("*", "").strip("._- ")
+    return name or "character"

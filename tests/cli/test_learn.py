@@ -1,0 +1,146 @@
+"""`understudy learn`: every kind of source, resuming, refusing."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import run
+
+from understudy import Deformer
+from understudy.cli import learn as learning
+from understudy.rigs import load_rig
+from understudy.rigs.sampling import gaussian
+
+SMALL = ("--set", "epochs=8", "--set", "regions=2", "--set", "hidden=16")
+
+
+def succeed(capsys, *arguments):
+    code, out, err = run(capsys, *arguments)
+    assert code == 0, err
+    return out
+
+
+def recorded(path, count=120, seed=0):
+    """Poses of the tube as a user would record them, with bones and controls."""
+    rig = load_rig("tube")
+    poses = rig.evaluate(gaussian(rig.controls, count, seed))
+    np.savez(
+        path,
+        vertices=poses.vertices,
+        rest=rig.mesh.vertices,
+        faces=rig.mesh.triangles,
+        world_from_bone=poses.world_from_bone,
+        rest_world_from_bone=rig.skeleton.world_from_bone,
+        parents=rig.skeleton.parents,
+        controls=poses.controls,
+    )
+
+
+@pytest.mark.slow
+def test_a_rig_is_learned_and_the_same_command_continues(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = ("learn", "tube", "-o", "hero", "--count", "150", "--processes", "1", *SMALL)
+    said = succeed(capsys, *command, "--to", "onnx")
+    for name in ("tube.understudy", "tube.onnx", "report.html", "errors.json", "job.json"):
+        assert Path("hero", name).exists(), name
+    assert "tube/wave" in said
+    rows = json.loads(Path("hero/errors.json").read_text())["rows"]
+    by_method = {r["method"]: r["mean"] for r in rows if r["case"] == "tube/wave"}
+    assert by_method["differential"] < 0.5 * by_method["lbs"]
+    assert Deformer.load("hero/tube.understudy").method == "differential"
+    # Another run finds everything done: neither sampling nor fitting is called again.
+    for name in ("sample_poses", "fit_poses", "_export"):
+        monkeypatch.setattr(learning, name, lambda *a, **k: pytest.fail("a step ran twice"))
+    before = Path("hero/tube.understudy").read_bytes()
+    succeed(capsys, *command, "--to", "onnx")
+    assert Path("hero/tube.understudy").read_bytes() == before
+    code, _, err = run(capsys, *command, "--seed", "1")
+    assert code == 2
+    assert "another job: seed was 0 and is now 1" in err
+
+
+@pytest.mark.slow
+def test_an_interrupted_job_keeps_its_finished_steps(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorded("poses.npz")
+    command = ("learn", "poses.npz", "-o", "hero", *SMALL)
+    real, fitted = learning.fit_poses, []
+
+    def interrupted(job, *rest):
+        if fitted:
+            raise KeyboardInterrupt
+        fitted.append(job.kind.name)
+        return real(job, *rest)
+
+    monkeypatch.setattr(learning, "fit_poses", interrupted)
+    code, _, err = run(capsys, *command)
+    assert code == 130
+    assert "run the same command again" in err
+    assert Path("hero/differential.understudy").exists()
+    assert not Path("hero/poses.understudy").exists()
+
+    def second(job, *rest):
+        fitted.append(job.kind.name)
+        return real(job, *rest)
+
+    monkeypatch.setattr(learning, "fit_poses", second)
+    succeed(capsys, *command)
+    assert fitted == ["differential", "lbs"]
+
+
+@pytest.mark.slow
+def test_recorded_poses_are_measured_on_some_that_are_held_out(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorded("poses.npz")
+    said = succeed(capsys, "learn", "poses.npz", "-o", "hero", *SMALL)
+    assert "Measured on the last 18 random poses" in said
+    deformer = Deformer.load("hero/poses.understudy")
+    assert deformer.training["poses"] == 102
+
+
+@pytest.mark.slow
+def test_a_method_that_is_worse_than_skinning_is_not_kept(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorded("poses.npz")
+    spoiled = ("--set", "learning_rate=0.5", "--set", "linear=false", "--set", "epochs=1")
+    said = succeed(capsys, "learn", "poses.npz", "-o", "hero", *spoiled)
+    assert "So lbs is kept" in said
+    assert Deformer.load("hero/poses.understudy").method == "lbs"
+
+
+@pytest.mark.slow
+def test_few_poses_with_bones_are_skinned(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorded("poses.npz", count=30)
+    succeed(capsys, "learn", "poses.npz", "-o", "hero")
+    assert Deformer.load("hero/poses.understudy").method == "lbs"
+
+
+@pytest.mark.slow
+def test_a_mesh_sequence_is_compressed(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rig = load_rig("tube")
+    curves, _ = rig.animation("wave")
+    np.savez("walk.npz", vertices=rig.evaluate(curves[::3]).vertices, faces=rig.mesh.triangles)
+    said = succeed(capsys, "learn", "walk.npz", "-o", "hero", "--frame-rate", "10")
+    assert "Measured on the sequence itself" in said
+    assert Deformer.load("hero/walk.understudy").clips[0].frame_count == 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nothing.npz", "-o", "hero"), "nothing.npz"),
+        (("poses.npz", "-o", "hero", "--to", "xyz"), "xyz"),
+        (("poses.npz", "-o", "hero", "--method", "fddda"), "fdda"),
+        (("tube", "human", "-o", "hero"), "a rig is learned alone"),
+        (("poses.npz", "-o", "hero", "--held-out", "walk"), "clip to hold out 'walk'"),
+    ],
+)
+def test_what_cannot_be_learned_is_said(arguments, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorded("poses.npz", count=20)
+    code, _, err = run(capsys, "learn", *arguments)
+    assert code == 2
+    assert message in err
