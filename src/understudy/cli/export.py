@@ -7,29 +7,167 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.options import File
+from understudy.cli.options import RIG_HELP, File, Json
+from understudy.cli.output import write_json
+from understudy.core.character import Character
 from understudy.core.deformer import Deformer
-from understudy.evaluation.metric_catalogue import size_text
+from understudy.core.errors import InputError
+from understudy.core.terminal_progress import TerminalProgress
+from understudy.evaluation.metric_catalogue import digits3, size_text
+from understudy.export.character import ExportSettings
+from understudy.export.errors import Errors
+from understudy.export.job import ExportJob
 from understudy.io.atomic_write import ensure_writable
-from understudy.io.registry import format_of, write_deformer
+from understudy.io.registry import Format, format_of, formats, write_character, write_deformer
+
+PARTS = {
+    "skin": "skin alone",
+    "export": "skin and blend shapes",
+    "deformer": "the .understudy file",
+}
+AGAINST = {"deformer": "the .understudy file", "original": "the original"}
 
 
 def export(
     file: File,
     out: Annotated[
         Path,
-        typer.Argument(help="File to write; its suffix decides the format: .understudy, .onnx."),
+        typer.Argument(
+            help="File to write; its suffix decides the format: .understudy, .onnx, or a "
+            "character's file such as .glb, .usd or .fbx."
+        ),
     ],
+    clip: Annotated[
+        list[str],
+        typer.Option(
+            help="Animation to bake: of the rig in the file, or a clip of a compressed sequence; "
+            "repeat it. Default: the clips of the sequence, else none."
+        ),
+    ] = [],  # noqa: B006
+    motion: Annotated[
+        list[str],
+        typer.Option(
+            help="File with bone motion to bake (recorded poses, a pose store, a character's "
+            "file); bones are matched by name. Repeat it."
+        ),
+    ] = [],  # noqa: B006
+    influences: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Largest number of bones per vertex, fitted again; engines play 4, some 8. 0: no "
+            "limit.",
+        ),
+    ] = 4,
+    morphs: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=128,
+            help="Largest number of blend shapes (morph targets) for the correctives. 0: none.",
+        ),
+    ] = 64,
+    bones: Annotated[
+        str,
+        typer.Option(
+            help="pair: a bone that shears becomes an exact pair of joints; rigid: bones neither "
+            "scale nor shear."
+        ),
+    ] = "pair",
+    rig: Annotated[
+        str | None,
+        typer.Option("--rig", help=f"The rig of --clip. {RIG_HELP} Default: the rig in the file."),
+    ] = None,
     half: Annotated[
-        bool, typer.Option("--half", help="Store 16-bit numbers: half the size.")
+        bool,
+        typer.Option("--half", help="Store 16-bit numbers: half the size (.understudy, .onnx)."),
     ] = False,
+    as_json: Json = None,
 ) -> None:
     """Write a stand-in in another format.
 
     A .onnx file holds the whole deformer as one graph. `--half` halves a .understudy file.
+
+    Other formats hold what every engine plays: a skin of few influences, fitted again; blend
+    shapes for the correctives; and the clips you name, baked. The errors of that are printed. They
+    hold for the baked clips; without a clip, the file has the bind pose and the skin alone.
     """
-    format_of(out, to="write")
+    known = format_of(out, to="write")
     ensure_writable(out)
+    if as_json is not None:
+        ensure_writable(as_json)
     deformer = Deformer.load(file)
-    write_deformer(deformer.half() if half else deformer, out)
-    print(f"{out}: {size_text(out.stat().st_size)}")
+    if known.write_deformer is not None:
+        if clip or motion:
+            raise InputError(
+                f"{known.name} files hold a deformer and no clips; leave out --clip and --motion, "
+                f"or write {_character_suffixes()}"
+            )
+        write_deformer(deformer.half() if half else deformer, out)
+        print(f"{out}: {size_text(out.stat().st_size)}")
+        return
+    _refuse_half(half, known)
+    job = ExportJob(ExportSettings(influences, morphs, bones), clip, motion, rig)
+    character, errors = job.make(deformer, out.stem, TerminalProgress())
+    write_character(character, out)
+    print(summary(out, character, errors))
+    if as_json is not None:
+        write_json(as_json, errors.json())
+
+
+def summary(out: Path, character: Character, errors: Errors) -> str:
+    """The lines that the command prints at the end."""
+    mesh, shapes = character.mesh, character.shapes
+    lines = [f"{out}: {size_text(_size(out))}", f"mesh         {mesh.vertex_count} vertices"]
+    if character.skin is not None:
+        lines.append(
+            f"skin         {character.bone_count} joints, up to {character.skin.influences} per "
+            "vertex"
+        )
+    if shapes:
+        moved = sum(len(shape.vertices) for shape in shapes) / len(shapes) / mesh.vertex_count
+        lines.append(f"blend shapes {len(shapes)}, each of {100 * moved:.0f} % of the vertices")
+    for clip in character.clips:
+        lines.append(
+            f"clip         {clip.name}: {clip.frame_count} frames at {clip.frame_rate:g} per second"
+        )
+    lines += error_lines(errors)
+    return "\n".join([*lines, *errors.notes])
+
+
+def error_lines(errors: Errors) -> list[str]:
+    """The errors as the lines of a table."""
+    if not errors.rows:
+        return []
+    unit = "model units" if errors.unit == "unitless" else errors.unit
+    several = len({row.clip for row in errors.rows}) > 1
+    what = [
+        f"{f'{row.clip}: ' if several else ''}{PARTS[row.part]} against {AGAINST[row.against]}"
+        for row in errors.rows
+    ]
+    title = f"errors in {unit}"
+    width = max(map(len, [*what, title]))
+    head = f"{title:{width}}  {'mean':>9}  {'p99':>9}  {'max':>9}"
+    numbers = [[digits3(value) for value in (r.mean, r.p99, r.max)] for r in errors.rows]
+    table = [
+        f"{text:{width}}  {mean:>9}  {p99:>9}  {most:>9}"
+        for text, (mean, p99, most) in zip(what, numbers)
+    ]
+    return [head, *table]
+
+
+def _size(out: Path) -> int:
+    """The bytes of a file, or of the files in a folder."""
+    if out.is_dir():
+        return sum(part.stat().st_size for part in out.rglob("*") if part.is_file())
+    return out.stat().st_size if out.exists() else 0
+
+
+def _refuse_half(half: bool, known: Format) -> None:
+    if half:
+        raise InputError(f"--half: {known.name} files have no 16-bit form; leave it out")
+
+
+def _character_suffixes() -> str:
+    """The suffixes of the formats that hold a character, as a text."""
+    return ", ".join(s for known in formats() if known.write_character for s in known.suffixes)

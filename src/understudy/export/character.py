@@ -1,0 +1,188 @@
+"""`make_character`: a deformer as stock engines play it, with what that costs.
+
+1. The bones of the clips become joints that a translation, rotation and scale describe (`joints`).
+2. The skin is fitted again with few influences, to the clips and to poses of the training range
+   (`skin`). Without the latter it would be overfitted to the clips.
+3. What the skin leaves of the deformer in the frames of the clips becomes blend shapes (`shapes`).
+
+Letters: F frames, V vertices, B bones, J joints, S blend shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from understudy.core import checks
+from understudy.core.character import Character, CharacterClip
+from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError
+from understudy.core.poses import Poses, evenly
+from understudy.core.progress import SILENT, Progress
+from understudy.core.skin import Skin
+from understudy.export.bones import EngineBones
+from understudy.export.clips import SourceClip, distinct_clips
+from understudy.export.errors import ErrorRow, Errors, error_row
+from understudy.export.frames import Frames, deformed_frames, range_clip
+from understudy.export.joined_bones import join_bones
+from understudy.export.joints import Joints, make_joints
+from understudy.export.shapes import MAX_SHAPES, corrective_shapes
+from understudy.export.skin import packed, plays_as_it_is, refit_skin, residual_displacements
+
+BONES = ("pair", "rigid")
+_SKIN_FRAMES = 300  # of the clips that the skin is fitted to
+
+
+@dataclass(frozen=True)
+class ExportSettings:
+    """What engines can play.
+
+    influences  largest number of bones per vertex; 0: no limit. Most engines have 4, some 8
+    morphs      largest number of blend shapes, at most 128; 0: none
+    bones       "pair": bones that shear become exact pairs of joints; "rigid": bones neither scale
+                nor shear, and those found in a mesh sequence are joined to one skeleton
+    """
+
+    influences: int = 4
+    morphs: int = 64
+    bones: str = "pair"
+
+    def __post_init__(self):
+        checks.between(self.influences, "influences", 0)
+        checks.between(self.morphs, "morphs", 0, MAX_SHAPES)
+        checks.one_of(self.bones, "bones", BONES)
+
+
+def make_character(
+    deformer: Deformer,
+    clips: Sequence[SourceClip] = (),
+    settings: ExportSettings | None = None,
+    *,
+    range_poses: Poses | None = None,
+    name: str = "character",
+    progress: Progress = SILENT,
+) -> tuple[Character, Errors]:
+    """Return `deformer` as a character with baked clips, and its errors.
+
+    clips        what to bake, see `understudy.export.clips`; empty: the bind pose alone, with a
+                 skin fitted to `range_poses` and no blend shapes, since nothing would drive them
+    settings     influences, blend shapes, joints
+    range_poses  poses of the training range, which the skin is fitted to as well; None: none
+    name         of the character
+    """
+    settings = ExportSettings() if settings is None else settings
+    clips = distinct_clips(clips)
+    spare = () if range_poses is None else (range_clip(deformer, range_poses),)
+    mesh = deformer.mesh
+    notes: list[str] = []
+    bones = joints = None
+    if deformer.skeleton is not None:
+        bones = EngineBones.of(deformer, settings.bones == "rigid")
+    frames = [deformed_frames(deformer, bones, clip) for clip in clips]
+    extra = [deformed_frames(deformer, bones, clip) for clip in spare]
+    skin = None
+    if bones is not None and bones.found and bones.is_rigid and frames:
+        joined = join_bones(deformer, bones, frames, settings.influences, progress)
+        mesh, bones, frames, extra = joined.mesh, joined.bones, joined.frames, []
+        skin = packed(bones.skin)
+    if bones is None:
+        made = Character(mesh, name=name)
+        displacements = [part.vertices - mesh.vertices for part in frames]
+    else:
+        if skin is None:
+            skin = engine_skin(deformer, bones, [*frames, *extra], settings.influences, progress)
+        others = np.concatenate([part.in_world for part in extra]) if extra else None
+        joints = make_joints(bones.skeleton, [part.in_world for part in frames], others)
+        made = Character(mesh, joints.skeleton, joints.skin(skin), name=name)
+        notes += _notes(joints, deformer, skin)
+        displacements = [
+            residual_displacements(
+                mesh.vertices, bones.skeleton, skin, part.world_from_bone, part.vertices
+            )
+            for part in (frames if settings.morphs else [])
+        ]
+    with progress.task("finding blend shapes", 1) as task:
+        every = np.concatenate([np.zeros((0, mesh.vertex_count, 3), np.float32), *displacements])
+        shapes, weights = corrective_shapes(every, settings.morphs, mesh.height)
+        task.advance()
+    baked, start = [], 0
+    for number, (clip, part) in enumerate(zip(clips, frames)):
+        stop = start + part.frame_count
+        world = part.in_world if joints is None else joints.world_from_bone[number]
+        own = weights[start:stop] if shapes else np.zeros((part.frame_count, 0))
+        baked.append(CharacterClip(clip.name, world, own, clip.frame_rate, clip.start_frame))
+        start = stop
+    made = replace(made, shapes=shapes, clips=tuple(baked))
+    rows = [row for clip, part in zip(baked, frames) for row in clip_errors(made, clip, part)]
+    if not clips:
+        notes.append("No clip: the file holds the bind pose and the skin, without correctives.")
+    return made, Errors(tuple(rows), mesh.unit, tuple(notes))
+
+
+def engine_skin(
+    deformer: Deformer,
+    bones: EngineBones,
+    frames: Sequence[Frames],
+    influences: int,
+    progress: Progress = SILENT,
+) -> Skin:
+    """Return the skin of the export on `bones`: the deformer's own, or one fitted to `frames`."""
+    exact = not bones.is_rigid and not deformer.bases and deformer.mean is None
+    if plays_as_it_is(bones.skin, influences) and (exact or not frames):
+        return packed(bones.skin)
+    if not frames:
+        raise InputError(
+            "the skin has to be fitted to poses, and there are none: name a clip, or pass poses "
+            "of the bones"
+        )
+    chosen = [
+        part.take(evenly(part.frame_count, max(2, _SKIN_FRAMES * part.frame_count // total)))
+        for total in [sum(part.frame_count for part in frames)]
+        for part in frames
+    ]
+    poses = Poses(
+        deformer.mesh,
+        np.concatenate([part.vertices for part in chosen]),
+        bones.skeleton,
+        np.concatenate([part.world_from_bone for part in chosen]),
+        name="frames",
+    )
+    return refit_skin(poses, influences, progress)
+
+
+def clip_errors(made: Character, clip: CharacterClip, frames: Frames) -> list[ErrorRow]:
+    """Return the errors of one clip of a character."""
+    near = clip.world_from_bone.copy()
+    near[..., 3] -= frames.centre[:, None]
+    skinned = made.evaluate(near)
+    shown = made.evaluate(near, clip.shape_weights) if made.shapes else skinned
+    row = partial(error_row, clip.name)
+    rows = [
+        row("skin", "deformer", frames.vertices, skinned),
+        row("export", "deformer", frames.vertices, shown),
+    ]
+    if frames.original is not None:
+        rows += [
+            row("deformer", "original", frames.original, frames.vertices),
+            row("skin", "original", frames.original, skinned),
+            row("export", "original", frames.original, shown),
+        ]
+    return rows
+
+
+def _notes(joints: Joints, deformer: Deformer, skin: Skin) -> list[str]:
+    """Return sentences on what was changed."""
+    notes = []
+    own = deformer.skin
+    if own is not None and own.blend != "linear":
+        notes.append("Dual quaternion blending was approximated by a linear skin.")
+    if joints.pairs:
+        notes.append(f"{joints.pairs} bones that shear became exact pairs of joints.")
+    if joints.moved:
+        notes.append(
+            f"{joints.moved} bones have another parent, because theirs is scaled unevenly."
+        )
+    return notes

@@ -1,0 +1,102 @@
+"""`ExportJob`: which clips an export bakes, and from which rig, for the command line.
+
+Every refusal comes before any work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from understudy.core import checks
+from understudy.core.character import Character
+from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError
+from understudy.core.poses import Poses
+from understudy.core.progress import SILENT, Progress
+from understudy.export.character import ExportSettings, make_character
+from understudy.export.clips import SourceClip, animation_clip, motion_clips, own_clips
+from understudy.export.errors import Errors
+from understudy.methods.fitting import rig_of
+from understudy.rigs.base import Rig, animation_names, name_of
+from understudy.rigs.registry import load_rig
+from understudy.rigs.sampling import SamplePlan
+
+RANGE_POSES = 200  # poses of the training range that the skin is fitted to, beside the clips
+
+
+@dataclass(frozen=True)
+class ExportJob:
+    """What the user asks of an export.
+
+    settings  influences, blend shapes, joints
+    clips     names of own clips of the deformer, or of animations of its rig; empty: all own clips
+    motions   files of bone motion
+    rig       the rig that the deformer was learned from, as `load_rig` takes it; None: its own
+    """
+
+    settings: ExportSettings = field(default_factory=ExportSettings)
+    clips: Sequence[str] = ()
+    motions: Sequence[str] = ()
+    rig: str | None = None
+
+    def make(
+        self, deformer: Deformer, name: str, progress: Progress = SILENT
+    ) -> tuple[Character, Errors]:
+        """Return the character of `deformer`, called `name`, and its errors."""
+        rig = self.load_rig(deformer)
+        chosen = self.source_clips(deformer, rig, progress)
+        poses = None if rig is None else range_poses(deformer, rig, RANGE_POSES)
+        return make_character(
+            deformer, chosen, self.settings, range_poses=poses, name=name, progress=progress
+        )
+
+    def load_rig(self, deformer: Deformer) -> Rig | None:
+        """Return the rig of a deformer; None where it has none, or one that is not needed here."""
+        name = self.rig or rig_of(deformer)
+        if name is None or (deformer.clips and self.rig is None):
+            return None
+        try:
+            rig = load_rig(name)
+        except InputError as problem:
+            own = {clip.name for clip in deformer.clips}
+            if self.rig is None and own.issuperset(self.clips):
+                return None
+            raise InputError(
+                f"the rig {name} cannot be loaded ({problem}). Pass --rig with its path, or "
+                "--motion FILE with the motion of its bones"
+            ) from problem
+        who = f"the rig {name_of(rig)!r}"
+        ours, theirs = deformer.mesh.vertex_count, rig.mesh.vertex_count
+        checks.same_count(ours, theirs, "vertices", "the deformer", who)
+        return rig
+
+    def source_clips(
+        self, deformer: Deformer, rig: Rig | None, progress: Progress = SILENT
+    ) -> list[SourceClip]:
+        """Return the clips to bake, in the order the user names them."""
+        own = {clip.name: clip for clip in own_clips(deformer)}
+        known = () if rig is None else animation_names(rig)
+        chosen: list[SourceClip] = []
+        if not self.clips and not self.motions:
+            chosen += own.values()
+        for name in self.clips:
+            if name in own:
+                chosen.append(own[name])
+            elif rig is not None and name in known:
+                chosen.append(animation_clip(deformer, rig, name))
+            elif not own and not known:
+                raise InputError(
+                    f"--clip {name}: neither the file nor its rig has animations; pass --motion "
+                    "FILE with the motion of its bones"
+                )
+            else:
+                checks.one_of(name, "clip", (*own, *known))
+        for path in self.motions:
+            chosen += motion_clips(deformer, path, progress)
+        return chosen
+
+
+def range_poses(deformer: Deformer, rig: Rig, count: int, seed: int = 0) -> Poses:
+    """Return random poses of the ranges that `deformer` was trained on."""
+    return rig.evaluate(SamplePlan(count, seed).values(rig, deformer.control_spec))

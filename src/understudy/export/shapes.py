@@ -1,0 +1,89 @@
+"""The correctives as blend shapes: a basis of the displacements of all frames, and its weights.
+
+    d_t  = mean + sum over s of  a_ts b_s                   principal components of the frames
+    d_t  = base + sum over s of  w_ts r_s b_s               w_ts = (a_ts - low_s) / r_s in 0..1
+    base = mean + sum over s of  low_s b_s                  a blend shape whose weight is always 1
+
+Offsets too small to be seen are dropped, and the weights are solved for again.
+
+Weights are between 0 and 1, because some programs clamp them to that range (Unity by default, shape
+keys of Blender, sliders of Maya). Signed weights would lose half of the motion there.
+
+Letters: F frames, V vertices, S blend shapes, P components.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from understudy.core.character import BlendShape
+from understudy.geometry.pca import principal_components
+
+MAX_SHAPES = 128
+# An offset that is invisible, as a fraction of the mesh's height: 0.05 mm of a human. A sum of
+# many of them remains invisible.
+INVISIBLE = 3e-5
+_ENOUGH = 0.1  # root mean square error, in invisible offsets, below which no component is added
+
+
+def corrective_shapes(
+    displacements: np.ndarray, count: int, height: float
+) -> tuple[tuple[BlendShape, ...], np.ndarray]:
+    """Return at most `count` blend shapes, and their weights (F,S) float32 between 0 and 1.
+
+    displacements  (F,V,3) in rest space
+    height         of the mesh, which decides what is visible
+
+    >>> bulge = np.array([0.0, 1, 0.5])[:, None, None] * np.array([[0, 0, 0], [1, 0, 0]])
+    >>> shapes, weights = corrective_shapes(bulge, 8, height=2.0)
+    >>> [shape.vertices.tolist() for shape in shapes], weights.round(3).tolist()
+    ([[1]], [[0.0], [1.0], [0.5]])
+    """
+    frames = len(displacements)
+    invisible = INVISIBLE * height
+    nothing = (), np.zeros((frames, 0), np.float32)
+    if count < 1 or np.abs(displacements).max(initial=0.0) < invisible:
+        return nothing
+    flat = displacements.reshape(frames, -1)
+    mean = flat.mean(axis=0, dtype=np.float64)
+    centred = (flat - mean).astype(np.float32)
+    basis = _sparse_components(centred, count - 1, invisible)
+    scores = _solve(basis, centred)
+    low, high = scores.min(axis=0), scores.max(axis=0)
+    scale = np.maximum(high - low, 1e-12)
+    base = (mean + basis @ low).reshape(-1, 3)
+    shapes, weights = [], []
+    if np.abs(base).max() >= invisible:
+        shapes.append(BlendShape.from_dense("corrective_base", base, invisible / 4))
+        weights.append(np.ones(frames))
+    for number in range(basis.shape[1]):
+        offsets = (basis[:, number] * scale[number]).reshape(-1, 3)
+        shapes.append(BlendShape.from_dense(f"corrective_{number:03d}", offsets))
+        weights.append((scores[:, number] - low[number]) / scale[number])
+    return tuple(shapes), np.clip(np.stack(weights, axis=1), 0, 1).astype(np.float32)
+
+
+def _sparse_components(centred: np.ndarray, limit: int, invisible: float) -> np.ndarray:
+    """Return at most `limit` components (3V,P) of centred rows (F,3V), without small offsets."""
+    directions, values = principal_components(centred, limit)
+    square = float(np.einsum("ij,ij->", centred, centred, dtype=np.float64))
+    left = square - np.concatenate([[0.0], np.cumsum(values**2)])  # after 0, 1, ... components
+    enough = (_ENOUGH * invisible) ** 2 * centred.size / 3
+    needed = min(len(values), int(np.argmax(np.append(left, 0.0) <= enough)))
+    basis = directions[:, :needed]
+    reach = np.abs(centred @ basis).max(axis=0, initial=0.0) * np.abs(basis)  # largest offsets
+    seen = (reach.reshape(-1, 3, needed).max(axis=1) >= invisible).repeat(3, axis=0)
+    sparse = np.where(seen, basis * values[:needed], 0.0)
+    strength = np.linalg.norm(sparse, axis=0)
+    order = np.argsort(-strength, kind="stable")
+    return sparse[:, order[strength[order] > 0]]
+
+
+def _solve(basis: np.ndarray, centred: np.ndarray) -> np.ndarray:
+    """Return the weights (F,P) float64 with which a basis (3V,P) fits rows (F,3V) best."""
+    if not basis.shape[1]:
+        return np.zeros((len(centred), 0))
+    narrow = basis.astype(np.float32)
+    gram = (basis.T @ basis).astype(np.float64)
+    right = (centred @ narrow).astype(np.float64)
+    return np.linalg.lstsq(gram, right.T, rcond=1e-10)[0].T
