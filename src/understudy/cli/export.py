@@ -41,7 +41,7 @@ def export(
         list[str],
         typer.Option(
             help="Animation to bake: of the rig in the file, or a clip of a compressed sequence; "
-            "repeat it. Default: the clips of the sequence, else none."
+            "repeat it, or say all. Default: the clips of the sequence, else none."
         ),
     ] = [],  # noqa: B006
     motion: Annotated[

@@ -22,6 +22,7 @@ from understudy.rigs.base import Rig, animation_names, name_of
 from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
 
+ALL = "all"
 RANGE_POSES = 200  # poses of the training range that the skin is fitted to, beside the clips
 
 
@@ -30,7 +31,8 @@ class ExportJob:
     """What the user asks of an export.
 
     settings  influences, blend shapes, joints
-    clips     names of own clips of the deformer, or of animations of its rig; empty: all own clips
+    clips     names of own clips of the deformer, or of animations of its rig; "all": all of them;
+              empty: all own clips
     motions   files of bone motion
     rig       the rig that the deformer was learned from, as `load_rig` takes it; None: its own
     """
@@ -60,7 +62,7 @@ class ExportJob:
             rig = load_rig(name)
         except InputError as problem:
             own = {clip.name for clip in deformer.clips}
-            if self.rig is None and own.issuperset(self.clips):
+            if self.rig is None and own.issuperset(set(self.clips) - {ALL}):
                 return None
             raise InputError(
                 f"the rig {name} cannot be loaded ({problem}). Pass --rig with its path, or "
@@ -80,7 +82,9 @@ class ExportJob:
         chosen: list[SourceClip] = []
         if not self.clips and not self.motions:
             chosen += own.values()
-        for name in self.clips:
+        every = (*own, *(name for name in known if name not in own))
+        wanted = [n for name in self.clips for n in (every if name == ALL else (name,))]
+        for name in dict.fromkeys(wanted):
             if name in own:
                 chosen.append(own[name])
             elif rig is not None and name in known:
@@ -91,7 +95,7 @@ class ExportJob:
                     "FILE with the motion of its bones"
                 )
             else:
-                checks.one_of(name, "clip", (*own, *known))
+                checks.one_of(name, "clip", (*every, ALL))
         for path in self.motions:
             chosen += motion_clips(deformer, path, progress)
         return chosen
