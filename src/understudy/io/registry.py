@@ -27,6 +27,8 @@ from understudy.core.plugins import load_plugin, plugins
 from understudy.core.poses import Poses, join_poses
 from understudy.core.progress import SILENT, Progress
 from understudy.io import onnx, pose_store, understudy_file
+from understudy.io.blender.alembic import read_alembic, write_alembic
+from understudy.io.blender.fbx import write_fbx
 from understudy.io.recorded_poses import has_drivers, read_npz_clip, read_recorded_poses
 from understudy.io.sequences import matching_files, read_rest, read_sequence
 
@@ -149,7 +151,20 @@ ONNX = Format(
     needs="onnx",
     install="pip install 'understudy[onnx]'",
 )
-BUILT_IN = (STORE, NPZ, MESHES, UNDERSTUDY, ONNX)
+FBX_WRITTEN = Format(
+    "fbx",
+    (".fbx",),
+    "a rigged character, written by Blender",
+    write_character=write_fbx,
+)
+ALEMBIC = Format(
+    "alembic",
+    (".abc",),
+    "meshes with their vertices in every frame, read and written by Blender",
+    read_character=read_alembic,
+    write_character=write_alembic,
+)
+BUILT_IN = (STORE, NPZ, MESHES, UNDERSTUDY, ONNX, FBX_WRITTEN, ALEMBIC)
 
 
 def formats() -> tuple[Format, ...]:
