@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from understudy.cli.compress import compress
+from understudy.cli.export import summary as export_summary
 from understudy.cli.job_folder import JobFolder, source_facts
 from understudy.cli.measure import CaseSet, Outputs, cases_of_rig, measure_files
 from understudy.cli.options import (
@@ -34,23 +35,27 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.terminal_progress import TerminalProgress
-from understudy.evaluation.metric_catalogue import digits3
+from understudy.evaluation.metric_catalogue import digits3, size_text
 from understudy.evaluation.pictures import need_drawing
 from understudy.evaluation.result import CaseResult, overall
+from understudy.export.character import ExportSettings
+from understudy.export.job import ExportJob
 from understudy.io.registry import (
     ReadOptions,
     format_of,
     read_character,
     read_poses,
     source_provenance,
+    write_character,
     write_deformer,
 )
 from understudy.methods.character_deformer import deformer_of_character
 from understudy.methods.fitting import FitJob, PartOptions, fit_poses
 from understudy.methods.held_out import split_poses
 from understudy.methods.registry import method_names
+from understudy.rigs.base import animation_names
 from understudy.rigs.parallel_sampling import sample_poses
-from understudy.rigs.registry import is_rig
+from understudy.rigs.registry import is_rig, load_rig
 from understudy.rigs.sampling import SamplePlan
 
 SIMPLE = "lbs"  # what every engine has; a result that is worse is of no use
@@ -115,11 +120,11 @@ def learn(
     )
     folder = JobFolder(out, name_of_source(source), request.facts(), overwrite)
     learned = learner_of(request)(request, folder, TerminalProgress())
-    print(f"{learned}: {file_text(learned, Deformer.load(learned))}")
+    print(f"{learned.file}: {file_text(learned.file, Deformer.load(learned.file))}")
     for suffix in wanted:
         target = folder.file(f".{suffix.lstrip('.')}")
-        folder.step(f"export {suffix}", [target], partial(_export, learned, target))
-        print(target)
+        work = partial(_export, learned, target)
+        print(folder.step(f"export {suffix}", [target], work)["said"])
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,17 @@ class Request:
         }
 
 
-Learner = Callable[[Request, JobFolder, TerminalProgress], Path]
+@dataclass(frozen=True)
+class Learned:
+    """The stand-in, and what an export of it bakes: clips of its rig, or files of motion."""
+
+    file: Path
+    clips: tuple[str, ...] = ()
+    motions: tuple[str, ...] = ()
+    rig: str | None = None
+
+
+Learner = Callable[[Request, JobFolder, TerminalProgress], Learned]
 
 
 def learner_of(request: Request) -> Learner:
@@ -165,12 +180,13 @@ def learner_of(request: Request) -> Learner:
         return learn_rig
     kinds = [format_of(source) for source in request.sources]
     characters = [kind.read_character is not None for kind in kinds]
-    if len(kinds) == 1 and characters[0] and request.read.cache is None and not request.method:
+    as_it_is = request.method is None and request.parts == PartOptions()
+    if len(kinds) == 1 and characters[0] and request.read.cache is None and as_it_is:
         return learn_character
     return learn_poses
 
 
-def learn_rig(request: Request, folder: JobFolder, progress: TerminalProgress) -> Path:
+def learn_rig(request: Request, folder: JobFolder, progress: TerminalProgress) -> Learned:
     """Sample a rig, fit, and measure on its animations, or on random poses that it has not seen."""
     store = folder.path / "poses.zarr"
     plan = SamplePlan(request.count, request.seed)
@@ -187,10 +203,12 @@ def learn_rig(request: Request, folder: JobFolder, progress: TerminalProgress) -
     def cases(files: Mapping[Path, Deformer]) -> CaseSet:
         return cases_of_rig(request.sources[0], [], files)
 
-    return _fit_and_measure(request, folder, progress, Lesson(poses, made_by, cases))
+    learned = _fit_and_measure(request, folder, progress, Lesson(poses, made_by, cases))
+    clips = ("all",) if animation_names(load_rig(request.sources[0])) else ()
+    return Learned(learned, clips, rig=request.sources[0])
 
 
-def learn_poses(request: Request, folder: JobFolder, progress: TerminalProgress) -> Path:
+def learn_poses(request: Request, folder: JobFolder, progress: TerminalProgress) -> Learned:
     """Fit recorded poses, and measure on some that are held out; a bare sequence is compressed."""
     poses = read_poses(request.sources, request.read, progress)
     if poses.skeleton is None and poses.controls is None:
@@ -202,10 +220,12 @@ def learn_poses(request: Request, folder: JobFolder, progress: TerminalProgress)
         return CaseSet(title, poses.mesh, split.held_out, [split.note])
 
     made_by = source_provenance(request.sources)
-    return _fit_and_measure(request, folder, progress, Lesson(split.fit, made_by, cases))
+    learned = _fit_and_measure(request, folder, progress, Lesson(split.fit, made_by, cases))
+    animated = poses.frame_rate is not None or bool(poses.spans)
+    return Learned(learned, motions=tuple(request.sources) if animated else ())
 
 
-def learn_sequence(request: Request, folder: JobFolder, progress: TerminalProgress) -> Path:
+def learn_sequence(request: Request, folder: JobFolder, progress: TerminalProgress) -> Learned:
     """Compress a mesh sequence: bones, weights and clips."""
     learned = folder.file(".understudy")
 
@@ -229,10 +249,10 @@ def learn_sequence(request: Request, folder: JobFolder, progress: TerminalProgre
         poses.name, poses.mesh, {poses.name: poses}, ["Measured on the sequence itself."]
     )
     _measure(folder, [learned], test, progress)
-    return learned
+    return Learned(learned)
 
 
-def learn_character(request: Request, folder: JobFolder, progress: TerminalProgress) -> Path:
+def learn_character(request: Request, folder: JobFolder, progress: TerminalProgress) -> Learned:
     """Take the skin and the blend shapes of a character's file as they are."""
     character = read_character(request.sources[0], request.read, progress)
     if any(clip.vertices is not None for clip in character.clips):
@@ -254,7 +274,7 @@ def learn_character(request: Request, folder: JobFolder, progress: TerminalProgr
     poses = character.poses()
     test = CaseSet(character.name, character.mesh, {character.name: poses}, [note])
     _measure(folder, [learned], test, progress)
-    return learned
+    return Learned(learned, motions=tuple(request.sources) if character.clips else ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,8 +365,16 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _export(learned: Path, target: Path) -> None:
-    write_deformer(Deformer.load(learned), target)
+def _export(learned: Learned, target: Path) -> dict[str, str]:
+    """Write the stand-in in another format; return what to print."""
+    deformer = Deformer.load(learned.file)
+    if format_of(target, to="write").write_deformer is not None:
+        write_deformer(deformer, target)
+        return {"said": f"{target}: {size_text(target.stat().st_size)}"}
+    job = ExportJob(ExportSettings(), learned.clips, learned.motions, learned.rig)
+    character, errors = job.make(deformer, target.stem, TerminalProgress())
+    write_character(character, target)
+    return {"said": export_summary(target, character, errors)}
 
 
 def name_of_source(sources: Sequence[str]) -> str:

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from understudy.cli.options import RIG_HELP, Deformers, File, Json
@@ -21,7 +20,7 @@ from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
-from understudy.core.parts import part_vertices, without_parts
+from understudy.core.parts import without_parts
 from understudy.core.poses import Poses
 from understudy.core.progress import Progress
 from understudy.core.terminal_progress import TerminalProgress
@@ -33,7 +32,7 @@ from understudy.io.atomic_write import ensure_writable
 from understudy.io.registry import read_poses
 from understudy.methods.fitting import parts_left_out, rig_of
 from understudy.rigs.base import Rig, animate, animation_names, name_of
-from understudy.rigs.part_rig import PartRig
+from understudy.rigs.part_rig import rig_without_parts
 from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
 
@@ -236,7 +235,7 @@ def cases_of_rig(
             "--rig with its path, or --poses FILE with recorded poses"
         ) from problem
     title = name_of(rig)
-    rig = _without_parts(rig, deformers)
+    rig = rig_without_parts(rig, _left_out(rig.mesh, deformers))
     for file, deformer in deformers.items():
         _refuse_mesh(file, deformer, rig.mesh, f"the rig {title!r}")
         _refuse_drivers(file, deformer, rig.skeleton is not None, True, f"the rig {title!r}")
@@ -302,15 +301,6 @@ def _left_out(mesh: Mesh, deformers: Mapping[Path, Deformer]) -> tuple[str, ...]
     if len(sets) > 1:
         raise InputError("the files were fitted without different parts; measure them one by one")
     return tuple(name for name in sets.pop() if name in mesh.parts)
-
-
-def _without_parts(rig: Rig, deformers: Mapping[Path, Deformer]) -> Rig:
-    """The rig without the parts that the deformers were fitted without."""
-    absent = _left_out(rig.mesh, deformers)
-    if not absent:
-        return rig
-    gone = part_vertices(rig.mesh, absent)
-    return PartRig(rig, np.setdiff1d(np.arange(rig.mesh.vertex_count), gone))
 
 
 def _refuse_mesh(file: Path, deformer: Deformer, mesh: Mesh, who: str) -> None:

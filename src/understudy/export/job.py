@@ -17,8 +17,9 @@ from understudy.core.progress import SILENT, Progress
 from understudy.export.character import ExportSettings, make_character
 from understudy.export.clips import SourceClip, animation_clip, motion_clips, own_clips
 from understudy.export.errors import Errors
-from understudy.methods.fitting import rig_of
+from understudy.methods.fitting import parts_left_out, rig_of
 from understudy.rigs.base import Rig, animation_names, name_of
+from understudy.rigs.part_rig import rig_without_parts
 from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
 
@@ -68,6 +69,7 @@ class ExportJob:
                 f"the rig {name} cannot be loaded ({problem}). Pass --rig with its path, or "
                 "--motion FILE with the motion of its bones"
             ) from problem
+        rig = rig_without_parts(rig, parts_left_out(deformer))
         who = f"the rig {name_of(rig)!r}"
         ours, theirs = deformer.mesh.vertex_count, rig.mesh.vertex_count
         checks.same_count(ours, theirs, "vertices", "the deformer", who)

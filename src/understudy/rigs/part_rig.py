@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
-from understudy.core.parts import submesh, take_vertices
+from understudy.core.parts import part_vertices, submesh, take_vertices
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.rigs.base import (
@@ -72,3 +73,12 @@ class PartRig:
         offset = np.zeros((self._rig.mesh.vertex_count, 3), rest_offset.dtype)
         offset[self._kept] = rest_offset
         return take_vertices(self._rig.evaluate_offset(values, offset), self._kept)
+
+
+def rig_without_parts(rig: Rig, names: Sequence[str]) -> Rig:
+    """The rig without the parts in `names`; parts that its mesh does not have are ignored."""
+    absent = [name for name in names if name in rig.mesh.parts]
+    if not absent:
+        return rig
+    gone = part_vertices(rig.mesh, absent)
+    return PartRig(rig, np.setdiff1d(np.arange(rig.mesh.vertex_count), gone))
