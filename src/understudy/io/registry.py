@@ -29,6 +29,7 @@ from understudy.core.progress import SILENT, Progress
 from understudy.io import onnx, pose_store, understudy_file
 from understudy.io.blender.alembic import read_alembic, write_alembic
 from understudy.io.blender.fbx import write_fbx
+from understudy.io.fbx import read_fbx
 from understudy.io.recorded_poses import has_drivers, read_npz_clip, read_recorded_poses
 from understudy.io.sequences import matching_files, read_rest, read_sequence
 
@@ -108,6 +109,11 @@ def _read_sequence(path: Source, options: ReadOptions, progress: Progress) -> Po
     return read_sequence(path, options.rest, progress=progress)
 
 
+def _read_fbx(path: Source, options: ReadOptions, progress: Progress) -> Character:
+    """Return the character of an FBX file."""
+    return read_fbx(path, options.clips, options.meshes, options.frame_rate, progress)
+
+
 def _read_npz(path: Source, options: ReadOptions, progress: Progress) -> Poses:
     """Return recorded poses, or a mesh sequence if the file has neither bones nor controls."""
     if not has_drivers(path):
@@ -151,6 +157,14 @@ ONNX = Format(
     needs="onnx",
     install="pip install 'understudy[onnx]'",
 )
+FBX = Format(
+    "fbx",
+    (".fbx",),
+    "a rigged character with its takes and point caches",
+    read_character=_read_fbx,
+    needs="ufbx",
+    install="pip install 'understudy[fbx]'",
+)
 FBX_WRITTEN = Format(
     "fbx",
     (".fbx",),
@@ -164,7 +178,7 @@ ALEMBIC = Format(
     read_character=read_alembic,
     write_character=write_alembic,
 )
-BUILT_IN = (STORE, NPZ, MESHES, UNDERSTUDY, ONNX, FBX_WRITTEN, ALEMBIC)
+BUILT_IN = (STORE, NPZ, MESHES, UNDERSTUDY, ONNX, FBX, FBX_WRITTEN, ALEMBIC)
 
 
 def formats() -> tuple[Format, ...]:
