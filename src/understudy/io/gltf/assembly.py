@@ -1,0 +1,178 @@
+"""The parts of a glTF file put together: corners, polygons, materials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from understudy.io.gltf.binding import placed, placed_normals
+from understudy.io.gltf.document import Entry, unique
+from understudy.io.gltf.own_extras import OwnExtras
+from understudy.io.gltf.surfaces import Surface, flat_normals
+
+
+class EditedError(Exception):
+    """Another program has changed a file of ours, so what we noted in it is no longer true."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One node with a mesh.
+
+    name         of the part
+    node, mesh   indices
+    surface      its mesh
+    placement    (3,4) from the mesh's space to the rest shape
+    bone_index   (n,K), and
+    weight       (n,K): its skin; None without bones
+    """
+
+    name: str
+    node: int
+    mesh: int
+    surface: Surface
+    placement: np.ndarray
+    bone_index: np.ndarray | None = None
+    weight: np.ndarray | None = None
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether its placement turns triangles around."""
+        return bool(np.linalg.det(self.placement[:, :3]) < 0)
+
+
+@dataclass(frozen=True)
+class Corners:
+    """The corners of m triangles.
+
+    vertices   (m,3) of the character
+    uvs        (m,3,2), or None
+    normals    (m,3,3), or None
+    material   (m,) index into the materials of the file; -1: none
+    primitive  (m,) counted over all meshes of the file
+    """
+
+    vertices: np.ndarray
+    uvs: np.ndarray | None
+    normals: np.ndarray | None
+    material: np.ndarray
+    primitive: np.ndarray
+
+
+def corners_of(
+    parts: list[Part], vertex_map: list[np.ndarray], first_primitive: np.ndarray
+) -> Corners:
+    """Return the corners of all parts.
+
+    vertex_map       for each part, the vertex of the character that each of its vertices is
+    first_primitive  the number of the first primitive of each mesh of the file
+    """
+    has_uvs = any(part.surface.corner_uvs is not None for part in parts)
+    has_normals = any(part.surface.corner_normals is not None for part in parts)
+    turned = lambda part, array: array[:, ::-1] if part.is_mirrored else array
+    join = lambda values: np.concatenate([turned(p, v) for p, v in zip(parts, values)])
+    return Corners(
+        join([v[part.surface.triangles] for part, v in zip(parts, vertex_map)]),
+        join([_uvs(part.surface) for part in parts]) if has_uvs else None,
+        join([_normals(part) for part in parts]) if has_normals else None,
+        np.concatenate([part.surface.material for part in parts]),
+        np.concatenate([p.surface.primitive + first_primitive[p.mesh] for p in parts]),
+    )
+
+
+def material_names(
+    material: np.ndarray, entries: list[Entry], own: OwnExtras | None
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return names of materials, and which of them each triangle has, (m,).
+
+    material  (m,) index into `entries`, the materials of the file; -1: none
+    """
+    if own is not None and not own.has_materials:
+        return own.materials, np.zeros(len(material), np.int64)
+    if own is not None:
+        names = [entry.text("name") for entry in entries]
+        if material.min(initial=0) < 0 or any(name not in own.materials for name in names):
+            raise EditedError
+        slots = np.array([own.materials.index(name) for name in names], np.int64)
+        return own.materials, slots[material]
+    used, slot = np.unique(material, return_inverse=True)
+    if used.tolist() in ([], [-1]):
+        return (), np.zeros(len(material), np.int64)
+    taken: set[str] = set()
+    found = []
+    for number in used.tolist():
+        name = entries[number].text("name").strip() if number >= 0 else "default"
+        found.append(unique(name or f"material_{number}", taken))
+    return tuple(found), slot.reshape(-1)
+
+
+def polygons_of(corners: Corners, own: OwnExtras | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the corners of each polygon: sizes (F,), and which of the 3m corners (N,).
+
+    Triangles stay triangles, unless our writer noted which polygons they come from.
+    """
+    count = len(corners.vertices)
+    if own is None:
+        return np.full(count, 3), np.arange(3 * count)
+    present = np.unique(corners.primitive)
+    runs = own.polygons[np.isin(own.polygons[:, 0], present)]
+    fans = (runs[:, 1] - 2).clip(0)
+    # Numbers of Python cannot overflow.
+    total = sum(int(a) * int(b) for a, b in zip(fans, runs[:, 2]))
+    if total != count or (runs[:, 1] < 3).any() or (runs[:, 2] < 1).any():
+        raise EditedError
+    primitive, sizes = np.repeat(runs[:, 0], runs[:, 2]), np.repeat(runs[:, 1], runs[:, 2])
+    # Triangles are stored by primitive; polygons of different primitives may alternate.
+    order = np.argsort(primitive, kind="stable")
+    start = np.empty(len(order), np.int64)
+    start[order] = np.cumsum((sizes - 2)[order]) - (sizes - 2)[order]
+    by_primitive = np.argsort(corners.primitive, kind="stable")
+    if len(start) and (corners.primitive[by_primitive][start] != primitive).any():
+        raise EditedError
+    polygon = np.repeat(np.arange(len(sizes)), sizes)
+    step = np.arange(len(polygon)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    triangle = by_primitive[start[polygon] + np.maximum(step - 2, 0)]
+    at = 3 * triangle + np.minimum(step, 2)
+    _check_fans(corners.vertices[by_primitive], start, sizes)
+    if own.handedness == "left":
+        at = at[turned_around(sizes)]
+    return sizes, at
+
+
+def turned_around(sizes: np.ndarray) -> np.ndarray:
+    """Return the order of corners (N,) that turns each polygon around but keeps its first corner.
+
+    >>> turned_around(np.array([3, 4])).tolist()
+    [0, 2, 1, 3, 6, 5, 4]
+    """
+    starts = np.cumsum(sizes) - sizes
+    polygon = np.repeat(np.arange(len(sizes)), sizes)
+    step = np.arange(int(sizes.sum())) - starts[polygon]
+    return starts[polygon] + np.where(step == 0, 0, sizes[polygon] - step)
+
+
+def _check_fans(triangles: np.ndarray, start: np.ndarray, sizes: np.ndarray) -> None:
+    """Raise unless the triangles (m,3) of each polygon are a fan around its first corner."""
+    follows = np.ones(len(triangles), bool)
+    follows[start] = False
+    later = np.flatnonzero(follows)
+    before = triangles[later - 1]
+    if (triangles[later, 0] != before[:, 0]).any() or (triangles[later, 1] != before[:, 2]).any():
+        raise EditedError
+
+
+def _uvs(surface: Surface) -> np.ndarray:
+    """Return the UVs of the corners, (m,3,2); zero where the file has none."""
+    if surface.corner_uvs is None:
+        return np.zeros((len(surface.triangles), 3, 2))
+    return surface.corner_uvs
+
+
+def _normals(part: Part) -> np.ndarray:
+    """Return the normals of the corners, (m,3,3); those of the planes where the file has none."""
+    surface = part.surface
+    if surface.corner_normals is None:
+        points = placed(part.placement, surface.positions)[surface.triangles]
+        return flat_normals(points) * (-1.0 if part.is_mirrored else 1.0)
+    return placed_normals(part.placement, surface.corner_normals)

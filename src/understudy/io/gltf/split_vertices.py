@@ -1,0 +1,182 @@
+"""A mesh as glTF primitives: one per part and material, vertices split where corners differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from understudy.core.mesh import Mesh
+from understudy.geometry.normals import vertex_normals
+from understudy.io.gltf.assembly import turned_around
+from understudy.io.gltf.conventions import Conversion
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """The polygons of one part and material, as triangles.
+
+    material   index into the materials of the mesh
+    vertices   (n,) the vertex of the mesh that each split vertex is
+    uvs        (n,2) float32, or None
+    normals    (n,3) float32, of length one
+    triangles  (m,3) indices of split vertices
+    """
+
+    material: int
+    vertices: np.ndarray
+    uvs: np.ndarray | None
+    normals: np.ndarray
+    triangles: np.ndarray
+
+
+@dataclass(frozen=True)
+class MeshNode:
+    """One part as primitives.
+
+    name      of the part
+    vertices  (n,) of the mesh, those in its primitives, increasing
+    """
+
+    name: str
+    primitives: tuple[Primitive, ...]
+    vertices: np.ndarray
+
+
+def mesh_nodes(mesh: Mesh, rest_name: str) -> tuple[list[MeshNode], np.ndarray]:
+    """Return the parts of a mesh as primitives, and the primitive of each polygon, (F,).
+
+    rest_name  of the node that holds what no part has
+
+    A polygon belongs to the first part that has all its vertices, else to that of its first corner.
+    """
+    names, part_of_vertex, part_of_polygon = _owners(mesh, rest_name)
+    material = mesh.polygon_material
+    material = np.zeros(len(mesh.polygon_sizes), int) if material is None else material
+    corners = _Corners(mesh)
+    primitive = np.full(len(mesh.polygon_sizes), -1)
+    used = np.zeros(mesh.vertex_count, bool)
+    used[mesh.polygon_vertices] = True
+    nodes, count = [], 0
+    for part, name in enumerate(names):
+        inside = part_of_polygon == part
+        loose = np.flatnonzero((part_of_vertex == part) & ~used)
+        found = []
+        for slot in np.unique(material[inside]).tolist() or ([0] if len(loose) else []):
+            chosen = inside & (material == slot)
+            found.append(corners.primitive(slot, chosen, loose))
+            primitive[chosen] = count
+            count += 1
+            loose = loose[:0]
+        if found:
+            vertices = np.unique(np.concatenate([p.vertices for p in found]))
+            nodes.append(MeshNode(name, tuple(found), vertices))
+    return nodes, primitive
+
+
+def _owners(mesh: Mesh, rest_name: str) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Return names, and which of them each vertex (V,) and each polygon (F,) belongs to."""
+    names = list(mesh.parts)
+    vertex = np.full(mesh.vertex_count, len(names))
+    for number in reversed(range(len(names))):
+        vertex[mesh.parts[names[number]]] = number
+    starts = np.cumsum(mesh.polygon_sizes) - mesh.polygon_sizes
+    polygon = vertex[mesh.polygon_vertices[starts]] if len(starts) else np.zeros(0, np.int64)
+    if len(starts):
+        divided = np.flatnonzero(
+            np.maximum.reduceat(vertex[mesh.polygon_vertices], starts)
+            != np.minimum.reduceat(vertex[mesh.polygon_vertices], starts)
+        )
+        # Parts may overlap: look for one that has the polygon whole.
+        for number in reversed(range(len(names))) if len(divided) else ():
+            inside = np.zeros(mesh.vertex_count, bool)
+            inside[mesh.parts[names[number]]] = True
+            whole = np.minimum.reduceat(inside[mesh.polygon_vertices], starts)
+            polygon[divided[whole[divided]]] = number
+    return [*names, rest_name], vertex, polygon
+
+
+class _Corners:
+    """The corners of a mesh in glTF's coordinates, and which of them are the same."""
+
+    def __init__(self, mesh: Mesh):
+        self.sizes = mesh.polygon_sizes.astype(np.int64)
+        self.vertices = mesh.polygon_vertices.astype(np.int64)
+        self.uvs = None
+        if mesh.corner_uvs is not None:
+            uvs = mesh.corner_uvs.astype(np.float64)
+            self.uvs = np.stack([uvs[:, 0], 1 - uvs[:, 1]], axis=1).astype(np.float32) + 0.0
+        self.normals = _normals(mesh)
+        self.polygon = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        if Conversion.of_mesh(mesh).mirrored:
+            turn = turned_around(self.sizes)
+            self.vertices, self.normals = self.vertices[turn], self.normals[turn]
+            self.uvs = None if self.uvs is None else self.uvs[turn]
+
+    def primitive(self, material: int, chosen: np.ndarray, loose: np.ndarray) -> Primitive:
+        """Return the primitive of the polygons `chosen` (F,) and of vertices without polygons."""
+        corner = np.flatnonzero(chosen[self.polygon])
+        keys: list[np.ndarray] = [self.vertices[corner, None], self.normals[corner].view(np.int32)]
+        if self.uvs is not None:
+            keys.append(self.uvs[corner].view(np.int32))
+        first, copy = _distinct(np.concatenate(keys, axis=1))
+        triangles = _fans(copy, self.sizes[chosen])
+        uvs = None if self.uvs is None else self.uvs[corner[first]]
+        up = np.tile(np.array([0, 1, 0], np.float32), (len(loose), 1))
+        if uvs is not None:
+            uvs = np.concatenate([uvs, np.zeros((len(loose), 2), np.float32)])
+        return Primitive(
+            material,
+            np.concatenate([self.vertices[corner[first]], loose]),
+            uvs,
+            np.concatenate([self.normals[corner[first]], up]),
+            triangles,
+        )
+
+
+def _normals(mesh: Mesh) -> np.ndarray:
+    """Return unit normals of the corners (N,3) float32 in glTF's coordinates, without -0."""
+    if mesh.corner_normals is not None:
+        normals = mesh.corner_normals.astype(np.float64)
+    else:
+        # Computed about a point near the mesh: 32 bits lose the surface far from the origin.
+        centred = mesh.vertices.astype(np.float64) - mesh.vertices.mean(axis=0, dtype=np.float64)
+        smooth = vertex_normals(centred, mesh.triangles, np.float64)
+        normals = smooth[mesh.polygon_vertices]
+    conversion = Conversion.of_mesh(mesh)
+    if conversion.mirrored and mesh.corner_normals is None:
+        normals = -normals  # the order of corners says which side is out, and that is turned
+    normals = conversion.normals(normals)
+    length = np.linalg.norm(normals, axis=1, keepdims=True)
+    unit = np.divide(normals, length, out=np.zeros_like(normals), where=length > 1e-12)
+    unit[length[:, 0] <= 1e-12] = [0.0, 1.0, 0.0]
+    return unit.astype(np.float32) + np.float32(0)
+
+
+def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first of each set of equal rows, and the set of each row.
+
+    Sets are in the order of their first column, then of their occurrence.
+    """
+    if not len(rows):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    order = np.lexsort(rows.T[::-1])
+    ordered = rows[order]
+    starts = np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)])
+    label = np.empty(len(rows), np.int64)
+    label[order] = np.cumsum(starts) - 1
+    first = np.full(int(starts.sum()), len(rows))
+    np.minimum.at(first, label, np.arange(len(rows)))
+    sort = np.lexsort([first, rows[first, 0]])
+    place = np.empty(len(sort), np.int64)
+    place[sort] = np.arange(len(sort))
+    return first[sort], place[label]
+
+
+def _fans(corners: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return polygons as triangles (m,3): corners (N,) polygon after polygon, sizes (F,)."""
+    starts, fans = np.cumsum(sizes) - sizes, sizes - 2
+    polygon = np.repeat(np.arange(len(fans)), fans)
+    step = np.arange(int(fans.sum())) - np.repeat(np.cumsum(fans) - fans, fans)
+    at = starts[polygon]
+    return corners[np.stack([at, at + step + 1, at + step + 2], axis=1)].reshape(-1, 3)

@@ -1,0 +1,357 @@
+"""Meshes of a glTF file as polygons over vertices.
+
+glTF splits a vertex wherever UVs or normals differ, or two materials meet. `weld` joins such copies
+again: vertices of one mesh with the same position, skin and morph targets move together, so they
+become one. UVs and normals stay with the corners. Files of our own writer say which vertex each
+copy is (`_VERTEX`), and their vertices come back in the order that they had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from understudy.core.errors import FileError
+from understudy.io.gltf.accessors import Accessors, Sparse
+from understudy.io.gltf.document import Entry
+
+TRIANGLES, STRIP, FAN, POINTS = 4, 5, 6, 0
+VERTEX_ATTRIBUTE = "_VERTEX"
+
+
+@dataclass(frozen=True)
+class Surface:
+    """One mesh of a file: n vertices, m triangles.
+
+    positions         (n,3) float64
+    joints, weights   (n,K) int64 and float64: indices into the joints of the skin; or None
+    targets           one per morph target: offsets of some vertices
+    own_vertex        (n,) int64, the vertex in the mesh that our writer was given; or None
+    triangles         (m,3) int64
+    corner_uvs        (m,3,2) float64, or None
+    corner_normals    (m,3,3) float64, or None
+    material          (m,) int64, index into the materials of the file; -1: none
+    primitive         (m,) int64, which primitive of the mesh
+    primitive_count   primitives, also those without triangles
+    """
+
+    positions: np.ndarray
+    joints: np.ndarray | None
+    weights: np.ndarray | None
+    targets: tuple[Sparse, ...]
+    own_vertex: np.ndarray | None
+    triangles: np.ndarray
+    corner_uvs: np.ndarray | None
+    corner_normals: np.ndarray | None
+    material: np.ndarray
+    primitive: np.ndarray
+    primitive_count: int
+
+
+@dataclass(frozen=True)
+class _Vertices:
+    """What the vertices of one primitive have, before primitives are joined."""
+
+    positions: np.ndarray
+    joints: np.ndarray | None
+    weights: np.ndarray | None
+    uvs: np.ndarray | None
+    normals: np.ndarray | None
+    own_vertex: np.ndarray | None
+    targets: tuple[Sparse, ...]
+
+
+def target_count(mesh: Entry) -> int:
+    """Return how many morph targets a mesh has."""
+    primitives = mesh.entries("primitives")
+    return len(primitives[0].entries("targets")) if primitives else 0
+
+
+def read_surface(
+    mesh: Entry, accessors: Accessors, material_count: int, use_own: bool
+) -> Surface | None:
+    """Return a mesh with its vertices welded; None if it has no triangles.
+
+    material_count  materials of the file
+    use_own         take vertices as our writer numbered them, instead of welding
+    """
+    groups: dict[str, int] = {}
+    vertices: list[_Vertices] = []
+    starts = [0]
+    triangles, material, primitive = [], [], []
+    entries = mesh.entries("primitives")
+    for number, entry in enumerate(entries):
+        mode = entry.integer("mode", TRIANGLES)
+        if mode not in (TRIANGLES, STRIP, FAN) and not (use_own and mode == POINTS):
+            continue  # points and lines have no surface
+        key = repr((entry.data.get("attributes"), entry.data.get("targets")))
+        if key not in groups:
+            read = _read_vertices(entry, accessors, target_count(mesh), use_own)
+            groups[key] = len(vertices)
+            vertices.append(read)
+            starts.append(starts[-1] + len(read.positions))
+        group = groups[key]
+        found = _triangles(entry, accessors, mode, len(vertices[group].positions))
+        triangles.append(found + starts[group])
+        material.append(np.full(len(found), entry.integer("material", -1, below=material_count)))
+        primitive.append(np.full(len(found), number))
+    if not vertices or (not use_own and not sum(map(len, triangles))):
+        return None
+    return _joined(
+        vertices,
+        np.concatenate(triangles),
+        np.concatenate(material),
+        np.concatenate(primitive),
+        len(entries),
+    )
+
+
+def weld(surface: Surface) -> np.ndarray:
+    """Return which vertices of a surface are copies: (n,) the first copy of each."""
+    count = len(surface.positions)
+    label = _labels(surface.positions + 0.0)
+    # Only vertices that share a position can be copies; the rest need no further comparison.
+    shared = np.flatnonzero(np.bincount(label, minlength=count)[label] > 1)
+    if not len(shared):
+        return np.arange(count)
+    group = label[shared]
+    for array in (surface.joints, surface.weights):
+        if array is not None:
+            group = _refined(group, array[shared])
+    for target in surface.targets:
+        offsets = np.zeros((len(shared), 3))
+        at = np.searchsorted(target.rows, shared)
+        hit = at < len(target.rows)
+        hit[hit] = target.rows[at[hit]] == shared[hit]
+        if hit.any():
+            offsets[hit] = target.values[at[hit]]
+            group = _refined(group, offsets)
+    first = np.arange(count)
+    _, where, back = np.unique(group, return_index=True, return_inverse=True)
+    first[shared] = shared[where[back.reshape(-1)]]
+    return first
+
+
+def reindexed(surface: Surface, kept: np.ndarray, new: np.ndarray) -> Surface:
+    """Return a surface of fewer vertices.
+
+    kept  (k,) the vertices to keep
+    new   (n,) the number of each old vertex among those kept
+    """
+    place = np.full(len(surface.positions), -1)
+    place[kept] = np.arange(len(kept))
+    take = lambda array: None if array is None else array[kept]
+    targets = []
+    for target in surface.targets:
+        rows = place[target.rows]
+        order = np.argsort(rows[rows >= 0], kind="stable")
+        targets.append(Sparse(rows[rows >= 0][order], target.values[rows >= 0][order]))
+    return Surface(
+        surface.positions[kept],
+        take(surface.joints),
+        take(surface.weights),
+        tuple(targets),
+        take(surface.own_vertex),
+        new[surface.triangles],
+        surface.corner_uvs,
+        surface.corner_normals,
+        surface.material,
+        surface.primitive,
+        surface.primitive_count,
+    )
+
+
+def welded(surface: Surface) -> Surface:
+    """Return a surface without copies of vertices, and without vertices that no triangle uses."""
+    first = weld(surface)
+    used = np.zeros(len(first), bool)
+    used[first[surface.triangles]] = True
+    new = np.cumsum(used) - 1
+    return reindexed(surface, np.flatnonzero(used), new[first])
+
+
+def _labels(rows: np.ndarray) -> np.ndarray:
+    """Return for each row (n,k) the number of the group of equal rows it belongs to, (n,)."""
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    order = np.lexsort(rows.T)
+    ordered = rows[order]
+    starts = np.concatenate([[False], (ordered[1:] != ordered[:-1]).any(axis=1)])
+    label = np.empty(len(rows), np.int64)
+    label[order] = np.cumsum(starts)
+    return label
+
+
+def _refined(group: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return groups (n,) divided further, so that equal groups have equal rows (n,k)."""
+    return _labels(np.column_stack([group, _labels(rows)]))
+
+
+def _read_vertices(entry: Entry, accessors: Accessors, targets: int, use_own: bool) -> _Vertices:
+    """Return what the vertices of one primitive have."""
+    attributes = entry.entry("attributes")
+    if attributes is None or not attributes.has("POSITION"):
+        raise FileError(f"{entry.where}: has no attribute POSITION")
+    number = lambda key: attributes.integer(key, below=len(accessors))
+    positions = accessors.floats(number("POSITION"), "VEC3")
+    if np.abs(positions).max(initial=0.0) > 1e30:
+        raise FileError(f"{attributes.where}.POSITION: has numbers beyond 1e30")
+    count = len(positions)
+
+    def optional(key: str, *kinds: str, whole: bool = False) -> np.ndarray | None:
+        if not attributes.has(key):
+            return None
+        read = accessors.integers if whole else accessors.floats
+        found = read(number(key), *kinds)
+        if len(found) != count:
+            raise FileError(f"{attributes.where}.{key}: {len(found)} rows for {count} vertices")
+        return found
+
+    joints, weights = [], []
+    for group in range(count_of(attributes, "JOINTS_")):
+        joints.append(optional(f"JOINTS_{group}", "VEC4", whole=True))
+        weights.append(optional(f"WEIGHTS_{group}", "VEC4"))
+    if any(w is None for w in weights):
+        raise FileError(f"{attributes.where}: JOINTS_ and WEIGHTS_ do not belong together")
+    offsets = []
+    found = entry.entries("targets")
+    if len(found) != targets:
+        raise FileError(
+            f"{entry.where}.targets: {len(found)} morph targets, the first primitive has {targets}"
+        )
+    for target in found:
+        offsets.append(_target(target, accessors, count))
+    own = optional(VERTEX_ATTRIBUTE, "SCALAR") if use_own else None
+    return _Vertices(
+        positions,
+        np.concatenate(joints, axis=1) if joints else None,  # type: ignore[arg-type]
+        np.concatenate(weights, axis=1) if weights else None,  # type: ignore[arg-type]
+        optional("TEXCOORD_0", "VEC2"),
+        optional("NORMAL", "VEC3"),
+        None if own is None else np.rint(own[:, 0]).astype(np.int64),
+        tuple(offsets),
+    )
+
+
+def count_of(attributes: Entry, prefix: str) -> int:
+    """Return how many attributes prefix0, prefix1, ... there are."""
+    number = 0
+    while attributes.has(f"{prefix}{number}"):
+        number += 1
+    return number
+
+
+def _target(target: Entry, accessors: Accessors, count: int) -> Sparse:
+    """Return the offsets of one morph target of a primitive with `count` vertices."""
+    if not target.has("POSITION"):
+        return Sparse(np.zeros(0, np.int64), np.zeros((0, 3)))
+    number = target.integer("POSITION", below=len(accessors))
+    if accessors.count(number) != count:
+        raise FileError(
+            f"{target.where}.POSITION: {accessors.count(number):,} rows for {count} vertices"
+        )
+    result = accessors.nonzero(number, "VEC3")
+    if np.abs(result.values).max(initial=0.0) > 1e30:
+        raise FileError(f"{target.where}.POSITION: has numbers beyond 1e30")
+    accessors.budget.take(result.values.nbytes, "morph targets")
+    return result
+
+
+def _triangles(entry: Entry, accessors: Accessors, mode: int, count: int) -> np.ndarray:
+    """Return the triangles (m,3) of a primitive with `count` vertices."""
+    if entry.has("indices"):
+        number = entry.integer("indices", below=len(accessors))
+        index = accessors.integers(number, "SCALAR")[:, 0]
+        if len(index) and index.max() >= count:
+            raise FileError(
+                f"{entry.where}.indices: refer to vertex {index.max()} of {count} vertices"
+            )
+    else:
+        index = np.arange(count)
+    if mode == POINTS or len(index) < 3:
+        return np.zeros((0, 3), np.int64)
+    if mode == TRIANGLES:
+        return index[: len(index) // 3 * 3].reshape(-1, 3)
+    if mode == FAN:
+        return np.stack([index[1:-1], index[2:], np.broadcast_to(index[0], len(index) - 2)], axis=1)
+    # Every second triangle of a strip is stored the other way around.
+    odd = np.arange(len(index) - 2) % 2 == 1
+    strip = np.stack([index[:-2], index[1:-1], index[2:]], axis=1)
+    strip[odd, 1:] = strip[odd, 1:][:, ::-1]
+    flat = (
+        (strip[:, 0] == strip[:, 1]) | (strip[:, 1] == strip[:, 2]) | (strip[:, 0] == strip[:, 2])
+    )
+    return strip[~flat]  # triangles without area only lead the strip elsewhere
+
+
+def _joined(
+    vertices: Sequence[_Vertices],
+    triangles: np.ndarray,
+    material: np.ndarray,
+    primitive: np.ndarray,
+    primitive_count: int,
+) -> Surface:
+    """Return the surface of several primitives."""
+    counts = [len(part.positions) for part in vertices]
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    positions = np.concatenate([part.positions for part in vertices])
+
+    def together(name: str, fill: float) -> np.ndarray | None:
+        arrays = [getattr(part, name) for part in vertices]
+        width = max((array.shape[1] for array in arrays if array is not None), default=0)
+        if not width:
+            return None
+        result = np.full(
+            (len(positions), width), fill, next(a for a in arrays if a is not None).dtype
+        )
+        for start, array in zip(starts, arrays):
+            if array is not None:
+                result[start : start + len(array), : array.shape[1]] = array
+        return result
+
+    joints, weights = together("joints", 0), together("weights", 0.0)
+    uvs, normals = together("uvs", 0.0), together("normals", np.nan)
+    targets = tuple(
+        Sparse(
+            np.concatenate([part.targets[t].rows + s for part, s in zip(vertices, starts)]),
+            np.concatenate([part.targets[t].values for part in vertices]),
+        )
+        for t in range(len(vertices[0].targets))
+    )
+    own = None
+    if all(part.own_vertex is not None for part in vertices):
+        own = np.concatenate([part.own_vertex for part in vertices])
+    return Surface(
+        positions,
+        joints,
+        weights,
+        targets,
+        own,
+        triangles,
+        None if uvs is None else uvs[triangles],
+        None if normals is None else _with_flat(normals[triangles], positions[triangles]),
+        material.astype(np.int64),
+        primitive.astype(np.int64),
+        primitive_count,
+    )
+
+
+def _with_flat(normals: np.ndarray, corners: np.ndarray) -> np.ndarray:
+    """Return normals (m,3,3) where NaN is replaced by the normal of the triangle's plane.
+
+    corners  (m,3,3) positions
+    """
+    missing = np.isnan(normals).any(axis=(1, 2))
+    if missing.any():
+        normals[missing] = flat_normals(corners[missing])
+    return normals
+
+
+def flat_normals(corners: np.ndarray) -> np.ndarray:
+    """Return the unit normal of each triangle at its three corners: corners (m,3,3) positions."""
+    cross = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    length = np.linalg.norm(cross, axis=1, keepdims=True)
+    unit = np.divide(cross, length, out=np.zeros_like(cross), where=length > 0)
+    return np.repeat(unit[:, None], 3, axis=1)

@@ -1,0 +1,105 @@
+"""Translation, rotation and scale: what glTF stores of a transform.
+
+Quaternions are (x, y, z, w), as glTF writes them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def rotation_of(quaternions: np.ndarray) -> np.ndarray:
+    """Return rotation matrices (...,3,3) of unit quaternions (...,4).
+
+    >>> rotation_of(np.array([0.0, 0.0, 0.0, 1.0])).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    x, y, z, w = np.moveaxis(np.asarray(quaternions, np.float64), -1, 0)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def quaternion_of(rotations: np.ndarray) -> np.ndarray:
+    """Return unit quaternions (...,4) of rotation matrices (...,3,3).
+
+    It computes the quaternion in four ways and keeps the one whose divisor is largest, so that no
+    rotation is badly conditioned.
+    """
+    m = np.asarray(rotations, np.float64)
+    xx, yy, zz = m[..., 0, 0], m[..., 1, 1], m[..., 2, 2]
+    squares = np.stack([1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz, 1 + xx + yy + zz], -1)
+    xy, xz, yz = (
+        m[..., 1, 0] + m[..., 0, 1],
+        m[..., 0, 2] + m[..., 2, 0],
+        m[..., 2, 1] + m[..., 1, 2],
+    )
+    xw, yw, zw = (
+        m[..., 2, 1] - m[..., 1, 2],
+        m[..., 0, 2] - m[..., 2, 0],
+        m[..., 1, 0] - m[..., 0, 1],
+    )
+    products = np.stack(
+        [
+            np.stack([squares[..., 0], xy, xz, xw], -1),
+            np.stack([xy, squares[..., 1], yz, yw], -1),
+            np.stack([xz, yz, squares[..., 2], zw], -1),
+            np.stack([xw, yw, zw, squares[..., 3]], -1),
+        ],
+        -2,
+    )
+    best = squares.argmax(axis=-1)[..., None, None]
+    chosen = np.take_along_axis(products, np.broadcast_to(best, (*best.shape[:-2], 1, 4)), -2)
+    chosen = chosen[..., 0, :]
+    return chosen / np.linalg.norm(chosen, axis=-1, keepdims=True)
+
+
+def compose_trs(translation: np.ndarray, quaternion: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return transforms (...,3,4) of translations (...,3), quaternions (...,4), scales (...,3)."""
+    linear = rotation_of(quaternion) * np.asarray(scale, np.float64)[..., None, :]
+    shift = np.broadcast_to(np.asarray(translation, np.float64)[..., None], (*linear.shape[:-1], 1))
+    return np.concatenate([linear, shift], axis=-1)
+
+
+def decompose(transforms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return translations (...,3), quaternions (...,4) and scales (...,3) of (...,3,4).
+
+    The scale is the length of each column; a mirrored transform has a negative scale along x.
+    Where the columns are not orthogonal (shear), the rotation is the nearest one, and
+    `compose_trs` does not give the transform back.
+    """
+    linear = transforms[..., :3]
+    scale = np.linalg.norm(linear, axis=-2)
+    largest = scale.max(axis=-1, keepdims=True)
+    flat = scale <= 1e-9 * np.maximum(largest, 1e-300)
+    safe = np.where(flat, 1.0, scale)
+    # A column without length has no direction; the nearest rotation completes it from the others.
+    directions = np.where(flat[..., None, :], 0.0, linear / safe[..., None, :])
+    mirrored = np.linalg.det(linear) < 0
+    directions[..., 0] *= np.where(mirrored, -1.0, 1.0)[..., None]
+    scale = np.where(flat, 0.0, scale)
+    scale[..., 0] *= np.where(mirrored, -1.0, 1.0)
+    return transforms[..., 3].copy(), quaternion_of(_nearest_rotation(directions)), scale
+
+
+def continuous(quaternions: np.ndarray) -> np.ndarray:
+    """Return quaternions (F,4) with signs such that each is near the one before it.
+
+    >>> continuous(np.array([[0, 0, 0, 1.0], [0, 0, 0, -1.0]])).tolist()[1][3]
+    1.0
+    """
+    dots = np.sum(quaternions[1:] * quaternions[:-1], axis=1)
+    signs = np.cumprod(np.concatenate([[1.0], np.where(dots < 0, -1.0, 1.0)]))
+    return quaternions * signs[:, None] + 0.0
+
+
+def _nearest_rotation(matrices: np.ndarray) -> np.ndarray:
+    """Return the rotations (...,3,3) nearest to matrices (...,3,3)."""
+    u, _, vt = np.linalg.svd(matrices)
+    sign = np.sign(np.linalg.det(u @ vt))
+    u = u.copy()
+    u[..., 2] *= sign[..., None]
+    return u @ vt

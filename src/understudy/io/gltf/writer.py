@@ -1,0 +1,426 @@
+"""Writes a `Character` as a `.glb` file that any engine plays.
+
+- One mesh node per part, one primitive per material; a vertex is split only where UVs or normals
+  differ, and at the border of parts and materials.
+- One skin with all bones, 4 influences or 8 (a second set of attributes). Bones hang below one node
+  with the name of the character, which glTF requires to be common to all of them.
+- Blend shapes are morph targets, as sparse arrays where these are smaller.
+- Every clip is an animation that starts at zero seconds, with one linear key per frame; what does
+  not change has one key.
+- Positions are converted to metres and Y up (`conventions`). Far from the origin, positions are
+  stored relative to the middle of the mesh, which 32 bits resolve.
+- What glTF has no field for is in `extras` (`own_extras`), and the vertices' numbers in the
+  attribute `_VERTEX`, so that `read_gltf` returns the same character.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from understudy.core.character import Character, CharacterClip
+from understudy.core.errors import InputError
+from understudy.geometry.skinning import weight_matrix
+from understudy.geometry.transforms import inverse
+from understudy.io.gltf.conventions import Conversion
+from understudy.io.gltf.document import unique
+from understudy.io.gltf.glb_file import INDICES, VERTICES, GlbFile
+from understudy.io.gltf.joint_motion import (
+    JointMotion,
+    ShearError,
+    clip_world,
+    joint_motion,
+    refuse_shear,
+    rigid_rest,
+)
+from understudy.io.gltf.own_extras import OwnExtras, polygon_runs
+from understudy.io.gltf.split_vertices import MeshNode, Primitive, mesh_nodes
+from understudy.io.gltf.surfaces import POINTS, VERTEX_ATTRIBUTE
+
+MAX_INFLUENCES = 8
+# Whole numbers up to this are exact in 32-bit floats, which custom attributes must be.
+MAX_VERTICES = 2**24
+# A mesh further away than this many times its size is stored about its own middle.
+_FAR = 8.0
+
+
+def write_glb(character: Character, path: str | Path) -> None:
+    """Write `character` as a `.glb`, whole or not at all."""
+    if Path(path).suffix.lower() == ".gltf":
+        raise InputError(f"{path}: characters are written as one binary file; name it .glb")
+    _Writer(character).file().save(path)
+
+
+class _Writer:
+    """Writes one character."""
+
+    def __init__(self, character: Character):
+        mesh = character.mesh
+        _check(character)
+        self.character = character
+        self.glb = GlbFile()
+        self.conversion = Conversion.of_mesh(mesh)
+        positions = self.conversion.points(mesh.vertices.astype(np.float64))
+        low, high = positions.min(axis=0), positions.max(axis=0)
+        self.size = float(np.linalg.norm(high - low)) or 1.0
+        middle = ((low + high) / 2).astype(np.float32).astype(np.float64)
+        is_far = np.abs(middle).max() > _FAR * self.size
+        self.origin = middle if is_far else np.zeros(3)
+        self.positions = (positions - self.origin).astype(np.float32) + np.float32(0)
+        taken = set(mesh.parts)
+        self.rest_name = unique(character.name or "mesh", taken)
+        self.nodes, self.primitive_of_polygon = mesh_nodes(mesh, self.rest_name)
+        # Where each shape is listed among the morph targets of each part.
+        self.targets = [self._targets_of(number, node) for number, node in enumerate(self.nodes)]
+
+    def file(self) -> GlbFile:
+        """Return the file."""
+        character, glb = self.character, self.glb
+        scene: list[int] = []
+        joints: list[int] = []
+        motions: list[list[JointMotion]] = []
+        skin = None
+        if character.skeleton is not None:
+            rest, motions = self._motions()
+            joints = self._joint_nodes(rest)
+            roots = [joints[b] for b in character.skeleton.roots.tolist()]
+            scene.append(glb.add("nodes", {"name": character.name, "children": roots}))
+            skin = self._skin(joints)
+        slots = self._materials()
+        influences = None if character.skin is None else _influences(character)
+        mesh_indices = []
+        for node, shapes in zip(self.nodes, self.targets):
+            mesh_indices.append(self._mesh_node(node, shapes, slots, influences, skin))
+        scene += mesh_indices
+        for number, clip in enumerate(character.clips):
+            motion = motions[number] if motions else []
+            self._animation(clip, joints, motion, mesh_indices)
+        glb.add("scenes", {"nodes": scene})
+        glb.fields["scene"] = 0
+        glb.fields["extras"] = self._extras().json()
+        return glb
+
+    def _motions(self) -> tuple[np.ndarray, list[list[JointMotion]]]:
+        """Return rest transforms (B,3,4) in glTF's coordinates, and the joints' motion per clip.
+
+        `joint_nodes` later stores the rest transforms. If they, or a clip, shear, bones with rest
+        frames without scale are tried: skinning depends on the change from the rest pose alone.
+        """
+        skeleton = self.character.skeleton
+        assert skeleton is not None
+        rests = [skeleton.world_from_bone, rigid_rest(skeleton.world_from_bone)]
+        errors = []
+        for rest in rests:
+            worlds = [rest[None]]
+            for clip in self.character.clips:
+                same = rest is skeleton.world_from_bone
+                old = skeleton.world_from_bone
+                worlds.append(clip.world_from_bone if same else clip_world(clip, old, rest))
+            found = []
+            worst: ShearError | None = None
+            for number, world in enumerate(worlds):
+                name = self.character.clips[number - 1].name if number else ""
+                converted = self.conversion.bones(world)
+                motion, shear = joint_motion(skeleton.parents, converted, self.size, name)
+                if shear is not None and (worst is None or shear.amount > worst.amount):
+                    worst = shear
+                found.append(motion)
+            if worst is None:
+                self.rest_motion = found[0]
+                return self.conversion.bones(rest), found[1:]
+            errors.append(worst)
+        best = min(errors, key=lambda error: error.amount)
+        raise refuse_shear(best, skeleton.names)
+
+    def _joint_nodes(self, rest: np.ndarray) -> list[int]:
+        """Return the nodes of the bones, posed at rest, and note their inverse bind matrices."""
+        skeleton = self.character.skeleton
+        assert skeleton is not None
+        result = []
+        for name, motion in zip(skeleton.names, self.rest_motion):
+            entry: dict[str, Any] = {"name": name}
+            for key, values, nothing in (
+                ("translation", motion.translation[0], [0, 0, 0]),
+                ("rotation", motion.rotation[0], [0, 0, 0, 1]),
+                ("scale", motion.scale[0], [1, 1, 1]),
+            ):
+                if values.tolist() != nothing:
+                    entry[key] = values.tolist()
+            result.append(self.glb.add("nodes", entry))
+        for bone, parent in enumerate(skeleton.parents.tolist()):
+            if parent >= 0:
+                above = self.glb.lists["nodes"][result[parent]]
+                above.setdefault("children", []).append(result[bone])
+        shifted = rest.copy()
+        shifted[:, :, 3] -= self.origin
+        self.inverse_bind = inverse(shifted)
+        return result
+
+    def _skin(self, joints: list[int]) -> int:
+        """Return the skin."""
+        matrices = np.zeros((len(joints), 4, 4), np.float32)
+        matrices[:, :3] = self.inverse_bind
+        matrices[:, 3, 3] = 1
+        columns = np.ascontiguousarray(matrices.transpose(0, 2, 1)).reshape(-1, 16) + np.float32(0)
+        entry = {"joints": joints, "inverseBindMatrices": self.glb.accessor(columns)}
+        return self.glb.add("skins", entry)
+
+    def _materials(self) -> dict[int, int]:
+        """Return the material of the file for each material of the mesh that has polygons.
+
+        A mesh without materials gets one: the default of glTF is a mirror, which looks black.
+        """
+        used = sorted({p.material for node in self.nodes for p in node.primitives})
+        names = self.character.mesh.materials or ("default",)
+        surface = {"metallicFactor": 0.0, "roughnessFactor": 0.8}
+        return {
+            slot: self.glb.add("materials", {"name": names[slot], "pbrMetallicRoughness": surface})
+            for slot in used
+        }
+
+    def _targets_of(self, number: int, node: MeshNode) -> list[int]:
+        """Return the blend shapes that move a part; the first part also gets those that move
+        nothing, so that every shape is in the file.
+        """
+        inside = np.zeros(self.character.mesh.vertex_count, bool)
+        inside[node.vertices] = True
+        return [
+            s
+            for s, shape in enumerate(self.character.shapes)
+            if inside[shape.vertices].any() or (number == 0 and not len(shape.vertices))
+        ]
+
+    def _mesh_node(
+        self,
+        node: MeshNode,
+        shapes: list[int],
+        slots: dict[int, int],
+        influences: tuple[np.ndarray, np.ndarray] | None,
+        skin: int | None,
+    ) -> int:
+        """Return the node of one part.
+
+        shapes      the blend shapes that it has as morph targets
+        slots       material of the file for each material of the mesh
+        influences  joints (V,4n) and weights (V,4n)
+        """
+        primitives = []
+        for primitive in node.primitives:
+            entry = self._primitive(primitive, influences)
+            entry["material"] = slots[primitive.material]
+            if shapes:
+                entry["targets"] = [
+                    {"POSITION": self._target(primitive.vertices, shape)} for shape in shapes
+                ]
+            primitives.append(entry)
+        mesh: dict[str, Any] = {"name": node.name, "primitives": primitives}
+        if shapes:
+            mesh["weights"] = [0.0] * len(shapes)
+            mesh["extras"] = {"targetNames": [self.character.shapes[s].name for s in shapes]}
+        result: dict[str, Any] = {"name": node.name, "mesh": self.glb.add("meshes", mesh)}
+        if skin is not None:
+            result["skin"] = skin
+        elif self.origin.any():
+            result["translation"] = self.origin.tolist()
+        return self.glb.add("nodes", result)
+
+    def _primitive(
+        self, primitive: Primitive, influences: tuple[np.ndarray, np.ndarray] | None
+    ) -> dict[str, Any]:
+        """Return a primitive with its attributes."""
+        glb, rows = self.glb, primitive.vertices
+        attributes = {
+            "POSITION": glb.accessor(self.positions[rows], VERTICES, bounds=True),
+            "NORMAL": glb.accessor(primitive.normals, VERTICES),
+        }
+        if primitive.uvs is not None:
+            attributes["TEXCOORD_0"] = glb.accessor(primitive.uvs, VERTICES)
+        if influences is not None:
+            joints, weights = (array[rows] for array in influences)
+            for group in range(joints.shape[1] // 4):
+                columns = slice(4 * group, 4 * group + 4)
+                attributes[f"JOINTS_{group}"] = glb.accessor(joints[:, columns], VERTICES)
+                attributes[f"WEIGHTS_{group}"] = glb.accessor(weights[:, columns], VERTICES)
+        attributes[VERTEX_ATTRIBUTE] = glb.accessor(rows.astype(np.float32), VERTICES)
+        entry: dict[str, Any] = {"attributes": attributes}
+        if len(primitive.triangles):
+            # The highest number of a type restarts a strip, so it is not used.
+            kind = np.uint16 if len(rows) < 2**16 else np.uint32
+            flat = primitive.triangles.reshape(-1).astype(kind)
+            entry["indices"] = glb.accessor(flat, INDICES)
+        else:
+            entry["mode"] = POINTS
+        return entry
+
+    def _target(self, vertices: np.ndarray, number: int) -> int:
+        """Return the accessor of a blend shape for split vertices (n,) of the mesh."""
+        shape = self.character.shapes[number]
+        at = np.searchsorted(shape.vertices, vertices)
+        hit = at < len(shape.vertices)
+        hit[hit] = shape.vertices[at[hit]] == vertices[hit]
+        rows = np.flatnonzero(hit)
+        offsets = self.conversion.points(shape.offsets[at[rows]].astype(np.float64))
+        offsets = offsets.astype(np.float32) + np.float32(0)
+        moved = offsets.any(axis=1)
+        rows, offsets = rows[moved], offsets[moved]
+        if not len(rows):  # a sparse array has at least one row
+            rows, offsets = np.zeros(1, np.int64), np.zeros((1, 3), np.float32)
+        if 16 * len(rows) < 12 * len(vertices):
+            return self.glb.sparse_accessor(len(vertices), rows, offsets)
+        dense = np.zeros((len(vertices), 3), np.float32)
+        dense[rows] = offsets
+        return self.glb.accessor(dense, VERTICES, bounds=True)
+
+    def _animation(
+        self,
+        clip: CharacterClip,
+        joints: list[int],
+        motion: list[JointMotion],
+        mesh_indices: list[int],
+    ) -> None:
+        """Add a clip as an animation.
+
+        joints, motion  node and motion of each bone
+        mesh_indices    node of each part
+        """
+        channels: list[tuple[int, str, np.ndarray]] = []
+        for node, moved, rest in zip(joints, motion, self.rest_motion if joints else ()):
+            channels.append((node, "translation", moved.translation))
+            channels.append((node, "rotation", moved.rotation))
+            if len(moved.scale) > 1 or not np.array_equal(moved.scale, rest.scale):
+                channels.append((node, "scale", moved.scale))
+        for node, shapes in zip(mesh_indices, self.targets):
+            if shapes:
+                weights = clip.shape_weights[:, shapes]
+                still = (weights == weights[:1]).all()
+                channels.append((node, "weights", weights[:1] if still else weights))
+        if not channels:  # nothing can move, but the clip has a name and a length
+            channels.append((mesh_indices[0], "translation", self.origin[None]))
+        if clip.frame_count > 1 and all(len(values) == 1 for _, _, values in channels):
+            node, path, values = channels[0]
+            channels[0] = (node, path, np.repeat(values, 2, axis=0))
+        self.glb.add("animations", self._animation_entry(clip, channels))
+
+    def _animation_entry(
+        self, clip: CharacterClip, channels: list[tuple[int, str, np.ndarray]]
+    ) -> dict[str, Any]:
+        """Return an animation: node, property and keys of each channel."""
+        frames = clip.frame_count
+        times = (np.arange(frames) / clip.frame_rate).astype(np.float32)
+        inputs = {}
+        samplers: list[dict[str, Any]] = []
+        targets: list[dict[str, Any]] = []
+        for node, path, values in channels:
+            count = len(values)
+            if count not in inputs:
+                keys = times if count == frames else times[[0, -1]] if count == 2 else times[:1]
+                inputs[count] = self.glb.accessor(keys, bounds=True)
+            flat = values.reshape(-1) if path == "weights" else values
+            output = self.glb.accessor(np.ascontiguousarray(flat, np.float32))
+            targets.append({"sampler": len(samplers), "target": {"node": node, "path": path}})
+            samplers.append({"input": inputs[count], "output": output})
+        about = {
+            "frame_rate": clip.frame_rate,
+            "start_frame": clip.start_frame,
+            "frame_count": frames,
+        }
+        return {
+            "name": clip.name,
+            "channels": targets,
+            "samplers": samplers,
+            "extras": {"understudy": about},
+        }
+
+    def _extras(self) -> OwnExtras:
+        """Return what our reader needs and glTF has no field for."""
+        mesh = self.character.mesh
+        stored = {node.name: node.vertices for node in self.nodes}
+        rows = {name: np.unique(vertices) for name, vertices in mesh.parts.items()}
+        differ = {
+            name: vertices
+            for name, vertices in rows.items()
+            if not np.array_equal(stored.get(name, []), vertices)
+        }
+        return OwnExtras(
+            name=self.character.name,
+            unit=mesh.unit,
+            up_axis=mesh.up_axis,
+            handedness=mesh.handedness,
+            origin=self.origin,
+            vertex_count=mesh.vertex_count,
+            has_normals=mesh.corner_normals is not None,
+            has_materials=bool(mesh.materials),
+            materials=mesh.materials,
+            shapes=tuple(shape.name for shape in self.character.shapes),
+            part_order=tuple(mesh.parts),
+            parts=differ,
+            not_parts=frozenset({self.rest_name}),
+            polygons=polygon_runs(mesh, self.primitive_of_polygon),
+        )
+
+
+def _check(character: Character) -> None:
+    """Raise where glTF cannot hold a character."""
+    mesh, skin = character.mesh, character.skin
+    if mesh.vertex_count > MAX_VERTICES:
+        raise InputError(
+            f"mesh: {mesh.vertex_count:,} vertices, at most {MAX_VERTICES:,} can be written; "
+            "write its parts as separate characters"
+        )
+    cached = [clip.name for clip in character.clips if clip.vertices is not None]
+    if cached:
+        raise InputError(
+            f"clip {cached[0]!r} is a point cache, which glTF cannot hold; fit a deformer to it "
+            "and export that, or write .usd or .abc"
+        )
+    if skin is not None and skin.blend != "linear":
+        raise InputError(
+            "skin: glTF blends linearly, this skin blends dual quaternions; fit a linear skin "
+            "first, as understudy.export does"
+        )
+    if character.bone_count > 2**16:
+        raise InputError(f"skeleton: {character.bone_count:,} bones, glTF can address 65,536")
+
+
+def _influences(character: Character) -> tuple[np.ndarray, np.ndarray]:
+    """Return joints (V,4n) and float32 weights (V,4n) of a skin, the largest weight first.
+
+    A bone is listed once per vertex, weights sum to one, and joints without weight are 0, all of
+    which glTF requires.
+    """
+    skin = character.skin
+    assert skin is not None
+    if (skin.weight < 0).any():
+        low = float(skin.weight.min())
+        rows = int((skin.weight < 0).any(axis=1).sum())
+        raise InputError(
+            f"skin: {rows:,} vertices have negative weights (down to {low:.3g}), which glTF does "
+            "not allow; fit the weights again first, as understudy.export does"
+        )
+    weight64 = skin.weight.astype(np.float64)
+    # A copy: the matrix shares its indices with the skin, and the next line sorts them.
+    matrix = weight_matrix(skin.bone_index, weight64, character.bone_count).copy()
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    counts = np.diff(matrix.indptr)
+    most = int(counts.max())
+    if most > MAX_INFLUENCES:
+        rows = int((counts > MAX_INFLUENCES).sum())
+        raise InputError(
+            f"skin: {rows:,} vertices have more than {MAX_INFLUENCES} influences (up to {most}); "
+            "fit the weights again with 4 or 8 influences first, as understudy.export does"
+        )
+    width = 4 if most <= 4 else 8
+    row = np.repeat(np.arange(len(counts)), counts)
+    column = np.arange(len(row)) - np.repeat(matrix.indptr[:-1], counts)
+    weight = np.zeros((len(counts), width))
+    joint = np.zeros((len(counts), width), np.int64)
+    weight[row, column], joint[row, column] = matrix.data, matrix.indices
+    order = np.argsort(-weight, axis=1, kind="stable")
+    weight, joint = np.take_along_axis(weight, order, 1), np.take_along_axis(joint, order, 1)
+    narrow = (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
+    joint[narrow == 0] = 0
+    kind = np.uint8 if character.bone_count <= 2**8 else np.uint16
+    return joint.astype(kind), narrow

@@ -1,0 +1,132 @@
+"""glTF files evaluated by three.js in Node and checked by Khronos' validator.
+
+three.js applies morph targets, skins and animation by itself, so it is an independent witness of
+what a file shows. `make test` installs it (`tests/node`).
+"""
+
+import json
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import needs
+import numpy as np
+
+FOLDER = Path(__file__).parents[1] / "node"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One primitive as three.js shows it.
+
+    node       index of its node
+    name       of its node
+    vertex     (n,) the vertex of the character, from our attribute _VERTEX; -1: not our file
+    used       (n,) whether a triangle uses it
+    positions  (T,n,3) at all times of all requests
+    """
+
+    node: int
+    name: str
+    vertex: np.ndarray
+    used: np.ndarray
+    positions: np.ndarray
+
+
+def require_node() -> None:
+    """Skip or fail the test where Node or its packages are missing."""
+    if shutil.which("node") is None:
+        needs.missing("node is not installed; get it from Debian (nodejs, npm)")
+    if not (FOLDER / "node_modules" / "three").is_dir():
+        needs.missing("three.js is not installed: make node, or npm ci in tests/node")
+
+
+def evaluate(path, requests) -> list[Shown]:
+    """Return the primitives of a file, with their positions.
+
+    requests  [(clip name or None, times in seconds), ...]; None: without animation
+    """
+    require_node()
+    with tempfile.TemporaryDirectory() as folder:
+        # Key times have 32 bits: a frame on a key must not be evaluated just before it.
+        wanted = [
+            {"clip": clip, "times": [float(np.float32(time)) for time in times]}
+            for clip, times in requests
+        ]
+        (Path(folder) / "request.json").write_text(json.dumps(wanted), encoding="utf-8")
+        _node("evaluate_glb.mjs", path, Path(folder) / "out", Path(folder) / "request.json")
+        about = json.loads((Path(folder) / "out.json").read_text(encoding="utf-8"))
+        data = np.fromfile(Path(folder) / "out.bin", "<f4")
+    frames = sum(len(times) for _, times in requests)
+    counts = [mesh["vertices"] for mesh in about["meshes"]]
+    heads, at = [], 0
+    for count in counts:
+        heads.append((data[at : at + count], data[at + count : at + 2 * count]))
+        at += 2 * count
+    result = []
+    for mesh, count, (vertex, used) in zip(about["meshes"], counts, heads):
+        positions = data[at : at + frames * count * 3].reshape(frames, count, 3)
+        at += frames * count * 3
+        numbers = np.rint(vertex).astype(int)
+        result.append(Shown(mesh["node"], mesh["name"], numbers, used > 0, positions))
+    assert at == len(data)
+    return result
+
+
+def vertices_of(path, requests, vertex_count) -> np.ndarray:
+    """Return the vertices (T,V,3) of a file that our writer made, in the order of our mesh.
+
+    A vertex that is split in the file must be at one place; anything else is an error.
+    """
+    frames = sum(len(times) for _, times in requests)
+    result = np.full((frames, vertex_count, 3), np.nan, np.float32)
+    for shown in evaluate(path, requests):
+        assert (shown.vertex >= 0).all(), "the file has no attribute _VERTEX"
+        before = result[:, shown.vertex]
+        apart = np.nanmax(np.abs(before - shown.positions), initial=0.0)
+        size = np.ptp(shown.positions, axis=(0, 1)).max()
+        assert apart <= 1e-5 * max(size, 1e-9), f"copies of a vertex are {apart} apart"
+        result[:, shown.vertex] = shown.positions
+    assert not np.isnan(result).any(), "a vertex of the mesh is not in the file"
+    return result
+
+
+def clip_requests(character, frames=None):
+    """Return requests for every clip of a character that our writer wrote.
+
+    frames  indices of frames; None: all
+    """
+    return [
+        (
+            clip.name,
+            np.asarray(range(clip.frame_count) if frames is None else frames) / clip.frame_rate,
+        )
+        for clip in character.clips
+    ]
+
+
+def validator_issues(path) -> list[dict]:
+    """Return what Khronos' validator has to say: code, message, severity (0 error, 1 warning)."""
+    require_node()
+    return json.loads(_node("validate_glb.mjs", path))["issues"]["messages"]
+
+
+def assert_valid(path) -> None:
+    """Fail unless a file has neither errors nor warnings."""
+    found = [issue for issue in validator_issues(path) if issue["severity"] <= 1]
+    assert not found, found[:5]
+
+
+def _node(script, *arguments) -> str:
+    """Return what a script of tests/node prints."""
+    done = subprocess.run(
+        ["node", str(FOLDER / script), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=FOLDER,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
