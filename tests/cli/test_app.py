@@ -88,7 +88,7 @@ def test_info_methods_ranges_and_version(work, capsys):
     assert re.search(r"tau \(float; default 1.2\)\n +[a-z]", options)
     assert "seed (int; default 0)" in options
     assert "did you mean 'fdda'" in run(capsys, "methods", "fda")[2]
-    assert '"bend_1" = [-50.0, 50.0]' in run(capsys, "ranges", "tube")[1]
+    assert '"bend_1" = [-50.0, 50.0]' in run(capsys, "controls", "tube")[1]
     assert re.match(r"\d+\.\d+", run(capsys, "--version")[1])
 
 

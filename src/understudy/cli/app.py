@@ -19,7 +19,7 @@ from understudy.cli.export import export
 from understudy.cli.fit import fit
 from understudy.cli.learn import learn
 from understudy.cli.measure import compare, evaluate
-from understudy.cli.sample import ranges, sample
+from understudy.cli.sample import controls, sample
 from understudy.cli.show import info, methods
 from understudy.cli.train import train
 from understudy.core.errors import UnderstudyError
@@ -40,7 +40,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (demo, "understudy demo --out out/demo"),
     (learn, "understudy learn face -o face --to onnx"),
     (sample, "understudy sample human -o human.zarr --count 5000"),
-    (ranges, "understudy ranges human > ranges.toml"),
+    (controls, "understudy controls hero.blend -o ranges.toml"),
     (fit, "understudy fit fdda human.zarr -o human.understudy --set epochs=50"),
     (compress, "understudy compress 'walk/*.obj' -o walk.understudy --up Z --frame-rate 30"),
     (evaluate, "understudy evaluate human.understudy --report report.html"),
@@ -53,6 +53,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
 )
 for _command, _example in COMMANDS:
     app.command(epilog=f"\b\nExample:\n  {_example}")(_command)  # \b: keep the line breaks
+app.command("ranges", hidden=True)(controls)  # its name before version 1
 
 
 @app.callback(invoke_without_command=True)

@@ -13,8 +13,8 @@ from understudy.io.registry import ReadOptions
 from understudy.methods.fitting import PartOptions
 
 RIG_HELP = (
-    "A built-in rig (human, face, tube), a plug-in's name, package.module:Class or "
-    "path/to/rig.py:Class."
+    "A built-in rig (human, face, tube), a plug-in's name, package.module:Class, "
+    "path/to/rig.py:Class or a Blender file (path/to/hero.blend)."
 )
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="File or folder to write.")]

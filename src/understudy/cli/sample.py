@@ -1,7 +1,9 @@
-"""`understudy sample` and `understudy ranges`: poses of a rig, and the ranges they come from."""
+"""`understudy sample` and `understudy controls`: poses of a rig, and the ranges they come from."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +12,39 @@ import typer
 from understudy.cli.options import RIG_HELP, Out, Seed
 from understudy.core.errors import InputError
 from understudy.core.terminal_progress import TerminalProgress
+from understudy.io.atomic_write import atomic_write
+from understudy.rigs.base import Rig
+from understudy.rigs.blender.options import MODIFIERS, BlenderOptions, is_blend, parse_blend
+from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan, read_modes
 
 STORE_SUFFIX = ".zarr"
+Meshes = Annotated[
+    list[str],
+    typer.Option(
+        "--mesh", help="Mesh object of a .blend file; repeat it. Default: the visible ones."
+    ),
+]
+Controls = Annotated[
+    list[str],
+    typer.Option("--control", help="Only controls whose name matches: 'arm_*'; repeat it."),
+]
+TrustScripts = Annotated[
+    bool,
+    typer.Option("--trust-scripts", help="Run the scripts in a .blend file; only if you trust it."),
+]
+IgnoreDrivers = Annotated[
+    bool,
+    typer.Option(
+        "--ignore-drivers",
+        help="Go on although drivers of a .blend file are evaluated to 0 without its scripts.",
+    ),
+]
+Modifiers = Annotated[
+    str, typer.Option(help="Modifiers of a .blend file to use: those of the viewport or render.")
+]
 
 
 def sample(
@@ -24,7 +54,7 @@ def sample(
     seed: Seed = 0,
     ranges: Annotated[
         Path | None,
-        typer.Option(help="Training ranges (TOML); `understudy ranges RIG` prints the defaults."),
+        typer.Option(help="Training ranges (TOML); `understudy controls RIG` prints the defaults."),
     ] = None,
     modes: Annotated[
         Path | None,
@@ -46,6 +76,11 @@ def sample(
         int | None, typer.Option(min=1, help="Worker processes. Default: one per core.")
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace the store instead of resuming.")] = False,
+    meshes: Meshes = [],  # noqa: B006
+    patterns: Controls = [],  # noqa: B006
+    trust_scripts: TrustScripts = False,
+    ignore_drivers: IgnoreDrivers = False,
+    modifiers: Modifiers = MODIFIERS[0],
 ) -> None:
     """Sample random poses of a rig into a pose store.
 
@@ -56,7 +91,13 @@ def sample(
             f"{out}: a pose store is a folder whose name ends in {STORE_SUFFIX}; use "
             f"{out.with_suffix(STORE_SUFFIX).name}"
         )
-    spec = load_rig(rig).controls
+    progress = TerminalProgress()
+    asked = BlenderOptions(tuple(meshes), tuple(patterns), trust_scripts, ignore_drivers, modifiers)
+    loaded = _load(rig, asked, progress)
+    if isinstance(loaded, BlenderRig):
+        for note in loaded.notes:
+            print(f"note: {note}")
+    spec = loaded.controls
     plan = SamplePlan(
         count,
         seed,
@@ -66,11 +107,12 @@ def sample(
         spread=spread,
     )
     poses = sample_poses(
-        rig,
+        # Worker processes build a rig of Python again; one of Blender brings its own.
+        (lambda: loaded) if isinstance(loaded, BlenderRig) else rig,
         plan,
         out,
         processes=processes,
-        progress=TerminalProgress(),
+        progress=progress,
         ranges=ranges,
         overwrite=overwrite,
     )
@@ -81,9 +123,62 @@ def sample(
     )
 
 
-def ranges(rig: Annotated[str, typer.Argument(help=RIG_HELP)]) -> None:
-    """Print the training ranges of a rig (TOML).
+def controls(
+    rig: Annotated[str, typer.Argument(help=RIG_HELP)],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write. Default: print it.")
+    ] = None,
+    meshes: Meshes = [],  # noqa: B006
+    patterns: Controls = [],  # noqa: B006
+    trust_scripts: TrustScripts = False,
+    ignore_drivers: IgnoreDrivers = False,
+    modifiers: Modifiers = MODIFIERS[0],
+) -> None:
+    """List the controls of a rig with their training ranges (TOML).
 
     Edit the file and pass it to `sample --ranges`.
     """
-    print(load_rig(rig).controls.ranges_text(), end="")
+    asked = BlenderOptions(tuple(meshes), tuple(patterns), trust_scripts, ignore_drivers, modifiers)
+    only_names = replace(asked, controls=())  # of other rigs, all controls can be listed
+    loaded = _load(rig, asked if is_blend(rig) else only_names, TerminalProgress())
+    lines = loaded.controls.ranges_text().splitlines(keepends=True)
+    if isinstance(loaded, BlenderRig):
+        lines[1:1] = [f"# {note}\n" for note in loaded.notes]
+    elif patterns:
+        heading, *rows = lines
+        names = loaded.controls.names
+        lines = [heading] + [
+            row
+            for name, row in zip(names, rows, strict=True)
+            if any(fnmatchcase(name, pattern) for pattern in patterns)
+        ]
+    if out is None:
+        print("".join(lines), end="")
+        return
+    with atomic_write(out) as draft:
+        draft.write_text("".join(lines), encoding="utf-8")
+    print(f"{out}: {len(lines)} lines. Edit it, then: understudy sample {rig} --ranges {out} ...")
+
+
+def _load(text: str, asked: BlenderOptions, progress: TerminalProgress) -> Rig:
+    """The rig that `text` names; `asked` adds to the options of a .blend file in the text."""
+    if not is_blend(text):
+        if asked != BlenderOptions():
+            raise InputError(
+                f"{text}: --mesh, --control, --trust-scripts, --ignore-drivers and --modifiers are "
+                "for .blend files; narrow the controls of other rigs with --ranges"
+            )
+        return load_rig(text)
+    path, options = parse_blend(text)
+    return BlenderRig(
+        path,
+        replace(
+            asked,
+            meshes=options.meshes + asked.meshes,
+            controls=options.controls + asked.controls,
+            ignore_drivers=options.ignore_drivers or asked.ignore_drivers,
+            modifiers=options.modifiers if asked.modifiers == MODIFIERS[0] else asked.modifiers,
+            bendy=options.bendy,
+        ),
+        progress,
+    )

@@ -41,6 +41,7 @@ from understudy.io.registry import (
 from understudy.methods.base import Config, Method, config_from_text
 from understudy.methods.registry import method_type, methods_by_name
 from understudy.rigs.base import Rig
+from understudy.rigs.blender.options import is_blend
 from understudy.rigs.part_rig import PartRig
 from understudy.rigs.registry import load_rig
 
@@ -263,6 +264,10 @@ def live_rig(
     if not isinstance(name, str) or name == "none":
         return None
     with progress.task(f"loading the rig {name}", 1) as task:
+        if text == "auto" and is_blend(name):
+            # Blender takes some 100 ms a pose, and the poses tell nearly as much.
+            task.note("Blender is slow, so the poses alone are used; pass --rig to evaluate it")
+            return None
         try:
             rig = load_rig(name)
         except InputError:

@@ -1,7 +1,8 @@
 """`Rig`: a black box from control values to a skeleton and a mesh. Methods see nothing else of it.
 
 What a rig must have is `Rig`. What it may have besides is one small protocol each: `NamedRig`,
-`AnimatedRig`, `PerturbableRig`. Code that uses such a part checks for it with `isinstance`.
+`AnimatedRig`, `PerturbableRig`, `ExternalRig`. Code that uses such a part checks for it with
+`isinstance`.
 """
 
 from __future__ import annotations
@@ -70,6 +71,21 @@ class PerturbableRig(Rig, Protocol):
 
     def evaluate_offset(self, values: np.ndarray, rest_offset: np.ndarray) -> Poses:
         """As `evaluate`, with `rest_offset` (V,3) added to the rest vertices first."""
+
+
+@runtime_checkable
+class ExternalRig(Rig, Protocol):
+    """A rig that another program evaluates, in a process of its own.
+
+    `evaluate` replaces a process that died. Several siblings can be evaluated at the same time, by
+    threads of this process.
+    """
+
+    def sibling(self) -> ExternalRig:
+        """The same rig with a process of its own."""
+
+    def close(self) -> None:
+        """End the process; an `evaluate` that waits for it raises."""
 
 
 def name_of(rig: Rig) -> str:

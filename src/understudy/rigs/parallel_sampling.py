@@ -3,6 +3,9 @@
 The unit of work is `sample_block`: evaluate the poses of one block and write the block. It does not
 know about processes, so any pool can run it. Workers share only the store; each builds its rig once
 and writes its own blocks, so memory does not grow with the number of poses.
+
+A rig that another program evaluates (`ExternalRig`) brings its own processes: threads of this
+process wait for them.
 """
 
 from __future__ import annotations
@@ -10,11 +13,12 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import queue
 import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context
@@ -29,12 +33,13 @@ from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress, Task
 from understudy.core.version import __version__
 from understudy.io import pose_store as store
-from understudy.rigs.base import Rig, name_of
+from understudy.rigs.base import ExternalRig, Rig, name_of
 from understudy.rigs.registry import checked_rig, load_rig, portable_name
 from understudy.rigs.sampling import SamplePlan
 
 # Poses given to the rig at once: bounds its scratch memory and the time between progress updates.
 STEP = 16
+EXTERNAL_BLOCKS = 16  # of a store whose rig another program evaluates; such rigs are slow
 FEW = 64  # starting processes takes longer than evaluating this many poses
 THREAD_SETTINGS = (
     "OMP_NUM_THREADS",
@@ -58,9 +63,9 @@ def sample_poses(
 ) -> Poses:
     """The poses of `plan`, evaluated into the store at `path`, which an interrupted call continues.
 
-    rig        what `load_rig` takes (a name, `package.module:Class`, `path/to/rig.py:Class`), or
-               what builds the rig: a class or function that worker processes can import (or a
-               `functools.partial` of it)
+    rig        what `load_rig` takes (a name, `package.module:Class`, `path/to/rig.py:Class`,
+               `path/to/hero.blend`), or what builds the rig: a class or function that worker
+               processes can import (or a `functools.partial` of it)
     processes  worker processes; None: one per core. With 1, or with few poses, the rig is evaluated
                in this process
     ranges     TOML file of training ranges (`ControlSpec.with_ranges`)
@@ -87,20 +92,25 @@ def sample_poses(
         if store.occupied(Path(path)) and not overwrite:
             missing = store.resume(path, here.mesh, here.skeleton, spec, values, facts)
         else:
+            if isinstance(here, ExternalRig):  # every worker gets some, and little is lost
+                block = min(block, max(8, -(-plan.count // EXTERNAL_BLOCKS)))
             store.create(
                 path, here.mesh, here.skeleton, spec, values, facts, block, overwrite=overwrite
             )
             missing = store.missing_blocks(path)
         if missing:
             todo = sum(len(store.block_controls(path, k)[0]) for k in missing)
-            workers = 1 if todo < FEW else int(min(processes or os.cpu_count() or 1, len(missing)))
+            few = todo < FEW and not isinstance(here, ExternalRig)
+            workers = 1 if few else int(min(processes or os.cpu_count() or 1, len(missing)))
             with (
                 progress.task(f"sampling {name_of(here)}", todo) as task,
                 _resumable(path, plan.count, workers),
             ):
                 if todo < plan.count:
                     task.note(f"{plan.count - todo} of {plan.count} poses were there already")
-                if workers == 1:
+                if isinstance(here, ExternalRig) and workers > 1:
+                    _sample_side_by_side(here, path, missing, workers, task)
+                elif workers == 1:
                     for k in missing:
                         sample_block(here, path, k, task.advance)
                 else:
@@ -199,6 +209,42 @@ def _resumable(path: str | Path, count: int, workers: int) -> Iterator[None]:
     except Exception as problem:
         problem.add_note(kept())
         raise
+
+
+def _sample_side_by_side(
+    rig: ExternalRig, path: str | Path, blocks: list[int], workers: int, task: Task
+) -> None:
+    """Sample the blocks with a thread for each of `workers` siblings of the rig."""
+    left: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for k in blocks:
+        left.put(k)
+    lock = threading.Lock()
+
+    def advance(poses: int) -> None:
+        with lock:
+            task.advance(poses)
+
+    def work(one: ExternalRig) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                sample_block(one, path, left.get_nowait(), advance)
+
+    siblings = [rig.sibling() for _ in range(workers)]
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="sampling")
+    try:
+        pending = {pool.submit(work, one) for one in siblings}
+        while pending:
+            done, pending = wait(pending, timeout=0.2, return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+    finally:
+        # Threads that still wait for an answer end at once, because their processes do.
+        with contextlib.suppress(queue.Empty):
+            while True:
+                left.get_nowait()
+        for one in siblings:
+            one.close()
+        pool.shutdown(cancel_futures=True)
 
 
 def _sample_in_processes(

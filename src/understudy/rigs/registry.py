@@ -3,6 +3,7 @@
     tube                        a built-in rig, or the entry point of a plug-in
     studio.rigs:Hero            a class (or a function without arguments) in an importable module
     path/to/lid.py:Lid          a class in a file
+    path/to/hero.blend          a Blender file; hero.blend?mesh=Body names its meshes
 
 Another package adds a rig by entry point (group `understudy.rigs`, see `core.plugins`); its value
 is the class. A rig is imported only when it is asked for.
@@ -27,6 +28,8 @@ from understudy.core.mesh import Mesh
 from understudy.core.plugins import load_plugin, plugins
 from understudy.core.skeleton import Skeleton
 from understudy.rigs.base import Rig
+from understudy.rigs.blender.options import is_blend
+from understudy.rigs.blender.rig import BlenderRig
 
 GROUP = "understudy.rigs"
 _BUILT_IN = {
@@ -46,12 +49,14 @@ def load_rig(text: str) -> Rig:
     """The rig that `text` names.
 
     text  a built-in name: `human` (13,380 vertices, 163 bones), `face` (4,597 vertices, 77
-          controls) or `tube` (tiny, for tests); a plug-in's name; `package.module:Class`; or
-          `path/to/rig.py:Class`
+          controls) or `tube` (tiny, for tests); a plug-in's name; `package.module:Class`;
+          `path/to/rig.py:Class`; or `path/to/hero.blend` (options: see `blender.parse_blend`)
 
     >>> load_rig("tube").mesh.vertex_count
     104
     """
+    if is_blend(text):
+        return BlenderRig.from_text(text)
     return checked_rig(_build(_factory(text), text), text)
 
 
@@ -61,7 +66,7 @@ def is_rig(text: str) -> bool:
     >>> is_rig("human"), is_rig("lid.py:Lid"), is_rig("hero.blend"), is_rig("walk.npz")
     (True, True, True, False)
     """
-    if text.lower().endswith(".blend") or text in rig_names():
+    if is_blend(text) or text in rig_names():
         return True
     where, colon, name = text.rpartition(":")
     # A drive letter also ends in a colon, but no class name holds a slash, a backslash or a dot.
@@ -74,6 +79,9 @@ def portable_name(text: str) -> str:
     >>> portable_name("/home/me/rigs/lid.py:Lid")
     'lid.py:Lid'
     """
+    if is_blend(text):
+        path, mark, options = text.partition("?")
+        return f"{_file_name(path)}{mark}{options}"
     where, colon, name = text.rpartition(":")
     return f"{_file_name(where)}{colon}{name}" if _is_file(where) else text
 
@@ -112,7 +120,8 @@ def _factory(text: str) -> Callable[[], Any]:
         checks.one_of(text, "rig", rig_names())
     except InputError as problem:
         raise InputError(
-            f"{problem}. A rig of your own: package.module:Class or path/to/rig.py:Class"
+            f"{problem}. A rig of your own: package.module:Class, path/to/rig.py:Class or "
+            "path/to/hero.blend"
         ) from None
     if text in _BUILT_IN:
         module_name, _, name = _BUILT_IN[text].partition(":")

@@ -1,0 +1,231 @@
+"""Channels: the pose-bone channels, custom properties and shape keys that can be set.
+
+A channel is a dictionary: name, kind, where it is, its rest value, the range that the file declares
+(or None), the limits that Blender enforces (or None), and whether an action keys it.
+"""
+
+import fnmatch
+
+import bpy
+from actions import BONE_PATH
+from blend_file import driven_paths
+from channel_values import rotation_path
+
+AXES = "xyz"
+
+
+class ChannelFinder:
+    """Finds channels of the armatures and meshes of a rig.
+
+    keyed  (slot type, data path) of what actions key
+    """
+
+    def __init__(self, armatures, meshes, keyed):
+        self.armatures, self.meshes, self.keyed = armatures, meshes, keyed
+        self.driven = driven_paths()
+        self.keyed_bones = {
+            bpy.utils.unescape_identifier(match[1])
+            for match in (BONE_PATH.match(path) for _, path in keyed)
+            if match
+        }
+
+    def find(self, patterns):
+        """Every channel that could be a control, as dictionaries."""
+        found = []
+        for armature in self.armatures:
+            prefix = f"{armature.name}/" if len(self.armatures) > 1 else ""
+            shaped = any(
+                pose_bone.custom_shape and is_visible(pose_bone)
+                for pose_bone in armature.pose.bones
+            )
+            for pose_bone in armature.pose.bones:
+                found += self.bone_channels(armature, pose_bone, prefix, shaped, patterns)
+            for owner, path in ((armature, ""), (armature.data, "data.")):
+                found += self.property_channels(owner, "", f"{prefix}{path}", patterns, True)
+        for ob in self.meshes:
+            found += self.shape_key_channels(ob, patterns)
+            found += self.property_channels(ob, "", f"{ob.name}.", patterns, True)
+        seen = {}
+        for channel in found:
+            clean = channel["name"].replace("\\", "/").replace('"', "'")
+            seen[clean] = seen.get(clean, 0) + 1
+            channel["name"] = clean if seen[clean] == 1 else f"{clean}_{seen[clean]}"
+        return found
+
+    def bone_channels(self, armature, pose_bone, prefix, shaped, patterns):
+        """The channels of one bone, as an animator would use it, or those that match."""
+        path = f'pose.bones["{escape(pose_bone.name)}"]'
+        animated = pose_bone.name in self.keyed_bones
+        offered = animated or (
+            is_visible(pose_bone) and (pose_bone.custom_shape is not None or not shaped)
+        )
+        rotation = rotation_path(pose_bone)
+        limits = limits_of(pose_bone)
+        found = []
+        for kind, part, locks in (
+            ("location", "loc", pose_bone.lock_location),
+            ("rotation", "rot", pose_bone.lock_rotation),
+            ("scale", "scale", pose_bone.lock_scale),
+        ):
+            attribute = rotation if kind == "rotation" else kind
+            is_keyed = ("", f"{path}.{attribute}") in self.keyed
+            for axis in range(3):
+                name = f"{prefix}{pose_bone.name}.{part}.{AXES[axis]}"
+                asked = matches(name, patterns)
+                if patterns and not asked:
+                    continue
+                if not patterns and (
+                    not offered
+                    or (locks[axis] and not is_keyed)
+                    or (kind == "scale" and not is_keyed)
+                ):
+                    continue
+                index = axis + 1 if attribute != "rotation_euler" and kind == "rotation" else axis
+                if (armature.name, f"{path}.{attribute}", index) in self.driven:
+                    continue
+                found.append(
+                    {
+                        "name": name,
+                        "kind": kind,
+                        "owner": armature.name,
+                        "bone": pose_bone.name,
+                        "axis": axis,
+                        "rest": 1.0 if kind == "scale" else 0.0,
+                        "range": limits.get((kind, axis)),
+                        "limits": None,
+                        "keyed": is_keyed,
+                    }
+                )
+        found += self.property_channels(
+            pose_bone, path, f"{prefix}{pose_bone.name}.", patterns, offered
+        )
+        return found
+
+    def property_channels(self, owner, path, prefix, patterns, offered):
+        """Custom properties that are numbers with a declared range."""
+        found = []
+        block = owner.id_data
+        for key in sorted(owner.keys()):
+            name = f"{prefix}{key}"
+            data_path = f'{path}["{escape(key)}"]'
+            keyed = ("", data_path) in self.keyed
+            if patterns and not matches(name, patterns):
+                continue
+            if not patterns and not (offered or keyed):
+                continue
+            value = owner.get(key)
+            if isinstance(value, bool):
+                limits = (0.0, 1.0)
+            elif isinstance(value, (int, float)):
+                try:
+                    shown = owner.id_properties_ui(key).as_dict()
+                except TypeError:
+                    continue
+                limits = declared(shown, "min", "max")
+                usual = declared(shown, "soft_min", "soft_max") or limits
+            else:
+                continue
+            if isinstance(value, bool):
+                usual = limits
+            if usual is None and not keyed:
+                continue  # nothing says which values it takes
+            if (block.name, data_path, 0) in self.driven:
+                continue
+            found.append(
+                {
+                    "name": name,
+                    "kind": "property",
+                    "owner": block.name,
+                    "collection": collection_of(block),
+                    "bone": owner.name if path else None,
+                    "key": key,
+                    "whole": not isinstance(value, float),
+                    "rest": float(value),
+                    "range": usual,
+                    "limits": limits,
+                    "keyed": keyed,
+                }
+            )
+        return found
+
+    def shape_key_channels(self, ob, patterns):
+        """The shape keys that no driver sets."""
+        keys = ob.data.shape_keys
+        found = []
+        for block in list(keys.key_blocks)[1:] if keys and keys.use_relative else ():
+            path = f'key_blocks["{escape(block.name)}"].value'
+            name = f"{ob.name}.{block.name}"
+            if (patterns and not matches(name, patterns)) or (block.mute and not patterns):
+                continue
+            if (keys.name, path, 0) in self.driven:
+                continue
+            keyed = ("KEY", path) in self.keyed
+            limits = (block.slider_min, block.slider_max)
+            found.append(
+                {
+                    "name": name,
+                    "kind": "shape_key",
+                    "owner": keys.name,
+                    "key": block.name,
+                    "rest": float(min(max(0.0, limits[0]), limits[1])) if keyed else block.value,
+                    "range": limits,
+                    "limits": limits,
+                    "keyed": keyed,
+                }
+            )
+        return found
+
+
+def limits_of(pose_bone):
+    """(kind, axis) -> (low, high), from limit constraints in the bone's space and IK limits."""
+    found = {}
+    kinds = {"LIMIT_LOCATION": "location", "LIMIT_ROTATION": "rotation", "LIMIT_SCALE": "scale"}
+    for constraint in pose_bone.constraints:
+        kind = kinds.get(constraint.type)
+        if kind is None or constraint.mute or constraint.influence < 0.5:
+            continue
+        if constraint.owner_space not in ("LOCAL", "LOCAL_WITH_PARENT"):
+            continue
+        for axis, letter in enumerate(AXES):
+            if kind == "rotation":
+                used = (getattr(constraint, f"use_limit_{letter}"),) * 2
+            else:
+                used = tuple(getattr(constraint, f"use_{end}_{letter}") for end in ("min", "max"))
+            low, high = (getattr(constraint, f"{end}_{letter}") for end in ("min", "max"))
+            rest = 1.0 if kind == "scale" else 0.0
+            if all(used) and low < high and low <= rest <= high:
+                found[kind, axis] = (low, high)
+    for axis, letter in enumerate(AXES):
+        if getattr(pose_bone, f"use_ik_limit_{letter}") and ("rotation", axis) not in found:
+            low = getattr(pose_bone, f"ik_min_{letter}")
+            high = getattr(pose_bone, f"ik_max_{letter}")
+            if low < high:
+                found["rotation", axis] = (low, high)
+    return found
+
+
+def declared(shown, low, high):
+    """The range that a custom property declares; None where it is as wide as the number type."""
+    if low not in shown or high not in shown:
+        return None
+    pair = (float(shown[low]), float(shown[high]))
+    return pair if abs(pair[0]) < 1e6 and abs(pair[1]) < 1e6 and pair[0] < pair[1] else None
+
+
+def is_visible(pose_bone):
+    bone = pose_bone.bone
+    hidden = bone.hide or getattr(pose_bone, "hide", False)
+    shown = not bone.collections or any(c.is_visible_effectively for c in bone.collections)
+    return shown and not hidden
+
+
+def matches(name, patterns):
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def escape(name):
+    return bpy.utils.escape_identifier(name)
+
+
+def collection_of(block):
+    return {"ARMATURE": "armatures", "OBJECT": "objects", "MESH": "meshes"}[block.id_type]

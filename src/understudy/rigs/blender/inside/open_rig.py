@@ -1,0 +1,135 @@
+"""The rig that is open: what `bridge.py` asks."""
+
+import bpy
+import numpy as np
+from actions import frames_of, keyed_paths, slot_for, stop_animation, usable_actions
+from blend_file import (
+    chosen_meshes,
+    driving_armatures,
+    failing_drivers,
+    hide_others,
+    need_data,
+    prepare_modifiers,
+    scene_unit,
+    show,
+)
+from channel_values import ChannelSetter, rest_of
+from channels import ChannelFinder
+from shapes import Shapes
+
+
+class OpenRig:
+    """The chosen meshes, with what moves them at rest.
+
+    request  meshes, modifiers, patterns of controls, bendy
+    trusted  whether scripts of the file may run
+    """
+
+    def __init__(self, request, trusted):
+        self.trusted = trusted
+        self.meshes = chosen_meshes(request["meshes"])
+        for ob in self.meshes:
+            need_data(ob)
+        self.notes = []
+        for ob in self.meshes:
+            show(ob)
+            self.notes += prepare_modifiers(ob, request["modifiers"])
+        hide_others(self.meshes)
+        self.armatures = driving_armatures(self.meshes)
+        for armature in self.armatures:
+            armature.data.pose_position = "POSE"
+        self.actions = usable_actions(self.armatures, self.meshes)
+        stop_animation(self.armatures, self.meshes)
+        finder = ChannelFinder(self.armatures, self.meshes, keyed_paths(self.actions))
+        # Controls that are not asked for are at rest too, wherever the file was saved.
+        usual = finder.find([])
+        self.found = finder.find(request["patterns"]) if request["patterns"] else usual
+        names = {channel["name"] for channel in self.found}
+        self.resting = ChannelSetter(
+            self.found + [channel for channel in usual if channel["name"] not in names]
+        )
+        self.reset()
+        scale, self.unit = scene_unit()
+        self.shapes = Shapes(self.meshes, self.armatures, scale, request["bendy"])
+        self.setter = ChannelSetter(self.found)
+
+    def use(self, channels):
+        """Set these channels from now on."""
+        self.setter = ChannelSetter(channels)
+
+    def reset(self):
+        """Put every channel to its rest value."""
+        self.resting.apply(rest_of(self.resting.channels))
+        bpy.context.view_layer.update()
+
+    def describe(self):
+        """The rig in the bind pose: a header and arrays."""
+        graph = bpy.context.evaluated_depsgraph_get()
+        for armature in self.armatures:
+            armature.data.pose_position = "REST"
+        bpy.context.view_layer.update()
+        arrays, materials = self.shapes.surface(graph)
+        arrays["rest"] = self.shapes.read_vertices(graph)
+        arrays["bones"] = self.shapes.read_bones(graph, rest=True)
+        for armature in self.armatures:
+            armature.data.pose_position = "POSE"
+        bpy.context.view_layer.update()
+        arrays.update(self.shapes.weights() or {})
+        render = bpy.context.scene.render
+        header = {
+            "meshes": [ob.name for ob in self.meshes],
+            "materials": materials,
+            "bones": self.shapes.bone_names,
+            "parents": self.shapes.bone_parents,
+            "bendy": self.shapes.bendy_count(),
+            "channels": self.found,
+            "actions": [action.name for action in self.actions],
+            "frame_rate": render.fps / render.fps_base,
+            "unit": self.unit,
+            "notes": self.notes,
+            # Drivers are known to be valid only once they have been evaluated.
+            "drivers": failing_drivers(self.trusted),
+        }
+        return header, arrays
+
+    def evaluate(self, values):
+        """Vertices (n,V,3) and bones (n,B,3,4) at values (n,C)."""
+        vertices, bones = [], []
+        for row in values.tolist():
+            self.setter.apply(row)
+            bpy.context.view_layer.update()
+            graph = bpy.context.evaluated_depsgraph_get()
+            vertices.append(self.shapes.read_vertices(graph))
+            bones.append(self.shapes.read_bones(graph))
+        return {"vertices": np.stack(vertices), "bones": np.stack(bones)}
+
+    def action_values(self, name):
+        """Values (T,C) of the channels at the frames of an action."""
+        action = next(a for a in self.actions if a.name == name)
+        scene, before = bpy.context.scene, bpy.context.scene.frame_current
+        self.reset()
+        targets = [(ob, "OBJECT") for ob in [*self.armatures, *self.meshes]] + [
+            (ob.data.shape_keys, "KEY") for ob in self.meshes if ob.data.shape_keys
+        ]
+        used = []
+        for block, kind in targets:
+            slot = slot_for(action, block, kind)
+            if slot is None:
+                continue
+            animation = block.animation_data or block.animation_data_create()
+            animation.action = action
+            if slot is not True:
+                animation.action_slot = slot
+            used.append(animation)
+        first, last = frames_of(action)
+        rows = []
+        try:
+            for frame in range(first, last + 1):
+                scene.frame_set(frame)
+                rows.append(self.setter.read(rows[-1] if rows else None))
+        finally:
+            for animation in used:
+                animation.action = None
+            scene.frame_set(before)
+            self.reset()
+        return np.array(rows, np.float64).reshape(len(rows), len(self.setter.channels))
