@@ -89,33 +89,27 @@ def calibrate(
         return Calibration(_spec([], np.zeros((0, 2)), np.zeros(0, bool), ""), (), ())
     base_vertices, base_bones = (array[0] for array in evaluate(values[None]))
     measure = _Measure(rest, base_vertices, base_bones)
-    steps = np.array([_step(channel, rest.size) for channel in channels])
+    steps = np.array([_steps(channel, rest.size) for channel in channels])
+    trial = _Trial(values, steps, measure, evaluate)
     alive = np.arange(len(channels))
     if len(channels) > _GROUPS_ABOVE:
-        alive = _moving_groups(channels, values, steps, measure, evaluate, progress)
-    effects: dict[int, _Effect] = {}
-    with progress.task("calibrating controls", len(alive)) as task:
-        for start in range(0, len(alive), _BATCH):
-            some = alive[start : start + _BATCH]
-            rows = np.tile(values, (len(some), 1))
-            rows[np.arange(len(some)), some] += steps[some]
-            vertices, bones = evaluate(rows)
-            for k, c in enumerate(some):
-                effects[int(c)] = measure.effect(vertices[k], bones[k], channels[c])
-            task.advance(len(some))
+        alive = _moving_groups(channels, trial, progress)
+    effects = _effects(channels, alive, trial, progress)
     varying = np.zeros(len(channels), bool) if curves is None else np.ptp(curves, axis=0) > 1e-6
     kept, still, whole = [], [], []
     for c, channel in enumerate(channels):
         effect = effects.get(c)
-        if not varying[c] and (effect is None or effect.moved < _STILL * rest.size):
+        if not varying[c] and not effect:
             still.append(channel["name"])
-        elif effect is not None and effect.rigid and not asked:
+        elif effect and effect.rigid and not asked:
             whole.append(channel["name"])
         else:
             kept.append(c)
     ranges = np.array(
         [
-            _range(channels[c], steps[c], effects.get(c), None if curves is None else curves[:, c])
+            _range(
+                channels[c], steps[c, 0], effects.get(c), None if curves is None else curves[:, c]
+            )
             for c in kept
         ]
     ).reshape(len(kept), 2)
@@ -133,6 +127,10 @@ class _Effect:
     extent: float
     rigid: bool
     numeric: bool
+
+    def __bool__(self) -> bool:
+        """Whether it moves anything."""
+        return self.extent > 0
 
 
 class _Measure:
@@ -202,45 +200,77 @@ class _Measure:
         return result
 
 
-def _moving_groups(
-    channels: Sequence[Channel],
-    values: np.ndarray,
-    steps: np.ndarray,
-    measure: _Measure,
-    evaluate: Evaluate,
-    progress: Progress,
-) -> np.ndarray:
+@dataclass(frozen=True)
+class _Trial:
+    """How channels are tried: rest values (C,), and two steps (C,2), one in each direction."""
+
+    values: np.ndarray
+    steps: np.ndarray
+    measure: _Measure
+    evaluate: Evaluate
+
+    def poses(self, groups: Sequence[Sequence[int]], way: int) -> tuple[np.ndarray, np.ndarray]:
+        """Vertices and bones at one pose for each group, with its channels moved together."""
+        rows = np.tile(self.values, (len(groups), 1))
+        for k, group in enumerate(groups):
+            rows[k, group] += self.steps[group, way]
+        return self.evaluate(rows)
+
+
+def _effects(
+    channels: Sequence[Channel], alive: np.ndarray, trial: _Trial, progress: Progress
+) -> dict[int, _Effect]:
+    """The effect of each channel of `alive`; in the second direction if the first has none."""
+    effects: dict[int, _Effect] = {}
+    with progress.task("calibrating controls", 2 * len(alive)) as task:
+        for way in (0, 1):
+            left = [c for c in alive if trial.steps[c, way] and not (c in effects and effects[c])]
+            task.advance(len(alive) - len(left))
+            for start in range(0, len(left), _BATCH):
+                some = left[start : start + _BATCH]
+                vertices, bones = trial.poses([[c] for c in some], way)
+                for k, c in enumerate(some):
+                    effects[int(c)] = trial.measure.effect(vertices[k], bones[k], channels[c])
+                task.advance(len(some))
+    return effects
+
+
+def _moving_groups(channels: Sequence[Channel], trial: _Trial, progress: Progress) -> np.ndarray:
     """The channels of bones that move something when all channels of the bone are moved."""
     groups: dict[Any, list[int]] = {}
     for c, channel in enumerate(channels):
         alone = channel["kind"] in ("property", "shape_key")
         key = (c,) if alone else (channel["owner"], channel["bone"])
         groups.setdefault(key, []).append(c)
-    members = list(groups.values())
-    found: list[int] = []
-    with progress.task("finding controls", len(members)) as task:
-        for start in range(0, len(members), _BATCH):
-            some = members[start : start + _BATCH]
-            rows = np.tile(values, (len(some), 1))
-            for k, group in enumerate(some):
-                rows[k, group] += steps[group]
-            vertices, _ = evaluate(rows)
-            for k, group in enumerate(some):
-                if measure.moves(vertices[k]):
-                    found += group
-            task.advance(len(some))
-    return np.array(sorted(found), np.int64)
+    left, found = list(groups.values()), []
+    with progress.task("finding controls", 2 * len(left)) as task:
+        for way in (0, 1):
+            still = []
+            for start in range(0, len(left), _BATCH):
+                some = left[start : start + _BATCH]
+                vertices, _ = trial.poses(some, way)
+                for k, group in enumerate(some):
+                    moves = trial.measure.moves(vertices[k])
+                    (found if moves else still).append(group)
+                task.advance(len(some))
+            task.advance(len(groups) - len(left))
+            left = still
+    return np.array(sorted(c for group in found for c in group), np.int64)
 
 
-def _step(channel: Channel, size: float) -> float:
-    """How far a channel is moved to see what it does, in Blender's units."""
-    pair, rest = channel["range"], channel["rest"]
+def _steps(channel: Channel, size: float) -> tuple[float, float]:
+    """How far a channel is moved to see what it does, in Blender's units: one way, the other way.
+
+    The first is the larger one; the second is 0 where the range has only one side.
+    """
+    pair, rest, kind = channel["range"], channel["rest"], channel["kind"]
     if pair is not None:
-        far = max(pair, key=lambda end: abs(end - rest))
-        return float(far - rest)
-    if channel["kind"] == "property":
-        return 1.0
-    return STEPS[channel["kind"]] * (size if channel["kind"] == "location" else factor_of(channel))
+        near, far = sorted((end - rest for end in pair), key=abs)
+        return float(far), float(near)
+    if kind == "property":
+        return 1.0, -1.0
+    step = STEPS[kind] * (size if kind == "location" else factor_of(channel))
+    return step, -step
 
 
 def _range(
@@ -250,10 +280,10 @@ def _range(
     factor, rest, kind = factor_of(channel), channel["rest"], channel["kind"]
     if channel["range"] is not None:
         low, high = (end / factor for end in channel["range"])
-    elif kind == "location" and effect is not None and effect.moved:
+    elif kind == "location" and effect:
         reach = abs(step) * min(1e3, _LOCATION_SHARE * effect.extent / effect.moved)
         low, high = -reach, reach
-    elif kind == "rotation" and effect is not None and effect.moved:
+    elif kind == "rotation" and effect:
         angle = STEPS["rotation"] * _ROTATION_SHARE * effect.extent / effect.moved
         angle = float(np.clip(angle, _LEAST_ANGLE, _MOST_ANGLE))
         low, high = -angle, angle
