@@ -14,13 +14,15 @@
    Threads: a model never changes after loading. Any number of threads may use it at once, each with
    its own scratch. A pool may be shared; a call that finds it in use works alone. Results do not
    depend on the number of threads.
-   Memory: `understudy_deform` and `understudy_deform_many` do not allocate.
+   Memory: `understudy_deform` and `understudy_deform_many` do not allocate. All other memory comes
+   from one pair of functions, which the host may provide.
    Lifetime: free a scratch before its pool and its model. Pools belong to the process that created
    them: after fork(), calls in the child use only the calling thread, and freeing the pool there is
    allowed. Pointers returned by queries are valid until the model is freed.
    Conventions: transforms are 3x4 matrices, row by row, that map column vectors. `world_from_bone`
    maps points from the bone's frame to the world. Units, up axis and handedness are the file's.
-   Errors: no function throws or aborts. Only queries require valid arguments without checking them.
+   Errors: no function throws or aborts; the library is built without exceptions. Only queries
+   require valid arguments without checking them.
    Stability: within a major version functions are only added. Files of format version 1 to
    UNDERSTUDY_FORMAT_VERSION are read.
    Limits: a file has fewer than 2^31 of anything (vertices, bones, weights per array, ...). */
@@ -31,6 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define UNDERSTUDY_VERSION "0.1.0"
 #define UNDERSTUDY_FORMAT_VERSION 4
 
 #if defined(UNDERSTUDY_SHARED) && defined(_WIN32)
@@ -61,6 +64,45 @@ typedef enum understudy_status {
     UNDERSTUDY_OVERLAP = 4           /* an output overlaps an input or the other output */
 } understudy_status;                 /* any status but OK: the output was not written */
 
+/* How an engine stores the transform of a bone. */
+typedef enum understudy_bone_format {
+    UNDERSTUDY_BONES_3X4_ROWS = 0,    /* 12 numbers, row by row: that of this library */
+    UNDERSTUDY_BONES_4X4_COLUMNS = 1, /* 16 numbers, column after column: glTF, OpenGL, Unity */
+    UNDERSTUDY_BONES_PARTS = 2        /* 10 numbers: translation x y z, quaternion x y z w, scale */
+} understudy_bone_format;
+
+typedef enum understudy_number { UNDERSTUDY_FLOAT = 0, UNDERSTUDY_DOUBLE = 1 } understudy_number;
+
+/* The host's memory. Both functions must be thread-safe.
+
+   allocate  returns `size` bytes (more than 0) at an address that is a multiple of `alignment` (a
+             power of two, at most 64), or NULL if memory is short
+   release   frees them; `size` is that of the allocation
+   user      is passed to both */
+typedef struct understudy_allocator {
+    void* (*allocate)(void* user, size_t size, size_t alignment);
+    void (*release)(void* user, void* data, size_t size);
+    void* user;
+} understudy_allocator;
+
+/* The host's threads.
+
+   run      calls job(context, 0) to job(context, count - 1), each once, on any threads and in any
+            order, and returns when all have returned. The calling thread may run jobs too; it is
+            correct, though not fast, to run them one after the other. `count` is at most `threads`.
+   threads  the most jobs of one call, 1 to 64; other values are clamped. Working memory of a
+   scratch is proportional to it. user     is passed to `run` */
+typedef struct understudy_jobs {
+    void (*run)(void* user, uint32_t count, void (*job)(void* context, uint32_t number),
+                void* context);
+    void* user;
+    int threads;
+} understudy_jobs;
+
+/* The version of the library that is linked, for example "0.1.0"; compare it with
+   UNDERSTUDY_VERSION, that of this header. */
+UNDERSTUDY_API const char* understudy_version(void);
+
 /* ---- Loading -------------------------------------------------------------------------------- */
 
 /* Loads a file from memory. Returns NULL if the data is not a valid deformer or memory is short.
@@ -79,6 +121,15 @@ UNDERSTUDY_API understudy_model* understudy_load_memory(const void* data, size_t
 /* The same from a file. `path` is passed to fopen. Thread-safe. */
 UNDERSTUDY_API understudy_model* understudy_load_file(const char* path, char* message,
                                                       size_t message_size);
+
+/* The same with memory of the host. NULL: the C library's memory. The model keeps a copy of
+   `allocator`; scratches of the model use it too. */
+UNDERSTUDY_API understudy_model* understudy_load_memory_with(const understudy_allocator* allocator,
+                                                             const void* data, size_t size,
+                                                             char* message, size_t message_size);
+UNDERSTUDY_API understudy_model* understudy_load_file_with(const understudy_allocator* allocator,
+                                                           const char* path, char* message,
+                                                           size_t message_size);
 
 /* Frees a model; NULL is allowed. No call may be using it, and no scratch created for it may be
    used afterwards except to free it. */
@@ -101,10 +152,21 @@ UNDERSTUDY_API const char* understudy_bone_name(const understudy_model* model, s
 /* The index of the parent, which is below that of the bone; -1: the bone is a root. */
 UNDERSTUDY_API int understudy_bone_parent(const understudy_model* model, size_t bone);
 UNDERSTUDY_API const char* understudy_control_name(const understudy_model* model, size_t control);
+/* The unit of a control, for example "deg"; may be empty. */
+UNDERSTUDY_API const char* understudy_control_unit(const understudy_model* model, size_t control);
+/* The range that the deformer was fitted to, and the values of the rest pose: 1 number per control.
+   Values outside the range are allowed. */
+UNDERSTUDY_API const double* understudy_control_low(const understudy_model* model);
+UNDERSTUDY_API const double* understudy_control_high(const understudy_model* model);
+UNDERSTUDY_API const double* understudy_control_rest(const understudy_model* model);
 /* The method that fitted the deformer, for example "fdda". */
 UNDERSTUDY_API const char* understudy_method(const understudy_model* model);
 /* The unit of length, for example "cm"; may be empty. */
 UNDERSTUDY_API const char* understudy_unit(const understudy_model* model);
+/* "Y" or "Z"; "unknown" or empty where the file does not say. */
+UNDERSTUDY_API const char* understudy_up_axis(const understudy_model* model);
+/* "right" or "left"; empty where the file does not say. */
+UNDERSTUDY_API const char* understudy_handedness(const understudy_model* model);
 
 /* world_from_bone of all bones in the rest pose, 12 numbers each. */
 UNDERSTUDY_API const double* understudy_rest_bones(const understudy_model* model);
@@ -137,6 +199,21 @@ UNDERSTUDY_API const double* understudy_clip_frame(const understudy_model* model
    a second one works alone. Thread-safe. */
 UNDERSTUDY_API understudy_pool* understudy_create_pool(int threads);
 
+/* The same with memory of the host; NULL: the C library's. The stacks of the threads are the
+   system's. */
+UNDERSTUDY_API understudy_pool* understudy_create_pool_with(const understudy_allocator* allocator,
+                                                            int threads);
+
+/* Creates a pool that runs on threads of the host and starts none. A call of `understudy_deform`
+   calls `jobs->run` about six times, from the thread that called it. Returns NULL if `jobs` or
+   `jobs->run` is NULL or memory is short. `jobs` is copied.
+
+   To run one job per character instead, give each character a scratch without a pool and call
+   `understudy_deform` inside the job: that is faster where there are more characters than threads.
+ */
+UNDERSTUDY_API understudy_pool* understudy_create_pool_from_jobs(
+    const understudy_allocator* allocator, const understudy_jobs* jobs);
+
 /* Ends the threads and frees a pool; NULL is allowed. No scratch created with it may be used
    afterwards except to free it. */
 UNDERSTUDY_API void understudy_free_pool(understudy_pool* pool);
@@ -153,6 +230,21 @@ UNDERSTUDY_API understudy_scratch* understudy_create_scratch(const understudy_mo
 
 /* Frees a scratch; NULL is allowed. No call may be using it. */
 UNDERSTUDY_API void understudy_free_scratch(understudy_scratch* scratch);
+
+/* Converts `world_from_bone` from another format.
+
+   format, number   how `bones` is stored
+   bones            the first bone
+   stride           bytes from one bone to the next
+   count            bones; more than one pose of them may follow each other
+   world_from_bone  receives 12 numbers per bone
+
+   Returns UNDERSTUDY_MISSING_ARGUMENT if a pointer is NULL or the format is none of those above.
+   Bones must be relative to the world, not to their parents, and in the file's unit and axes. */
+UNDERSTUDY_API understudy_status understudy_convert_bones(understudy_bone_format format,
+                                                          understudy_number number,
+                                                          const void* bones, size_t stride,
+                                                          size_t count, double* world_from_bone);
 
 /* Computes one pose.
 

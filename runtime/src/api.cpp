@@ -1,18 +1,11 @@
-// The C functions of understudy.h. They check the arguments and let no exception out.
+// The C functions of understudy.h. They check the arguments.
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <memory>
-#include <new>
-#include <vector>
 
 #include "../include/understudy.h"
 #include "archive.h"
 #include "deform.h"
-#include "description.h"
-#include "json.h"
 #include "kernels.h"
 
 struct understudy_model : understudy::Model {
@@ -27,11 +20,23 @@ struct understudy_scratch : understudy::Scratch {
 
 namespace {
 
+using understudy::Memory;
+
 void say(const char* what, char* message, size_t message_size) {
     if (!message || !message_size) return;
     const size_t length = std::min(std::strlen(what), message_size - 1);
     std::memcpy(message, what, length);
     message[length] = 0;
+}
+
+const Memory& memory_of(const understudy_allocator* allocator) {
+    return allocator ? *allocator : understudy::default_memory();
+}
+
+// Destroys an object with its own memory; nullptr is allowed.
+template <class Item>
+void free_with(Memory memory, Item* item) {
+    understudy::destroy(memory, item);
 }
 
 // The largest magnitude of a driver. Larger ones could exceed the range of float on their way to a
@@ -60,133 +65,189 @@ struct Range {
     bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
 };
 
-struct CloseFile {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
-// Appends up to `count` bytes of a file. Returns whether there were as many.
-bool read_some(std::FILE* file, size_t count, std::vector<std::uint8_t>& data) {
-    const size_t before = data.size();
-    data.resize(before + count);
-    const size_t got = std::fread(data.data() + before, 1, count, file);
-    data.resize(before + got);
-    return got == count;
+// Reads a whole file, unless its first bytes are those of another kind.
+bool read_file(std::FILE* file, understudy::Array<std::uint8_t>& data,
+               understudy::Problem& problem) {
+    const auto read_some = [&](size_t count, size_t& got) {
+        const size_t before = data.size();
+        if (!data.resize_without_values(understudy::added(before, count))) return false;
+        got = std::fread(data.data() + before, 1, count, file);
+        return data.resize_without_values(before + got);
+    };
+    size_t got, ignored;
+    if (!read_some(understudy::Archive::kPrefix, got) ||
+        !understudy::Archive::header_length(data.data(), data.size(), ignored, problem))
+        return false;
+    size_t step = 1 << 20;
+    do {
+        if (!read_some(step, got)) return false;
+    } while (got == step && (step *= 2));
+    return !std::ferror(file) || problem.say("the file cannot be read");
 }
 
 }  // namespace
 
 extern "C" {
 
+const char* understudy_version(void) { return UNDERSTUDY_VERSION; }
+
+understudy_model* understudy_load_memory_with(const understudy_allocator* allocator,
+                                              const void* data, size_t size, char* message,
+                                              size_t message_size) {
+    const Memory& memory = memory_of(allocator);
+    understudy::Problem problem;
+    understudy_model* model = nullptr;
+    if (!data) problem.say("no data was given");
+    else if ((model = understudy::create<understudy_model>(memory, memory)) != nullptr &&
+             model->load(static_cast<const std::uint8_t*>(data), size, problem)) {
+        say("", message, message_size);
+        return model;
+    }
+    understudy_free_model(model);
+    say(problem.text(), message, message_size);
+    return nullptr;
+}
+
 understudy_model* understudy_load_memory(const void* data, size_t size, char* message,
                                          size_t message_size) {
-    say("", message, message_size);
-    try {
-        if (!data) throw understudy::ReadError("no data was given");
-        auto description = std::make_unique<understudy::Description>();
-        understudy::read_description(static_cast<const std::uint8_t*>(data), size, *description);
-        return new understudy_model(std::move(description));
-    } catch (const understudy::ReadError& problem) {
-        say(problem.what(), message, message_size);
-    } catch (const std::exception&) {  // bad_alloc, length_error
-        say("not enough memory for this file", message, message_size);
+    return understudy_load_memory_with(nullptr, data, size, message, message_size);
+}
+
+understudy_model* understudy_load_file_with(const understudy_allocator* allocator, const char* path,
+                                            char* message, size_t message_size) {
+    std::FILE* file = path ? std::fopen(path, "rb") : nullptr;
+    understudy::Problem problem;
+    understudy_model* model = nullptr;
+    if (!file) {
+        problem.say("no such file, or it cannot be read");
+    } else {
+        understudy::Array<std::uint8_t> data(memory_of(allocator));
+        const bool read = read_file(file, data, problem);
+        std::fclose(file);
+        if (read)
+            return understudy_load_memory_with(allocator, data.data(), data.size(), message,
+                                               message_size);
     }
-    return nullptr;
+    say(problem.text(), message, message_size);
+    return model;
 }
 
 understudy_model* understudy_load_file(const char* path, char* message, size_t message_size) {
-    say("", message, message_size);
-    try {
-        const std::unique_ptr<std::FILE, CloseFile> file(path ? std::fopen(path, "rb") : nullptr);
-        if (!file) throw understudy::ReadError("no such file, or it cannot be read");
-        std::vector<std::uint8_t> data;
-        read_some(file.get(), understudy::Archive::kPrefix, data);
-        understudy::Archive::header_length(data.data(),
-                                           data.size());  // throws if it is no such file
-        for (std::size_t step = 1 << 20; read_some(file.get(), step, data);) step *= 2;
-        if (std::ferror(file.get())) throw understudy::ReadError("the file cannot be read");
-        return understudy_load_memory(data.data(), data.size(), message, message_size);
-    } catch (const understudy::ReadError& problem) {
-        say(problem.what(), message, message_size);
-    } catch (const std::exception&) {
-        say("not enough memory for this file", message, message_size);
-    }
-    return nullptr;
+    return understudy_load_file_with(nullptr, path, message, message_size);
 }
 
-void understudy_free_model(understudy_model* model) { delete model; }
+void understudy_free_model(understudy_model* model) {
+    if (model) free_with(model->memory, model);
+}
 
 size_t understudy_vertex_count(const understudy_model* model) { return model->vertex_count(); }
 size_t understudy_bone_count(const understudy_model* model) { return model->bone_count(); }
 size_t understudy_control_count(const understudy_model* model) {
-    return model->description->control_names.size();
+    return model->description.control_count();
 }
 int understudy_reads_controls(const understudy_model* model) { return model->reads_controls; }
 const char* understudy_bone_name(const understudy_model* model, size_t bone) {
-    return model->description->bone_names[bone].c_str();
+    return model->description.bone_names[bone].c_str();
 }
 int understudy_bone_parent(const understudy_model* model, size_t bone) {
-    return model->description->parents[bone];
+    return model->description.parents[bone];
 }
 const char* understudy_control_name(const understudy_model* model, size_t control) {
-    return model->description->control_names[control].c_str();
+    return model->description.controls.names[control].c_str();
 }
 const char* understudy_method(const understudy_model* model) {
-    return model->description->method.c_str();
+    return model->description.method.c_str();
 }
 const char* understudy_unit(const understudy_model* model) {
-    return model->description->unit.c_str();
+    return model->description.unit.c_str();
 }
 const double* understudy_rest_bones(const understudy_model* model) {
-    return model->description->rest_bones.data();
+    return model->description.rest_bones.data();
 }
 const float* understudy_rest_positions(const understudy_model* model) {
-    return model->description->rest.data();
+    return model->description.rest.data();
 }
 size_t understudy_triangle_count(const understudy_model* model) {
-    return model->description->triangles.size() / 3;
+    return model->description.triangles.size() / 3;
 }
 const int32_t* understudy_triangles(const understudy_model* model) {
-    return model->description->triangles.data();
+    return model->description.triangles.data();
 }
 size_t understudy_model_bytes(const understudy_model* model) { return model->bytes; }
 size_t understudy_clip_count(const understudy_model* model) {
-    return model->description->clips.size();
+    return model->description.clips.size();
 }
 const char* understudy_clip_name(const understudy_model* model, size_t clip) {
-    return model->description->clips[clip].name.c_str();
+    return model->description.clips[clip].name.c_str();
 }
 size_t understudy_clip_frame_count(const understudy_model* model, size_t clip) {
-    return model->description->clips[clip].frame_count;
+    return model->description.clips[clip].frame_count;
 }
 double understudy_clip_frame_rate(const understudy_model* model, size_t clip) {
-    return model->description->clips[clip].frame_rate;
+    return model->description.clips[clip].frame_rate;
 }
 const double* understudy_clip_frame(const understudy_model* model, size_t clip, size_t frame) {
-    return model->description->clips[clip].world_from_bone.data() +
-           12 * model->bone_count() * frame;
+    return model->description.clips[clip].world_from_bone.data() + 12 * model->bone_count() * frame;
+}
+
+const char* understudy_control_unit(const understudy_model* model, size_t control) {
+    return model->description.controls.units[control].c_str();
+}
+const double* understudy_control_low(const understudy_model* model) {
+    return model->description.controls.low.data();
+}
+const double* understudy_control_high(const understudy_model* model) {
+    return model->description.controls.high.data();
+}
+const double* understudy_control_rest(const understudy_model* model) {
+    return model->description.controls.rest.data();
+}
+const char* understudy_up_axis(const understudy_model* model) {
+    return model->description.up_axis.c_str();
+}
+const char* understudy_handedness(const understudy_model* model) {
+    return model->description.handedness.c_str();
+}
+
+understudy_pool* understudy_create_pool_with(const understudy_allocator* allocator, int threads) {
+    const Memory& memory = memory_of(allocator);
+    understudy_pool* pool = understudy::create<understudy_pool>(memory, memory);
+    if (pool && pool->start(threads)) return pool;
+    understudy_free_pool(pool);
+    return nullptr;
 }
 
 understudy_pool* understudy_create_pool(int threads) {
-    try {
-        return new understudy_pool(threads);
-    } catch (const std::exception&) {  // bad_alloc, or the system refused a thread
-        return nullptr;
-    }
+    return understudy_create_pool_with(nullptr, threads);
 }
 
-void understudy_free_pool(understudy_pool* pool) { delete pool; }
+understudy_pool* understudy_create_pool_from_jobs(const understudy_allocator* allocator,
+                                                  const understudy_jobs* jobs) {
+    if (!jobs || !jobs->run) return nullptr;
+    const Memory& memory = memory_of(allocator);
+    understudy_pool* pool = understudy::create<understudy_pool>(memory, memory);
+    if (pool && pool->use(*jobs)) return pool;
+    understudy_free_pool(pool);
+    return nullptr;
+}
+
+void understudy_free_pool(understudy_pool* pool) {
+    if (pool) free_with(pool->memory(), pool);
+}
 
 understudy_scratch* understudy_create_scratch(const understudy_model* model,
                                               understudy_pool* pool) {
     if (!model) return nullptr;
-    try {
-        return new understudy_scratch(*model, pool);
-    } catch (const std::exception&) {
-        return nullptr;
-    }
+    understudy_scratch* scratch =
+        understudy::create<understudy_scratch>(model->memory, *model, pool);
+    if (scratch && scratch->allocate()) return scratch;
+    understudy_free_scratch(scratch);
+    return nullptr;
 }
 
-void understudy_free_scratch(understudy_scratch* scratch) { delete scratch; }
+void understudy_free_scratch(understudy_scratch* scratch) {
+    if (scratch) free_with(scratch->memory, scratch);
+}
 
 understudy_status understudy_deform_many(const understudy_model* model, understudy_scratch* scratch,
                                          size_t pose_count, const double* world_from_bone,
@@ -200,7 +261,7 @@ understudy_status understudy_deform_many(const understudy_model* model, understu
     if (!model->bone_count()) world_from_bone = nullptr;
     if (!model->reads_controls) controls = nullptr;
     const size_t bone_numbers = pose_count * 12 * model->bone_count(),
-                 control_numbers = pose_count * model->description->control_names.size(),
+                 control_numbers = pose_count * model->description.control_count(),
                  floats = pose_count * 3 * model->vertex_count();
     const Range bones(world_from_bone, bone_numbers), values(controls, control_numbers),
         points(positions, floats), sides(normals, floats);

@@ -1,23 +1,21 @@
 #include "archive.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace understudy {
 namespace {
 
 constexpr std::size_t kMostHeader = std::size_t{64} << 20;
-constexpr std::size_t kMostAxes = 8;
 
-Type type_of(const std::string& text) {
-    if (text == "F16") return Type::f16;
-    if (text == "F32") return Type::f32;
-    if (text == "F64") return Type::f64;
-    if (text == "I8") return Type::i8;
-    if (text == "I16") return Type::i16;
-    if (text == "I32") return Type::i32;
-    if (text == "U8") return Type::u8;
-    if (text == "U16") return Type::u16;
+Type type_of(const Json& text) {
+    static constexpr struct {
+        const char* name;
+        Type type;
+    } known[] = {{"F16", Type::f16}, {"F32", Type::f32}, {"F64", Type::f64}, {"I8", Type::i8},
+                 {"I16", Type::i16}, {"I32", Type::i32}, {"U8", Type::u8},   {"U16", Type::u16}};
+    for (const auto& one : known)
+        if (text.is(one.name)) return one.type;
     return Type::other;
 }
 
@@ -36,156 +34,224 @@ std::size_t bytes_of(Type type) {
     return 0;
 }
 
+bool is_finite(float value) { return std::isfinite(value); }
+bool is_finite(double value) { return std::isfinite(value); }
+bool is_finite(std::uint16_t half) { return (half & 0x7C00) != 0x7C00; }
+
+template <class Scalar>
+bool all_finite(const char* name, const Array<Scalar>& values, Problem& problem) {
+    for (const Scalar value : values)
+        if (!is_finite(value)) return problem.say("array ", name, " holds NaN or infinity");
+    return true;
+}
+
+// A name as it stands in the header, for messages.
+Words<128> word_of(const Json& name, const Memory& memory) {
+    Text text(memory);
+    Problem ignored;
+    return Words<128>(name.read(text, ignored) ? text.c_str() : "?");
+}
+
 }  // namespace
 
-Archive::Archive(const std::uint8_t* data, std::size_t size) : size_(size) {
-    const std::uint64_t length = header_length(data, size);
-    if (length > size - 8) throw ReadError("the file is truncated: it ends inside its own header");
+bool Archive::open(const std::uint8_t* data, std::size_t size) {
+    size_ = size;
+    std::size_t length;
+    if (!header_length(data, size, length, problem_)) return false;
+    if (length > size - 8)
+        return problem_.say("the file is truncated: it ends inside its own header");
     const char* text = reinterpret_cast<const char*>(data) + 8;
-    const std::size_t start = 8 + static_cast<std::size_t>(length);
-    const Json header = parse_json(text, text + length);
-    header.each_member([&](const std::string& name, const Json& about) {
+    Json header;
+    if (!parse_json(text, text + length, header, problem_)) return false;
+    const std::uint8_t* arrays = data + 8 + length;
+    const std::size_t array_bytes = size - 8 - length;
+    const bool read = header.each_member([&](const Json& name, const Json& about) {
         if (about.kind() != Json::Kind::object)
-            throw ReadError("the header's entry " + name + " is not an object");
-        if (name != "__metadata__") return read_entry(name, about, data + start, size - start);
+            return problem_.say("the header's entry ", word_of(name, memory_).c_str(),
+                                " is not an object");
+        if (!name.is("__metadata__")) return add_entry(name, about, arrays, array_bytes);
         const Json found = about.find("understudy");
-        if (found && found.kind() == Json::Kind::text) header_ = found.text();
+        if (!found || found.kind() != Json::Kind::text) return true;
+        Text header_text(memory_);
+        if (!found.read(header_text, problem_)) return false;
+        header_ = static_cast<Text&&>(header_text);
+        return true;
     });
+    std::sort(arrays_.begin(), arrays_.end(), [](const Entry& a, const Entry& b) {
+        return a.hash != b.hash ? a.hash < b.hash : a.number < b.number;
+    });
+    return read;
 }
 
-std::uint64_t Archive::header_length(const std::uint8_t* data, std::size_t size) {
-    std::uint64_t length = 0;
+bool Archive::header_length(const std::uint8_t* data, std::size_t size, std::size_t& length,
+                            Problem& problem) {
+    std::uint64_t found = 0;
     if (size >= kPrefix)
-        for (int byte = 7; byte >= 0; --byte) length = length << 8 | data[byte];
-    if (size < kPrefix || data[8] != '{' || length > kMostHeader)
-        throw ReadError("not an understudy file");
-    return length;
+        for (int byte = 7; byte >= 0; --byte) found = found << 8 | data[byte];
+    if (size < kPrefix || data[8] != '{' || found > kMostHeader)
+        return problem.say("not an understudy file");
+    length = static_cast<std::size_t>(found);
+    return true;
 }
 
-void Archive::read_entry(const std::string& name, const Json& about, const std::uint8_t* data,
-                         std::size_t size) {
+bool Archive::add_entry(const Json& name, const Json& about, const std::uint8_t* data,
+                        std::size_t size) {
+    const auto fail = [&](const char* what) {
+        return problem_.say("array ", word_of(name, memory_).c_str(), what);
+    };
     Entry entry;
-    entry.type = type_of(about.need("dtype", Json::Kind::text).text());
-    std::uint64_t offsets[2] = {0, 0};
+    entry.name = name;
+    entry.hash = name.hash();
+    entry.number = static_cast<std::uint32_t>(arrays_.size());
+    Json type, offset_list, lengths;
+    if (!about.need("dtype", Json::Kind::text, type, problem_) ||
+        !about.need("data_offsets", Json::Kind::array, offset_list, problem_) ||
+        !about.need("shape", Json::Kind::array, lengths, problem_))
+        return false;
+    entry.type = type_of(type);
+    std::uint64_t offsets[2] = {0, 0}, ignored;
     std::size_t found = 0;
-    about.need("data_offsets", Json::Kind::array).each_item([&](const Json& item) {
-        if (found < 2) offsets[found] = item.whole("an offset");
-        ++found;
-    });
-    if (found != 2) throw ReadError("array " + name + ": two offsets were expected");
+    if (!offset_list.each_item([&](const Json& item) {
+            const bool read =
+                item.read_whole("an offset", found < 2 ? offsets[found] : ignored, problem_);
+            ++found;
+            return read;
+        }))
+        return false;
+    if (found != 2) return fail(": two offsets were expected");
     if (offsets[0] > offsets[1] || offsets[1] > size)
-        throw ReadError("array " + name + " lies outside the file: it is damaged or truncated");
+        return fail(" lies outside the file: it is damaged or truncated");
     entry.bytes = static_cast<std::size_t>(offsets[1] - offsets[0]);
     // The count never exceeds what the file holds, so no product can overflow.
     std::uint64_t count = 1;
-    about.need("shape", Json::Kind::array).each_item([&](const Json& item) {
-        if (entry.shape.size() == kMostAxes)
-            throw ReadError("array " + name + " has too many axes");
-        const std::size_t length = item.count("a length");
-        if (length && count > size / length)
-            throw ReadError("array " + name + " is larger than the file");
-        count *= length;
-        entry.shape.push_back(length);
-    });
+    if (!lengths.each_item([&](const Json& item) {
+            if (entry.shape.axes == Shape::kMostAxes) return fail(" has too many axes");
+            std::size_t length;
+            if (!item.read_count("a length", length, problem_)) return false;
+            if (length && count > size / length) return fail(" is larger than the file");
+            count *= length;
+            entry.shape.length[entry.shape.axes++] = static_cast<std::uint32_t>(length);
+            return true;
+        }))
+        return false;
     if (entry.type != Type::other && count * bytes_of(entry.type) != entry.bytes)
-        throw ReadError("array " + name + ": its shape and its bytes disagree");
+        return fail(": its shape and its bytes disagree");
     entry.data = data + offsets[0];
-    arrays_[name] = std::move(entry);
+    return arrays_.push(entry);
 }
 
-Json Archive::header() const {
-    if (header_.empty()) throw ReadError("a safetensors file, but not an understudy deformer");
-    return parse_json(header_.data(), header_.data() + header_.size());
+bool Archive::read_header(Json& header) const {
+    if (header_.empty()) return problem_.say("a safetensors file, but not an understudy deformer");
+    return parse_json(header_.data(), header_.data() + header_.size(), header, problem_);
 }
 
-const Archive::Entry& Archive::entry(const std::string& name) const {
-    const auto found = arrays_.find(name), steps = arrays_.find(name + ".steps");
-    if (found != arrays_.end() && steps != arrays_.end())
-        throw ReadError("array " + name + " stands there twice, as numbers and as steps");
-    if (found == arrays_.end() && steps == arrays_.end())
-        throw ReadError("array " + name + " is missing");
-    return (found != arrays_.end() ? found : steps)->second;
+const Archive::Entry* Archive::find(const char* name, const char* suffix) const {
+    const Words<128> full(name, suffix);
+    const std::uint64_t hash = hash_of(full.c_str());
+    const Entry* at = std::upper_bound(
+        arrays_.begin(), arrays_.end(), hash,
+        [](std::uint64_t value, const Entry& entry) { return value < entry.hash; });
+    while (at != arrays_.begin() && (--at)->hash == hash)
+        if (at->name.is(full.c_str())) return at;
+    return nullptr;
+}
+
+const Archive::Entry* Archive::need(const char* name) const {
+    const Entry *found = find(name), *steps = find(name, ".steps");
+    if (found && steps)
+        problem_.say("array ", name, " stands there twice, as numbers and as steps");
+    else if (!found && !steps) problem_.say("array ", name, " is missing");
+    else return found ? found : steps;
+    return nullptr;
+}
+
+Shape Archive::shape(const char* name) const {
+    const Entry* found = find(name);
+    if (!found) found = find(name, ".steps");
+    return found ? found->shape : Shape();
 }
 
 template <class Scalar>
-std::vector<Scalar> Archive::copy(const std::string& name, Type type, std::size_t axes) const {
-    const Entry& found = entry(name);
-    if (found.type != type || found.shape.size() != axes)
-        throw ReadError("array " + name + " has the wrong type or number of axes");
-    std::vector<Scalar> values(found.bytes / sizeof(Scalar));
-    if (!values.empty())
-        std::memcpy(values.data(), found.data, found.bytes);  // the file may be unaligned
-    return values;
+bool Archive::copy(const char* name, const Entry* entry, Type type, std::size_t axes,
+                   Array<Scalar>& into) const {
+    if (!entry) return false;
+    if (entry->type != type || entry->shape.axes != axes)
+        return problem_.say("array ", name, " has the wrong type or number of axes");
+    Array<Scalar> values(memory_);
+    if (!values.resize_without_values(entry->bytes / sizeof(Scalar))) return false;
+    // The file may be unaligned.
+    if (!values.empty()) std::memcpy(values.data(), entry->data, entry->bytes);
+    into = static_cast<Array<Scalar>&&>(values);
+    return true;
 }
 
 template <class Scalar>
-std::vector<std::int32_t> Archive::widened(const std::string& name, Type type,
-                                           std::size_t axes) const {
-    const std::vector<Scalar> narrow = copy<Scalar>(name, type, axes);
-    return std::vector<std::int32_t>(narrow.begin(), narrow.end());
-}
-
-template <class Scalar>
-std::vector<std::int32_t> Archive::summed(const std::string& name, Type type,
-                                          std::size_t axes) const {
-    std::vector<std::int32_t> values = widened<Scalar>(name, type, axes);
-    std::int64_t at = 0;
-    for (std::int32_t& value : values) {
-        at += value;
-        if (at != static_cast<std::int32_t>(at))
-            throw ReadError("array " + name + ": a number is larger than 32 bits");
-        value = static_cast<std::int32_t>(at);
-    }
-    return values;
+bool Archive::widen(const char* name, Type type, std::size_t axes,
+                    Array<std::int32_t>& into) const {
+    Array<Scalar> narrow(memory_);
+    Array<std::int32_t> values(memory_);
+    if (!copy(name, need(name), type, axes, narrow) || !values.reserve(narrow.size())) return false;
+    for (const Scalar value : narrow)
+        if (!values.push(value)) return false;
+    into = static_cast<Array<std::int32_t>&&>(values);
+    return true;
 }
 
 // A grid has as many lows as the last axis is long, or one for all, and as many steps.
-std::vector<float> Archive::from_grid(const std::string& name, std::size_t axes) const {
-    const std::vector<std::uint16_t> numbers = copy<std::uint16_t>(name, Type::u16, axes);
-    const std::vector<float> grid =
-        copy<float>(name + ".grid", Type::f32, 2);  // NaN is found in the result
-    const std::size_t width = shape(name + ".grid")[1];
-    if (shape(name + ".grid")[0] != 2 || !width ||
-        (width != 1 && (!axes || width != shape(name).back())))
-        throw ReadError("array " + name + ".grid does not fit " + name);
-    std::vector<float> values(numbers.size());
+bool Archive::from_grid(const char* name, std::size_t axes, Array<float>& into) const {
+    const Words<128> grid_name(name, ".grid");
+    const char* grid_text = grid_name.c_str();
+    Array<std::uint16_t> numbers(memory_);
+    Array<float> grid(memory_), values(memory_);  // NaN is found in the result
+    if (!copy(name, need(name), Type::u16, axes, numbers) ||
+        !copy(grid_text, need(grid_text), Type::f32, 2, grid))
+        return false;
+    const std::size_t width = shape(grid_text)[1];
+    if (shape(grid_text)[0] != 2 || !width ||
+        (width != 1 && (!axes || width != shape(name).last())))
+        return problem_.say("array ", grid_text, " does not fit ", name);
+    if (!values.resize_without_values(numbers.size())) return false;
     for (std::size_t i = 0; i < numbers.size(); ++i)
         values[i] = grid[i % width] + static_cast<float>(numbers[i]) * grid[width + i % width];
-    return values;
+    into = static_cast<Array<float>&&>(values);
+    return true;
 }
 
-std::vector<float> Archive::floats(const std::string& name, std::size_t axes, bool any) const {
-    std::vector<float> values = arrays_.count(name) && entry(name).type == Type::u16
-                                    ? from_grid(name, axes)
-                                    : copy<float>(name, Type::f32, axes);
-    if (!any)
-        for (const float value : values)
-            if (!std::isfinite(value)) throw ReadError("array " + name + " holds NaN or infinity");
-    return values;
+bool Archive::floats(const char* name, std::size_t axes, Array<float>& into, bool any) const {
+    const Entry* found = find(name);
+    const bool grid = found && found->type == Type::u16;
+    if (!(grid ? from_grid(name, axes, into) : copy(name, need(name), Type::f32, axes, into)))
+        return false;
+    return any || all_finite(name, into, problem_);
 }
 
-std::vector<double> Archive::doubles(const std::string& name, std::size_t axes) const {
-    std::vector<double> values = copy<double>(name, Type::f64, axes);
-    for (const double value : values)
-        if (!std::isfinite(value)) throw ReadError("array " + name + " holds NaN or infinity");
-    return values;
+bool Archive::doubles(const char* name, std::size_t axes, Array<double>& into) const {
+    return copy(name, need(name), Type::f64, axes, into) && all_finite(name, into, problem_);
 }
 
-std::vector<std::int32_t> Archive::integers(const std::string& name, std::size_t axes) const {
-    const Type type = entry(name).type;
-    if (!arrays_.count(name))
-        return type == Type::i8 ? summed<std::int8_t>(name, type, axes)
-                                : summed<std::int16_t>(name, Type::i16, axes);
-    if (type == Type::u8) return widened<std::uint8_t>(name, type, axes);
-    if (type == Type::u16) return widened<std::uint16_t>(name, type, axes);
-    return copy<std::int32_t>(name, Type::i32, axes);
+bool Archive::integers(const char* name, std::size_t axes, Array<std::int32_t>& into) const {
+    const Entry* found = need(name);
+    if (!found) return false;
+    if (find(name)) {
+        if (found->type == Type::u8) return widen<std::uint8_t>(name, Type::u8, axes, into);
+        if (found->type == Type::u16) return widen<std::uint16_t>(name, Type::u16, axes, into);
+        return copy(name, found, Type::i32, axes, into);
+    }
+    if (!(found->type == Type::i8 ? widen<std::int8_t>(name, Type::i8, axes, into)
+                                  : widen<std::int16_t>(name, Type::i16, axes, into)))
+        return false;
+    std::int64_t sum = 0;  // the numbers are differences of neighbours
+    for (std::int32_t& value : into) {
+        sum += value;
+        if (sum != static_cast<std::int32_t>(sum))
+            return problem_.say("array ", name, ": a number is larger than 32 bits");
+        value = static_cast<std::int32_t>(sum);
+    }
+    return true;
 }
 
-std::vector<std::uint16_t> Archive::halves(const std::string& name, std::size_t axes) const {
-    std::vector<std::uint16_t> values = copy<std::uint16_t>(name, Type::f16, axes);
-    for (const std::uint16_t value : values)
-        if ((value & 0x7C00) == 0x7C00) throw ReadError("array " + name + " holds NaN or infinity");
-    return values;
+bool Archive::halves(const char* name, std::size_t axes, Array<std::uint16_t>& into) const {
+    return copy(name, need(name), Type::f16, axes, into) && all_finite(name, into, problem_);
 }
 
 }  // namespace understudy

@@ -3,68 +3,89 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "json.h"
 
 namespace understudy {
 
-enum class Type { f16, f32, f64, i8, i16, i32, u8, u16, other };
+enum class Type : std::uint8_t { f16, f32, f64, i8, i16, i32, u8, u16, other };
 
+// The length of an array along each axis.
+struct Shape {
+    static constexpr std::size_t kMostAxes = 8;
+
+    std::uint8_t axes = 0;
+    std::uint32_t length[kMostAxes] = {};
+
+    std::size_t operator[](std::size_t axis) const { return length[axis]; }
+    bool operator==(const Shape& other) const {
+        return axes == other.axes && std::memcmp(length, other.length, sizeof length) == 0;
+    }
+    std::size_t last() const { return axes ? length[axes - 1] : 0; }
+};
+
+// Functions return false, with a problem, if the file is not what they read.
 class Archive {
 public:
     static constexpr std::size_t kPrefix = 9;  // bytes that tell whether it may be such a file
-    // The length of the header, from the first kPrefix bytes of a file of `size` bytes. Throws
-    // ReadError if it is no such file.
-    static std::uint64_t header_length(const std::uint8_t* data, std::size_t size);
+    // Finds the length of the header, from the first kPrefix bytes of a file of `size` bytes.
+    [[nodiscard]] static bool header_length(const std::uint8_t* data, std::size_t size,
+                                            std::size_t& length, Problem& problem);
 
-    // `data` must outlive the archive. Throws ReadError unless the file is complete and
-    // well-formed.
-    Archive(const std::uint8_t* data, std::size_t size);
+    Archive(const Memory& memory, Problem& problem)
+        : memory_(memory), problem_(problem), arrays_(memory), header_(memory) {}
 
-    // The header of the deformer: the metadata entry "understudy". Throws ReadError if it is
-    // missing. It refers to memory of the archive.
-    Json header() const;
+    // Reads the list of arrays. `data` must outlive the archive.
+    [[nodiscard]] bool open(const std::uint8_t* data, std::size_t size);
+
+    // The header of the deformer: the metadata entry "understudy". It refers to memory of the
+    // archive.
+    [[nodiscard]] bool read_header(Json& header) const;
+    const Memory& memory() const { return memory_; }
+    Problem& problem() const { return problem_; }
     std::size_t size() const { return size_; }  // of the file
     // Whether there is such an array, either as numbers or as differences of neighbours ("steps").
-    bool has(const std::string& name) const {
-        return arrays_.count(name) || arrays_.count(name + ".steps");
-    }
-    const std::vector<std::size_t>& shape(const std::string& name) const {
-        return entry(name).shape;
-    }
+    bool has(const char* name) const { return find(name) || find(name, ".steps"); }
+    // Of an array that was read before.
+    Shape shape(const char* name) const;
 
-    // A copy of an array of this type and number of axes. Floats must be finite unless `any` is
+    // These copy an array of this type and number of axes. Floats must be finite unless `any` is
     // set; they may be stored as 16-bit numbers on a grid. Integers may be stored in 8 or 16 bits,
     // or as steps.
-    std::vector<float> floats(const std::string& name, std::size_t axes, bool any = false) const;
-    std::vector<double> doubles(const std::string& name, std::size_t axes) const;
-    std::vector<std::int32_t> integers(const std::string& name, std::size_t axes) const;
-    std::vector<std::uint16_t> halves(const std::string& name, std::size_t axes) const;
+    [[nodiscard]] bool floats(const char* name, std::size_t axes, Array<float>& into,
+                              bool any = false) const;
+    [[nodiscard]] bool doubles(const char* name, std::size_t axes, Array<double>& into) const;
+    [[nodiscard]] bool integers(const char* name, std::size_t axes,
+                                Array<std::int32_t>& into) const;
+    [[nodiscard]] bool halves(const char* name, std::size_t axes, Array<std::uint16_t>& into) const;
 
 private:
     struct Entry {
-        Type type = Type::other;
-        std::vector<std::size_t> shape;
+        Json name;
+        std::uint64_t hash = 0;  // of the name
         const std::uint8_t* data = nullptr;
         std::size_t bytes = 0;
+        Shape shape;
+        Type type = Type::other;
+        std::uint32_t number = 0;  // in the order of the file
     };
-    const Entry& entry(const std::string& name) const;
+    // The last array of that name, as in other readers; nullptr: there is none.
+    const Entry* find(const char* name, const char* suffix = "") const;
+    // The same, as numbers or as steps; nullptr, with a problem, if there is none or both.
+    const Entry* need(const char* name) const;
     template <class Scalar>
-    std::vector<Scalar> copy(const std::string& name, Type type, std::size_t axes) const;
+    bool copy(const char* name, const Entry* entry, Type type, std::size_t axes,
+              Array<Scalar>& into) const;
     template <class Scalar>
-    std::vector<std::int32_t> widened(const std::string& name, Type type, std::size_t axes) const;
-    template <class Scalar>
-    std::vector<std::int32_t> summed(const std::string& name, Type type, std::size_t axes) const;
-    std::vector<float> from_grid(const std::string& name, std::size_t axes) const;
-    void read_entry(const std::string& name, const Json& about, const std::uint8_t* data,
-                    std::size_t size);
+    bool widen(const char* name, Type type, std::size_t axes, Array<std::int32_t>& into) const;
+    bool from_grid(const char* name, std::size_t axes, Array<float>& into) const;
+    bool add_entry(const Json& name, const Json& about, const std::uint8_t* data, std::size_t size);
 
-    std::map<std::string, Entry> arrays_;
-    std::size_t size_;
-    std::string header_;  // empty: there is none
+    const Memory& memory_;
+    Problem& problem_;
+    Array<Entry> arrays_;  // ordered by hash, then by number
+    std::size_t size_ = 0;
+    Text header_;  // empty: there is none
 };
 
 }  // namespace understudy

@@ -55,9 +55,9 @@ void Batch::compute_features(std::size_t pose, std::size_t thread) {
     const double* world =
         poses_.world_from_bone ? poses_.world_from_bone + 12 * bones * pose : nullptr;
     const double* controls =
-        poses_.controls ? poses_.controls + about_.control_names.size() * pose : nullptr;
+        poses_.controls ? poses_.controls + about_.control_count() * pose : nullptr;
     kernels_.prefetch_write(features(pose), about_.feature_columns.size());
-    double* inverses = scratch_.inverses.as<double>() + thread * scratch_.inverse_stride;
+    double* inverses = scratch_.inverses.data() + thread * scratch_.inverse_stride;
     for (std::size_t bone = 0; bone < bones; ++bone)
         if (model_.bone_is_inverted[bone]) bounded_invert(world + 12 * bone, inverses + 12 * bone);
     float* features = this->features(pose);
@@ -84,13 +84,13 @@ void Batch::compute_features(std::size_t pose, std::size_t thread) {
 }
 
 VertexJob Batch::dequantized_job(std::size_t first, std::size_t last, std::size_t thread) {
-    const DequantizedVertices& to = scratch_.dequantized[thread];
-    kernels_.dequantize_influences(model_.quantized, first, last, to.influences.as<Influence>(),
-                                   to.influence_starts.as<std::uint32_t>());
+    DequantizedVertices& to = scratch_.dequantized[thread];
+    kernels_.dequantize_influences(model_.quantized, first, last, to.influences.data(),
+                                   to.influence_starts.data());
     VertexJob job{};
     job.last = last - first;
-    job.base = to.points.as<float>();
-    job.skin = {to.influences.as<Influence>(), to.influence_starts.as<std::uint32_t>(),
+    job.base = to.points.data();
+    job.skin = {to.influences.data(), to.influence_starts.data(),
                 static_cast<std::uint32_t>(model_.quantized.width)};
     job.rigid_quads = model_.rigid_quads.data() + first / 4;
     return job;
@@ -100,8 +100,7 @@ VertexJob Batch::dequantized_job(std::size_t first, std::size_t last, std::size_
 void Batch::compute_face_normals(const Task& task, std::size_t first, std::size_t last) {
     for (std::size_t pose = first; pose < last; ++pose) {
         const float* positions = poses_.positions + 3 * model_.vertex_count() * pose;
-        float* normals =
-            scratch_.face_normals.as<float>() + (pose - first) * scratch_.normal_stride;
+        float* normals = scratch_.face_normals.data() + (pose - first) * scratch_.normal_stride;
         for (std::size_t face = task.first; face < task.last; ++face) {
             const std::int32_t* corner = about_.triangles.data() + 3 * face;
             const float* a = positions + 3 * static_cast<std::size_t>(corner[0]);
@@ -118,8 +117,7 @@ void Batch::compute_face_normals(const Task& task, std::size_t first, std::size_
 
 void Batch::compute_vertex_normals(const Task& task, std::size_t first, std::size_t last) {
     for (std::size_t pose = first; pose < last; ++pose) {
-        const float* faces =
-            scratch_.face_normals.as<float>() + (pose - first) * scratch_.normal_stride;
+        const float* faces = scratch_.face_normals.data() + (pose - first) * scratch_.normal_stride;
         float* normals = poses_.normals + 3 * model_.vertex_count() * pose;
         for (std::size_t vertex = task.first; vertex < task.last; ++vertex) {
             float sum[3] = {0, 0, 0};

@@ -11,7 +11,7 @@ class Batch {
 public:
     Batch(const Model& model, Scratch& scratch, const Kernels& kernels, const Poses& poses)
         : model_(model),
-          about_(*model.description),
+          about_(model.description),
           scratch_(scratch),
           kernels_(kernels),
           poses_(poses) {}
@@ -22,7 +22,7 @@ protected:
     // Runs all phases; `last_phases` are those that differ between the kinds of batch. prepared()
     // is called when every pose has its features and transforms.
     template <class Prepared, class RunTask>
-    void run(Pool* pool, const Model::Phases& last_phases, const Prepared& prepared,
+    void run(Pool* pool, const Phases& last_phases, const Prepared& prepared,
              const RunTask& run_task) {
         const std::size_t poses = poses_.count;
         const std::size_t jobs = about_.feature_columns.empty() ? poses : 2 * poses;
@@ -31,11 +31,13 @@ protected:
             else compute_features(job - poses, thread);
         });
         prepared();
-        for (const Model::Phases* phases : {&model_.phases, &last_phases})
-            for (const std::vector<Task>& phase : *phases)
-                parallel_for(pool, phase.size(), [&](std::size_t task, std::size_t thread) {
-                    run_task(phase[task], thread);
+        for (const Phases* phases : {&model_.phases, &last_phases})
+            for (std::size_t number = 0; number < phases->count(); ++number) {
+                const Phases::Range phase = phases->phase(number);
+                parallel_for(pool, phase.size, [&](std::size_t task, std::size_t thread) {
+                    run_task(phase.tasks[task], thread);
                 });
+            }
         if (!poses_.normals) return;
         for (std::size_t first = 0; first < poses; first += scratch_.normal_poses) {
             const std::size_t last = std::min(poses, first + scratch_.normal_poses);
@@ -62,24 +64,22 @@ protected:
     // The transforms that the skin refers to, and those of the bones. They are the same array
     // unless there are virtual bones.
     float* transforms(std::size_t pose) {
-        return scratch_.transforms.as<float>() + pose * scratch_.transform_stride;
+        return scratch_.transforms.data() + pose * scratch_.transform_stride;
     }
     float* bone_transforms(std::size_t pose) {
-        return model_.virtual_count ? scratch_.bones.as<float>() + pose * scratch_.bone_stride
+        return model_.virtual_count ? scratch_.bones.data() + pose * scratch_.bone_stride
                                     : transforms(pose);
     }
     float* features(std::size_t pose) {
-        return scratch_.features.as<float>() + pose * scratch_.feature_stride;
+        return scratch_.features.data() + pose * scratch_.feature_stride;
     }
-    float* centre(std::size_t pose) {
-        return scratch_.centres.as<float>() + pose * Scratch::kCentre;
-    }
+    float* centre(std::size_t pose) { return scratch_.centres.data() + pose * Scratch::kCentre; }
 
     // A layer's bias, of which rows first..first + count are valid.
     const float* bias_of(const LayerPlan& layer, std::size_t first, std::size_t count,
                          std::size_t thread) {
         if (layer.bias) return layer.bias;
-        float* wide = scratch_.wide_biases.as<float>() + thread * scratch_.wide_bias_stride;
+        float* wide = scratch_.wide_biases.data() + thread * scratch_.wide_bias_stride;
         kernels_.widen(layer.half_bias + first, count, wide + first);
         return wide;
     }

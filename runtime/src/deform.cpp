@@ -53,7 +53,7 @@ private:
     }
 
     float* values(std::size_t pose) {
-        return scratch_.values.as<float>() + pose * scratch_.value_stride;
+        return scratch_.values.data() + pose * scratch_.value_stride;
     }
 
     // What a layer or a basis reads of the first pose, and the floats between two poses.
@@ -64,7 +64,7 @@ private:
 
     Inputs inputs_of(const LayerPlan& layer, std::size_t thread) {
         if (!layer.inputs) return {values(0) + layer.input_offset, scratch_.value_stride};
-        float* gathered = scratch_.gathered.as<float>() + thread * scratch_.gather_stride;
+        float* gathered = scratch_.gathered.data() + thread * scratch_.gather_stride;
         const std::size_t count = layer.weight.columns;
         for (std::size_t pose = 0; pose < poses_.count; ++pose) {
             const float* from = features(pose);
@@ -98,7 +98,7 @@ private:
     void gather(const CoefficientPlan& plan) {
         for (std::size_t pose = 0; pose < poses_.count; ++pose) {
             const float* from = values(pose);
-            float* to = scratch_.coefficients.as<float>() + plan.offset * scratch_.batch_poses +
+            float* to = scratch_.coefficients.data() + plan.offset * scratch_.batch_poses +
                         pose * plan.count;
             for (std::size_t p = 0; p < plan.count; ++p) {
                 if (plan.one_writer_each) {
@@ -116,14 +116,14 @@ private:
     Inputs coefficients_of(std::size_t number) {
         const CoefficientPlan& plan = model_.coefficients[number];
         if (plan.contiguous) return {values(0) + plan.writers[0], scratch_.value_stride};
-        return {scratch_.coefficients.as<float>() + plan.offset * scratch_.batch_poses,
+        return {scratch_.coefficients.data() + plan.offset * scratch_.batch_poses,
                 model_.bases[number].matrix.columns};
     }
 
     void run_basis(std::size_t number, std::size_t first, std::size_t last, std::size_t thread) {
         const BasisPlan& basis = model_.bases[number];
         const Inputs inputs = coefficients_of(number);
-        float* out = scratch_.displacements.as<float>() + basis.offset;
+        float* out = scratch_.displacements.data() + basis.offset;
         const std::size_t row = first * Panels::kRows, height = basis.matrix.rows_of(first, last),
                           axes = basis.shared ? 3 : 1;
         prefetch_output(out + axes * row, axes * height);
@@ -136,7 +136,7 @@ private:
                         scratch_.displacement_stride};
         if (!basis.shared) return kernels_.dense(basis.matrix, first, last, product);
         // x, y and z are computed as three poses, then interleaved.
-        float* planes = scratch_.planes.as<float>() + thread * scratch_.plane_stride;
+        float* planes = scratch_.planes.data() + thread * scratch_.plane_stride;
         product.poses = 3 * poses_.count;
         product.y = planes - row;
         product.y_stride = height;
@@ -168,7 +168,7 @@ private:
         for (std::size_t pose = 0; pose < poses_.count; ++pose)
             for (std::size_t number = first; number < last; ++number)
                 split_transform(transforms(pose) + 16 * number,
-                                scratch_.dual_quaternions.as<float>() +
+                                scratch_.dual_quaternions.data() +
                                     pose * scratch_.transform_stride + 16 * number);
     }
 
@@ -198,10 +198,9 @@ private:
         VertexJob job = model_.is_quantized() ? dequantized_job(first, last, thread)
                                               : model_.vertex_job(first, last);
         for (std::size_t pose = 0; pose < poses_.count; ++pose) {
-            job.displacements =
-                scratch_.displacements.as<float>() + pose * scratch_.displacement_stride;
+            job.displacements = scratch_.displacements.data() + pose * scratch_.displacement_stride;
             job.transforms =
-                dual ? scratch_.dual_quaternions.as<float>() + pose * scratch_.transform_stride
+                dual ? scratch_.dual_quaternions.data() + pose * scratch_.transform_stride
                      : transforms(pose);
             job.centre = centre(pose);
             job.positions =
@@ -209,7 +208,7 @@ private:
             if (model_.is_quantized())
                 kernels_.dequantize_points(model_.quantized, first, last, model_.slots.data(),
                                            job.displacements,
-                                           scratch_.dequantized[thread].points.as<float>());
+                                           scratch_.dequantized[thread].points.data());
             (dual ? kernels_.skin_dual_quaternion : kernels_.skin_linear)(job);
         }
     }
@@ -219,7 +218,7 @@ private:
 
 Poses Poses::part(const Model& model, std::size_t first, std::size_t number) const {
     const std::size_t bones = 12 * model.bone_count(),
-                      controls_per_pose = model.description->control_names.size(),
+                      controls_per_pose = model.description.control_count(),
                       floats = 3 * model.vertex_count();
     return {number, world_from_bone ? world_from_bone + bones * first : nullptr,
             controls ? controls + controls_per_pose * first : nullptr, positions + floats * first,

@@ -2,199 +2,75 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "../include/understudy.h"
 #include "affine.h"
 #include "archive.h"
-#include "checked.h"
 
 namespace understudy {
 namespace {
 
 using Kind = Json::Kind;
-using Shape = std::vector<std::size_t>;
 
-// Throws ReadError with the concatenated parts unless the condition holds.
-template <class... Parts>
-void need(bool holds, const Parts&... parts) {
-    if (!holds) throw ReadError((std::string() + ... + parts));
-}
-
-void in_range(const std::int32_t* values, std::size_t count, std::size_t size, const char* what) {
+bool in_range(const std::int32_t* values, std::size_t count, std::size_t size, const char* what,
+              Problem& problem) {
     for (std::size_t i = 0; i < count; ++i)
-        need(values[i] >= 0 && static_cast<std::size_t>(values[i]) < size, what,
-             ": an index is out of range");
+        if (values[i] < 0 || static_cast<std::size_t>(values[i]) >= size)
+            return problem.say(what, ": an index is out of range");
+    return true;
 }
 
-std::vector<std::string> read_names(const Json& about, const char* what) {
-    std::vector<std::string> names;
-    about.need("names", Kind::array).each_item([&](const Json& name) {
-        need(name.kind() == Kind::text, what, ": a name is missing");
-        names.push_back(name.text());
-        need(!names.back().empty(), what, ": a name is missing");
-    });
-    return names;
-}
-
-// Cuts consecutive ranges from an array. It is an error to run past the end or to leave numbers.
+// Consecutive ranges of an array. It is an error to run past the end or to leave numbers.
 template <class Scalar>
 class Cuts {
 public:
-    Cuts(const std::vector<Scalar>& values, const char* name) : values_(values), name_(name) {}
+    Cuts(const Array<Scalar>& values, const char* name, Problem& problem)
+        : values_(values), name_(name), problem_(problem) {}
 
-    const Scalar* cut(std::size_t rows, std::size_t columns = 1) {
-        need(!columns || rows <= (values_.size() - at_) / columns, name_,
-             ": the header asks for more numbers than there are");
-        const Scalar* range = values_.data() + at_;
+    bool cut(std::size_t rows, std::size_t columns, const Scalar*& range) {
+        if (columns && rows > (values_.size() - at_) / columns)
+            return problem_.say(name_, ": the header asks for more numbers than there are");
+        range = values_.data() + at_;
         at_ += rows * columns;
-        return range;
+        return true;
     }
 
-    void end() const {
-        need(at_ == values_.size(), name_, ": holds more numbers than the header accounts for");
+    bool end() const {
+        return at_ == values_.size() ||
+               problem_.say(name_, ": holds more numbers than the header accounts for");
     }
 
 private:
-    const std::vector<Scalar>& values_;
+    const Array<Scalar>& values_;
     const char* name_;
+    Problem& problem_;
     std::size_t at_ = 0;
 };
 
-void read_mesh(const Archive& file, const Json& header, Description& into) {
-    into.unit = header.need("mesh", Kind::object).need("unit", Kind::text).text();
-    into.rest = file.floats("mesh.vertices", 2);
-    const Shape shape = file.shape("mesh.vertices");
-    need(shape[1] == 3 && shape[0] >= 1 && shape[0] < (std::size_t{1} << 31),
-         "mesh.vertices: expected shape (V, 3)");
-    const std::vector<std::int32_t> sizes = file.integers("mesh.polygon_sizes", 1),
-                                    corners = file.integers("mesh.polygon_vertices", 1);
-    in_range(corners.data(), corners.size(), into.vertex_count(), "mesh.polygon_vertices");
-    std::size_t at = 0;
-    into.triangles.reserve(3 * (corners.size() - std::min(corners.size(), 2 * sizes.size())));
-    for (const std::int32_t size : sizes) {
-        need(size >= 3 && static_cast<std::size_t>(size) <= corners.size() - at,
-             "mesh.polygon_sizes: a polygon has fewer than 3 corners or none are left");
-        for (std::int32_t corner = 1; corner + 1 < size; ++corner)  // a fan from the first corner
-            for (const std::int32_t offset : {0, corner, corner + 1})
-                into.triangles.push_back(corners[at + offset]);
-        at += size;
-    }
-    need(at == corners.size(), "mesh.polygon_vertices: more corners than the polygons have");
-    if (file.has("mean")) {
-        into.mean = file.floats("mean", 2);
-        need(file.shape("mean") == shape, "mean: expected the shape of the mesh");
-    }
-}
-
-void read_skeleton(const Archive& file, const Json& about, Description& into) {
-    into.bone_names = read_names(about, "skeleton");
-    into.parents = file.integers("skeleton.parents", 1);
-    into.rest_bones = file.doubles("skeleton.world_from_bone", 3);
-    const std::size_t count = into.bone_names.size();
-    need(into.parents.size() == count &&
-             file.shape("skeleton.world_from_bone") == Shape({count, 3, 4}),
-         "skeleton: its arrays do not fit its names");
-    for (std::size_t bone = 0; bone < count; ++bone) {
-        need(into.parents[bone] >= -1 && into.parents[bone] < static_cast<std::int64_t>(bone),
-             "skeleton.parents: a parent must come before its child");
-        need(std::abs(determinant(into.rest_bones.data() + 12 * bone)) >= 1e-12,
-             "skeleton.world_from_bone: a bone is squashed flat");
-    }
-}
-
-Influences read_influences(const Archive& file, const char* index, const char* weight,
-                           std::size_t targets) {
-    Influences found;
-    found.index = file.integers(index, 2);
-    found.weight = file.floats(weight, 2);
-    need(file.shape(index) == file.shape(weight), index, " and ", weight, " have different shapes");
-    found.width = file.shape(index)[1];
-    need(found.width >= 1, weight, ": at least one influence is needed");
-    in_range(found.index.data(), found.index.size(), targets, index);
-    for (std::size_t at = 0; at < found.weight.size(); at += found.width) {
-        double sum = 0;
-        for (std::size_t k = 0; k < found.width; ++k) sum += found.weight[at + k];
-        need(std::abs(sum - 1) <= 1e-3, weight, ": a row does not sum to one");
-    }
-    return found;
-}
-
-void read_skin(const Archive& file, const Json& about, Description& into) {
-    const std::string blend = about.need("blend", Kind::text).text();
-    need(blend == "linear" || blend == "dual_quaternion", "skin: unknown blend ", blend);
-    into.skinned = true;
-    into.blend = blend == "linear" ? Blend::linear : Blend::dual_quaternion;
-    std::size_t targets = into.bone_count();
-    need(file.has("skin.virtual_index") == file.has("skin.virtual_weight"),
-         "skin: virtual_index and virtual_weight come together");
-    if (file.has("skin.virtual_index")) {
-        into.virtual_bones =
-            read_influences(file, "skin.virtual_index", "skin.virtual_weight", targets);
-        targets = file.shape("skin.virtual_index")[0];
-    }
-    into.skin = read_influences(file, "skin.bone_index", "skin.weight", targets);
-    need(file.shape("skin.weight")[0] == into.vertex_count(),
-         "skin.weight: expected one row per vertex");
-}
-
-void read_features(const Archive& file, Description& into) {
-    into.feature_columns = file.integers("features.columns", 1);
-    into.feature_low = file.floats("features.low", 1, true);  // infinite: no clamp
-    into.feature_high = file.floats("features.high", 1, true);
-    const std::size_t count = into.feature_columns.size();
-    need(into.feature_low.size() == count && into.feature_high.size() == count,
-         "features: low, high and columns have different lengths");
-    in_range(into.feature_columns.data(), count, 12 * into.bone_count() + into.control_names.size(),
-             "features.columns");
-    for (std::size_t i = 0; i < count; ++i)
-        need(into.feature_low[i] <= into.feature_high[i], "features: low is above high, or NaN");
-}
-
-Activation activation_of(const std::string& name) {
-    if (name == "tanh") return Activation::tanh;
-    if (name == "relu") return Activation::relu;
-    if (name == "gelu") return Activation::gelu;
-    need(name == "rbf", "nets: unknown activation ", name);
-    return Activation::rbf;
-}
-
 enum class Storage { single, half };
-constexpr std::uint64_t kFirstNarrow =
-    4;  // from this version on, later biases of 16-bit files are in 16 bits
 
-Storage storage_of(const Json& header) {
-    const Json storage = header.find("storage");
-    if (!storage) return Storage::single;
-    const std::string name = storage.kind() == Kind::text ? storage.text() : "";
-    if (name == "float32") return Storage::single;
-    if (name == "float16") return Storage::half;
-    need(name != "int8",
-         "stored in 8 bits, which understudy no longer reads; export the original again, with "
-         "--half for 16 bits");
-    throw ReadError("the header's storage is not known");
-}
+// From this version on, later biases of 16-bit files are in 16 bits.
+constexpr std::uint64_t kFirstNarrow = 4;
 
 // The matrices of nets or bases, cut from the array that has numbers of their kind.
 class Matrices {
 public:
-    Matrices(Storage storage, const std::vector<float>& values,
-             const std::vector<std::uint16_t>& halves, const char* name)
-        : storage_(storage), values_(values, name), halves_(halves, name) {}
+    Matrices(Storage storage, const Array<float>& values, const Array<std::uint16_t>& halves,
+             const char* name, Problem& problem)
+        : storage_(storage), values_(values, name, problem), halves_(halves, name, problem) {}
 
     // `exact`: always in single precision.
-    void cut(MatrixView& matrix, bool exact) {
-        if (storage_ == Storage::half && !exact)
-            matrix.half = halves_.cut(matrix.rows, matrix.columns);
-        else matrix.single = values_.cut(matrix.rows, matrix.columns);
+    bool cut(MatrixView& matrix, bool exact) {
+        return storage_ == Storage::half && !exact
+                   ? halves_.cut(matrix.rows, matrix.columns, matrix.half)
+                   : values_.cut(matrix.rows, matrix.columns, matrix.single);
     }
 
-    void cut_bias(NetLayer& layer, bool half) {
-        if (half) layer.half_bias = halves_.cut(layer.weight.rows);
-        else layer.bias = values_.cut(layer.weight.rows);
+    bool cut_bias(NetLayer& layer, bool half) {
+        return half ? halves_.cut(layer.weight.rows, 1, layer.half_bias)
+                    : values_.cut(layer.weight.rows, 1, layer.bias);
     }
 
-    void end() const { values_.end(), halves_.end(); }
+    bool end() const { return values_.end() && halves_.end(); }
 
 private:
     Storage storage_;
@@ -206,144 +82,373 @@ private:
 // of empty layers does not fill the memory.
 std::size_t most_layers(std::size_t file_size) { return 4096 + file_size / 64; }
 
-// `most`: layers that it may have.
-Net read_net(const Json& entry, bool half_biases, std::size_t most, Matrices& matrices) {
-    Net net;
-    net.activation = activation_of(entry.need("activation", Kind::text).text());
-    // Centres of radial functions stay in single precision, because features are compared with
-    // them.
-    const bool exact = net.activation == Activation::rbf;
-    std::size_t before = 0, sizes = 0;
-    entry.need("sizes", Kind::array).each_item([&](const Json& item) {
-        const std::size_t size = item.count("a layer size");
-        need(net.layers.size() < most, "nets: more layers than a file of this size can have");
-        if (sizes++) {
-            NetLayer layer;
-            layer.weight.columns = before;
-            layer.weight.rows = size;
-            matrices.cut(layer.weight, exact);
-            matrices.cut_bias(layer, half_biases && !net.layers.empty() && !exact);
-            net.layers.push_back(layer);
-        }
-        before = size;
-    });
-    need(sizes >= 2, "nets: expected at least two layer sizes");
-    return net;
-}
+// Reads one file. Functions return false, with a problem, if something is wrong.
+class Reader {
+public:
+    Reader(const Archive& file, Description& into)
+        : file_(file), into_(into), problem_(file.problem()) {}
 
-void read_nets(const Archive& file, const Json& entries, Storage storage, bool half_biases,
-               Description& into) {
-    if (file.has("nets.inputs")) into.net_inputs = file.integers("nets.inputs", 1);
-    if (file.has("nets.outputs")) into.net_outputs = file.integers("nets.outputs", 1);
-    if (file.has("nets.values")) into.net_values = file.floats("nets.values", 1);
-    if (storage == Storage::half && file.has("nets.half"))
-        into.net_halves = file.halves("nets.half", 1);
-    Cuts<std::int32_t> inputs(into.net_inputs, "nets.inputs"),
-        outputs(into.net_outputs, "nets.outputs");
-    Matrices matrices(storage, into.net_values, into.net_halves, "nets");
-    std::size_t layers = 0;
-    entries.each_item([&](const Json& entry) {
-        Net net = read_net(entry, half_biases, most_layers(file.size()) - layers, matrices);
-        layers += net.layers.size();
-        const std::size_t in = net.layers.front().weight.columns,
-                          out = net.layers.back().weight.rows;
-        net.inputs = inputs.cut(in);
-        net.outputs = outputs.cut(out);
-        in_range(net.inputs, in, into.feature_columns.size(), "nets.inputs");
-        for (std::size_t i = 0; i < out; ++i) {
-            need(net.outputs[i] >= 0, "nets.outputs: an index is out of range");
-            into.coefficient_count =
-                std::max(into.coefficient_count, static_cast<std::size_t>(net.outputs[i]) + 1);
-        }
-        into.nets.push_back(std::move(net));
-    });
-    inputs.end(), outputs.end(), matrices.end();
-    need(into.coefficient_count <= into.net_outputs.size(),
-         "nets.outputs: a coefficient is named beyond those the nets write");
-}
+    bool read() {
+        std::uint64_t version;
+        Json entry;
+        if (!file_.read_header(header_) ||
+            !header_.need("format_version", Kind::number, entry, problem_) ||
+            !entry.read_whole("the format version", version, problem_))
+            return false;
+        if (version < 1) return problem_.say("the header has no valid format version");
+        if (version > UNDERSTUDY_FORMAT_VERSION)
+            return problem_.say("written by a newer understudy (format ", version,
+                                "); upgrade to read it");
+        if (!read_storage()) return false;
+        half_biases_ = into_.half_precision && version >= kFirstNarrow;
+        if (!read_text(header_, "method", into_.method) || !read_mesh() || !read_skeleton() ||
+            !read_controls() || !read_skin())
+            return false;
+        if (static_cast<bool>(header_.find("skeleton")) != into_.skinned)
+            return problem_.say("a skeleton and a skin come together: one of them is missing");
+        return read_features() && read_nets() && read_bases() && read_clips();
+    }
 
-void read_bases(const Archive& file, const Json& entries, Storage storage, Description& into) {
-    if (file.has("bases.vertices")) into.basis_vertices = file.integers("bases.vertices", 1);
-    if (file.has("bases.coefficients"))
-        into.basis_coefficients = file.integers("bases.coefficients", 1);
-    if (storage == Storage::single && file.has("bases.values"))
-        into.basis_values = file.floats("bases.values", 1);
-    if (storage == Storage::half && file.has("bases.half"))
-        into.basis_halves = file.halves("bases.half", 1);
-    Cuts<std::int32_t> vertices(into.basis_vertices, "bases.vertices"),
-        coefficients(into.basis_coefficients, "bases.coefficients");
-    Matrices matrices(storage, into.basis_values, into.basis_halves, "bases");
-    std::vector<std::uint32_t> last_basis(into.basis_vertices.empty() ? 0 : into.vertex_count(), 0);
-    std::uint32_t number = 0;
-    entries.each_item([&](const Json& entry) {
-        Basis basis;
-        basis.shared = entry.need("shared", Kind::boolean).truth();
-        basis.vertex_count = entry.need("vertices", Kind::number).count("a basis' vertices");
-        basis.vertices = vertices.cut(basis.vertex_count);
-        basis.matrix.columns = entry.need("components", Kind::number).count("a basis' components");
-        basis.matrix.rows = multiplied(basis.vertex_count, basis.shared ? 1 : 3);
-        matrices.cut(basis.matrix, false);
-        const std::size_t named = basis.shared ? 3 : 1;
-        basis.coefficients = coefficients.cut(named, basis.matrix.columns);
-        in_range(basis.vertices, basis.vertex_count, into.vertex_count(), "bases.vertices");
-        ++number;
-        for (std::size_t i = 0; i < basis.vertex_count; ++i) {
-            std::uint32_t& last = last_basis[static_cast<std::size_t>(basis.vertices[i])];
-            need(last != number, "bases.vertices: a basis names a vertex twice");
-            last = number;
-        }
-        in_range(basis.coefficients, named * basis.matrix.columns, into.coefficient_count,
-                 "bases.coefficients");
-        // A basis without components moves nothing.
-        if (basis.matrix.columns) into.bases.push_back(basis);
-    });
-    vertices.end(), coefficients.end(), matrices.end();
-}
+private:
+    bool read_storage() {
+        const Json storage = header_.find("storage");
+        if (!storage || storage.is("float32")) return true;
+        if (storage.is("int8"))
+            return problem_.say(
+                "stored in 8 bits, which understudy no longer reads; export the original again, "
+                "with --half for 16 bits");
+        if (!storage.is("float16")) return problem_.say("the header's storage is not known");
+        storage_ = Storage::half;
+        into_.half_precision = true;
+        return true;
+    }
 
-void read_clips(const Archive& file, const Json& entries, Description& into) {
-    entries.each_item([&](const Json& entry) {
-        Clip clip;
-        clip.name = entry.need("name", Kind::text).text();
+    bool read_text(const Json& from, const char* name, Text& text) {
+        Json found;
+        return from.need(name, Kind::text, found, problem_) && found.read(text, problem_);
+    }
+
+    // The same, of a member that may be missing.
+    bool read_optional_text(const Json& from, const char* name, Text& text) {
+        return !from.find(name) || read_text(from, name, text);
+    }
+
+    bool read_texts(const Json& about, const char* name, Array<Text>& texts) {
+        Json list;
+        return about.need(name, Kind::array, list, problem_) &&
+               list.each_item([&](const Json& item) {
+                   Text text(into_.memory);
+                   return item.read(text, problem_) && texts.push(static_cast<Text&&>(text));
+               });
+    }
+
+    bool read_names(const Json& about, const char* what, Array<Text>& names) {
+        if (!read_texts(about, "names", names)) return false;
+        for (const Text& name : names)
+            if (name.empty()) return problem_.say(what, ": a name is missing");
+        return true;
+    }
+
+    bool read_mesh() {
+        Json about;
+        if (!header_.need("mesh", Kind::object, about, problem_) ||
+            !read_text(about, "unit", into_.unit) ||
+            !read_optional_text(about, "up_axis", into_.up_axis) ||
+            !read_optional_text(about, "handedness", into_.handedness) ||
+            !file_.floats("mesh.vertices", 2, into_.rest))
+            return false;
+        const Shape shape = file_.shape("mesh.vertices");
+        if (shape[1] != 3 || shape[0] < 1)
+            return problem_.say("mesh.vertices: expected shape (V, 3)");
+        Array<std::int32_t> sizes(into_.memory), corners(into_.memory);
+        if (!file_.integers("mesh.polygon_sizes", 1, sizes) ||
+            !file_.integers("mesh.polygon_vertices", 1, corners) ||
+            !in_range(corners.data(), corners.size(), into_.vertex_count(), "mesh.polygon_vertices",
+                      problem_) ||
+            !read_triangles(sizes, corners))
+            return false;
+        if (!file_.has("mean")) return true;
+        if (!file_.floats("mean", 2, into_.mean)) return false;
+        return file_.shape("mean") == shape || problem_.say("mean: expected the shape of the mesh");
+    }
+
+    bool read_triangles(const Array<std::int32_t>& sizes, const Array<std::int32_t>& corners) {
+        if (!into_.triangles.reserve(
+                multiplied(3, corners.size() - std::min(corners.size(), 2 * sizes.size()))))
+            return false;
+        std::size_t at = 0;
+        for (const std::int32_t size : sizes) {
+            if (size < 3 || static_cast<std::size_t>(size) > corners.size() - at)
+                return problem_.say(
+                    "mesh.polygon_sizes: a polygon has fewer than 3 corners or none are left");
+            for (std::int32_t corner = 1; corner + 1 < size; ++corner)  // a fan from the first one
+                for (const std::int32_t offset : {0, corner, corner + 1})
+                    if (!into_.triangles.push(corners[at + static_cast<std::size_t>(offset)]))
+                        return false;
+            at += static_cast<std::size_t>(size);
+        }
+        return at == corners.size() ||
+               problem_.say("mesh.polygon_vertices: more corners than the polygons have");
+    }
+
+    bool read_skeleton() {
+        if (!header_.find("skeleton")) return true;
+        Json about;
+        if (!header_.need("skeleton", Kind::object, about, problem_) ||
+            !read_names(about, "skeleton", into_.bone_names) ||
+            !file_.integers("skeleton.parents", 1, into_.parents) ||
+            !file_.doubles("skeleton.world_from_bone", 3, into_.rest_bones))
+            return false;
+        const std::size_t count = into_.bone_names.size();
+        const Shape shape = file_.shape("skeleton.world_from_bone");
+        if (into_.parents.size() != count || shape[0] != count || shape[1] != 3 || shape[2] != 4)
+            return problem_.say("skeleton: its arrays do not fit its names");
+        for (std::size_t bone = 0; bone < count; ++bone) {
+            if (into_.parents[bone] < -1 || into_.parents[bone] >= static_cast<std::int64_t>(bone))
+                return problem_.say("skeleton.parents: a parent must come before its child");
+            if (!(std::abs(determinant(into_.rest_bones.data() + 12 * bone)) >= 1e-12))
+                return problem_.say("skeleton.world_from_bone: a bone is squashed flat");
+        }
+        return true;
+    }
+
+    bool read_controls() {
+        if (!header_.find("controls")) return true;
+        Json about;
+        Controls& controls = into_.controls;
+        if (!header_.need("controls", Kind::object, about, problem_) ||
+            !read_names(about, "controls", controls.names) ||
+            !read_texts(about, "units", controls.units) ||
+            !file_.doubles("controls.low", 1, controls.low) ||
+            !file_.doubles("controls.high", 1, controls.high) ||
+            !file_.doubles("controls.rest", 1, controls.rest))
+            return false;
+        const std::size_t count = controls.names.size();
+        return (controls.units.size() == count && controls.low.size() == count &&
+                controls.high.size() == count && controls.rest.size() == count) ||
+               problem_.say("controls: their arrays do not fit their names");
+    }
+
+    bool read_influences(const char* index, const char* weight, std::size_t targets,
+                         Influences& found) {
+        if (!file_.integers(index, 2, found.index) || !file_.floats(weight, 2, found.weight))
+            return false;
+        if (!(file_.shape(index) == file_.shape(weight)))
+            return problem_.say(index, " and ", weight, " have different shapes");
+        found.width = file_.shape(index)[1];
+        if (found.width < 1) return problem_.say(weight, ": at least one influence is needed");
+        if (!in_range(found.index.data(), found.index.size(), targets, index, problem_))
+            return false;
+        for (std::size_t at = 0; at < found.weight.size(); at += found.width) {
+            double sum = 0;
+            for (std::size_t k = 0; k < found.width; ++k) sum += found.weight[at + k];
+            if (!(std::abs(sum - 1) <= 1e-3))
+                return problem_.say(weight, ": a row does not sum to one");
+        }
+        return true;
+    }
+
+    bool read_skin() {
+        if (!header_.find("skin")) return true;
+        Json about, blend;
+        if (!header_.need("skin", Kind::object, about, problem_) ||
+            !about.need("blend", Kind::text, blend, problem_))
+            return false;
+        if (blend.is("dual_quaternion")) into_.blend = Blend::dual_quaternion;
+        else if (!blend.is("linear")) return problem_.say("skin: unknown blend");
+        into_.skinned = true;
+        std::size_t targets = into_.bone_count();
+        if (file_.has("skin.virtual_index") != file_.has("skin.virtual_weight"))
+            return problem_.say("skin: virtual_index and virtual_weight come together");
+        if (file_.has("skin.virtual_index")) {
+            if (!read_influences("skin.virtual_index", "skin.virtual_weight", targets,
+                                 into_.virtual_bones))
+                return false;
+            targets = file_.shape("skin.virtual_index")[0];
+        }
+        if (!read_influences("skin.bone_index", "skin.weight", targets, into_.skin)) return false;
+        return file_.shape("skin.weight")[0] == into_.vertex_count() ||
+               problem_.say("skin.weight: expected one row per vertex");
+    }
+
+    bool read_features() {
+        if (!file_.integers("features.columns", 1, into_.feature_columns) ||
+            !file_.floats("features.low", 1, into_.feature_low, true) ||  // infinite: no clamp
+            !file_.floats("features.high", 1, into_.feature_high, true))
+            return false;
+        const std::size_t count = into_.feature_columns.size();
+        if (into_.feature_low.size() != count || into_.feature_high.size() != count)
+            return problem_.say("features: low, high and columns have different lengths");
+        for (std::size_t i = 0; i < count; ++i)
+            if (!(into_.feature_low[i] <= into_.feature_high[i]))
+                return problem_.say("features: low is above high, or NaN");
+        return in_range(into_.feature_columns.data(), count,
+                        12 * into_.bone_count() + into_.control_count(), "features.columns",
+                        problem_);
+    }
+
+    bool read_net(const Json& entry, Matrices& matrices, Net& net) {
+        Json activation, sizes;
+        if (!entry.need("activation", Kind::text, activation, problem_) ||
+            !entry.need("sizes", Kind::array, sizes, problem_))
+            return false;
+        if (activation.is("tanh")) net.activation = Activation::tanh;
+        else if (activation.is("relu")) net.activation = Activation::relu;
+        else if (activation.is("gelu")) net.activation = Activation::gelu;
+        else if (activation.is("rbf")) net.activation = Activation::rbf;
+        else return problem_.say("nets: unknown activation");
+        // Centres of radial functions stay in single precision, because features are compared with
+        // them.
+        const bool exact = net.activation == Activation::rbf;
+        net.first_layer = into_.layers.size();
+        std::size_t before = 0, count = 0;
+        if (!sizes.each_item([&](const Json& item) {
+                std::size_t size;
+                if (!item.read_count("a layer size", size, problem_)) return false;
+                if (into_.layers.size() >= most_layers(file_.size()))
+                    return problem_.say("nets: more layers than a file of this size can have");
+                if (count++) {
+                    NetLayer layer;
+                    layer.weight.columns = before;
+                    layer.weight.rows = size;
+                    const bool half = half_biases_ && count > 2 && !exact;
+                    if (!matrices.cut(layer.weight, exact) || !matrices.cut_bias(layer, half) ||
+                        !into_.layers.push(layer))
+                        return false;
+                }
+                before = size;
+                return true;
+            }))
+            return false;
+        if (count < 2) return problem_.say("nets: expected at least two layer sizes");
+        net.layer_count = count - 1;
+        net.input_count = into_.layers[net.first_layer].weight.columns;
+        net.output_count = into_.layers.back().weight.rows;
+        return true;
+    }
+
+    bool read_nets() {
+        Json entries;
+        if (!header_.need("nets", Kind::array, entries, problem_) ||
+            (file_.has("nets.inputs") && !file_.integers("nets.inputs", 1, into_.net_inputs)) ||
+            (file_.has("nets.outputs") && !file_.integers("nets.outputs", 1, into_.net_outputs)) ||
+            (file_.has("nets.values") && !file_.floats("nets.values", 1, into_.net_values)) ||
+            (storage_ == Storage::half && file_.has("nets.half") &&
+             !file_.halves("nets.half", 1, into_.net_halves)))
+            return false;
+        Cuts<std::int32_t> inputs(into_.net_inputs, "nets.inputs", problem_),
+            outputs(into_.net_outputs, "nets.outputs", problem_);
+        Matrices matrices(storage_, into_.net_values, into_.net_halves, "nets", problem_);
+        const bool read = entries.each_item([&](const Json& entry) {
+            Net net;
+            if (!read_net(entry, matrices, net) || !inputs.cut(net.input_count, 1, net.inputs) ||
+                !outputs.cut(net.output_count, 1, net.outputs) ||
+                !in_range(net.inputs, net.input_count, into_.feature_columns.size(), "nets.inputs",
+                          problem_))
+                return false;
+            for (std::size_t i = 0; i < net.output_count; ++i) {
+                if (net.outputs[i] < 0)
+                    return problem_.say("nets.outputs: an index is out of range");
+                into_.coefficient_count =
+                    std::max(into_.coefficient_count, static_cast<std::size_t>(net.outputs[i]) + 1);
+            }
+            return into_.nets.push(net);
+        });
+        if (!read || !inputs.end() || !outputs.end() || !matrices.end()) return false;
+        return into_.coefficient_count <= into_.net_outputs.size() ||
+               problem_.say("nets.outputs: a coefficient is named beyond those the nets write");
+    }
+
+    bool read_bases() {
+        Json entries;
+        if (!header_.need("bases", Kind::array, entries, problem_) ||
+            (file_.has("bases.vertices") &&
+             !file_.integers("bases.vertices", 1, into_.basis_vertices)) ||
+            (file_.has("bases.coefficients") &&
+             !file_.integers("bases.coefficients", 1, into_.basis_coefficients)) ||
+            (storage_ == Storage::single && file_.has("bases.values") &&
+             !file_.floats("bases.values", 1, into_.basis_values)) ||
+            (storage_ == Storage::half && file_.has("bases.half") &&
+             !file_.halves("bases.half", 1, into_.basis_halves)))
+            return false;
+        Cuts<std::int32_t> vertices(into_.basis_vertices, "bases.vertices", problem_),
+            coefficients(into_.basis_coefficients, "bases.coefficients", problem_);
+        Matrices matrices(storage_, into_.basis_values, into_.basis_halves, "bases", problem_);
+        Array<std::uint32_t> last_basis(into_.memory);  // per vertex
+        if (!into_.basis_vertices.empty() && !last_basis.resize(into_.vertex_count())) return false;
+        std::uint32_t number = 0;
+        const bool read = entries.each_item([&](const Json& entry) {
+            Json shared, vertex_count, components;
+            Basis basis;
+            if (!entry.need("shared", Kind::boolean, shared, problem_) ||
+                !entry.need("vertices", Kind::number, vertex_count, problem_) ||
+                !entry.need("components", Kind::number, components, problem_) ||
+                !vertex_count.read_count("a basis' vertices", basis.vertex_count, problem_) ||
+                !components.read_count("a basis' components", basis.matrix.columns, problem_))
+                return false;
+            basis.shared = shared.truth();
+            basis.matrix.rows = multiplied(basis.vertex_count, basis.shared ? 1 : 3);
+            const std::size_t named = basis.shared ? 3 : 1;
+            if (!vertices.cut(basis.vertex_count, 1, basis.vertices) ||
+                !matrices.cut(basis.matrix, false) ||
+                !coefficients.cut(named, basis.matrix.columns, basis.coefficients) ||
+                !in_range(basis.vertices, basis.vertex_count, into_.vertex_count(),
+                          "bases.vertices", problem_) ||
+                !in_range(basis.coefficients, named * basis.matrix.columns, into_.coefficient_count,
+                          "bases.coefficients", problem_))
+                return false;
+            ++number;
+            for (std::size_t i = 0; i < basis.vertex_count; ++i) {
+                std::uint32_t& last = last_basis[static_cast<std::size_t>(basis.vertices[i])];
+                if (last == number)
+                    return problem_.say("bases.vertices: a basis names a vertex twice");
+                last = number;
+            }
+            // A basis without components moves nothing.
+            return !basis.matrix.columns || into_.bases.push(basis);
+        });
+        return read && vertices.end() && coefficients.end() && matrices.end();
+    }
+
+    bool read_clips() {
+        if (!header_.find("clips")) return true;
+        Json entries;
+        return header_.need("clips", Kind::array, entries, problem_) &&
+               entries.each_item([&](const Json& entry) { return read_clip(entry); });
+    }
+
+    bool read_clip(const Json& entry) {
+        Clip clip(into_.memory);
+        if (!read_text(entry, "name", clip.name)) return false;
         const Json rate = entry.find("frame_rate");
         if (rate && rate.kind() == Kind::number) clip.frame_rate = rate.number();
-        need(clip.frame_rate >= 0 && std::isfinite(clip.frame_rate), "clip ", clip.name,
-             ": a wrong frame rate");
-        const std::string array = "clip." + std::to_string(into.clips.size()) + ".world_from_bone";
-        clip.world_from_bone = file.doubles(array, 4);
-        const Shape shape = file.shape(array);
-        need(shape[0] >= 1 && shape[1] == into.bone_count() && shape[2] == 3 && shape[3] == 4,
-             "clip ", clip.name, ": expected shape (F, B, 3, 4)");
+        if (!(clip.frame_rate >= 0) || !std::isfinite(clip.frame_rate))
+            return problem_.say("clip ", clip.name, ": a wrong frame rate");
+        const Words<64> array("clip.", std::uint64_t{into_.clips.size()}, ".world_from_bone");
+        if (!file_.doubles(array.c_str(), 4, clip.world_from_bone)) return false;
+        const Shape shape = file_.shape(array.c_str());
+        if (shape[0] < 1 || shape[1] != into_.bone_count() || shape[2] != 3 || shape[3] != 4)
+            return problem_.say("clip ", clip.name, ": expected shape (F, B, 3, 4)");
         clip.frame_count = shape[0];
-        into.clips.push_back(std::move(clip));
-    });
-}
+        return into_.clips.push(static_cast<Clip&&>(clip));
+    }
+
+    const Archive& file_;
+    Description& into_;
+    Problem& problem_;
+    Json header_;
+    Storage storage_ = Storage::single;
+    bool half_biases_ = false;
+};
 
 }  // namespace
 
-void read_description(const std::uint8_t* data, std::size_t size, Description& into) {
-    const Archive file(data, size);
-    const Json header = file.header();
-    const std::uint64_t version =
-        header.need("format_version", Kind::number).whole("the format version");
-    need(version >= 1, "the header has no valid format version");
-    need(version <= UNDERSTUDY_FORMAT_VERSION, "written by a newer understudy (format ",
-         std::to_string(version), "); upgrade to read it");
-    const Storage storage = storage_of(header);
+bool read_description(const std::uint8_t* data, std::size_t size, Description& into,
+                      Problem& problem) {
+    Archive file(into.memory, problem);
+    if (!file.open(data, size)) return false;
     into.file_size = size;
-    into.half_precision = storage == Storage::half;
-    into.method = header.need("method", Kind::text).text();
-    read_mesh(file, header, into);
-    if (header.find("skeleton")) read_skeleton(file, header.need("skeleton", Kind::object), into);
-    if (header.find("controls"))
-        into.control_names = read_names(header.need("controls", Kind::object), "controls");
-    if (header.find("skin")) read_skin(file, header.need("skin", Kind::object), into);
-    need(static_cast<bool>(header.find("skeleton")) == into.skinned,
-         "a skeleton and a skin come together: one of them is missing");
-    read_features(file, into);
-    read_nets(file, header.need("nets", Kind::array), storage,
-              into.half_precision && version >= kFirstNarrow, into);
-    read_bases(file, header.need("bases", Kind::array), storage, into);
-    if (header.find("clips")) read_clips(file, header.need("clips", Kind::array), into);
+    return Reader(file, into).read();
 }
 
 }  // namespace understudy

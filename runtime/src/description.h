@@ -3,10 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
-#include "checked.h"
+#include "memory.h"
+#include "problem.h"
 
 namespace understudy {
 
@@ -31,9 +30,10 @@ struct NetLayer {
 };
 
 struct Net {
-    const std::int32_t* inputs = nullptr;   // one per column of the first layer
-    const std::int32_t* outputs = nullptr;  // one per row of the last layer
-    std::vector<NetLayer> layers;
+    const std::int32_t* inputs = nullptr;   // features
+    const std::int32_t* outputs = nullptr;  // coefficients
+    std::size_t input_count = 0, output_count = 0;
+    std::size_t first_layer = 0, layer_count = 0;  // of `Description::layers`; at least one
     Activation activation = Activation::tanh;
 };
 
@@ -46,51 +46,70 @@ struct Basis {
 };
 
 struct Clip {
-    std::string name;
+    explicit Clip(const Memory& memory) : name(memory), world_from_bone(memory) {}
+
+    Text name;
     double frame_rate = 0;
     std::size_t frame_count = 0;
-    std::vector<double> world_from_bone;
+    Array<double> world_from_bone;
 };
 
 struct Influences {
+    explicit Influences(const Memory& memory) : index(memory), weight(memory) {}
+
     std::size_t width = 0;  // per row
-    std::vector<std::int32_t> index;
-    std::vector<float> weight;
+    Array<std::int32_t> index;
+    Array<float> weight;
+};
+
+struct Controls {
+    explicit Controls(const Memory& memory)
+        : names(memory), units(memory), low(memory), high(memory), rest(memory) {}
+
+    Array<Text> names, units;
+    Array<double> low, high, rest;
 };
 
 struct Description {
-    Description() = default;
+    explicit Description(const Memory& given) : memory(given) {}
     Description(const Description&) = delete;  // nets and bases refer to its arrays
     Description& operator=(const Description&) = delete;
 
+    const Memory& memory;
     std::size_t file_size = 0;
-    std::string method, unit;
-    bool half_precision = false;    // stored in 16 bits
-    std::vector<float> rest, mean;  // 3 per vertex; mean may be empty
-    std::vector<std::int32_t> triangles;
-    std::vector<std::string> bone_names, control_names;
-    std::vector<std::int32_t> parents;
-    std::vector<double> rest_bones;  // 12 per bone
+    Text method{memory}, unit{memory};
+    Text up_axis{memory}, handedness{memory};
+    bool half_precision = false;              // stored in 16 bits
+    Array<float> rest{memory}, mean{memory};  // 3 per vertex; mean may be empty
+    Array<std::int32_t> triangles{memory};
+    Array<Text> bone_names{memory};
+    Array<std::int32_t> parents{memory};
+    Array<double> rest_bones{memory};  // 12 per bone
+    Controls controls{memory};
     bool skinned = false;
     Blend blend = Blend::linear;
-    Influences skin, virtual_bones;  // virtual_bones.width is 0 if there are none
-    std::vector<std::int32_t> feature_columns;
-    std::vector<float> feature_low, feature_high;
-    std::vector<Net> nets;
-    std::vector<Basis> bases;
+    Influences skin{memory}, virtual_bones{memory};  // virtual_bones.width is 0 if there are none
+    Array<std::int32_t> feature_columns{memory};
+    Array<float> feature_low{memory}, feature_high{memory};
+    Array<Net> nets{memory};
+    Array<NetLayer> layers{memory};  // net after net
+    Array<Basis> bases{memory};
     std::size_t coefficient_count = 0;
-    std::vector<Clip> clips;
+    Array<Clip> clips{memory};
 
     std::size_t vertex_count() const { return rest.size() / 3; }
     std::size_t bone_count() const { return bone_names.size(); }
+    std::size_t control_count() const { return controls.names.size(); }
 
     // The numbers that nets and bases refer to.
-    std::vector<std::int32_t> net_inputs, net_outputs, basis_vertices, basis_coefficients;
-    std::vector<float> net_values, basis_values;
-    std::vector<std::uint16_t> net_halves, basis_halves;
+    Array<std::int32_t> net_inputs{memory}, net_outputs{memory}, basis_vertices{memory},
+        basis_coefficients{memory};
+    Array<float> net_values{memory}, basis_values{memory};
+    Array<std::uint16_t> net_halves{memory}, basis_halves{memory};
 };
 
-// Reads a whole file in memory. Throws ReadError if anything is wrong with it.
-void read_description(const std::uint8_t* data, std::size_t size, Description& into);
+// Reads a whole file in memory. Returns false, with a problem, if anything is wrong with it.
+[[nodiscard]] bool read_description(const std::uint8_t* data, std::size_t size, Description& into,
+                                    Problem& problem);
 
 }  // namespace understudy

@@ -15,26 +15,26 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 // checks: valid JSON tells by itself where each value ends.
 class Checker {
 public:
-    Checker(const char* begin, const char* end) : at_(begin), end_(end) {}
+    Checker(const char* begin, const char* end, Problem& problem)
+        : at_(begin), end_(end), problem_(problem) {}
 
-    void check() {
-        value(0);
+    bool check() {
+        if (!value(0)) return false;
         skip_space();
-        if (at_ != end_) fail("something follows its end");
+        return at_ == end_ || fail("something follows its end");
     }
 
 private:
-    [[noreturn]] static void fail(const char* what) {
-        throw ReadError(std::string("the header is not valid JSON: ") + what);
-    }
+    bool fail(const char* what) { return problem_.say("the header is not valid JSON: ", what); }
 
     void skip_space() {
         while (at_ != end_ && is_space(*at_)) ++at_;
     }
 
-    char next() {
-        if (at_ == end_) fail("it ends too early");
-        return *at_++;
+    bool next(char& c) {
+        if (at_ == end_) return fail("it ends too early");
+        c = *at_++;
+        return true;
     }
 
     bool skip(char c) {
@@ -44,132 +44,141 @@ private:
         return true;
     }
 
-    void expect(const char* word) {
-        for (; *word; ++word)
-            if (next() != *word) fail("an unknown word");
+    bool expect(const char* word) {
+        for (char c; *word; ++word)
+            if (!next(c) || c != *word) return fail("an unknown word");
+        return true;
     }
 
-    void value(int depth) {
-        if (depth > kDeepest) fail("it is nested too deeply");
+    bool value(int depth) {
+        if (depth > kDeepest) return fail("it is nested too deeply");
         skip_space();
-        switch (next()) {
+        char c;
+        if (!next(c)) return false;
+        switch (c) {
             case '{': return object(depth);
             case '[': return array(depth);
             case '"': return text();
             case 't': return expect("rue");
             case 'f': return expect("alse");
             case 'n': return expect("ull");
-            default: --at_; number();
+            default: --at_; return number();
         }
     }
 
-    void object(int depth) {
-        if (skip('}')) return;
+    bool object(int depth) {
+        if (skip('}')) return true;
         for (;;) {
-            if (!skip('"')) fail("a name was expected");
-            text();
-            if (!skip(':')) fail("a colon was expected");
-            value(depth + 1);
-            if (skip('}')) return;
-            if (!skip(',')) fail("a comma was expected");
+            if (!skip('"')) return fail("a name was expected");
+            if (!text()) return false;
+            if (!skip(':')) return fail("a colon was expected");
+            if (!value(depth + 1)) return false;
+            if (skip('}')) return true;
+            if (!skip(',')) return fail("a comma was expected");
         }
     }
 
-    void array(int depth) {
-        if (skip(']')) return;
+    bool array(int depth) {
+        if (skip(']')) return true;
         for (;;) {
-            value(depth + 1);
-            if (skip(']')) return;
-            if (!skip(',')) fail("a comma was expected");
+            if (!value(depth + 1)) return false;
+            if (skip(']')) return true;
+            if (!skip(',')) return fail("a comma was expected");
         }
     }
 
-    unsigned hex4() {
-        unsigned code = 0;
+    bool hex4(unsigned& code) {
+        code = 0;
         for (int digit = 0; digit < 4; ++digit) {
-            const char c = next();
+            char c;
+            if (!next(c)) return false;
             code <<= 4;
             if (is_digit(c)) code |= static_cast<unsigned>(c - '0');
             else if (c >= 'a' && c <= 'f') code |= static_cast<unsigned>(c - 'a' + 10);
             else if (c >= 'A' && c <= 'F') code |= static_cast<unsigned>(c - 'A' + 10);
-            else fail("a broken \\u escape");
+            else return fail("a broken \\u escape");
         }
-        return code;
+        return true;
     }
 
-    void text() {
-        for (;;) {
-            const unsigned char c = static_cast<unsigned char>(next());
-            if (c == '"') return;
-            if (c < 0x20) fail("a control character in a text");
-            if (c >= 0x80) utf8(c);
-            if (c == '\\') escape();
+    bool text() {
+        for (char c;;) {
+            if (!next(c)) return false;
+            if (c == '"') return true;
+            const unsigned char byte = static_cast<unsigned char>(c);
+            if (byte < 0x20) return fail("a control character in a text");
+            if (byte >= 0x80 && !utf8(byte)) return fail("a text is not valid UTF-8");
+            if (c == '\\' && !escape()) return false;
         }
     }
 
-    void escape() {
-        const char c = next();
-        if (c != 'u') {
-            if (!std::strchr("\"\\/bfnrt", c) || !c) fail("an unknown escape");
-            return;
-        }
-        const unsigned code = hex4();
-        if (code < 0xD800 || code >= 0xE000) return;
+    bool escape() {
+        char c;
+        if (!next(c)) return false;
+        if (c != 'u') return (c && std::strchr("\"\\/bfnrt", c)) || fail("an unknown escape");
+        unsigned code, low;
+        if (!hex4(code)) return false;
+        if (code < 0xD800 || code >= 0xE000) return true;
         // The first half of a surrogate pair; the second must follow.
-        if (code >= 0xDC00 || next() != '\\' || next() != 'u') fail("half of a \\u pair");
-        const unsigned low = hex4();
-        if (low < 0xDC00 || low >= 0xE000) fail("half of a \\u pair");
+        char slash, letter;
+        const bool pair = code < 0xDC00 && next(slash) && slash == '\\' && next(letter) &&
+                          letter == 'u' && hex4(low) && low >= 0xDC00 && low < 0xE000;
+        return pair || fail("half of a \\u pair");
     }
 
     // The rest of a character that starts with `first`: the shortest form, no surrogates, at most
     // U+10FFFF.
-    void utf8(unsigned char first) {
+    bool utf8(unsigned char first) {
         const int more = first >= 0xC2 && first < 0xE0   ? 1
                          : first >= 0xE0 && first < 0xF0 ? 2
                          : first >= 0xF0 && first < 0xF5 ? 3
                                                          : 0;
-        if (!more) fail("a text is not valid UTF-8");
+        if (!more) return false;
         for (int i = 0; i < more; ++i) {
-            const unsigned char c = static_cast<unsigned char>(next());
+            if (at_ == end_) return false;
+            const unsigned char c = static_cast<unsigned char>(*at_++);
             unsigned char low = 0x80, high = 0xBF;
             if (i == 0 && first == 0xE0) low = 0xA0;
             if (i == 0 && first == 0xED) high = 0x9F;
             if (i == 0 && first == 0xF0) low = 0x90;
             if (i == 0 && first == 0xF4) high = 0x8F;
-            if (c < low || c > high) fail("a text is not valid UTF-8");
+            if (c < low || c > high) return false;
         }
+        return true;
     }
 
     bool digit() const { return at_ != end_ && is_digit(*at_); }
 
-    void digits(const char* otherwise) {
-        if (!digit()) fail(otherwise);
+    bool digits(const char* otherwise) {
+        if (!digit()) return fail(otherwise);
         while (digit()) ++at_;
+        return true;
     }
 
-    void number() {
+    bool number() {
         if (at_ != end_ && *at_ == '-') ++at_;
         if (at_ != end_ && *at_ == '0') {
             ++at_;
-            if (digit()) fail("a number starts with a zero");
-        } else {
-            digits("an unknown value");
+            if (digit()) return fail("a number starts with a zero");
+        } else if (!digits("an unknown value")) {
+            return false;
         }
         if (at_ != end_ && *at_ == '.') {
             ++at_;
-            digits("a broken number");
+            if (!digits("a broken number")) return false;
         }
         if (at_ != end_ && (*at_ == 'e' || *at_ == 'E')) {
             ++at_;
             if (at_ != end_ && (*at_ == '-' || *at_ == '+')) ++at_;
-            digits("a broken number");
+            if (!digits("a broken number")) return false;
         }
         // A number at the end of the text would leave readers no sign that it ends.
-        if (at_ == end_) fail("it ends too early");
+        return at_ != end_ || fail("it ends too early");
     }
 
     const char* at_;
     const char* end_;
+    Problem& problem_;
 };
 
 // What follows reads checked texts.
@@ -218,23 +227,49 @@ unsigned hex4(const char* at) {
     return code;
 }
 
-void append_utf8(std::string& text, unsigned code) {
-    const auto byte = [&](unsigned value) { text.push_back(static_cast<char>(value)); };
-    if (code < 0x80) {
-        byte(code);
-    } else if (code < 0x800) {
-        byte(0xC0 | (code >> 6));
-        byte(0x80 | (code & 63));
-    } else if (code < 0x10000) {
-        byte(0xE0 | (code >> 12));
-        byte(0x80 | ((code >> 6) & 63));
-        byte(0x80 | (code & 63));
-    } else {
-        byte(0xF0 | (code >> 18));
-        byte(0x80 | ((code >> 12) & 63));
-        byte(0x80 | ((code >> 6) & 63));
-        byte(0x80 | (code & 63));
+// Calls use(byte) for every byte of a text in UTF-8 until it returns false; `at` is behind the
+// opening quote. Returns whether it never did.
+template <class Use>
+bool each_byte(const char* at, const Use& use) {
+    const auto byte = [&](unsigned value) { return use(static_cast<char>(value)); };
+    const auto rest = [&](unsigned code, int shift) { return byte(0x80 | (code >> shift & 63)); };
+    for (; *at != '"'; ++at) {
+        if (*at != '\\') {
+            if (!use(*at)) return false;
+            continue;
+        }
+        unsigned code = 0;
+        switch (*++at) {
+            case 'b': code = '\b'; break;
+            case 'f': code = '\f'; break;
+            case 'n': code = '\n'; break;
+            case 'r': code = '\r'; break;
+            case 't': code = '\t'; break;
+            case 'u':
+                code = hex4(at + 1);
+                at += 4;
+                if (code >= 0xD800 && code < 0xDC00) {  // a surrogate pair
+                    code = 0x10000 + ((code - 0xD800) << 10) + (hex4(at + 3) - 0xDC00);
+                    at += 6;
+                }
+                break;
+            default: code = static_cast<unsigned char>(*at);
+        }
+        const bool used =
+            code < 0x80    ? byte(code)
+            : code < 0x800 ? byte(0xC0 | code >> 6) && rest(code, 0)
+            : code < 0x10000
+                ? byte(0xE0 | code >> 12) && rest(code, 6) && rest(code, 0)
+                : byte(0xF0 | code >> 18) && rest(code, 12) && rest(code, 6) && rest(code, 0);
+        if (!used) return false;
     }
+    return true;
+}
+
+// FNV-1a.
+constexpr std::uint64_t kHashStart = 14695981039346656037u;
+std::uint64_t hash_next(std::uint64_t hash, char byte) {
+    return (hash ^ static_cast<unsigned char>(byte)) * 1099511628211u;
 }
 
 }  // namespace
@@ -278,63 +313,71 @@ double Json::number() const {
     return negative ? -value : value;
 }
 
-std::string Json::text() const {
-    std::string text;
-    for (const char* at = at_ + 1; *at != '"'; ++at) {
-        if (*at != '\\') {
-            text.push_back(*at);
-            continue;
-        }
-        switch (*++at) {
-            case 'b': text.push_back('\b'); break;
-            case 'f': text.push_back('\f'); break;
-            case 'n': text.push_back('\n'); break;
-            case 'r': text.push_back('\r'); break;
-            case 't': text.push_back('\t'); break;
-            case 'u': {
-                unsigned code = hex4(at + 1);
-                at += 4;
-                if (code >= 0xD800 && code < 0xDC00) {  // a surrogate pair
-                    code = 0x10000 + ((code - 0xD800) << 10) + (hex4(at + 3) - 0xDC00);
-                    at += 6;
-                }
-                if (!code) throw ReadError("a text of the header contains a zero character");
-                append_utf8(text, code);
-                break;
-            }
-            default: text.push_back(*at);
-        }
-    }
-    return text;
+bool Json::is(const char* text) const {
+    if (kind() != Kind::text) return false;
+    const bool same = each_byte(at_ + 1, [&](char byte) { return *text && *text++ == byte; });
+    return same && !*text;
 }
 
-std::uint64_t Json::whole(const char* what) const {
-    const double value = kind() == Kind::number ? number() : -1;
+std::uint64_t Json::hash() const {
+    std::uint64_t hash = kHashStart;
+    (void)each_byte(at_ + 1, [&](char byte) {
+        hash = hash_next(hash, byte);
+        return true;
+    });
+    return hash;
+}
+
+std::uint64_t hash_of(const char* text) {
+    std::uint64_t hash = kHashStart;
+    for (; *text; ++text) hash = hash_next(hash, *text);
+    return hash;
+}
+
+bool Json::read(Text& text, Problem& problem) const {
+    if (kind() != Kind::text) return problem.say("the header has something else for a text");
+    // UTF-8 is never longer than the text with its escapes.
+    if (!text.reserve(static_cast<std::size_t>(skip_text(at_ + 1) - at_))) return false;
+    return each_byte(at_ + 1,
+                     [&](char byte) {
+                         if (!byte)
+                             return problem.say("a text of the header contains a zero character");
+                         return text.push(byte);
+                     }) &&
+           text.finish();
+}
+
+bool Json::read_whole(const char* what, std::uint64_t& number, Problem& problem) const {
+    const double value = kind() == Kind::number ? this->number() : -1;
     if (!(value >= 0) || value > 9007199254740992.0 || value != std::floor(value))
-        throw ReadError(std::string(what) + " is not a whole number");
-    return static_cast<std::uint64_t>(value);
+        return problem.say(what, " is not a whole number");
+    number = static_cast<std::uint64_t>(value);
+    return true;
 }
 
-std::size_t Json::count(const char* what) const {
-    const std::uint64_t value = whole(what);
-    if (value > 0x7FFFFFFF) throw ReadError(std::string(what) + " is larger than 2^31");
-    return static_cast<std::size_t>(value);
+bool Json::read_count(const char* what, std::size_t& count, Problem& problem) const {
+    std::uint64_t value;
+    if (!read_whole(what, value, problem)) return false;
+    if (value > 0x7FFFFFFF) return problem.say(what, " is larger than 2^31");
+    count = static_cast<std::size_t>(value);
+    return true;
 }
 
-Json Json::find(const std::string& name) const {
+Json Json::find(const char* name) const {
     Json found;
     if (kind() != Kind::object) return found;
-    each_member([&](const std::string& member, const Json& value) {
-        if (member == name) found = value;
+    (void)each_member([&](const Json& member, const Json& value) {
+        if (member.is(name)) found = value;
+        return true;
     });
     return found;
 }
 
-Json Json::need(const std::string& name, Kind wanted) const {
-    const Json found = find(name);
+bool Json::need(const char* name, Kind wanted, Json& found, Problem& problem) const {
+    found = find(name);
     if (!found || found.kind() != wanted)
-        throw ReadError("the header's " + name + " is missing or of the wrong kind");
-    return found;
+        return problem.say("the header's ", name, " is missing or of the wrong kind");
+    return true;
 }
 
 // The first item or the first member's name; nullptr if there is none.
@@ -354,9 +397,10 @@ const char* Json::value_of(const char* name) {
     return skip_space(colon + 1);
 }
 
-Json parse_json(const char* begin, const char* end) {
-    Checker(begin, end).check();
-    return Json(skip_space(begin));
+bool parse_json(const char* begin, const char* end, Json& found, Problem& problem) {
+    if (!Checker(begin, end, problem).check()) return false;
+    found = Json(skip_space(begin));
+    return true;
 }
 
 }  // namespace understudy

@@ -3,17 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 
-#include "checked.h"
+#include "problem.h"
 
 namespace understudy {
-
-// What is wrong with a file, in one sentence.
-struct ReadError : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
 
 // One value of a text that `parse_json` has checked. The text must outlive it.
 class Json {
@@ -28,32 +21,42 @@ public:
     Kind kind() const;
     bool truth() const { return *at_ == 't'; }
     double number() const;
-    // A text in UTF-8. Throws ReadError if it contains a zero byte, because C strings end there.
-    std::string text() const;
-    // A whole number from 0 to 2^53. Throws ReadError for anything else.
-    std::uint64_t whole(const char* what) const;
-    // A whole number below 2^31, which fits into any size_t. Throws ReadError for anything else.
-    std::size_t count(const char* what) const;
+    // Whether it is this text, in UTF-8.
+    bool is(const char* text) const;
+    // Of a text: the same as that of `hash_of`.
+    std::uint64_t hash() const;
+
+    // These return false, with a problem, if the value is not what they read.
+    // A text in UTF-8 without zero characters, because C strings end there.
+    [[nodiscard]] bool read(Text& text, Problem& problem) const;
+    // A whole number from 0 to 2^53; `what` names it.
+    [[nodiscard]] bool read_whole(const char* what, std::uint64_t& number, Problem& problem) const;
+    // A whole number below 2^31, which fits into any size_t.
+    [[nodiscard]] bool read_count(const char* what, std::size_t& count, Problem& problem) const;
+    // The member of that name and kind.
+    [[nodiscard]] bool need(const char* name, Kind kind, Json& found, Problem& problem) const;
 
     // The member of that name; false in a condition if there is none or if this is no object. Of
     // duplicates the last one counts, as in other readers.
-    Json find(const std::string& name) const;
-    // The member of that name and kind. Throws ReadError if there is none.
-    Json need(const std::string& name, Kind wanted) const;
+    Json find(const char* name) const;
 
-    // Calls use(value) for every item of an array.
+    // Calls use(value) for every item of an array until it returns false. Returns whether it never
+    // did.
     template <class Use>
-    void each_item(const Use& use) const {
-        for (const char* at = first(); at; at = next(at)) use(Json(at));
+    [[nodiscard]] bool each_item(const Use& use) const {
+        for (const char* at = first(); at; at = next(at))
+            if (!use(Json(at))) return false;
+        return true;
     }
-    // Calls use(name, value) for every member of an object.
+    // The same for every member of an object: use(name, value).
     template <class Use>
-    void each_member(const Use& use) const {
+    [[nodiscard]] bool each_member(const Use& use) const {
         for (const char* at = first(); at; at = next(at)) {
             const Json name(at);
             at = value_of(at);
-            use(name.text(), Json(at));
+            if (!use(name, Json(at))) return false;
         }
+        return true;
     }
 
 private:
@@ -64,8 +67,10 @@ private:
     const char* at_ = nullptr;
 };
 
-// Checks a whole text and returns its value. Throws ReadError unless it is valid JSON in valid
-// UTF-8, nested at most 64 deep.
-Json parse_json(const char* begin, const char* end);
+std::uint64_t hash_of(const char* text);
+
+// Checks a whole text and finds its value. Returns false, with a problem, unless it is valid JSON
+// in valid UTF-8, nested at most 64 deep.
+[[nodiscard]] bool parse_json(const char* begin, const char* end, Json& found, Problem& problem);
 
 }  // namespace understudy

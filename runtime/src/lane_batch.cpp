@@ -30,17 +30,17 @@ void LaneBatch::fill_lanes(Pool* pool) {
     parallel_for(pool, bone_tasks + feature_tasks, [&](std::size_t task, std::size_t) {
         if (!task)
             kernels_.to_lanes(centre(0), Scratch::kCentre, Scratch::kCentre,
-                              scratch_.lane_centres.as<float>());
+                              scratch_.lane_centres.data());
         if (task < bone_tasks) {
             const std::size_t first = task * kTaskNumbers;
             kernels_.to_lanes(bone_transforms(0) + first, bone_stride,
                               std::min(kTaskNumbers, numbers - first),
-                              scratch_.lane_bones.as<float>() + first * kLanes);
+                              scratch_.lane_bones.data() + first * kLanes);
         } else {
             const std::size_t first = (task - bone_tasks) * kTaskNumbers;
             kernels_.to_lanes(features(0) + first, scratch_.feature_stride,
                               std::min(kTaskNumbers, feature_count - first),
-                              scratch_.lane_features.as<float>() + first * kLanes);
+                              scratch_.lane_features.data() + first * kLanes);
         }
     });
 }
@@ -67,8 +67,8 @@ void LaneBatch::run_task(const Task& task, std::size_t thread) {
 
 const float* LaneBatch::inputs_of(const LayerPlan& layer, std::size_t thread) {
     if (!layer.inputs) return values() + layer.input_offset * kLanes;
-    float* to = scratch_.gathered.as<float>() + thread * scratch_.gather_stride;
-    const float* from = scratch_.lane_features.as<float>();
+    float* to = scratch_.gathered.data() + thread * scratch_.gather_stride;
+    const float* from = scratch_.lane_features.data();
     for (std::size_t i = 0; i < layer.weight.columns; ++i)
         copy_lanes(from + static_cast<std::size_t>(layer.inputs[i]) * kLanes, to + i * kLanes);
     return to;
@@ -98,16 +98,15 @@ void LaneBatch::run_layers(std::size_t first, std::size_t last, std::size_t thre
 }
 
 void LaneBatch::move_tile(const Tile& tile, std::size_t thread) {
-    float* displacements = scratch_.tile_displacements.as<float>() + thread * scratch_.tile_stride;
-    const std::vector<BasisSpan>& spans = model_.spans;
+    float* displacements = scratch_.tile_displacements.data() + thread * scratch_.tile_stride;
+    const Array<BasisSpan>& spans = model_.spans;
     for (std::size_t number = tile.first_span; number < tile.last_span; ++number)
         run_span(spans[number], number + 1 < spans.size() ? &spans[number + 1] : nullptr,
                  displacements);
     VertexJob job = tile_job(tile, thread);
     job.displacements = displacements;
-    job.transforms =
-        (model_.virtual_count ? scratch_.lane_transforms : scratch_.lane_bones).as<float>();
-    job.centre = scratch_.lane_centres.as<float>();
+    job.transforms = (model_.virtual_count ? scratch_.lane_transforms : scratch_.lane_bones).data();
+    job.centre = scratch_.lane_centres.data();
     job.positions = poses_.positions + 3 * (tile.first_vertex - job.first);
     job.pose_stride = 3 * model_.vertex_count();
     kernels_.skin_lanes(job);
@@ -120,13 +119,13 @@ VertexJob LaneBatch::tile_job(const Tile& tile, std::size_t thread) {
         return job;
     }
     VertexJob job = dequantized_job(tile.first_vertex, tile.last_vertex, thread);
-    const DequantizedVertices& to = scratch_.dequantized[thread];
+    DequantizedVertices& to = scratch_.dequantized[thread];
     kernels_.dequantize_points(model_.quantized, tile.first_vertex, tile.last_vertex, nullptr,
-                               nullptr, to.points.as<float>());
+                               nullptr, to.points.data());
     // Displacements are in lanes, far more numbers than there are slots. So each vertex gets its
     // own slots again.
-    std::uint32_t* starts = to.slot_starts.as<std::uint32_t>();
-    std::uint32_t* slots = to.slots.as<std::uint32_t>();
+    std::uint32_t* starts = to.slot_starts.data();
+    std::uint32_t* slots = to.slots.data();
     std::uint32_t at = 0;
     const QuantizedVertices::BlockStart& start =
         model_.quantized.starts[tile.first_vertex / QuantizedVertices::kBlock];
@@ -144,7 +143,7 @@ VertexJob LaneBatch::tile_job(const Tile& tile, std::size_t thread) {
 }
 
 void LaneBatch::gather(const CoefficientPlan& plan) {
-    float* to = scratch_.coefficients.as<float>() + plan.offset * kLanes;
+    float* to = scratch_.coefficients.data() + plan.offset * kLanes;
     for (std::size_t p = 0; p < plan.count; ++p) {
         if (plan.one_writer_each) {
             copy_lanes(values() + std::size_t{plan.writers[p]} * kLanes, to + p * kLanes);
@@ -163,7 +162,7 @@ void LaneBatch::run_span(const BasisSpan& span, const BasisSpan* next, float* di
     const BasisPlan& basis = model_.bases[span.basis];
     const std::size_t axes = basis.shared ? 3 : 1;
     LaneProduct product{};
-    product.x = scratch_.coefficients.as<float>() + model_.coefficients[span.basis].offset * kLanes;
+    product.x = scratch_.coefficients.data() + model_.coefficients[span.basis].offset * kLanes;
     product.sets = axes;
     product.x_set = basis.matrix.columns * kLanes;
     product.activation = Activation::linear;
@@ -175,8 +174,8 @@ void LaneBatch::run_span(const BasisSpan& span, const BasisSpan* next, float* di
 }
 
 void LaneBatch::blend_virtual_bones(const Task& task) {
-    const float* from = scratch_.lane_bones.as<float>();
-    float* to = scratch_.lane_transforms.as<float>();
+    const float* from = scratch_.lane_bones.data();
+    float* to = scratch_.lane_transforms.data();
     if (model_.virtual_weights.empty())
         kernels_.blend_lanes(model_.virtual_bones, task.first, task.last, from, to);
     else

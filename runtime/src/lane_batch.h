@@ -29,7 +29,7 @@ private:
     void run_span(const BasisSpan& span, const BasisSpan* next, float* displacements);
     void blend_virtual_bones(const Task& task);
 
-    float* values() { return scratch_.values.as<float>(); }
+    float* values() { return scratch_.values.data(); }
 };
 
 }  // namespace understudy

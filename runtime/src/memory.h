@@ -1,123 +1,212 @@
-// Aligned memory for arrays that every call reads, on large pages where the system has them.
+// Memory from the host's allocator, and arrays that report when it runs out. The library takes
+// memory nowhere else and throws nothing.
 #pragma once
 
-#include <cstddef>
-#include <cstdlib>
 #include <cstring>
 #include <new>
-#include <vector>
+#include <type_traits>
+#include <utility>
 
+#include "../include/understudy.h"
 #include "checked.h"
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-#if defined(_WIN32)
-#include <malloc.h>
-#endif
 
 namespace understudy {
 
-// On Linux, arrays of at least kLargePageThreshold bytes get large pages of their own. That takes
-// at most four times the memory. Influences that are scattered over small pages can conflict in the
-// cache, which makes skinning slower by up to a fifth.
-constexpr std::size_t kLargePage = std::size_t{2} << 20, kLargePageThreshold = kLargePage / 4;
+using Memory = understudy_allocator;
 
-inline std::size_t alignment_of(std::size_t bytes) {
-#if defined(__linux__)
-    if (bytes >= kLargePageThreshold) return kLargePage;
-#else
-    (void)bytes;
-#endif
-    return 64;
-}
-inline std::size_t rounded_up(std::size_t bytes) { return padded(bytes, alignment_of(bytes)); }
+// The C library's memory. On Linux, arrays of some size that kernels read get large pages.
+const Memory& default_memory();
 
-// Allocates rounded_up(bytes); `bytes` is not 0. Throws std::bad_alloc if memory is short.
-inline void* allocate_aligned(std::size_t bytes) {
-    if (bytes > kTooLarge / 2) throw std::bad_alloc();
-    const std::size_t alignment = alignment_of(bytes), rounded = rounded_up(bytes);
-#if defined(_WIN32)
-    void* data = _aligned_malloc(rounded, alignment);
-#else
-    void* data = std::aligned_alloc(alignment, rounded);
-#endif
-    if (!data) throw std::bad_alloc();
-#if defined(__linux__)
-    // A hint: large pages need fewer entries in the TLB. If it is refused, only time is lost.
-    if (alignment == kLargePage) madvise(data, rounded, MADV_HUGEPAGE);
-#endif
-    return data;
+// Kernels read arrays of this alignment.
+constexpr std::size_t kAlignment = 64;
+
+// Returns nullptr if memory is short; `bytes` is not 0.
+inline void* take_memory(const Memory& memory, std::size_t bytes, std::size_t alignment) {
+    return bytes > kTooLarge / 2 ? nullptr : memory.allocate(memory.user, bytes, alignment);
 }
 
-inline void free_aligned(void* data) {
-#if defined(_WIN32)
-    _aligned_free(data);
-#else
-    std::free(data);
-#endif
+inline void give_memory(const Memory& memory, void* data, std::size_t bytes) {
+    if (data) memory.release(memory.user, data, bytes);
 }
 
-// The same as an allocator for std::vector.
+// Creates an object; nullptr: memory is short.
+template <class Item, class... Arguments>
+Item* create(const Memory& memory, Arguments&&... arguments) {
+    void* place = take_memory(memory, sizeof(Item), alignof(Item));
+    return place ? new (place) Item(std::forward<Arguments>(arguments)...) : nullptr;
+}
+
+// Destroys what `create` made; nullptr is allowed.
 template <class Item>
-struct AlignedAllocator {
-    using value_type = Item;
-    AlignedAllocator() = default;
-    template <class Other>
-    AlignedAllocator(const AlignedAllocator<Other>&) {}
-    Item* allocate(std::size_t count) {
-        return static_cast<Item*>(allocate_aligned(multiplied(count, sizeof(Item))));
-    }
-    void deallocate(Item* items, std::size_t) { free_aligned(items); }
-    template <class Other>
-    bool operator==(const AlignedAllocator<Other>&) const {
-        return true;
-    }
-    template <class Other>
-    bool operator!=(const AlignedAllocator<Other>&) const {
-        return false;
-    }
-};
+void destroy(const Memory& memory, Item* item) {
+    if (!item) return;
+    item->~Item();
+    give_memory(memory, item, sizeof(Item));
+}
 
-template <class Item>
-using AlignedVector = std::vector<Item, AlignedAllocator<Item>>;
-
-class AlignedBytes {
+// A growing array. Functions that take memory return false if there is none; the array is then as
+// it was.
+template <class Item, std::size_t Alignment = alignof(Item)>
+class Array {
 public:
-    AlignedBytes() = default;
-    // `bytes` may be 0. If `zeroed` is false, the system provides pages only when they are written.
-    explicit AlignedBytes(std::size_t bytes, bool zeroed = true) : size_(bytes) {
-        if (!bytes) return;
-        data_ = allocate_aligned(bytes);
-        if (zeroed) std::memset(data_, 0, rounded_up(bytes));
-    }
-    ~AlignedBytes() { free_aligned(data_); }
-    AlignedBytes(const AlignedBytes&) = delete;
-    AlignedBytes& operator=(const AlignedBytes&) = delete;
-    AlignedBytes(AlignedBytes&& other) noexcept { swap(other); }
-    AlignedBytes& operator=(AlignedBytes&& other) noexcept {
+    explicit Array(const Memory& memory) : memory_(&memory) {}
+    ~Array() { release(); }
+    Array(const Array&) = delete;
+    Array& operator=(const Array&) = delete;
+    Array(Array&& other) noexcept : memory_(other.memory_) { swap(other); }
+    Array& operator=(Array&& other) noexcept {
         swap(other);
         return *this;
     }
 
     std::size_t size() const { return size_; }
-    template <class Scalar>
-    Scalar* as() const {
-        return static_cast<Scalar*>(data_);
+    std::size_t bytes() const { return size_ * sizeof(Item); }
+    bool empty() const { return size_ == 0; }
+    Item* data() { return data_; }
+    const Item* data() const { return data_; }
+    Item* begin() { return data_; }
+    Item* end() { return data_ + size_; }
+    const Item* begin() const { return data_; }
+    const Item* end() const { return data_ + size_; }
+    Item& operator[](std::size_t i) { return data_[i]; }
+    const Item& operator[](std::size_t i) const { return data_[i]; }
+    Item& back() { return data_[size_ - 1]; }
+    const Item& back() const { return data_[size_ - 1]; }
+
+    [[nodiscard]] bool reserve(std::size_t count) {
+        if (count <= capacity_) return true;
+        void* place = take_memory(*memory_, multiplied(count, sizeof(Item)), Alignment);
+        if (!place) return false;
+        Item* moved = static_cast<Item*>(place);
+        if constexpr (std::is_trivially_copyable_v<Item>) {
+            if (size_) std::memcpy(place, data_, size_ * sizeof(Item));
+        } else {
+            for (std::size_t i = 0; i < size_; ++i) {
+                new (moved + i) Item(std::move(data_[i]));
+                data_[i].~Item();
+            }
+        }
+        give_memory(*memory_, data_, capacity_ * sizeof(Item));
+        data_ = moved;
+        capacity_ = count;
+        return true;
+    }
+
+    [[nodiscard]] bool push(Item item) {
+        if (size_ == capacity_ && !reserve(added(size_, added(size_, 8)))) return false;
+        new (data_ + size_++) Item(std::move(item));
+        return true;
+    }
+
+    // Items that are added equal `value`.
+    [[nodiscard]] bool resize(std::size_t count, const Item& value) {
+        if (!reserve(count)) return false;
+        for (; size_ < count; ++size_) new (data_ + size_) Item(value);
+        size_ = count;
+        return true;
+    }
+
+    // Items that are added are zero.
+    [[nodiscard]] bool resize(std::size_t count) {
+        static_assert(std::is_trivially_copyable_v<Item>, "only plain items can be zeroed");
+        if (!reserve(count)) return false;
+        if (count > size_)
+            std::memset(static_cast<void*>(data_ + size_), 0, (count - size_) * sizeof(Item));
+        size_ = count;
+        return true;
+    }
+
+    // The system provides pages of a large array only when they are written.
+    [[nodiscard]] bool resize_without_values(std::size_t count) {
+        static_assert(std::is_trivially_copyable_v<Item>, "only plain items can be left out");
+        if (!reserve(count)) return false;
+        size_ = count;
+        return true;
+    }
+
+    [[nodiscard]] bool append(const Item* from, std::size_t count) {
+        static_assert(std::is_trivially_copyable_v<Item>, "only plain items are copied");
+        const std::size_t total = added(size_, count);
+        if (total > capacity_ && !reserve(total > 2 * size_ ? total : 2 * size_)) return false;
+        if (count) std::memcpy(static_cast<void*>(data_ + size_), from, count * sizeof(Item));
+        size_ = total;
+        return true;
+    }
+
+    // Frees the memory.
+    void release() {
+        if constexpr (!std::is_trivially_destructible_v<Item>)
+            for (std::size_t i = 0; i < size_; ++i) data_[i].~Item();
+        give_memory(*memory_, data_, capacity_ * sizeof(Item));
+        data_ = nullptr;
+        size_ = capacity_ = 0;
+    }
+
+    void swap(Array& other) noexcept {
+        std::swap(memory_, other.memory_);
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        std::swap(capacity_, other.capacity_);
     }
 
 private:
-    void swap(AlignedBytes& other) noexcept {
-        void* data = data_;
-        data_ = other.data_;
-        other.data_ = data;
-        const std::size_t size = size_;
-        size_ = other.size_;
-        other.size_ = size;
+    const Memory* memory_;
+    Item* data_ = nullptr;
+    std::size_t size_ = 0, capacity_ = 0;
+};
+
+// An array that kernels read or write.
+template <class Item>
+using AlignedArray = Array<Item, kAlignment>;
+
+// Memory of fixed size for numbers of any type.
+class Buffer {
+public:
+    explicit Buffer(const Memory& memory) : bytes_(memory) {}
+
+    // If `zeroed` is false, the system provides pages only when they are written.
+    [[nodiscard]] bool allocate(std::size_t bytes, bool zeroed = true) {
+        bytes_.release();
+        return zeroed ? bytes_.resize(bytes) : bytes_.resize_without_values(bytes);
+    }
+    void release() { bytes_.release(); }
+    std::size_t bytes() const { return bytes_.size(); }
+    template <class Scalar>
+    Scalar* as() {
+        return reinterpret_cast<Scalar*>(bytes_.data());
+    }
+    template <class Scalar>
+    const Scalar* as() const {
+        return reinterpret_cast<const Scalar*>(bytes_.data());
     }
 
-    void* data_ = nullptr;
-    std::size_t size_ = 0;
+private:
+    AlignedArray<unsigned char> bytes_;
+};
+
+// A text in UTF-8.
+class Text {
+public:
+    explicit Text(const Memory& memory) : bytes_(memory) {}
+
+    std::size_t size() const { return bytes_.size(); }
+    bool empty() const { return bytes_.empty(); }
+    const char* data() const { return bytes_.data(); }
+    // Zero-terminated: `finish` was called.
+    const char* c_str() const { return bytes_.empty() ? "" : bytes_.data(); }
+
+    [[nodiscard]] bool reserve(std::size_t count) { return bytes_.reserve(added(count, 1)); }
+    [[nodiscard]] bool push(char byte) { return bytes_.push(byte); }
+    // Adds the zero behind the end.
+    [[nodiscard]] bool finish() {
+        if (bytes_.empty()) return true;
+        if (!bytes_.reserve(added(bytes_.size(), 1))) return false;
+        bytes_.data()[bytes_.size()] = 0;
+        return true;
+    }
+
+private:
+    Array<char> bytes_;
 };
 
 }  // namespace understudy

@@ -3,57 +3,53 @@
 #include <limits>
 
 #include "affine.h"
-#include "json.h"
 #include "packing.h"
 
 namespace understudy {
 namespace {
 
-template <class Vector>
-std::size_t bytes_in(const Vector& items) {
-    return items.size() * sizeof(typename Vector::value_type);
-}
-
 std::size_t bytes_read(const Model& model) {
     const Model::Storage& s = model.storage;
-    return s.matrices.size() + s.biases.size() + s.half_biases.size() + model.base.size() +
-           bytes_in(model.slot_starts) + bytes_in(model.slots) + bytes_in(s.skin_entries) +
-           bytes_in(s.skin_starts) + bytes_in(s.virtual_entries) + bytes_in(s.virtual_starts) +
-           bytes_in(model.virtual_weights) + s.quantized_base.size() + s.quantized_axes.size() +
-           bytes_in(s.quantized_influences) + bytes_in(s.quantized_ends) +
-           bytes_in(s.quantized_runs) + bytes_in(s.quantized_starts);
+    return s.matrices.bytes() + s.biases.bytes() + s.half_biases.bytes() + model.base.bytes() +
+           model.slot_starts.bytes() + model.slots.bytes() + s.skin_entries.bytes() +
+           s.skin_starts.bytes() + s.virtual_entries.bytes() + s.virtual_starts.bytes() +
+           model.virtual_weights.bytes() + s.quantized_base.bytes() + s.quantized_axes.bytes() +
+           s.quantized_influences.bytes() + s.quantized_ends.bytes() + s.quantized_runs.bytes() +
+           s.quantized_starts.bytes();
 }
 
 }  // namespace
 
-Model::Model(std::unique_ptr<Description> given) : description(std::move(given)) {
-    const Description& from = *description;
-    need_addressable(from.nets.size() + from.bases.size());
-    pack_bones(from, *this);
-    const TileLayout layout = find_tiles(from, *this);
-    const std::vector<LayerStep> order = order_layers(from);
-    pack_matrices(from, order, layout, *this);
-    pack_skin(from, *this);
-    pack_vertices(from, layout, *this);
-    quantize_vertices(from, *this);
-    pack_adjacency(from, *this);
-    plan_tasks(from, order, *this);
+bool Model::load(const std::uint8_t* data, std::size_t size, Problem& problem) {
+    Description& from = description;
+    if (!read_description(data, size, from, problem) ||
+        !need_addressable(added(from.nets.size(), from.bases.size()), problem))
+        return false;
+    TileLayout layout(memory);
+    Array<LayerStep> order(memory);
+    if (!pack_bones(from, *this) || !find_tiles(from, *this, layout) ||
+        !order_layers(from, order) || !pack_matrices(from, order, layout, *this, problem) ||
+        !pack_skin(from, *this, problem) || !pack_vertices(from, layout, *this) ||
+        !quantize_vertices(from, *this) || !pack_adjacency(from, *this, problem) ||
+        !plan_tasks(from, order, *this))
+        return false;
     bytes = bytes_read(*this);
     // The packed copies replace these.
-    release(description->net_values);
-    release(description->net_halves);
-    release(description->basis_values);
-    release(description->basis_halves);
-    release(description->net_outputs);
-    release(description->basis_vertices);
-    release(description->basis_coefficients);
+    from.net_values.release();
+    from.net_halves.release();
+    from.basis_values.release();
+    from.basis_halves.release();
+    from.net_outputs.release();
+    from.basis_vertices.release();
+    from.basis_coefficients.release();
+    return true;
 }
 
 VertexJob Model::vertex_job(std::size_t first, std::size_t last) const {
     VertexJob job{};
     job.first = first;
     job.last = last;
-    job.base = base.as<float>();
+    job.base = base.data();
     job.slot_starts = bases.empty() ? nullptr : slot_starts.data();
     job.slots = slots.data();
     job.skin = skin;
@@ -61,18 +57,18 @@ VertexJob Model::vertex_job(std::size_t first, std::size_t last) const {
     return job;
 }
 
-void need_addressable(std::size_t count) {
-    if (count > std::numeric_limits<std::int32_t>::max())
-        throw ReadError("the deformer is larger than this runtime can address");
+bool need_addressable(std::size_t count, Problem& problem) {
+    return count <= std::numeric_limits<std::int32_t>::max() ||
+           problem.say("the deformer is larger than this runtime can address");
 }
 
-void pack_bones(const Description& from, Model& model) {
+bool pack_bones(const Description& from, Model& model) {
     const std::size_t bones = from.bone_count();
-    model.bone_from_rest.resize(12 * bones);
+    if (!model.bone_from_rest.resize(12 * bones) || !model.bone_is_read.resize(bones) ||
+        !model.bone_is_inverted.resize(bones))
+        return false;
     for (std::size_t bone = 0; bone < bones; ++bone)
         invert(from.rest_bones.data() + 12 * bone, model.bone_from_rest.data() + 12 * bone);
-    model.bone_is_read.assign(bones, 0);
-    model.bone_is_inverted.assign(bones, 0);
     for (const std::int32_t column : from.feature_columns) {
         const std::size_t bone = static_cast<std::size_t>(column) / 12;
         if (bone < bones) model.bone_is_read[bone] = 1;
@@ -85,20 +81,23 @@ void pack_bones(const Description& from, Model& model) {
     model.virtual_count =
         virtual_bones.width ? virtual_bones.index.size() / virtual_bones.width : 0;
     model.transform_count = !from.skinned ? 1 : model.virtual_count ? model.virtual_count : bones;
+    return true;
 }
 
-void pack_adjacency(const Description& from, Model& model) {
-    const std::vector<std::int32_t>& triangles = from.triangles;
-    need_addressable(triangles.size());
-    std::vector<std::uint32_t>& starts = model.around_starts;
-    starts.assign(model.vertex_count() + 1, 0);
+bool pack_adjacency(const Description& from, Model& model, Problem& problem) {
+    const Array<std::int32_t>& triangles = from.triangles;
+    Array<std::uint32_t>& starts = model.around_starts;
+    Array<std::uint32_t> fill(model.memory);
+    if (!need_addressable(triangles.size(), problem) || !starts.resize(model.vertex_count() + 1) ||
+        !model.around.resize(triangles.size()))
+        return false;
     for (const std::int32_t vertex : triangles) ++starts[static_cast<std::size_t>(vertex) + 1];
     for (std::size_t v = 0; v < model.vertex_count(); ++v) starts[v + 1] += starts[v];
-    model.around.resize(triangles.size());
-    std::vector<std::uint32_t> fill(starts.begin(), starts.end() - 1);
+    if (!fill.append(starts.data(), model.vertex_count())) return false;
     for (std::size_t corner = 0; corner < triangles.size(); ++corner)
         model.around[fill[static_cast<std::size_t>(triangles[corner])]++] =
             static_cast<std::uint32_t>(corner / 3);
+    return true;
 }
 
 }  // namespace understudy

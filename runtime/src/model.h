@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <vector>
 
 #include "description.h"
 #include "kernels.h"
@@ -81,22 +79,54 @@ struct Task {
     std::uint32_t what, first, last;
 };
 
-struct Model {
-    explicit Model(std::unique_ptr<Description> description);
+// Tasks of one phase may run in any order; one phase follows the other.
+class Phases {
+public:
+    explicit Phases(const Memory& memory) : tasks_(memory), ends_(memory) {}
 
-    std::unique_ptr<Description> description;
+    struct Range {
+        const Task* tasks;
+        std::size_t size;
+    };
+    std::size_t count() const { return ends_.size(); }
+    Range phase(std::size_t number) const {
+        const std::size_t first = number ? ends_[number - 1] : 0;
+        return {tasks_.data() + first, ends_[number] - first};
+    }
+
+    // Adds a phase; one without tasks is left out.
+    [[nodiscard]] bool add(const Array<Task>& tasks) {
+        if (tasks.empty()) return true;
+        return tasks_.append(tasks.data(), tasks.size()) && ends_.push(tasks_.size());
+    }
+
+private:
+    Array<Task> tasks_;
+    Array<std::size_t> ends_;
+};
+
+struct Model {
+    explicit Model(const Memory& given) : memory(given) {}
+    Model(const Model&) = delete;
+    Model& operator=(const Model&) = delete;
+
+    // Reads a file and packs it; only once. Returns false, with a problem, if it cannot.
+    [[nodiscard]] bool load(const std::uint8_t* data, std::size_t size, Problem& problem);
+
+    const Memory memory;
+    Description description{memory};
     std::size_t bytes = 0;  // that one call reads
 
     // Bones.
-    std::vector<double> bone_from_rest;      // 12 per bone
-    std::vector<std::uint8_t> bone_is_read;  // a feature reads its transform relative to its parent
-    std::vector<std::uint8_t> bone_is_inverted;  // it is the parent of such a bone
+    Array<double> bone_from_rest{memory};          // 12 per bone
+    Array<std::uint8_t> bone_is_read{memory};      // a feature reads it relative to its parent
+    Array<std::uint8_t> bone_is_inverted{memory};  // it is the parent of such a bone
     bool reads_controls = false;
 
     // Nets and bases.
-    std::vector<LayerPlan> layers;
-    std::vector<CoefficientPlan> coefficients;  // one per basis
-    std::vector<BasisPlan> bases;
+    Array<LayerPlan> layers{memory};
+    Array<CoefficientPlan> coefficients{memory};  // one per basis
+    Array<BasisPlan> bases{memory};
     std::size_t value_count = 0;         // of all layers, padded
     std::size_t coefficient_count = 0;   // of all bases
     std::size_t displacement_count = 0;  // of all bases, padded
@@ -108,50 +138,52 @@ struct Model {
     // skin are empty, and slots are stored per run.
     QuantizedVertices quantized;
     std::size_t most_vertices = 0, most_influences = 0, most_slots = 0;  // bounds for one job
-    AlignedBytes base;                                                   // rest plus mean
-    AlignedVector<std::uint32_t> slot_starts, slots;
-    AlignedVector<std::uint32_t> tile_slots;  // the same slots, counted from the tile's first
-    std::vector<std::uint8_t> rigid_quads;    // see `VertexJob`
+    AlignedArray<float> base{memory};                                    // rest plus mean
+    AlignedArray<std::uint32_t> slot_starts{memory}, slots{memory};
+    AlignedArray<std::uint32_t> tile_slots{memory};  // the same, counted from the tile's first
+    Array<std::uint8_t> rigid_quads{memory};         // see `VertexJob`
     InfluenceRows skin, virtual_bones;
     // If virtual bones blend most bones: the weight of every bone for every virtual bone, row by
     // row (lane batches) and as `blend_dense` reads them. `virtual_bones` is then empty.
-    AlignedVector<float> virtual_weights, virtual_columns;
+    AlignedArray<float> virtual_weights{memory}, virtual_columns{memory};
     std::size_t virtual_count = 0;
-    std::size_t transform_count =
-        0;  // that the skin refers to: virtual bones, bones or one identity
+    // That the skin refers to: virtual bones, bones or one identity.
+    std::size_t transform_count = 0;
 
     // The triangles around each vertex, for normals.
-    std::vector<std::uint32_t> around_starts, around;
+    Array<std::uint32_t> around_starts{memory}, around{memory};
 
-    std::vector<Tile> tiles;
-    std::vector<BasisSpan> spans;  // tile after tile
-    std::size_t widest_tile = 0;   // most displacements of one tile, padded
+    Array<Tile> tiles{memory};
+    Array<BasisSpan> spans{memory};  // tile after tile
+    std::size_t widest_tile = 0;     // most displacements of one tile, padded
 
-    // Tasks of one phase may run in any order; one phase follows the other. `phases` come first,
-    // then the `vertex_phases` of a serial batch or the `tile_phases` of a lane batch.
-    using Phases = std::vector<std::vector<Task>>;
-    Phases phases, vertex_phases, tile_phases;
-    std::vector<Task> face_normal_tasks, vertex_normal_tasks;
+    // `phases` come first, then the `vertex_phases` of a serial batch or the `tile_phases` of a
+    // lane batch.
+    Phases phases{memory}, vertex_phases{memory}, tile_phases{memory};
+    Array<Task> face_normal_tasks{memory}, vertex_normal_tasks{memory};
 
-    std::size_t vertex_count() const { return description->vertex_count(); }
-    std::size_t bone_count() const { return description->bone_count(); }
+    std::size_t vertex_count() const { return description.vertex_count(); }
+    std::size_t bone_count() const { return description.bone_count(); }
     bool is_quantized() const { return quantized.base != nullptr; }
     // The arguments for vertices first..last that all poses share. Not for quantized vertices.
     VertexJob vertex_job(std::size_t first, std::size_t last) const;
 
     // The memory that the pointers above refer to.
     struct Storage {
-        AlignedBytes matrices, biases, half_biases;
-        AlignedVector<Influence> skin_entries, virtual_entries;
-        AlignedVector<std::uint32_t> skin_starts, virtual_starts;
-        AlignedVector<std::uint32_t> writers;
-        AlignedVector<WriterRange> writer_ranges;
-        AlignedBytes quantized_base, quantized_axes;
-        AlignedVector<std::uint16_t> quantized_influences;
-        std::vector<std::uint8_t> quantized_ends;
-        std::vector<VertexRun> quantized_runs;
-        std::vector<QuantizedVertices::BlockStart> quantized_starts;
-    } storage;
+        explicit Storage(const Memory& given) : memory(given) {}
+
+        const Memory& memory;
+        Buffer matrices{memory}, biases{memory}, half_biases{memory};
+        AlignedArray<Influence> skin_entries{memory}, virtual_entries{memory};
+        AlignedArray<std::uint32_t> skin_starts{memory}, virtual_starts{memory};
+        AlignedArray<std::uint32_t> writers{memory};
+        AlignedArray<WriterRange> writer_ranges{memory};
+        AlignedArray<std::uint16_t> quantized_base{memory}, quantized_influences{memory};
+        AlignedArray<float> quantized_axes{memory};
+        Array<std::uint8_t> quantized_ends{memory};
+        Array<VertexRun> quantized_runs{memory};
+        Array<QuantizedVertices::BlockStart> quantized_starts{memory};
+    } storage{memory};
 };
 
 }  // namespace understudy

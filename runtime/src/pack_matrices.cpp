@@ -1,7 +1,5 @@
 // Packs nets and bases: the order in which layers run, tiles, weights in panels, coefficients.
 #include <algorithm>
-#include <limits>
-#include <numeric>
 
 #include "packing.h"
 
@@ -35,8 +33,8 @@ void pack_rows(const Scalar* from, const Which& which, std::size_t rows, std::si
 
 // Orders nets by the features they read.
 bool reads_before(const Net& a, const Net& b) {
-    return std::lexicographical_compare(a.inputs, a.inputs + a.layers[0].weight.columns, b.inputs,
-                                        b.inputs + b.layers[0].weight.columns);
+    return std::lexicographical_compare(a.inputs, a.inputs + a.input_count, b.inputs,
+                                        b.inputs + b.input_count);
 }
 
 bool same_inputs(const Net& a, const Net& b) { return !reads_before(a, b) && !reads_before(b, a); }
@@ -44,18 +42,19 @@ bool same_inputs(const Net& a, const Net& b) { return !reads_before(a, b) && !re
 // Copies matrices and biases into the model's storage, one after the other.
 class MatrixPacker {
 public:
-    MatrixPacker(const Description& from, Model& model) : storage_(model.storage) {
+    explicit MatrixPacker(Model& model) : storage_(model.storage) {}
+
+    bool allocate(const Description& from) {
         std::size_t bytes = 0, biases = 0, half_biases = 0;
-        for (const Net& net : from.nets)
-            for (const NetLayer& layer : net.layers) {
-                bytes = added(bytes, packed_bytes(layer.weight));
-                std::size_t& sum = layer.bias ? biases : half_biases;
-                sum = added(sum, padded(layer.weight.rows));
-            }
+        for (const NetLayer& layer : from.layers) {
+            bytes = added(bytes, packed_bytes(layer.weight));
+            std::size_t& sum = layer.bias ? biases : half_biases;
+            sum = added(sum, padded(layer.weight.rows));
+        }
         for (const Basis& basis : from.bases) bytes = added(bytes, packed_bytes(basis.matrix));
-        storage_.matrices = AlignedBytes(bytes);
-        storage_.biases = AlignedBytes(multiplied(4, biases));
-        storage_.half_biases = AlignedBytes(multiplied(2, half_biases));
+        return storage_.matrices.allocate(bytes) &&
+               storage_.biases.allocate(multiplied(4, biases)) &&
+               storage_.half_biases.allocate(multiplied(2, half_biases));
     }
 
     template <class Which>
@@ -84,7 +83,7 @@ public:
 
 private:
     template <class Scalar>
-    static const Scalar* copy(const Scalar* from, std::size_t rows, const AlignedBytes& biases,
+    static const Scalar* copy(const Scalar* from, std::size_t rows, Buffer& biases,
                               std::size_t& used) {
         Scalar* to = biases.as<Scalar>() + used;
         std::copy(from, from + rows, to);
@@ -96,20 +95,20 @@ private:
     std::size_t used_ = 0, biases_used_ = 0, half_biases_used_ = 0;
 };
 
-// Packs the layers. Returns the offset of each net's last values.
-std::vector<std::size_t> pack_layers(const Description& from, const std::vector<LayerStep>& order,
-                                     MatrixPacker& packer, Model& model) {
-    std::vector<std::size_t> value_offset(from.nets.size());
+// Packs the layers. Finds the offset of each net's last values.
+bool pack_layers(const Description& from, const Array<LayerStep>& order, MatrixPacker& packer,
+                 Model& model, Array<std::size_t>& value_offset, Problem& problem) {
+    if (!value_offset.resize(from.nets.size()) || !model.layers.reserve(order.size())) return false;
     const LayerStep* before = nullptr;
     for (const LayerStep& step : order) {
         const Net& net = from.nets[step.net];
-        const NetLayer& layer = net.layers[step.level];
+        const NetLayer& layer = from.layers[net.first_layer + step.level];
         LayerPlan plan;
         plan.weight = packer.pack(layer.weight, [](std::size_t row) { return row; });
         packer.pack_bias(layer, plan);
         if (plan.half_bias)
             model.tallest_half_bias = std::max(model.tallest_half_bias, plan.weight.rows);
-        plan.activation = step.level + 1 == net.layers.size() ? Activation::linear : net.activation;
+        plan.activation = step.level + 1 == net.layer_count ? Activation::linear : net.activation;
         plan.inputs = step.level == 0 ? net.inputs : nullptr;
         plan.input_offset = value_offset[step.net];
         plan.output_offset = value_offset[step.net] = model.value_count;
@@ -119,34 +118,33 @@ std::vector<std::size_t> pack_layers(const Description& from, const std::vector<
         if (step.level == 0)
             model.widest_gather = std::max(model.widest_gather, layer.weight.columns);
         model.value_count = added(model.value_count, padded(layer.weight.rows));
-        need_addressable(model.value_count);
-        model.layers.push_back(plan);
+        if (!need_addressable(model.value_count, problem) || !model.layers.push(plan)) return false;
     }
-    return value_offset;
+    return true;
 }
 
 // Finds the values that are summed into each coefficient of each basis.
-void pack_coefficients(const Description& from, const std::vector<std::size_t>& output_offset,
-                       Model& model) {
+bool pack_coefficients(const Description& from, const Array<std::size_t>& output_offset,
+                       Model& model, Problem& problem) {
     // The offsets of all net outputs, grouped by the coefficient they write.
-    std::vector<std::uint32_t> starts(from.coefficient_count + 1, 0), writers;
+    Array<std::uint32_t> starts(model.memory), fill(model.memory);
+    AlignedArray<std::uint32_t>& lists = model.storage.writers;
+    if (!starts.resize(from.coefficient_count + 1)) return false;
     for (const std::int32_t output : from.net_outputs)
         ++starts[static_cast<std::size_t>(output) + 1];
     for (std::size_t c = 0; c < from.coefficient_count; ++c) starts[c + 1] += starts[c];
-    writers.resize(from.net_outputs.size());
-    std::vector<std::uint32_t> fill(starts.begin(), starts.end());
+    if (!lists.resize(from.net_outputs.size()) || !fill.append(starts.data(), starts.size()))
+        return false;
     for (std::size_t number = 0; number < from.nets.size(); ++number) {
         const Net& net = from.nets[number];
-        for (std::size_t i = 0; i < net.layers.back().weight.rows; ++i)
-            writers[fill[static_cast<std::size_t>(net.outputs[i])]++] =
+        for (std::size_t i = 0; i < net.output_count; ++i)
+            lists[fill[static_cast<std::size_t>(net.outputs[i])]++] =
                 static_cast<std::uint32_t>(output_offset[number] + i);
     }
     // A basis whose coefficients have one writer each lists these. Others refer to the ranges of
     // their coefficients in the common list, so that memory stays proportional to the file.
-    AlignedVector<std::uint32_t>& lists = model.storage.writers;
-    lists.assign(writers.begin(), writers.end());
-    std::vector<std::size_t> begins;  // they become pointers when the vectors no longer grow
-    AlignedVector<WriterRange>& ranges = model.storage.writer_ranges;
+    AlignedArray<WriterRange>& ranges = model.storage.writer_ranges;
+    Array<std::size_t> begins(model.memory);  // they become pointers when the arrays are complete
     for (const Basis& basis : from.bases) {
         const std::size_t named = basis.matrix.columns * (basis.shared ? 3 : 1);
         const auto range_of = [&](std::int32_t c) {
@@ -162,15 +160,14 @@ void pack_coefficients(const Description& from, const std::vector<std::size_t>& 
         plan.count = named;
         plan.offset = model.coefficient_count;
         plan.one_writer_each = one_each;
-        begins.push_back(one_each ? lists.size() : ranges.size());
+        if (!begins.push(one_each ? lists.size() : ranges.size())) return false;
         for (std::size_t p = 0; p < named; ++p) {
             const WriterRange range = range_of(basis.coefficients[p]);
-            if (one_each) lists.push_back(writers[range.first]);
-            else ranges.push_back(range);
+            if (!(one_each ? lists.push(lists[range.first]) : ranges.push(range))) return false;
         }
-        model.coefficients.push_back(plan);
         model.coefficient_count = added(model.coefficient_count, named);
-        need_addressable(model.coefficient_count);
+        if (!need_addressable(model.coefficient_count, problem) || !model.coefficients.push(plan))
+            return false;
     }
     for (std::size_t b = 0; b < from.bases.size(); ++b) {
         CoefficientPlan& plan = model.coefficients[b];
@@ -184,13 +181,15 @@ void pack_coefficients(const Description& from, const std::vector<std::size_t>& 
         for (std::size_t p = 1; p < plan.count && plan.contiguous; ++p)
             plan.contiguous = plan.writers[p] == plan.writers[p - 1] + 1;
     }
+    return true;
 }
 
-void pack_bases(const Description& from, const TileLayout& layout, MatrixPacker& packer,
-                Model& model) {
+bool pack_bases(const Description& from, const TileLayout& layout, MatrixPacker& packer,
+                Model& model, Problem& problem) {
+    if (!model.bases.reserve(from.bases.size())) return false;
     for (std::size_t b = 0; b < from.bases.size(); ++b) {
         const Basis& basis = from.bases[b];
-        const std::vector<std::uint32_t>& order = layout.orders[b];
+        const std::uint32_t* order = layout.order(b);
         BasisPlan plan;
         plan.vertex_count = basis.vertex_count;
         plan.shared = basis.shared;
@@ -204,14 +203,16 @@ void pack_bases(const Description& from, const TileLayout& layout, MatrixPacker&
             });
         model.displacement_count =
             added(model.displacement_count, padded(multiplied(3, padded(plan.vertex_count))));
-        need_addressable(model.displacement_count);
-        model.bases.push_back(plan);
+        if (!need_addressable(model.displacement_count, problem) || !model.bases.push(plan))
+            return false;
     }
+    return true;
 }
 
 // The rows of every basis that every tile needs.
-void pack_spans(const TileLayout& layout, Model& model) {
+bool pack_spans(const TileLayout& layout, Model& model) {
     std::size_t offset = 0;
+    if (!model.spans.reserve(layout.spans.size())) return false;
     for (const TileLayout::Span& span : layout.spans) {
         const std::uint32_t rows = model.bases[span.basis].shared ? 1 : 3;
         const std::uint32_t first = rows * span.first / kLaneRows * kLaneRows,
@@ -222,10 +223,11 @@ void pack_spans(const TileLayout& layout, Model& model) {
             offset = 0;
         }
         ++tile.last_span;
-        model.spans.push_back({span.basis, first, last, offset});
+        if (!model.spans.push({span.basis, first, last, offset})) return false;
         offset += (last - first) * (3 / rows);
         model.widest_tile = std::max(model.widest_tile, offset);
     }
+    return true;
 }
 
 }  // namespace
@@ -235,10 +237,12 @@ std::size_t packed_bytes(const MatrixView& matrix) {
     return padded(multiplied(numbers, matrix.number_size()), 64);
 }
 
-TileLayout find_tiles(const Description& from, Model& model) {
+bool find_tiles(const Description& from, Model& model, TileLayout& layout) {
     const std::size_t vertices = model.vertex_count();
     // Per step of vertices: the number of displacements, and the tile.
-    std::vector<std::uint32_t> displaced(vertices / kTileStep + 1, 0), tile_of(displaced.size());
+    Array<std::uint32_t> displaced(model.memory), tile_of(model.memory);
+    if (!displaced.resize(vertices / kTileStep + 1) || !tile_of.resize(displaced.size()))
+        return false;
     std::size_t displacements = 0;
     for (const Basis& basis : from.bases) {
         displacements += basis.vertex_count;
@@ -246,62 +250,78 @@ TileLayout find_tiles(const Description& from, Model& model) {
             ++displaced[static_cast<std::size_t>(basis.vertices[i]) / kTileStep];
     }
     const std::size_t most = std::min(std::max(displacements / kManyTiles, kLeastTile), kMostTile);
-    std::vector<Tile>& tiles = model.tiles;
+    Array<Tile>& tiles = model.tiles;
     for (std::size_t step = 0, here = 0; step < displaced.size();
          ++step, here += displaced[step - 1]) {
         const std::size_t vertex = step * kTileStep;
         if (vertex < vertices && (tiles.empty() || (here && here + displaced[step] > most) ||
                                   vertex - tiles.back().first_vertex >= kTileVertices)) {
             if (!tiles.empty()) tiles.back().last_vertex = static_cast<std::uint32_t>(vertex);
-            tiles.push_back(
-                {static_cast<std::uint32_t>(vertex), static_cast<std::uint32_t>(vertices), 0, 0});
+            if (!tiles.push({static_cast<std::uint32_t>(vertex),
+                             static_cast<std::uint32_t>(vertices), 0, 0}))
+                return false;
             here = 0;
         }
         tile_of[step] = static_cast<std::uint32_t>(tiles.size() - 1);
     }
-    TileLayout layout;
-    for (const Basis& basis : from.bases) {
-        std::vector<std::uint32_t> order(basis.vertex_count);
-        std::iota(order.begin(), order.end(), 0u);
+    if (!layout.entries.resize(displacements) || !layout.starts.reserve(from.bases.size()))
+        return false;
+    std::size_t start = 0;
+    for (std::size_t number = 0; number < from.bases.size(); ++number) {
+        const Basis& basis = from.bases[number];
+        std::uint32_t* order = layout.entries.data() + start;
+        if (!layout.starts.push(start)) return false;
+        start += basis.vertex_count;
+        for (std::uint32_t i = 0; i < basis.vertex_count; ++i) order[i] = i;
         const auto tile = [&](std::uint32_t entry) {
             return tile_of[static_cast<std::size_t>(basis.vertices[entry]) / kTileStep];
         };
-        std::stable_sort(order.begin(), order.end(),
-                         [&](std::uint32_t a, std::uint32_t b) { return tile(a) < tile(b); });
-        const std::uint32_t number = static_cast<std::uint32_t>(layout.orders.size());
-        for (std::uint32_t first = 0, last = 0; first < order.size(); first = last) {
-            while (last < order.size() && tile(order[last]) == tile(order[first])) ++last;
-            layout.spans.push_back({number, tile(order[first]), first, last});
+        // std::stable_sort would take memory.
+        std::sort(order, order + basis.vertex_count, [&](std::uint32_t a, std::uint32_t b) {
+            return tile(a) != tile(b) ? tile(a) < tile(b) : a < b;
+        });
+        for (std::uint32_t first = 0, last = 0; first < basis.vertex_count; first = last) {
+            while (last < basis.vertex_count && tile(order[last]) == tile(order[first])) ++last;
+            if (!layout.spans.push(
+                    {static_cast<std::uint32_t>(number), tile(order[first]), first, last}))
+                return false;
         }
-        layout.orders.push_back(std::move(order));
     }
-    std::stable_sort(
-        layout.spans.begin(), layout.spans.end(),
-        [](const TileLayout::Span& a, const TileLayout::Span& b) { return a.tile < b.tile; });
-    return layout;
+    std::sort(layout.spans.begin(), layout.spans.end(),
+              [](const TileLayout::Span& a, const TileLayout::Span& b) {
+                  return a.tile != b.tile     ? a.tile < b.tile
+                         : a.basis != b.basis ? a.basis < b.basis
+                                              : a.first < b.first;
+              });
+    return true;
 }
 
 // Weights are packed in the order in which a call reads them, so that it reads memory sequentially.
 // Large nets run layer by layer: all first layers, then all second ones, each a phase. Small nets
 // run as a whole in the first phase. Several of them form one task (a group), in which their layers
 // alternate, so that no layer waits for the one before it.
-std::vector<LayerStep> order_layers(const Description& from) {
-    std::vector<std::size_t> bytes(from.nets.size(), 0), small;
-    for (std::size_t number = 0; number < from.nets.size(); ++number)
-        for (const NetLayer& layer : from.nets[number].layers)
-            bytes[number] = added(bytes[number], packed_bytes(layer.weight));
-    const std::size_t total = std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}, added);
+bool order_layers(const Description& from, Array<LayerStep>& order) {
+    Array<std::size_t> bytes(from.memory), small(from.memory);
+    if (!bytes.resize(from.nets.size()) || !order.reserve(from.layers.size())) return false;
+    std::size_t total = 0;
+    for (std::size_t number = 0; number < from.nets.size(); ++number) {
+        const Net& net = from.nets[number];
+        for (std::size_t level = 0; level < net.layer_count; ++level)
+            bytes[number] =
+                added(bytes[number], packed_bytes(from.layers[net.first_layer + level].weight));
+        total = added(total, bytes[number]);
+    }
     const std::size_t most = std::max(kTaskBytes, total / kNetTasks);
     std::size_t depth = 1;
     for (std::size_t number = 0; number < from.nets.size(); ++number) {
-        if (bytes[number] > most) depth = std::max(depth, from.nets[number].layers.size());
-        else small.push_back(number);
+        if (bytes[number] > most) depth = std::max(depth, from.nets[number].layer_count);
+        else if (!small.push(number)) return false;
     }
     // Nets that read the same features become neighbours, so that these are gathered once.
-    std::stable_sort(small.begin(), small.end(), [&](std::size_t a, std::size_t b) {
-        return reads_before(from.nets[a], from.nets[b]);
+    std::sort(small.begin(), small.end(), [&](std::size_t a, std::size_t b) {
+        if (reads_before(from.nets[a], from.nets[b])) return true;
+        return !reads_before(from.nets[b], from.nets[a]) && a < b;
     });
-    std::vector<LayerStep> order;
     const auto add_groups = [&] {
         std::size_t group = 0;
         for (std::size_t first = 0, last = 0; first < small.size(); first = last) {
@@ -310,30 +330,34 @@ std::vector<LayerStep> order_layers(const Description& from) {
             for (; last < small.size() && (last == first || added(sum, bytes[small[last]]) <= most);
                  ++last) {
                 sum += bytes[small[last]];
-                deepest = std::max(deepest, from.nets[small[last]].layers.size());
+                deepest = std::max(deepest, from.nets[small[last]].layer_count);
             }
             for (std::size_t level = 0; level < deepest; ++level)
                 for (std::size_t n = first; n < last; ++n)
-                    if (level < from.nets[small[n]].layers.size())
-                        order.push_back({small[n], level, 0, group});
+                    if (level < from.nets[small[n]].layer_count &&
+                        !order.push({small[n], level, 0, group}))
+                        return false;
         }
+        return true;
     };
     for (std::size_t level = 0; level < depth; ++level) {
         for (std::size_t number = 0; number < from.nets.size(); ++number)
-            if (bytes[number] > most && level < from.nets[number].layers.size())
-                order.push_back({number, level, level, 0});
-        if (level == 0) add_groups();
+            if (bytes[number] > most && level < from.nets[number].layer_count &&
+                !order.push({number, level, level, 0}))
+                return false;
+        if (level == 0 && !add_groups()) return false;
     }
-    return order;
+    return true;
 }
 
-void pack_matrices(const Description& from, const std::vector<LayerStep>& order,
-                   const TileLayout& layout, Model& model) {
-    MatrixPacker packer(from, model);
-    const std::vector<std::size_t> output_offset = pack_layers(from, order, packer, model);
-    pack_coefficients(from, output_offset, model);
-    pack_bases(from, layout, packer, model);
-    pack_spans(layout, model);
+bool pack_matrices(const Description& from, const Array<LayerStep>& order, const TileLayout& layout,
+                   Model& model, Problem& problem) {
+    MatrixPacker packer(model);
+    Array<std::size_t> output_offset(model.memory);
+    return packer.allocate(from) &&
+           pack_layers(from, order, packer, model, output_offset, problem) &&
+           pack_coefficients(from, output_offset, model, problem) &&
+           pack_bases(from, layout, packer, model, problem) && pack_spans(layout, model);
 }
 
 }  // namespace understudy

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "checked.h"
 #include "model.h"
@@ -12,14 +11,8 @@ namespace understudy {
 // `padded` to whole units of rows.
 inline std::size_t padded(std::size_t rows) { return padded(rows, Panels::kUnit); }
 
-// Returns the memory of a vector to the system, which clear() would not.
-template <class Vector>
-void release(Vector& items) {
-    Vector().swap(items);
-}
-
-// Throws ReadError if `count` items cannot be addressed with 31 bits.
-void need_addressable(std::size_t count);
+// Returns false, with a problem, if `count` items cannot be addressed with 31 bits.
+[[nodiscard]] bool need_addressable(std::size_t count, Problem& problem);
 
 // Bytes of a matrix once it is packed into panels.
 std::size_t packed_bytes(const MatrixView& matrix);
@@ -32,12 +25,18 @@ constexpr std::size_t kTaskBytes = 48 << 10;
 
 // How the vertices of the bases are distributed over tiles.
 struct TileLayout {
+    explicit TileLayout(const Memory& memory) : entries(memory), starts(memory), spans(memory) {}
+
     // Entries first..last of a basis's order: those of its vertices that lie in one tile.
     struct Span {
         std::uint32_t basis, tile, first, last;
     };
-    std::vector<std::vector<std::uint32_t>> orders;  // per basis: its entries, tile after tile
-    std::vector<Span> spans;                         // tile after tile
+    // The order of a basis: its entries, tile after tile.
+    const std::uint32_t* order(std::size_t basis) const { return entries.data() + starts[basis]; }
+
+    Array<std::uint32_t> entries;  // the orders of all bases
+    Array<std::size_t> starts;     // of each basis, in `entries`
+    Array<Span> spans;             // tile after tile
 };
 
 // One layer of one net, in the order in which layers run.
@@ -47,16 +46,17 @@ struct LayerStep {
     std::size_t group;  // of small nets that form one task; 0: large nets, one layer at a time
 };
 
-void pack_bones(const Description& from, Model& model);
-TileLayout find_tiles(const Description& from, Model& model);
-std::vector<LayerStep> order_layers(const Description& from);
-void pack_matrices(const Description& from, const std::vector<LayerStep>& order,
-                   const TileLayout& layout, Model& model);
-void pack_skin(const Description& from, Model& model);
-void pack_vertices(const Description& from, const TileLayout& layout, Model& model);
-void find_rigid_quads(Model& model);
-void quantize_vertices(const Description& from, Model& model);
-void pack_adjacency(const Description& from, Model& model);
-void plan_tasks(const Description& from, const std::vector<LayerStep>& order, Model& model);
+// Functions return false if memory is short, or with a problem.
+[[nodiscard]] bool pack_bones(const Description& from, Model& model);
+[[nodiscard]] bool find_tiles(const Description& from, Model& model, TileLayout& layout);
+[[nodiscard]] bool order_layers(const Description& from, Array<LayerStep>& order);
+[[nodiscard]] bool pack_matrices(const Description& from, const Array<LayerStep>& order,
+                                 const TileLayout& layout, Model& model, Problem& problem);
+[[nodiscard]] bool pack_skin(const Description& from, Model& model, Problem& problem);
+[[nodiscard]] bool pack_vertices(const Description& from, const TileLayout& layout, Model& model);
+[[nodiscard]] bool find_rigid_quads(Model& model);
+[[nodiscard]] bool quantize_vertices(const Description& from, Model& model);
+[[nodiscard]] bool pack_adjacency(const Description& from, Model& model, Problem& problem);
+[[nodiscard]] bool plan_tasks(const Description& from, const Array<LayerStep>& order, Model& model);
 
 }  // namespace understudy

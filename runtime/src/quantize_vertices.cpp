@@ -44,66 +44,71 @@ bool find_grid(const float* values, std::size_t count, std::size_t stride, Grid&
 
 bool find_grids(const Model& model, Grid (&axes)[3], Grid& weights) {
     for (std::size_t axis = 0; axis < 3; ++axis)
-        if (!find_grid(model.base.as<float>() + axis, model.vertex_count(), 3, axes[axis]))
-            return false;
+        if (!find_grid(model.base.data() + axis, model.vertex_count(), 3, axes[axis])) return false;
     static_assert(sizeof(Influence) == 2 * sizeof(float), "weights are every other float");
-    const AlignedVector<Influence>& entries = model.storage.skin_entries;
+    const AlignedArray<Influence>& entries = model.storage.skin_entries;
     return !entries.empty() && find_grid(&entries[0].weight, entries.size(), 2, weights);
 }
 
 // The most items of any `together` neighbours that start at a multiple of `together`.
-std::uint32_t most_between(const AlignedVector<std::uint32_t>& starts, std::size_t together) {
+std::uint32_t most_between(const AlignedArray<std::uint32_t>& starts, std::size_t together) {
     std::uint32_t most = 0;
     for (std::size_t i = 0; i + 1 < starts.size(); i += together)
         most = std::max(most, starts[std::min(i + together, starts.size() - 1)] - starts[i]);
     return most;
 }
 
-void quantize_base(const Grid (&axes)[3], Model& model) {
+bool quantize_base(const Grid (&axes)[3], Model& model) {
     const std::size_t count = 3 * model.vertex_count();
-    model.storage.quantized_base = AlignedBytes(multiplied(2, count + Panels::kUnit - 1));
-    std::uint16_t* numbers = model.storage.quantized_base.as<std::uint16_t>();
-    for (std::size_t i = 0; i < count; ++i)
-        numbers[i] = axes[i % 3].number(model.base.as<float>()[i]);
     constexpr std::size_t kAxes = QuantizedVertices::kAxes;
-    model.storage.quantized_axes = AlignedBytes(2 * kAxes * sizeof(float));
-    float* lows = model.storage.quantized_axes.as<float>();
+    AlignedArray<std::uint16_t>& numbers = model.storage.quantized_base;
+    if (!numbers.resize(count + Panels::kUnit - 1) ||
+        !model.storage.quantized_axes.resize(2 * kAxes))
+        return false;
+    for (std::size_t i = 0; i < count; ++i) numbers[i] = axes[i % 3].number(model.base[i]);
+    float* lows = model.storage.quantized_axes.data();
     float* steps = lows + kAxes;
     for (std::size_t i = 0; i < kAxes; ++i) {
         lows[i] = axes[i % 3].low;
         steps[i] = axes[i % 3].step;
     }
-    model.quantized.base = numbers;
+    model.quantized.base = numbers.data();
     model.quantized.lows = lows;
     model.quantized.steps = steps;
+    return true;
 }
 
-void quantize_skin(const Grid& weights, Model& model) {
-    AlignedVector<std::uint16_t>& numbers = model.storage.quantized_influences;
-    numbers.reserve(2 * model.storage.skin_entries.size() + Panels::kUnit - 1);
-    for (const Influence& entry : model.storage.skin_entries) {
-        numbers.push_back(static_cast<std::uint16_t>(entry.offset / 16));
-        numbers.push_back(weights.number(entry.weight));
+bool quantize_skin(const Grid& weights, Model& model) {
+    const AlignedArray<Influence>& entries = model.storage.skin_entries;
+    AlignedArray<std::uint16_t>& numbers = model.storage.quantized_influences;
+    if (!numbers.resize(2 * entries.size() + Panels::kUnit - 1)) return false;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        numbers[2 * i] = static_cast<std::uint16_t>(entries[i].offset / 16);
+        numbers[2 * i + 1] = weights.number(entries[i].weight);
     }
-    numbers.resize(numbers.size() + Panels::kUnit - 1);
-    const AlignedVector<std::uint32_t>& starts = model.storage.skin_starts;
-    std::vector<std::uint8_t>& ends = model.storage.quantized_ends;
+    const AlignedArray<std::uint32_t>& starts = model.storage.skin_starts;
+    Array<std::uint8_t>& ends = model.storage.quantized_ends;
     constexpr std::size_t kGroup = QuantizedVertices::kGroup;
-    for (std::size_t i = 0; i + 1 < starts.size(); ++i)
-        ends.push_back(static_cast<std::uint8_t>(starts[i + 1] - starts[i - i % kGroup]));
-    while (ends.size() % kGroup) ends.push_back(ends.back());
+    if (!starts.empty()) {
+        const std::size_t rows = starts.size() - 1;
+        if (!ends.resize(padded(rows, kGroup))) return false;
+        for (std::size_t i = 0; i < ends.size(); ++i)
+            ends[i] = static_cast<std::uint8_t>(starts[std::min(i, rows - 1) + 1] -
+                                                starts[i - i % kGroup]);
+    }
     model.quantized.influences = numbers.data();
     model.quantized.weight_low = weights.low;
     model.quantized.weight_step = weights.step;
     model.quantized.ends = ends.empty() ? nullptr : ends.data();
     model.quantized.width = model.skin.width;
+    return true;
 }
 
 // Replaces the slots of each vertex by runs and the slots of each run's first vertex.
-void find_runs(Model& model) {
-    const AlignedVector<std::uint32_t> slots = std::move(model.slots),
-                                       tile_slots = std::move(model.tile_slots);
-    model.slots = model.tile_slots = {};
+bool find_runs(Model& model) {
+    AlignedArray<std::uint32_t> slots(model.memory), tile_slots(model.memory);
+    slots.swap(model.slots);
+    tile_slots.swap(model.tile_slots);
     const auto start = [&](std::size_t vertex) {
         return model.slot_starts.empty() ? 0 : model.slot_starts[vertex];
     };
@@ -117,33 +122,35 @@ void find_runs(Model& model) {
                 return false;
         return true;
     };
-    std::vector<VertexRun>& runs = model.storage.quantized_runs;
+    Array<VertexRun>& runs = model.storage.quantized_runs;
     for (std::size_t vertex = 0; vertex < model.vertex_count(); ++vertex) {
         const bool block = vertex % QuantizedVertices::kBlock == 0;
         const std::size_t influence =
             model.skin.width ? vertex * model.skin.width : model.storage.skin_starts[vertex];
-        if (block)
-            model.storage.quantized_starts.push_back(
-                {static_cast<std::uint32_t>(influence), static_cast<std::uint32_t>(runs.size()),
-                 static_cast<std::uint32_t>(model.slots.size())});
+        if (block &&
+            !model.storage.quantized_starts.push({static_cast<std::uint32_t>(influence),
+                                                  static_cast<std::uint32_t>(runs.size()),
+                                                  static_cast<std::uint32_t>(model.slots.size())}))
+            return false;
         if (!block && continues_run(vertex)) {
             ++runs.back().length;
             continue;
         }
-        const std::uint32_t first = start(vertex), last = start(vertex + 1);
-        runs.push_back({1, static_cast<std::uint16_t>(last - first)});
-        model.slots.insert(model.slots.end(), slots.begin() + first, slots.begin() + last);
-        model.tile_slots.insert(model.tile_slots.end(), tile_slots.begin() + first,
-                                tile_slots.begin() + last);
+        const std::uint32_t first = start(vertex), count = start(vertex + 1) - first;
+        if (!runs.push({1, static_cast<std::uint16_t>(count)}) ||
+            !model.slots.append(slots.data() + first, count) ||
+            !model.tile_slots.append(tile_slots.data() + first, count))
+            return false;
     }
     model.quantized.runs = runs.data();
     model.quantized.starts = model.storage.quantized_starts.data();
+    return true;
 }
 
 // The sizes of the scratch memory that one job needs.
 void find_largest_job(Model& model) {
     const auto check = [&](std::size_t first, std::size_t last) {
-        const auto between = [&](const AlignedVector<std::uint32_t>& starts) {
+        const auto between = [&](const AlignedArray<std::uint32_t>& starts) {
             return starts.empty() ? 0 : starts[last] - starts[first];
         };
         model.most_vertices = std::max(model.most_vertices, last - first);
@@ -160,21 +167,22 @@ void find_largest_job(Model& model) {
 }  // namespace
 
 // Does nothing where a number is not on a grid or is too large for its field.
-void quantize_vertices(const Description& from, Model& model) {
+bool quantize_vertices(const Description& from, Model& model) {
     Grid axes[3], weights;
-    if (!from.half_precision || !find_grids(model, axes, weights)) return;
-    if (model.transform_count > 65536 || most_between(model.slot_starts, 1) > 65535) return;
-    if (most_between(model.storage.skin_starts, QuantizedVertices::kGroup) > 255) return;
-    quantize_base(axes, model);
-    quantize_skin(weights, model);
-    find_runs(model);
+    if (!from.half_precision || !find_grids(model, axes, weights)) return true;
+    if (model.transform_count > 65536 || most_between(model.slot_starts, 1) > 65535) return true;
+    if (most_between(model.storage.skin_starts, QuantizedVertices::kGroup) > 255) return true;
+    if (!quantize_base(axes, model) || !quantize_skin(weights, model) || !find_runs(model))
+        return false;
     find_largest_job(model);
-    release(model.slot_starts);
-    find_rigid_quads(model);  // again: displacements are now part of the points
-    model.base = AlignedBytes();
+    model.slot_starts.release();
+    // Again: displacements are now part of the points.
+    if (!find_rigid_quads(model)) return false;
+    model.base.release();
     model.skin = {};
-    release(model.storage.skin_entries);
-    release(model.storage.skin_starts);
+    model.storage.skin_entries.release();
+    model.storage.skin_starts.release();
+    return true;
 }
 
 }  // namespace understudy

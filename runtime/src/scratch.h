@@ -1,8 +1,6 @@
 // The memory that one call writes besides its output, for one batch of poses.
 #pragma once
 
-#include <vector>
-
 #include "memory.h"
 #include "model.h"
 #include "pool.h"
@@ -11,38 +9,56 @@ namespace understudy {
 
 // The vertices of one job of a quantized model.
 struct DequantizedVertices {
-    AlignedBytes points, influences, influence_starts, slot_starts, slots;
+    explicit DequantizedVertices(const Memory& memory)
+        : points(memory),
+          influences(memory),
+          influence_starts(memory),
+          slot_starts(memory),
+          slots(memory) {}
+
+    AlignedArray<float> points;
+    AlignedArray<Influence> influences;
+    AlignedArray<std::uint32_t> influence_starts, slot_starts, slots;
 };
 
 struct Scratch {
     static constexpr std::size_t kCentre = 16;  // floats per pose: see `VertexJob::centre`
 
-    Scratch(const Model& model, Pool* pool);
+    // `allocate` must succeed before it is used.
+    Scratch(const Model& given, Pool* helpers)
+        : model(given), pool(helpers), memory(given.memory) {}
+    [[nodiscard]] bool allocate();
 
     const Model& model;
     Pool* const pool;
+    const Memory& memory;
 
     // Poses that go through the products together, so that each weight is read once for all of
     // them. There are 16 unless that would take too much memory; then there are fewer and no lanes.
-    bool lanes;                // 16 poses run as a lane batch
-    std::size_t serial_poses;  // most poses of a serial batch
-    std::size_t batch_poses;   // most poses of either
-    std::size_t normal_poses;  // poses whose normals are computed together
+    bool lanes = false;            // 16 poses run as a lane batch
+    std::size_t serial_poses = 0;  // most poses of a serial batch
+    std::size_t batch_poses = 0;   // most poses of either
+    std::size_t normal_poses = 0;  // poses whose normals are computed together
 
     // Per pose, `*_stride` floats apart.
-    std::size_t feature_stride, value_stride, displacement_stride, transform_stride, bone_stride,
-        normal_stride;
-    AlignedBytes features, values, displacements, bones, transforms, dual_quaternions, face_normals;
-    AlignedBytes centres;
-    AlignedBytes coefficients;  // basis after basis; per basis, of all poses of a batch
+    std::size_t feature_stride = 0, value_stride = 0, displacement_stride = 0, transform_stride = 0,
+                bone_stride = 0, normal_stride = 0;
+    using Floats = AlignedArray<float>;
+    Floats features{memory}, values{memory}, displacements{memory}, bones{memory},
+        transforms{memory}, dual_quaternions{memory}, face_normals{memory}, centres{memory};
+    Floats coefficients{memory};  // basis after basis; per basis, of all poses of a batch
     // Lane batches only. `values` serves both kinds of batch.
-    AlignedBytes lane_features, lane_bones, lane_transforms, lane_centres;
+    Floats lane_features{memory}, lane_bones{memory}, lane_transforms{memory}, lane_centres{memory};
 
     // Per thread, `*_stride` items apart.
-    std::size_t gather_stride, plane_stride, inverse_stride, tile_stride, wide_bias_stride;
-    AlignedBytes gathered, planes, tile_displacements, wide_biases;
-    AlignedBytes inverses;                         // 12 doubles per bone
-    std::vector<DequantizedVertices> dequantized;  // empty unless the model is quantized
+    std::size_t gather_stride = 0, plane_stride = 0, inverse_stride = 0, tile_stride = 0,
+                wide_bias_stride = 0;
+    Floats gathered{memory}, planes{memory}, tile_displacements{memory}, wide_biases{memory};
+    AlignedArray<double> inverses{memory};           // 12 per bone
+    Array<DequantizedVertices> dequantized{memory};  // empty unless the model is quantized
+
+private:
+    bool allocate_dequantized(std::size_t threads);
 };
 
 }  // namespace understudy

@@ -70,8 +70,15 @@ void test_questions(const understudy_model* model) {
         CHECK(std::strlen(understudy_bone_name(model, bone)) > 0);
         CHECK(understudy_bone_parent(model, bone) < static_cast<int>(bone));
     }
-    for (std::size_t control = 0; control < understudy_control_count(model); ++control)
+    for (std::size_t control = 0; control < understudy_control_count(model); ++control) {
         CHECK(std::strlen(understudy_control_name(model, control)) > 0);
+        CHECK(understudy_control_unit(model, control));
+        CHECK(understudy_control_low(model)[control] <= understudy_control_high(model)[control]);
+        CHECK(std::isfinite(understudy_control_rest(model)[control]));
+    }
+    CHECK(std::strlen(understudy_up_axis(model)) > 0);
+    CHECK(std::string(understudy_handedness(model)) == "right");
+    CHECK(std::string(understudy_version()) == UNDERSTUDY_VERSION);
     for (std::size_t corner = 0; corner < 3 * understudy_triangle_count(model); ++corner)
         CHECK(static_cast<std::size_t>(understudy_triangles(model)[corner]) <
               understudy_vertex_count(model));
@@ -88,11 +95,11 @@ void test_threads_change_no_bit(const understudy_model* model) {
 // Every instruction set of this processor gives the same as plain C++.
 void test_instruction_sets(const understudy_model* model_of_api, const char* path) {
     const std::vector<char> file = read_bytes(path);
-    auto description = std::make_unique<understudy::Description>();
-    understudy::read_description(reinterpret_cast<const std::uint8_t*>(file.data()), file.size(),
-                                 *description);
-    const understudy::Model model(std::move(description));
+    understudy::Problem problem;
+    understudy::Model model(understudy::default_memory());
+    CHECK(model.load(reinterpret_cast<const std::uint8_t*>(file.data()), file.size(), problem));
     understudy::Scratch scratch(model, nullptr);
+    CHECK(scratch.allocate());
     constexpr std::size_t kPoses = understudy::kLanes + 7;  // one lane batch and a remainder
     const Drivers drivers(model_of_api, kPoses);
     const std::size_t count = kPoses * 3 * model.vertex_count();
@@ -218,37 +225,46 @@ void test_sizes_never_wrap() {
     CHECK(understudy::multiplied(kTooLarge / 2, 3) == kTooLarge);
     CHECK(understudy::multiplied(kTooLarge, 0) == 0);
     CHECK(understudy::padded(kTooLarge, 64) >= kTooLarge - 63);
-    bool refused = false;
-    try {
-        understudy::AlignedBytes too_large(kTooLarge);
-    } catch (const std::bad_alloc&) {
-        refused = true;
-    }
-    CHECK(refused);
+    understudy::Buffer too_large(understudy::default_memory());
+    CHECK(!too_large.allocate(kTooLarge));
+    understudy::Array<double> doubles(understudy::default_memory());
+    CHECK(!doubles.resize(kTooLarge / 4));
+    CHECK(doubles.empty());
 }
 
 bool is_json(const std::string& text) {
-    try {
-        understudy::parse_json(text.data(), text.data() + text.size());
-        return true;
-    } catch (const understudy::ReadError&) {
-        return false;
-    }
+    understudy::Problem problem;
+    understudy::Json ignored;
+    return understudy::parse_json(text.data(), text.data() + text.size(), ignored, problem);
 }
 
 void test_json() {
+    using understudy::Json;
     const std::string text =
         R"( {"a": [1, -2.5e1, true, null, "x\u00e9\ud83d\ude00\n"], "b": {}, "a ": 7, "b": [3]} )";
-    const understudy::Json json = understudy::parse_json(text.data(), text.data() + text.size());
-    std::vector<understudy::Json> items;
-    json.need("a", understudy::Json::Kind::array).each_item([&](const understudy::Json& item) {
+    understudy::Problem problem;
+    Json json, list;
+    CHECK(understudy::parse_json(text.data(), text.data() + text.size(), json, problem));
+    CHECK(json.need("a", Json::Kind::array, list, problem));
+    std::vector<Json> items;
+    CHECK(list.each_item([&](const Json& item) {
         items.push_back(item);
-    });
+        return true;
+    }));
     CHECK(items.size() == 5);
-    CHECK(items[0].whole("it") == 1 && items[1].number() == -25 && items[2].truth());
-    CHECK(items[3].kind() == understudy::Json::Kind::null);
-    CHECK(items[4].text() == "x\xc3\xa9\xf0\x9f\x98\x80\n");
-    CHECK(json.find("b").kind() == understudy::Json::Kind::array);  // the last of duplicates
+    std::uint64_t whole = 0;
+    CHECK(items[0].read_whole("it", whole, problem) && whole == 1);
+    CHECK(items[1].number() == -25 && items[2].truth());
+    CHECK(items[3].kind() == Json::Kind::null);
+    const char* wanted = "x\xc3\xa9\xf0\x9f\x98\x80\n";
+    understudy::Text read(understudy::default_memory());
+    CHECK(items[4].read(read, problem));
+    CHECK(std::string(read.c_str()) == wanted && items[4].is(wanted));
+    CHECK(!items[4].is("x") && !items[4].is("x\xc3\xa9\xf0\x9f\x98\x80\n!"));
+    CHECK(items[4].hash() == understudy::hash_of(wanted));
+    CHECK(!items[1].read_whole("it", whole, problem));
+    CHECK(std::string(problem.text()) == "it is not a whole number");
+    CHECK(json.find("b").kind() == Json::Kind::array);  // the last of duplicates
     CHECK(!json.find("c") && !items[0].find("c"));
     for (const char* good :
          {"[]", "{\"\": [[], {}]}", "[0, 10, 0.5, 1E5]", "[\"\xf4\x8f\xbf\xbf\"]"})
@@ -284,16 +300,140 @@ void test_json() {
     CHECK(is_json(std::string(60, '[') + std::string(60, ']')));
     CHECK(!is_json(std::string(1000, '[') + std::string(1000, ']')));
     const std::string zero = "[\"a\\u0000b\"]";  // valid, but no C string can hold it
-    bool refused = false;
-    understudy::parse_json(zero.data(), zero.data() + zero.size())
-        .each_item([&](const understudy::Json& item) {
-            try {
-                item.text();
-            } catch (const understudy::ReadError&) {
-                refused = true;
-            }
-        });
-    CHECK(refused);
+    understudy::Problem found;
+    CHECK(understudy::parse_json(zero.data(), zero.data() + zero.size(), json, found));
+    CHECK(!json.each_item([&](const Json& item) {
+        understudy::Text ignored(understudy::default_memory());
+        return item.read(ignored, found);
+    }));
+    CHECK(std::string(found.text()).find("zero character") != std::string::npos);
+}
+
+// A message is cut at the end of a character.
+void test_words() {
+    CHECK(std::string(understudy::Words<8>("ab", std::uint64_t{120}, "cdef").c_str()) == "ab120cd");
+    CHECK(std::string(understudy::Words<4>("a\xf0\x9f\x98\x80").c_str()) == "a");
+    CHECK(std::string(understudy::Words<4>("ab\xc3\xa9").c_str()) == "ab");
+    CHECK(std::string(understudy::Words<5>("ab\xc3\xa9").c_str()) == "ab\xc3\xa9");
+}
+
+template <class Number>
+void test_bone_formats(understudy_number number) {
+    // A quarter turn about z after a scale of (2, 3, 4), then a shift.
+    const double want[12] = {0, -3, 0, 5, 2, 0, 0, 6, 0, 0, 4, 7};
+    const Number half = static_cast<Number>(std::sqrt(0.5));
+    struct Bone {
+        Number rows[12] = {0, -3, 0, 5, 2, 0, 0, 6, 0, 0, 4, 7};
+        Number columns[16] = {0, 2, 0, 0, -3, 0, 0, 0, 0, 0, 4, 0, 5, 6, 7, 1};
+        Number parts[10] = {5, 6, 7, 0, 0, 0, 0, 2, 3, 4};
+    } bones[2];
+    for (Bone& bone : bones) bone.parts[5] = bone.parts[6] = half;
+    const std::pair<understudy_bone_format, const Number*> formats[] = {
+        {UNDERSTUDY_BONES_3X4_ROWS, bones[0].rows},
+        {UNDERSTUDY_BONES_4X4_COLUMNS, bones[0].columns},
+        {UNDERSTUDY_BONES_PARTS, bones[0].parts}};
+    for (const auto& format : formats) {
+        double got[24];
+        CHECK(understudy_convert_bones(format.first, number, format.second, sizeof(Bone), 2, got) ==
+              UNDERSTUDY_OK);
+        for (int i = 0; i < 24; ++i) CHECK(std::abs(got[i] - want[i % 12]) < 1e-6);
+        CHECK(understudy_convert_bones(format.first, number, nullptr, sizeof(Bone), 2, got) ==
+              UNDERSTUDY_MISSING_ARGUMENT);
+    }
+}
+
+// Memory of the host: every byte comes from it and goes back to it, and it may run out at any time.
+struct Host {
+    long taken = 0, left = -1;  // left: allocations that succeed, -1: all
+    std::size_t bytes = 0;
+
+    understudy_allocator functions() {
+        return {[](void* user, std::size_t size, std::size_t alignment) -> void* {
+                    Host& host = *static_cast<Host*>(user);
+                    CHECK(size && alignment <= 64 && (alignment & (alignment - 1)) == 0);
+                    if (host.left == 0) return nullptr;
+                    if (host.left > 0) --host.left;
+                    ++host.taken;
+                    host.bytes += size;
+                    return understudy::default_memory().allocate(nullptr, size, alignment);
+                },
+                [](void* user, void* data, std::size_t size) {
+                    Host& host = *static_cast<Host*>(user);
+                    --host.taken;
+                    host.bytes -= size;
+                    understudy::default_memory().release(nullptr, data, size);
+                },
+                this};
+    }
+};
+
+void test_memory_of_the_host(const char* path, const std::vector<float>& want) {
+    Host host;
+    const understudy_allocator memory = host.functions();
+    const auto play = [&] {
+        char message[100];
+        understudy_model* model = understudy_load_file_with(&memory, path, message, sizeof message);
+        CHECK(model || std::string(message) == "not enough memory for this file");
+        understudy_pool* pool = understudy_create_pool_with(&memory, 2);
+        understudy_scratch* scratch =
+            model && pool ? understudy_create_scratch(model, pool) : nullptr;
+        bool played = false;
+        if (scratch) {
+            const Drivers drivers(model, 2);
+            std::vector<float> out(want.size());
+            const Host before = host;
+            CHECK(understudy_deform_many(model, scratch, 2, drivers.bones.data(),
+                                         drivers.controls.data(), out.data(),
+                                         nullptr) == UNDERSTUDY_OK);
+            CHECK(host.taken == before.taken && out == want);
+            played = true;
+        }
+        understudy_free_scratch(scratch);
+        understudy_free_pool(pool);
+        understudy_free_model(model);
+        CHECK(host.taken == 0 && host.bytes == 0);
+        return played;
+    };
+    CHECK(play());
+    bool played = false;
+    for (long count = 0; !played; ++count) {
+        CHECK(count < 2000);
+        host.left = count;
+        played = play();
+    }
+}
+
+// The host's threads: any order, one after the other or at once.
+void test_jobs_of_the_host(const understudy_model* model, const std::vector<float>& want) {
+    using Job = void (*)(void*, std::uint32_t);
+    const auto backwards = [](void* user, std::uint32_t count, Job job, void* context) {
+        ++*static_cast<int*>(user);
+        while (count) job(context, --count);
+    };
+    const auto at_once = [](void* user, std::uint32_t count, Job job, void* context) {
+        ++*static_cast<int*>(user);
+        std::vector<std::thread> threads;
+        for (std::uint32_t number = 1; number < count; ++number)
+            threads.emplace_back(job, context, number);
+        job(context, 0);
+        for (std::thread& thread : threads) thread.join();
+    };
+    int calls = 0;
+    CHECK(!understudy_create_pool_from_jobs(nullptr, nullptr));
+    for (const understudy_jobs& jobs :
+         {understudy_jobs{backwards, &calls, 3}, understudy_jobs{at_once, &calls, 3}}) {
+        understudy_pool* pool = understudy_create_pool_from_jobs(nullptr, &jobs);
+        understudy_scratch* scratch = understudy_create_scratch(model, pool);
+        const Drivers drivers(model, 2);
+        std::vector<float> out(want.size());
+        calls = 0;
+        CHECK(understudy_deform_many(model, scratch, 2, drivers.bones.data(),
+                                     drivers.controls.data(), out.data(),
+                                     nullptr) == UNDERSTUDY_OK);
+        CHECK(out == want && calls > 0);
+        understudy_free_scratch(scratch);
+        understudy_free_pool(pool);
+    }
 }
 
 #if defined(__linux__)
@@ -306,9 +446,12 @@ void test_affinity_is_not_widened() {
     CPU_ZERO(&one);
     CPU_SET(first, &one);
     std::atomic<bool> stop{false};
-    std::thread pinned([&] {
-        while (!stop) std::this_thread::yield();
-    });
+    understudy::Thread pinned;
+    CHECK(pinned.start(
+        [](void* end) {
+            while (!*static_cast<std::atomic<bool>*>(end)) std::this_thread::yield();
+        },
+        &stop));
     CHECK(pthread_setaffinity_np(pinned.native_handle(), sizeof one, &one) == 0);
     for (int i = 0; i < 10; ++i) understudy::move_off_this_processor(pinned);
     CHECK(pthread_getaffinity_np(pinned.native_handle(), sizeof found, &found) == 0);
@@ -359,7 +502,8 @@ void test_a_forked_child_works_alone(const understudy_model* model) {
 
 // A helper works longer than the caller spins: the caller sleeps and is woken every time.
 void test_a_caller_sleeps_and_wakes() {
-    understudy::Pool pool(2);
+    understudy::Pool pool(understudy::default_memory());
+    CHECK(pool.start(2));
     for (int phase = 0; phase < 2000; ++phase) {
         std::atomic<int> done{0};
         CHECK(pool.acquire());
@@ -394,6 +538,9 @@ int main(int count, char** names) {
     test_activations();
     test_sizes_never_wrap();
     test_json();
+    test_words();
+    test_bone_formats<float>(UNDERSTUDY_FLOAT);
+    test_bone_formats<double>(UNDERSTUDY_DOUBLE);
 #if defined(__linux__)
     test_affinity_is_not_widened();
 #endif
@@ -406,6 +553,9 @@ int main(int count, char** names) {
         test_instruction_sets(model, names[i]);
         test_wrong_calls(model, other);
         test_callers_share_a_model(model);
+        const std::vector<float> want = played(model, 1, 2);
+        test_memory_of_the_host(names[i], want);
+        test_jobs_of_the_host(model, want);
 #if !defined(_WIN32) && !defined(__SANITIZE_THREAD__)
         if (i == 1) test_a_forked_child_works_alone(model);
 #endif

@@ -15,6 +15,7 @@ from parity import forged
 from parity.kinds import KINDS
 from sequence_builders import bending_strip
 
+from understudy.core.version import __version__
 from understudy.io.sequences import sequence_from_arrays
 from understudy.methods import method_type
 
@@ -126,6 +127,19 @@ def narrow(tmp_path_factory):
         "-DUNDERSTUDY_SANITIZE=address,undefined",
         f"-DCMAKE_CXX_FLAGS={' '.join(flags)}",
         *SANITIZED,
+    )
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """A shared library without threads of its own."""
+    return build(
+        BUILD / "shared",
+        ROOT / "runtime",
+        "-DBUILD_SHARED_LIBS=ON",
+        "-DUNDERSTUDY_THREADS=OFF",
+        "-DUNDERSTUDY_EXAMPLES=ON",
+        "-DCMAKE_CXX_FLAGS_RELEASE=-O1",
     )
 
 
@@ -259,6 +273,32 @@ def test_the_example_plays_a_clip(plain, clip_file):
     wrong = subprocess.run([str(plain / "play_clip"), __file__], capture_output=True, text=True)
     assert wrong.returncode == 2
     assert "not an understudy file" in wrong.stderr
+
+
+@pytest.mark.slow
+def test_a_shared_library_without_threads(shared, clip_file):
+    assert "8 frames of" in run(shared / "play_clip", clip_file, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the symbols of an ELF file")
+def test_the_shared_library_takes_memory_only_from_its_allocator(shared):
+    """It exports its own functions alone, and uses neither exceptions nor `operator new`."""
+    nm = shutil.which("nm") or missing("nm is not here; apt-get install binutils")
+    library = shared / "libunderstudy.so"
+    exported = re.findall(r" [TDBRVW] (\S+)", run(nm, "-D", "--defined-only", library))
+    assert "understudy_deform" in exported
+    assert [name for name in exported if not name.startswith("understudy_")] == []
+    used = {name.split("@")[0] for name in run(nm, "-D", "-u", "-j", library).split()}
+    assert "aligned_alloc" in used
+    assert used & {"malloc", "calloc", "realloc", "_Znwm", "_Znam", "__cxa_throw"} == set()
+
+
+def test_versions_agree():
+    header = (ROOT / "runtime" / "include" / "understudy.h").read_text(encoding="utf-8")
+    cmake = (ROOT / "runtime" / "CMakeLists.txt").read_text(encoding="utf-8")
+    assert re.search(r'UNDERSTUDY_VERSION "(.*)"', header)[1] == __version__
+    assert re.search(r"VERSION (\S+) LANGUAGES", cmake)[1] == __version__
 
 
 def readme_blocks(language):

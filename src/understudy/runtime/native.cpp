@@ -155,7 +155,9 @@ private:
 
 class Floor {
 public:
-    Floor(std::size_t bytes, int threads) : floor_(bytes), pool_(threads) {}
+    Floor(std::size_t bytes, int threads) : pool_(understudy::default_memory()) {
+        if (!floor_.allocate(bytes) || !pool_.start(threads)) throw std::bad_alloc();
+    }
     float read() {
         return without_gil([&] { return floor_.read(&pool_); });
     }

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <utility>
 
 #if defined(_WIN32)
@@ -33,7 +35,11 @@ inline Pool& pool_of(int threads) {
     static std::map<std::pair<long, int>, Pool*> pools;
     const std::lock_guard<std::mutex> lock(mutex);
     Pool*& pool = pools[{process_id(), threads}];
-    if (!pool) pool = new Pool(threads);
+    if (!pool) {
+        auto made = std::make_unique<Pool>(default_memory());
+        if (!made->start(threads)) throw std::runtime_error("the system refuses a thread");
+        pool = made.release();
+    }
     return *pool;
 }
 

@@ -13,12 +13,13 @@ namespace understudy {
 
 class Floor {
 public:
-    explicit Floor(std::size_t bytes) : data_((bytes + 255) / 256 * 256) {}
+    // Returns false if memory is short.
+    [[nodiscard]] bool allocate(std::size_t bytes) { return data_.allocate(padded(bytes, 256)); }
 
     // Reads everything; `pool` may be nullptr. The sum keeps the compiler from removing the reads.
     float read(Pool* pool) const {
         const std::uint8_t* data = data_.as<std::uint8_t>();
-        return sum_over(pool, data_.size(), [&](std::size_t first, std::size_t count) {
+        return sum_over(pool, data_.bytes(), [&](std::size_t first, std::size_t count) {
             return kernels().read(data + first, count);
         });
     }
@@ -55,7 +56,7 @@ private:
         return total;
     }
 
-    AlignedBytes data_;
+    Buffer data_{default_memory()};
 };
 
 }  // namespace understudy
