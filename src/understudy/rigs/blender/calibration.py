@@ -153,7 +153,7 @@ class _Measure:
         if moved < _STILL * self._rest.size:
             return _Effect(moved, 0.0, False, False)
         region = self._rest.vertices[length > _REGION * moved]
-        extent = float(np.linalg.norm(np.ptp(region, axis=0)))
+        extent = max(moved, float(np.linalg.norm(np.ptp(region, axis=0))))
         rigid = bool(length.min() > _REGION * moved) and self._is_rigid(vertices, moved)
         return _Effect(moved, extent, rigid, self._is_numeric(motion, moved, bones, channel))
 
@@ -224,7 +224,7 @@ def _effects(
     effects: dict[int, _Effect] = {}
     with progress.task("calibrating controls", 2 * len(alive)) as task:
         for way in (0, 1):
-            left = [c for c in alive if trial.steps[c, way] and not (c in effects and effects[c])]
+            left = [c for c in alive if trial.steps[c, way] and not effects.get(int(c))]
             task.advance(len(alive) - len(left))
             for start in range(0, len(left), _BATCH):
                 some = left[start : start + _BATCH]
@@ -242,10 +242,11 @@ def _moving_groups(channels: Sequence[Channel], trial: _Trial, progress: Progres
         alone = channel["kind"] in ("property", "shape_key")
         key = (c,) if alone else (channel["owner"], channel["bone"])
         groups.setdefault(key, []).append(c)
-    left, found = list(groups.values()), []
+    left = list(groups.values())
+    found: list[list[int]] = []
     with progress.task("finding controls", 2 * len(left)) as task:
         for way in (0, 1):
-            still = []
+            still: list[list[int]] = []
             for start in range(0, len(left), _BATCH):
                 some = left[start : start + _BATCH]
                 vertices, _ = trial.poses(some, way)
