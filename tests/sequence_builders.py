@@ -4,6 +4,7 @@ import numpy as np
 from builders import chain_skeleton, random_motion
 
 from understudy.geometry.transforms import apply, compose
+from understudy.methods.registry import method_type
 
 
 def bending_strip(
@@ -23,3 +24,9 @@ def bending_strip(
     second = 1 / (1 + np.exp(-6 * (rest[:, 0] - 1)))
     moved = np.stack([apply(matrices[:, bone, None], rest[None]) for bone in range(2)])
     return (1 - second)[None, :, None] * moved[0] + second[None, :, None] * moved[1], quads, rest
+
+
+def fitted(poses, method, **options):
+    """The deformer of a method, by name, with some options of its config."""
+    kind = method_type(method)
+    return kind(kind.Config(**options)).fit(poses)

@@ -5,12 +5,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builders import grid_mesh
-from sequence_builders import bending_strip
+from sequence_builders import bending_strip, fitted
 
 from understudy import Basis, ControlSpec, Deformer, Features, Mesh, Net, Poses
-from understudy.methods.registry import method_type
+from understudy.io import registry
+from understudy.io.atomic_write import atomic_write
 from understudy.rigs.sampling import SamplePlan
 from understudy.rigs.tube import TubeRig
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """The characters that the command writes to files that end in .character."""
+    kept = {}
+
+    def write(character, path):
+        kept[path.name] = character
+        with atomic_write(path) as part:
+            part.write_bytes(b"written")
+
+    known = registry.Format("test", (".character",), "a character", write_character=write)
+    monkeypatch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, known))
+    return kept
 
 
 @pytest.fixture(scope="session")
@@ -27,24 +43,19 @@ def range_poses(tube_rig):
 def tube(tube_rig):
     """A deformer of the tube: bones that scale unevenly, correctives that read a control."""
     poses = tube_rig.evaluate(SamplePlan(300).values(tube_rig))
-    kind = method_type("pca_regression")
-    made = kind(kind.Config()).fit(poses)
+    made = fitted(poses, "pca_regression")
     return replace(made, provenance={**made.provenance, "sample": {"rig": "tube"}})
 
 
 @pytest.fixture(scope="session")
 def strip():
-    """A mesh sequence that two rigid bones move, with a bulge that no bone explains."""
+    """A mesh sequence that two rigid bones move, with waves that no bone explains."""
     vertices, faces, rest = bending_strip(frames=24)
-    swell = 0.05 * np.sin(np.arange(24) / 4)[:, None] * np.sin(3 * rest[:, 0])
+    time = np.arange(24)[:, None]
+    swell = 0.05 * np.sin(3 * rest[:, 0] + time / 4) + 0.03 * np.sin(9 * rest[:, 0] - time / 3)
     vertices = vertices.copy()
     vertices[..., 2] += swell
     return Poses(Mesh.from_faces(rest, faces), vertices, frame_rate=24.0, name="strip")
-
-
-def fitted(poses, method, **options):
-    kind = method_type(method)
-    return kind(kind.Config(**options)).fit(poses)
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builders import full_deformer, random_motion
+from sequence_builders import fitted
 
 from understudy import InputError
 from understudy.export import (
@@ -14,7 +15,6 @@ from understudy.export import (
     make_character,
     own_clips,
 )
-from understudy.methods.registry import method_type
 
 
 def played(character, number=0):
@@ -118,9 +118,9 @@ def test_pairs_of_joints_are_exact(affine):
     assert np.abs(played(made) - affine.deform_clip()).max() < 1e-5
 
 
-@pytest.mark.slow
-def test_rigid_bones_are_joined_and_their_cost_is_stated(two_layer):
-    deformer, clips = two_layer, own_clips(two_layer)
+def test_rigid_bones_are_joined_and_their_cost_is_stated(strip):
+    deformer = fitted(strip, "two_layer", bones=2)
+    clips = own_clips(deformer)
     made, errors = make_character(deformer, clips, ExportSettings(bones="rigid"))
     assert_playable(made)
     assert_stated(made, errors, deformer, clips)
@@ -181,8 +181,16 @@ def test_without_a_clip_there_is_a_skin_and_no_shape(tube, range_poses):
     assert any("bind pose" in note for note in errors.notes)
 
 
+def test_the_original_can_be_the_target(tube, tube_rig, range_poses):
+    clip = animation_clip(tube, tube_rig, "whip")
+    settings = ExportSettings(target="original")
+    _, errors = make_character(tube, [clip], settings, range_poses=range_poses)
+    whole, learned = errors.of("export", "original"), errors.of("deformer", "original")
+    assert whole.mean < 0.1 * learned.mean
+
+
 def test_a_skin_that_engines_play_is_kept(tube_rig, range_poses):
-    lbs = method_type("lbs")().fit(range_poses)
+    lbs = fitted(range_poses, "lbs")
     clip = animation_clip(lbs, tube_rig, "wave")
     made, errors = make_character(lbs, [clip])
     assert errors.of("export", "deformer").max < 1e-4

@@ -7,24 +7,6 @@ import numpy as np
 import pytest
 from command_line import run
 
-from understudy.io import registry
-from understudy.io.atomic_write import atomic_write
-
-
-@pytest.fixture
-def written(monkeypatch):
-    """The characters that the command writes to files that end in .character."""
-    kept = {}
-
-    def write(character, path):
-        kept[path.name] = character
-        with atomic_write(path) as part:
-            part.write_bytes(b"written")
-
-    known = registry.Format("test", (".character",), "a character", write_character=write)
-    monkeypatch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, known))
-    return kept
-
 
 @pytest.fixture
 def file(tube, tmp_path):
@@ -121,6 +103,12 @@ def test_a_rig_that_is_not_here_is_named(tube, written, capsys, tmp_path):
     code, _, err = run(capsys, "export", tmp_path / "lost.understudy", out, "--clip", "wave")
     assert code == 2
     assert "--motion" in err
+
+
+def test_fit_refuses_the_format_before_any_work(written, capsys, tmp_path):
+    code, _, err = run(capsys, "fit", "lbs", tmp_path / "none.zarr", "-o", tmp_path / "a.character")
+    assert code == 2
+    assert "understudy export" in err
 
 
 def test_an_interrupted_export_leaves_nothing(file, written, capsys, tmp_path, monkeypatch):

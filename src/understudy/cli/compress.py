@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from understudy.cli.options import (
@@ -27,20 +28,25 @@ from understudy.cli.options import (
     read_options,
     settings_of,
 )
-from understudy.cli.output import write_json
+from understudy.cli.output import file_size, write_json
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses
 from understudy.core.terminal_progress import TerminalProgress
-from understudy.evaluation.measure import measure_deformers
+from understudy.evaluation.measure import Reference, measure, measure_deformers
 from understudy.evaluation.metric_catalogue import digits3, metric_of, size_text
+from understudy.export.sequence import INFLUENCES as ENGINE_INFLUENCES
+from understudy.export.sequence import joined_deformer, sequence_character
 from understudy.io.atomic_write import ensure_writable
-from understudy.io.registry import source_provenance
+from understudy.io.registry import format_of, source_provenance, write_character
 from understudy.methods.fitting import FitJob, with_source
 from understudy.methods.registry import method_type, methods_by_name
 
 # The error E to reach where neither bones nor an error are given: a five-hundredth of half the
 # diagonal of the rest pose's bounding box, about where a difference stops showing.
 DEFAULT_ERROR = 2.0
+ERRORS = ("e", "erms", "disper", "max_avg_dist", "norm_distort", "mean", "p99", "max")
 # Flags whose option has another name in the config of a method.
 OPTION_OF_FLAG = {"two_layer": {"influences": "bones_per_vertex", "error": "bone_error"}}
 
@@ -100,8 +106,12 @@ def compress(
 ) -> None:
     """Turn a mesh sequence into bones and clips.
 
-    The result is a skin with few bones and few influences per vertex, which every engine plays. No
-    option is needed.
+    The result is a skin with few bones and few influences per vertex. No option is needed.
+
+    A .understudy file has the bones that reproduce the sequence best. The file of an engine (.glb,
+    .usd, .fbx, ...) has one skeleton of rotations and at most 4 influences, fitted to the sequence
+    again; --transforms and --method keep the bones that they ask for instead. Both errors are
+    printed.
     """
     flags = {
         "bones": bones,
@@ -111,13 +121,16 @@ def compress(
         "skeleton": skeleton or None,
         "seed": seed or None,
     }
+    for_engine = format_of(out, to="write").write_deformer is None
+    if for_engine and skeleton and influences is None:
+        flags["influences"] = ENGINE_INFLUENCES
     given = {flag: str(value) for flag, value in flags.items() if value is not None}
     chosen = method or default_method(given)
     options = options_of(chosen, given, settings_of(settings))
     if as_json is not None:
         ensure_writable(as_json)
     progress = TerminalProgress()
-    job = FitJob.of(chosen, out, options)
+    job = FitJob.of(chosen, out, options, for_engine=True)
     poses = job.read(sequence, read_options(up, unit, frame_rate, rest), progress)
     # Bones and controls that the file may have are not used: the method finds its own bones.
     poses = replace(poses, skeleton=None, world_from_bone=None, control_spec=None, controls=None)
@@ -130,31 +143,32 @@ def compress(
     fit_time = {chosen: {"fit_s": time.perf_counter() - started}}
     rows = measure_deformers({chosen: deformer}, {poses.name: poses}, fit_time, progress)
     figures = {name: float(value) for name, value in rows[0].figures.items()}
-    errors = {name: figures[name] for name in ("e", "erms", "mean", "max")}
-    deformer = replace(
-        with_source(deformer, source_provenance(sequence)),
-        training={**deformer.training, **errors},
-    )
-    job.write(deformer)
     asked = options.get(OPTION_OF_FLAG.get(chosen, {}).get("error", "error"))
     result = Compressed(
         deformer,
         figures,
         bytes_before=12 * poses.vertex_count * poses.pose_count,
-        bytes_after=out.stat().st_size,
+        bytes_after=0,
         error_asked=None if asked in (None, "none") else float(asked),
     )
-    print(result.summary(out))
-    if as_json is not None:
-        write_json(
-            as_json,
-            {
-                "unit": deformer.mesh.unit,
-                "bytes_before": result.bytes_before,
-                "bytes_after": result.bytes_after,
-                **figures,
-            },
+    if for_engine:
+        as_asked = skeleton or transforms is not None or method is not None
+        request = EngineFile(out, influences or ENGINE_INFLUENCES, as_asked, seed)
+        figures = request.write(poses, result, progress)
+        job.remove_checkpoints()
+    else:
+        errors = {name: figures[name] for name in ("e", "erms", "mean", "max")}
+        job.write(
+            replace(
+                with_source(deformer, source_provenance(sequence)),
+                training={**deformer.training, **errors},
+            )
         )
+        result = replace(result, bytes_after=out.stat().st_size)
+        print(result.summary(out))
+    if as_json is not None:
+        sizes = {"bytes_before": result.bytes_before, "bytes_after": file_size(out)}
+        write_json(as_json, {"unit": deformer.mesh.unit, **sizes, **figures})
 
 
 def default_method(given: Mapping[str, str]) -> str:
@@ -239,15 +253,7 @@ class Compressed:
         """The lines that the command prints at the end."""
         f, mesh = self.figures, self.deformer.mesh
         skin, skeleton = self.deformer.skin, self.deformer.skeleton
-        clips = self.deformer.clips
-        unit = lambda name: metric_of(name).unit_of(mesh.unit, mesh.size_label)
-        shown = lambda name: f"{metric_of(name).label} {digits3(f[name])} {unit(name)}".rstrip()
-        errors = ("e", "erms", "disper", "max_avg_dist", "norm_distort", "mean", "p99", "max")
-        lines = [
-            f"{out}: {self.deformer.method}",
-            f"sequence     {mesh.vertex_count} vertices x {sum(c.frame_count for c in clips)} "
-            f"frames: " + ", ".join(f"{c.name} ({c.frame_count} frames)" for c in clips),
-        ]
+        lines = [f"{out}: {self.deformer.method}", self.sequence_line()]
         if skin is not None and skeleton is not None:
             joined = " in one skeleton" if (skeleton.parents >= 0).any() else ""
             virtual = f", {f['virtual_bones']:.0f} virtual bones" if "virtual_bones" in f else ""
@@ -256,10 +262,10 @@ class Compressed:
                 f"vertex, {skin.blend} blend{virtual}"
             )
         lines += [
-            "error        " + ", ".join(shown(name) for name in errors if name in f),
+            f"error        {shown_errors(f, mesh)}",
             f"size         {size_text(self.bytes_before)} of float32 positions before, "
             f"{size_text(self.bytes_after)} in the file after",
-            *([f"compression  {shown('crp')}"] if "crp" in f else []),
+            *([f"compression  {shown_figure('crp', f, mesh)}"] if "crp" in f else []),
             f"time         {f['fit_s']:.1f} s",
         ]
         if self.error_asked is not None and f["e"] > 1.01 * self.error_asked:
@@ -268,3 +274,78 @@ class Compressed:
                 "influences, or affine transforms."
             )
         return "\n".join(lines)
+
+    def sequence_line(self) -> str:
+        """The line about the sequence."""
+        clips = self.deformer.clips
+        return (
+            f"sequence     {self.deformer.mesh.vertex_count} vertices x "
+            f"{sum(c.frame_count for c in clips)} frames: "
+            + ", ".join(f"{c.name} ({c.frame_count} frames)" for c in clips)
+        )
+
+
+@dataclass(frozen=True)
+class EngineFile:
+    """A compressed sequence in a file of an engine.
+
+    out         the file
+    influences  largest number of bones per vertex
+    as_asked    the user chose the kind of bones, so they are not joined to one skeleton
+    seed        of the fit of the skeleton
+    """
+
+    out: Path
+    influences: int
+    as_asked: bool
+    seed: int = 0
+
+    def write(
+        self, poses: Poses, result: Compressed, progress: TerminalProgress
+    ) -> dict[str, float]:
+        """Write the file and print its errors; return its figures by name.
+
+        poses   the sequence
+        result  what a .understudy file would hold
+        """
+        deformer = result.deformer
+        if not self.as_asked:
+            bones = deformer.bone_count
+            deformer = joined_deformer(poses, bones, self.influences, self.seed, progress)
+        character, errors = sequence_character(
+            poses, deformer, self.influences, name=self.out.stem, progress=progress
+        )
+        shown = np.concatenate([character.evaluate_clip(clip) for clip in character.clips])
+        bare = Reference.of(poses.name, poses)
+        figures = {n: float(v) for n, v in measure(self.out.name, shown, bare).figures.items()}
+        write_character(character, self.out)
+        assert character.skin is not None  # decompositions have bones
+        mesh, own = character.mesh, result.deformer
+        before, after = size_text(result.bytes_before), size_text(file_size(self.out))
+        lines = [
+            f"{self.out}: {after}",
+            result.sequence_line(),
+            f"skin         {character.bone_count} joints in one skeleton, up to "
+            f"{character.skin.influences} per vertex",
+            f"error        {shown_errors(figures, mesh)}",
+            f"size         {before} of float32 positions before, {after} in the file after",
+            f"As .understudy ({own.bone_count} bones, up to "
+            f"{result.figures['influences']:.0f} per vertex), the error would be "
+            f"{shown_errors(result.figures, mesh)}.",
+            *errors.notes,
+        ]
+        print("\n".join(lines))
+        as_understudy = {f"understudy_{n}": v for n, v in result.figures.items()}
+        return {**figures, **as_understudy}
+
+
+def shown_errors(figures: Mapping[str, float], mesh: Mesh) -> str:
+    """The errors of a sequence as one text."""
+    return ", ".join(shown_figure(name, figures, mesh) for name in ERRORS if name in figures)
+
+
+def shown_figure(name: str, figures: Mapping[str, float], mesh: Mesh) -> str:
+    """A figure with its label and unit."""
+    metric = metric_of(name)
+    unit = metric.unit_of(mesh.unit, mesh.size_label)
+    return f"{metric.label} {digits3(figures[name])} {unit}".rstrip()

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from understudy.cli.options import RIG_HELP, File, Json
-from understudy.cli.output import write_json
+from understudy.cli.output import file_size, write_json
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
@@ -74,6 +74,13 @@ def export(
             "scale nor shear."
         ),
     ] = "pair",
+    original: Annotated[
+        bool,
+        typer.Option(
+            "--original",
+            help="Bake what the rig (or the vertices in --motion) shows instead of the stand-in.",
+        ),
+    ] = False,
     rig: Annotated[
         str | None,
         typer.Option("--rig", help=f"The rig of --clip. {RIG_HELP} Default: the rig in the file."),
@@ -107,7 +114,8 @@ def export(
         print(f"{out}: {size_text(out.stat().st_size)}")
         return
     _refuse_half(half, known)
-    job = ExportJob(ExportSettings(influences, morphs, bones), clip, motion, rig)
+    target = "original" if original else "deformer"
+    job = ExportJob(ExportSettings(influences, morphs, bones, target), clip, motion, rig)
     character, errors = job.make(deformer, out.stem, TerminalProgress())
     write_character(character, out)
     print(summary(out, character, errors))
@@ -118,7 +126,7 @@ def export(
 def summary(out: Path, character: Character, errors: Errors) -> str:
     """The lines that the command prints at the end."""
     mesh, shapes = character.mesh, character.shapes
-    lines = [f"{out}: {size_text(_size(out))}", f"mesh         {mesh.vertex_count} vertices"]
+    lines = [f"{out}: {size_text(file_size(out))}", f"mesh         {mesh.vertex_count} vertices"]
     if character.skin is not None:
         lines.append(
             f"skin         {character.bone_count} joints, up to {character.skin.influences} per "
@@ -154,13 +162,6 @@ def error_lines(errors: Errors) -> list[str]:
         for text, (mean, p99, most) in zip(what, numbers)
     ]
     return [head, *table]
-
-
-def _size(out: Path) -> int:
-    """The bytes of a file, or of the files in a folder."""
-    if out.is_dir():
-        return sum(part.stat().st_size for part in out.rglob("*") if part.is_file())
-    return out.stat().st_size if out.exists() else 0
 
 
 def _refuse_half(half: bool, known: Format) -> None:

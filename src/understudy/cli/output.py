@@ -56,3 +56,10 @@ def _finite_or_null(content: Any) -> Any:
     if isinstance(content, list):
         return [_finite_or_null(value) for value in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def file_size(path: Path) -> int:
+    """The bytes of a file, or of all files in a folder."""
+    if path.is_dir():
+        return sum(part.stat().st_size for part in path.rglob("*") if part.is_file())
+    return path.stat().st_size

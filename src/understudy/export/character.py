@@ -33,6 +33,7 @@ from understudy.export.shapes import MAX_SHAPES, corrective_shapes
 from understudy.export.skin import packed, plays_as_it_is, refit_skin, residual_displacements
 
 BONES = ("pair", "rigid")
+TARGETS = ("deformer", "original")
 _SKIN_FRAMES = 300  # of the clips that the skin is fitted to
 
 
@@ -44,16 +45,20 @@ class ExportSettings:
     morphs      largest number of blend shapes, at most 128; 0: none
     bones       "pair": bones that shear become exact pairs of joints; "rigid": bones neither scale
                 nor shear, and those found in a mesh sequence are joined to one skeleton
+    target      what skin and blend shapes are fitted to: "deformer", or "original", the rig or the
+                recorded poses, for clips that have it
     """
 
     influences: int = 4
     morphs: int = 64
     bones: str = "pair"
+    target: str = "deformer"
 
     def __post_init__(self):
         checks.between(self.influences, "influences", 0)
         checks.between(self.morphs, "morphs", 0, MAX_SHAPES)
         checks.one_of(self.bones, "bones", BONES)
+        checks.one_of(self.target, "target", TARGETS)
 
 
 def make_character(
@@ -81,8 +86,15 @@ def make_character(
     bones = joints = None
     if deformer.skeleton is not None:
         bones = EngineBones.of(deformer, settings.bones == "rigid")
-    frames = [deformed_frames(deformer, bones, clip) for clip in clips]
-    extra = [deformed_frames(deformer, bones, clip) for clip in spare]
+    original = settings.target == "original"
+    for clip in clips:
+        if original and clip.original is None:
+            raise InputError(
+                f"clip {clip.name!r}: its original is not known; name an animation of the rig or "
+                "poses with vertices, or take the deformer as the target"
+            )
+    frames = [deformed_frames(deformer, bones, clip, original) for clip in clips]
+    extra = [deformed_frames(deformer, bones, clip, original) for clip in spare]
     skin = None
     if bones is not None and bones.found and bones.is_rigid and frames:
         joined = join_bones(deformer, bones, frames, settings.influences, progress)
@@ -90,7 +102,7 @@ def make_character(
         skin = packed(bones.skin)
     if bones is None:
         made = Character(mesh, name=name)
-        displacements = [part.vertices - mesh.vertices for part in frames]
+        displacements = [part.target - mesh.vertices for part in frames]
     else:
         if skin is None:
             skin = engine_skin(deformer, bones, [*frames, *extra], settings.influences, progress)
@@ -100,7 +112,7 @@ def make_character(
         notes += _notes(joints, deformer, skin)
         displacements = [
             residual_displacements(
-                mesh.vertices, bones.skeleton, skin, part.world_from_bone, part.vertices
+                mesh.vertices, bones.skeleton, skin, part.world_from_bone, part.target
             )
             for part in (frames if settings.morphs else [])
         ]
@@ -131,6 +143,7 @@ def engine_skin(
 ) -> Skin:
     """Return the skin of the export on `bones`: the deformer's own, or one fitted to `frames`."""
     exact = not bones.is_rigid and not deformer.bases and deformer.mean is None
+    exact = exact and all(part.target is part.vertices for part in frames)
     if plays_as_it_is(bones.skin, influences) and (exact or not frames):
         return packed(bones.skin)
     if not frames:
@@ -145,7 +158,7 @@ def engine_skin(
     ]
     poses = Poses(
         deformer.mesh,
-        np.concatenate([part.vertices for part in chosen]),
+        np.concatenate([part.target for part in chosen]),
         bones.skeleton,
         np.concatenate([part.world_from_bone for part in chosen]),
         name="frames",

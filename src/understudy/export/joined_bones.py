@@ -45,7 +45,7 @@ def join_bones(
     bones       of a decomposition, as the export has them
     influences  largest number of bones per vertex; 0: as many as the deformer has
     """
-    in_world = [(part.vertices + part.centre[:, None]).astype(np.float32) for part in frames]
+    in_world = [(part.target + part.centre[:, None]).astype(np.float32) for part in frames]
     poses = Poses(deformer.mesh, np.concatenate(in_world))
     count = bones.skeleton.bone_count
     weights = np.maximum(skin_weights(bones.skin, count).toarray(), 0.0)

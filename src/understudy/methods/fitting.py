@@ -77,8 +77,16 @@ class FitJob:
     checkpoint: Path
 
     @staticmethod
-    def of(method: str, out: Source, options: Mapping[str, str] | None = None) -> FitJob:
+    def of(
+        method: str,
+        out: Source,
+        options: Mapping[str, str] | None = None,
+        *,
+        for_engine: bool = False,
+    ) -> FitJob:
         """The job of fitting `method` with `options` (name -> text, as `--set name=value`).
+
+        for_engine  `out` may be a format that holds no networks: the caller writes it itself
 
         Raises now if the method or an option is unknown, a package is missing, or `out` cannot be
         written.
@@ -94,7 +102,12 @@ class FitJob:
                 f"{method} trains networks and needs the package torch: "
                 "pip install 'understudy[fit]'"
             )
-        format_of(out, to="write")
+        known = format_of(out, to="write")
+        if known.write_deformer is None and not for_engine:
+            raise InputError(
+                f"{out}: {known.name} files hold no networks; write a .understudy file, then "
+                f"`understudy export` it to {Path(out).suffix}"
+            )
         ensure_writable(out)
         return FitJob(kind, config, Path(out), checkpoint)
 
@@ -161,6 +174,10 @@ class FitJob:
     def write(self, deformer: Deformer) -> None:
         """Write `deformer` to `out`, whole or not at all, and remove the checkpoints."""
         write_deformer(deformer, self.out)
+        self.remove_checkpoints()
+
+    def remove_checkpoints(self) -> None:
+        """Remove what an interrupted fit would continue from."""
         # A method may keep several checkpoints.
         for kept in self.checkpoint.parent.glob(f"{glob.escape(self.checkpoint.name)}*"):
             kept.unlink(missing_ok=True)

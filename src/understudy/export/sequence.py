@@ -1,0 +1,64 @@
+"""A compressed mesh sequence as engines play it: one skeleton of rotations, few influences.
+
+For its own file, `compress` chooses bones by error alone: they may be affine, without parents, with
+six influences. For the file of an engine, bones and weights are fitted to the sequence again under
+the engine's limits, which is better than approximating the first result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from understudy.core.character import Character
+from understudy.core.deformer import Deformer
+from understudy.core.poses import Poses
+from understudy.core.progress import SILENT, Progress
+from understudy.export.character import ExportSettings, make_character
+from understudy.export.clips import own_clips
+from understudy.export.errors import Errors
+from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
+
+INFLUENCES = 4
+
+
+def joined_deformer(
+    poses: Poses,
+    bones: int,
+    influences: int = INFLUENCES,
+    seed: int = 0,
+    progress: Progress = SILENT,
+) -> Deformer:
+    """Return a mesh sequence as one skeleton that rotates about fixed joints.
+
+    bones       number of bones
+    influences  largest number of bones per vertex
+    """
+    config = TemporalConfig(seed=seed, bones=bones, influences=influences, skeleton=True)
+    return Temporal(config).fit(poses, progress=progress)
+
+
+def sequence_character(
+    poses: Poses,
+    deformer: Deformer,
+    influences: int = INFLUENCES,
+    *,
+    name: str = "character",
+    progress: Progress = SILENT,
+) -> tuple[Character, Errors]:
+    """Return a deformer fitted to a mesh sequence as a character, and its errors.
+
+    poses       the sequence; weights that have to be fitted again are fitted to it
+    deformer    with one clip for each of the sequence's
+    influences  largest number of bones per vertex
+
+    Bones that shear become exact pairs of joints. There are no blend shapes.
+    """
+    ends = np.cumsum([clip.frame_count for clip in deformer.clips])
+    clips = [
+        replace(clip, original=poses.read_poses(int(end) - clip.frame_count, int(end)))
+        for clip, end in zip(own_clips(deformer), ends)
+    ]
+    settings = ExportSettings(influences, morphs=0, target="original")
+    return make_character(deformer, clips, settings, name=name, progress=progress)
