@@ -18,11 +18,13 @@ import numpy as np
 from understudy.core.clip import ClipSpan
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
+from understudy.core.parts import without_parts
 from understudy.core.poses import Poses, distinct_names
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.transforms import compose, parent_from_bone
 from understudy.io.registry import read_poses
+from understudy.methods.fitting import parts_left_out
 from understudy.rigs.base import Rig, animate
 
 _SAME_REST = 1e-3  # of the skeleton's size: how far joints of the same bind pose may be apart
@@ -87,6 +89,8 @@ def motion_clips(
 
 def poses_clips(deformer: Deformer, poses: Poses, who: str) -> tuple[SourceClip, ...]:
     """Return `poses` as clips of `deformer`; `who` is what errors call them."""
+    absent = [part for part in parts_left_out(deformer) if part in poses.mesh.parts]
+    poses = without_parts(poses, absent) if absent else poses
     bones = None
     if deformer.skeleton is not None:
         if poses.skeleton is None or poses.world_from_bone is None:
