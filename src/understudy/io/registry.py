@@ -33,6 +33,9 @@ from understudy.io.fbx import read_fbx
 from understudy.io.gltf import read_gltf, write_glb
 from understudy.io.recorded_poses import has_drivers, read_npz_clip, read_recorded_poses
 from understudy.io.sequences import matching_files, read_rest, read_sequence
+from understudy.io.usd.reading import read_usd
+from understudy.io.usd.writing import SUFFIXES as USD_SUFFIXES
+from understudy.io.usd.writing import write_usd
 
 GROUP = "understudy.formats"
 
@@ -124,6 +127,11 @@ def _read_npz(path: Source, options: ReadOptions, progress: Progress) -> Poses:
     return read_recorded_poses(path, read_rest(options.rest, read_npz_clip(path).mesh, str(path)))
 
 
+def _read_usd(path: Source, options: ReadOptions, progress: Progress) -> Character:
+    """Return the character of a USD file."""
+    return read_usd(path, options.clips, options.meshes, options.frame_rate, progress)
+
+
 STORE = Format(
     "pose store",
     (".zarr",),
@@ -186,7 +194,16 @@ GLTF = Format(
     read_character=read_gltf,
     write_character=write_glb,
 )
-BUILT_IN = (STORE, NPZ, MESHES, UNDERSTUDY, ONNX, GLTF, FBX, FBX_WRITTEN, ALEMBIC)
+USD = Format(
+    "usd",
+    USD_SUFFIXES,
+    "a character: skeleton, skin, blend shapes and animations, or a point cache",
+    read_character=_read_usd,
+    write_character=write_usd,
+    needs="pxr",
+    install="pip install 'understudy[usd]'",
+)
+BUILT_IN = (STORE, NPZ, MESHES, UNDERSTUDY, ONNX, GLTF, FBX, FBX_WRITTEN, ALEMBIC, USD)
 
 
 def formats() -> tuple[Format, ...]:

@@ -1,0 +1,136 @@
+"""Bone matrices as UsdSkel stores them: translation, rotation and scale in the parent's frame.
+
+    parent_from_bone = T R S
+
+A `SkelAnimation` holds translations and rotations as 32-bit numbers and scales as 16-bit numbers,
+which round by at most 2.5e-4 of the scale. Each bone is stored relative to its parent as it was
+rounded, so errors do not add up along a chain. Shear cannot be stored.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from understudy.core.character import Character
+from understudy.core.errors import InputError
+from understudy.geometry.skinning import quaternion_from_rotation
+from understudy.geometry.transforms import apply, bounded_inverse, compose
+
+# Largest displacement by shear that is written, as a fraction of the character's size.
+_TOLERANCE = 1e-3
+
+
+class JointAnimation(NamedTuple):
+    """The joints of a clip.
+
+    translations  (F,B,3) float32
+    rotations     (F,B,4) float32, quaternions x y z w; neighbouring frames have the same sign
+    scales        (F,B,3) float16
+    world         (F,B,3,4) float64, the matrices that these numbers give
+    """
+
+    translations: np.ndarray
+    rotations: np.ndarray
+    scales: np.ndarray
+    world: np.ndarray
+
+
+def joint_animation(world_from_bone: np.ndarray, parents: np.ndarray) -> JointAnimation:
+    """Return bone matrices (F,B,3,4) as translations, rotations and scales; parents (B,)."""
+    frames, bones = world_from_bone.shape[:2]
+    translations = np.empty((frames, bones, 3), np.float32)
+    rotations = np.empty((frames, bones, 4), np.float32)
+    scales = np.empty((frames, bones, 3), np.float16)
+    world = np.empty((frames, bones, 3, 4))
+    for bone, parent in enumerate(parents.tolist()):
+        local = world_from_bone[:, bone]
+        if parent >= 0:
+            local = compose(bounded_inverse(world[:, parent]), local)
+        rotation, scale = _rotation_and_scale(local[..., :3])
+        limit = np.finfo(np.float16).max
+        scales[:, bone] = np.clip(scale, -limit, limit)
+        quaternion = _continuous(quaternion_from_rotation(rotation))
+        rotations[:, bone] = quaternion[:, [1, 2, 3, 0]]
+        translations[:, bone] = local[..., 3]
+        stored = np.concatenate(
+            [
+                _rotation_matrix(rotations[:, bone]) * scales[:, bone, None].astype(np.float64),
+                translations[:, bone, :, None].astype(np.float64),
+            ],
+            axis=2,
+        )
+        world[:, bone] = compose(world[:, parent], stored) if parent >= 0 else stored
+    return JointAnimation(translations, rotations, scales, world)
+
+
+def check_shear(character: Character, name: str, world: np.ndarray, stored: np.ndarray) -> None:
+    """Raise if storing bones without shear moves a vertex far.
+
+    name    of the clip
+    world   (F,B,3,4) as they should be
+    stored  (F,B,3,4) as they were rounded
+    """
+    skeleton, skin = character.skeleton, character.skin
+    assert skeleton is not None  # the caller writes joints
+    assert skin is not None
+    vertices = character.mesh.vertices.astype(np.float64)
+    low = np.full((skeleton.bone_count, 3), np.inf)
+    high = -low
+    for column in range(skin.influences):
+        used = skin.weight[:, column] != 0
+        np.minimum.at(low, skin.bone_index[used, column], vertices[used])
+        np.maximum.at(high, skin.bone_index[used, column], vertices[used])
+    bones = np.flatnonzero(np.isfinite(low[:, 0]))
+    # The error of an affine map over a box is largest at one of its corners.
+    pick = np.array(np.meshgrid([0, 1], [0, 1], [0, 1])).reshape(3, 8).T.astype(bool)
+    corners = np.where(pick, high[bones, None], low[bones, None])  # (b,8,3)
+    error = compose((stored - world)[:, bones], skeleton.bone_from_world[bones])
+    # compose treats the difference as a transform, which is right: both map from the same frame.
+    moved = np.linalg.norm(apply(error[:, :, None], corners), axis=-1)
+    size = float(np.linalg.norm(np.ptp(vertices, axis=0))) or 1.0
+    if moved.size and moved.max() > _TOLERANCE * size:
+        frame, bone, _ = np.unravel_index(int(moved.argmax()), moved.shape)
+        raise InputError(
+            f"clip {name!r}: bone {skeleton.names[bones[bone]]!r} shears in frame {frame}; USD "
+            f"joints hold translation, rotation and scale, which moves vertices by up to "
+            f"{moved.max() / size:.2%} of the size. Refit the bones as rotations, or split them "
+            "into pairs of joints, first (understudy.export)"
+        )
+
+
+def _rotation_and_scale(linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return rotations (F,3,3) and scales (F,3) whose product R S is nearest to `linear`."""
+    scale = np.linalg.norm(linear, axis=1)
+    rotation = linear
+    for _ in range(3):  # one step is exact without shear
+        safe = np.where(np.abs(scale) > 1e-12, scale, 1.0)
+        u, _, vt = np.linalg.svd(linear / safe[:, None])
+        rotation = u @ vt
+        mirrored = np.linalg.det(rotation) < 0
+        rotation[mirrored] *= -1
+        scale = np.einsum("fij,fij->fj", rotation, linear)
+    return rotation, scale
+
+
+def _rotation_matrix(quaternion: np.ndarray) -> np.ndarray:
+    """Return the matrices (F,3,3) of quaternions (F,4) x y z w, which need not be normalised."""
+    q = quaternion.astype(np.float64)
+    q = q / np.linalg.norm(q, axis=-1, keepdims=True)
+    x, y, z, w = np.moveaxis(q, -1, 0)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def _continuous(quaternions: np.ndarray) -> np.ndarray:
+    """Return quaternions (F,4) with signs that make neighbours close, so that players interpolate
+    along the short way.
+    """
+    turns = np.einsum("fi,fi->f", quaternions[1:], quaternions[:-1]) < 0
+    sign = np.concatenate([[1.0], np.where(np.cumsum(turns) % 2, -1.0, 1.0)])
+    return quaternions * sign[:, None]

@@ -1,0 +1,108 @@
+"""USD files read as a `Character`, in a process of their own.
+
+USD's library trusts the files it reads: a damaged one can end the process, or take all memory. So
+`understudy.io.usd.extract` reads the file in a second process, with limits on time and memory, and
+hands the character back as arrays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from understudy.core.character import Character
+from understudy.core.errors import FileError, InputError
+from understudy.core.progress import SILENT, Progress
+from understudy.io.character_arrays import character_from_arrays
+from understudy.io.npz import array_names, read_arrays
+
+# A reader may take this many seconds, and one more for every so many bytes of the file.
+_SECONDS = 45
+_BYTES_PER_SECOND = 1_000_000
+# Variables that make USD look for files or plug-ins elsewhere.
+_UNSET = ("PXR_PLUGINPATH_NAME", "PXR_AR_DEFAULT_SEARCH_PATH", "PXR_USD_WINDOWS_DLL_PATH")
+
+
+def read_usd(
+    path: str | Path,
+    clips: tuple[str, ...] = (),
+    meshes: tuple[str, ...] = (),
+    frame_rate: float | None = None,
+    progress: Progress = SILENT,
+) -> Character:
+    """Return the character of a `.usd`, `.usda`, `.usdc` or `.usdz` file.
+
+    clips       names of the animations to read; empty: all
+    meshes      names or paths of the meshes to read; empty: all that are visible
+    frame_rate  at which animations are sampled; None: the file's
+
+    Other layers that the file names are read only if they lie in its folder or below.
+    """
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+    except OSError as problem:
+        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+    request = {
+        "path": str(path.resolve()),
+        "clips": clips,
+        "meshes": meshes,
+        "frame_rate": frame_rate,
+    }
+    with tempfile.TemporaryDirectory() as folder, progress.task("reading", 1) as bar:
+        result, report = Path(folder) / "character.npz", Path(folder) / "report.json"
+        request |= {"result": str(result), "report": str(report)}
+        seconds = _SECONDS + size / _BYTES_PER_SECOND
+        failure = _run(json.dumps(request), seconds)
+        if report.exists():
+            raise FileError(f"{path}: {json.loads(report.read_text('utf-8'))}")
+        if failure:
+            raise FileError(f"{path}: {failure}")
+        try:
+            character = character_from_arrays(read_arrays(result, array_names(result)))
+        except InputError as wrong:
+            raise FileError(f"{path}: {wrong}") from wrong
+        bar.advance()
+    return character
+
+
+def _run(request: str, seconds: float) -> str:
+    """Read a file in a process of its own; return what went wrong with the process, or ""."""
+    kept = {name: value for name, value in os.environ.items() if name not in _UNSET}
+    # One thread: threads reserve address space, which is limited.
+    environment = {**kept, "PXR_WORK_THREAD_LIMIT": "1", "MALLOC_ARENA_MAX": "2"}
+    command = [sys.executable, "-P", "-m", "understudy.io.usd.extract"]
+    try:
+        done = subprocess.run(
+            command,
+            input=request.encode(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"cannot be read in {seconds:.0f} s; it is damaged or made to be slow"
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        return f"USD's library ended with {name} while reading it; the file is damaged"
+    if done.returncode:
+        return "USD's library cannot read it; the file is damaged, or needs too much memory"
+    return ""
+
+
+def limits_for(size: int) -> np.ndarray:
+    """Return the bytes of memory, and of arrays, that reading a file of `size` bytes may take.
+
+    >>> limits_for(0).tolist()
+    [4294967296, 2147483648]
+    """
+    return np.array([(4 << 30) + 64 * size, (2 << 30) + 32 * size])

@@ -1,0 +1,312 @@
+"""The animations of a stage, sampled at every frame.
+
+The first clip is what the stage plays: the animations bound to its skeletons, animated transforms
+and time samples of points. Each `SkelAnimation` that is not bound becomes another clip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from pxr import Usd, UsdGeom, UsdSkel
+
+from understudy.core.character import Character, CharacterClip
+from understudy.core.errors import FileError
+from understudy.geometry.skinning import dual_quaternion_blend, linear_blend, weight_matrix
+from understudy.geometry.transforms import apply, compose
+from understudy.io.usd.prim_names import original_name
+from understudy.io.usd.scene import EARLIEST, Request, Scene, read_scene
+from understudy.io.usd.scene_bones import transform_times, world_transforms
+from understudy.io.usd.scene_meshes import numbers
+from understudy.io.usd.units import unit_of
+
+_MOST_FRAMES = 200_000
+_BLOCK = 32  # frames evaluated at a time
+
+
+def read_stage(stage: Any, name: str, wanted: Request) -> Character:
+    """Return the character of a stage.
+
+    name  of the character, if the file does not say
+    """
+    scene = read_scene(stage, name, wanted)
+    character = scene.character
+    plans = _plans(scene, name, wanted)
+    _check_size(scene, plans, wanted)
+    character = character.with_clips([_clip(scene, plan) for plan in plans])
+    meters = UsdGeom.GetStageMetersPerUnit(stage)
+    return character if unit_of(meters) or meters == 1.0 else _scaled(character, meters)
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """How a clip is read.
+
+    name        of the clip
+    rate        frames per second
+    start       number of the first frame
+    times       time code of each frame
+    animations  one `UsdSkel.AnimQuery` or None per skeleton
+    is_stage    whether transforms and points move too
+    """
+
+    name: str
+    rate: float
+    start: int
+    times: list[float]
+    animations: list[Any]
+    is_stage: bool
+
+
+def _plans(scene: Scene, name: str, wanted: Request) -> list[_Plan]:
+    """Return the clips to read; a clip that is asked for and does not exist is a `FileError`."""
+    plans = _stage_plan(scene, name, wanted)
+    bound = {str(j.bound.GetPrim().GetPath()) for j in scene.skeletons if j.bound is not None}
+    cache = UsdSkel.Cache()
+    for prim in Usd.PrimRange.Stage(scene.stage, Usd.TraverseInstanceProxies()):
+        if not prim.IsA(UsdSkel.Animation) or str(prim.GetPath()) in bound:
+            continue
+        query = cache.GetAnimQuery(UsdSkel.Animation(prim))
+        if not query:
+            continue
+        joints = {str(token) for token in query.GetJointOrder()}
+        # It plays on the first skeleton that has all its joints.
+        fits = [joints <= set(skeleton.tokens) for skeleton in scene.skeletons]
+        if not any(fits):
+            continue
+        animations = [query if k == fits.index(True) else None for k in range(len(fits))]
+        times = [*query.GetJointTransformTimeSamples(), *query.GetBlendShapeWeightTimeSamples()]
+        plan = _plan(scene.stage, prim, sorted(times) or [0.0], wanted)
+        plans.append(replace(plan, animations=animations))
+    names: list[str] = []
+    for k, plan in enumerate(plans):
+        label, number = plan.name, 1
+        while label in names:
+            number += 1
+            label = f"{plan.name}_{number}"
+        names.append(label)
+        plans[k] = replace(plan, name=label)
+    for asked in wanted.clips:
+        if asked not in names:
+            known = ", ".join(names) or "none"
+            raise FileError(f"has no animation called {asked!r}; it has: {known}")
+    return [plan for plan in plans if not wanted.clips or plan.name in wanted.clips]
+
+
+def _stage_plan(scene: Scene, name: str, wanted: Request) -> list[_Plan]:
+    """Return the clip that the stage plays, in a list; empty: nothing is animated."""
+    bound = [joints.bound for joints in scene.skeletons]
+    times: list[float] = []
+    for joints in scene.skeletons:
+        times += transform_times(joints.prim)
+        if joints.bound is not None:
+            times += joints.bound.GetJointTransformTimeSamples()
+            times += joints.bound.GetBlendShapeWeightTimeSamples()
+    for one in scene.placed:
+        times += one.part.points_attribute.GetTimeSamples()
+        if one.joints is None:
+            times += transform_times(one.part.prim)
+    playing = [query for query in bound if query is not None]
+    # A character without bones has a skeleton for its blend shapes alone; scene leaves it out.
+    for one in scene.placed:
+        if one.shapes is not None and (query := _shape_animation(scene, one)) is not None:
+            times += query.GetBlendShapeWeightTimeSamples()
+            playing.append(query)
+    if not times and not playing:
+        return []
+    times = times or [float(scene.stage.GetStartTimeCode())]
+    low, high = min(times), max(times)
+    layer = scene.stage.GetRootLayer()
+    if layer.HasStartTimeCode() and layer.HasEndTimeCode():
+        start = max(low, scene.stage.GetStartTimeCode())
+        end = min(high, scene.stage.GetEndTimeCode())
+        low, high = (start, end) if start <= end else (low, high)
+    prims = {str(query.GetPrim().GetPath()): query.GetPrim() for query in playing}
+    prim = next(iter(prims.values())) if len(prims) == 1 else None
+    plan = _plan(scene.stage, prim, [low, high], wanted)
+    if prim is None:
+        root = scene.stage.GetDefaultPrim()
+        kept = root.GetCustomDataByKey("understudy:clip") if root else None
+        plan = replace(plan, name=kept or name)
+    return [replace(plan, animations=bound, is_stage=True)]
+
+
+def _plan(stage: Any, prim: Any, times: Sequence[float], wanted: Request) -> _Plan:
+    """Return the frames between the first and the last of `times`.
+
+    prim  the animation, which may say its frame rate; or None
+    """
+    per_second = stage.GetTimeCodesPerSecond()
+    layer = stage.GetRootLayer()
+    rate = stage.GetFramesPerSecond() if layer.HasFramesPerSecond() else per_second
+    if prim is not None:
+        rate = prim.GetCustomDataByKey("understudy:frameRate") or rate
+    rate = float(wanted.frame_rate or rate)
+    if not (np.isfinite(per_second) and per_second > 0 and np.isfinite(rate) and rate > 0):
+        raise FileError(f"expected a positive frame rate, got {rate} and {per_second} time codes")
+    step = per_second / rate
+    first, last = times[0] / step, times[-1] / step
+    if not np.isfinite([first, last]).all() or max(abs(first), abs(last)) > 2**31:
+        raise FileError(f"its animation is at the time codes {times[0]:g} to {times[-1]:g}")
+    start, end = int(np.ceil(first - 1e-4)), int(np.floor(last + 1e-4))
+    if end < start:  # between two frames
+        start = end = round(first)
+    if end - start >= _MOST_FRAMES:
+        raise FileError(
+            f"its animation has {end - start + 1:,} frames; read it at a lower frame rate"
+        )
+    codes = [number * step for number in range(start, end + 1)]
+    name = original_name(prim) if prim is not None else ""
+    return _Plan(name, rate, start, codes, [], False)
+
+
+def _check_size(scene: Scene, plans: Sequence[_Plan], wanted: Request) -> None:
+    """Raise if the clips would take too much memory."""
+    character = scene.character
+    frame = 96 * character.bone_count + 4 * len(character.shapes)
+    cached = 12 * character.mesh.vertex_count if _cached(scene) else 0
+    total = sum(len(plan.times) * (frame + cached * plan.is_stage) for plan in plans)
+    if total > wanted.most_bytes:
+        raise FileError(
+            f"its animations take {total >> 20:,} MB; read fewer clips or meshes, or a lower "
+            "frame rate"
+        )
+
+
+def _clip(scene: Scene, plan: _Plan) -> CharacterClip:
+    """Return one clip, sampled."""
+    times = plan.times
+    still = times if plan.is_stage else [EARLIEST] * len(times)
+    bones = [j.world(query, times) for j, query in zip(scene.skeletons, plan.animations)]
+    for mover in scene.movers:
+        world = np.tile(np.eye(3, 4), (len(times), 1, 1))
+        bones.append((world if mover is None else world_transforms(mover, still))[:, None])
+    world = np.concatenate(bones, axis=1) if bones else np.zeros((len(times), 0, 3, 4))
+    weights = _weights(scene, plan)
+    clip = CharacterClip(plan.name, world, weights, plan.rate, plan.start)
+    if not plan.is_stage or not _cached(scene):
+        return clip
+    return replace(clip, vertices=_cache(scene, clip, times))
+
+
+def _weights(scene: Scene, plan: _Plan) -> np.ndarray:
+    """Return the weights of the blend shapes, (F,S)."""
+    place = {key: k for k, key in enumerate(scene.shape_keys)}
+    result = np.zeros((len(plan.times), len(place)), np.float32)
+    queries = {
+        str(joints.prim.GetPath()): query for joints, query in zip(scene.skeletons, plan.animations)
+    }
+    for one in scene.placed:
+        if one.shapes is None or not one.shapes.keys:
+            continue
+        skeleton = one.shapes.keys[0][0]
+        query = queries[skeleton] if skeleton in queries else _shape_animation(scene, one)
+        if query is None:
+            continue
+        order = [str(token) for token in query.GetBlendShapeOrder()]
+        if not order:
+            continue
+        given = np.zeros((len(plan.times), len(order)))
+        for frame, time in enumerate(plan.times):
+            found = query.ComputeBlendShapeWeights(time)
+            if found is None or len(found) != len(order):
+                raise FileError(
+                    f"{query.GetPrim().GetPath()}: blendShapeWeights has "
+                    f"{len(found or ())} weights for {len(order)} blend shapes"
+                )
+            given[frame] = np.array(found)
+        columns = [place[key] for key in one.shapes.keys]
+        result[:, columns] = one.shapes.weights(order, given)
+    return result
+
+
+def _shape_animation(scene: Scene, one: Any) -> Any:
+    """Return the animation of a mesh's blend shapes if the character has no such skeleton."""
+    path = one.shapes.keys[0][0] if one.shapes.keys else ""
+    if not path or any(str(joints.prim.GetPath()) == path for joints in scene.skeletons):
+        return None
+    skeleton = UsdSkel.Skeleton(scene.stage.GetPrimAtPath(path))
+    source = UsdSkel.BindingAPI(skeleton.GetPrim()).GetInheritedAnimationSource()
+    query = UsdSkel.Cache().GetAnimQuery(UsdSkel.Animation(source)) if source else None
+    return query if query else None
+
+
+def _cached(scene: Scene) -> list[Any]:
+    """Return the meshes whose points have time samples."""
+    return [one for one in scene.placed if one.part.points_attribute.GetNumTimeSamples() > 1]
+
+
+def _cache(scene: Scene, clip: CharacterClip, times: Sequence[float]) -> np.ndarray:
+    """Return the vertices of a clip, (F,V,3) float32, in which points have time samples.
+
+    Skin and blend shapes are applied to the points of each frame.
+    """
+    character = scene.character
+    result = character.evaluate(
+        clip.world_from_bone if character.skeleton is not None else None, clip.shape_weights
+    )
+    for one in _cached(scene):
+        for start in range(0, len(times), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            points = np.stack([_points(one, time) for time in times[block]])
+            result[block, one.vertices] = _moved(character, one.vertices, points, clip, block)
+    return result
+
+
+def _points(one: Any, time: float) -> np.ndarray:
+    """Return the points of a mesh at a time, in the rest shape's space, (n,3)."""
+    points = numbers(one.part.points_attribute, 3, time)
+    if points is None or len(points) != len(one.vertices):
+        raise FileError(
+            f"mesh {one.part.prim.GetPath()}: has {0 if points is None else len(points)} points at "
+            f"time {time:g} and {len(one.vertices)} at rest; every frame must be the same mesh"
+        )
+    return apply(one.rest, points)
+
+
+def _moved(
+    character: Character,
+    vertices: np.ndarray,
+    points: np.ndarray,
+    clip: CharacterClip,
+    block: slice,
+) -> np.ndarray:
+    """Return points (T,n,3) at rest, of some vertices, moved by blend shapes and skin."""
+    if character.shapes:
+        offsets = clip.shape_weights[block].astype(np.float64) @ character.shape_matrix
+        points = points + offsets.reshape(len(points), -1, 3)[:, vertices]
+    if character.skeleton is None or character.skin is None:
+        return points
+    matrices = compose(clip.world_from_bone[block], character.skeleton.bone_from_world)
+    index = character.skin.bone_index[vertices]
+    weight = character.skin.weight[vertices].astype(np.float64)
+    if character.skin.blend == "dual_quaternion":
+        return dual_quaternion_blend(matrices, index, weight, points)
+    return linear_blend(matrices, weight_matrix(index, weight, character.bone_count), points)
+
+
+def _scaled(character: Character, factor: float) -> Character:
+    """Return a character with all lengths multiplied."""
+
+    def bones(world: np.ndarray) -> np.ndarray:
+        return np.concatenate([world[..., :3], factor * world[..., 3:]], axis=-1)
+
+    skeleton = character.skeleton
+    if skeleton is not None:
+        skeleton = replace(skeleton, world_from_bone=bones(skeleton.world_from_bone))
+    clips = [
+        replace(
+            clip,
+            world_from_bone=bones(clip.world_from_bone),
+            vertices=None if clip.vertices is None else factor * clip.vertices,
+        )
+        for clip in character.clips
+    ]
+    shapes = [replace(shape, offsets=factor * shape.offsets) for shape in character.shapes]
+    mesh = replace(character.mesh, vertices=factor * character.mesh.vertices)
+    return replace(
+        character, mesh=mesh, skeleton=skeleton, shapes=tuple(shapes), clips=tuple(clips)
+    )

@@ -1,0 +1,251 @@
+"""One `Mesh` prim of a stage as arrays: polygons, UVs, normals, materials and subsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pxr import Usd, UsdGeom, UsdShade
+
+from understudy.core import checks
+from understudy.core.errors import FileError, InputError
+from understudy.geometry.normals import vertex_normals
+from understudy.io.usd.mesh_prims import POLYGON_PRIMVAR, VERTEX_PRIMVAR
+from understudy.io.usd.prim_names import original_name
+
+_UV_NAMES = ("st", "UVMap", "uv", "map1", "st0", "st1")
+_UV_TYPES = ("texCoord2f[]", "texCoord2d[]", "texCoord2h[]", "float2[]", "double2[]", "half2[]")
+
+
+@dataclass(frozen=True, eq=False)
+class ScenePart:
+    """A mesh of a stage, in its own coordinates, with counter-clockwise polygons.
+
+    prim              the `Usd.Prim`
+    points            (n,3) float64 at rest
+    sizes, corners    (f,) and (c,) int32, the polygons
+    uvs, normals      (c,2) and (c,3) float64, or None
+    material          (f,) names of materials, "" where there is none
+    groups            name -> (m,) int32, subsets of the points
+    vertex_order      (n,) int32, where the vertices were in the mesh that was written, or None
+    polygon_order     (f,) int32, where the polygons were, or None
+    """
+
+    prim: Any
+    points: np.ndarray
+    sizes: np.ndarray
+    corners: np.ndarray
+    uvs: np.ndarray | None
+    normals: np.ndarray | None
+    material: list[str]
+    groups: dict[str, np.ndarray]
+    vertex_order: np.ndarray | None
+    polygon_order: np.ndarray | None
+
+    @property
+    def name(self) -> str:
+        """Of the part: its original name, else its prim's."""
+        return original_name(self.prim)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the mesh is a part of its own; False: it holds the vertices that have none."""
+        return self.prim.GetCustomDataByKey("understudy:part") is not False
+
+    @property
+    def points_attribute(self) -> Any:
+        """The `Usd.Attribute` of its points."""
+        return UsdGeom.Mesh(self.prim).GetPointsAttr()
+
+    def smooth_normals(self) -> np.ndarray:
+        """Return normals (c,3) that follow from the positions."""
+        fans = self.sizes - 2
+        starts = np.repeat(np.cumsum(self.sizes) - self.sizes, fans)
+        step = np.arange(int(fans.sum())) - np.repeat(np.cumsum(fans) - fans, fans)
+        at = np.stack([starts, starts + step + 1, starts + step + 2], axis=1)
+        return vertex_normals(self.points[None], self.corners[at])[0][self.corners]
+
+
+def read_part(prim: Any) -> ScenePart | None:
+    """Return the mesh of a prim; None: it has no points."""
+    mesh = UsdGeom.Mesh(prim)
+    points = numbers(mesh.GetPointsAttr(), 3)
+    if points is None or not len(points):
+        return None
+    where = f"mesh {prim.GetPath()}"
+    sizes, corners = (
+        _indices(mesh.GetFaceVertexCountsAttr()),
+        _indices(mesh.GetFaceVertexIndicesAttr()),
+    )
+    try:
+        if sizes.size and sizes.min() < 0:
+            raise InputError("faceVertexCounts: a polygon has a negative number of corners")
+        if int(sizes.sum(dtype=np.int64)) != len(corners):
+            raise InputError(
+                f"faceVertexCounts add up to {int(sizes.sum(dtype=np.int64))} corners, "
+                f"faceVertexIndices has {len(corners)}"
+            )
+        corners = checks.index(corners, "faceVertexIndices", len(points))
+    except InputError as problem:
+        raise FileError(f"{where}: {problem}") from problem
+    shape = (len(points), sizes, corners)
+    uvs = _on_corners(_uv_primvar(prim), 2, shape, f"{where}: UVs")
+    normals = _normals(mesh, shape, where)
+    material, groups = _materials(prim, len(sizes)), _groups(mesh, len(points), where)
+    orders = [
+        _order(prim, name, count)
+        for name, count in ((VERTEX_PRIMVAR, len(points)), (POLYGON_PRIMVAR, len(sizes)))
+    ]
+    # Left-handed polygons are turned; polygons of one or two corners are left out.
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    step = np.arange(len(corners)) - starts
+    if mesh.GetOrientationAttr().Get() == UsdGeom.Tokens.leftHanded:
+        step = np.repeat(sizes, sizes) - 1 - step
+    solid = sizes >= 3
+    chosen = (starts + step)[np.repeat(solid, sizes)]
+    pick = lambda values: None if values is None else values[chosen]
+    return ScenePart(
+        prim,
+        points,
+        sizes[solid],
+        corners[chosen],
+        pick(uvs),
+        pick(normals),
+        [name for name, kept in zip(material, solid.tolist()) if kept],
+        groups,
+        orders[0],
+        None if orders[1] is None else orders[1][solid],
+    )
+
+
+def numbers(attribute: Any, width: int, time: Any = None) -> np.ndarray | None:
+    """Return an array attribute as (n,width) float64; None: it has no value.
+
+    time  a time code; None: its default, or its first sample if it has none
+    """
+    value = attribute.Get() if time is None else attribute.Get(time)
+    if value is None and time is None:
+        value = attribute.Get(Usd.TimeCode.EarliestTime())
+    if value is None:
+        return None
+    array = np.asarray(value, np.float64).reshape(-1, width)
+    if not np.isfinite(array).all():
+        raise FileError(f"{attribute.GetPath()}: holds NaN or infinite numbers")
+    return array
+
+
+def _indices(attribute: Any) -> np.ndarray:
+    """Return an array attribute of whole numbers, (n,) int32; empty: it has no value."""
+    value = attribute.Get()
+    if value is None:
+        value = attribute.Get(Usd.TimeCode.EarliestTime())
+    return np.zeros(0, np.int32) if value is None else np.array(value, np.int32).reshape(-1)
+
+
+def _uv_primvar(prim: Any) -> Any:
+    """Return the `UsdGeom.Primvar` of the UVs, or None: `st`, else another known name, else any."""
+    found = [
+        primvar
+        for primvar in UsdGeom.PrimvarsAPI(prim).FindPrimvarsWithInheritance()
+        if str(primvar.GetTypeName()) in _UV_TYPES and primvar.HasValue()
+    ]
+    rank = {name: k for k, name in enumerate(_UV_NAMES)}
+    found.sort(key=lambda primvar: rank.get(primvar.GetPrimvarName(), len(rank)))
+    return found[0] if found else None
+
+
+def _on_corners(
+    primvar: Any, width: int, shape: tuple[int, np.ndarray, np.ndarray], where: str
+) -> np.ndarray | None:
+    """Return a primvar on the corners, (c,width) float64; None: there is none.
+
+    shape  number of points, polygon sizes (f,), vertex of each corner (c,)
+    """
+    if primvar is None or not primvar.HasValue():
+        return None
+    value = primvar.ComputeFlattened()
+    if value is None:
+        value = primvar.ComputeFlattened(Usd.TimeCode.EarliestTime())
+    if value is None:
+        raise FileError(f"{where}: the indices of {primvar.GetName()} do not fit its values")
+    values = np.asarray(value, np.float64).reshape(-1, width)
+    return _spread(values, str(primvar.GetInterpolation()), shape, where)
+
+
+def _spread(
+    values: np.ndarray, interpolation: str, shape: tuple[int, np.ndarray, np.ndarray], where: str
+) -> np.ndarray:
+    """Return values of one interpolation on the corners; `shape` as in `_on_corners`."""
+    count, sizes, corners = shape
+    wanted = {"constant": 1, "uniform": len(sizes), "faceVarying": len(corners)}
+    expected = wanted.get(interpolation, count)
+    if len(values) != expected:
+        raise FileError(f"{where}: {interpolation} needs {expected} values, got {len(values)}")
+    if not np.isfinite(values).all():
+        raise FileError(f"{where}: NaN or infinite numbers")
+    if interpolation == "faceVarying":
+        return values
+    if interpolation == "constant":
+        return np.repeat(values, len(corners), axis=0)
+    return np.repeat(values, sizes, axis=0) if interpolation == "uniform" else values[corners]
+
+
+def _normals(mesh: Any, shape: tuple[int, np.ndarray, np.ndarray], where: str) -> np.ndarray | None:
+    """Return the normals on the corners; the primvar wins over the attribute, as USD has it."""
+    primvar = UsdGeom.PrimvarsAPI(mesh).GetPrimvar("normals")
+    found = _on_corners(primvar, 3, shape, f"{where}: normals")
+    if found is not None:
+        return found
+    values = numbers(mesh.GetNormalsAttr(), 3)
+    if values is None or not len(values):
+        return None
+    return _spread(values, str(mesh.GetNormalsInterpolation()), shape, f"{where}: normals")
+
+
+def _materials(prim: Any, count: int) -> list[str]:
+    """Return the name of the material of each of `count` polygons, "" where there is none."""
+    bound = _material_of(prim)
+    names = np.full(count, bound, object)
+    for subset in UsdGeom.Subset.GetAllGeomSubsets(UsdGeom.Imageable(prim)):
+        is_binding = subset.GetFamilyNameAttr().Get() == UsdShade.Tokens.materialBind
+        name = _material_of(subset.GetPrim(), inherited=False)
+        if subset.GetElementTypeAttr().Get() != UsdGeom.Tokens.face or not (is_binding or name):
+            continue
+        polygons = _indices(subset.GetIndicesAttr())
+        polygons = polygons[(polygons >= 0) & (polygons < count)]
+        names[polygons] = name or original_name(subset.GetPrim())
+    return names.tolist()
+
+
+def _material_of(prim: Any, inherited: bool = True) -> str:
+    """Return the name of the material that is bound to a prim, "" if there is none."""
+    binding = UsdShade.MaterialBindingAPI(prim)
+    if inherited:
+        material = binding.ComputeBoundMaterial()[0]
+    else:
+        material = binding.GetDirectBinding().GetMaterial()
+    return original_name(material.GetPrim()) if material else ""
+
+
+def _groups(mesh: Any, count: int, where: str) -> dict[str, np.ndarray]:
+    """Return the subsets of the points by name."""
+    result = {}
+    for subset in UsdGeom.Subset.GetAllGeomSubsets(mesh):
+        if subset.GetElementTypeAttr().Get() == UsdGeom.Tokens.point:
+            name = original_name(subset.GetPrim())
+            try:
+                chosen = _indices(subset.GetIndicesAttr())
+                result[name] = checks.index(chosen, f"subset {name!r}", count)
+            except InputError as problem:
+                raise FileError(f"{where}: {problem}") from problem
+    return result
+
+
+def _order(prim: Any, name: str, count: int) -> np.ndarray | None:
+    """Return a primvar with the place of each element in the mesh that was written, or None."""
+    primvar = UsdGeom.PrimvarsAPI(prim).GetPrimvar(name)
+    value = primvar.Get() if primvar else None
+    if value is None or len(value) != count:
+        return None
+    return np.array(value, np.int32)
