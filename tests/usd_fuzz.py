@@ -1,7 +1,9 @@
-"""Many damaged USD files, each read in a process of its own: python usd_fuzz.py FOLDER COUNT SEED.
+"""Many hostile USD files, each read in a process of its own.
+
+    python usd_fuzz.py FOLDER              reads each file; prints the error of each by name
+    python usd_fuzz.py FOLDER COUNT SEED   damages the files COUNT times; prints how that ended
 
 Importing USD takes longer than reading a small file, so this process imports it once and forks.
-Prints how many files ended in which way; anything but a character or a clear error is listed.
 """
 
 import json
@@ -38,7 +40,7 @@ def damaged(data: bytes, rng) -> bytes:
         end = min(len(array), at + int(rng.integers(1, 64)))
         return data[:end] + data[at:]
     else:
-        huge = rng.choice([2**31 - 1, 2**40, 2**63 - 1, 2**64 - 1, 0])
+        huge = [2**31 - 1, 2**40, 2**63 - 1, 2**64 - 1, 0][int(rng.integers(5))]
         value = np.frombuffer(np.uint64(huge).tobytes(), np.uint8)
         array[at : at + 8] = value[: len(array[at : at + 8])]
     return array.tobytes()
@@ -76,10 +78,20 @@ def outcome(path: Path, folder: Path) -> str:
     return "error" if report.exists() and json.loads(report.read_text()) else "traceback"
 
 
+def said(path: Path, folder: Path) -> str:
+    """The error of a file; else how reading it ended."""
+    how = outcome(path, folder)
+    return json.loads((folder / "report.json").read_text()) if how == "error" else how
+
+
 def main() -> None:
-    """Damage the files of a folder `count` times and read them."""
-    folder, count, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    """Read the files of a folder, as they are or damaged."""
+    folder = Path(sys.argv[1])
     sources = sorted(file for file in folder.iterdir() if file.suffix.startswith(".usd"))
+    if len(sys.argv) == 2:
+        print(json.dumps({file.name: said(file, folder) for file in sources}))
+        return
+    count, seed = int(sys.argv[2]), int(sys.argv[3])
     rng = np.random.default_rng(seed)
     counts: Counter = Counter()
     odd = []

@@ -18,7 +18,7 @@ from pxr import Tf, Usd
 from understudy.core.errors import UnderstudyError
 from understudy.io.character_arrays import character_arrays
 from understudy.io.usd.layers import open_checked
-from understudy.io.usd.reading import limits_for
+from understudy.io.usd.reading import Limits, limits_for
 from understudy.io.usd.scene import Request
 from understudy.io.usd.scene_clips import read_stage
 
@@ -29,12 +29,15 @@ def run(request: dict[str, Any]) -> int:
     request  path of the file, names of clips and meshes, frame rate, paths of result and report
     """
     path = Path(request["path"])
-    memory, arrays = limits_for(path.stat().st_size).tolist()
-    _limit_memory(memory)
+    limits = limits_for(path.stat().st_size)
+    _set_limits(limits)
     try:
         stage = Usd.Stage.Open(open_checked(path), Usd.Stage.LoadAll)
         wanted = Request(
-            tuple(request["clips"]), tuple(request["meshes"]), request["frame_rate"], arrays
+            tuple(request["clips"]),
+            tuple(request["meshes"]),
+            request["frame_rate"],
+            limits.array_bytes,
         )
         character = read_stage(stage, path.stem, wanted)
         with open(request["result"], "wb") as file:
@@ -42,13 +45,25 @@ def run(request: dict[str, Any]) -> int:
     except UnderstudyError as problem:
         return _report(request, str(problem))
     except Tf.ErrorException as problem:
-        # "Error in 'function' at line N in file F : 'what is wrong'", once or several times
-        found = re.search(r" : '(.+?)'?\s*$", str(problem), re.MULTILINE)
-        text = found[1].replace(str(path), path.name) if found else "it is damaged"
-        return _report(request, f"cannot be read as USD: {text}"[:500])
+        return _report(request, f"cannot be read as USD: {_first_error(problem, path)}"[:500])
+    except UnicodeError:
+        return _report(request, "cannot be read as USD: it has text that is not UTF-8")
     except MemoryError:
-        return _report(request, f"needs more than {memory >> 20:,} MB of memory to be read")
+        return _report(
+            request, f"needs more than {limits.memory_bytes >> 20:,} MB of memory to be read"
+        )
     return 0
+
+
+def _first_error(problem: Exception, path: Path) -> str:
+    """Return what USD says is wrong."""
+    try:
+        text = str(problem)
+    except UnicodeError:  # it quotes the file
+        return "it is damaged"
+    # "Error in 'function' at line N in file F : 'what is wrong'", once or several times
+    found = re.search(r" : '(.+?)'?\s*$", text, re.MULTILINE)
+    return found[1].replace(str(path), path.name) if found else "it is damaged"
 
 
 def _report(request: dict[str, Any], text: str) -> int:
@@ -57,13 +72,14 @@ def _report(request: dict[str, Any], text: str) -> int:
     return 1
 
 
-def _limit_memory(most: int) -> None:
-    """Limit the address space of this process to `most` bytes, where the system can."""
+def _set_limits(limits: Limits) -> None:
+    """Limit memory and processor time of this process, where the system can."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource  # not on Windows
 
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
+        resource.setrlimit(resource.RLIMIT_CPU, (limits.seconds, limits.seconds + 1))
 
 
 if __name__ == "__main__":

@@ -13,9 +13,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from understudy.core.character import Character
 from understudy.core.errors import FileError, InputError
@@ -23,8 +22,9 @@ from understudy.core.progress import SILENT, Progress
 from understudy.io.character_arrays import character_from_arrays
 from understudy.io.npz import array_names, read_arrays
 
-# A reader may take this many seconds, and one more for every so many bytes of the file.
-_SECONDS = 45
+# A reader may take this many seconds of processor time, and one more for every so many bytes of
+# the file; by the clock four times that, because others use the machine too.
+_SECONDS = 15
 _BYTES_PER_SECOND = 1_000_000
 # Variables that make USD look for files or plug-ins elsewhere.
 _UNSET = ("PXR_PLUGINPATH_NAME", "PXR_AR_DEFAULT_SEARCH_PATH", "PXR_USD_WINDOWS_DLL_PATH")
@@ -59,8 +59,7 @@ def read_usd(
     with tempfile.TemporaryDirectory() as folder, progress.task("reading", 1) as bar:
         result, report = Path(folder) / "character.npz", Path(folder) / "report.json"
         request |= {"result": str(result), "report": str(report)}
-        seconds = _SECONDS + size / _BYTES_PER_SECOND
-        failure = _run(json.dumps(request), seconds)
+        failure = _run(json.dumps(request), limits_for(size))
         if report.exists():
             raise FileError(f"{path}: {json.loads(report.read_text('utf-8'))}")
         if failure:
@@ -73,12 +72,40 @@ def read_usd(
     return character
 
 
-def _run(request: str, seconds: float) -> str:
+@dataclass(frozen=True)
+class Limits:
+    """What reading one file may take.
+
+    seconds       of processor time
+    memory_bytes  of address space
+    array_bytes   of all animations together
+    """
+
+    seconds: int
+    memory_bytes: int
+    array_bytes: int
+
+
+def limits_for(size: int) -> Limits:
+    """Return the limits for a file of `size` bytes.
+
+    >>> limits_for(10_000_000).seconds
+    25
+    """
+    return Limits(
+        seconds=_SECONDS + size // _BYTES_PER_SECOND,
+        memory_bytes=(4 << 30) + 64 * size,
+        array_bytes=(2 << 30) + 32 * size,
+    )
+
+
+def _run(request: str, limits: Limits) -> str:
     """Read a file in a process of its own; return what went wrong with the process, or ""."""
     kept = {name: value for name, value in os.environ.items() if name not in _UNSET}
     # One thread: threads reserve address space, which is limited.
     environment = {**kept, "PXR_WORK_THREAD_LIMIT": "1", "MALLOC_ARENA_MAX": "2"}
     command = [sys.executable, "-P", "-m", "understudy.io.usd.extract"]
+    slow = f"cannot be read in {limits.seconds} s; it is damaged or made to be slow"
     try:
         done = subprocess.run(
             command,
@@ -86,23 +113,16 @@ def _run(request: str, seconds: float) -> str:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=environment,
-            timeout=seconds,
+            timeout=4 * limits.seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"cannot be read in {seconds:.0f} s; it is damaged or made to be slow"
+        return slow
     if done.returncode < 0:
         name = signal.Signals(-done.returncode).name
+        if name in ("SIGXCPU", "SIGKILL"):
+            return slow
         return f"USD's library ended with {name} while reading it; the file is damaged"
     if done.returncode:
         return "USD's library cannot read it; the file is damaged, or needs too much memory"
     return ""
-
-
-def limits_for(size: int) -> np.ndarray:
-    """Return the bytes of memory, and of arrays, that reading a file of `size` bytes may take.
-
-    >>> limits_for(0).tolist()
-    [4294967296, 2147483648]
-    """
-    return np.array([(4 << 30) + 64 * size, (2 << 30) + 32 * size])
