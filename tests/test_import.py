@@ -5,7 +5,7 @@ import sys
 
 from builders import full_deformer
 
-OPTIONAL = ("torch", "typer", "rich", "zarr", "matplotlib", "PIL", "onnx")
+OPTIONAL = ("torch", "typer", "rich", "zarr", "matplotlib", "PIL", "onnx", "pxr")
 
 
 def run(code, *arguments):

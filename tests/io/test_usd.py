@@ -217,6 +217,7 @@ def test_a_scene_in_centimetres_with_z_up(tmp_path):
     np.testing.assert_allclose(got.mesh.corner_normals[4], [-0.5, np.sqrt(0.75), 0], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_to_read_can_be_chosen(tmp_path):
     write_character(hero(), tmp_path / "hero.usdc")
     options = ReadOptions(meshes=("eye.L", "body"), clips=("idle #2",), frame_rate=30)
