@@ -29,6 +29,7 @@ from understudy.core.progress import SILENT, Progress
 from understudy.io import onnx, pose_store, understudy_file
 from understudy.io.blender.alembic import read_alembic, write_alembic
 from understudy.io.blender.fbx import write_fbx
+from understudy.io.bvh import read_bvh
 from understudy.io.fbx import read_fbx
 from understudy.io.gltf import read_gltf, write_glb
 from understudy.io.recorded_poses import has_drivers, read_npz_clip, read_recorded_poses
@@ -118,6 +119,11 @@ def _read_fbx(path: Source, options: ReadOptions, progress: Progress) -> Charact
     return read_fbx(path, options.clips, options.meshes, options.frame_rate, progress)
 
 
+def _read_bvh(path: Source, options: ReadOptions, progress: Progress) -> Character:
+    """Return the joints of a BVH file as a character; it is one clip at the rate of the file."""
+    return read_bvh(path)
+
+
 def _read_npz(path: Source, options: ReadOptions, progress: Progress) -> Poses:
     """Return recorded poses, or a mesh sequence if the file has neither bones nor controls."""
     if not has_drivers(path):
@@ -174,6 +180,12 @@ FBX = Format(
     needs="ufbx",
     install="pip install 'understudy[fbx]'",
 )
+BVH = Format(
+    "bvh",
+    (".bvh",),
+    "the motion of a skeleton, without a mesh",
+    read_character=_read_bvh,
+)
 FBX_WRITTEN = Format(
     "fbx",
     (".fbx",),
@@ -203,7 +215,19 @@ USD = Format(
     needs="pxr",
     install="pip install 'understudy[usd]'",
 )
-BUILT_IN = (STORE, NPZ, MESHES, UNDERSTUDY, ONNX, GLTF, FBX, FBX_WRITTEN, ALEMBIC, USD)
+BUILT_IN = (
+    STORE,
+    NPZ,
+    MESHES,
+    UNDERSTUDY,
+    ONNX,
+    GLTF,
+    FBX,
+    FBX_WRITTEN,
+    BVH,
+    ALEMBIC,
+    USD,
+)
 
 
 def formats() -> tuple[Format, ...]:

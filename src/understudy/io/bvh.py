@@ -1,0 +1,294 @@
+"""BVH (Biovision hierarchy): a skeleton and its motion, as motion capture has them.
+
+A joint has an offset from its parent and rotation channels in any order; a rotation is the product
+of the channels' rotations, the first one outermost. All joints have the axes of the world at rest.
+The position channels of a root replace its offset. Those of other joints replace it in files of
+most programs and are added to it in some; what keeps the joint nearer to its offset is taken.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from understudy.core import checks
+from understudy.core.character import Character, CharacterClip
+from understudy.core.clip import Clip
+from understudy.core.errors import FileError, InputError
+from understudy.core.mesh import Mesh
+from understudy.core.poses import distinct_names
+from understudy.core.skeleton import Skeleton
+from understudy.core.skin import Skin
+from understudy.geometry.transforms import compose
+from understudy.io.atomic_write import atomic_write
+from understudy.io.numbers import read_bytes, read_numbers
+
+_CHANNELS = {f"{axis}{kind}" for axis in "xyz" for kind in ("position", "rotation")}
+_RIGID = 1e-3  # a bone may stretch by this fraction and is still written as a rotation
+_RATES = (24000 / 1001, 30000 / 1001, 60000 / 1001, *range(1, 1001))
+
+
+@dataclass
+class _Joint:
+    """A joint: its channels are columns of the motion, in their order."""
+
+    name: str
+    parent: int
+    offset: np.ndarray | None = None
+    channels: list[str] = field(default_factory=list)
+
+
+def read_motion(path: str | Path) -> tuple[Skeleton, CharacterClip]:
+    """Return the skeleton of a `.bvh` file, at rest with the axes of the world, and its motion."""
+    path = Path(path)
+    try:
+        head, _, tail = read_bytes(path).partition(b"MOTION")
+        joints = _hierarchy(head.decode("utf-8", "replace"))
+        rate, values = _motion(tail, sum(len(joint.channels) for joint in joints))
+        parents = np.array([joint.parent for joint in joints], np.int32)
+        names = distinct_names([joint.name or "joint" for joint in joints])
+        offsets = np.array([joint.offset for joint in joints])
+        rest = np.tile(np.eye(3, 4), (len(joints), 1, 1))
+        for number, parent in enumerate(parents):
+            rest[number, :, 3] = offsets[number] + (rest[parent, :, 3] if parent >= 0 else 0)
+        local = _local(joints, offsets, values)
+        moved = local.copy()
+        for number, parent in enumerate(parents):  # parents come first
+            if parent >= 0:
+                moved[:, number] = compose(moved[:, parent], local[:, number])
+        skeleton = Skeleton(tuple(names), parents, rest)
+        clip = CharacterClip(path.stem or "motion", moved, np.zeros((len(moved), 0)), rate)
+        return skeleton, clip
+    except InputError as problem:
+        raise FileError(f"{path}: cannot be read as BVH: {problem}") from problem
+
+
+def read_bvh(path: str | Path) -> Character:
+    """Return a `.bvh` file as a character: its mesh has one vertex at every joint, no polygons."""
+    skeleton, clip = read_motion(path)
+    points = skeleton.world_from_bone[:, :, 3]
+    mesh = Mesh(points, np.zeros(0, np.int32), np.zeros(0, np.int32), up_axis="unknown")
+    skin = Skin.rigid(np.arange(skeleton.bone_count))
+    return Character(mesh, skeleton, skin, clips=(clip,), name=clip.name)
+
+
+def write_bvh(skeleton: Skeleton, clip: Clip | CharacterClip, path: str | Path) -> None:
+    """Write the motion of a skeleton; bones must not scale or shear.
+
+    The joints have the axes of the world at rest, so reading the file again gives other rest
+    rotations and the same motion since rest. A clip without frame rate gets 30 frames per second.
+    """
+    checks.same_count(
+        clip.world_from_bone.shape[1], skeleton.bone_count, "bones", "the clip", "the skeleton"
+    )
+    root = skeleton.parents < 0
+    rest = skeleton.world_from_bone[:, :, 3]
+    offset = np.where(root[:, None], rest, rest - rest[np.maximum(skeleton.parents, 0)])
+    position, angles = _local_motion(skeleton, clip.world_from_bone)
+    size = max(float(np.abs(rest).max(initial=0)), 1e-12)
+    moves = root | (np.abs(position - offset).max(axis=(0, 2)) > 1e-6 * size)
+    columns = [
+        np.concatenate([position[:, b], angles[:, b]], axis=1) if moves[b] else angles[:, b]
+        for b in _depth_first(skeleton.parents)
+    ]
+    lines = ["HIERARCHY", *_written(skeleton, offset, moves), "MOTION"]
+    lines += [f"Frames: {clip.frame_count}", f"Frame Time: {1 / (clip.frame_rate or 30.0):.9g}"]
+    with atomic_write(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
+        file.write("\n".join(lines) + "\n")
+        np.savetxt(file, np.concatenate(columns, axis=1), fmt="%.9g")
+
+
+def _hierarchy(text: str) -> list[_Joint]:
+    """Return the joints of a file, parents first, in the order of their channels."""
+    joints: list[_Joint] = []
+    above: list[int] = []  # the joints whose braces are open; -1: an end site
+    waiting: int | None = None  # what the next brace opens
+    for line in text.replace("{", "\n{\n").replace("}", "\n}\n").splitlines():
+        words = line.split()
+        kind = words[0].upper() if words else ""
+        if kind in ("ROOT", "JOINT"):
+            parent = above[-1] if above else -1
+            if (kind == "ROOT") != (not above) or (above and parent < 0):
+                raise InputError(f"{line.strip()[:60]!r} is in the wrong place")
+            joints.append(_Joint(" ".join(words[1:]), parent))
+            waiting = len(joints) - 1
+        elif kind == "END":
+            waiting = -1
+        elif kind == "{":
+            if waiting is None:
+                raise InputError("a brace opens without a joint")
+            above.append(waiting)
+            waiting = None
+        elif kind == "}":
+            if not above:
+                raise InputError("a brace closes that was not opened")
+            above.pop()
+        elif kind in ("OFFSET", "CHANNELS"):
+            if not above:
+                raise InputError(f"{kind} stands outside of a joint")
+            if above[-1] >= 0:
+                _describe(joints[above[-1]], kind, words[1:])
+        elif kind not in ("", "HIERARCHY"):
+            raise InputError(f"unexpected text {line.strip()[:60]!r}")
+    if above or not joints:
+        raise InputError("the hierarchy is not complete" if above else "it has no joints")
+    for joint in joints:
+        if joint.offset is None:
+            raise InputError(f"joint {joint.name!r} has no OFFSET")
+    return joints
+
+
+def _describe(joint: _Joint, kind: str, words: list[str]) -> None:
+    """Set the offset or the channels of a joint."""
+    if kind == "OFFSET":
+        numbers = _numbers(" ".join(words).encode())
+        if len(numbers) != 3:
+            raise InputError(f"joint {joint.name!r}: OFFSET has {len(numbers)} numbers, expected 3")
+        joint.offset = checks.finite(numbers, f"offset of {joint.name!r}")
+        return
+    count = int(words[0]) if words and words[0].isdigit() and len(words[0]) < 3 else -1
+    channels = [word.lower() for word in words[1:]]
+    if count != len(channels) or len(set(channels)) != count or not set(channels) <= _CHANNELS:
+        raise InputError(f"joint {joint.name!r}: CHANNELS {' '.join(words)[:80]} makes no sense")
+    if joint.channels:
+        raise InputError(f"joint {joint.name!r} has CHANNELS twice")
+    joint.channels = channels
+
+
+def _motion(text: bytes, width: int) -> tuple[float, np.ndarray]:
+    """Return the frame rate, and the values (F, width) of all channels."""
+    head, _, rest = text.lstrip().partition(b"\n")
+    second, _, numbers = rest.lstrip().partition(b"\n")
+    words, time = head.split(), second.split(b":")
+    if len(words) != 2 or words[0].lower() != b"frames:" or not words[1].isdigit():
+        raise InputError(f"expected 'Frames: count' after MOTION, got {head[:60]!r}")
+    if len(time) != 2 or time[0].strip().lower() != b"frame time":
+        raise InputError(f"expected 'Frame Time: seconds', got {second[:60]!r}")
+    step = _numbers(time[1])
+    if len(step) != 1 or not 1e-5 < step[0] < 1e5:
+        raise InputError(f"expected a frame time in seconds, got {time[1][:60]!r}")
+    values = _numbers(numbers)
+    count = int(words[1][:12])
+    if count < 1 or width < 1 or count * width != len(values):
+        raise InputError(
+            f"{count} frames of {width} channels need {count * width} numbers, the file has "
+            f"{len(values)}"
+        )
+    rate = 1.0 / float(step[0])
+    # Frame times are written with few digits: 0.033333 is 30 frames per second.
+    near = min(_RATES, key=lambda known: abs(known - rate))
+    rate = float(near) if abs(1 / near - step[0]) < 1e-6 + 1e-5 * step[0] else rate
+    return rate, checks.finite(values, "the motion").reshape(count, width)
+
+
+def _numbers(text: bytes) -> np.ndarray:
+    """Return every number in `text`, (n,) float64."""
+    try:
+        return read_numbers(text)
+    except ValueError:
+        raise InputError(f"expected numbers, got {text.strip()[:60]!r}") from None
+
+
+def _local(joints: list[_Joint], offsets: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return parent_from_bone (F,B,3,4)."""
+    result = np.tile(np.eye(3, 4), (len(values), len(joints), 1, 1))
+    column = 0
+    for number, joint in enumerate(joints):
+        place = np.tile(offsets[number], (len(values), 1))
+        axes, angles = "", []
+        given = np.full((len(values), 3), np.nan)
+        for channel in joint.channels:
+            if channel.endswith("position"):
+                given[:, "xyz".index(channel[0])] = values[:, column]
+            else:
+                axes += channel[0].upper()
+                angles.append(values[:, column])
+            column += 1
+        if np.isfinite(given).any():
+            place = _placed(given, offsets[number], joint.parent < 0)
+        if axes:
+            turn = Rotation.from_euler(axes, np.stack(angles, axis=1), degrees=True)
+            result[:, number, :, :3] = turn.as_matrix()
+        result[:, number, :, 3] = place
+    return result
+
+
+def _placed(given: np.ndarray, offset: np.ndarray, is_root: bool) -> np.ndarray:
+    """Return the place of a joint (F,3): position channels (F,3), NaN where there are none."""
+    replaced = np.where(np.isfinite(given), given, offset)
+    if is_root:
+        return replaced
+    added = np.where(np.isfinite(given), given, 0) + offset
+    middle = lambda places: np.linalg.norm(np.median(places, axis=0) - offset)
+    return replaced if middle(replaced) <= middle(added) else added
+
+
+def _local_motion(skeleton: Skeleton, world_from_bone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the place of each joint in its parent and its angles about Z, X, Y: (F,B,3) each."""
+    moved = compose(world_from_bone, skeleton.bone_from_world)[..., :3]
+    shape = np.abs(np.swapaxes(moved, -1, -2) @ moved - np.eye(3)).max((0, 2, 3))
+    if shape.max(initial=0) > _RIGID:
+        name = skeleton.names[int(shape.argmax())]
+        raise InputError(f"bone {name!r} scales or shears, which BVH cannot hold; write .npz")
+    root, above = skeleton.parents < 0, np.maximum(skeleton.parents, 0)
+    turn = Rotation.from_matrix(moved.reshape(-1, 3, 3)).as_matrix().reshape(moved.shape)
+    outer = np.where(root[:, None, None], np.eye(3), turn[:, above])
+    place = world_from_bone[..., 3]
+    place = place - np.where(root[:, None], 0, place[:, above])
+    position = np.einsum("fbji,fbj->fbi", outer, place)
+    local = np.swapaxes(outer, -1, -2) @ turn
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # two of the three angles are not unique somewhere
+        angles = Rotation.from_matrix(local.reshape(-1, 3, 3)).as_euler("ZXY", degrees=True)
+    return position, angles.reshape(position.shape)
+
+
+def _depth_first(parents: np.ndarray) -> list[int]:
+    """Return the bones in the order of a hierarchy: each before its children, which follow it."""
+    children: dict[int, list[int]] = {}
+    for bone, parent in enumerate(parents):
+        children.setdefault(int(parent), []).append(bone)
+    order: list[int] = []
+    stack = list(reversed(children.get(-1, [])))
+    while stack:
+        bone = stack.pop()
+        order.append(bone)
+        stack.extend(reversed(children.get(bone, [])))
+    return order
+
+
+def _written(skeleton: Skeleton, offset: np.ndarray, moves: np.ndarray) -> list[str]:
+    """Return the lines of the hierarchy."""
+    lines: list[str] = []
+    open_: list[int] = []
+    has_child = set(skeleton.parents.tolist())
+
+    def close(parent: int) -> None:
+        while open_ and open_[-1] != parent:
+            open_.pop()
+            lines.append("\t" * len(open_) + "}")
+
+    for bone in _depth_first(skeleton.parents):
+        parent = int(skeleton.parents[bone])
+        close(parent)
+        indent = "\t" * len(open_)
+        name = " ".join(skeleton.names[bone].split()).replace("{", "(").replace("}", ")")
+        lines += [f"{indent}{'ROOT' if parent < 0 else 'JOINT'} {name or 'joint'}", indent + "{"]
+        numbers = " ".join(f"{value:.9g}" for value in offset[bone])
+        lines.append(f"{indent}\tOFFSET {numbers}")
+        turns = "Zrotation Xrotation Yrotation"
+        channels = f"6 Xposition Yposition Zposition {turns}" if moves[bone] else f"3 {turns}"
+        lines.append(f"{indent}\tCHANNELS {channels}")
+        if bone not in has_child:
+            end = "\t" * (len(open_) + 1)
+            lines += [f"{end}End Site", f"{end}{{", f"{end}\tOFFSET 0 0 0", f"{end}}}"]
+        open_.append(bone)
+    close(-1)
+    while open_:
+        open_.pop()
+        lines.append("\t" * len(open_) + "}")
+    return lines
