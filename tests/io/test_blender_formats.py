@@ -12,8 +12,10 @@ from scipy.spatial import ConvexHull
 
 from understudy import BlendShape, Character, CharacterClip, InputError, Mesh, Skeleton, Skin
 from understudy.core.errors import FileError, MissingDependencyError
+from understudy.core.progress import SILENT
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 from understudy.io.blender.alembic_header import read_alembic_header
+from understudy.io.blender.fbx_reader import read_fbx_in_blender
 from understudy.io.blender.launch import find_blender
 from understudy.io.registry import ReadOptions, read_character, read_poses, write_character
 
@@ -156,6 +158,36 @@ def test_an_fbx_of_blend_shapes_alone(hero, tmp_path):
     face = replace(hero, skeleton=None, skin=None, clips=tuple(clips))
     write_character(face, tmp_path / "face.fbx")
     assert blender.disagreement(tmp_path / "face.fbx", face) < FLOAT32
+
+
+@pytest.mark.slow
+def test_blender_reads_the_fbx_as_it_was(hero, fbx):
+    read = read_fbx_in_blender(fbx, ReadOptions(), SILENT)
+    assert_same_surface(read.mesh, hero.mesh)
+    above = lambda skeleton: {
+        name: None if parent < 0 else skeleton.names[parent]
+        for name, parent in zip(skeleton.names, skeleton.parents)
+    }
+    assert above(read.skeleton) == above(hero.skeleton)
+    assert {shape.name for shape in read.shapes} == {shape.name for shape in hero.shapes}
+    z_up_metres = 0.01 * np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]])
+    for clip in hero.clips:
+        found = read.clip(clip.name)
+        assert (found.frame_rate, found.start_frame) == (clip.frame_rate, clip.start_frame)
+        assert found.vertices is None  # bones and shapes, not a point cache
+        shown, expected = read.evaluate_clip(found), hero.evaluate_clip(clip) @ z_up_metres.T
+        for name, vertices in hero.mesh.parts.items():
+            apart = np.abs(shown[:, read.mesh.parts[name]] - expected[:, vertices]).max()
+            assert apart < FLOAT32 * 0.01 * blender.size(hero.mesh)
+    for name in hero.mesh.parts:
+        got, want = part_of(read.mesh, name)[3], part_of(hero.mesh, name)[3] @ z_up_metres.T * 100
+        np.testing.assert_allclose(got, want, atol=1e-2)
+
+
+@pytest.mark.slow
+def test_a_hostile_fbx_in_blender(real_data):
+    with pytest.raises(FileError, match=r"fuzz_0007\.fbx: Blender cannot read it"):
+        read_fbx_in_blender(real_data / "files/hostile/fuzz_0007.fbx", ReadOptions(), SILENT)
 
 
 def sheared(made):

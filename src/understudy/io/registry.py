@@ -29,6 +29,7 @@ from understudy.core.progress import SILENT, Progress
 from understudy.io import onnx, pose_store, understudy_file
 from understudy.io.blender.alembic import read_alembic, write_alembic
 from understudy.io.blender.fbx import write_fbx
+from understudy.io.blender.fbx_reader import read_fbx_in_blender
 from understudy.io.bvh import read_bvh
 from understudy.io.fbx import read_fbx
 from understudy.io.gltf import read_gltf, write_glb
@@ -115,8 +116,16 @@ def _read_sequence(path: Source, options: ReadOptions, progress: Progress) -> Po
 
 
 def _read_fbx(path: Source, options: ReadOptions, progress: Progress) -> Character:
-    """Return the character of an FBX file."""
-    return read_fbx(path, options.clips, options.meshes, options.frame_rate, progress)
+    """Return the character of an FBX file, read by ufbx, or else by Blender."""
+    if importlib.util.find_spec("ufbx") is not None:
+        return read_fbx(path, options.clips, options.meshes, options.frame_rate, progress)
+    try:
+        return read_fbx_in_blender(path, options, progress)
+    except MissingDependencyError as problem:
+        raise MissingDependencyError(
+            f"{path}: FBX files are read by the package ufbx (pip install 'understudy[fbx]') or by "
+            f"Blender: {problem}"
+        ) from problem
 
 
 def _read_bvh(path: Source, options: ReadOptions, progress: Progress) -> Character:
@@ -175,22 +184,15 @@ ONNX = Format(
 FBX = Format(
     "fbx",
     (".fbx",),
-    "a rigged character with its takes and point caches",
+    "a rigged character with its takes and point caches; written by Blender",
     read_character=_read_fbx,
-    needs="ufbx",
-    install="pip install 'understudy[fbx]'",
+    write_character=write_fbx,
 )
 BVH = Format(
     "bvh",
     (".bvh",),
     "the motion of a skeleton, without a mesh",
     read_character=_read_bvh,
-)
-FBX_WRITTEN = Format(
-    "fbx",
-    (".fbx",),
-    "a rigged character, written by Blender",
-    write_character=write_fbx,
 )
 ALEMBIC = Format(
     "alembic",
@@ -223,7 +225,6 @@ BUILT_IN = (
     ONNX,
     GLTF,
     FBX,
-    FBX_WRITTEN,
     BVH,
     ALEMBIC,
     USD,

@@ -14,24 +14,20 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from understudy.core import checks
 from understudy.core.character import Character, CharacterClip
-from understudy.core.errors import (
-    FileError,
-    InputError,
-    MissingDependencyError,
-    UnderstudyError,
-)
+from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import UNITS, UP_AXES, Mesh
 from understudy.core.progress import Progress
 from understudy.io.atomic_write import atomic_write
 from understudy.io.blender import scene
 from understudy.io.blender.alembic_header import AlembicHeader, read_alembic_header
 from understudy.io.blender.launch import Answer, run_script
+from understudy.io.blender.reading import ask_about_file, parts_of
 from understudy.io.mesh_objects import mesh_objects
 from understudy.io.sequences import read_rest
 
@@ -111,7 +107,8 @@ def read_alembic(path: str | Path, options: ReadOptions, progress: Progress) -> 
         "meshes": list(options.meshes),
         "parts": _parts(header),
     }
-    answer = _ask(path, request, _READ_SECONDS + 0.5 * count, progress)
+    script = _SCRIPTS / "read_alembic.py"
+    answer = ask_about_file(path, script, request, _READ_SECONDS + 0.5 * count, progress)
     y_up = answer.arrays["vertices"] @ _BLENDER_FROM_Y_UP  # the inverse of a rotation
     up = _noted(header, "up_axis", UP_AXES) or "Y"
     moving = np.ascontiguousarray(y_up if up == "Y" else answer.arrays["vertices"])
@@ -129,25 +126,9 @@ def read_alembic(path: str | Path, options: ReadOptions, progress: Progress) -> 
     return Character(mesh, clips=tuple(clips), name=path.stem)
 
 
-def _ask(path: Path, request: dict[str, Any], seconds: float, progress: Progress) -> Answer:
-    """Return what Blender finds in the file; a Blender that crashes or hangs is a `FileError`."""
-    try:
-        return run_script(_SCRIPTS / "read_alembic.py", request, None, seconds, progress)
-    except InputError as problem:  # the script's own words
-        raise FileError(f"{path}: {problem}") from problem
-    except MissingDependencyError:
-        raise
-    except UnderstudyError as problem:
-        raise FileError(
-            f"{path}: Blender, which reads Alembic files in a process of its own, crashed or did "
-            f"not end at this file; it is damaged. Export it again ({problem})"
-        ) from problem
-
-
 def _mesh(answer: Answer, vertices: np.ndarray, up: str, unit: str) -> Mesh:
     """Return the mesh of all objects, each a part."""
     arrays, values = answer.arrays, answer.values
-    ends = np.cumsum([0, *(count for _, count in values["objects"])])
     normals = arrays["normals"]
     return Mesh(
         vertices,
@@ -157,10 +138,7 @@ def _mesh(answer: Answer, vertices: np.ndarray, up: str, unit: str) -> Mesh:
         corner_normals=normals @ _BLENDER_FROM_Y_UP if up == "Y" else normals,
         materials=tuple(values["materials"]),
         polygon_material=arrays["polygon_material"] if values["materials"] else None,
-        parts={
-            name: np.arange(start, end)
-            for (name, _), start, end in zip(values["objects"], ends, ends[1:])
-        },
+        parts=parts_of(answer),
         unit=unit,
         up_axis=up,
     )
