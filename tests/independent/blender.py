@@ -70,9 +70,11 @@ def disagreement(path, character, clip=None, frames=None):
     playing = character.clips[0] if clip is None else character.clip(clip)
     chosen = np.arange(playing.frame_count) if frames is None else np.asarray(frames)
     expected = character.evaluate_clip(playing)[chosen].astype(np.float64)
+    # Animations of glTF start at time 0.
+    start = 0 if Path(path).suffix.lower() in (".glb", ".gltf") else playing.start_frame
     seen = evaluate(
         path,
-        chosen + playing.start_frame,
+        chosen + start,
         character.mesh,
         clip=playing.name,
         frame_rate=playing.frame_rate,

@@ -47,6 +47,10 @@ def human():
     place = np.arange(weights.nnz) - np.repeat(weights.indptr[:-1], counts)
     row = np.repeat(np.arange(len(counts)), counts)
     index[row, place], weight[row, place] = weights.indices, weights.data
+    # glTF holds eight influences; ten vertices have nine.
+    order = np.argsort(-weight, axis=1)[:, :8]
+    index, weight = (np.take_along_axis(each, order, axis=1) for each in (index, weight))
+    weight /= weight.sum(axis=1, keepdims=True)
     joints = make_joints(rig.skeleton, [poses.world_from_bone])
     skin = joints.skin(Skin(index, weight))
     motion = joints.world_from_bone[0]

@@ -160,28 +160,40 @@ def test_an_fbx_of_blend_shapes_alone(hero, tmp_path):
     assert blender.disagreement(tmp_path / "face.fbx", face) < FLOAT32
 
 
-@pytest.mark.slow
-def test_blender_reads_the_fbx_as_it_was(hero, fbx):
-    read = read_fbx_in_blender(fbx, ReadOptions(), SILENT)
-    assert_same_surface(read.mesh, hero.mesh)
-    above = lambda skeleton: {
+def hierarchy(skeleton):
+    """The parent of each bone by name."""
+    return {
         name: None if parent < 0 else skeleton.names[parent]
         for name, parent in zip(skeleton.names, skeleton.parents)
     }
-    assert above(read.skeleton) == above(hero.skeleton)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", ["ufbx", "blender"])
+def test_fbx_round_trip(hero, fbx, reader):
+    if reader == "ufbx":
+        read, to_read = read_character(fbx), np.eye(3)
+        assert (read.mesh.unit, read.mesh.up_axis) == (hero.mesh.unit, hero.mesh.up_axis)
+    else:
+        read = read_fbx_in_blender(fbx, ReadOptions(), SILENT)
+        to_read = 0.01 * np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]])  # Z-up, metres
+    assert_same_surface(read.mesh, hero.mesh)
+    assert hierarchy(hero.skeleton).items() <= hierarchy(read.skeleton).items()
     assert {shape.name for shape in read.shapes} == {shape.name for shape in hero.shapes}
-    z_up_metres = 0.01 * np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]])
+    assert {clip.name for clip in read.clips} == {clip.name for clip in hero.clips}
+    scale = np.linalg.norm(to_read[0])
     for clip in hero.clips:
         found = read.clip(clip.name)
         assert (found.frame_rate, found.start_frame) == (clip.frame_rate, clip.start_frame)
         assert found.vertices is None  # bones and shapes, not a point cache
-        shown, expected = read.evaluate_clip(found), hero.evaluate_clip(clip) @ z_up_metres.T
+        shown, expected = read.evaluate_clip(found), hero.evaluate_clip(clip) @ to_read.T
         for name, vertices in hero.mesh.parts.items():
             apart = np.abs(shown[:, read.mesh.parts[name]] - expected[:, vertices]).max()
-            assert apart < FLOAT32 * 0.01 * blender.size(hero.mesh)
+            assert apart < FLOAT32 * scale * blender.size(hero.mesh)
     for name in hero.mesh.parts:
-        got, want = part_of(read.mesh, name)[3], part_of(hero.mesh, name)[3] @ z_up_metres.T * 100
-        np.testing.assert_allclose(got, want, atol=1e-2)
+        got, want = part_of(read.mesh, name)[3], part_of(hero.mesh, name)[3] @ to_read.T / scale
+        # Blender stores normals of imported meshes in 16 bits.
+        np.testing.assert_allclose(got, want, atol=1e-6 if reader == "ufbx" else 1e-2)
 
 
 @pytest.mark.slow

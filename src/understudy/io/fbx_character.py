@@ -152,18 +152,36 @@ def _shapes(
     """Return the blend shapes of the parts, and which shapes (S,) of the file they are."""
     starts = np.cumsum([0, *(part.vertex_count for part in parts)])
     count = int(starts[-1])
-    found, columns = [], []
+    found: list[tuple[str, np.ndarray]] = []
+    columns: list[int] = []
+    meshes: list[set[int]] = []  # of each shape found
+    always = np.concatenate([take.shape_weight for take in (*scene.takes(), scene.still())])
     for number, shape in enumerate(scene.shapes()):
-        offsets = np.zeros((count, 3))
         users = [i for i, part in enumerate(parts) if part.mesh == shape.mesh]
+        if not users:
+            continue
+        # Shapes of several objects with the same name and weights are one.
+        same = next(
+            (
+                k
+                for k, (name, _) in enumerate(found)
+                if name == shape.name
+                and shape.mesh not in meshes[k]
+                and np.array_equal(always[:, columns[k]], always[:, number])
+            ),
+            None,
+        )
+        if same is None:
+            found.append((shape.name, np.zeros((count, 3))))
+            columns.append(number)
+            meshes.append(set())
+            same = len(found) - 1
+        meshes[same].add(shape.mesh)
         for user in users:
             if shape.vertices.size and shape.vertices.max() >= parts[user].vertex_count:
                 raise FileError(f"blend shape {shape.name!r} moves vertices that do not exist")
             turned = shape.offsets @ bones.rest_from_geometry[user][:, :3].T
-            np.add.at(offsets, starts[user] + shape.vertices, turned)
-        if users:
-            found.append((shape.name, offsets))
-            columns.append(number)
+            np.add.at(found[same][1], starts[user] + shape.vertices, turned)
     names = distinct_names([name for name, _ in found])
     shapes = [BlendShape.from_dense(name, offsets) for name, (_, offsets) in zip(names, found)]
     return shapes, np.array(columns, np.int64)
