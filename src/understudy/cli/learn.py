@@ -31,6 +31,14 @@ from understudy.cli.options import (
     settings_of,
 )
 from understudy.cli.output import file_text
+from understudy.cli.sample import (
+    Controls,
+    IgnoreDrivers,
+    Meshes,
+    Modifiers,
+    TrustScripts,
+    load_asked,
+)
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
@@ -53,9 +61,11 @@ from understudy.methods.character_deformer import deformer_of_character
 from understudy.methods.fitting import FitJob, PartOptions, fit_poses
 from understudy.methods.held_out import split_poses
 from understudy.methods.registry import method_names
-from understudy.rigs.base import animation_names
+from understudy.rigs.base import Rig, animation_names
+from understudy.rigs.blender.options import MODIFIERS, BlenderOptions
+from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.parallel_sampling import sample_poses
-from understudy.rigs.registry import is_rig, load_rig
+from understudy.rigs.registry import is_rig
 from understudy.rigs.sampling import SamplePlan
 
 SIMPLE = "lbs"  # what every engine has; a result that is worse is of no use
@@ -89,6 +99,15 @@ def learn(
         int | None,
         typer.Option(min=1, help="Worker processes for sampling. Default: one per core."),
     ] = None,
+    ranges: Annotated[
+        Path | None,
+        typer.Option(help="Training ranges (TOML); `understudy controls RIG` prints the defaults."),
+    ] = None,
+    meshes: Meshes = [],  # noqa: B006
+    patterns: Controls = [],  # noqa: B006
+    trust_scripts: TrustScripts = False,
+    ignore_drivers: IgnoreDrivers = False,
+    modifiers: Modifiers = MODIFIERS[0],
     without: Without = [],  # noqa: B006
     part_error: PartErrors = [],  # noqa: B006
     up: UpAxis = None,
@@ -116,7 +135,9 @@ def learn(
         processes,
         tuple(held_out),
         part_options(without, part_error),
-        read_options(up, unit, frame_rate, rest),
+        replace(read_options(up, unit, frame_rate, rest), meshes=tuple(meshes)),
+        BlenderOptions(tuple(meshes), tuple(patterns), trust_scripts, ignore_drivers, modifiers),
+        ranges,
     )
     folder = JobFolder(out, name_of_source(source), request.facts(), overwrite)
     learned = learner_of(request)(request, folder, TerminalProgress())
@@ -140,6 +161,8 @@ class Request:
     held_out: tuple[str, ...]
     parts: PartOptions
     read: ReadOptions
+    blender: BlenderOptions
+    ranges: Path | None
 
     def facts(self) -> dict[str, Any]:
         """What defines the job; the number of processes does not change it."""
@@ -153,6 +176,8 @@ class Request:
             "held_out": list(self.held_out),
             "without": list(self.parts.without),
             "part_errors": dict(self.parts.errors),
+            "blender": {k: v for k, v in vars(self.blender).items() if v},
+            "ranges": None if self.ranges is None else source_facts([str(self.ranges)]),
             "read": {k: str(v) if isinstance(v, Path) else v for k, v in read.items()},
         }
 
@@ -164,7 +189,7 @@ class Learned:
     file: Path
     clips: tuple[str, ...] = ()
     motions: tuple[str, ...] = ()
-    rig: str | None = None
+    rig: Rig | None = None
 
 
 Learner = Callable[[Request, JobFolder, TerminalProgress], Learned]
@@ -190,10 +215,20 @@ def learn_rig(request: Request, folder: JobFolder, progress: TerminalProgress) -
     """Sample a rig, fit, and measure on its animations, or on random poses that it has not seen."""
     store = folder.path / "poses.zarr"
     plan = SamplePlan(request.count, request.seed)
+    rig = load_asked(request.sources[0], request.blender, progress)
+    if isinstance(rig, BlenderRig):
+        for note in rig.notes:
+            print(f"note: {note}")
 
     def sample() -> None:
         sample_poses(
-            request.sources[0], plan, store, processes=request.processes, progress=progress
+            # Worker processes build a rig of Python again; one of Blender brings its own.
+            (lambda: rig) if isinstance(rig, BlenderRig) else request.sources[0],
+            plan,
+            store,
+            processes=request.processes,
+            progress=progress,
+            ranges=request.ranges,
         )
 
     folder.step("sample", [store], sample)
@@ -201,11 +236,10 @@ def learn_rig(request: Request, folder: JobFolder, progress: TerminalProgress) -
     made_by = source_provenance(str(store))
 
     def cases(files: Mapping[Path, Deformer]) -> CaseSet:
-        return cases_of_rig(request.sources[0], [], files)
+        return cases_of_rig(rig, request.held_out, files)
 
     learned = _fit_and_measure(request, folder, progress, Lesson(poses, made_by, cases))
-    clips = ("all",) if animation_names(load_rig(request.sources[0])) else ()
-    return Learned(learned, clips, rig=request.sources[0])
+    return Learned(learned, ("all",) if animation_names(rig) else (), rig=rig)
 
 
 def learn_poses(request: Request, folder: JobFolder, progress: TerminalProgress) -> Learned:

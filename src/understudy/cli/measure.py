@@ -143,7 +143,8 @@ def run(
     if original.poses:
         test = _recorded(original.poses, by_file, progress)
     else:
-        test = cases_of_rig(_rig_name(original, by_file), original.animations, by_file)
+        rig = _load_original(_rig_name(original, by_file), by_file)
+        test = cases_of_rig(rig, original.animations, by_file)
     text = f"understudy {command} {' '.join(f.name for f in files)}"
     measure_files(files, test, Outputs(text, report, as_json), progress)
 
@@ -221,12 +222,10 @@ def _rig_name(original: Original, deformers: Mapping[Path, Deformer]) -> str:
     return names[0]
 
 
-def cases_of_rig(
-    name: str, animations: Sequence[str], deformers: Mapping[Path, Deformer]
-) -> CaseSet:
-    """The animations of a rig, or random poses of a rig that has none."""
+def _load_original(name: str, deformers: Mapping[Path, Deformer]) -> Rig:
+    """The rig `name`; an error says what to do if the name comes from the deformers."""
     try:
-        rig = load_rig(name)
+        return load_rig(name)
     except InputError as problem:
         if all(rig_of(deformer) != name for deformer in deformers.values()):
             raise
@@ -234,6 +233,12 @@ def cases_of_rig(
             f"the rig that the file was learned from, {name}, cannot be loaded ({problem}). Pass "
             "--rig with its path, or --poses FILE with recorded poses"
         ) from problem
+
+
+def cases_of_rig(
+    rig: Rig, animations: Sequence[str], deformers: Mapping[Path, Deformer]
+) -> CaseSet:
+    """The animations of a rig, or random poses of a rig that has none."""
     title = name_of(rig)
     rig = rig_without_parts(rig, _left_out(rig.mesh, deformers))
     for file, deformer in deformers.items():

@@ -93,7 +93,7 @@ def sample(
         )
     progress = TerminalProgress()
     asked = BlenderOptions(tuple(meshes), tuple(patterns), trust_scripts, ignore_drivers, modifiers)
-    loaded = _load(rig, asked, progress)
+    loaded = load_asked(rig, asked, progress)
     if isinstance(loaded, BlenderRig):
         for note in loaded.notes:
             print(f"note: {note}")
@@ -140,7 +140,7 @@ def controls(
     """
     asked = BlenderOptions(tuple(meshes), tuple(patterns), trust_scripts, ignore_drivers, modifiers)
     only_names = replace(asked, controls=())  # of other rigs, all controls can be listed
-    loaded = _load(rig, asked if is_blend(rig) else only_names, TerminalProgress())
+    loaded = load_asked(rig, asked if is_blend(rig) else only_names, TerminalProgress())
     lines = loaded.controls.ranges_text().splitlines(keepends=True)
     if isinstance(loaded, BlenderRig):
         lines[1:1] = [f"# {note}\n" for note in loaded.notes]
@@ -160,7 +160,7 @@ def controls(
     print(f"{out}: {len(lines)} lines. Edit it, then: understudy sample {rig} --ranges {out} ...")
 
 
-def _load(text: str, asked: BlenderOptions, progress: TerminalProgress) -> Rig:
+def load_asked(text: str, asked: BlenderOptions, progress: TerminalProgress) -> Rig:
     """The rig that `text` names; `asked` adds to the options of a .blend file in the text."""
     if not is_blend(text):
         if asked != BlenderOptions():

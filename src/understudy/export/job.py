@@ -35,13 +35,14 @@ class ExportJob:
     clips     names of own clips of the deformer, or of animations of its rig; "all": all of them;
               empty: all own clips
     motions   files of bone motion
-    rig       the rig that the deformer was learned from, as `load_rig` takes it; None: its own
+    rig       the rig that the deformer was learned from, or its name as `load_rig` takes it; None:
+              the one in its provenance
     """
 
     settings: ExportSettings = field(default_factory=ExportSettings)
     clips: Sequence[str] = ()
     motions: Sequence[str] = ()
-    rig: str | None = None
+    rig: str | Rig | None = None
 
     def make(
         self, deformer: Deformer, name: str, progress: Progress = SILENT
@@ -60,7 +61,7 @@ class ExportJob:
         if name is None or (deformer.clips and self.rig is None):
             return None
         try:
-            rig = load_rig(name)
+            rig = load_rig(name) if isinstance(name, str) else name
         except InputError as problem:
             own = {clip.name for clip in deformer.clips}
             if self.rig is None and own.issuperset(set(self.clips) - {ALL}):
