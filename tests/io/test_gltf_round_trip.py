@@ -379,3 +379,13 @@ def test_names_that_repeat_or_are_empty_survive(tmp_path):
     path, back = written(made, tmp_path)
     assert_same(made, back)
     assert_three_js_agrees(made, path)
+
+
+def test_bones_of_which_some_only_move_and_some_only_turn(tmp_path):
+    made = make_character(tube_mesh(unit="m"), bones=3, frames=7)
+    motion = np.tile(made.skeleton.world_from_bone, (7, 1, 1, 1))
+    motion[:, :, 0, 3] += np.linspace(0, 1, 7)[:, None]  # no bone turns, the root moves
+    clip = CharacterClip("slide", motion, made.clips[0].shape_weights[:7], 24.0)
+    path, again = written(made.with_clips([clip]), tmp_path)
+    assert_same(made.with_clips([clip]), again)
+    assert_three_js_agrees(made.with_clips([clip]), path)

@@ -58,10 +58,18 @@ def quaternion_of(rotations: np.ndarray) -> np.ndarray:
 
 
 def compose_trs(translation: np.ndarray, quaternion: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Return transforms (...,3,4) of translations (...,3), quaternions (...,4), scales (...,3)."""
+    """Return transforms (...,3,4) of translations (...,3), quaternions (...,4), scales (...,3).
+
+    Each may be a single one for all.
+
+    >>> compose_trs(np.zeros((5, 3)), np.array([[0, 0, 0, 1]]), np.ones((1, 3))).shape
+    (5, 3, 4)
+    """
     linear = rotation_of(quaternion) * np.asarray(scale, np.float64)[..., None, :]
-    shift = np.broadcast_to(np.asarray(translation, np.float64)[..., None], (*linear.shape[:-1], 1))
-    return np.concatenate([linear, shift], axis=-1)
+    shift = np.asarray(translation, np.float64)[..., None]
+    shape = np.broadcast_shapes(linear.shape[:-2], shift.shape[:-2])
+    parts = [np.broadcast_to(part, (*shape, *part.shape[-2:])) for part in (linear, shift)]
+    return np.concatenate(parts, axis=-1)
 
 
 def decompose(transforms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
