@@ -278,7 +278,8 @@ def _answer(request):
     # Importers leave the range of shape keys at 0 to 1, to which Blender clamps their weights.
     for key in (key for keys in bpy.data.shape_keys for key in keys.key_blocks):
         key.slider_min, key.slider_max = -10.0, 10.0
-    if request["clip"] is not None:
+    # USD and Alembic have one timeline, which is active already.
+    if request["clip"] is not None and Path(request["path"]).suffix in (".fbx", ".glb", ".gltf"):
         _play(request["clip"])
     scene.frame_set(scene.frame_current)
     used = [o for o in bpy.data.objects if o.type == "MESH" and scene.objects.get(o.name)]
