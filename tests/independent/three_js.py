@@ -13,6 +13,7 @@ from pathlib import Path
 
 import needs
 import numpy as np
+from scipy.spatial import KDTree
 
 FOLDER = Path(__file__).parents[1] / "node"
 
@@ -107,6 +108,33 @@ def clip_requests(character, frames=None):
     ]
 
 
+def assert_agrees(path, character, tolerance=1e-4, frames=6) -> float:
+    """Fail unless three.js shows a file of any program as `character`, read from it, says.
+
+    Vertices are matched by their paths through some frames of every clip: every vertex of one side
+    must have one of the other within `tolerance` of the size. Returns the largest distance found,
+    relative to the size.
+    """
+    requests, ours = [], []
+    for clip in character.clips:
+        chosen = np.unique(np.linspace(0, clip.frame_count - 1, frames).astype(int))
+        # The name of the reader for the pose of a file without animation.
+        name = None if clip.name == "default" else clip.name
+        requests.append((name, (clip.start_frame + chosen) / clip.frame_rate))
+        ours.append(character.evaluate(clip.world_from_bone[chosen], clip.shape_weights[chosen]))
+    if not character.clips:
+        requests.append((None, [0.0]))
+        ours.append(character.mesh.vertices[None])
+    shown = evaluate(path, requests)
+    theirs = np.concatenate([part.positions[:, part.used] for part in shown], axis=1)
+    by_vertex = lambda array: array.transpose(1, 0, 2).reshape(array.shape[1], -1)
+    a, b = by_vertex(np.concatenate(ours)), by_vertex(theirs)
+    size = float(np.ptp(theirs, axis=(0, 1)).max())
+    apart = max(KDTree(a).query(b)[0].max(), KDTree(b).query(a)[0].max()) / size
+    assert apart < tolerance, f"{path}: {apart:.2g} of the size apart"
+    return apart
+
+
 def validator_issues(path) -> list[dict]:
     """Return what Khronos' validator has to say: code, message, severity (0 error, 1 warning)."""
     require_node()
@@ -122,7 +150,7 @@ def assert_valid(path) -> None:
 def _node(script, *arguments) -> str:
     """Return what a script of tests/node prints."""
     done = subprocess.run(
-        ["node", str(FOLDER / script), *map(str, arguments)],
+        ["node", str(FOLDER / script), *(str(Path(a).resolve()) for a in arguments)],
         capture_output=True,
         text=True,
         timeout=300,

@@ -79,7 +79,8 @@ def json_of(path):
         ({"unit": "m"}, 5, 4),
         ({"unit": "cm", "up_axis": "Z"}, 9, 8),
         ({"unit": "in", "handedness": "left"}, 5, 2),
-        ({"up_axis": "unknown"}, 260, 4),  # joints of 16 bits
+        # Joints of 16 bits.
+        pytest.param({"up_axis": "unknown"}, 260, 4, marks=pytest.mark.slow),
     ],
 )
 def test_a_rigged_character_survives(about, bones, influences, tmp_path):

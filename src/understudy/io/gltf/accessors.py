@@ -12,9 +12,10 @@ from understudy.io.gltf.document import Entry
 
 COMPONENTS = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
-# Bytes of arrays that one file may expand to. Files repeat references to the same bytes, so the
-# size of the file alone does not bound them.
-MAX_BYTES = 2**31
+# Bytes of arrays that a file may expand to, also small ones, and per byte of larger ones. Files
+# repeat references to the same bytes and interpolate keys, so their size alone is no bound.
+SMALL_FILE_BYTES = 2**30
+BYTES_PER_BYTE = 32
 
 
 class Sparse(NamedTuple):
@@ -29,19 +30,24 @@ class Sparse(NamedTuple):
 
 
 class Budget:
-    """Counts the bytes that arrays take, and refuses more than `MAX_BYTES`."""
+    """Counts the bytes that arrays take, and refuses more than a file of its size may need.
 
-    def __init__(self, where: str):
+    where  file name
+    size   bytes of the file
+    """
+
+    def __init__(self, where: str, size: int):
         self.where = where
-        self.left = MAX_BYTES
+        self.limit = max(SMALL_FILE_BYTES, BYTES_PER_BYTE * size)
+        self.left = self.limit
 
     def take(self, count: int, what: str) -> None:
         """Account for `count` bytes before they are taken."""
         self.left -= count
         if self.left < 0:
             raise FileError(
-                f"{self.where}: {what} would need more than {MAX_BYTES >> 30} GiB in all; "
-                "read fewer meshes or animations, or split the file"
+                f"{self.where}: {what} would need more than {self.limit / 2**30:.0f} GiB in all; "
+                "read fewer meshes or animations, choose a lower frame rate, or split the file"
             )
 
 
@@ -52,7 +58,7 @@ class Accessors:
         self.document = document
         self.entries = document.root.entries("accessors")
         self.views = document.root.entries("bufferViews")
-        self.budget = Budget(document.root.where)
+        self.budget = Budget(document.root.where, document.size)
         self._cache: dict[int, np.ndarray] = {}
 
     def __len__(self) -> int:

@@ -99,7 +99,7 @@ def material_names(
     used, slot = np.unique(material, return_inverse=True)
     if used.tolist() in ([], [-1]):
         return (), np.zeros(len(material), np.int64)
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     found = []
     for number in used.tolist():
         name = entries[number].text("name").strip() if number >= 0 else "default"

@@ -135,7 +135,7 @@ class Bones:
 
     def names(self) -> list[str]:
         """Return a name for each bone: that of its node, made distinct."""
-        taken: set[str] = set()
+        taken: dict[str, int] = {}
         named = lambda bone: self.scene.name(bone.node) or f"node_{bone.node}"
         return [unique(named(bone), taken) for bone in self.bones]
 

@@ -135,19 +135,24 @@ class Entry:
         return result
 
 
-def unique(name: str, taken: set[str]) -> str:
+def unique(name: str, taken: dict[str, int]) -> str:
     """Return `name`, or the first of name_2, name_3, ... that is not taken; it is then taken.
 
-    >>> taken = {"a"}
+    taken  name -> the last number tried, so that many equal names do not take long
+
+    >>> taken = {"a": 1}
     >>> unique("a", taken), unique("a", taken)
     ('a_2', 'a_3')
     """
-    result, number = name, 1
-    while result in taken:
+    if name not in taken:
+        taken[name] = 1
+        return name
+    number = taken[name] + 1
+    while f"{name}_{number}" in taken:
         number += 1
-        result = f"{name}_{number}"
-    taken.add(result)
-    return result
+    taken[name] = number
+    taken[f"{name}_{number}"] = 1
+    return f"{name}_{number}"
 
 
 def _shown(value: Any) -> str:

@@ -59,27 +59,29 @@ def joint_motion(
     size             of the mesh
     clip             name, for the error; "" for the rest pose
     """
-    stored: list[np.ndarray] = []
-    result = []
+    stored = np.empty(world_from_bone.shape)
+    result: list[JointMotion | None] = [None] * len(parents)
     worst = None
-    for bone, parent in enumerate(parents.tolist()):
-        world = world_from_bone[:, bone]
-        local = world if parent < 0 else _in_parent(stored[parent], world)
-        translation, rotation, scale = decompose(local)
-        motion = JointMotion(
-            _held(translation, STILL * size),
-            _held(continuous(rotation), STILL),
-            _held(_near_one(scale), STILL),
-        )
-        recomposed = compose_trs(motion.translation, motion.rotation, motion.scale)
-        here = recomposed if parent < 0 else compose(stored[parent], recomposed)
-        here = np.broadcast_to(here, world.shape)
-        stored.append(here)
-        amount = _difference(here, world, size)
+    for bones in _levels(parents):
+        above = parents[bones]
+        world, parent = world_from_bone[:, bones], stored[:, above]
+        is_root = above[0] < 0
+        translation, rotation, scale = decompose(world if is_root else _in_parent(parent, world))
+        for place, bone in enumerate(bones.tolist()):
+            motion = JointMotion(
+                _held(translation[:, place], STILL * size),
+                _held(continuous(rotation[:, place]), STILL),
+                _held(_near_one(scale[:, place]), STILL),
+            )
+            result[bone] = motion
+            stored[:, bone] = compose_trs(motion.translation, motion.rotation, motion.scale)
+        if not is_root:
+            stored[:, bones] = compose(parent, stored[:, bones])
+        amount = _difference(stored[:, bones], world, size)
         if amount.max() > max(SHEAR_TOLERANCE, 0.0 if worst is None else worst.amount):
-            worst = ShearError(float(amount.max()), bone, clip, int(amount.argmax()))
-        result.append(motion)
-    return result, worst
+            frame, which = np.unravel_index(amount.argmax(), amount.shape)
+            worst = ShearError(float(amount.max()), int(bones[which]), clip, int(frame))
+    return [motion for motion in result if motion is not None], worst
 
 
 def rigid_rest(world_from_bone: np.ndarray) -> np.ndarray:
@@ -105,13 +107,21 @@ def clip_world(clip: CharacterClip, old_rest: np.ndarray, new_rest: np.ndarray) 
     return compose(clip.world_from_bone, change[None])
 
 
+def _levels(parents: np.ndarray) -> list[np.ndarray]:
+    """Return the bones by depth: roots, their children, and so on."""
+    depth = np.zeros(len(parents), np.int64)
+    for bone, parent in enumerate(parents.tolist()):
+        depth[bone] = depth[parent] + 1 if parent >= 0 else 0
+    return [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]
+
+
 def _in_parent(parent: np.ndarray, world: np.ndarray) -> np.ndarray:
-    """Return transforms (F,3,4) in the frame of a parent (F,3,4).
+    """Return transforms (...,3,4) in the frame of a parent (...,3,4).
 
     A parent scaled to zero has no frame. What is in it collapses with it, whatever its transform.
     """
     sizes = np.linalg.svd(parent[..., :3], compute_uv=False)
-    flat = (sizes[:, 2] < 1e-9 * np.maximum(sizes[:, 0], 1.0)) | (sizes[:, 0] < 1e-9)
+    flat = (sizes[..., 2] < 1e-9 * np.maximum(sizes[..., 0], 1.0)) | (sizes[..., 0] < 1e-9)
     safe = parent.copy()
     safe[flat, :, :3] = np.eye(3)
     local = compose(inverse(safe), world)
@@ -132,8 +142,9 @@ def _near_one(scale: np.ndarray) -> np.ndarray:
 
 
 def _difference(stored: np.ndarray, wanted: np.ndarray, size: float) -> np.ndarray:
-    """Return the relative difference (F,) of transforms (F,3,4): of the 3x3 part, or of the place
-    if that is greater.
+    """Return the relative difference (F,n) of transforms (F,n,3,4).
+
+    It is that of the 3x3 part, or that of the place if it is greater.
     """
     norm = lambda matrices: np.linalg.norm(matrices[..., :3], axis=(-2, -1))
     linear = norm(stored - wanted) / np.maximum(norm(wanted), 1e-9)

@@ -61,14 +61,21 @@ def read_gltf(path: str | Path, options: ReadOptions, progress: Progress) -> Cha
     options  `clips`, `meshes` and `frame_rate` say what to read
     """
     document = read_document(path)
+    # Extreme numbers overflow; what comes of them is checked where it is used.
+    with np.errstate(all="ignore"):
+        return _read(document, Path(path), options)
+
+
+def _read(document: Document, path: Path, options: ReadOptions) -> Character:
+    """Return the character of a document; what its nouns refuse becomes a `FileError`."""
     try:
         own = own_extras(document.root)
         if own is not None:
             try:
-                return _Reader(document, options, own).character(Path(path).stem)
+                return _Reader(document, options, own).character(path.stem)
             except EditedError:
                 pass
-        return _Reader(document, options, None).character(Path(path).stem)
+        return _Reader(document, options, None).character(path.stem)
     except _ChoiceError:
         raise
     except InputError as problem:
@@ -155,7 +162,7 @@ class _Reader:
 
     def _mesh_nodes(self) -> list[tuple[str, int, int]]:
         """Return name, node and mesh of each part to read."""
-        taken: set[str] = set()
+        taken: dict[str, int] = {}
         result = []
         for node in self.scene.shown:
             entry = self.scene.entries[node]

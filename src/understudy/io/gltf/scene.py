@@ -25,7 +25,7 @@ class Scene:
         self.entries = root.entries("nodes")
         self.parents = self._parents(root.where)
         self.order = self._order(root.where)
-        self.locals = self._locals()
+        self.locals = self._locals(root.where)
         self.globals = self.locals.copy()
         for node in self.order:
             if self.parents[node] >= 0:
@@ -65,7 +65,7 @@ class Scene:
             raise FileError(f"{where}: nodes[{cyclic}] is its own ancestor (a cycle of children)")
         return order
 
-    def _locals(self) -> np.ndarray:
+    def _locals(self, where: str) -> np.ndarray:
         result = np.tile(np.eye(3, 4), (len(self.entries), 1, 1))
         translation = np.zeros((len(self.entries), 3))
         rotation = np.tile([0.0, 0.0, 0.0, 1.0], (len(self.entries), 1))
@@ -94,7 +94,7 @@ class Scene:
         for node, matrix in matrices.items():
             result[node] = matrix
         if np.abs(result).max(initial=0.0) > 1e30:
-            raise FileError("nodes: a transform has numbers beyond 1e30")
+            raise FileError(f"{where}: nodes: a transform has numbers beyond 1e30")
         return result
 
     def _shown(self, root: Entry) -> list[int]:

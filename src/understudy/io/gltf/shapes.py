@@ -53,7 +53,7 @@ def blend_shapes(
     order  names that come first, in this order
     """
     groups: dict[str, list[Target]] = {}
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     seen: dict[str, str] = {}  # name in the file -> name of the first shape
     for number, target in enumerate(targets):
         first = seen.get(target.name) if target.name else None

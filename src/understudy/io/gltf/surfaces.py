@@ -255,7 +255,7 @@ def _target(target: Entry, accessors: Accessors, count: int) -> Sparse:
     result = accessors.nonzero(number, "VEC3")
     if np.abs(result.values).max(initial=0.0) > 1e30:
         raise FileError(f"{target.where}.POSITION: has numbers beyond 1e30")
-    accessors.budget.take(result.values.nbytes, "morph targets")
+    accessors.budget.take(4 * result.values.nbytes, "morph targets")  # copies on the way
     return result
 
 

@@ -75,29 +75,35 @@ def detected_rate(times: np.ndarray) -> float:
     since = times - times[0]
     steps = np.diff(times)
     steps = steps[steps > 0.3 / _FASTEST]
-    rate = _refined(since, 1.0 / float(steps.min())) if len(steps) else None
-    if rate is not None and rate > _FASTEST * 1.01:
-        rate = None
-    if rate is None:
-        return next((usual for usual in _USUAL if _refined(since, usual) is not None), DEFAULT_RATE)
+    rate = _fitted(since, 1.0 / float(steps.min())) if len(steps) else None
+    if rate is None or rate > _FASTEST * 1.01:
+        return next((usual for usual in _USUAL if _misfit(since, usual) < 0.02), DEFAULT_RATE)
     if rate >= _SLOWEST:
         return rate
     multiple = lambda usual: abs(usual / rate - round(usual / rate)) < 1e-3
     return next((usual for usual in _USUAL if multiple(usual)), rate * np.ceil(24.0 / rate))
 
 
-def _refined(since: np.ndarray, rate: float) -> float | None:
-    """Return the rate near `rate` that fits the times best; None if they are not on its frames."""
+def _fitted(since: np.ndarray, rate: float) -> float | None:
+    """Return the rate near `rate` on whose frames all times fall; None: there is none.
+
+    since  (n,) seconds since the first key
+    """
+    # The rate from one short step is not exact. Counted step by step, its error does not add up,
+    # and the whole length then gives a better one.
+    frames = np.rint(np.diff(since) * rate).sum()
+    if not 1 <= frames < 1e8:
+        return None
+    better = float(frames / since[-1])
+    near = lambda usual: abs(usual - better) < 0.01 * better
+    known = [r for r in (*_USUAL, *_BROADCAST, float(round(better))) if r and near(r)]
+    best = min(known, key=lambda r: _misfit(since, r), default=better)
+    if _misfit(since, best) > max(2e-3, 2 * _misfit(since, better)):
+        best = better
+    return best if _misfit(since, best) < 0.02 else None
+
+
+def _misfit(since: np.ndarray, rate: float) -> float:
+    """Return how far times (n,) are from frames, at most, in frames."""
     at = since * rate
-    if at[-1] > 1e7:
-        return None
-    frames = np.rint(at)
-    if frames[-1] < 1:
-        return None
-    # A rate from one short step is not exact; the whole length is.
-    better = frames[-1] / since[-1]
-    frames = np.rint(since * better)
-    if np.abs(since * better - frames).max() > 0.02:
-        return None
-    usual = min((*_USUAL, *_BROADCAST, round(better) or 1.0), key=lambda r: abs(r - better))
-    return float(usual) if abs(usual - better) < 4e-4 * better else float(better)
+    return float(np.abs(at - np.rint(at)).max())

@@ -96,7 +96,8 @@ def read_animations(
     target_count  gives the number of morph targets of the mesh of a node
     is_wanted     tells whether an animation of that name is to be read
     """
-    result, taken = [], set[str]()
+    result = []
+    taken: dict[str, int] = {}
     for number, entry in enumerate(root.entries("animations")):
         name = unique(entry.text("name").strip() or f"animation_{number}", taken)
         if not is_wanted(name):

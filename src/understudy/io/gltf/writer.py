@@ -69,7 +69,7 @@ class _Writer:
         is_far = np.abs(middle).max() > _FAR * self.size
         self.origin = middle if is_far else np.zeros(3)
         self.positions = (positions - self.origin).astype(np.float32) + np.float32(0)
-        taken = set(mesh.parts)
+        taken = dict.fromkeys(mesh.parts, 1)
         self.rest_name = unique(character.name or "mesh", taken)
         self.nodes, self.primitive_of_polygon = mesh_nodes(mesh, self.rest_name)
         # Where each shape is listed among the morph targets of each part.
