@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,7 +60,12 @@ def _finite_or_null(content: Any) -> Any:
 
 
 def file_size(path: Path) -> int:
-    """The bytes of a file, or of all files in a folder."""
+    """The bytes of a file with its animation layer, or of all files in a folder or sequence."""
     if path.is_dir():
-        return sum(part.stat().st_size for part in path.rglob("*") if part.is_file())
-    return path.stat().st_size
+        files = [part for part in path.rglob("*") if part.is_file()]
+    elif path.is_file():
+        files = [path, path.with_name(f"{path.stem}.anim.usdc")]  # the second: see io.usd.writing
+    else:
+        frames = re.sub("#+", "*", path.name if "#" in path.name else f"{path.stem}_#{path.suffix}")
+        files = list(path.parent.rglob(frames))
+    return sum(file.stat().st_size for file in files if file.is_file())

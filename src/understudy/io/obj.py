@@ -1,8 +1,8 @@
 """Wavefront OBJ: one mesh per file.
 
-Positions, polygons of any size, texture coordinates and material names are read and written;
-objects and groups are read, as `Mesh.parts`. Normals are left out: in a sequence they change with
-every frame and follow from the positions. Free-form surfaces, lines and points are ignored.
+Positions, polygons of any size, texture coordinates, normals, material names, objects and groups
+are read and written; objects and groups are `Mesh.parts`. Free-form surfaces, lines and points are
+ignored.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.io.atomic_write import atomic_write
 from understudy.io.mesh_clips import FrameData
+from understudy.io.mesh_objects import mesh_objects
 from understudy.io.numbers import read_bytes, read_numbers, words_per_line
 
 
@@ -34,22 +35,27 @@ def read_obj(path: str | Path) -> Mesh:
         raise FileError(f"{path}: has no polygons (no line starts with f)")
     try:
         sizes = words_per_line(faces) - 1
-        first, second = _corners(faces)
+        first, second, third = _corners(faces)
         before = np.cumsum(lines.is_vertex)[lines.is_face]
         corners = _absolute(first, np.repeat(before, sizes), len(vertices), "vertex")
-        uvs = None
-        if (second != 0).all() and lines.is_uv.any():
-            table = lines.table(lines.is_uv, 2)
-            before = np.cumsum(lines.is_uv)[lines.is_face]
-            uvs = table[
-                _absolute(second, np.repeat(before, sizes), len(table), "texture coordinate")
-            ]
+
+        def on_corners(index: np.ndarray, chosen: np.ndarray, columns: int, what: str):
+            """Return entries of a table at the corners, (N,columns); None: not all have one."""
+            if not (index != 0).all() or not chosen.any():
+                return None
+            table = lines.table(chosen, columns)
+            before = np.repeat(np.cumsum(chosen)[lines.is_face], sizes)
+            return table[_absolute(index, before, len(table), what)]
+
+        uvs = on_corners(second, lines.is_uv, 2, "texture coordinate")
+        normals = on_corners(third, lines.is_normal, 3, "normal")
         names, material = lines.materials()
         return Mesh(
             vertices,
             sizes,
             corners,
             corner_uvs=uvs,
+            corner_normals=normals,
             materials=names,
             polygon_material=material,
             parts=lines.parts(sizes, corners),
@@ -59,35 +65,109 @@ def read_obj(path: str | Path) -> Mesh:
         raise FileError(f"{path}: cannot be read as OBJ: {problem}") from problem
 
 
-def write_obj(path: str | Path, mesh: Mesh, vertices: np.ndarray | None = None) -> None:
-    """Write `mesh`, or one frame of it at `vertices` (V,3), whole or not at all. No parts."""
-    points = np.asarray(mesh.vertices if vertices is None else vertices, np.float32)
-    text = [("v %.9g %.9g %.9g\n" * len(points)) % tuple(points.reshape(-1).tolist())]
-    corners = mesh.polygon_vertices.astype(np.int64) + 1
-    corner_text, numbers = " %d", corners
-    if mesh.corner_uvs is not None:
-        text.append(("vt %.9g %.9g\n" * len(corners)) % tuple(mesh.corner_uvs.reshape(-1).tolist()))
-        corner_text, numbers = " %d/%d", np.stack([corners, np.arange(1, len(corners) + 1)], axis=1)
-    material = (
-        np.zeros(len(mesh.polygon_sizes), int)
-        if mesh.polygon_material is None
-        else mesh.polygon_material
-    )
-    lines, before = [], None
-    for size, number in zip(mesh.polygon_sizes.tolist(), material.tolist()):
-        if mesh.materials and number != before:
-            lines.append(f"usemtl {mesh.materials[number]}\n".replace("%", "%%"))
-            before = number
-        lines.append("f" + corner_text * size + "\n")
-    text.append("".join(lines) % tuple(numbers.reshape(-1).tolist()))
-    with atomic_write(path) as part:
-        part.write_text("".join(text), encoding="utf-8")
+def write_obj(
+    path: str | Path,
+    mesh: Mesh,
+    vertices: np.ndarray | None = None,
+    normals: np.ndarray | None = None,
+) -> None:
+    """Write `mesh`, or one frame of it at `vertices` (V,3), whole or not at all.
+
+    normals  (N,3) of the corners, or None: none are written
+    """
+    points = mesh.vertices if vertices is None else vertices
+    ObjText(mesh, normals is not None).write(path, points, normals)
+
+
+class ObjText:
+    """The text of one mesh in many frames: all but positions and normals is made once.
+
+    mesh              polygons, UVs, materials and parts
+    has_normals       whether every frame comes with normals
+    material_library  name of a `.mtl` file beside it; "": none
+    """
+
+    def __init__(self, mesh: Mesh, has_normals: bool, material_library: str = ""):
+        self._head = f"mtllib {material_library}\n" if material_library else ""
+        corners = mesh.polygon_vertices.astype(np.int64) + 1
+        numbers, corner = [corners], " %d"
+        text = []
+        along = np.arange(1, len(corners) + 1)
+        if mesh.corner_uvs is not None:
+            uvs = tuple(mesh.corner_uvs.reshape(-1).tolist())
+            text.append(("vt %.9g %.9g\n" * len(corners)) % uvs)
+            numbers.append(along)
+            corner = " %d/%d"
+        if has_normals:
+            numbers.append(along)
+            corner += "/%d" if mesh.corner_uvs is not None else "//%d"
+        lines = []
+        statements = _statements(mesh)
+        for polygon, size in enumerate(mesh.polygon_sizes.tolist()):
+            lines.append(statements.get(polygon, "").replace("%", "%%"))
+            lines.append("f" + corner * size + "\n")
+        flat = np.stack(numbers, axis=1).reshape(-1)
+        self._tail = "".join(text) + "".join(lines) % tuple(flat.tolist())
+
+    def write(self, path: str | Path, vertices: np.ndarray, normals: np.ndarray | None) -> None:
+        """Write one frame: vertices (V,3), normals (N,3) of the corners or None."""
+        text = [self._head, _rows("v", vertices)]
+        if normals is not None:
+            text.append(_rows("vn", normals))
+        with atomic_write(path) as part:
+            part.write_text("".join([*text, self._tail]), encoding="utf-8")
+
+
+def _rows(keyword: str, values: np.ndarray) -> str:
+    """Return one line per row of an array (n,3)."""
+    flat = np.asarray(values, np.float32).reshape(-1)
+    return (f"{keyword} %.9g %.9g %.9g\n" * len(values)) % tuple(flat.tolist())
+
+
+def _statements(mesh: Mesh) -> dict[int, str]:
+    """Return the lines to put before some polygons: where object, groups or material change.
+
+    Parts that share no vertex are objects. Another part is a group if it consists of polygons.
+    """
+    count = len(mesh.polygon_sizes)
+    objects = mesh_objects(mesh)
+    object_of = np.zeros(count, int)
+    for number, found in enumerate(objects):
+        object_of[found.polygons] = number
+    polygon = np.repeat(np.arange(count), mesh.polygon_sizes)
+    groups = {}
+    for name, vertices in mesh.parts.items():
+        if any(found.name == name for found in objects):
+            continue
+        inside = np.zeros(mesh.vertex_count, bool)
+        inside[vertices] = True
+        whole = np.bincount(polygon, inside[mesh.polygon_vertices], count) == mesh.polygon_sizes
+        reached = np.unique(mesh.polygon_vertices[whole[polygon]])
+        if np.array_equal(reached, np.unique(vertices)):
+            groups["_".join(name.split())] = whole
+    material = np.zeros(count, int) if mesh.polygon_material is None else mesh.polygon_material
+    table = np.column_stack([object_of, material, *groups.values()]).astype(np.int64)
+    changed = np.ones_like(table, bool)
+    changed[1:] = table[1:] != table[:-1]
+    result: dict[int, str] = {}
+    for at in np.flatnonzero(changed.any(axis=1)).tolist():
+        lines = []
+        name = " ".join(objects[object_of[at]].name.split()) if objects else ""
+        if mesh.parts and changed[at, 0]:
+            lines.append(f"o {name or 'default'}\n")
+        if groups and changed[at, [0, *range(2, table.shape[1])]].any():
+            here = [name for name, whole in groups.items() if whole[at]]
+            lines.append(f"g {' '.join(here) or 'default'}\n")
+        if mesh.materials and changed[at, 1]:
+            lines.append(f"usemtl {' '.join(mesh.materials[material[at]].split())}\n")
+        result[at] = "".join(lines)
+    return result
 
 
 class _Lines:
     """The lines of a file by kind, found on the bytes themselves.
 
-    is_vertex, is_uv, is_face  (lines,) bool
+    is_vertex, is_uv, is_normal, is_face  (lines,) bool
     """
 
     def __init__(self, path: str | Path):
@@ -112,6 +192,7 @@ class _Lines:
         gap = lambda letters: (letters == 32) | (letters == 9)
         self.is_vertex = (at(0) == ord("v")) & gap(at(1))
         self.is_uv = (at(0) == ord("v")) & (at(1) == ord("t")) & gap(at(2))
+        self.is_normal = (at(0) == ord("v")) & (at(1) == ord("n")) & gap(at(2))
         self.is_face = (at(0) == ord("f")) & gap(at(1))
         if not self.is_vertex.any():
             raise FileError(f"{path}: not an OBJ file with a mesh (no line starts with v)")
@@ -185,8 +266,8 @@ class _Lines:
         return np.searchsorted(starts, self._starts[self.is_face]) - 1
 
 
-def _corners(faces: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first and second number of every corner, (N,) each; a missing second is 0.
+def _corners(faces: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the three numbers of every corner, (N,) each; a missing one is 0.
 
     Corners are written v, v/t, v//n or v/t/n, and a file may mix them.
     """
@@ -203,8 +284,8 @@ def _corners(faces: bytes) -> tuple[np.ndarray, np.ndarray]:
     whole = numbers.astype(np.int64)
     if (whole != numbers).any():
         raise ValueError("a polygon's corner is not a whole number")
-    second = np.where(counts > 1, whole[np.minimum(at + 1, len(whole) - 1)], 0)
-    return whole[at], second
+    other = lambda step: np.where(counts > step, whole[np.minimum(at + step, len(whole) - 1)], 0)
+    return whole[at], other(1), other(2)
 
 
 def _absolute(index: np.ndarray, before: np.ndarray, count: int, what: str) -> np.ndarray:

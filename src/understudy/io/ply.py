@@ -1,6 +1,8 @@
 """PLY: one mesh per file, ASCII or binary of either byte order.
 
-Positions and polygons of any size are read and written; everything else is ignored.
+Positions, polygons of any size, normals of vertices, texture coordinates (the list `texcoord` of a
+polygon), materials (`material_index`) and objects (`object_index` of a vertex) are read and
+written; everything else is ignored. Comments name materials and objects: `comment material 0 skin`.
 
 Polygons of mixed sizes have no fixed stride. For every byte (in ASCII: every number) of the polygon
 part, the reader computes where a record that starts there would end. It follows those jumps by
@@ -9,6 +11,7 @@ doubling (`record_starts`), so there is no loop over faces.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +23,7 @@ from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.io.atomic_write import atomic_write
 from understudy.io.mesh_clips import FrameData
+from understudy.io.mesh_objects import mesh_objects
 from understudy.io.numbers import ragged, read_bytes, read_numbers, record_starts
 
 _TYPES = {
@@ -30,6 +34,7 @@ _TYPES = {
 }  # fmt: skip
 _ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 _INDEX_NAMES = ("vertex_indices", "vertex_index")
+_FACE_NAMES = (*_INDEX_NAMES, "texcoord", "material_index")
 FORMATS = tuple(_ORDERS)
 _Result = TypeVar("_Result")
 
@@ -60,7 +65,7 @@ def read_ply_vertices(path: str | Path) -> FrameData:
 def read_ply(path: str | Path) -> Mesh:
     """Return the mesh of a file; `FileError` says why there is none. Its up axis is unknown."""
     file = _File(path)
-    return file.guarded(lambda: Mesh(file.vertices(), *file.polygons(), up_axis="unknown"))
+    return file.guarded(file.mesh)
 
 
 def write_ply(
@@ -68,45 +73,111 @@ def write_ply(
     mesh: Mesh,
     vertices: np.ndarray | None = None,
     form: str = "binary_little_endian",
+    normals: np.ndarray | None = None,
 ) -> None:
     """Write `mesh`, or one frame of it at `vertices` (V,3), whole or not at all.
 
-    form  one of `FORMATS`
+    form     one of `FORMATS`
+    normals  (V,3) of the vertices, or None: none are written
+
+    Of parts that overlap, the first is kept (see `understudy.io.mesh_objects`).
     """
     if form not in _ORDERS:
         raise InputError(f"form: expected one of {', '.join(FORMATS)}, got {form!r}")
     points = np.asarray(mesh.vertices if vertices is None else vertices, np.float32)
-    sizes, corners = mesh.polygon_sizes.astype(np.int64), mesh.polygon_vertices
-    wide = len(sizes) and sizes.max() > 255
-    header = (
-        f"ply\nformat {form} 1.0\nelement vertex {len(points)}\nproperty float x\nproperty float "
-        f"y\nproperty float z\n"
-        f"element face {len(sizes)}\nproperty list {'uint' if wide else 'uchar'} int "
-        f"vertex_indices\nend_header\n"
+    sizes = mesh.polygon_sizes.astype(np.int64)
+    wide = "uint" if len(sizes) and 2 * sizes.max() > 255 else "uchar"
+    comments, vertex, face = (
+        [],
+        ["float x", "float y", "float z"],
+        [f"list {wide} int vertex_indices"],
     )
-    if form == "ascii":
-        lines = ("%.9g %.9g %.9g\n" * len(points)) % tuple(points.reshape(-1).tolist())
-        starts = np.cumsum(sizes + 1) - (sizes + 1)
-        flat = np.empty(len(corners) + len(sizes), np.int64)
-        flat[starts] = sizes
-        flat[ragged(starts + 1, sizes)] = corners
-        body = (
-            lines
-            + "".join("%d" + " %d" * size + "\n" for size in sizes.tolist()) % tuple(flat.tolist())
-        ).encode()
-    else:
-        order, count_type = _ORDERS[form], np.dtype(_ORDERS[form] + ("u4" if wide else "u1"))
-        lengths = count_type.itemsize + 4 * sizes
-        starts = np.cumsum(lengths) - lengths
-        faces = np.empty(int(lengths.sum()), np.uint8)
-        head = ragged(starts, np.full(len(sizes), count_type.itemsize))
-        faces[head] = np.frombuffer(sizes.astype(count_type).tobytes(), np.uint8)
-        faces[ragged(starts + count_type.itemsize, 4 * sizes)] = np.frombuffer(
-            corners.astype(order + "i4").tobytes(), np.uint8
-        )
-        body = points.astype(order + "f4").tobytes() + faces.tobytes()
+    columns: list[np.ndarray] = [points]
+    if normals is not None:
+        vertex += ["float nx", "float ny", "float nz"]
+        columns.append(np.asarray(normals, np.float32))
+    if mesh.parts:
+        objects = mesh_objects(mesh)
+        index = np.full(mesh.vertex_count, -1, np.int32)
+        for number, found in enumerate(objects):
+            index[found.vertices] = number if found.name else -1
+        comments += [f"object {k} {_word(o.name)}" for k, o in enumerate(objects) if o.name]
+        vertex.append("int object_index")
+        columns.append(index)
+    fields: list[tuple[str | None, str, np.ndarray]] = [(wide, "int", mesh.polygon_vertices)]
+    if mesh.corner_uvs is not None:
+        face.append(f"list {wide} float texcoord")
+        fields.append((wide, "float", mesh.corner_uvs.reshape(-1)))
+    if mesh.materials and mesh.polygon_material is not None:
+        comments += [f"material {k} {_word(name)}" for k, name in enumerate(mesh.materials)]
+        face.append("int material_index")
+        fields.append((None, "int", mesh.polygon_material))
+    header = [f"format {form} 1.0", *(f"comment {text}" for text in comments)]
+    header += [f"element vertex {len(points)}", *(f"property {text}" for text in vertex)]
+    header += [f"element face {len(sizes)}", *(f"property {text}" for text in face), "end_header"]
+    write = _ascii_body if form == "ascii" else _binary_body
+    body = write(_ORDERS[form], columns, fields, sizes)
     with atomic_write(path) as part:
-        part.write_bytes(header.encode() + body)
+        part.write_bytes("".join(f"{line}\n" for line in ["ply", *header]).encode() + body)
+
+
+_Field = tuple[str | None, str, np.ndarray]  # type of the length (None: no list), type, values
+
+
+def _binary_body(
+    order: str, columns: list[np.ndarray], fields: list[_Field], sizes: np.ndarray
+) -> bytes:
+    """Return vertices and polygons as bytes.
+
+    columns  of the vertices, (V,) or (V,n) each
+    fields   of the polygons; a list has a multiple of `sizes` entries for each
+    """
+    rows = [c.astype(order + c.dtype.str[1:]).reshape(len(c), -1) for c in columns]
+    table = np.concatenate([r.view(np.uint8).reshape(len(r), -1) for r in rows], axis=1)
+    pieces, lengths = [], []
+    for count_kind, kind, values in fields:
+        dtype = np.dtype(order + _TYPES[kind])
+        per = sizes * (len(values) // max(int(sizes.sum()), 1)) if count_kind else sizes * 0 + 1
+        if count_kind:
+            count = per.astype(order + _TYPES[count_kind])
+            pieces.append((count.view(np.uint8), np.full(len(sizes), count.dtype.itemsize)))
+            lengths.append(pieces[-1][1])
+        pieces.append((values.astype(dtype).view(np.uint8), per * dtype.itemsize))
+        lengths.append(pieces[-1][1])
+    total = np.sum(lengths, axis=0, dtype=np.int64)
+    at = np.cumsum(total) - total
+    body = np.empty(int(total.sum()), np.uint8)
+    for data, length in pieces:
+        body[ragged(at, length)] = data
+        at = at + length
+    return table.tobytes() + body.tobytes()
+
+
+def _ascii_body(
+    order: str, columns: list[np.ndarray], fields: list[_Field], sizes: np.ndarray
+) -> bytes:
+    """Return vertices and polygons as text; parameters as of `_binary_body`."""
+    del order
+    wide = [c.reshape(len(c), -1) for c in columns]
+    line = " ".join("%.9g" if c.dtype.kind == "f" else "%d" for c in wide for _ in c[0])
+    numbers = np.concatenate([c.astype(np.float64) for c in wide], axis=1).reshape(-1)
+    text = [(f"{line}\n" * len(wide[0])) % tuple(numbers.tolist())]
+    at = [0] * len(fields)
+    for size in sizes.tolist():
+        words = []
+        for k, (count_kind, kind, values) in enumerate(fields):
+            many = size * (len(values) // int(sizes.sum())) if count_kind else 1
+            chosen = values[at[k] : at[k] + many].tolist()
+            at[k] += many
+            words += [str(many)] if count_kind else []
+            words += [("%d" if kind == "int" else "%.9g") % value for value in chosen]
+        text.append(" ".join(words) + "\n")
+    return "".join(text).encode()
+
+
+def _word(name: str) -> str:
+    """Return a name without line breaks."""
+    return " ".join(name.split())
 
 
 class _File:
@@ -124,6 +195,7 @@ class _File:
         self.order, self.elements = self.guarded(lambda: _header(data[:end]))
         self.head, self.body = data[:end], data[line_end + 1 :]
         self._numbers: np.ndarray | None = None
+        self._face_lists: dict[str, tuple[np.ndarray, np.ndarray]] | None = None
 
     def guarded(self, work: Callable[[], _Result]) -> _Result:
         """Return what `work` returns; what it raises becomes a `FileError`."""
@@ -134,15 +206,40 @@ class _File:
         except (ValueError, IndexError, KeyError, OverflowError, InputError) as problem:
             raise FileError(f"{self.path}: cannot be read as PLY: {problem}") from problem
 
+    def mesh(self) -> Mesh:
+        """Return the whole mesh."""
+        sizes, corners = self.polygons()
+        normals = self._vertex_columns(("nx", "ny", "nz"))
+        uvs = self._texture_coordinates(sizes)
+        materials, material = self._materials()
+        return Mesh(
+            self.vertices(),
+            sizes,
+            corners,
+            uvs,
+            None if normals is None else normals[corners],
+            materials,
+            material,
+            self._objects(),
+            up_axis="unknown",
+        )
+
     def vertices(self) -> np.ndarray:
         """Return the positions, (V,3) float64."""
+        columns = self._vertex_columns(("x", "y", "z"))
+        if columns is None:
+            raise ValueError("its vertices have no x, y and z")
+        return columns
+
+    def _vertex_columns(self, wanted: tuple[str, ...]) -> np.ndarray | None:
+        """Return some properties of the vertices, (V,n) float64; None: one is missing."""
         element, start, _ = self._find("vertex")
         if not element.fixed:
             raise ValueError("a vertex has a list property")
         names = [p.name for p in element.properties]
-        columns = [names.index(axis) if axis in names else -1 for axis in "xyz"]
+        columns = [names.index(name) if name in names else -1 for name in wanted]
         if -1 in columns:
-            raise ValueError("its vertices have no x, y and z")
+            return None
         if self.order == "":
             table = self._ascii_numbers()[start : start + element.count * len(names)]
             if len(table) < element.count * len(names):
@@ -163,17 +260,57 @@ class _File:
 
     def polygons(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the polygons' sizes (F,) and the vertex of each corner (N,)."""
-        element, start, _ = self._find("face")
+        element, _, _ = self._find("face")
         lists = [p.name for p in element.properties if p.count_kind]
         name = next((n for n in _INDEX_NAMES if n in lists), None)
         if name is None or not element.count:
             raise ValueError("it has no polygons (no faces with vertex_indices)")
-        sizes, places = self._lists(element, start)[name]
+        sizes, corners = self._face_values(name)
+        return sizes, corners.astype(np.int64)
+
+    def _face_values(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return a property of the polygons: its number of entries (F,), and all entries."""
+        element, start, _ = self._find("face")
+        if self._face_lists is None:
+            self._face_lists = self._lists(element, start)
+        sizes, places = self._face_lists[name]
         if self.order == "":
-            return sizes, self._ascii_numbers()[ragged(places, sizes)].astype(np.int64)
+            return sizes, self._ascii_numbers()[ragged(places, sizes)]
         kind = np.dtype(self.order + next(p.kind for p in element.properties if p.name == name))
         taken = np.frombuffer(self.body, np.uint8)[ragged(places, sizes * kind.itemsize)]
-        return sizes, np.frombuffer(taken.tobytes(), kind).astype(np.int64)
+        return sizes, np.frombuffer(taken.tobytes(), kind)
+
+    def _texture_coordinates(self, sizes: np.ndarray) -> np.ndarray | None:
+        """Return the UVs of the corners, (N,2); None: there are none for every corner."""
+        element, _, _ = self._find("face")
+        if not any(p.name == "texcoord" and p.count_kind for p in element.properties):
+            return None
+        counts, values = self._face_values("texcoord")
+        return values.reshape(-1, 2) if np.array_equal(counts, 2 * sizes) else None
+
+    def _materials(self) -> tuple[tuple[str, ...], np.ndarray | None]:
+        """Return the materials that comments name, and each polygon's number, (F,) or None."""
+        element, _, _ = self._find("face")
+        names = self._comments("material")
+        if not names or not any(p.name == "material_index" for p in element.properties):
+            return (), None
+        return names, self._face_values("material_index")[1].astype(np.int64)
+
+    def _objects(self) -> dict[str, np.ndarray]:
+        """Return the vertices of each object that a comment names."""
+        index = self._vertex_columns(("object_index",))
+        names = self._comments("object") if index is not None else ()
+        found = {name: np.flatnonzero(index == k) for k, name in enumerate(names)}
+        return {name: vertices for name, vertices in found.items() if len(vertices)}
+
+    def _comments(self, keyword: str) -> tuple[str, ...]:
+        """Return the names in comments such as "comment material 0 skin", if they are in order."""
+        pattern = rb"(?m)^comment " + keyword.encode() + rb" (\d+) ([^\r\n]+)\r?$"
+        found = [
+            (int(m[1]), m[2].decode("utf-8", "replace")) for m in re.finditer(pattern, self.head)
+        ]
+        in_order = [number for number, _ in found] == list(range(len(found)))
+        return tuple(name for _, name in found) if in_order else ()
 
     def _ascii_numbers(self) -> np.ndarray:
         if self._numbers is None:
@@ -207,7 +344,7 @@ class _File:
         return start + (int(following[starts[-1]]) if element.count else 0)
 
     def _lists(self, element: _Element, start: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Return, by name of each list of an element, its sizes and where its entries start."""
+        """Return, by name of each property, its numbers of entries and where they start."""
         following, lists = self._follow(element, start)
         starts = record_starts(following, element.count)
         return {
@@ -219,7 +356,7 @@ class _File:
     ) -> tuple[np.ndarray, dict[str, tuple[np.ndarray, np.ndarray]]]:
         """Return where a record would end for every place after `start` that it may start at.
 
-        The second result has, by name of each list, its size and place in such a record.
+        The second result has, by name of each property, its size and place in such a record.
         """
         length = (len(self._ascii_numbers()) if self.order == "" else len(self.body)) - start
         if length < 1:
@@ -228,11 +365,14 @@ class _File:
         lists = {}
         for p in element.properties:
             if p.count_kind is None:
+                if p.name in _FACE_NAMES:
+                    lists[p.name] = (np.ones_like(at), at)
                 at = at + (1 if self.order == "" else np.dtype(p.kind).itemsize)
                 continue
             count = self._counts(p.count_kind, start, length)[np.minimum(at, length)]
             at = at + (1 if self.order == "" else np.dtype(p.count_kind).itemsize)
-            lists[p.name] = (count, at)
+            if p.name in _FACE_NAMES:  # the arrays are long: only those that are used
+                lists[p.name] = (count, at)
             at = np.minimum(
                 at + count * (1 if self.order == "" else np.dtype(p.kind).itemsize), 2**40
             )

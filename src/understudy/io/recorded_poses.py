@@ -5,11 +5,13 @@
     polygon_sizes         (F,)               the corners of each polygon, and
     polygon_vertices      (N,)               the vertex of each corner
     rest                  (V,3)              the mesh at rest (bind pose)
-    corner_uvs            (N,2)
     frame_rate            number             frames per second
     start_frame           whole number       of the first pose
-    unit                  text               m, cm, mm, in, ft or unitless
-    up_axis               text               Y or Z
+
+    clip_names            (n,) text          several clips, one after the other, with
+    clip_frames           (n,)               the poses of each
+    clip_frame_rates      (n,)               frames per second; 0: unknown
+    clip_start_frames     (n,)               whole number of the first pose
 
     world_from_bone       (T,B,3,4) or (T,B,4,4)
     rest_world_from_bone  (B,3,4) or (B,4,4) at rest (bind pose)
@@ -23,14 +25,14 @@
     control_rest          (C,)               values at rest
     control_numeric       (C,) bool          False: the control acts through the bones alone
 
-Only `vertices` and the polygons are required. A file without bones and controls is a mesh sequence.
+UVs, normals, materials, parts, unit and axes of the mesh are in `understudy.io.npz_values`. Only
+`vertices` and the polygons are required. A file without bones and controls is a mesh sequence.
 Bones need `world_from_bone` and `parents`. Matrices are of the column-vector convention: see
 `understudy.io.bone_matrices`. `docs/formats.md` has the defaults and an example.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,14 @@ from understudy.io.atomic_write import atomic_write
 from understudy.io.bone_matrices import as_3x4, check_bones, nearest_pose
 from understudy.io.mesh_clips import MeshClip, frames_array, join_clips
 from understudy.io.npz import array_names, read_arrays, refuse_misspelled
+from understudy.io.npz_values import (
+    ATTRIBUTE_ARRAYS,
+    Arrays,
+    attribute_arrays,
+    mesh_attributes,
+    number,
+    texts,
+)
 
 MESH_ARRAYS = (
     "vertices",
@@ -55,12 +65,11 @@ MESH_ARRAYS = (
     "polygon_sizes",
     "polygon_vertices",
     "rest",
-    "corner_uvs",
     "frame_rate",
     "start_frame",
-    "unit",
-    "up_axis",
+    *ATTRIBUTE_ARRAYS,
 )
+CLIP_ARRAYS = ("clip_names", "clip_frames", "clip_frame_rates", "clip_start_frames")
 BONE_ARRAYS = ("world_from_bone", "rest_world_from_bone", "parents", "bone_names")
 CONTROL_ARRAYS = (
     "controls",
@@ -71,8 +80,7 @@ CONTROL_ARRAYS = (
     "control_numeric",
 )
 _DRIVERS = (*BONE_ARRAYS, *CONTROL_ARRAYS)
-_ALL = (*MESH_ARRAYS, *_DRIVERS)
-Arrays = Mapping[str, np.ndarray]
+_ALL = (*MESH_ARRAYS, *CLIP_ARRAYS, *_DRIVERS)
 
 
 def has_drivers(path: str | Path) -> bool:
@@ -99,6 +107,7 @@ def read_recorded_poses(path: str | Path, rest: np.ndarray | None = None) -> Pos
     arrays = read_arrays(path, _ALL)
     if rest is not None:
         arrays["rest"] = rest
+        arrays.pop("corner_normals", None)  # of another shape
     clip = _clip(path, arrays)
     try:
         count = len(clip.vertices)
@@ -109,7 +118,8 @@ def read_recorded_poses(path: str | Path, rest: np.ndarray | None = None) -> Pos
         spec = controls = None
         if any(name in arrays for name in CONTROL_ARRAYS):
             spec, controls = _controls(arrays, count)
-        bare = join_clips([clip], mesh, clip.name)
+        clips = _split(clip, arrays)
+        bare = join_clips(clips, mesh, clips[0].name if len(clips) == 1 else clip.name)
         if skeleton is not None and world_from_bone is not None:
             rest_bones = skeleton.world_from_bone
             check_bones(mesh.vertices, clip.vertices, rest_bones, world_from_bone)
@@ -124,10 +134,15 @@ def read_recorded_poses(path: str | Path, rest: np.ndarray | None = None) -> Pos
     )
 
 
-def read_npz_clip(path: str | Path) -> MeshClip:
-    """Return the mesh sequence of a `.npz` as one clip; arrays of other names are ignored."""
+def read_npz_clips(path: str | Path) -> list[MeshClip]:
+    """Return the mesh sequence of a `.npz` as its clips; arrays of other names are ignored."""
     refuse_misspelled(path, array_names(path), _ALL)
-    return _clip(path, read_arrays(path, MESH_ARRAYS))
+    arrays = read_arrays(path, (*MESH_ARRAYS, *CLIP_ARRAYS))
+    clip = _clip(path, arrays)
+    try:
+        return _split(clip, arrays)
+    except InputError as problem:
+        raise FileError(f"{path}: {problem}") from problem
 
 
 def read_npz_mesh(path: str | Path) -> Mesh:
@@ -143,31 +158,31 @@ def read_npz_mesh(path: str | Path) -> Mesh:
 def write_recorded_poses(poses: Poses, path: str | Path) -> None:
     """Write poses as a `.npz` that `read_recorded_poses` reads, whole or not at all.
 
-    Materials, parts and control units are left out. Several clips go into one file each.
+    The units of controls are left out.
     """
-    if len(poses.spans) > 1:
-        raise InputError(
-            f"{poses.name!r} has {len(poses.spans)} clips; write each to a file of its own"
-        )
     mesh = poses.mesh
     arrays: dict[str, Any] = {
         "vertices": poses.read_poses(0, poses.pose_count),
         "rest": mesh.vertices,
-        "unit": mesh.unit,
+        **attribute_arrays(mesh),
     }
     if len(np.unique(mesh.polygon_sizes)) == 1:
         arrays["faces"] = mesh.polygon_vertices.reshape(-1, int(mesh.polygon_sizes[0]))
     else:
         arrays |= {"polygon_sizes": mesh.polygon_sizes, "polygon_vertices": mesh.polygon_vertices}
-    if mesh.corner_uvs is not None:
-        arrays["corner_uvs"] = mesh.corner_uvs
-    if mesh.up_axis != "unknown":
-        arrays["up_axis"] = mesh.up_axis
     span = ClipSpan(poses.name, poses.pose_count, poses.frame_rate)
     span = poses.spans[0] if poses.spans else span
-    if span.frame_rate is not None:
+    rates = {one.frame_rate for one in poses.spans or (span,)}
+    if len(rates) == 1 and span.frame_rate is not None:
         arrays["frame_rate"] = span.frame_rate
     arrays["start_frame"] = span.start_frame
+    if poses.spans:
+        arrays |= {
+            "clip_names": np.array([one.name for one in poses.spans], dtype=str),
+            "clip_frames": np.array([one.frame_count for one in poses.spans]),
+            "clip_frame_rates": np.array([one.frame_rate or 0.0 for one in poses.spans]),
+            "clip_start_frames": np.array([one.start_frame for one in poses.spans]),
+        }
     if poses.skeleton is not None:
         arrays |= {
             "world_from_bone": poses.world_from_bone,
@@ -200,21 +215,17 @@ def _clip(path: str | Path, arrays: Arrays) -> MeshClip:
         )
     try:
         frames = frames_array(arrays["vertices"], "vertices")
-        about: dict[str, Any] = {
-            "corner_uvs": arrays.get("corner_uvs"),
-            "unit": _text(arrays, "unit") or "unitless",
-            "up_axis": _text(arrays, "up_axis") or "unknown",
-        }
+        about = mesh_attributes(arrays)
         rest = arrays.get("rest", frames[0])
         if "faces" in arrays:
             mesh = Mesh.from_faces(rest, arrays["faces"], **about)
         else:
             mesh = Mesh(rest, arrays["polygon_sizes"], arrays["polygon_vertices"], **about)
         checks.same_count(frames.shape[1], mesh.vertex_count, "vertices", "each frame", "rest")
-        rate = _number(arrays, "frame_rate")
+        rate = number(arrays, "frame_rate")
         if rate is not None:
             checks.between(rate, "frame_rate", above=0)
-        start = _number(arrays, "start_frame")
+        start = number(arrays, "start_frame")
         if start is not None and start != int(start):
             raise InputError(f"start_frame: expected a whole number, got {start!r}")
     except InputError as problem:
@@ -222,6 +233,48 @@ def _clip(path: str | Path, arrays: Arrays) -> MeshClip:
     name = Path(path).stem
     places = [f"{path}, frame {k}" for k in range(len(frames))]
     return MeshClip(name, mesh, frames, places, rate, int(start or 0))
+
+
+def _split(clip: MeshClip, arrays: Arrays) -> list[MeshClip]:
+    """Return the clips that a file consists of; `clip` itself if it does not say."""
+    names = texts(arrays, "clip_names")
+    if names is None:
+        given = [name for name in CLIP_ARRAYS if name in arrays]
+        if given:
+            raise InputError(f"clip_names is missing: add it, or remove {given[0]}")
+        return [clip]
+    count = len(names)
+    total = len(clip.vertices)
+    if "clip_frames" not in arrays and count > 1:
+        raise InputError("clip_frames is missing: add the number of poses of each clip")
+    frames = checks.index(
+        arrays.get("clip_frames", np.array([total])), "clip_frames", total + 1, (count,)
+    )
+    if int(frames.sum(dtype=np.int64)) != total or (frames == 0).any():
+        raise InputError(
+            f"clip_frames add up to {int(frames.sum(dtype=np.int64))}, expected {total} poses, "
+            "and none empty"
+        )
+    rates = arrays.get("clip_frame_rates", np.full(count, clip.frame_rate or 0.0))
+    rates = checks.array(rates, "clip_frame_rates", (count,), np.float64)
+    if (rates < 0).any():
+        raise InputError("clip_frame_rates: a rate is negative")
+    starts = arrays.get("clip_start_frames", np.full(count, clip.start_frame))
+    checks.shape_of(starts, "clip_start_frames", (count,))
+    checks.kind_of(starts, "clip_start_frames", "i")
+    checks.within(starts, "clip_start_frames", np.int32)
+    ends = np.cumsum(frames)
+    return [
+        MeshClip(
+            name,
+            clip.mesh,
+            clip.vertices[end - length : end],
+            clip.places[end - length : end],
+            float(rate) or None,
+            int(start),
+        )
+        for name, length, end, rate, start in zip(names, frames, ends, rates, starts)
+    ]
 
 
 def _bones(arrays: Arrays, clip: MeshClip) -> tuple[Mesh, Skeleton, np.ndarray]:
@@ -241,7 +294,7 @@ def _bones(arrays: Arrays, clip: MeshClip) -> tuple[Mesh, Skeleton, np.ndarray]:
     if parents.dtype.kind not in "iu":
         raise InputError(f"parents: expected whole numbers, got {parents.dtype.name}")
     checks.shape_of(parents, "parents", (count,))
-    names = _texts(arrays, "bone_names", count) or tuple(f"bone{b}" for b in range(count))
+    names = texts(arrays, "bone_names", count) or tuple(f"bone{b}" for b in range(count))
     return mesh, Skeleton(names, parents, rest_world), world
 
 
@@ -292,7 +345,7 @@ def _controls(arrays: Arrays, poses: int) -> tuple[ControlSpec, np.ndarray]:
     if numeric.dtype != bool:
         raise InputError(f"control_numeric: expected bool, got {numeric.dtype.name}")
     spec = ControlSpec(
-        _texts(arrays, "control_names", count) or tuple(f"control{c}" for c in range(count)),
+        texts(arrays, "control_names", count) or tuple(f"control{c}" for c in range(count)),
         low,
         high,
         rest=vector("control_rest") if "control_rest" in arrays else np.clip(0.0, low, high),
@@ -301,41 +354,3 @@ def _controls(arrays: Arrays, poses: int) -> tuple[ControlSpec, np.ndarray]:
         numeric=checks.shape_of(numeric, "control_numeric", (count,)),
     )
     return spec, values
-
-
-def _texts(arrays: Arrays, name: str, count: int) -> tuple[str, ...] | None:
-    """Return an array of `count` texts; None: the file has none."""
-    if name not in arrays:
-        return None
-    values = arrays[name]
-    if values.dtype.kind not in "US":
-        raise InputError(f"{name}: expected an array of text, got {values.dtype.name}")
-    checks.shape_of(values, name, (count,))
-    if values.dtype.kind == "S":
-        values = np.char.decode(values, "utf-8")
-    return checks.names(values.tolist(), name, count)
-
-
-def _text(arrays: Arrays, name: str) -> str | None:
-    """Return a single text; None: the file has none."""
-    if name not in arrays:
-        return None
-    value = arrays[name]
-    if value.size != 1 or value.dtype.kind not in "US":
-        raise InputError(
-            f"{name}: expected one text, got {value.dtype.name} of shape {value.shape}"
-        )
-    item = value.reshape(-1)[0]
-    return item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)
-
-
-def _number(arrays: Arrays, name: str) -> float | None:
-    """Return a single number; None: the file has none."""
-    if name not in arrays:
-        return None
-    value = arrays[name]
-    if value.size != 1 or value.dtype.kind not in "iuf":
-        raise InputError(
-            f"{name}: expected one number, got {value.dtype.name} of shape {value.shape}"
-        )
-    return float(value.reshape(-1)[0])

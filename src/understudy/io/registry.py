@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import glob
 import importlib.util
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +34,13 @@ from understudy.io.blender.fbx_reader import read_fbx_in_blender
 from understudy.io.bvh import read_bvh
 from understudy.io.fbx import read_fbx
 from understudy.io.gltf import read_gltf, write_glb
-from understudy.io.recorded_poses import has_drivers, read_npz_clip, read_recorded_poses
+from understudy.io.recorded_poses import (
+    has_drivers,
+    read_npz_mesh,
+    read_recorded_poses,
+    write_recorded_poses,
+)
+from understudy.io.sequence_writing import write_sequence
 from understudy.io.sequences import matching_files, read_rest, read_sequence
 from understudy.io.usd.reading import read_usd
 from understudy.io.usd.writing import SUFFIXES as USD_SUFFIXES
@@ -139,7 +146,15 @@ def _read_npz(path: Source, options: ReadOptions, progress: Progress) -> Poses:
         return _read_sequence(path, options, progress)
     if options.rest is None:
         return read_recorded_poses(path)
-    return read_recorded_poses(path, read_rest(options.rest, read_npz_clip(path).mesh, str(path)))
+    return read_recorded_poses(path, read_rest(options.rest, read_npz_mesh(path), str(path)))
+
+
+def _write_npz(character: Character, path: Source) -> None:
+    """Write the clips of a character as recorded poses, with shape weights as controls."""
+    poses = character.poses()
+    if poses.pose_count < 2:
+        raise InputError(f"{character.name!r} has no animation to record; bake a clip first")
+    write_recorded_poses(poses, path)
 
 
 def _read_usd(path: Source, options: ReadOptions, progress: Progress) -> Character:
@@ -160,12 +175,14 @@ NPZ = Format(
     (".npz",),
     "recorded poses with bones or controls, or a mesh sequence",
     read_poses=_read_npz,
+    write_character=_write_npz,
 )
 MESHES = Format(
     "mesh files",
     (".obj", ".ply"),
     "a mesh sequence, one file per frame: a folder or a 'pattern'",
     read_poses=_read_sequence,
+    write_character=write_sequence,
 )
 UNDERSTUDY = Format(
     "understudy",
@@ -246,7 +263,7 @@ def format_names() -> tuple[str, ...]:
 
 
 def format_of(path: Source, to: Literal["read", "write"] = "read") -> Format:
-    """Return the format that reads poses from `path`, or writes a deformer to it.
+    """Return the format that reads poses from `path`, or writes to it.
 
     path  a file, a folder (a pose store, or mesh files) or a pattern such as "walk/*.obj"
     to    "read" or "write"
@@ -258,6 +275,8 @@ def format_of(path: Source, to: Literal["read", "write"] = "read") -> Format:
     """
     if to == "read" and (folder := _format_of_folder(path)) is not None:
         return _ready(folder)
+    if to == "write" and str(path).endswith(("/", os.sep)):
+        return MESHES
     suffix = Path(path).suffix.lower()
     can = lambda known: _can(known, to)
     for known in BUILT_IN:

@@ -21,7 +21,7 @@ from understudy.core.progress import SILENT, Progress
 from understudy.io.mesh_clips import FrameData, MeshClip, frames_array, join_clips, need_same_mesh
 from understudy.io.obj import read_obj, read_obj_vertices
 from understudy.io.ply import read_ply, read_ply_vertices
-from understudy.io.recorded_poses import read_npz_clip, read_npz_mesh
+from understudy.io.recorded_poses import read_npz_clips, read_npz_mesh
 
 # By suffix: the function that reads a whole mesh, and the one that reads its positions.
 _READERS: dict[str, tuple[Callable[[Path], Mesh], Callable[[Path], FrameData]]] = {
@@ -52,16 +52,18 @@ def read_sequence(
         )
     plans = _plans(given)
     with progress.task("reading", len(plans)) as bar:
-        clips = []
+        clips: list[MeshClip] = []
         for plan in plans:
-            clips.append(read_npz_clip(plan) if isinstance(plan, Path) else _read_frames(plan))
+            clips += read_npz_clips(plan) if isinstance(plan, Path) else [_read_frames(plan)]
             bar.advance()
     first = clips[0]
     for clip in clips[1:]:
         need_same_mesh(clip.mesh, first.mesh, f"clip {clip.name!r}", f"clip {first.name!r}")
     mesh = first.mesh
     if rest is not None:
-        mesh = replace(mesh, vertices=read_rest(rest, mesh, f"clip {first.name!r}"))
+        # Normals of the first frame are not those of another shape.
+        shape = read_rest(rest, mesh, f"clip {first.name!r}")
+        mesh = replace(mesh, vertices=shape, corner_normals=None)
     return join_clips(clips, mesh, name)
 
 
