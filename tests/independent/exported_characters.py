@@ -9,8 +9,8 @@ from understudy import Character, CharacterClip, Mesh, Poses, Skin
 from understudy.export import ExportSettings, make_character
 from understudy.export.clips import own_clips
 from understudy.export.joints import make_joints
+from understudy.export.residuals import SkinnedFrames, residual_displacements
 from understudy.export.shapes import corrective_shapes
-from understudy.export.skin import residual_displacements
 from understudy.methods.registry import method_type
 from understudy.rigs.human.anatomy import read_anatomy
 from understudy.rigs.registry import load_rig
@@ -35,7 +35,9 @@ def human():
     joints = make_joints(rig.skeleton, [poses.world_from_bone])
     skin = joints.skin(Skin(index, weight))
     motion = joints.world_from_bone[0]
-    left = residual_displacements(rig.mesh.vertices, joints.skeleton, skin, motion, poses.vertices)
+    left = residual_displacements(
+        SkinnedFrames(rig.mesh.vertices, joints.skeleton, skin, motion, poses.vertices)
+    )
     shapes, shape_weights = corrective_shapes(left, 6, rig.mesh.height)
     clip = CharacterClip("kick", motion, shape_weights, rate, 61)
     made = Character(rig.mesh, joints.skeleton, skin, shapes, (clip,), name="human")

@@ -29,8 +29,9 @@ from understudy.export.errors import ErrorRow, Errors, error_row
 from understudy.export.frames import Frames, deformed_frames, range_clip
 from understudy.export.joined_bones import join_bones
 from understudy.export.joints import Joints, make_joints
+from understudy.export.residuals import SkinnedFrames, low_rank_displacements
 from understudy.export.shapes import MAX_SHAPES, corrective_shapes
-from understudy.export.skin import packed, plays_as_it_is, refit_skin, residual_displacements
+from understudy.export.skin import packed, plays_as_it_is, refit_skin
 
 BONES = ("pair", "rigid")
 TARGETS = ("deformer", "original")
@@ -96,6 +97,7 @@ def make_character(
     frames = [deformed_frames(deformer, bones, clip, original) for clip in clips]
     extra = [deformed_frames(deformer, bones, clip, original) for clip in spare]
     skin = None
+    displacements = []
     if bones is not None and bones.found and bones.is_rigid and frames:
         joined = join_bones(deformer, bones, frames, settings.influences, progress)
         mesh, bones, frames, extra = joined.mesh, joined.bones, joined.frames, []
@@ -110,13 +112,13 @@ def make_character(
         joints = make_joints(bones.skeleton, [part.in_world for part in frames], others)
         made = Character(mesh, joints.skeleton, joints.skin(skin), name=name)
         notes += _notes(joints, deformer, skin)
-        displacements = [
-            residual_displacements(
-                mesh.vertices, bones.skeleton, skin, part.world_from_bone, part.target
-            )
-            for part in (frames if settings.morphs else [])
-        ]
     with progress.task("finding blend shapes", 1) as task:
+        if bones is not None and frames and settings.morphs:
+            assert skin is not None  # there are bones
+            moved = np.concatenate([part.world_from_bone for part in frames])
+            targets = np.concatenate([part.target for part in frames])
+            skinned = SkinnedFrames(mesh.vertices, bones.skeleton, skin, moved, targets)
+            displacements = [low_rank_displacements(skinned, settings.morphs)]
         every = np.concatenate([np.zeros((0, mesh.vertex_count, 3), np.float32), *displacements])
         shapes, weights = corrective_shapes(every, settings.morphs, mesh.height)
         task.advance()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from understudy.core.character import BlendShape
-from understudy.geometry.pca import principal_components
+from understudy.export.residuals import frame_components
 
 MAX_SHAPES = 128
 # An offset that is invisible, as a fraction of the mesh's height: 0.05 mm of a human. A sum of
@@ -65,7 +65,7 @@ def corrective_shapes(
 
 def _sparse_components(centred: np.ndarray, limit: int, invisible: float) -> np.ndarray:
     """Return at most `limit` components (3V,P) of centred rows (F,3V), without small offsets."""
-    directions, values = principal_components(centred, limit)
+    _, values, directions = frame_components(centred, limit)
     square = float(np.einsum("ij,ij->", centred, centred, dtype=np.float64))
     left = square - np.concatenate([[0.0], np.cumsum(values**2)])  # after 0, 1, ... components
     enough = (_ENOUGH * invisible) ** 2 * centred.size / 3
