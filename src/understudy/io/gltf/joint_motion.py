@@ -66,7 +66,11 @@ def joint_motion(
         above = parents[bones]
         world, parent = world_from_bone[:, bones], stored[:, above]
         is_root = above[0] < 0
-        translation, rotation, scale = decompose(world if is_root else _in_parent(parent, world))
+        local = world
+        if not is_root:
+            exact = _in_parent(world_from_bone[:, above], world)
+            local = _nearer(_in_parent(parent, world), exact, parent, world, size)
+        translation, rotation, scale = decompose(local)
         for place, bone in enumerate(bones.tolist()):
             motion = JointMotion(
                 _held(translation[:, place], STILL * size),
@@ -127,6 +131,22 @@ def _in_parent(parent: np.ndarray, world: np.ndarray) -> np.ndarray:
     local = compose(inverse(safe), world)
     local[flat] = np.eye(3, 4)
     return local
+
+
+def _nearer(
+    corrected: np.ndarray, exact: np.ndarray, parent: np.ndarray, world: np.ndarray, size: float
+) -> np.ndarray:
+    """Return, frame by frame, the local transform that ends nearer to `world`, all (...,3,4).
+
+    corrected  in the parent as the file has it
+    exact      in the parent before rounding: better where the parent is nearly flat, whose inverse
+               turns its rounding into shear
+    """
+    ends = [
+        _difference(compose(parent, compose_trs(*decompose(local))), world, size)
+        for local in (corrected, exact)
+    ]
+    return np.where((ends[0] <= ends[1])[..., None, None], corrected, exact)
 
 
 def _held(values: np.ndarray, tolerance: float) -> np.ndarray:
