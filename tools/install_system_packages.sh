@@ -8,6 +8,7 @@ command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || exit 0
 
 missing=()
 for name in $(sed -E 's/#.*//' system_packages.txt | awk '{print $1}'); do
+    command -v "$name" >/dev/null && continue  # npm comes with some builds of Node
     dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || missing+=("$name")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0

@@ -281,6 +281,7 @@ def test_a_clip_in_which_nothing_moves_keeps_its_length(tmp_path):
     )
     _, back = written(bare, tmp_path)
     assert back.clips[0].frame_count == 4
+    assert back.skeleton is None
 
 
 def test_small_shapes_are_sparse_arrays(tmp_path):

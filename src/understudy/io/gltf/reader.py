@@ -104,7 +104,9 @@ class _Reader:
         """Return the character; `name` is for a file that has none."""
         animations = self._animations()
         nodes = self._mesh_nodes()
-        moving = {track.node for a in animations for track in a.tracks if track.path != "weights"}
+        # Our writer moves joints alone; a key on another node only gives a clip its length.
+        tracks = [] if self.own else [track for a in animations for track in a.tracks]
+        moving = {track.node for track in tracks if track.path != "weights"}
         bones = Bones(self.scene, moving)
         parts = self._parts(nodes, bones, moving)
         order = bones.order()

@@ -10,6 +10,7 @@ import numpy as np
 from understudy.core.errors import FileError
 from understudy.io.gltf.accessors import Accessors
 from understudy.io.gltf.document import Entry, unique
+from understudy.io.gltf.own_extras import KEY
 
 _WIDTHS = {"translation": 3, "rotation": 4, "scale": 3}
 # Quaternions must have length one. Some files round them to a few digits, and viewers use them as
@@ -114,7 +115,7 @@ def read_animations(
             if width:
                 tracks[node, path] = _track(node, path, width, sampler, accessors)
         extras = entry.entry("extras") if isinstance(entry.data.get("extras"), dict) else None
-        ours = extras.entry("understudy") if extras is not None else None
+        ours = extras.entry(KEY) if extras is not None else None
         if tracks:
             result.append(Animation(name, tuple(tracks.values()), ours))
     return result

@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,12 @@ from understudy.io.gltf.document import unique
 from understudy.io.gltf.glb_file import INDICES, VERTICES, GlbFile
 from understudy.io.gltf.joint_motion import (
     JointMotion,
-    ShearError,
     clip_world,
     joint_motion,
     refuse_shear,
     rigid_rest,
 )
-from understudy.io.gltf.own_extras import OwnExtras, polygon_runs
+from understudy.io.gltf.own_extras import KEY, OwnExtras, polygon_runs
 from understudy.io.gltf.split_vertices import MeshNode, Primitive, mesh_nodes
 from understudy.io.gltf.surfaces import POINTS, VERTEX_ATTRIBUTE
 
@@ -51,6 +51,20 @@ def write_glb(character: Character, path: str | Path) -> None:
     if Path(path).suffix.lower() == ".gltf":
         raise InputError(f"{path}: characters are written as one binary file; name it .glb")
     _Writer(character).file().save(path)
+
+
+@dataclass(frozen=True)
+class _Motion:
+    """The bones in glTF's coordinates.
+
+    rest         (B,3,4) world_from_bone at rest
+    rest_joints  the same, relative to parents
+    clips        the motion of each clip, relative to parents
+    """
+
+    rest: np.ndarray
+    rest_joints: list[JointMotion]
+    clips: list[list[JointMotion]]
 
 
 class _Writer:
@@ -80,71 +94,68 @@ class _Writer:
         character, glb = self.character, self.glb
         scene: list[int] = []
         joints: list[int] = []
-        motions: list[list[JointMotion]] = []
-        skin = None
+        motion, skin, influences = None, None, None
         if character.skeleton is not None:
-            rest, motions = self._motions()
-            joints = self._joint_nodes(rest)
+            motion = self._motion()
+            joints = self._joint_nodes(motion.rest_joints)
             roots = [joints[b] for b in character.skeleton.roots.tolist()]
             scene.append(glb.add("nodes", {"name": character.name, "children": roots}))
-            skin = self._skin(joints)
+            skin = self._skin(joints, motion.rest)
+            influences = _influences(character)
         slots = self._materials()
-        influences = None if character.skin is None else _influences(character)
-        mesh_indices = []
-        for node, shapes in zip(self.nodes, self.targets):
-            mesh_indices.append(self._mesh_node(node, shapes, slots, influences, skin))
-        scene += mesh_indices
+        parts = [
+            self._mesh_node(node, shapes, slots, influences, skin)
+            for node, shapes in zip(self.nodes, self.targets)
+        ]
         for number, clip in enumerate(character.clips):
-            motion = motions[number] if motions else []
-            self._animation(clip, joints, motion, mesh_indices)
-        glb.add("scenes", {"nodes": scene})
+            channels = self._bone_channels(joints, motion, number)
+            channels += self._weight_channels(parts, clip)
+            # Nothing may be able to move, but the clip has a name and a length.
+            still = (parts[0], "translation", self.origin[None])
+            glb.add("animations", self._animation(clip, channels or [still]))
+        glb.add("scenes", {"nodes": [*scene, *parts]})
         glb.fields["scene"] = 0
         glb.fields["extras"] = self._extras().json()
         return glb
 
-    def _motions(self) -> tuple[np.ndarray, list[list[JointMotion]]]:
-        """Return rest transforms (B,3,4) in glTF's coordinates, and the joints' motion per clip.
+    def _motion(self) -> _Motion:
+        """Return the bones in glTF's coordinates, relative to their parents.
 
-        `joint_nodes` later stores the rest transforms. If they, or a clip, shear, bones with rest
-        frames without scale are tried: skinning depends on the change from the rest pose alone.
+        If they shear, bones with rest transforms without scale are tried: skinning depends on the
+        change since the rest pose alone.
         """
-        skeleton = self.character.skeleton
+        skeleton, clips = self.character.skeleton, self.character.clips
         assert skeleton is not None
-        rests = [skeleton.world_from_bone, rigid_rest(skeleton.world_from_bone)]
+        old = skeleton.world_from_bone
         errors = []
-        for rest in rests:
+        for rest in (old, rigid_rest(old)):
             worlds = [rest[None]]
-            for clip in self.character.clips:
-                same = rest is skeleton.world_from_bone
-                old = skeleton.world_from_bone
-                worlds.append(clip.world_from_bone if same else clip_world(clip, old, rest))
-            found = []
-            worst: ShearError | None = None
-            for number, world in enumerate(worlds):
-                name = self.character.clips[number - 1].name if number else ""
+            worlds += [
+                clip.world_from_bone if rest is old else clip_world(clip, old, rest)
+                for clip in clips
+            ]
+            found, sheared = [], []
+            for name, world in zip(("", *(clip.name for clip in clips)), worlds):
                 converted = self.conversion.bones(world)
-                motion, shear = joint_motion(skeleton.parents, converted, self.size, name)
-                if shear is not None and (worst is None or shear.amount > worst.amount):
-                    worst = shear
-                found.append(motion)
-            if worst is None:
-                self.rest_motion = found[0]
-                return self.conversion.bones(rest), found[1:]
-            errors.append(worst)
-        best = min(errors, key=lambda error: error.amount)
-        raise refuse_shear(best, skeleton.names)
+                moved, shear = joint_motion(skeleton.parents, converted, self.size, name)
+                found.append(moved)
+                sheared += [] if shear is None else [shear]
+            if not sheared:
+                return _Motion(self.conversion.bones(rest), found[0], found[1:])
+            errors.append(max(sheared, key=lambda error: error.amount))
+        raise refuse_shear(min(errors, key=lambda error: error.amount), skeleton.names)
 
-    def _joint_nodes(self, rest: np.ndarray) -> list[int]:
-        """Return the nodes of the bones, posed at rest, and note their inverse bind matrices."""
+    def _joint_nodes(self, rest: list[JointMotion]) -> list[int]:
+        """Return the nodes of the bones, posed at rest."""
         skeleton = self.character.skeleton
         assert skeleton is not None
         result = []
-        for name, motion in zip(skeleton.names, self.rest_motion):
+        for name, pose in zip(skeleton.names, rest):
             entry: dict[str, Any] = {"name": name}
             for key, values, nothing in (
-                ("translation", motion.translation[0], [0, 0, 0]),
-                ("rotation", motion.rotation[0], [0, 0, 0, 1]),
-                ("scale", motion.scale[0], [1, 1, 1]),
+                ("translation", pose.translation[0], [0, 0, 0]),
+                ("rotation", pose.rotation[0], [0, 0, 0, 1]),
+                ("scale", pose.scale[0], [1, 1, 1]),
             ):
                 if values.tolist() != nothing:
                     entry[key] = values.tolist()
@@ -153,15 +164,14 @@ class _Writer:
             if parent >= 0:
                 above = self.glb.lists["nodes"][result[parent]]
                 above.setdefault("children", []).append(result[bone])
-        shifted = rest.copy()
-        shifted[:, :, 3] -= self.origin
-        self.inverse_bind = inverse(shifted)
         return result
 
-    def _skin(self, joints: list[int]) -> int:
-        """Return the skin."""
+    def _skin(self, joints: list[int], rest: np.ndarray) -> int:
+        """Return the skin of bones whose rest transforms are (B,3,4)."""
+        about_origin = rest.copy()
+        about_origin[:, :, 3] -= self.origin
         matrices = np.zeros((len(joints), 4, 4), np.float32)
-        matrices[:, :3] = self.inverse_bind
+        matrices[:, :3] = inverse(about_origin)
         matrices[:, 3, 3] = 1
         columns = np.ascontiguousarray(matrices.transpose(0, 2, 1)).reshape(-1, 16) + np.float32(0)
         entry = {"joints": joints, "inverseBindMatrices": self.glb.accessor(columns)}
@@ -273,43 +283,42 @@ class _Writer:
         dense[rows] = offsets
         return self.glb.accessor(dense, VERTICES, bounds=True)
 
-    def _animation(
-        self,
-        clip: CharacterClip,
-        joints: list[int],
-        motion: list[JointMotion],
-        mesh_indices: list[int],
-    ) -> None:
-        """Add a clip as an animation.
-
-        joints, motion  node and motion of each bone
-        mesh_indices    node of each part
-        """
+    def _bone_channels(
+        self, joints: list[int], motion: _Motion | None, clip: int
+    ) -> list[tuple[int, str, np.ndarray]]:
+        """Return node, property and keys of what moves bones in a clip."""
         channels: list[tuple[int, str, np.ndarray]] = []
-        for node, moved, rest in zip(joints, motion, self.rest_motion if joints else ()):
+        if motion is None:
+            return channels
+        for node, moved, rest in zip(joints, motion.clips[clip], motion.rest_joints):
             channels.append((node, "translation", moved.translation))
             channels.append((node, "rotation", moved.rotation))
             if len(moved.scale) > 1 or not np.array_equal(moved.scale, rest.scale):
                 channels.append((node, "scale", moved.scale))
-        for node, shapes in zip(mesh_indices, self.targets):
+        return channels
+
+    def _weight_channels(
+        self, parts: list[int], clip: CharacterClip
+    ) -> list[tuple[int, str, np.ndarray]]:
+        """Return node, property and keys of the morph weights of each part."""
+        channels = []
+        for node, shapes in zip(parts, self.targets):
             if shapes:
                 weights = clip.shape_weights[:, shapes]
-                still = (weights == weights[:1]).all()
+                still = bool((weights == weights[:1]).all())
                 channels.append((node, "weights", weights[:1] if still else weights))
-        if not channels:  # nothing can move, but the clip has a name and a length
-            channels.append((mesh_indices[0], "translation", self.origin[None]))
-        if clip.frame_count > 1 and all(len(values) == 1 for _, _, values in channels):
-            node, path, values = channels[0]
-            channels[0] = (node, path, np.repeat(values, 2, axis=0))
-        self.glb.add("animations", self._animation_entry(clip, channels))
+        return channels
 
-    def _animation_entry(
+    def _animation(
         self, clip: CharacterClip, channels: list[tuple[int, str, np.ndarray]]
     ) -> dict[str, Any]:
-        """Return an animation: node, property and keys of each channel."""
+        """Return an animation: channels are node, property and keys, one or one per frame."""
         frames = clip.frame_count
+        if frames > 1 and all(len(values) == 1 for _, _, values in channels):
+            node, path, values = channels[0]  # a second key at the end, for the length
+            channels = [(node, path, np.repeat(values, 2, axis=0)), *channels[1:]]
         times = (np.arange(frames) / clip.frame_rate).astype(np.float32)
-        inputs = {}
+        inputs: dict[int, int] = {}
         samplers: list[dict[str, Any]] = []
         targets: list[dict[str, Any]] = []
         for node, path, values in channels:
@@ -330,7 +339,7 @@ class _Writer:
             "name": clip.name,
             "channels": targets,
             "samplers": samplers,
-            "extras": {"understudy": about},
+            "extras": {KEY: about},
         }
 
     def _extras(self) -> OwnExtras:
