@@ -1,6 +1,7 @@
 """FBX and Alembic through a real Blender: what is written is what Blender shows and reads."""
 
 import random
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from understudy import BlendShape, Character, CharacterClip, InputError, Mesh, S
 from understudy.core.errors import FileError, MissingDependencyError
 from understudy.core.progress import SILENT
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
+from understudy.io import registry
 from understudy.io.blender.alembic_header import read_alembic_header
 from understudy.io.blender.fbx_reader import read_fbx_in_blender
 from understudy.io.blender.launch import find_blender
@@ -127,10 +129,15 @@ def test_blender_shows_the_fbx_of_a_rigged_character_of_several_meshes(hero, fbx
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["m", "in", "unitless"])
-def test_units_and_axes_of_an_fbx(unit, tmp_path):
-    other = character(unit=unit, up_axis="Z").with_clips(character().clips[:1])
+def test_units_axes_and_times_of_an_fbx(unit, tmp_path):
+    clip = replace(character().clips[0], start_frame=1001, frame_rate=30000 / 1001)
+    other = character(unit=unit, up_axis="Z").with_clips([clip])
     write_character(other, tmp_path / "hero.fbx")
     assert blender.disagreement(tmp_path / "hero.fbx", other) < FLOAT32
+    read = read_character(tmp_path / "hero.fbx")
+    assert read.mesh.unit == ("m" if unit == "unitless" else unit)
+    assert (read.mesh.up_axis, read.clips[0].start_frame) == ("Z", 1001)
+    assert read.clips[0].frame_rate == pytest.approx(clip.frame_rate, rel=2e-6)
 
 
 @pytest.mark.slow
@@ -194,6 +201,23 @@ def test_fbx_round_trip(hero, fbx, reader):
         got, want = part_of(read.mesh, name)[3], part_of(hero.mesh, name)[3] @ to_read.T / scale
         # Blender stores normals of imported meshes in 16 bits.
         np.testing.assert_allclose(got, want, atol=1e-6 if reader == "ufbx" else 1e-2)
+
+
+@pytest.mark.slow
+def test_files_name_no_folder_of_this_machine(fbx, abc):
+    for path in (fbx, abc):
+        assert str(path.parent).encode() not in path.read_bytes()
+
+
+@pytest.mark.slow
+def test_without_ufbx_the_registry_reads_fbx_through_blender(fbx, monkeypatch):
+    find_spec = registry.importlib.util.find_spec
+    without = lambda name: None if name == "ufbx" else find_spec(name)
+    monkeypatch.setattr(registry.importlib.util, "find_spec", without)
+    assert read_character(fbx, ReadOptions(clips=("walk",), meshes=("body",))).mesh.unit == "m"
+    monkeypatch.setenv("UNDERSTUDY_BLENDER", "no_such_blender")
+    with pytest.raises(MissingDependencyError, match="ufbx"):
+        read_character(fbx)
 
 
 @pytest.mark.slow
@@ -305,6 +329,48 @@ def test_options_of_reading_alembic(hero, abc):
 def test_several_clips_do_not_fit_into_an_alembic_file(hero, tmp_path):
     with pytest.raises(InputError, match="one timeline"):
         write_character(hero, tmp_path / "hero.abc")
+
+
+def archive(*samplings):
+    """The smallest Ogawa file with some time samplings: (samples, seconds a cycle, times)."""
+    block = b"".join(
+        struct.pack(f"<IdI{len(times)}d", samples, cycle, len(times), *times)
+        for samples, cycle, times in samplings
+    )
+    empty, group, data = 1 << 63, 16, 16 + 8 * 7
+    children = [empty, empty, 0, empty, empty | data, empty]
+    head = b"Ogawa\xff\x00\x01" + struct.pack("<Q", group)
+    return head + struct.pack("<7Q", 6, *children) + struct.pack("<Q", len(block)) + block
+
+
+@pytest.mark.parametrize(
+    ("samplings", "rate", "start", "samples"),
+    [
+        ([(1, 1.0, [0.0])], 0.0, 0.0, 1),
+        ([(1, 1.0, [0.0]), (48, 1 / 24, [1 / 24])], 24.0, 1 / 24, 48),
+        ([(20, 1 / 25, [0.0, 0.01])], 50.0, 0.0, 20),  # with motion blur, two samples a frame
+        ([(3, 1e300, [0.5, 0.54, 0.58])], 25.0, 0.5, 3),  # times of all samples
+    ],
+)
+def test_time_samplings(samplings, rate, start, samples, tmp_path):
+    (tmp_path / "x.abc").write_bytes(archive(*samplings))
+    header = read_alembic_header(tmp_path / "x.abc")
+    assert (header.frame_rate, header.start, header.samples) == (rate, start, samples)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "message"),
+    [
+        ((4_000_000_000, 1 / 24, [0.0]), "claim 4,000,000,000 samples"),
+        ((9, 0.0, [0.0]), "do not advance"),
+        ((9, float("nan"), [0.0]), "not a number"),
+        ((9, 1.0, [1e300]), "first sample"),
+    ],
+)
+def test_times_that_cannot_be(sampling, message, tmp_path):
+    (tmp_path / "x.abc").write_bytes(archive(sampling))
+    with pytest.raises(FileError, match=message):
+        read_alembic_header(tmp_path / "x.abc")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from understudy.io.blender.launch import run_script
 from understudy.io.mesh_objects import mesh_objects
 
 WRITER = Path(__file__).parent / "scripts" / "write_scene.py"
+_NTSC_RATES = (23.976, 29.97, 59.94)
 _SHAPE_LIMIT = 10.0  # of the weight of a shape key in Blender
 
 
@@ -44,7 +45,7 @@ def write_fbx(character: Character, path: str | Path) -> None:
         "armature": armature,
         "up": character.mesh.up,
         "metres": scene.METRES[character.mesh.unit],
-        "frame_rate": scene.frame_rate(character, path),
+        "frame_rate": _time_mode(scene.frame_rate(character, path)),
         "objects": told,
         "bones": [] if skeleton is None else list(skeleton.names),
         "parents": [] if skeleton is None else skeleton.parents.tolist(),
@@ -59,6 +60,14 @@ def write_fbx(character: Character, path: str | Path) -> None:
         run_script(WRITER, request, arrays=arrays)
         if not draft.stat().st_size:
             raise FileError(f"{path}: Blender wrote nothing")
+
+
+def _time_mode(rate: float) -> float:
+    """Return the frame rate that the header of the file will state.
+
+    It has these to three decimals. Keys at 30000/1001 frames per second would drift from them.
+    """
+    return next((known for known in _NTSC_RATES if abs(rate - known) < 1e-4), rate)
 
 
 def _can_be_fbx(character: Character, path: str | Path) -> None:
