@@ -220,6 +220,13 @@ def test_without_ufbx_the_registry_reads_fbx_through_blender(fbx, monkeypatch):
         read_character(fbx)
 
 
+def test_a_missing_blender_is_an_error_before_any_work(monkeypatch):
+    monkeypatch.setenv("UNDERSTUDY_BLENDER", "no_such_blender")
+    for name in ("hero.fbx", "hero.abc"):
+        with pytest.raises(MissingDependencyError, match="make blender"):
+            registry.format_of(name, to="write")
+
+
 @pytest.mark.slow
 def test_a_hostile_fbx_in_blender(real_data):
     with pytest.raises(FileError, match=r"fuzz_0007\.fbx: Blender cannot read it"):

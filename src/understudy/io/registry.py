@@ -31,6 +31,7 @@ from understudy.io import onnx, pose_store, understudy_file
 from understudy.io.blender.alembic import read_alembic, write_alembic
 from understudy.io.blender.fbx import write_fbx
 from understudy.io.blender.fbx_reader import read_fbx_in_blender
+from understudy.io.blender.launch import find_blender
 from understudy.io.bvh import read_bvh
 from understudy.io.fbx import read_fbx
 from understudy.io.gltf import read_gltf, write_glb
@@ -97,6 +98,8 @@ class Format:
     write_character (character, path) -> None, or None; whole or nothing too
     needs           the optional module it imports, or ""
     install         the command that installs that module
+    check_write     () -> anything; raises a `MissingDependencyError` if a program that writes it is
+                    not installed
     """
 
     name: str
@@ -108,6 +111,7 @@ class Format:
     write_character: Callable[[Character, Source], None] | None = None
     needs: str = ""
     install: str = ""
+    check_write: Callable[[], object] | None = None
 
 
 def _read_store(path: Source, options: ReadOptions, progress: Progress) -> Poses:
@@ -204,6 +208,7 @@ FBX = Format(
     "a rigged character with its takes and point caches; written by Blender",
     read_character=_read_fbx,
     write_character=write_fbx,
+    check_write=find_blender,
 )
 BVH = Format(
     "bvh",
@@ -217,6 +222,7 @@ ALEMBIC = Format(
     "meshes with their vertices in every frame, read and written by Blender",
     read_character=read_alembic,
     write_character=write_alembic,
+    check_write=find_blender,
 )
 GLTF = Format(
     "gltf",
@@ -281,11 +287,11 @@ def format_of(path: Source, to: Literal["read", "write"] = "read") -> Format:
     can = lambda known: _can(known, to)
     for known in BUILT_IN:
         if suffix in known.suffixes and can(known):
-            return _ready(known)
+            return _ready(known, to)
     added, broken = _plugged_in()
     for known in added:
         if suffix in known.suffixes and can(known):
-            return _ready(known)
+            return _ready(known, to)
     if to == "read" and not suffix and not Path(path).exists():
         raise InputError(f"{path}: no such file or folder")
     suffixes = ", ".join(s for known in (*BUILT_IN, *added) if can(known) for s in known.suffixes)
@@ -429,13 +435,15 @@ def _format_of_folder(path: Source) -> Format | None:
     return MESHES if glob.has_magic(str(path)) and not Path(path).suffix else None
 
 
-def _ready(known: Format) -> Format:
-    """Return `known`, or raise if the optional package it needs is not installed."""
+def _ready(known: Format, to: Literal["read", "write"] = "read") -> Format:
+    """Return `known`, or raise if the optional package or program it needs is not installed."""
     if known.needs and importlib.util.find_spec(known.needs) is None:
         raise MissingDependencyError(
             f"{known.name} ({', '.join(known.suffixes)}) needs the package {known.needs}: "
             f"{known.install or f'pip install {known.needs}'}"
         )
+    if to == "write" and known.check_write is not None:
+        known.check_write()
     return known
 
 
