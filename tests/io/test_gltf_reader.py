@@ -478,3 +478,6 @@ def test_json_with_a_mark_and_names_without_control_characters(tmp_path):
     text = json.dumps(json.loads(maker.gltf()))
     (tmp_path / "a.gltf").write_bytes(b"\xef\xbb\xbf" + text.encode())
     assert list(read_character(tmp_path / "a.gltf").mesh.parts) == ["ab[31mc"]
+    half = text.replace("a\\u0000b", "\\ud800x\\u00a0\\u00e9")
+    (tmp_path / "a.gltf").write_bytes(half.encode() + b"\0\0\0")  # some exporters pad so
+    assert list(read_character(tmp_path / "a.gltf").mesh.parts) == ["x\u00a0\u00e9[31mc"]

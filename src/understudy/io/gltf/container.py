@@ -101,7 +101,7 @@ def _parse(text: bytes, path: Path) -> dict[str, Any]:
         raise ValueError(f"{constant} is not a JSON number")
 
     try:
-        found = json.loads(text.decode("utf-8-sig"), parse_constant=refuse)
+        found = json.loads(text.rstrip(b"\0").decode("utf-8-sig"), parse_constant=refuse)
     except RecursionError:
         raise FileError(f"{path}: its JSON is nested too deeply to be glTF") from None
     except ValueError as problem:  # includes UnicodeDecodeError and JSONDecodeError

@@ -67,14 +67,14 @@ class Entry:
         value = self.data.get(key, default)
         if not isinstance(value, str):
             raise self.wrong(key, f"expected a text, got {_shown(value)}")
-        return "".join(c for c in value if c.isprintable())
+        return clean_text(value)
 
     def texts(self, key: str) -> list[str]:
         """Return a list of texts; empty where it is absent."""
         values = self._list(key)
         if not all(isinstance(value, str) for value in values):
             raise self.wrong(key, "expected a list of texts")
-        return ["".join(c for c in value if c.isprintable()) for value in values]
+        return [clean_text(value) for value in values]
 
     def entry(self, key: str) -> Entry | None:
         """Return an object inside this one; None where it is absent."""
@@ -135,6 +135,15 @@ class Entry:
         return result
 
 
+def clean_text(text: str) -> str:
+    """Return a text without control characters and halves of surrogate pairs.
+
+    >>> clean_text("a\\n b\\x1b[31m")
+    'a b[31m'
+    """
+    return "".join(c for c in text if c >= " " and not "\x7f" <= c <= "\x9f" and not _is_half(c))
+
+
 def unique(name: str, taken: dict[str, int]) -> str:
     """Return `name`, or the first of name_2, name_3, ... that is not taken; it is then taken.
 
@@ -153,6 +162,11 @@ def unique(name: str, taken: dict[str, int]) -> str:
     taken[name] = number
     taken[f"{name}_{number}"] = 1
     return f"{name}_{number}"
+
+
+def _is_half(character: str) -> bool:
+    """Return whether a character is one half of a surrogate pair, which no encoding has."""
+    return "\ud800" <= character <= "\udfff"
 
 
 def _shown(value: Any) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.character import BlendShape
-from understudy.io.gltf.document import Entry, unique
+from understudy.io.gltf.document import Entry, clean_text, unique
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,7 @@ def target_names(mesh: Entry, count: int) -> list[str]:
     names = extras.get("targetNames") if isinstance(extras, dict) else None
     if not isinstance(names, list) or len(names) < count:
         return [""] * count
-    clean = lambda name: (
-        "".join(c for c in name if c.isprintable()) if isinstance(name, str) else ""
-    )
-    return [clean(name) for name in names[:count]]
+    return [clean_text(name) if isinstance(name, str) else "" for name in names[:count]]
 
 
 def blend_shapes(
