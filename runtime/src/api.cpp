@@ -283,4 +283,8 @@ understudy_status understudy_deform(const understudy_model* model, understudy_sc
 
 const char* understudy_instruction_set(void) { return understudy::kernels().name; }
 
+int understudy_select_instruction_set(const char* name) {
+    return name && understudy::select_kernels(name);
+}
+
 }  // extern "C"

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sorting.h"
+
 namespace understudy {
 namespace {
 
@@ -77,7 +79,7 @@ bool Archive::open(const std::uint8_t* data, std::size_t size) {
         header_ = static_cast<Text&&>(header_text);
         return true;
     });
-    std::sort(arrays_.begin(), arrays_.end(), [](const Entry& a, const Entry& b) {
+    sort_items(arrays_.data(), arrays_.size(), [](const Entry& a, const Entry& b) {
         return a.hash != b.hash ? a.hash < b.hash : a.number < b.number;
     });
     return read;

@@ -1,6 +1,9 @@
 // Chooses the table of kernels for this processor.
 #include "kernels.h"
 
+#include <atomic>
+#include <cstring>
+
 // The compiler decides, not the build system: a universal build for macOS compiles this file once
 // per architecture.
 #if defined(__x86_64__) || defined(_M_X64)
@@ -23,7 +26,11 @@
 
 namespace understudy {
 
+#if defined(__wasm_simd128__)
+extern const Kernels kSimd128;  // the only one: a module without SIMD is a file of its own
+#else
 extern const Kernels kPortable;
+#endif
 #if UNDERSTUDY_X86
 extern const Kernels kAvx2, kAvx512;
 #endif
@@ -74,6 +81,9 @@ bool has_avx512() {
 
 struct Tables {
     const Kernels* found[4] = {};
+    // The one in use. Setting it is atomic, so that calls on other threads see one table or
+    // another.
+    std::atomic<const Kernels*> used{nullptr};
 
     Tables() {
         int count = 0;
@@ -84,18 +94,32 @@ struct Tables {
 #if UNDERSTUDY_NEON
         found[count++] = &kNeon;
 #endif
+#if defined(__wasm_simd128__)
+        found[count] = &kSimd128;
+#else
         found[count] = &kPortable;
+#endif
+        used = found[0];
     }
 };
 
-const Tables& tables() {
-    static const Tables once;
+Tables& tables() {
+    static Tables once;
     return once;
 }
 
 }  // namespace
 
-const Kernels& kernels() { return *tables().found[0]; }
+const Kernels& kernels() { return *tables().used.load(std::memory_order_relaxed); }
 const Kernels* const* all_kernels() { return tables().found; }
+
+bool select_kernels(const char* name) {
+    for (const Kernels* const* table = all_kernels(); *table; ++table)
+        if (std::strcmp((*table)->name, name) == 0) {
+            tables().used = *table;
+            return true;
+        }
+    return false;
+}
 
 }  // namespace understudy

@@ -309,7 +309,10 @@ double Json::number() const {
             if (power < 10000) power = 10 * power + (*at - '0');
         scale += below ? -power : power;
     }
-    value *= std::pow(10.0, scale);
+    double power = 1, square = 10;  // 10 to the power of |scale|; std::pow takes more code
+    for (int rest = scale < 0 ? -scale : scale; rest; rest /= 2, square *= square)
+        if (rest % 2) power *= square;
+    value = scale < 0 ? value / power : value * power;
     return negative ? -value : value;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "description.h"
 
@@ -179,11 +180,24 @@ struct Kernels {
     float (*multiply_add)(std::size_t count);
 };
 
-// The best table this processor can run.
+// The best table this processor can run, unless another was selected.
 const Kernels& kernels();
+// Selects a table by its name. Returns false if this processor cannot run it.
+bool select_kernels(const char* name);
 // Every table this processor can run, the best first, then nullptr. For tests.
 const Kernels* const* all_kernels();
 
-float float_of_half(std::uint16_t half);
+// A half as a float. Files hold no infinity and no NaN. Without branches, so that loops over it can
+// be vectorized; without subnormal floats, because hosts may flush these to zero.
+static inline float float_of_half(std::uint16_t half) {
+    const std::uint32_t size = static_cast<std::uint32_t>(half & 0x7FFF) << 13,
+                        sign = static_cast<std::uint32_t>(half & 0x8000) << 16;
+    const bool subnormal = size < 1u << 23;
+    const std::uint32_t bits = size + ((subnormal ? 113u : 112u) << 23);
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    value -= subnormal ? 6.103515625e-5f : 0.0f;
+    return sign ? -value : value;
+}
 
 }  // namespace understudy

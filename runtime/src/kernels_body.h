@@ -7,6 +7,9 @@
 //     load_influences      see `dequantize_influences`
 //     transpose(rows)      W registers as a W x W matrix
 //     prefetch prefetch_write
+//     UNDERSTUDY_FEW_REGISTERS   defined: 16 registers of 4 floats or fewer, and code must be
+//     small;
+//                                then V::kSums is the number of sums that stay in registers
 //     kQuads, move_quad    see `skin_quad`; only where Skinning has kPairs
 //     V::Narrow            registers for products of halves with one vector:
 //                          load_half set1 zero add sub fma store
@@ -92,7 +95,12 @@ inline F gelu_of(F x) {
                   V::mul(size, V::sub(V::set1(0.5f), odd_ratio<5>(size, p, q))));
 }
 
-inline F activated(F sum, F bias, Activation activation) {
+#if defined(UNDERSTUDY_FEW_REGISTERS) && !defined(_MSC_VER)
+__attribute__((noinline))  // code must be small
+#else
+inline
+#endif
+F activated(F sum, F bias, Activation activation) {
     switch (activation) {
         case Activation::linear: return V::add(sum, bias);
         case Activation::tanh: return tanh_of(V::add(sum, bias));
@@ -118,6 +126,70 @@ inline typename R::F accumulate(typename R::F weight, typename R::F x, typename 
     const typename R::F difference = R::sub(x, weight);
     return R::fma(difference, difference, sum);
 }
+
+#if defined(UNDERSTUDY_FEW_REGISTERS)
+
+// Finishes `count` sums.
+void activate(float* y, std::size_t count, const float* bias, Activation activation) {
+    for (std::size_t row = 0; row < count; row += W)
+        V::store(y + row,
+                 activated(V::load(y + row), bias ? V::load(bias + row) : V::zero(), activation));
+}
+
+// The sums of one pose over some registers of a panel, whose columns are `step` numbers apart;
+// added to y if `more` is set.
+template <int Registers, bool Distance, class Weight>
+void sum_rows(const Weight* w, std::size_t step, std::size_t columns, const float* x, bool more,
+              float* y) {
+    F sum[Registers];
+    for (int r = 0; r < Registers; ++r) sum[r] = more ? V::load(y + r * W) : V::zero();
+    for (std::size_t k = 0; k < columns; ++k, w += step) {
+        const F at = V::set1(x[k]);
+        for (int r = 0; r < Registers; ++r)
+            sum[r] = accumulate<V, Distance>(load_weight<V>(w + r * W), at, sum[r]);
+    }
+    for (int r = 0; r < Registers; ++r) V::store(y + r * W, sum[r]);
+}
+
+// One panel and one pose. Some columns at a time, so that memory is read almost sequentially though
+// the registers hold the sums of a part of the rows only.
+template <bool Distance, class Weight>
+void panel(const Weight* w, std::size_t height, std::size_t columns, const float* x, float* y) {
+    constexpr std::size_t kColumns = 32;
+    for (std::size_t first = 0; first == 0 || first < columns; first += kColumns) {
+        const std::size_t count = columns - first < kColumns ? columns - first : kColumns;
+        const Weight* from = w + first * height;
+        std::size_t row = 0;
+        for (; row + V::kSums * W <= height; row += V::kSums * W)
+            sum_rows<V::kSums, Distance>(from + row, height, count, x + first, first != 0, y + row);
+        if constexpr (V::kSums * W > 16)
+            for (; row < height; row += 16)
+                sum_rows<kPerUnit, Distance>(from + row, height, count, x + first, first != 0,
+                                             y + row);
+    }
+}
+
+template <bool Distance, class Weight>
+void panels(const Panels& matrix, std::size_t first, std::size_t last, const Product& of) {
+    for (std::size_t number = first; number < last; ++number) {
+        const std::size_t top = number * Panels::kRows, left = matrix.rows - top,
+                          height = left < Panels::kRows ? left : Panels::kRows;
+        const Weight* w = static_cast<const Weight*>(matrix.data) + top * matrix.columns;
+        for (std::size_t pose = 0; pose < of.poses; ++pose) {
+            float* y = of.y + pose * of.y_stride + top;
+            panel<Distance>(w, height, matrix.columns, of.x + pose * of.x_stride, y);
+            activate(y, height, of.bias ? of.bias + top : nullptr, of.activation);
+        }
+    }
+}
+
+void dense(const Panels& w, std::size_t first, std::size_t last, const Product& of) {
+    if (w.number_size == 2) panels<false, std::uint16_t>(w, first, last, of);
+    else if (of.activation == Activation::rbf) panels<true, float>(w, first, last, of);
+    else panels<false, float>(w, first, last, of);
+}
+
+#else
 
 // The registers that multiply weights of a type with one vector: see `V::Narrow`.
 template <class Weight>
@@ -253,6 +325,8 @@ void dense(const Panels& w, std::size_t first, std::size_t last, const Product& 
         panels<true, float>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y, of.y_stride);
     else panels<false, float>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y, of.y_stride);
 }
+
+#endif
 
 // The influences of a row, in either of the two layouts.
 struct Row {

@@ -2,6 +2,13 @@
 // rest positions are then read once for all 16 poses, and nothing is summed across a register.
 // Included after kernels_body.h, under the same rules; also needs V::transpose and V::prefetch.
 
+// Where code must be small, the inner loops are not copied into each of their callers.
+#if defined(UNDERSTUDY_FEW_REGISTERS) && !defined(_MSC_VER)
+#define UNDERSTUDY_LANES __attribute__((noinline))
+#else
+#define UNDERSTUDY_LANES inline
+#endif
+
 namespace {
 
 // Transposes `count` numbers of each of 16 poses. `count` is rounded up to a multiple of 16.
@@ -27,9 +34,9 @@ struct Count {
 // Only the first pass over a panel reads it from memory; the others find it in the cache. Each pass
 // therefore prefetches some of the next panel, at `ahead`.
 template <int Rows, bool Distance>
-inline void lanes_of_rows(const float* w, std::size_t step, std::size_t columns, const char* ahead,
-                          std::size_t ahead_step, const float* x, bool more, float* y,
-                          std::size_t y_row) {
+UNDERSTUDY_LANES void lanes_of_rows(const float* w, std::size_t step, std::size_t columns,
+                                    const char* ahead, std::size_t ahead_step, const float* x,
+                                    bool more, float* y, std::size_t y_row) {
     F sum[Rows];
     for (int r = 0; r < Rows; ++r) sum[r] = more ? V::load(y + r * y_row) : V::zero();
     for (std::size_t k = 0; k < columns; ++k, w += step, x += kLanes, ahead += ahead_step) {
@@ -104,15 +111,21 @@ void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last,
                                   ? static_cast<const Weight*>(product.next) + (unit - top)
                                   : w + height * matrix.columns;
         float* y = product.y + (begin - first) * product.y_row;
-        const auto compute = [&](auto rows) {
-            unit_lanes<decltype(rows)::value, Distance>(w, begin - unit, height, matrix.columns,
+        const auto compute = [&](auto rows, std::size_t row) {
+            unit_lanes<decltype(rows)::value, Distance>(w, row - unit, height, matrix.columns,
                                                         reinterpret_cast<const char*>(ahead),
-                                                        product, y);
+                                                        product, y + (row - begin) * product.y_row);
         };
-        if (end - begin == 16) compute(Count<16>());
-        else if (end - begin == 12) compute(Count<12>());
-        else if (end - begin == 8) compute(Count<8>());
-        else compute(Count<4>());
+#if defined(UNDERSTUDY_FEW_REGISTERS)
+        std::size_t row = begin;
+        for (; row + 8 <= end; row += 8) compute(Count<8>(), row);
+        if (row < end) compute(Count<4>(), row);
+#else
+        if (end - begin == 16) compute(Count<16>(), begin);
+        else if (end - begin == 12) compute(Count<12>(), begin);
+        else if (end - begin == 8) compute(Count<8>(), begin);
+        else compute(Count<4>(), begin);
+#endif
         if (!product.bias) continue;
         for (std::size_t set = 0; set < product.sets; ++set)
             for (std::size_t r = begin; r < end; ++r)

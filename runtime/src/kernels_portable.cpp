@@ -15,6 +15,11 @@ struct V {
     using Skinning = V;
     using Narrow = V;
     static constexpr int W = 4;
+#if defined(__wasm__)
+    static constexpr int kSums = 2;  // the lanes are scalars there
+#else
+    static constexpr int kSums = 8;
+#endif
     template <class Of>
     static F each(Of of) {
         F result;
@@ -102,6 +107,7 @@ struct V {
 
 }  // namespace
 
+#define UNDERSTUDY_FEW_REGISTERS
 #include "kernels_body.h"
 #include "kernels_lanes.h"
 #include "kernels_quantized.h"
@@ -123,19 +129,5 @@ extern const Kernels kPortable{"portable",
                                prefetch_write,
                                read,
                                multiply_add};
-
-float float_of_half(std::uint16_t half) {
-    const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;
-    const std::uint32_t exponent = (half >> 10) & 31, fraction = half & 1023;
-    if (!exponent) {  // zero and subnormals: fraction / 2^24
-        const float value = static_cast<float>(fraction) * 5.9604644775390625e-8f;
-        return sign ? -value : value;
-    }
-    const std::uint32_t bits =
-        sign | (exponent == 31 ? 0x7F800000u : (exponent + 112) << 23) | fraction << 13;
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 }  // namespace understudy

@@ -12,10 +12,12 @@
 namespace understudy {
 namespace {
 
+#if defined(__linux__)
 // On Linux, kernel arrays of at least kLargePageThreshold bytes get large pages of their own. That
 // takes at most four times the memory. Influences that are scattered over small pages can conflict
 // in the cache, which makes skinning slower by up to a fifth.
 constexpr std::size_t kLargePage = std::size_t{2} << 20, kLargePageThreshold = kLargePage / 4;
+#endif
 
 void* allocate(void*, std::size_t size, std::size_t alignment) {
     if (alignment < sizeof(void*)) alignment = sizeof(void*);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "packing.h"
+#include "sorting.h"
 
 namespace understudy {
 namespace {
@@ -276,8 +277,7 @@ bool find_tiles(const Description& from, Model& model, TileLayout& layout) {
         const auto tile = [&](std::uint32_t entry) {
             return tile_of[static_cast<std::size_t>(basis.vertices[entry]) / kTileStep];
         };
-        // std::stable_sort would take memory.
-        std::sort(order, order + basis.vertex_count, [&](std::uint32_t a, std::uint32_t b) {
+        sort_items(order, basis.vertex_count, [&](std::uint32_t a, std::uint32_t b) {
             return tile(a) != tile(b) ? tile(a) < tile(b) : a < b;
         });
         for (std::uint32_t first = 0, last = 0; first < basis.vertex_count; first = last) {
@@ -287,12 +287,12 @@ bool find_tiles(const Description& from, Model& model, TileLayout& layout) {
                 return false;
         }
     }
-    std::sort(layout.spans.begin(), layout.spans.end(),
-              [](const TileLayout::Span& a, const TileLayout::Span& b) {
-                  return a.tile != b.tile     ? a.tile < b.tile
-                         : a.basis != b.basis ? a.basis < b.basis
-                                              : a.first < b.first;
-              });
+    sort_items(layout.spans.data(), layout.spans.size(),
+               [](const TileLayout::Span& a, const TileLayout::Span& b) {
+                   return a.tile != b.tile     ? a.tile < b.tile
+                          : a.basis != b.basis ? a.basis < b.basis
+                                               : a.first < b.first;
+               });
     return true;
 }
 
@@ -318,7 +318,7 @@ bool order_layers(const Description& from, Array<LayerStep>& order) {
         else if (!small.push(number)) return false;
     }
     // Nets that read the same features become neighbours, so that these are gathered once.
-    std::sort(small.begin(), small.end(), [&](std::size_t a, std::size_t b) {
+    sort_items(small.data(), small.size(), [&](std::size_t a, std::size_t b) {
         if (reads_before(from.nets[a], from.nets[b])) return true;
         return !reads_before(from.nets[b], from.nets[a]) && a < b;
     });

@@ -518,6 +518,16 @@ void test_a_caller_sleeps_and_wakes() {
     }
 }
 
+void test_selecting_an_instruction_set() {
+    const std::string best = understudy_instruction_set();
+    CHECK(understudy_select_instruction_set("portable") == 1);
+    CHECK(std::string(understudy_instruction_set()) == "portable");
+    CHECK(understudy_select_instruction_set("mmx") == 0);
+    CHECK(understudy_select_instruction_set(nullptr) == 0);
+    CHECK(understudy_select_instruction_set(best.c_str()) == 1);
+    CHECK(understudy_instruction_set() == best);
+}
+
 void test_what_is_no_file() {
     char message[8];
     CHECK(!understudy_load_file("no/such/file", message, sizeof message));
@@ -535,6 +545,7 @@ void test_what_is_no_file() {
 int main(int count, char** names) {
     CHECK(count > 1);
     test_what_is_no_file();
+    test_selecting_an_instruction_set();
     test_activations();
     test_sizes_never_wrap();
     test_json();

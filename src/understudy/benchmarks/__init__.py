@@ -24,6 +24,7 @@ _BENCHMARKS = {
     "two-layer": "two_layer",
     "temporal": "temporal",
     "runtime": "runtime",
+    "web": "web",
 }
 
 

@@ -124,6 +124,18 @@ def _character(
 
 def _human(methods: list[str], request: Request, size: _Size) -> Iterator[CaseResult]:
     """The rows of a stand-in for the built-in human, on poses of its walk, and of the rig."""
+    deformer, drivers = human(request, size)
+    yield from _rows("human", deformer, drivers, methods, size)
+    if "rig" in methods:
+        rig = load_rig("human")
+        values, _ = animation_curves(rig, "walk")
+        call: Call = lambda i: rig.evaluate(values[i % len(values)][None])
+        taken = take_turns({"rig": call}, min(size.blocks, _RIG_BLOCKS), size.seconds)["rig"]
+        yield CaseResult("human", "rig", {"ms_1": taken.ms, "ms_p99_1": taken.p99})
+
+
+def human(request: Request, size: _Size) -> tuple[Deformer, tuple[np.ndarray, np.ndarray]]:
+    """Return a stand-in for the built-in human, with bones and controls of poses of its walk."""
     file = request.out / "human.understudy"
     ensure_writable(file)
     # One thread for linear algebra: with two, its threads wait for each other on a busy machine.
@@ -143,11 +155,7 @@ def _human(methods: list[str], request: Request, size: _Size) -> Iterator[CaseRe
         np.ascontiguousarray(walk.world_from_bone, np.float64),
         np.ascontiguousarray(walk.controls, np.float64),
     )
-    yield from _rows("human", Deformer.load(file), drivers, methods, size)
-    if "rig" in methods:
-        call: Call = lambda i: rig.evaluate(values[i % len(values)][None])
-        taken = take_turns({"rig": call}, min(size.blocks, _RIG_BLOCKS), size.seconds)["rig"]
-        yield CaseResult("human", "rig", {"ms_1": taken.ms, "ms_p99_1": taken.p99})
+    return Deformer.load(file), drivers
 
 
 def _fit_human(file: Path, poses: int, epochs: int, seed: int) -> None:

@@ -196,4 +196,10 @@ NB_MODULE(_runtime, m) {
         .def("read", &Floor::read)
         .def("multiply_add", &Floor::multiply_add, "count"_a);
     m.def("instruction_set", &understudy_instruction_set);
+    m.def(
+        "select_instruction_set",
+        [](const std::string& name) {
+            return understudy_select_instruction_set(name.c_str()) == 1;
+        },
+        "name"_a);
 }
