@@ -211,10 +211,7 @@ def _ask(request, timeout):
 def _import(path):
     suffix = Path(path).suffix.lower()
     if suffix == ".fbx":
-        if hasattr(bpy.ops.wm, "fbx_import"):
-            bpy.ops.wm.fbx_import(filepath=path, anim_offset=0.0)
-        else:
-            bpy.ops.import_scene.fbx(filepath=path, anim_offset=0.0)
+        bpy.ops.wm.fbx_import(filepath=path, anim_offset=0.0)
     elif suffix in (".glb", ".gltf"):
         bpy.ops.import_scene.gltf(filepath=path, merge_vertices=False)
     elif suffix in (".usd", ".usda", ".usdc", ".usdz"):

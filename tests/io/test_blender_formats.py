@@ -19,6 +19,7 @@ from understudy.io import registry
 from understudy.io.blender.alembic_header import read_alembic_header
 from understudy.io.blender.fbx_reader import read_fbx_in_blender
 from understudy.io.blender.launch import find_blender
+from understudy.io.blender.scripts import reading_in_blender
 from understudy.io.registry import ReadOptions, read_character, read_poses, write_character
 
 FLOAT32 = 1e-5  # of the size: both formats, and Blender, hold float32
@@ -422,6 +423,12 @@ def test_mutated_archives_get_a_clear_error_or_a_plausible_header(abc, tmp_path)
             assert 0 <= header.samples <= max(10_000, len(changed))
             assert 0 <= header.frame_rate < 1e6
     assert 200 < refused < 1000
+
+
+def test_frames_that_a_file_cannot_hold_are_refused():
+    reading_in_blender.check_frames({"bytes": 10_000_000}, frames=500, vertices=20_000)
+    with pytest.raises(reading_in_blender.Refused, match="1,000 bytes claim to hold"):
+        reading_in_blender.check_frames({"bytes": 1000}, frames=1_000_000, vertices=1000)
 
 
 @pytest.mark.slow

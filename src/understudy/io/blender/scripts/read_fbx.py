@@ -165,12 +165,18 @@ def read_clip(meshes, bones, keys, frames):
 def read(request):
     """Return the answer and its arrays."""
     scene = bpy.context.scene
+    if bpy.app.version < (4, 5):
+        raise Refused(
+            f"Blender {bpy.app.version_string} is too old to read it; use 4.5 or newer, or "
+            "pip install 'understudy[fbx]'"
+        )
     try:
-        if hasattr(bpy.ops.wm, "fbx_import"):
-            options = {"ignore_leaf_bones": False, "validate_meshes": False}
-            bpy.ops.wm.fbx_import(filepath=request["path"], anim_offset=0.0, **options)
-        else:
-            bpy.ops.import_scene.fbx(filepath=request["path"], anim_offset=0.0)
+        bpy.ops.wm.fbx_import(
+            filepath=request["path"],
+            anim_offset=0.0,
+            ignore_leaf_bones=False,
+            validate_meshes=False,
+        )
     except RuntimeError as problem:
         raise Refused(f"Blender cannot read it: {' '.join(str(problem).split())}") from problem
     rate = scene.render.fps / scene.render.fps_base
