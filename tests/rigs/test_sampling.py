@@ -8,6 +8,7 @@ from scipy.stats import kstest, truncnorm
 from understudy.core.controls import ControlSpec
 from understudy.core.errors import FileError, InputError
 from understudy.rigs.sampling import Mode, SamplePlan, around, gaussian, mixture, read_modes
+from understudy.rigs.tube import TubeRig
 
 SPEC = ControlSpec(
     ("knee", "wing", "fixed"),
@@ -208,3 +209,15 @@ def test_wrong_plans_are_explained():
         SamplePlan(5, animation_share=1.5)
     with pytest.raises(InputError, match="unknown animation 'nodd'; did you mean 'nod'"):
         SamplePlan(5, animation_share=0.5, animations=("nodd",)).values(BendingRig())
+
+
+def test_only_a_share_of_the_controls_moves():
+    rig = TubeRig()
+    every = SamplePlan(400, seed=3).values(rig)
+    some = SamplePlan(400, seed=3, active=0.25).values(rig)
+    moved = some != rig.controls.rest
+    assert 0.2 < moved.mean() < 0.3
+    np.testing.assert_array_equal(some[moved], every[moved])  # the same values where it moves
+    assert "active" not in SamplePlan(400, seed=3).facts()
+    with pytest.raises(InputError, match="active"):
+        SamplePlan(400, active=0.0)

@@ -25,6 +25,7 @@ _BENCHMARKS = {
     "temporal": "temporal",
     "runtime": "runtime",
     "web": "web",
+    "blender": "blender",
 }
 
 

@@ -18,7 +18,7 @@ from understudy.io.atomic_write import ensure_writable
 def bench(
     name: Annotated[
         str,
-        typer.Argument(help="body, face, decompose, two-layer, temporal or runtime."),
+        typer.Argument(help="body, face, decompose, two-layer, temporal, runtime or blender."),
     ],
     quick: Annotated[
         bool, typer.Option("--quick", help="At most 60 s on two cores; the errors are larger.")

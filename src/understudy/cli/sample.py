@@ -72,6 +72,10 @@ def sample(
     spread: Annotated[
         float, typer.Option(min=0, help="Noise around them, as a share of the training range.")
     ] = 0.25,
+    active: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of the controls that a random pose moves."),
+    ] = 1.0,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Worker processes. Default: one per core.")
     ] = None,
@@ -105,6 +109,7 @@ def sample(
         animation_share=share if around else 0.0,
         animations=tuple(around),
         spread=spread,
+        active=active,
     )
     poses = sample_poses(
         # Worker processes build a rig of Python again; one of Blender brings its own.

@@ -143,6 +143,7 @@ METRICS = {
     "peak_mb": Metric("peak memory", "MB", "largest memory use while fitting"),
     "ms": Metric("one pose", "ms", "time of one pose, the fastest of twenty calls"),
     "ms_1": Metric("1 thread", "ms", "time of one pose on one thread"),
+    "speedup_2": Metric("2 workers", "x", "speed of two worker processes relative to one"),
     "ms_2": Metric("2 threads", "ms", "time of one pose on two threads"),
     "ms_p99_1": Metric("p99 1", "ms", "99 % of single poses are faster than this on one thread"),
     "ms_p99_2": Metric("p99 2", "ms", "99 % of single poses are faster than this on two threads"),

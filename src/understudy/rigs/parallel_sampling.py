@@ -103,7 +103,7 @@ def sample_poses(
             few = todo < FEW and not isinstance(here, ExternalRig)
             workers = 1 if few else int(min(processes or os.cpu_count() or 1, len(missing)))
             with (
-                progress.task(f"sampling {name_of(here)}", todo) as task,
+                progress.task(f"sampling {name_of(here).partition('?')[0]}", todo) as task,
                 _resumable(path, plan.count, workers),
             ):
                 if todo < plan.count:

@@ -163,6 +163,8 @@ class SamplePlan:
     animation_share  share of the poses drawn around the rig's animations, 0 to 1
     animations       names of those animations; empty: all that the rig has
     spread           width of the noise around the animations, as a share of the training range
+    active           share of the controls that a random pose moves, each chosen at random; the
+                     others are at rest. Rigs with many controls are never used with all of them
     """
 
     count: int
@@ -171,6 +173,7 @@ class SamplePlan:
     animation_share: float = 0.0
     animations: tuple[str, ...] = ()
     spread: float = 0.25
+    active: float = 1.0
 
     def __post_init__(self):
         if not _count(self.count):
@@ -178,6 +181,7 @@ class SamplePlan:
         _generator(self.seed)
         checks.between(self.animation_share, "animation_share", 0, 1)
         checks.between(self.spread, "spread", 0)
+        checks.between(self.active, "active", above=0, high=1)
         object.__setattr__(self, "animations", checks.names(self.animations, "animations"))
         if self.animations and not self.animation_share:
             raise InputError(
@@ -206,6 +210,11 @@ class SamplePlan:
             if self.modes
             else gaussian(spec, rest, self.seed)
         )
+        # Streams of their own, so that each part does not change with the others.
+        near_seed, order_seed, active_seed = np.random.SeedSequence(self.seed).spawn(3)
+        if self.active < 1:
+            moved = _generator(active_seed).random(drawn.shape) < self.active
+            drawn = np.where(moved, drawn, np.clip(spec.rest, spec.low, spec.high))
         if not near:
             return drawn
         names = self.animations or animation_names(rig)
@@ -215,8 +224,6 @@ class SamplePlan:
                 "to 0"
             )
         curves = [animation_curves(rig, name)[0] for name in names]
-        # Streams of their own, so that the Gaussian part does not change with the animations.
-        near_seed, order_seed = np.random.SeedSequence(self.seed).spawn(2)
         close = around(spec, curves, near, self.spread, near_seed)
         # Shuffled, so that every block of poses holds both kinds.
         return _generator(order_seed).permutation(np.concatenate([drawn, close]))
@@ -228,6 +235,8 @@ class SamplePlan:
             for name, mode in self.modes.items()
         }
         facts = {"kind": self.kind, "count": self.count, "seed": self.seed, "modes": modes}
+        if self.active < 1:
+            facts["active"] = self.active
         if self.animation_share:
             facts |= {
                 "animation_share": self.animation_share,

@@ -32,6 +32,7 @@ _STILL = 1e-5  # of the size of the mesh: vertices that move less stand still
 _REGION = 0.05  # of the largest motion: vertices that move more are the region of a control
 # The largest motion, as a share of the region's size, that a calibrated range reaches.
 _LOCATION_SHARE, _ROTATION_SHARE = 0.25, 0.5
+_FARTHEST = 25.0  # steps of a location
 _LEAST_ANGLE, _MOST_ANGLE = 5.0, 45.0  # degrees
 _UNEXPLAINED = 0.1  # of the motion that skinning by the bones leaves, above which it is numeric
 STEPS = {"location": 0.01, "rotation": 10.0, "scale": 0.2}  # location: of the size
@@ -282,7 +283,7 @@ def _range(
     if channel["range"] is not None:
         low, high = (end / factor for end in channel["range"])
     elif kind == "location" and effect:
-        reach = abs(step) * min(1e3, _LOCATION_SHARE * effect.extent / effect.moved)
+        reach = abs(step) * min(_FARTHEST, _LOCATION_SHARE * effect.extent / effect.moved)
         low, high = -reach, reach
     elif kind == "rotation" and effect:
         angle = STEPS["rotation"] * _ROTATION_SHARE * effect.extent / effect.moved

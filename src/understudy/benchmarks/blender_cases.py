@@ -1,0 +1,113 @@
+"""The cases of `bench blender`: parts of a production rig, sampled from its .blend file.
+
+blenrig_face  45 controls of the face on 700 vertices. Names, ranges and vertices are those of a
+              sample that others made (rig_blenrig_face.npz)
+blenrig_body  rotations of spine, neck, head, arms and legs on the whole mesh
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+
+from understudy.core.errors import FileError
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses
+from understudy.core.progress import Progress
+from understudy.io import npz
+from understudy.rigs.blender.options import BlenderOptions
+from understudy.rigs.blender.rig import BlenderRig
+from understudy.rigs.parallel_sampling import sample_poses
+from understudy.rigs.sampling import SamplePlan
+
+CASES = ("blenrig_face", "blenrig_body")
+FILE, MESH = "blend/blenrig_biped.blend", "BlenRigGameModel"
+FACE = "faces/rig_blenrig_face.npz"
+FACE_ACTIVE = 0.3  # share of the controls that a pose of the face moves; 0.26 in that sample
+# Control patterns of the body and the half width of their ranges in degrees.
+BODY: Mapping[str, float] = {
+    "spine_?_fk.rot.?": 10.0,
+    "neck_?_fk.rot.?": 10.0,
+    "head_fk.rot.?": 20.0,
+    "shoulder_?.rot.?": 10.0,
+    "arm_fk_?.rot.?": 40.0,
+    "forearm_fk_?.rot.?": 30.0,
+    "thigh_fk_?.rot.?": 30.0,
+    "shin_fk_?.rot.?": 30.0,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A part of the rig.
+
+    rig       the live rig
+    training  poses to fit; test: poses that no method has seen
+    """
+
+    name: str
+    rig: BlenderRig
+    training: Poses
+    test: Poses
+
+
+def load_case(
+    name: str, data: Path, out: Path, counts: tuple[int, int], seed: int, progress: Progress
+) -> Case:
+    """Sample a case into stores in `out`, or read what is there.
+
+    counts  training and test poses
+    """
+    path = data / FILE
+    if not path.exists():
+        raise FileError(f"{path}: not there; pass --data, or set UNDERSTUDY_DATA")
+    face = npz.read_arrays(data / FACE, _FACE_ARRAYS) if name == "blenrig_face" else None
+    patterns = tuple(str(n) for n in face["control_names"]) if face else tuple(BODY)
+    rig = BlenderRig(path, BlenderOptions(meshes=(MESH,), controls=patterns), progress)
+    out.mkdir(parents=True, exist_ok=True)
+    ranges = out / f"{name}.toml"
+    ranges.write_text(_ranges(rig, face), encoding="utf-8")
+    active = FACE_ACTIVE if face else 1.0
+    poses = [
+        sample_poses(
+            lambda: rig,
+            SamplePlan(count, seed=2 * seed + k, active=active),
+            out / f"{name}_{part}_{count}.zarr",
+            progress=progress,
+            ranges=ranges,
+        )
+        for k, (part, count) in enumerate(zip(("training", "test"), counts))
+    ]
+    if face:
+        poses = [_part(some, face["vertex_index"], face["faces"]) for some in poses]
+    return Case(name, rig, *(some.take(np.arange(some.pose_count)) for some in poses))
+
+
+_FACE_ARRAYS = ("control_names", "control_min", "control_max", "vertex_index", "faces")
+
+
+def _ranges(rig: BlenderRig, face: Mapping[str, np.ndarray] | None) -> str:
+    """The ranges of the controls as TOML."""
+    low, high = rig.controls.low.copy(), rig.controls.high.copy()
+    for c, name in enumerate(rig.controls.names):
+        if face is None:
+            width = next(width for pattern, width in BODY.items() if fnmatchcase(name, pattern))
+            low[c], high[c] = -width, width
+        else:
+            at = face["control_names"].tolist().index(name)
+            factor = 180 / np.pi if ".rot." in name else 1.0  # that sample has radians
+            low[c] = factor * face["control_min"][at]
+            high[c] = factor * face["control_max"][at]
+    return replace(rig.controls, low=low, high=high).ranges_text()
+
+
+def _part(poses: Poses, vertices: np.ndarray, faces: np.ndarray) -> Poses:
+    """Poses of some vertices, with faces that count them."""
+    mesh = Mesh.from_faces(
+        poses.mesh.vertices[vertices], faces, unit=poses.mesh.unit, up_axis=poses.mesh.up_axis
+    )
+    return replace(poses, mesh=mesh, vertices=poses.read_vertices(vertices))
