@@ -18,7 +18,8 @@ from understudy.export.character import ExportSettings
 from understudy.export.errors import Errors
 from understudy.export.job import ExportJob
 from understudy.io.atomic_write import ensure_writable
-from understudy.io.registry import Format, format_of, formats, write_character, write_deformer
+from understudy.io.onnx_weights import write_onnx_weights
+from understudy.io.registry import format_of, formats, write_character, write_deformer
 
 PARTS = {
     "skin": "skin alone",
@@ -81,13 +82,25 @@ def export(
             help="Bake what the rig (or the vertices in --motion) shows instead of the stand-in.",
         ),
     ] = False,
+    neural: Annotated[
+        bool,
+        typer.Option(
+            "--neural",
+            help="Also write OUT with the suffix .onnx: a small net from bones and controls to the "
+            "weights of the blend shapes, which then follow any motion; and .json: what the net "
+            "reads.",
+        ),
+    ] = False,
     rig: Annotated[
         str | None,
         typer.Option("--rig", help=f"The rig of --clip. {RIG_HELP} Default: the rig in the file."),
     ] = None,
     half: Annotated[
         bool,
-        typer.Option("--half", help="Store 16-bit numbers: half the size (.understudy, .onnx)."),
+        typer.Option(
+            "--half",
+            help="Store 16-bit numbers: half the size (.understudy, .onnx, the net of --neural).",
+        ),
     ] = False,
     as_json: Json = None,
 ) -> None:
@@ -98,6 +111,9 @@ def export(
     Other formats hold what every engine plays: a skin of few influences, fitted again; blend
     shapes for the correctives; and the clips you name, baked. The errors of that are printed. They
     hold for the baked clips; without a clip, the file has the bind pose and the skin alone.
+
+    `--neural` makes blend shapes for the whole training range instead, and a small ONNX net that
+    computes their weights from the pose: for Unreal, Unity, Houdini or your own engine.
     """
     known = format_of(out, to="write")
     ensure_writable(out)
@@ -105,22 +121,46 @@ def export(
         ensure_writable(as_json)
     deformer = Deformer.load(file)
     if known.write_deformer is not None:
-        if clip or motion:
+        if clip or motion or neural:
             raise InputError(
-                f"{known.name} files hold a deformer and no clips; leave out --clip and --motion, "
-                f"or write {_character_suffixes()}"
+                f"{known.name} files hold a deformer and no clips; leave out --clip, --motion and "
+                f"--neural, or write {_character_suffixes()}"
             )
         write_deformer(deformer.half() if half else deformer, out)
         print(f"{out}: {size_text(out.stat().st_size)}")
         return
-    _refuse_half(half, known)
+    if half and not neural:
+        raise InputError(f"--half: {known.name} files have no 16-bit form; leave it out")
     target = "original" if original else "deformer"
     job = ExportJob(ExportSettings(influences, morphs, bones, target), clip, motion, rig)
-    character, errors = job.make(deformer, out.stem, TerminalProgress())
-    write_character(character, out)
-    print(summary(out, character, errors))
+    if neural:
+        errors = _write_pair(job, deformer.half() if half else deformer, out)
+    else:
+        character, errors = job.make(deformer, out.stem, TerminalProgress())
+        write_character(character, out)
+        print(summary(out, character, errors))
     if as_json is not None:
         write_json(as_json, errors.json())
+
+
+def _write_pair(job: ExportJob, deformer: Deformer, out: Path) -> Errors:
+    """Write and describe a neural-morph pair; return its errors."""
+    net_file, about_file = out.with_suffix(".onnx"), out.with_suffix(".json")
+    format_of(net_file, to="write")  # raises if the package onnx is missing
+    for path in (net_file, about_file):
+        ensure_writable(path)
+    pair = job.make_neural(deformer, out.stem, TerminalProgress())
+    about = pair.about(out.name)
+    write_character(pair.character, out)
+    write_onnx_weights(pair.net, net_file, about, pair.text())
+    write_json(about_file, about)
+    print(summary(out, pair.character, pair.errors))
+    print(
+        f"{net_file}: {size_text(net_file.stat().st_size)}, from {len(pair.net.bones)} bones and "
+        f"{len(pair.net.controls)} controls to {len(pair.character.shapes)} weights\n"
+        f"{about_file}: the names of its inputs and outputs"
+    )
+    return pair.errors
 
 
 def summary(out: Path, character: Character, errors: Errors) -> str:
@@ -162,11 +202,6 @@ def error_lines(errors: Errors) -> list[str]:
         for text, (mean, p99, most) in zip(what, numbers)
     ]
     return [head, *table]
-
-
-def _refuse_half(half: bool, known: Format) -> None:
-    if half:
-        raise InputError(f"--half: {known.name} files have no 16-bit form; leave it out")
 
 
 def _character_suffixes() -> str:

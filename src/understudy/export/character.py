@@ -111,7 +111,7 @@ def make_character(
         others = np.concatenate([part.in_world for part in extra]) if extra else None
         joints = make_joints(bones.skeleton, [part.in_world for part in frames], others)
         made = Character(mesh, joints.skeleton, joints.skin(skin), name=name)
-        notes += _notes(joints, deformer, skin)
+        notes += notes_on(joints, deformer)
     with progress.task("finding blend shapes", 1) as task:
         if bones is not None and frames and settings.morphs:
             assert skin is not None  # there are bones
@@ -188,7 +188,7 @@ def clip_errors(made: Character, clip: CharacterClip, frames: Frames) -> list[Er
     return rows
 
 
-def _notes(joints: Joints, deformer: Deformer, skin: Skin) -> list[str]:
+def notes_on(joints: Joints, deformer: Deformer) -> list[str]:
     """Return sentences on what was changed."""
     notes = []
     own = deformer.skin

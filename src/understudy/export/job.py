@@ -17,6 +17,7 @@ from understudy.core.progress import SILENT, Progress
 from understudy.export.character import ExportSettings, make_character
 from understudy.export.clips import SourceClip, animation_clip, motion_clips, own_clips
 from understudy.export.errors import Errors
+from understudy.export.neural import NeuralMorphs, make_neural_morphs
 from understudy.methods.fitting import parts_left_out, rig_of
 from understudy.rigs.base import Rig, animation_names, name_of
 from understudy.rigs.part_rig import rig_without_parts
@@ -24,6 +25,8 @@ from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
 
 ALL = "all"
+NEURAL_POSES = 600  # poses of the training range that live blend shapes have to reproduce
+HELD_OUT_POSES, HELD_OUT_SEED = 100, 20_000  # further poses to measure them on
 RANGE_POSES = 200  # poses of the training range that the skin is fitted to, beside the clips
 
 
@@ -53,6 +56,26 @@ class ExportJob:
         poses = None if rig is None else range_poses(deformer, rig, RANGE_POSES)
         return make_character(
             deformer, chosen, self.settings, range_poses=poses, name=name, progress=progress
+        )
+
+    def make_neural(
+        self, deformer: Deformer, name: str, progress: Progress = SILENT
+    ) -> NeuralMorphs:
+        """Return the neural-morph pair of `deformer`, called `name`."""
+        rig = self.load_rig(deformer)
+        chosen = self.source_clips(deformer, rig, progress)
+        poses = held_out = None
+        if rig is not None:
+            poses = range_poses(deformer, rig, NEURAL_POSES)
+            held_out = range_poses(deformer, rig, HELD_OUT_POSES, HELD_OUT_SEED)
+        return make_neural_morphs(
+            deformer,
+            poses,
+            chosen,
+            self.settings,
+            held_out=held_out,
+            name=name,
+            progress=progress,
         )
 
     def load_rig(self, deformer: Deformer) -> Rig | None:

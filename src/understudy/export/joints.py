@@ -54,6 +54,12 @@ class Joints:
         """Return a skin of the bones as a skin of the joints."""
         return Skin(self.bone_joint[skin.bone_index], skin.weight, skin.blend)
 
+    def moved_by(self, world_from_bone: np.ndarray) -> np.ndarray:
+        """Return joints (F,J,3,4) for bones (F,B,3,4); those that move no vertex stay at rest."""
+        result = np.tile(self.skeleton.world_from_bone, (len(world_from_bone), 1, 1, 1))
+        result[:, self.bone_joint] = world_from_bone
+        return result
+
 
 def make_joints(
     skeleton: Skeleton, clips: Sequence[np.ndarray], others: np.ndarray | None = None

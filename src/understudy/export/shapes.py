@@ -14,6 +14,8 @@ Letters: F frames, V vertices, S blend shapes, P components.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from understudy.core.character import BlendShape
@@ -24,6 +26,65 @@ MAX_SHAPES = 128
 # many of them remains invisible.
 INVISIBLE = 3e-5
 _ENOUGH = 0.1  # root mean square error, in invisible offsets, below which no component is added
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeBasis:
+    """A basis of displacements: d = mean + basis @ a.
+
+    mean       (3V,) float64
+    basis      (3V,P) float64; P may be 0
+    invisible  the smallest offset worth a place in a blend shape
+    """
+
+    mean: np.ndarray
+    basis: np.ndarray
+    invisible: float
+
+    @staticmethod
+    def of(displacements: np.ndarray, count: int, height: float) -> ShapeBasis:
+        """Return a basis of displacements (F,V,3) that needs at most `count` blend shapes."""
+        flat = displacements.reshape(len(displacements), -1)
+        mean = flat.mean(axis=0, dtype=np.float64)
+        centred = (flat - mean).astype(np.float32)
+        invisible = INVISIBLE * height
+        return ShapeBasis(mean, _sparse_components(centred, count - 1, invisible), invisible)
+
+    def scores(self, displacements: np.ndarray) -> np.ndarray:
+        """Return a (F,P) float64, with which the basis fits displacements (F,V,3) best."""
+        centred = (displacements.reshape(len(displacements), -1) - self.mean).astype(np.float32)
+        right = (centred @ self.basis.astype(np.float32)).astype(np.float64)
+        return right @ self._inverse_gram
+
+    def projection(self) -> np.ndarray:
+        """Return the matrix (P,3V) float64 with scores(d) = projection @ (d - mean)."""
+        return self._inverse_gram @ self.basis.T
+
+    @property
+    def _inverse_gram(self) -> np.ndarray:
+        return np.linalg.pinv(self.basis.T @ self.basis, rcond=1e-10, hermitian=True)
+
+    def shapes(self, scores: np.ndarray) -> tuple[tuple[BlendShape, ...], np.ndarray, np.ndarray]:
+        """Return blend shapes whose weights are between 0 and 1 for scores (F,P).
+
+        returns  S shapes, and matrix (S,P) and offset (S,) float64: weights = matrix @ a + offset
+        """
+        low, high = scores.min(axis=0), scores.max(axis=0)
+        scale = np.maximum(high - low, 1e-12)
+        base = (self.mean + self.basis @ low).reshape(-1, 3)
+        count = self.basis.shape[1]
+        matrix, offset = np.diag(1 / scale), -low / scale
+        shapes = [
+            BlendShape.from_dense(
+                f"corrective_{k:03d}", (self.basis[:, k] * scale[k]).reshape(-1, 3)
+            )
+            for k in range(count)
+        ]
+        if np.abs(base).max() >= self.invisible:
+            shapes.insert(0, BlendShape.from_dense("corrective_base", base, self.invisible / 4))
+            matrix = np.concatenate([np.zeros((1, count)), matrix])
+            offset = np.concatenate([[1.0], offset])
+        return tuple(shapes), matrix, offset
 
 
 def corrective_shapes(
@@ -39,28 +100,13 @@ def corrective_shapes(
     >>> [shape.vertices.tolist() for shape in shapes], weights.round(3).tolist()
     ([[1]], [[0.0], [1.0], [0.5]])
     """
-    frames = len(displacements)
-    invisible = INVISIBLE * height
-    nothing = (), np.zeros((frames, 0), np.float32)
-    if count < 1 or np.abs(displacements).max(initial=0.0) < invisible:
-        return nothing
-    flat = displacements.reshape(frames, -1)
-    mean = flat.mean(axis=0, dtype=np.float64)
-    centred = (flat - mean).astype(np.float32)
-    basis = _sparse_components(centred, count - 1, invisible)
-    scores = _solve(basis, centred)
-    low, high = scores.min(axis=0), scores.max(axis=0)
-    scale = np.maximum(high - low, 1e-12)
-    base = (mean + basis @ low).reshape(-1, 3)
-    shapes, weights = [], []
-    if np.abs(base).max() >= invisible:
-        shapes.append(BlendShape.from_dense("corrective_base", base, invisible / 4))
-        weights.append(np.ones(frames))
-    for number in range(basis.shape[1]):
-        offsets = (basis[:, number] * scale[number]).reshape(-1, 3)
-        shapes.append(BlendShape.from_dense(f"corrective_{number:03d}", offsets))
-        weights.append((scores[:, number] - low[number]) / scale[number])
-    return tuple(shapes), np.clip(np.stack(weights, axis=1), 0, 1).astype(np.float32)
+    if count < 1 or np.abs(displacements).max(initial=0.0) < INVISIBLE * height:
+        return (), np.zeros((len(displacements), 0), np.float32)
+    found = ShapeBasis.of(displacements, count, height)
+    scores = found.scores(displacements)
+    shapes, matrix, offset = found.shapes(scores)
+    weights = scores @ matrix.T + offset
+    return shapes, np.clip(weights, 0, 1).astype(np.float32)
 
 
 def _sparse_components(centred: np.ndarray, limit: int, invisible: float) -> np.ndarray:
@@ -77,13 +123,3 @@ def _sparse_components(centred: np.ndarray, limit: int, invisible: float) -> np.
     strength = np.linalg.norm(sparse, axis=0)
     order = np.argsort(-strength, kind="stable")
     return sparse[:, order[strength[order] > 0]]
-
-
-def _solve(basis: np.ndarray, centred: np.ndarray) -> np.ndarray:
-    """Return the weights (F,P) float64 with which a basis (3V,P) fits rows (F,3V) best."""
-    if not basis.shape[1]:
-        return np.zeros((len(centred), 0))
-    narrow = basis.astype(np.float32)
-    gram = (basis.T @ basis).astype(np.float64)
-    right = (centred @ narrow).astype(np.float64)
-    return np.linalg.lstsq(gram, right.T, rcond=1e-10)[0].T

@@ -78,7 +78,7 @@ def _points(graph: Graph, deformer: Deformer) -> str:
         poses = graph.op("Shape", driver, start=0, end=1)
         shape = graph.op("Concat", poses, graph.constant(base.shape, np.int64), axis=0)
         return graph.op("Expand", graph.constant(base[None]), shape)
-    coefficients = _coefficients(graph, deformer, _features(graph, deformer))
+    coefficients = coefficients_of(graph, deformer, _features(graph, deformer))
     slots: list[list[int]] = [[] for _ in range(deformer.mesh.vertex_count)]
     rows, first = [], 0
     for part, vertices in _basis_parts(graph, deformer, coefficients):
@@ -109,7 +109,11 @@ def _features(graph: Graph, deformer: Deformer) -> str:
             place[column] = 12 * len(read) + int(column) - 12 * bones
         parts.append("controls")
     raw = graph.op("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
-    picked = graph.gather(raw, place[columns], 1)
+    return clamped(graph, deformer, graph.gather(raw, place[columns], 1))
+
+
+def clamped(graph: Graph, deformer: Deformer, picked: str) -> str:
+    """Add features (T,X) clamped to their range."""
     biggest = np.finfo(np.float32).max
     bounds = [
         np.clip(bound, -biggest, biggest)
@@ -158,7 +162,7 @@ def _parent_from_bone(graph: Graph, deformer: Deformer, bones: np.ndarray) -> st
     return graph.op("Concat", linear, shift, axis=3)
 
 
-def _coefficients(graph: Graph, deformer: Deformer, features: str) -> str:
+def coefficients_of(graph: Graph, deformer: Deformer, features: str) -> str:
     """Add the coefficients (T,N); nets of one shape are stacked, as in `core.networks`."""
     half = deformer.storage == "float16"
     writers: list[list[int]] = [[] for _ in range(deformer.coefficient_count)]
