@@ -187,16 +187,13 @@ def wrong_turns(work, tmp):
             r"the method comes first, then the source: understudy fit fdda .*tube\.zarr",
         ),
         (("fit", store, store, "-o", tmp / "x.understudy"), "the first argument is the method"),
-        (
-            ("fit", "fdda", store, "-o", tmp / "x.glb"),
-            r"ends in '.glb'; use .understudy, .onnx",
-        ),
+        (("fit", "fdda", store, "-o", tmp / "x.glb"), r"write a .understudy file, then"),
         (
             ("fit", "fdda", store, "-o", tmp / "x.understudy", "--set", "tau=1", "--set", "tau=2"),
             "given twice",
         ),
         (("sample", "tube", "-o", tmp / "y"), r"ends in .zarr; use y.zarr"),
-        (("export", fdda, tmp / "x.fbx"), r"ends in '.fbx'; use .understudy, .onnx"),
+        (("export", fdda, tmp / "x.xyz"), r"ends in '.xyz'; use .*.understudy, .onnx"),
     ]
 
 

@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 from command_line import run
 
+from understudy.io.registry import read_poses
+from understudy.rigs.base import animate
+from understudy.rigs.registry import load_rig
+
 
 @pytest.fixture
 def file(tube, tmp_path):
@@ -38,6 +42,18 @@ def test_all_clips_at_once(file, written, capsys, tmp_path):
     out = tmp_path / "tube.character"
     assert run(capsys, "export", file, out, "--clip", "all", "--morphs", 0)[0] == 0
     assert [clip.name for clip in written["tube.character"].clips] == ["wave", "whip"]
+
+
+def test_files_of_vertices_get_every_frame_as_it_is(file, tube, capsys, tmp_path):
+    out = tmp_path / "wave.npz"
+    code, _, err = run(capsys, "export", file, out, "--clip", "wave")
+    assert code == 0, err
+    poses = read_poses(out)
+    rig = load_rig("tube")
+    wave = animate(rig, "wave")
+    expected = tube.deform(wave.world_from_bone, wave.controls)
+    np.testing.assert_allclose(poses.read_poses(0, 60), expected, atol=1e-5)
+    np.testing.assert_allclose(poses.world_from_bone, wave.world_from_bone, atol=1e-6)
 
 
 def test_without_a_clip_it_says_what_is_missing(file, written, capsys, tmp_path):

@@ -136,7 +136,7 @@ def export(
     if neural:
         errors = _write_pair(job, deformer.half() if half else deformer, out)
     else:
-        character, errors = job.make(deformer, out.stem, TerminalProgress())
+        character, errors = job.make(deformer, out, TerminalProgress())
         write_character(character, out)
         print(summary(out, character, errors))
     if as_json is not None:
@@ -149,7 +149,7 @@ def _write_pair(job: ExportJob, deformer: Deformer, out: Path) -> Errors:
     format_of(net_file, to="write")  # raises if the package onnx is missing
     for path in (net_file, about_file):
         ensure_writable(path)
-    pair = job.make_neural(deformer, out.stem, TerminalProgress())
+    pair = job.make_neural(deformer, out, TerminalProgress())
     about = pair.about(out.name)
     write_character(pair.character, out)
     write_onnx_weights(pair.net, net_file, about, pair.text())

@@ -406,7 +406,7 @@ def _export(learned: Learned, target: Path) -> dict[str, str]:
         write_deformer(deformer, target)
         return {"said": f"{target}: {size_text(target.stat().st_size)}"}
     job = ExportJob(ExportSettings(), learned.clips, learned.motions, learned.rig)
-    character, errors = job.make(deformer, target.stem, TerminalProgress())
+    character, errors = job.make(deformer, target, TerminalProgress())
     write_character(character, target)
     return {"said": export_summary(target, character, errors)}
 

@@ -136,6 +136,30 @@ def make_character(
     return made, Errors(tuple(rows), mesh.unit, tuple(notes))
 
 
+def baked_character(
+    deformer: Deformer, clips: Sequence[SourceClip] = (), *, name: str = "character"
+) -> tuple[Character, Errors]:
+    """Return `deformer` with the vertices of every frame baked: exact, for files of vertices.
+
+    clips  what to bake; empty: the rest shape alone
+    name   of the character
+    """
+    bones = None if deformer.skeleton is None else EngineBones.of(deformer)
+    made, rows = [], []
+    for clip in distinct_clips(clips):
+        part = deformed_frames(deformer, bones, clip)
+        shown = (part.vertices + part.centre[:, None]).astype(np.float32)
+        still = np.zeros((part.frame_count, 0))
+        made.append(
+            CharacterClip(clip.name, part.in_world, still, clip.frame_rate, clip.start_frame, shown)
+        )
+        if part.original is not None:
+            rows.append(error_row(clip.name, "deformer", "original", part.original, part.vertices))
+    skeleton, skin = (None, None) if bones is None else (bones.skeleton, bones.skin)
+    character = Character(deformer.mesh, skeleton, skin, clips=tuple(made), name=name)
+    return character, Errors(tuple(rows), deformer.mesh.unit)
+
+
 def engine_skin(
     deformer: Deformer,
     bones: EngineBones,

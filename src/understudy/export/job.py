@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from understudy.core import checks
 from understudy.core.character import Character
@@ -14,7 +15,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
-from understudy.export.character import ExportSettings, make_character
+from understudy.export.character import ExportSettings, baked_character, make_character
 from understudy.export.clips import SourceClip, animation_clip, motion_clips, own_clips
 from understudy.export.errors import Errors
 from understudy.export.neural import NeuralMorphs, make_neural_morphs
@@ -25,6 +26,7 @@ from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
 
 ALL = "all"
+VERTEX_FILES = (".abc", ".npz", ".obj", ".ply")  # hold vertices of frames instead of a skin
 NEURAL_POSES = 600  # poses of the training range that live blend shapes have to reproduce
 HELD_OUT_POSES, HELD_OUT_SEED = 100, 20_000  # further poses to measure them on
 RANGE_POSES = 200  # poses of the training range that the skin is fitted to, beside the clips
@@ -48,20 +50,28 @@ class ExportJob:
     rig: str | Rig | None = None
 
     def make(
-        self, deformer: Deformer, name: str, progress: Progress = SILENT
+        self, deformer: Deformer, out: str | Path, progress: Progress = SILENT
     ) -> tuple[Character, Errors]:
-        """Return the character of `deformer`, called `name`, and its errors."""
+        """Return the character of `deformer` to write to `out`, and its errors.
+
+        Files of vertices get the vertices of every frame as they are.
+        """
         rig = self.load_rig(deformer)
         chosen = self.source_clips(deformer, rig, progress)
+        name = Path(out).stem
+        if Path(out).suffix.lower() in VERTEX_FILES:
+            return baked_character(deformer, chosen, name=name)
         poses = None if rig is None else range_poses(deformer, rig, RANGE_POSES)
         return make_character(
             deformer, chosen, self.settings, range_poses=poses, name=name, progress=progress
         )
 
     def make_neural(
-        self, deformer: Deformer, name: str, progress: Progress = SILENT
+        self, deformer: Deformer, out: str | Path, progress: Progress = SILENT
     ) -> NeuralMorphs:
-        """Return the neural-morph pair of `deformer`, called `name`."""
+        """Return the neural-morph pair of `deformer`, whose mesh is written to `out`."""
+        if Path(out).suffix.lower() in VERTEX_FILES:
+            raise InputError(f"--neural: {Path(out).suffix} files hold no skin; write a .glb")
         rig = self.load_rig(deformer)
         chosen = self.source_clips(deformer, rig, progress)
         poses = held_out = None
@@ -74,7 +84,7 @@ class ExportJob:
             chosen,
             self.settings,
             held_out=held_out,
-            name=name,
+            name=Path(out).stem,
             progress=progress,
         )
 
