@@ -22,7 +22,7 @@ FAST = ("affine", "batch", "deform")  # other sources that every call runs
 KERNELS = {"understudy.simd.wasm": "kernels_simd128", "understudy.wasm": "kernels_portable"}
 COMPILE = (
     "-target", "wasm32-wasi", "-std=c++17", "-fno-exceptions", "-fno-rtti",
-    "-DUNDERSTUDY_NO_THREADS", "-g0", "-Wall", "-Wextra",
+    "-DUNDERSTUDY_NO_THREADS", "-DUNDERSTUDY_ONE_POSE", "-g0", "-Wall", "-Wextra",
 )  # fmt: skip
 LINK = (
     "-target", "wasm32-wasi", "-mexec-model=reactor", "-nostdlib++", "-Wl,--strip-all",
@@ -39,7 +39,7 @@ EXPORTS = (
     "understudy_rest_bones", "understudy_rest_positions", "understudy_triangle_count",
     "understudy_triangles", "understudy_clip_count", "understudy_clip_name",
     "understudy_clip_frame_count", "understudy_clip_frame_rate", "understudy_clip_frame",
-    "understudy_deform", "understudy_deform_many",
+    "understudy_deform", "understudy_coefficients", "understudy_count_gpu_arrays",
 )  # fmt: skip
 
 

@@ -88,6 +88,8 @@ export interface Deformer {
      * triangles around the vertex have no area.
      */
     readonly normals: Float32Array;
+    /** The result of the last `computeCoefficients`: basis after basis. */
+    readonly coefficients: Float32Array;
 
     /**
      * Computes one pose into `positions`, and into `normals` if wanted.
@@ -99,6 +101,14 @@ export interface Deformer {
      *   above 1e18
      */
     deform(bones?: Numbers, controls?: Numbers, options?: DeformOptions): Float32Array;
+
+    /**
+     * Computes the coefficients of one pose, for bases that run on the GPU: everything before the
+     * bases.
+     *
+     * @returns `coefficients`
+     */
+    computeCoefficients(bones?: Numbers, controls?: Numbers): Float32Array;
 
     /** Fills `bones` from (B,16) matrices, column after column, as three.js and glTF have them. */
     setBoneMatrices(matrices: Numbers): void;

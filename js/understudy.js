@@ -101,6 +101,8 @@ class Deformer {
         this.controlNames = names(this.controlCount, wasm.understudy_control_name);
         this.controlUnits = names(this.controlCount, wasm.understudy_control_unit);
 
+        const coefficientCount = this.#gpuCounts()[1];
+
         // All memory is taken here: it never grows afterwards, so that views stay valid.
         this.#scratch = wasm.understudy_create_scratch(model, 0);
         const places = {
@@ -108,6 +110,7 @@ class Deformer {
             controls: this.#allocate(8 * this.controlCount),
             positions: this.#allocate(4 * 3 * this.vertexCount),
             normals: this.#allocate(4 * 3 * this.vertexCount),
+            coefficients: this.#allocate(4 * coefficientCount),
         };
         if (!this.#scratch) throw new UnderstudyError('not enough memory for this file');
 
@@ -127,6 +130,7 @@ class Deformer {
         this.controls = this.#doubles(places.controls, this.controlCount);
         this.positions = this.#floats(places.positions, 3 * this.vertexCount);
         this.normals = this.#floats(places.normals, 3 * this.vertexCount);
+        this.coefficients = this.#floats(places.coefficients, coefficientCount);
         this.bones.set(this.restBones);
         this.controls.set(this.controlRest);
         this.positions.set(this.restPositions);
@@ -143,6 +147,18 @@ class Deformer {
             options.normals ? this.normals.byteOffset : 0);
         if (status) throw new UnderstudyError(STATUS[status] ?? `status ${status}`);
         return this.positions;
+    }
+
+    /**
+     * Computes the coefficients of one pose, everything before the bases, into `coefficients`, and
+     * returns these.
+     */
+    computeCoefficients(bones = this.bones, controls = this.controls) {
+        const status = this.#wasm.understudy_coefficients(
+            this.#model, this.#scratch, this.#input('bones', bones, this.bones),
+            this.#input('controls', controls, this.controls), this.coefficients.byteOffset);
+        if (status) throw new UnderstudyError(STATUS[status] ?? `status ${status}`);
+        return this.coefficients;
     }
 
     /** Fills `bones` from 4x4 matrices, column after column, as three.js and glTF have them. */
@@ -193,6 +209,15 @@ class Deformer {
                     wasm.understudy_clip_frame(this.#model, clip, frame), 12 * this.boneCount);
             },
         });
+    }
+
+    // The members of understudy_gpu_counts.
+    #gpuCounts() {
+        const place = this.#allocate(4 * 6);
+        this.#wasm.understudy_count_gpu_arrays(place, this.#model);
+        const counts = new Uint32Array(this.#wasm.memory.buffer, place, 6).slice();
+        this.#wasm.free(place);
+        return counts;
     }
 
     #allocate(size) {

@@ -37,6 +37,10 @@ for (const name of names)
                 assert.ok(length === 0 || Math.abs(length - 1) < 1e-4);
             }
 
+            const coefficients = hero.computeCoefficients();
+            assert.equal(coefficients, hero.coefficients);
+            assert.ok(coefficients.every(Number.isFinite));
+
             // Arrays of other types and other memory give the same.
             const before = positions.slice();
             hero.deform(Array.from(hero.bones), new Float64Array(hero.controls));

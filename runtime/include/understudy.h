@@ -275,6 +275,74 @@ UNDERSTUDY_API understudy_status understudy_deform_many(
     const understudy_model* model, understudy_scratch* scratch, size_t pose_count,
     const double* world_from_bone, const double* controls, float* positions, float* normals);
 
+/* ---- On the GPU ----------------------------------------------------------------------------- */
+
+/* The networks run on the CPU and give a few hundred coefficients; bases and skin run on the GPU.
+   examples/gpu/correctives.wgsl is a compute shader that does both from the arrays below. */
+
+/* Computes the coefficients of one pose: everything before the bases.
+
+   model, scratch, world_from_bone, controls  as for `understudy_deform`
+   coefficients  receives `understudy_gpu_counts.coefficients` numbers, basis after basis
+
+   Does not allocate. Thread-safe with a scratch per thread. */
+UNDERSTUDY_API understudy_status understudy_coefficients(const understudy_model* model,
+                                                         understudy_scratch* scratch,
+                                                         const double* world_from_bone,
+                                                         const double* controls,
+                                                         float* coefficients);
+
+/* Computes the transforms that the skin blends: world_from_rest of every bone, or of every virtual
+   bone if there are any, or one identity if there are no bones.
+
+   transforms  receives 12 numbers, 3x4 row by row, for each of `understudy_gpu_counts.transforms`
+
+   A dual-quaternion skin blends the same transforms in its own way. Positions far from the origin
+   lose precision, because the transforms are single. Does not allocate. */
+UNDERSTUDY_API understudy_status understudy_transforms(const understudy_model* model,
+                                                       understudy_scratch* scratch,
+                                                       const double* world_from_bone,
+                                                       float* transforms);
+
+typedef struct understudy_gpu_counts {
+    size_t vertices;
+    size_t coefficients;
+    size_t entries;        /* pairs of a vertex and a basis that moves it */
+    size_t matrix_numbers; /* of all bases */
+    size_t influences;     /* per vertex */
+    size_t transforms;
+} understudy_gpu_counts;
+
+/* Memory of the caller for the model's constant data. NULL: not wanted.
+
+   rest                  4 numbers per vertex: rest position plus mean, then 1
+   entry_starts          vertices + 1 numbers: entries entry_starts[v] to entry_starts[v + 1] move v
+   entries               4 numbers per entry: m, step, c, n. The entry adds to the rest position
+                             sum over k < n of  matrices[m + k step + axis] coefficients[c + k]
+                         or, if the highest bit of n is set, with n without that bit,
+                             sum over k < n of  matrices[m + k step] coefficients[c + axis n + k]
+   matrices              matrix_numbers floats: basis after basis, component after component,
+                         vertex after vertex; neighbouring threads read neighbouring numbers
+   influence_transforms  influences per vertex: indices of transforms
+   influence_weights     influences per vertex */
+typedef struct understudy_gpu_arrays {
+    float* rest;
+    uint32_t* entry_starts;
+    uint32_t* entries;
+    float* matrices;
+    uint32_t* influence_transforms;
+    float* influence_weights;
+} understudy_gpu_arrays;
+
+/* `model` must not be NULL. Thread-safe. */
+UNDERSTUDY_API understudy_gpu_counts understudy_count_gpu_arrays(const understudy_model* model);
+
+/* Fills the arrays. Returns 0 if a pointer is NULL or memory is short, otherwise 1. Thread-safe. */
+UNDERSTUDY_API int understudy_fill_gpu_arrays(const understudy_model* model,
+                                              const understudy_gpu_arrays* arrays);
+
+/* ---- Processors ----------------------------------------------------------------------------- */
+
 /* The instruction set in use: "avx512", "avx2", "neon", "simd128" or "portable". Thread-safe. */
 UNDERSTUDY_API const char* understudy_instruction_set(void);
 

@@ -6,6 +6,7 @@
 #include "../include/understudy.h"
 #include "archive.h"
 #include "deform.h"
+#include "gpu_layout.h"
 #include "kernels.h"
 
 struct understudy_model : understudy::Model {
@@ -64,6 +65,37 @@ struct Range {
     }
     bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
 };
+
+// Whether there is everything that the model reads. What it does not read is then nullptr.
+understudy_status check_drivers(const understudy_model* model, const understudy_scratch* scratch,
+                                understudy::Poses& poses) {
+    if (!model || !scratch || (model->bone_count() && !poses.world_from_bone) ||
+        (model->reads_controls && !poses.controls))
+        return UNDERSTUDY_MISSING_ARGUMENT;
+    if (&scratch->model != model) return UNDERSTUDY_WRONG_SCRATCH;
+    if (!model->bone_count()) poses.world_from_bone = nullptr;
+    if (!model->reads_controls) poses.controls = nullptr;
+    return UNDERSTUDY_OK;
+}
+
+size_t bone_numbers(const understudy_model& model, const understudy::Poses& poses) {
+    return poses.world_from_bone ? poses.count * 12 * model.bone_count() : 0;
+}
+
+size_t control_numbers(const understudy_model& model, const understudy::Poses& poses) {
+    return poses.controls ? poses.count * model.description.control_count() : 0;
+}
+
+bool overlaps_drivers(const understudy_model& model, const understudy::Poses& poses,
+                      const Range& output) {
+    return output.overlaps(Range(poses.world_from_bone, bone_numbers(model, poses))) ||
+           output.overlaps(Range(poses.controls, control_numbers(model, poses)));
+}
+
+bool are_in_range(const understudy_model& model, const understudy::Poses& poses) {
+    return in_range(poses.world_from_bone, bone_numbers(model, poses)) &&
+           in_range(poses.controls, control_numbers(model, poses));
+}
 
 // Reads a whole file, unless its first bytes are those of another kind.
 bool read_file(std::FILE* file, understudy::Array<std::uint8_t>& data,
@@ -253,25 +285,17 @@ understudy_status understudy_deform_many(const understudy_model* model, understu
                                          size_t pose_count, const double* world_from_bone,
                                          const double* controls, float* positions, float* normals) {
     if (!pose_count) return UNDERSTUDY_OK;
-    if (!model || !scratch || !positions || (model->bone_count() && !world_from_bone) ||
-        (model->reads_controls && !controls))
-        return UNDERSTUDY_MISSING_ARGUMENT;
-    if (&scratch->model != model) return UNDERSTUDY_WRONG_SCRATCH;
-    // What the model does not read is not looked at.
-    if (!model->bone_count()) world_from_bone = nullptr;
-    if (!model->reads_controls) controls = nullptr;
-    const size_t bone_numbers = pose_count * 12 * model->bone_count(),
-                 control_numbers = pose_count * model->description.control_count(),
-                 floats = pose_count * 3 * model->vertex_count();
-    const Range bones(world_from_bone, bone_numbers), values(controls, control_numbers),
-        points(positions, floats), sides(normals, floats);
-    if (points.overlaps(bones) || points.overlaps(values) || points.overlaps(sides) ||
-        sides.overlaps(bones) || sides.overlaps(values))
+    understudy::Poses poses{pose_count, world_from_bone, controls, positions, normals};
+    if (!positions) return UNDERSTUDY_MISSING_ARGUMENT;
+    const understudy_status status = check_drivers(model, scratch, poses);
+    if (status != UNDERSTUDY_OK) return status;
+    const size_t floats = pose_count * 3 * model->vertex_count();
+    const Range points(positions, floats), sides(normals, floats);
+    if (points.overlaps(sides) || overlaps_drivers(*model, poses, points) ||
+        overlaps_drivers(*model, poses, sides))
         return UNDERSTUDY_OVERLAP;
-    if (world_from_bone && !in_range(world_from_bone, bone_numbers)) return UNDERSTUDY_NOT_FINITE;
-    if (controls && !in_range(controls, control_numbers)) return UNDERSTUDY_NOT_FINITE;
-    understudy::deform(*model, *scratch, understudy::kernels(),
-                       {pose_count, world_from_bone, controls, positions, normals});
+    if (!are_in_range(*model, poses)) return UNDERSTUDY_NOT_FINITE;
+    understudy::deform(*model, *scratch, understudy::kernels(), poses);
     return UNDERSTUDY_OK;
 }
 
@@ -279,6 +303,43 @@ understudy_status understudy_deform(const understudy_model* model, understudy_sc
                                     const double* world_from_bone, const double* controls,
                                     float* positions, float* normals) {
     return understudy_deform_many(model, scratch, 1, world_from_bone, controls, positions, normals);
+}
+
+understudy_status understudy_coefficients(const understudy_model* model,
+                                          understudy_scratch* scratch,
+                                          const double* world_from_bone, const double* controls,
+                                          float* coefficients) {
+    understudy::Poses pose{1, world_from_bone, controls, nullptr, nullptr};
+    const understudy_status status = check_drivers(model, scratch, pose);
+    if (status != UNDERSTUDY_OK) return status;
+    if (model->coefficient_count && !coefficients) return UNDERSTUDY_MISSING_ARGUMENT;
+    if (overlaps_drivers(*model, pose, Range(coefficients, model->coefficient_count)))
+        return UNDERSTUDY_OVERLAP;
+    if (!are_in_range(*model, pose)) return UNDERSTUDY_NOT_FINITE;
+    understudy::compute_coefficients(*model, *scratch, understudy::kernels(), pose, coefficients);
+    return UNDERSTUDY_OK;
+}
+
+understudy_status understudy_transforms(const understudy_model* model, understudy_scratch* scratch,
+                                        const double* world_from_bone, float* transforms) {
+    if (!model || !scratch || !transforms || (model->bone_count() && !world_from_bone))
+        return UNDERSTUDY_MISSING_ARGUMENT;
+    if (&scratch->model != model) return UNDERSTUDY_WRONG_SCRATCH;
+    const understudy::Poses pose{1, model->bone_count() ? world_from_bone : nullptr, nullptr,
+                                 nullptr, nullptr};
+    if (overlaps_drivers(*model, pose, Range(transforms, 12 * model->transform_count)))
+        return UNDERSTUDY_OVERLAP;
+    if (!are_in_range(*model, pose)) return UNDERSTUDY_NOT_FINITE;
+    understudy::compute_transforms(*model, *scratch, understudy::kernels(), pose, transforms);
+    return UNDERSTUDY_OK;
+}
+
+understudy_gpu_counts understudy_count_gpu_arrays(const understudy_model* model) {
+    return understudy::count_gpu_arrays(*model);
+}
+
+int understudy_fill_gpu_arrays(const understudy_model* model, const understudy_gpu_arrays* arrays) {
+    return model && arrays && understudy::fill_gpu_arrays(*model, *arrays);
 }
 
 const char* understudy_instruction_set(void) { return understudy::kernels().name; }

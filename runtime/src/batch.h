@@ -51,6 +51,9 @@ protected:
         }
     }
 
+    void compute_transforms(std::size_t pose);
+    void compute_features(std::size_t pose, std::size_t thread);
+
     // Calls work(number, thread) for every number below `count`; `pool` may be nullptr.
     template <class Work>
     static void parallel_for(Pool* pool, std::size_t count, const Work& work) {
@@ -94,8 +97,6 @@ protected:
     const Poses poses_;
 
 private:
-    void compute_transforms(std::size_t pose);
-    void compute_features(std::size_t pose, std::size_t thread);
     // Of poses first..last.
     void compute_face_normals(const Task& task, std::size_t first, std::size_t last);
     void compute_vertex_normals(const Task& task, std::size_t first, std::size_t last);

@@ -21,7 +21,41 @@ public:
             [this](const Task& task, std::size_t thread) { run_task(task, thread); });
     }
 
+    // Runs what comes before the bases, for one pose.
+    void run_to_coefficients(Pool* pool, float* out) {
+        compute_features(0, 0);
+        run_phases(pool, [](Task::Kind kind) {
+            return kind == Task::Kind::layer || kind == Task::Kind::layers;
+        });
+        for (const CoefficientPlan& plan : model_.coefficients)
+            gather(plan, values(0), out + plan.offset);
+    }
+
+    // Runs what comes before the skin and does not belong to the correctives, for one pose. The
+    // transforms become 3x4 matrices, row by row.
+    void run_to_transforms(Pool* pool, float* out) {
+        compute_transforms(0);
+        run_phases(pool, [](Task::Kind kind) { return kind == Task::Kind::virtual_bones; });
+        const float *columns = transforms(0), *shift = centre(0);
+        for (std::size_t number = 0; number < model_.transform_count; ++number, columns += 16)
+            for (int row = 0; row < 3; ++row, out += 4) {
+                for (int column = 0; column < 4; ++column) out[column] = columns[4 * column + row];
+                out[3] = (out[3] + shift[4 + row]) + shift[row];
+            }
+    }
+
 private:
+    // Runs the tasks of `phases` that are wanted.
+    template <class Wanted>
+    void run_phases(Pool* pool, const Wanted& wanted) {
+        for (std::size_t number = 0; number < model_.phases.count(); ++number) {
+            const Phases::Range phase = model_.phases.phase(number);
+            parallel_for(pool, phase.size, [&](std::size_t task, std::size_t thread) {
+                if (wanted(phase.tasks[task].kind)) run_task(phase.tasks[task], thread);
+            });
+        }
+    }
+
     void run_task(const Task& task, std::size_t thread) {
         switch (task.kind) {
             case Task::Kind::layer: {
@@ -96,20 +130,21 @@ private:
     }
 
     void gather(const CoefficientPlan& plan) {
-        for (std::size_t pose = 0; pose < poses_.count; ++pose) {
-            const float* from = values(pose);
-            float* to = scratch_.coefficients.data() + plan.offset * scratch_.batch_poses +
-                        pose * plan.count;
-            for (std::size_t p = 0; p < plan.count; ++p) {
-                if (plan.one_writer_each) {
-                    to[p] = from[plan.writers[p]];
-                    continue;
-                }
-                float sum = 0;
-                for (std::uint32_t at = plan.ranges[p].first; at != plan.ranges[p].last; ++at)
-                    sum += from[plan.writers[at]];
-                to[p] = sum;
+        float* to = scratch_.coefficients.data() + plan.offset * scratch_.batch_poses;
+        for (std::size_t pose = 0; pose < poses_.count; ++pose)
+            gather(plan, values(pose), to + pose * plan.count);
+    }
+
+    static void gather(const CoefficientPlan& plan, const float* from, float* to) {
+        for (std::size_t p = 0; p < plan.count; ++p) {
+            if (plan.one_writer_each) {
+                to[p] = from[plan.writers[p]];
+                continue;
             }
+            float sum = 0;
+            for (std::uint32_t at = plan.ranges[p].first; at != plan.ranges[p].last; ++at)
+                sum += from[plan.writers[at]];
+            to[p] = sum;
         }
     }
 
@@ -225,20 +260,45 @@ Poses Poses::part(const Model& model, std::size_t first, std::size_t number) con
             normals ? normals + floats * first : nullptr};
 }
 
-void deform(const Model& model, Scratch& scratch, const Kernels& kernels, const Poses& poses) {
-    // A pool that another call holds, or that has a single thread, is not used.
+namespace {
+
+// Calls use(pool). A pool that another call holds, or that has a single thread, is not used.
+template <class Use>
+void with_pool(const Scratch& scratch, const Use& use) {
     Pool* pool = scratch.pool && scratch.pool->threads() > 1 && scratch.pool->acquire()
                      ? scratch.pool
                      : nullptr;
     if (pool) pool->wake();
-    for (std::size_t first = 0, count; first < poses.count; first += count) {
-        const bool lanes = scratch.lanes && poses.count - first >= kLanes;
-        count = lanes ? kLanes : std::min(scratch.serial_poses, poses.count - first);
-        const Poses batch = poses.part(model, first, count);
-        if (lanes) LaneBatch(model, scratch, kernels, batch).run(pool);
-        else SerialBatch(model, scratch, kernels, batch).run(pool);
-    }
+    use(pool);
     if (pool) pool->release();
+}
+
+}  // namespace
+
+void deform(const Model& model, Scratch& scratch, const Kernels& kernels, const Poses& poses) {
+    with_pool(scratch, [&](Pool* pool) {
+        for (std::size_t first = 0, count; first < poses.count; first += count) {
+            const bool lanes = scratch.lanes && poses.count - first >= kLanes;
+            count = lanes ? kLanes : std::min(scratch.serial_poses, poses.count - first);
+            const Poses batch = poses.part(model, first, count);
+            if (kOnePose || !lanes) SerialBatch(model, scratch, kernels, batch).run(pool);
+            else LaneBatch(model, scratch, kernels, batch).run(pool);
+        }
+    });
+}
+
+void compute_coefficients(const Model& model, Scratch& scratch, const Kernels& kernels,
+                          const Poses& pose, float* coefficients) {
+    with_pool(scratch, [&](Pool* pool) {
+        SerialBatch(model, scratch, kernels, pose).run_to_coefficients(pool, coefficients);
+    });
+}
+
+void compute_transforms(const Model& model, Scratch& scratch, const Kernels& kernels,
+                        const Poses& pose, float* transforms) {
+    with_pool(scratch, [&](Pool* pool) {
+        SerialBatch(model, scratch, kernels, pose).run_to_transforms(pool, transforms);
+    });
 }
 
 }  // namespace understudy

@@ -19,5 +19,11 @@ struct Poses {
 };
 
 void deform(const Model& model, Scratch& scratch, const Kernels& kernels, const Poses& poses);
+// The coefficients of one pose, basis after basis: see `understudy_coefficients`.
+void compute_coefficients(const Model& model, Scratch& scratch, const Kernels& kernels,
+                          const Poses& pose, float* coefficients);
+// The transforms that the skin refers to, of one pose: see `understudy_transforms`.
+void compute_transforms(const Model& model, Scratch& scratch, const Kernels& kernels,
+                        const Poses& pose, float* transforms);
 
 }  // namespace understudy

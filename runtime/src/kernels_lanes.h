@@ -2,6 +2,18 @@
 // rest positions are then read once for all 16 poses, and nothing is summed across a register.
 // Included after kernels_body.h, under the same rules; also needs V::transpose and V::prefetch.
 
+#if defined(UNDERSTUDY_ONE_POSE)
+
+namespace {
+constexpr decltype(Kernels::to_lanes) to_lanes = nullptr;
+constexpr decltype(Kernels::dense_lanes) dense_lanes = nullptr;
+constexpr decltype(Kernels::blend_lanes) blend_lanes = nullptr;
+constexpr decltype(Kernels::blend_dense_lanes) blend_dense_lanes = nullptr;
+constexpr decltype(Kernels::skin_lanes) skin_lanes = nullptr;
+}  // namespace
+
+#else
+
 // Where code must be small, the inner loops are not copied into each of their callers.
 #if defined(UNDERSTUDY_FEW_REGISTERS) && !defined(_MSC_VER)
 #define UNDERSTUDY_LANES __attribute__((noinline))
@@ -266,3 +278,5 @@ void skin_lanes(const VertexJob& job) {
 }
 
 }  // namespace
+
+#endif

@@ -9,7 +9,7 @@ class LaneBatch : Batch {
 public:
     // Whether lanes can play a deformer. Dual quaternions are blended pose by pose.
     static bool can_play(const Description& about) {
-        return !about.skinned || about.blend == Blend::linear;
+        return !kOnePose && (!about.skinned || about.blend == Blend::linear);
     }
 
     using Batch::Batch;

@@ -43,8 +43,9 @@ struct CoefficientPlan {
 struct BasisPlan {
     Panels matrix;
     std::size_t vertex_count = 0;
-    bool shared = false;     // one row per vertex, shared by x, y and z; else three rows
-    std::size_t offset = 0;  // of its displacements
+    bool shared = false;           // one row per vertex, shared by x, y and z; else three rows
+    std::size_t offset = 0;        // of its displacements
+    std::size_t first_vertex = 0;  // in `Model::basis_vertices`
 };
 
 // The rows of one basis that move vertices of one tile. Both ends are rounded to kLaneRows.
@@ -127,12 +128,13 @@ struct Model {
     Array<LayerPlan> layers{memory};
     Array<CoefficientPlan> coefficients{memory};  // one per basis
     Array<BasisPlan> bases{memory};
-    std::size_t value_count = 0;         // of all layers, padded
-    std::size_t coefficient_count = 0;   // of all bases
-    std::size_t displacement_count = 0;  // of all bases, padded
-    std::size_t widest_gather = 0;       // most inputs of a first layer
-    std::size_t tallest_half_bias = 0;   // most rows of a layer whose bias is in 16 bits
-    std::size_t tallest_shared = 0;      // most rows of a task on a shared basis
+    Array<std::uint32_t> basis_vertices{memory};  // of all bases, in the order of their rows
+    std::size_t value_count = 0;                  // of all layers, padded
+    std::size_t coefficient_count = 0;            // of all bases
+    std::size_t displacement_count = 0;           // of all bases, padded
+    std::size_t widest_gather = 0;                // most inputs of a first layer
+    std::size_t tallest_half_bias = 0;            // most rows of a layer whose bias is in 16 bits
+    std::size_t tallest_shared = 0;               // most rows of a task on a shared basis
 
     // Vertices. A model in 16 bits is quantized if its numbers allow: then base, slot_starts and
     // skin are empty, and slots are stored per run.

@@ -187,7 +187,9 @@ bool pack_coefficients(const Description& from, const Array<std::size_t>& output
 
 bool pack_bases(const Description& from, const TileLayout& layout, MatrixPacker& packer,
                 Model& model, Problem& problem) {
-    if (!model.bases.reserve(from.bases.size())) return false;
+    if (!model.bases.reserve(from.bases.size()) ||
+        !model.basis_vertices.reserve(layout.entries.size()))
+        return false;
     for (std::size_t b = 0; b < from.bases.size(); ++b) {
         const Basis& basis = from.bases[b];
         const std::uint32_t* order = layout.order(b);
@@ -195,6 +197,10 @@ bool pack_bases(const Description& from, const TileLayout& layout, MatrixPacker&
         plan.vertex_count = basis.vertex_count;
         plan.shared = basis.shared;
         plan.offset = model.displacement_count;
+        plan.first_vertex = model.basis_vertices.size();
+        for (std::size_t n = 0; n < basis.vertex_count; ++n)
+            if (!model.basis_vertices.push(static_cast<std::uint32_t>(basis.vertices[order[n]])))
+                return false;
         if (basis.shared)
             plan.matrix =
                 packer.pack(basis.matrix, [&](std::size_t row) { return std::size_t{order[row]}; });

@@ -23,6 +23,7 @@ std::size_t sum_of(std::initializer_list<std::size_t> counts) {
 
 // The poses, 1 to 16, of which `floats` floats each fit into `bytes`.
 std::size_t poses_within(std::size_t bytes, std::size_t floats) {
+    if (kOnePose) return 1;
     return std::min(std::max<std::size_t>(1, bytes / 4 / std::max<std::size_t>(1, floats)), kLanes);
 }
 

@@ -7,6 +7,14 @@
 
 namespace understudy {
 
+// A build for hosts that play single poses, such as web pages: every batch has one pose, which
+// takes less memory and less code.
+#if defined(UNDERSTUDY_ONE_POSE)
+constexpr bool kOnePose = true;
+#else
+constexpr bool kOnePose = false;
+#endif
+
 // The vertices of one job of a quantized model.
 struct DequantizedVertices {
     explicit DequantizedVertices(const Memory& memory)

@@ -62,6 +62,12 @@ float size_of(const understudy_model* model) {
     return high - low;
 }
 
+bool is_dual_quaternion(const understudy_model* model) {
+    // The API does not say; the library's own type does.
+    return reinterpret_cast<const understudy::Model*>(model)->description.blend ==
+           understudy::Blend::dual_quaternion;
+}
+
 void test_questions(const understudy_model* model) {
     CHECK(understudy_vertex_count(model) >= 1);
     CHECK(understudy_model_bytes(model) >= 6 * understudy_vertex_count(model));
@@ -163,6 +169,72 @@ void test_wrong_calls(const understudy_model* model, const understudy_model* oth
                             out.data(), nullptr) == UNDERSTUDY_WRONG_SCRATCH);
     understudy_free_scratch(foreign);
     understudy_free_scratch(scratch);
+}
+
+// Coefficients, transforms and the arrays for a GPU, combined as a shader would, give the vertices.
+void test_gpu_arrays(const understudy_model* model) {
+    const understudy_gpu_counts counts = understudy_count_gpu_arrays(model);
+    CHECK(counts.vertices == understudy_vertex_count(model));
+    std::vector<float> rest(4 * counts.vertices), matrices(counts.matrix_numbers),
+        weights(counts.influences * counts.vertices), coefficients(counts.coefficients),
+        transforms(12 * counts.transforms), want(3 * counts.vertices);
+    std::vector<std::uint32_t> starts(counts.vertices + 1), entries(4 * counts.entries),
+        others(entries.size()), influences(weights.size());
+    const understudy_gpu_arrays arrays{rest.data(),     starts.data(),     entries.data(),
+                                       matrices.data(), influences.data(), weights.data()};
+    CHECK(understudy_fill_gpu_arrays(model, &arrays) == 1);
+    CHECK(understudy_fill_gpu_arrays(model, nullptr) == 0);
+    understudy_gpu_arrays some{};
+    some.entries = others.data();
+    CHECK(understudy_fill_gpu_arrays(model, &some) == 1 && others == entries);
+    CHECK(starts.back() == counts.entries);
+    understudy_pool* pool = understudy_create_pool(2);
+    understudy_scratch* scratch = understudy_create_scratch(model, pool);
+    Drivers drivers(model, 1);
+    const double *bones = drivers.bones.data(), *controls = drivers.controls.data();
+    CHECK(understudy_deform(model, scratch, bones, controls, want.data(), nullptr) ==
+          UNDERSTUDY_OK);
+    CHECK(understudy_coefficients(model, scratch, bones, controls, coefficients.data()) ==
+          UNDERSTUDY_OK);
+    CHECK(understudy_transforms(model, scratch, bones, transforms.data()) == UNDERSTUDY_OK);
+    CHECK(understudy_transforms(model, scratch, bones, nullptr) == UNDERSTUDY_MISSING_ARGUMENT);
+    if (counts.coefficients)
+        CHECK(understudy_coefficients(model, scratch, bones, controls, nullptr) ==
+              UNDERSTUDY_MISSING_ARGUMENT);
+    if (!drivers.bones.empty()) {
+        drivers.bones[0] = std::numeric_limits<double>::quiet_NaN();
+        CHECK(understudy_transforms(model, scratch, bones, transforms.data()) ==
+              UNDERSTUDY_NOT_FINITE);
+        CHECK(understudy_coefficients(model, scratch, bones, controls, coefficients.data()) ==
+              UNDERSTUDY_NOT_FINITE);
+    }
+    understudy_free_scratch(scratch);
+    understudy_free_pool(pool);
+    if (is_dual_quaternion(model)) return;
+    const float tolerance = 1e-5f * size_of(model);
+    for (std::size_t vertex = 0; vertex < counts.vertices; ++vertex) {
+        float point[4];
+        std::memcpy(point, rest.data() + 4 * vertex, sizeof point);
+        for (std::uint32_t e = starts[vertex]; e != starts[vertex + 1]; ++e) {
+            const std::uint32_t* entry = entries.data() + 4 * e;
+            const bool shared = entry[3] >> 31;
+            const std::uint32_t count = entry[3] & 0x7FFFFFFF;
+            for (std::uint32_t k = 0; k < count; ++k)
+                for (std::uint32_t axis = 0; axis < 3; ++axis)
+                    point[axis] += matrices[entry[0] + k * entry[1] + (shared ? 0 : axis)] *
+                                   coefficients[entry[2] + k + (shared ? axis * count : 0)];
+        }
+        for (int row = 0; row < 3; ++row) {
+            float sum = 0;
+            for (std::size_t k = 0; k < counts.influences; ++k) {
+                const std::size_t at = vertex * counts.influences + k;
+                for (int column = 0; column < 4; ++column)
+                    sum += weights[at] * point[column] *
+                           transforms[12 * std::size_t{influences[at]} + 4 * row + column];
+            }
+            CHECK(std::abs(sum - want[3 * vertex + row]) <= tolerance);
+        }
+    }
 }
 
 // Several callers share a model and a pool; each has its own scratch.
@@ -564,6 +636,7 @@ int main(int count, char** names) {
         test_instruction_sets(model, names[i]);
         test_wrong_calls(model, other);
         test_callers_share_a_model(model);
+        test_gpu_arrays(model);
         const std::vector<float> want = played(model, 1, 2);
         test_memory_of_the_host(names[i], want);
         test_jobs_of_the_host(model, want);

@@ -104,9 +104,10 @@ def web_package() -> Path:
 
 
 def _played(case: str, request: Request) -> Played:
+    bones: np.ndarray
+    controls: np.ndarray | None
     if case == "human":
-        deformer, drivers = runtime.human(request, runtime.SIZES[request.size])
-        bones, controls = drivers
+        deformer, (bones, controls) = runtime.human(request, runtime.SIZES[request.size])
     else:
         deformer = runtime.CHARACTERS[case](request.seed)
         bones, controls = runtime_cases.random_poses(deformer, _POSES, request.seed)

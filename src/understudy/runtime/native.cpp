@@ -63,6 +63,34 @@ public:
     const understudy_model* get() const { return model_; }
     std::size_t bytes() const { return understudy_model_bytes(model_); }
 
+    // The members of understudy_gpu_counts.
+    nb::tuple gpu_counts() const {
+        const understudy_gpu_counts counts = understudy_count_gpu_arrays(model_);
+        return nb::make_tuple(counts.vertices, counts.coefficients, counts.entries,
+                              counts.matrix_numbers, counts.influences, counts.transforms);
+    }
+
+    void fill_gpu_arrays(Array<float, 2> rest, Array<std::uint32_t, 1> entry_starts,
+                         Array<std::uint32_t, 2> entries, Array<float, 1> matrices,
+                         Array<std::uint32_t, 2> influence_transforms,
+                         Array<float, 2> influence_weights) const {
+        const understudy_gpu_counts counts = understudy_count_gpu_arrays(model_);
+        need(rest.shape(0) == counts.vertices && rest.shape(1) == 4, "rest: expected (V, 4)");
+        need(entry_starts.shape(0) == counts.vertices + 1, "entry_starts: expected (V + 1,)");
+        need(entries.shape(0) == counts.entries && entries.shape(1) == 4,
+             "entries: expected (E, 4)");
+        need(matrices.shape(0) == counts.matrix_numbers, "matrices: expected (M,)");
+        need(influence_transforms.shape(0) == counts.vertices &&
+                 influence_transforms.shape(1) == counts.influences &&
+                 influence_weights.shape(0) == counts.vertices &&
+                 influence_weights.shape(1) == counts.influences,
+             "influences: expected (V, K)");
+        const understudy_gpu_arrays arrays{
+            rest.data(),     entry_starts.data(),         entries.data(),
+            matrices.data(), influence_transforms.data(), influence_weights.data()};
+        if (!understudy_fill_gpu_arrays(model_, &arrays)) throw std::bad_alloc();
+    }
+
 private:
     understudy_model* model_;
 };
@@ -148,6 +176,39 @@ public:
                }) == UNDERSTUDY_OK;
     }
 
+    // Fills the coefficients of one pose; drivers have a first axis of one pose.
+    void coefficients(std::optional<Bones> bones, std::optional<Controls> controls,
+                      Array<float, 1> out) {
+        const understudy_model* model = model_.get();
+        need(out.shape(0) >= understudy_count_gpu_arrays(model).coefficients,
+             "out: expected (coefficient_count,)");
+        if (bones)
+            need(bones->shape(0) == 1 && bones->shape(1) == understudy_bone_count(model) &&
+                     bones->shape(2) == 3 && bones->shape(3) == 4,
+                 "world_from_bone: expected shape (1, B, 3, 4)");
+        if (controls)
+            need(controls->shape(0) == 1 && controls->shape(1) == understudy_control_count(model),
+                 "controls: expected shape (1, C)");
+        need(understudy_coefficients(model, scratch_, bones ? bones->data() : nullptr,
+                                     controls ? controls->data() : nullptr,
+                                     out.data()) == UNDERSTUDY_OK,
+             "drivers: missing, or not finite");
+    }
+
+    void transforms(std::optional<PoseBones> bones, Array<float, 3> out) {
+        const understudy_model* model = model_.get();
+        need(out.shape(0) == understudy_count_gpu_arrays(model).transforms && out.shape(1) == 3 &&
+                 out.shape(2) == 4,
+             "out: expected shape (transform_count, 3, 4)");
+        if (bones)
+            need(bones->shape(0) == understudy_bone_count(model) && bones->shape(1) == 3 &&
+                     bones->shape(2) == 4,
+                 "world_from_bone: expected shape (B, 3, 4)");
+        need(understudy_transforms(model, scratch_, bones ? bones->data() : nullptr, out.data()) ==
+                 UNDERSTUDY_OK,
+             "world_from_bone: missing, or not finite");
+    }
+
 private:
     understudy_scratch* scratch_;
     const Model& model_;  // nanobind keeps it alive
@@ -176,7 +237,11 @@ NB_MODULE(_runtime, m) {
     nb::set_leak_warnings(false);  // thread pools live as long as the process
     nb::class_<Model>(m, "Model")
         .def(nb::init<nb::bytes>(), "data"_a)
-        .def_prop_ro("bytes", &Model::bytes);
+        .def_prop_ro("bytes", &Model::bytes)
+        .def("gpu_counts", &Model::gpu_counts)
+        .def("fill_gpu_arrays", &Model::fill_gpu_arrays, "rest"_a.noconvert(),
+             "entry_starts"_a.noconvert(), "entries"_a.noconvert(), "matrices"_a.noconvert(),
+             "influence_transforms"_a.noconvert(), "influence_weights"_a.noconvert());
     nb::class_<Pool>(m, "Pool").def(nb::init<int>(), "threads"_a);
     nb::class_<Scratch>(m, "Scratch")
         .def(nb::init<const Model&, const Pool&>(), "model"_a, "pool"_a, nb::keep_alive<1, 2>(),
@@ -190,7 +255,10 @@ NB_MODULE(_runtime, m) {
             },  // for arrays of any other type
             "world_from_bone"_a.none(), "controls"_a.none(), "positions"_a.none())
         .def("deform", &Scratch::deform, "world_from_bone"_a.none(), "controls"_a.none(),
-             "positions"_a, "normals"_a.none() = nb::none());
+             "positions"_a, "normals"_a.none() = nb::none())
+        .def("coefficients", &Scratch::coefficients, "world_from_bone"_a.none(),
+             "controls"_a.none(), "out"_a.noconvert())
+        .def("transforms", &Scratch::transforms, "world_from_bone"_a.none(), "out"_a.noconvert());
     nb::class_<Floor>(m, "Floor")
         .def(nb::init<std::size_t, int>(), "bytes"_a, "threads"_a)
         .def("read", &Floor::read)

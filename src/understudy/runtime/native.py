@@ -96,6 +96,24 @@ class Runtime:
             out,
         )
 
+    def gpu_counts(self) -> tuple[int, int, int, int, int, int]:
+        """Return the members of `understudy_gpu_counts`."""
+        return self._model.gpu_counts()
+
+    def fill_gpu_arrays(self, *arrays: np.ndarray) -> None:
+        """Fill the members of `understudy_gpu_arrays`, in their order."""
+        self._model.fill_gpu_arrays(*arrays)
+
+    def coefficients(
+        self, world_from_bone: np.ndarray | None, controls: np.ndarray | None, out: np.ndarray
+    ) -> None:
+        """Write the coefficients of one pose; drivers have a first axis of one pose."""
+        self._scratch(1).coefficients(world_from_bone, controls, out)
+
+    def transforms(self, world_from_bone: np.ndarray | None, out: np.ndarray) -> None:
+        """Write the transforms (n,3,4) that the skin blends; bones are (B,3,4)."""
+        self._scratch(1).transforms(world_from_bone, out)
+
     def _scratch(self, threads: int) -> Any:
         """Return the scratch memory of this thread for a number of threads."""
         kept = self._own.__dict__.setdefault("scratches", {})
