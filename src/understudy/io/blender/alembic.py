@@ -80,7 +80,8 @@ def write_alembic(character: Character, path: str | Path) -> None:
         }
         with atomic_write(path) as draft:
             request["target"] = str(draft.absolute())
-            run_script(_SCRIPTS / "write_scene.py", request, folder, arrays=arrays)
+            seconds = scene.write_seconds(character)
+            run_script(_SCRIPTS / "write_scene.py", request, folder, seconds, arrays=arrays)
             if not draft.stat().st_size:
                 raise FileError(f"{path}: Blender wrote nothing")
 

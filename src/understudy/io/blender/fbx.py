@@ -57,7 +57,7 @@ def write_fbx(character: Character, path: str | Path) -> None:
     }
     with atomic_write(path) as draft:
         request["target"] = str(draft.absolute())
-        run_script(WRITER, request, arrays=arrays)
+        run_script(WRITER, request, timeout=scene.write_seconds(character), arrays=arrays)
         if not draft.stat().st_size:
             raise FileError(f"{path}: Blender wrote nothing")
 

@@ -104,6 +104,12 @@ def frame_rate(character: Character, path: object) -> float:
     return next(iter(rates.values()), DEFAULT_RATE)
 
 
+def write_seconds(character: Character) -> float:
+    """Return after how many seconds Blender, writing `character`, is taken to hang."""
+    frames = sum(clip.frame_count for clip in character.clips)
+    return 600.0 + frames * (1.0 + 2e-5 * character.mesh.vertex_count + 1e-3 * character.bone_count)
+
+
 def right_handed(character: Character, path: object) -> None:
     """Raise for left-handed coordinates, which Blender does not have."""
     if character.mesh.handedness != "right":
