@@ -8,7 +8,12 @@ from typing import Annotated
 import typer
 
 from understudy.cli.options import (
+    Cache,
+    CharacterOptions,
+    Clips,
+    FrameOffset,
     FrameRate,
+    Meshes,
     Out,
     PartErrors,
     Rest,
@@ -33,8 +38,9 @@ def fit(
     source: Annotated[
         list[str],
         typer.Argument(
-            help="A pose store (.zarr), recorded poses (.npz), or a mesh sequence: a .npz, a "
-            "folder or a 'pattern' of .obj or .ply files."
+            help="A pose store (.zarr), recorded poses (.npz), a character's file (.fbx, .glb, "
+            ".usd) with or without --cache, or a mesh sequence: a .npz, a folder or a 'pattern' of "
+            ".obj or .ply files."
         ),
     ],
     out: Out,
@@ -52,6 +58,10 @@ def fit(
     rest: Rest = None,
     without: Without = [],  # noqa: B006
     part_error: PartErrors = [],  # noqa: B006
+    cache: Cache = None,
+    clip: Clips = [],  # noqa: B006
+    mesh: Meshes = [],  # noqa: B006
+    frame_offset: FrameOffset = None,
 ) -> None:
     """Fit a method to poses and write a .understudy file.
 
@@ -64,7 +74,7 @@ def fit(
         out,
         settings_of(settings),
         rig,
-        read_options(up, unit, frame_rate, rest),
+        read_options(up, unit, frame_rate, rest, CharacterOptions(cache, clip, mesh, frame_offset)),
         TerminalProgress(),
         part_options(without, part_error),
     )

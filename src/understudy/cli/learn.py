@@ -16,6 +16,10 @@ from understudy.cli.export import summary as export_summary
 from understudy.cli.job_folder import JobFolder, source_facts
 from understudy.cli.measure import CaseSet, Outputs, cases_of_rig, measure_files
 from understudy.cli.options import (
+    Cache,
+    CharacterOptions,
+    Clips,
+    FrameOffset,
     FrameRate,
     Out,
     PartErrors,
@@ -114,6 +118,9 @@ def learn(
     unit: Unit = None,
     frame_rate: FrameRate = None,
     rest: Rest = None,
+    cache: Cache = None,
+    clip: Clips = [],  # noqa: B006
+    frame_offset: FrameOffset = None,
     overwrite: Annotated[bool, typer.Option(help="Start anew in a folder that is in use.")] = False,
 ) -> None:
     """Learn a character: everything from the source to the files of an engine.
@@ -135,7 +142,9 @@ def learn(
         processes,
         tuple(held_out),
         part_options(without, part_error),
-        replace(read_options(up, unit, frame_rate, rest), meshes=tuple(meshes)),
+        read_options(
+            up, unit, frame_rate, rest, CharacterOptions(cache, clip, meshes, frame_offset)
+        ),
         BlenderOptions(tuple(meshes), tuple(patterns), trust_scripts, ignore_drivers, modifiers),
         ranges,
     )
@@ -169,6 +178,7 @@ class Request:
         read = {k: v for k, v in vars(self.read).items() if v is not None and v != ()}
         return {
             "source": source_facts(self.sources),
+            "cache": source_facts([] if self.read.cache is None else [str(self.read.cache)]),
             "method": self.method,
             "options": dict(self.options),
             "count": self.count,

@@ -14,7 +14,18 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.options import RIG_HELP, Deformers, File, Json
+from understudy.cli.options import (
+    RIG_HELP,
+    Cache,
+    CharacterOptions,
+    Clips,
+    Deformers,
+    File,
+    FrameOffset,
+    Json,
+    Meshes,
+    read_options,
+)
 from understudy.cli.output import print_table, read_per_pose, write_json
 from understudy.core import checks
 from understudy.core.deformer import Deformer
@@ -29,7 +40,7 @@ from understudy.evaluation.pictures import need_drawing
 from understudy.evaluation.report import report_data, write_report
 from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import ensure_writable
-from understudy.io.registry import read_poses
+from understudy.io.registry import ReadOptions, read_poses
 from understudy.methods.fitting import parts_left_out, rig_of
 from understudy.rigs.base import Rig, animate, animation_names, name_of
 from understudy.rigs.part_rig import rig_without_parts
@@ -64,13 +75,19 @@ def evaluate(
     animation: Animation = [],  # noqa: B006
     report: Report = None,
     as_json: Json = None,
+    cache: Cache = None,
+    clip: Clips = [],  # noqa: B006
+    mesh: Meshes = [],  # noqa: B006
+    frame_offset: FrameOffset = None,
 ) -> None:
     """Measure a stand-in against the original.
 
     The original is the rig that the file was learned from, another rig (--rig), or recorded poses
     (--poses). A rig without animations is measured on random poses that took no part in the fit.
     """
-    run("evaluate", [file], Original(rig, poses, animation), report, as_json)
+    chosen = CharacterOptions(cache, clip, mesh, frame_offset)
+    read = read_options(None, None, None, None, chosen)
+    run("evaluate", [file], Original(rig, poses, animation, read), report, as_json)
 
 
 def compare(
@@ -95,6 +112,7 @@ class Original:
     rig: str | None = None
     poses: Sequence[str] = ()
     animations: Sequence[str] = ()
+    read: ReadOptions | None = None
 
     def __post_init__(self) -> None:
         if self.poses and (self.rig is not None or self.animations):
@@ -141,7 +159,7 @@ def run(
     by_file = dict(zip(files, load_deformers(files).values()))
     progress = TerminalProgress()
     if original.poses:
-        test = _recorded(original.poses, by_file, progress)
+        test = _recorded(original, by_file, progress)
     else:
         rig = _load_original(_rig_name(original, by_file), by_file)
         test = cases_of_rig(rig, original.animations, by_file)
@@ -275,12 +293,12 @@ def _sample_seed(deformer: Deformer) -> int:
 
 
 def _recorded(
-    sources: Sequence[str], deformers: Mapping[Path, Deformer], progress: TerminalProgress
+    original: Original, deformers: Mapping[Path, Deformer], progress: TerminalProgress
 ) -> CaseSet:
     """Recorded poses: one case for each source."""
     cases = {}
-    for source in sources:
-        poses = read_poses(source, progress=progress)
+    for source in original.poses:
+        poses = read_poses(source, original.read, progress)
         poses = without_parts(poses, _left_out(poses.mesh, deformers))
         if poses.name in cases:
             raise InputError(f"--poses {source}: another source is called {poses.name!r} too")

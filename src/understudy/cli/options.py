@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -46,6 +47,29 @@ Rest = Annotated[
     typer.Option(
         help="Rest shape (.obj, .ply or .npz). Default: the `rest` of the .npz, else the first "
         "frame."
+    ),
+]
+
+Cache = Annotated[
+    Path | None,
+    typer.Option(
+        help="Vertex cache of the original that goes with a character's file: .mdd, .pc2, Maya's "
+        ".mcx or .xml, .npz, .abc, .usd, a folder or 'pattern' of .obj files."
+    ),
+]
+Clips = Annotated[
+    list[str],
+    typer.Option("--clip", help="Animation to read from a character's file; repeat it."),
+]
+Meshes = Annotated[
+    list[str],
+    typer.Option("--mesh", help="Object to read from a character's file; repeat it."),
+]
+FrameOffset = Annotated[
+    int | None,
+    typer.Option(
+        help="Frame of the clip, counted from its first, that is the first of --cache. Default: "
+        "found by comparing them."
     ),
 ]
 
@@ -111,13 +135,32 @@ def names_of(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+@dataclass(frozen=True)
+class CharacterOptions:
+    """What to read of a character's file: fields as in `ReadOptions`."""
+
+    cache: Path | None = None
+    clips: Sequence[str] = ()
+    meshes: Sequence[str] = ()
+    frame_offset: int | None = None
+
+
 def read_options(
-    up: str | None, unit: str | None, frame_rate: float | None, rest: Path | None
+    up: str | None,
+    unit: str | None,
+    frame_rate: float | None,
+    rest: Path | None,
+    character: CharacterOptions | None = None,
 ) -> ReadOptions:
-    """What the user says about the files that they cannot say."""
+    """What the user says about the files that they cannot say, and what to read of them."""
+    chosen = CharacterOptions() if character is None else character
     return ReadOptions(
         rest=rest,
         up_axis=None if up is None else up.upper(),
         unit=unit,
         frame_rate=frame_rate,
+        clips=tuple(chosen.clips),
+        meshes=tuple(chosen.meshes),
+        cache=chosen.cache,
+        frame_offset=chosen.frame_offset,
     )

@@ -82,6 +82,7 @@ class Poses:
     name             for reports
     spans            the clips that these poses consist of, one after the other; empty: one clip,
                      or no animation
+    notes            what reading changed, in words, for the provenance of what is learned
     """
 
     mesh: Mesh
@@ -93,6 +94,7 @@ class Poses:
     frame_rate: float | None = None
     name: str = "poses"
     spans: tuple[ClipSpan, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)
@@ -293,6 +295,7 @@ def join_poses(parts: Sequence[Poses], name: str | None = None) -> Poses:
         frame_rate=rates.pop() if len(rates) == 1 else None,
         name=name or "+".join(labels),
         spans=spans,
+        notes=tuple(note for part in parts for note in part.notes),
     )
 
 

@@ -28,5 +28,8 @@ class Progress:
         """Report work called `label`, of `total` steps, inside a `with` block."""
         yield Task()
 
+    def say(self, text: str) -> None:
+        """Show a sentence that the user should read, such as what was changed in the input."""
+
 
 SILENT = Progress()

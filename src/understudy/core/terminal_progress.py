@@ -48,6 +48,9 @@ class TerminalProgress(Progress):
             yield lines
             lines.finish()
 
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
 
 class _Bar(Task):
     """A bar in a terminal."""

@@ -35,6 +35,7 @@ from understudy.io.blender.launch import find_blender
 from understudy.io.bvh import read_bvh
 from understudy.io.fbx import read_fbx
 from understudy.io.gltf import read_gltf, write_glb
+from understudy.io.pairs import PairCache, pair_poses, read_pair_cache
 from understudy.io.recorded_poses import (
     has_drivers,
     read_npz_mesh,
@@ -63,6 +64,8 @@ class ReadOptions:
     clips       names of the animations to read from a character's file; empty: all
     meshes      names of the objects to read from a character's file; empty: all
     cache       vertex cache that goes with a character's file: the two are read as a pair
+    frame_offset  of a pair: the frame of the clip, counted from its first, that is the first frame
+                of the cache; None: it is found
     """
 
     rest: Source | None = None
@@ -72,6 +75,7 @@ class ReadOptions:
     clips: tuple[str, ...] = ()
     meshes: tuple[str, ...] = ()
     cache: Source | None = None
+    frame_offset: int | None = None
 
     def __post_init__(self):
         if self.up_axis is not None:
@@ -345,7 +349,9 @@ def read_poses(
     given = [file for source in given for file in _npz_files(source)]
     kinds = [format_of(source) for source in given]
     bare = lambda kind, source: kind is MESHES or (kind is NPZ and not has_drivers(source))
-    if all(map(bare, kinds, given)):
+    if options.cache is not None and len(given) > 1:
+        raise InputError(f"cache: it belongs to one character's file, got {len(given)} sources")
+    if all(map(bare, kinds, given)) and options.cache is None:
         poses = read_sequence(given, options.rest, progress=progress)
     elif len(given) == 1:
         poses = _read_one(kinds[0], given[0], options, progress)
@@ -390,8 +396,27 @@ def _npz_files(source: Source) -> list[Source]:
     return [source]
 
 
+def _read_pair(source: Source, options: ReadOptions, progress: Progress) -> Poses:
+    """Return bones of a character's file with the vertices of a cache."""
+    assert options.cache is not None  # the caller checks
+    alone = replace(options, cache=None, frame_offset=None)
+    cache = read_pair_cache(options.cache)
+    if cache is None:
+        cache = PairCache.of_poses(read_poses(options.cache, progress=progress))
+    if options.frame_rate is not None:
+        cache = replace(cache, cache=replace(cache.cache, frame_rate=options.frame_rate))
+
+    def read(rate: float | None) -> Character:
+        chosen = options.frame_rate if rate is None else rate
+        return read_character(source, replace(alone, frame_rate=chosen), progress)
+
+    return pair_poses(read, cache, options.frame_offset, progress)
+
+
 def _read_one(kind: Format, source: Source, options: ReadOptions, progress: Progress) -> Poses:
     """Return the poses of one source."""
+    if options.cache is not None:
+        return _read_pair(source, options, progress)
     if kind.read_poses is not None:
         return kind.read_poses(source, options, progress)
     assert kind.read_character is not None  # format_of returns formats that can read

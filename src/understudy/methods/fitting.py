@@ -222,6 +222,8 @@ def fit_poses(
     """The deformer of some poses; `made_by` is their provenance, the rest as in `fit_file`."""
     parts = PartOptions() if parts is None else parts
     live = live_rig(rig, made_by, poses, progress) if job.kind.traits.asks_rig else None
+    if poses.notes:
+        made_by = {**made_by, "notes": list(poses.notes)}
     if parts.without:
         kept = np.setdiff1d(np.arange(poses.vertex_count), part_vertices(poses.mesh, parts.without))
         poses = without_parts(poses, parts.without)
