@@ -6,8 +6,8 @@
 
 Offsets too small to be seen are dropped, and the weights are solved for again.
 
-Weights are between 0 and 1, because some programs clamp them to that range (Unity by default, shape
-keys of Blender, sliders of Maya). Signed weights would lose half of the motion there.
+Weights are between 0 and 1, because some programs clamp them to that range (shape keys of Blender,
+Unity if it is set so). Signed weights would lose half of the motion there.
 
 Letters: F frames, V vertices, S blend shapes, P components.
 """
