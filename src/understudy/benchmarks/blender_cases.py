@@ -84,7 +84,8 @@ def load_case(
     ]
     if face:
         poses = [_part(some, face["vertex_index"], face["faces"]) for some in poses]
-    return Case(name, rig, *(some.take(np.arange(some.pose_count)) for some in poses))
+    training, test = (some.take(np.arange(some.pose_count)) for some in poses)
+    return Case(name, rig, training, test)
 
 
 _FACE_ARRAYS = ("control_names", "control_min", "control_max", "vertex_index", "faces")

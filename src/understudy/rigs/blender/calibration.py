@@ -34,7 +34,7 @@ _REGION = 0.05  # of the largest motion: vertices that move more are the region 
 _LOCATION_SHARE, _ROTATION_SHARE = 0.25, 0.5
 _FARTHEST = 25.0  # steps of a location
 _LEAST_ANGLE, _MOST_ANGLE = 5.0, 45.0  # degrees
-_UNEXPLAINED = 0.1  # of the motion that skinning by the bones leaves, above which it is numeric
+_UNEXPLAINED = 1e-4  # of the size: a control is numeric if skinning misses its motion by more
 STEPS = {"location": 0.01, "rotation": 10.0, "scale": 0.2}  # location: of the size
 
 
@@ -156,7 +156,7 @@ class _Measure:
         region = self._rest.vertices[length > _REGION * moved]
         extent = max(moved, float(np.linalg.norm(np.ptp(region, axis=0))))
         rigid = bool(length.min() > _REGION * moved) and self._is_rigid(vertices, moved)
-        return _Effect(moved, extent, rigid, self._is_numeric(motion, moved, bones, channel))
+        return _Effect(moved, extent, rigid, self._is_numeric(motion, bones, channel))
 
     def _is_rigid(self, vertices: np.ndarray, moved: float) -> bool:
         """Whether one rotation and translation explains all motion."""
@@ -166,9 +166,7 @@ class _Measure:
         turn = u @ np.diag([1, 1, np.sign(np.linalg.det(u @ vt))]) @ vt
         return bool(np.abs(a @ turn - b).max() < 0.01 * moved)
 
-    def _is_numeric(
-        self, motion: np.ndarray, moved: float, bones: np.ndarray, channel: Channel
-    ) -> bool:
+    def _is_numeric(self, motion: np.ndarray, bones: np.ndarray, channel: Channel) -> bool:
         if not len(bones):
             return True
         change = np.abs(bones - self._bones)
@@ -181,7 +179,7 @@ class _Measure:
         if skinned is None or self._skinned is None:
             return channel["kind"] == "shape_key"
         left = np.linalg.norm(motion - (skinned - self._skinned), axis=1)
-        return bool(left.max() > _UNEXPLAINED * moved)
+        return bool(left.max() > _UNEXPLAINED * self._rest.size)
 
     def _skin(self, bones: np.ndarray) -> np.ndarray | None:
         """The rest vertices skinned by `bones` with the weights of the file."""
