@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from mutated_files import read_mutated
 
+from understudy import Character, CharacterClip, Mesh
 from understudy.core.errors import FileError, InputError
+from understudy.io.obj import write_obj
+from understudy.io.registry import ReadOptions, read_poses, write_character
 from understudy.io.vertex_caches import (
     VertexCache,
     read_maya_cache,
@@ -206,6 +209,34 @@ def test_mutated_descriptions(tmp_path):
     (folder / "a.mcx").write_bytes(maya_file(POINTS))
     read = lambda path: read_vertex_cache(path).vertices
     assert read_mutated(tmp_path / "a.xml", folder, read, 1000, seed=16) > 100
+
+
+@pytest.mark.parametrize("suffix", ["mdd", "pc2", "mcx"])
+def test_a_cache_with_its_mesh_is_a_sequence(tmp_path, suffix):
+    path = tmp_path / f"walk.{suffix}"
+    mesh = Mesh.from_faces(POINTS[0], [[0, 1, 2], [3, 4, 5]])
+    clip = CharacterClip("walk", np.zeros((6, 0, 3, 4)), np.zeros((6, 0)), 24.0, 3, POINTS)
+    if suffix == "mcx":
+        path.write_bytes(maya_file(POINTS))
+    else:
+        write_character(Character(mesh, clips=(clip,)), path)
+    write_obj(tmp_path / "rest.obj", mesh)
+    poses = read_poses(path, ReadOptions(rest=tmp_path / "rest.obj"))
+    np.testing.assert_array_equal(poses.vertices, POINTS)
+    assert poses.spans[0].start_frame == 3
+    assert poses.frame_rate == (None if suffix == "pc2" else 24.0)
+    assert poses.mesh.polygon_sizes.tolist() == [3, 3]
+    with pytest.raises(InputError, match="add --rest"):
+        read_poses(path)
+    write_obj(tmp_path / "other.obj", Mesh.from_faces(POINTS[0, :5], [[0, 1, 2]]))
+    with pytest.raises(InputError, match="the rest shape has 5"):
+        read_poses(path, ReadOptions(rest=tmp_path / "other.obj"))
+
+
+def test_several_clips_are_no_cache(tmp_path):
+    mesh = Mesh.from_faces(POINTS[0], [[0, 1, 2]])
+    with pytest.raises(InputError, match="holds one clip"):
+        write_character(Character(mesh), tmp_path / "a.mdd")
 
 
 def test_real_caches(real_data):

@@ -64,6 +64,7 @@ class Bones:
         self._scene, self._parts = scene, parts
         self._skin_nodes = {int(n) for part in parts if part.skin for n in part.skin.nodes}
         self._bones: list[_Bone] = []
+        self._of_node: dict[int, list[int]] = {}
         self.rest_from_geometry = [self._place(part) for part in parts]
         starts = np.cumsum([0, *(part.vertex_count for part in parts)])
         found = [self._weights(p, place) for p, place in zip(parts, self.rest_from_geometry)]
@@ -182,11 +183,13 @@ class Bones:
             rest = compose(place, inverse(node_from_geometry))
             if _volume(rest) > _FLAT:
                 bone = _Bone(node, rest, np.eye(3, 4), carrier)
-        for number, other in enumerate(self._bones):
-            if other.same(bone):
+        known = self._of_node.setdefault(node, [])
+        for number in known:
+            if self._bones[number].same(bone):
                 return number
+        known.append(len(self._bones))
         self._bones.append(bone)
-        return len(self._bones) - 1
+        return known[-1]
 
     def _add_hierarchy(self) -> np.ndarray:
         """Add the bones that move nothing themselves; return the new place of each old bone."""

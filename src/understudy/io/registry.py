@@ -43,10 +43,11 @@ from understudy.io.recorded_poses import (
     write_recorded_poses,
 )
 from understudy.io.sequence_writing import write_sequence
-from understudy.io.sequences import matching_files, read_rest, read_sequence
+from understudy.io.sequences import matching_files, read_mesh, read_rest, read_sequence
 from understudy.io.usd.reading import read_usd
 from understudy.io.usd.writing import SUFFIXES as USD_SUFFIXES
 from understudy.io.usd.writing import write_usd
+from understudy.io.vertex_caches import read_cache_poses, write_cache
 
 GROUP = "understudy.formats"
 
@@ -148,6 +149,11 @@ def _read_bvh(path: Source, options: ReadOptions, progress: Progress) -> Charact
     return read_bvh(path)
 
 
+def _read_cache(path: Source, options: ReadOptions, progress: Progress) -> Poses:
+    """Return a vertex cache as a mesh sequence."""
+    return read_cache_poses(path, None if options.rest is None else read_mesh(options.rest))
+
+
 def _read_npz(path: Source, options: ReadOptions, progress: Progress) -> Poses:
     """Return recorded poses, or a mesh sequence if the file has neither bones nor controls."""
     if not has_drivers(path):
@@ -191,6 +197,19 @@ MESHES = Format(
     "a mesh sequence, one file per frame: a folder or a 'pattern'",
     read_poses=_read_sequence,
     write_character=write_sequence,
+)
+CACHE = Format(
+    "vertex cache",
+    (".mdd", ".pc2"),
+    "the vertices of every frame, without polygons",
+    read_poses=_read_cache,
+    write_character=write_cache,
+)
+MAYA_CACHE = Format(
+    "maya cache",
+    (".mcx", ".mc", ".mcc"),
+    "the vertices of every frame, without polygons",
+    read_poses=_read_cache,
 )
 UNDERSTUDY = Format(
     "understudy",
@@ -248,6 +267,8 @@ BUILT_IN = (
     STORE,
     NPZ,
     MESHES,
+    CACHE,
+    MAYA_CACHE,
     UNDERSTUDY,
     ONNX,
     GLTF,

@@ -73,13 +73,18 @@ def read_rest(path: str | Path, mesh: Mesh, name: str) -> np.ndarray:
     path  an `.obj`, `.ply` or `.npz`
     mesh  what it must match; name: of that mesh, for errors
     """
+    shape = read_mesh(path)
+    need_same_mesh(shape, mesh, f"the rest shape {path}", name)
+    return shape.vertices
+
+
+def read_mesh(path: str | Path) -> Mesh:
+    """Return the mesh of an `.obj`, `.ply` or `.npz` file."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix != ".npz" and suffix not in _READERS:
         raise FileError(f"{path}: expected a .npz, .obj or .ply file")
-    shape = read_npz_mesh(path) if suffix == ".npz" else _READERS[suffix][0](path)
-    need_same_mesh(shape, mesh, f"the rest shape {path}", name)
-    return shape.vertices
+    return read_npz_mesh(path) if suffix == ".npz" else _READERS[suffix][0](path)
 
 
 def sequence_from_arrays(

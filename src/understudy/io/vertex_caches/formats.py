@@ -1,15 +1,22 @@
-"""Vertex caches by suffix."""
+"""Vertex caches by suffix, as mesh sequences and as what a character's clip looks like."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from understudy.core.errors import FileError
+import numpy as np
+
+from understudy.core import checks
+from understudy.core.character import Character
+from understudy.core.clip import ClipSpan
+from understudy.core.errors import FileError, InputError
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses
 from understudy.io.vertex_caches.cache import VertexCache
 from understudy.io.vertex_caches.maya import SUFFIXES as _MAYA
 from understudy.io.vertex_caches.maya import read_maya_cache
-from understudy.io.vertex_caches.mdd import read_mdd
-from understudy.io.vertex_caches.pc2 import read_pc2
+from understudy.io.vertex_caches.mdd import read_mdd, write_mdd
+from understudy.io.vertex_caches.pc2 import read_pc2, write_pc2
 
 CACHE_SUFFIXES = (".mdd", ".pc2", ".xml", *_MAYA)
 
@@ -27,3 +34,36 @@ def read_vertex_cache(path: str | Path, channel: str | None = None) -> VertexCac
     if suffix in (".xml", *_MAYA):
         return read_maya_cache(path, channel)
     raise FileError(f"{path}: is not a vertex cache; use {', '.join(CACHE_SUFFIXES)}")
+
+
+def read_cache_poses(path: str | Path, mesh: Mesh | None) -> Poses:
+    """Return a cache as a mesh sequence.
+
+    mesh  at rest, with the polygons that a cache lacks; None is an error that asks for it
+    """
+    if mesh is None:
+        raise InputError(
+            f"{path}: a vertex cache has no polygons; add --rest with the mesh (.obj, .ply), or "
+            "give it as --cache to a character's file"
+        )
+    cache = read_vertex_cache(path)
+    checks.same_count(
+        cache.vertex_count, mesh.vertex_count, "vertices", str(path), "the rest shape"
+    )
+    if cache.frame_count < 2:
+        raise FileError(f"{path}: has one frame; a sequence needs two")
+    name = Path(path).stem or cache.name
+    span = ClipSpan(name, cache.frame_count, cache.frame_rate, cache.start_frame)
+    vertices = np.asarray(cache.vertices, np.float32)
+    return Poses(mesh, vertices, frame_rate=cache.frame_rate, name=name, spans=(span,))
+
+
+def write_cache(character: Character, path: str | Path) -> None:
+    """Write the vertices of the only clip of a character as `.mdd` or `.pc2`."""
+    if len(character.clips) != 1:
+        names = ", ".join(clip.name for clip in character.clips) or "none"
+        raise InputError(f"{path}: a vertex cache holds one clip, the character has {names}")
+    clip = character.clips[0]
+    frames = clip.start_frame + np.arange(clip.frame_count, dtype=np.float64)
+    cache = VertexCache(character.evaluate_clip(clip), frames, clip.frame_rate, clip.name)
+    (write_mdd if Path(path).suffix.lower() == ".mdd" else write_pc2)(cache, path)
