@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from character_builders import hero
 from command_line import run
 
 from understudy import Deformer
 from understudy.cli import learn as learning
+from understudy.io.registry import read_character, write_character
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
 
@@ -50,7 +52,7 @@ def test_a_rig_is_learned_and_the_same_command_continues(tmp_path, capsys, monke
     assert by_method["differential"] < 0.5 * by_method["lbs"]
     assert Deformer.load("hero/tube.understudy").method == "differential"
     # Another run finds everything done: neither sampling nor fitting is called again.
-    for name in ("sample_poses", "fit_poses", "_export"):
+    for name in ("sample_poses", "fit_poses", "write_deformer"):
         monkeypatch.setattr(learning, name, lambda *a, **k: pytest.fail("a step ran twice"))
     before = Path("hero/tube.understudy").read_bytes()
     succeed(capsys, *command, "--to", "onnx")
@@ -126,6 +128,44 @@ def test_a_mesh_sequence_is_compressed(tmp_path, capsys, monkeypatch):
     said = succeed(capsys, "learn", "walk.npz", "-o", "hero", "--frame-rate", "10")
     assert "Measured on the sequence itself" in said
     assert Deformer.load("hero/walk.understudy").clips[0].frame_count == 20
+
+
+def test_a_character_keeps_its_blend_shapes_and_the_frame_rate_asked_for(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    source = hero(influences=4, unit="m")
+    write_character(source, "hero.glb")
+    command = ("learn", "hero.glb", "-o", "out", "--frame-rate", "12", "--to", "glb,npz")
+    said = succeed(capsys, *command)
+    assert said.count("errors in m") == 1  # two files hold the same character
+    made = read_character("out/hero.glb")
+    assert [shape.name for shape in made.shapes] == [shape.name for shape in source.shapes]
+    assert {clip.frame_rate for clip in made.clips} == {12.0}
+    np.testing.assert_allclose(
+        made.evaluate_clip(made.clip("walk"))[1],
+        source.evaluate_clip(source.clip("walk"))[2],
+        atol=1e-5,
+    )
+
+
+def test_a_format_that_cannot_hold_the_character_does_not_stop_the_others(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    write_character(hero(influences=4), "hero.glb")
+
+    def refuse(character, path):
+        if str(path).endswith(".ply"):
+            raise learning.InputError(f"{path}: it holds one clip")
+        write_character(character, path)
+
+    monkeypatch.setattr(learning, "write_character", refuse)
+    code, _, err = run(capsys, "learn", "hero.glb", "-o", "out", "--to", "ply,npz,onnx")
+    assert code == 2
+    assert "hero.ply: it holds one clip" in err
+    assert Path("out/hero.npz").exists()
+    assert Path("out/hero.onnx").exists()
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builders import full_deformer, random_motion
+from character_builders import hero
 from sequence_builders import fitted
 
 from understudy import InputError
+from understudy.core.skin import skin_weights
 from understudy.export import (
     ExportSettings,
     SourceClip,
@@ -15,6 +17,8 @@ from understudy.export import (
     make_character,
     own_clips,
 )
+from understudy.export.clips import poses_clips
+from understudy.methods.character_deformer import deformer_of_character
 
 
 def played(character, number=0):
@@ -97,6 +101,30 @@ def test_more_blend_shapes_lower_the_error(tube, tube_rig, range_poses):
         means.append(errors.of("export", "deformer").mean)
     assert means[0] > 2 * means[1] > 4 * means[2]
     assert means[0] == errors.of("skin", "deformer").mean
+
+
+def test_the_skin_and_the_shapes_of_a_character_stay_as_they_are():
+    source = hero(influences=4)
+    deformer = deformer_of_character(source)
+    made, errors = make_character(deformer, poses_clips(deformer, source.poses(), "hero"))
+    assert [shape.name for shape in made.shapes] == [shape.name for shape in source.shapes]
+    for own, other in zip(source.shapes, made.shapes):
+        np.testing.assert_array_equal(own.offsets, other.offsets)
+    assert errors.of("export", "original").max < 1e-6
+    ours, theirs = skin_weights(source.skin, 6).toarray(), skin_weights(made.skin, 7).toarray()
+    order = [made.skeleton.names.index(name) for name in source.skeleton.names]
+    np.testing.assert_allclose(theirs[:, order], ours, atol=1e-6)
+    still, notes = make_character(deformer)
+    assert len(still.shapes) == 3
+    assert not notes.notes
+    # More influences or shapes than are asked for: both are fitted again.
+    fewer, _ = make_character(
+        deformer,
+        poses_clips(deformer, source.poses(), "hero"),
+        ExportSettings(influences=2),
+    )
+    assert_playable(fewer, 2)
+    assert fewer.shapes[0].name.startswith("corrective")
 
 
 @pytest.mark.parametrize("name", ["affine", "two_layer"])

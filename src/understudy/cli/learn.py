@@ -5,14 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from understudy.cli.compress import compress
-from understudy.cli.export import summary as export_summary
+from understudy.cli.export import about_lines
 from understudy.cli.job_folder import JobFolder, source_facts
 from understudy.cli.measure import CaseSet, Outputs, cases_of_rig, measure_files
 from understudy.cli.options import (
@@ -34,7 +34,7 @@ from understudy.cli.options import (
     read_options,
     settings_of,
 )
-from understudy.cli.output import file_text
+from understudy.cli.output import file_size, file_text
 from understudy.cli.sample import (
     Controls,
     IgnoreDrivers,
@@ -43,6 +43,7 @@ from understudy.cli.sample import (
     TrustScripts,
     load_asked,
 )
+from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
@@ -51,7 +52,8 @@ from understudy.evaluation.metric_catalogue import digits3, size_text
 from understudy.evaluation.pictures import need_drawing
 from understudy.evaluation.result import CaseResult, overall
 from understudy.export.character import ExportSettings
-from understudy.export.job import ExportJob
+from understudy.export.errors import Errors
+from understudy.export.job import VERTEX_FILES, ExportJob
 from understudy.io.registry import (
     ReadOptions,
     format_of,
@@ -151,10 +153,7 @@ def learn(
     folder = JobFolder(out, name_of_source(source), request.facts(), overwrite)
     learned = learner_of(request)(request, folder, TerminalProgress())
     print(f"{learned.file}: {file_text(learned.file, Deformer.load(learned.file))}")
-    for suffix in wanted:
-        target = folder.file(f".{suffix.lstrip('.')}")
-        work = partial(_export, learned, target)
-        print(folder.step(f"export {suffix}", [target], work)["said"])
+    export_all(learned, folder, wanted)
 
 
 @dataclass(frozen=True)
@@ -194,11 +193,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Learned:
-    """The stand-in, and what an export of it bakes: clips of its rig, or files of motion."""
+    """The stand-in, and what an export of it bakes: clips of its rig, or recorded motion."""
 
     file: Path
     clips: tuple[str, ...] = ()
-    motions: tuple[str, ...] = ()
+    motions: tuple[Poses, ...] = ()
     rig: Rig | None = None
 
 
@@ -266,7 +265,7 @@ def learn_poses(request: Request, folder: JobFolder, progress: TerminalProgress)
     made_by = source_provenance(request.sources)
     learned = _fit_and_measure(request, folder, progress, Lesson(split.fit, made_by, cases))
     animated = poses.frame_rate is not None or bool(poses.spans)
-    return Learned(learned, motions=tuple(request.sources) if animated else ())
+    return Learned(learned, motions=(poses,) if animated else ())
 
 
 def learn_sequence(request: Request, folder: JobFolder, progress: TerminalProgress) -> Learned:
@@ -318,7 +317,7 @@ def learn_character(request: Request, folder: JobFolder, progress: TerminalProgr
     poses = character.poses()
     test = CaseSet(character.name, character.mesh, {character.name: poses}, [note])
     _measure(folder, [learned], test, progress)
-    return Learned(learned, motions=tuple(request.sources) if character.clips else ())
+    return Learned(learned, motions=(poses,) if character.clips else ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,16 +408,56 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _export(learned: Learned, target: Path) -> dict[str, str]:
-    """Write the stand-in in another format; return what to print."""
-    deformer = Deformer.load(learned.file)
-    if format_of(target, to="write").write_deformer is not None:
-        write_deformer(deformer, target)
-        return {"said": f"{target}: {size_text(target.stat().st_size)}"}
-    job = ExportJob(ExportSettings(), learned.clips, learned.motions, learned.rig)
-    character, errors = job.make(deformer, target, TerminalProgress())
-    write_character(character, target)
-    return {"said": export_summary(target, character, errors)}
+def export_all(learned: Learned, folder: JobFolder, wanted: Sequence[str]) -> None:
+    """Write the stand-in in other formats. One that cannot hold it does not stop the others."""
+    work = Exports(learned)
+    said: list[str] = []
+    refused: list[str] = []
+    for suffix in wanted:
+        target = folder.file(f".{suffix.lstrip('.')}")
+        try:
+            facts = folder.step(f"export {suffix}", [target], partial(work.write, target))
+        except InputError as problem:
+            refused.append(str(problem))
+            continue
+        print(facts["file"])
+        if facts["about"] and facts["about"] != said:
+            said = facts["about"]
+            print("\n".join(said))
+    if refused:
+        raise InputError("\n".join(refused))
+
+
+class Exports:
+    """Files of a stand-in for other programs; what they hold is computed once."""
+
+    def __init__(self, learned: Learned):
+        self._learned = learned
+        self._made: dict[bool, tuple[Character, Errors]] = {}
+
+    @cached_property
+    def _deformer(self) -> Deformer:
+        return Deformer.load(self._learned.file)
+
+    def _character(self, target: Path) -> tuple[Character, Errors]:
+        """The character for a file, and its errors; files of vertices have one of their own."""
+        kind = target.suffix.lower() in VERTEX_FILES
+        if kind not in self._made:
+            learned = self._learned
+            job = ExportJob(ExportSettings(), learned.clips, learned.motions, learned.rig)
+            self._made[kind] = job.make(self._deformer, target, TerminalProgress())
+        return self._made[kind]
+
+    def write(self, target: Path) -> dict[str, Any]:
+        """Write one file; return what to print: the line of the file, and lines about it."""
+        about: list[str] = []
+        if format_of(target, to="write").write_deformer is not None:
+            write_deformer(self._deformer, target)
+        else:
+            character, errors = self._character(target)
+            write_character(character, target)
+            about = about_lines(character, errors)
+        return {"file": f"{target}: {size_text(file_size(target))}", "about": about}
 
 
 def name_of_source(sources: Sequence[str]) -> str:
@@ -426,9 +465,14 @@ def name_of_source(sources: Sequence[str]) -> str:
 
     >>> name_of_source(["scenes/hero.blend"]), name_of_source(["rigs/lid.py:Lid"])
     ('hero', 'lid')
+    >>> name_of_source(["my_package.rigs:Lid"])
+    'Lid'
     """
     first = sources[0]
-    where = first.rpartition(":")[0]
-    text = where if where.endswith(".py") else first
+    where, _, kind = first.rpartition(":")
+    if where.endswith(".py"):
+        text = where
+    else:
+        text = kind if where and kind.isidentifier() else first
     name = Path(text.rstrip("/*")).stem.replace("*", "").strip("._- ")
     return name or "character"

@@ -5,6 +5,8 @@
    (`skin`). Without the latter it would be overfitted to the clips.
 3. What the skin leaves of the deformer in the frames of the clips becomes blend shapes (`shapes`).
 
+A skin and blend shapes of a character's file, which engines play already, stay as they are.
+
 Letters: F frames, V vertices, B bones, J joints, S blend shapes.
 """
 
@@ -17,7 +19,7 @@ from functools import partial
 import numpy as np
 
 from understudy.core import checks
-from understudy.core.character import Character, CharacterClip
+from understudy.core.character import BlendShape, Character, CharacterClip
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses, evenly
@@ -29,6 +31,7 @@ from understudy.export.errors import ErrorRow, Errors, error_row
 from understudy.export.frames import Frames, deformed_frames, range_clip
 from understudy.export.joined_bones import join_bones
 from understudy.export.joints import Joints, make_joints
+from understudy.export.own_shapes import own_shapes
 from understudy.export.residuals import SkinnedFrames, low_rank_displacements
 from understudy.export.shapes import MAX_SHAPES, corrective_shapes
 from understudy.export.skin import packed, plays_as_it_is, refit_skin
@@ -94,6 +97,7 @@ def make_character(
                 f"clip {clip.name!r}: its original is not known; name an animation of the rig or "
                 "poses with vertices, or take the deformer as the target"
             )
+    kept = None if original else _kept_shapes(deformer, bones, settings)
     frames = [deformed_frames(deformer, bones, clip, original) for clip in clips]
     extra = [deformed_frames(deformer, bones, clip, original) for clip in spare]
     skin = None
@@ -101,6 +105,8 @@ def make_character(
     if bones is not None and bones.found and bones.is_rigid and frames:
         joined = join_bones(deformer, bones, frames, settings.influences, progress)
         mesh, bones, frames, extra = joined.mesh, joined.bones, joined.frames, []
+        skin = packed(bones.skin)
+    if kept is not None and bones is not None:
         skin = packed(bones.skin)
     if bones is None:
         made = Character(mesh, name=name)
@@ -113,14 +119,19 @@ def make_character(
         made = Character(mesh, joints.skeleton, joints.skin(skin), name=name)
         notes += notes_on(joints, deformer)
     with progress.task("finding blend shapes", 1) as task:
-        if bones is not None and frames and settings.morphs:
+        if kept is None and bones is not None and frames and settings.morphs:
             assert skin is not None  # there are bones
             moved = np.concatenate([part.world_from_bone for part in frames])
             targets = np.concatenate([part.target for part in frames])
             skinned = SkinnedFrames(mesh.vertices, bones.skeleton, skin, moved, targets)
             displacements = [low_rank_displacements(skinned, settings.morphs)]
-        every = np.concatenate([np.zeros((0, mesh.vertex_count, 3), np.float32), *displacements])
-        shapes, weights = corrective_shapes(every, settings.morphs, mesh.height)
+        if kept is not None:
+            none = np.zeros((0, len(kept)))
+            shapes, weights = kept, np.concatenate([none, *(_controls(c) for c in clips)])
+        else:
+            none = np.zeros((0, mesh.vertex_count, 3), np.float32)
+            every = np.concatenate([none, *displacements])
+            shapes, weights = corrective_shapes(every, settings.morphs, mesh.height)
         task.advance()
     baked, start = [], 0
     for number, (clip, part) in enumerate(zip(clips, frames)):
@@ -131,7 +142,7 @@ def make_character(
         start = stop
     made = replace(made, shapes=shapes, clips=tuple(baked))
     rows = [row for clip, part in zip(baked, frames) for row in clip_errors(made, clip, part)]
-    if not clips:
+    if not clips and not kept:
         notes.append("No clip: the file holds the bind pose and the skin, without correctives.")
     return made, Errors(tuple(rows), mesh.unit, tuple(notes))
 
@@ -158,6 +169,26 @@ def baked_character(
     skeleton, skin = (None, None) if bones is None else (bones.skeleton, bones.skin)
     character = Character(deformer.mesh, skeleton, skin, clips=tuple(made), name=name)
     return character, Errors(tuple(rows), deformer.mesh.unit)
+
+
+def _kept_shapes(
+    deformer: Deformer, bones: EngineBones | None, settings: ExportSettings
+) -> tuple[BlendShape, ...] | None:
+    """Return the deformer's own blend shapes if engines play them and its skin as they are."""
+    shapes = own_shapes(deformer)
+    if shapes is None or len(shapes) > settings.morphs:
+        return None
+    if bones is not None and (
+        bones.is_rigid or not plays_as_it_is(bones.skin, settings.influences)
+    ):
+        return None
+    return shapes
+
+
+def _controls(clip: SourceClip) -> np.ndarray:
+    """Return the controls of a clip, (F,C); a deformer that reads controls has them."""
+    assert clip.controls is not None
+    return clip.controls
 
 
 def engine_skin(

@@ -16,7 +16,7 @@ from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.export.character import ExportSettings, baked_character, make_character
-from understudy.export.clips import SourceClip, animation_clip, motion_clips, own_clips
+from understudy.export.clips import SourceClip, animation_clip, motion_clips, own_clips, poses_clips
 from understudy.export.errors import Errors
 from understudy.export.neural import NeuralMorphs, make_neural_morphs
 from understudy.methods.fitting import parts_left_out, rig_of
@@ -39,14 +39,14 @@ class ExportJob:
     settings  influences, blend shapes, joints
     clips     names of own clips of the deformer, or of animations of its rig; "all": all of them;
               empty: all own clips
-    motions   files of bone motion
+    motions   files of bone motion, or recorded poses
     rig       the rig that the deformer was learned from, or its name as `load_rig` takes it; None:
               the one in its provenance
     """
 
     settings: ExportSettings = field(default_factory=ExportSettings)
     clips: Sequence[str] = ()
-    motions: Sequence[str] = ()
+    motions: Sequence[str | Poses] = ()
     rig: str | Rig | None = None
 
     def make(
@@ -132,8 +132,11 @@ class ExportJob:
                 )
             else:
                 checks.one_of(name, "clip", (*every, ALL))
-        for path in self.motions:
-            chosen += motion_clips(deformer, path, progress)
+        for motion in self.motions:
+            if isinstance(motion, Poses):
+                chosen += poses_clips(deformer, motion, motion.name)
+            else:
+                chosen += motion_clips(deformer, motion, progress)
         return chosen
 
 
