@@ -36,6 +36,7 @@ from understudy.cli.options import (
 )
 from understudy.cli.output import file_size, file_text
 from understudy.cli.sample import (
+    Active,
     Controls,
     IgnoreDrivers,
     Meshes,
@@ -109,6 +110,7 @@ def learn(
         Path | None,
         typer.Option(help="Training ranges (TOML); `understudy controls RIG` prints the defaults."),
     ] = None,
+    active: Active = 1.0,
     meshes: Meshes = [],  # noqa: B006
     patterns: Controls = [],  # noqa: B006
     trust_scripts: TrustScripts = False,
@@ -149,6 +151,7 @@ def learn(
         ),
         BlenderOptions(tuple(meshes), tuple(patterns), trust_scripts, ignore_drivers, modifiers),
         ranges,
+        active,
     )
     folder = JobFolder(out, name_of_source(source), request.facts(), overwrite)
     learned = learner_of(request)(request, folder, TerminalProgress())
@@ -171,6 +174,7 @@ class Request:
     read: ReadOptions
     blender: BlenderOptions
     ranges: Path | None
+    active: float
 
     def facts(self) -> dict[str, Any]:
         """What defines the job; the number of processes does not change it."""
@@ -187,6 +191,7 @@ class Request:
             "part_errors": dict(self.parts.errors),
             "blender": {k: v for k, v in vars(self.blender).items() if v},
             "ranges": None if self.ranges is None else source_facts([str(self.ranges)]),
+            "active": self.active,
             "read": {k: str(v) if isinstance(v, Path) else v for k, v in read.items()},
         }
 
@@ -223,11 +228,15 @@ def learner_of(request: Request) -> Learner:
 def learn_rig(request: Request, folder: JobFolder, progress: TerminalProgress) -> Learned:
     """Sample a rig, fit, and measure on its animations, or on random poses that it has not seen."""
     store = folder.path / "poses.zarr"
-    plan = SamplePlan(request.count, request.seed)
+    plan = SamplePlan(request.count, request.seed, active=request.active)
     rig = load_asked(request.sources[0], request.blender, progress)
     if isinstance(rig, BlenderRig):
         for note in rig.notes:
             print(f"note: {note}")
+        chosen = request.method or (SIMPLE if request.count < FEW_POSES else "differential")
+        if rig.skeleton is not None and chosen == "differential":
+            # Fitted weights follow bones that bend and helpers that stretch; see experiments.md.
+            request = replace(request, options={"skin": "fitted", **request.options})
 
     def sample() -> None:
         sample_poses(

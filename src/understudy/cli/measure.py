@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -280,16 +280,22 @@ def cases_of_rig(
 
 def _random_poses(rig: Rig, deformer: Deformer, seed: int) -> Poses:
     """Held-out poses of a rig, from the ranges that the deformer was trained on."""
-    values = SamplePlan(RANDOM_POSES, seed).values(rig, deformer.control_spec)
-    return replace(rig.evaluate(values), name="random")
+    active = _sample_plan(deformer).get("active")
+    plan = SamplePlan(RANDOM_POSES, seed, active=active if isinstance(active, float) else 1.0)
+    return replace(rig.evaluate(plan.values(rig, deformer.control_spec)), name="random")
 
 
 def _sample_seed(deformer: Deformer) -> int:
     """The seed of the training sample; 0 where the file does not say."""
+    seed = _sample_plan(deformer).get("seed")
+    return seed if isinstance(seed, int) else 0
+
+
+def _sample_plan(deformer: Deformer) -> Mapping[str, Any]:
+    """The plan of the training sample; empty where the file does not say."""
     sample = deformer.provenance.get("sample")
     plan = sample.get("plan") if isinstance(sample, Mapping) else None
-    seed = plan.get("seed") if isinstance(plan, Mapping) else None
-    return seed if isinstance(seed, int) else 0
+    return plan if isinstance(plan, Mapping) else {}
 
 
 def _recorded(

@@ -42,6 +42,9 @@ IgnoreDrivers = Annotated[
         help="Go on although drivers of a .blend file are evaluated to 0 without its scripts.",
     ),
 ]
+Active = Annotated[
+    float, typer.Option(min=0, max=1, help="Share of the controls that a random pose moves.")
+]
 Modifiers = Annotated[
     str, typer.Option(help="Modifiers of a .blend file to use: those of the viewport or render.")
 ]
@@ -72,10 +75,7 @@ def sample(
     spread: Annotated[
         float, typer.Option(min=0, help="Noise around them, as a share of the training range.")
     ] = 0.25,
-    active: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Share of the controls that a random pose moves."),
-    ] = 1.0,
+    active: Active = 1.0,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Worker processes. Default: one per core.")
     ] = None,
