@@ -136,7 +136,7 @@ def test_a_character_keeps_its_blend_shapes_and_the_frame_rate_asked_for(
     monkeypatch.chdir(tmp_path)
     source = hero(influences=4, unit="m")
     write_character(source, "hero.glb")
-    command = ("learn", "hero.glb", "-o", "out", "--frame-rate", "12", "--to", "glb,npz")
+    command = ("learn", "hero.glb", "-o", "out", "--frame-rate", "12", "--to", "glb,usdc")
     said = succeed(capsys, *command)
     assert said.count("errors in m") == 1  # two files hold the same character
     made = read_character("out/hero.glb")
