@@ -5,6 +5,10 @@
 A `SkelAnimation` holds translations and rotations as 32-bit numbers and scales as 16-bit numbers,
 which round by at most 2.5e-4 of the scale. Each bone is stored relative to its parent as it was
 rounded, so errors do not add up along a chain. Shear cannot be stored.
+
+A joint that moves no vertex itself, as the upper one of the pair that stands for an affine bone,
+may be larger by a uniform factor if its children are smaller by it. Of the factors near one that
+16 bits hold, the one is taken for which the three scales round best.
 """
 
 from __future__ import annotations
@@ -20,6 +24,9 @@ from understudy.geometry.transforms import apply, bounded_inverse, compose
 
 # Largest displacement by shear that is written, as a fraction of the character's size.
 _TOLERANCE = 1e-3
+# Uniform factors between a joint and its children: near enough to one for engines to interpolate
+# the two apart.
+_FACTORS = np.unique(np.linspace(0.98, 1.02, 400).astype(np.float16)).astype(np.float64)
 
 
 class JointAnimation(NamedTuple):
@@ -37,8 +44,16 @@ class JointAnimation(NamedTuple):
     world: np.ndarray
 
 
-def joint_animation(world_from_bone: np.ndarray, parents: np.ndarray) -> JointAnimation:
-    """Return bone matrices (F,B,3,4) as translations, rotations and scales; parents (B,)."""
+def joint_animation(
+    world_from_bone: np.ndarray, parents: np.ndarray, free: np.ndarray | None = None
+) -> JointAnimation:
+    """Return bone matrices as translations, rotations and scales.
+
+    world_from_bone  (F,B,3,4)
+    parents          (B,)
+    free             (B,) bool, joints whose size does not matter because only their children move
+                     vertices; None: no joint
+    """
     frames, bones = world_from_bone.shape[:2]
     translations = np.empty((frames, bones, 3), np.float32)
     rotations = np.empty((frames, bones, 4), np.float32)
@@ -50,6 +65,8 @@ def joint_animation(world_from_bone: np.ndarray, parents: np.ndarray) -> JointAn
             local = compose(bounded_inverse(world[:, parent]), local)
         rotation, scale = _rotation_and_scale(local[..., :3])
         limit = np.finfo(np.float16).max
+        if free is not None and free[bone]:
+            scale = _well_rounded(scale)
         scales[:, bone] = np.clip(scale, -limit, limit)
         quaternion = _continuous(quaternion_from_rotation(rotation))
         rotations[:, bone] = quaternion[:, [1, 2, 3, 0]]
@@ -98,6 +115,31 @@ def check_shear(character: Character, name: str, world: np.ndarray, stored: np.n
             f"{moved.max() / size:.2%} of the size. Refit the bones as rotations, or split them "
             "into pairs of joints, first (understudy.export)"
         )
+
+
+def free_joints(character: Character) -> np.ndarray:
+    """Return which joints move no vertex and have children, (B,) bool."""
+    skeleton, skin = character.skeleton, character.skin
+    assert skeleton is not None  # the caller writes joints
+    assert skin is not None
+    free = np.zeros(skeleton.bone_count, bool)
+    free[skeleton.parents[skeleton.parents >= 0]] = True
+    free[skin.bone_index[skin.weight != 0]] = False
+    return free
+
+
+def _well_rounded(scale: np.ndarray) -> np.ndarray:
+    """Return scales (F,3), divided by the factor of `_FACTORS` for which they round best.
+
+    Scales that 16 bits hold as they are, such as one, stay.
+    """
+    divided = scale[:, None] / _FACTORS[:, None]  # (F,n,3)
+    error = np.abs(divided.astype(np.float16) - divided).max(axis=2) / np.abs(scale).max(
+        axis=1, keepdims=True, initial=1e-30
+    )
+    exact = np.flatnonzero(_FACTORS == 1.0)[0]
+    best = np.where(error[:, exact] < 1e-7, exact, error.argmin(axis=1))
+    return divided[np.arange(len(scale)), best]
 
 
 def _rotation_and_scale(linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

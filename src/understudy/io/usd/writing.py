@@ -30,7 +30,7 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.io.atomic_write import atomic_write
 from understudy.io.mesh_objects import mesh_objects
-from understudy.io.usd.joint_transforms import check_shear, joint_animation
+from understudy.io.usd.joint_transforms import check_shear, free_joints, joint_animation
 from understudy.io.usd.mesh_prims import MeshWriter, write_materials
 from understudy.io.usd.prim_names import identifiers, keep_name
 from understudy.io.usd.units import METERS_PER_UNIT
@@ -304,7 +304,7 @@ def _write_animation(
     prim.SetCustomDataByKey("understudy:frameCount", clip.frame_count)
     world = clip.world_from_bone.copy()
     world[..., 3] -= place.offset
-    joints = joint_animation(world, skeleton.parents)
+    joints = joint_animation(world, skeleton.parents, free_joints(character))
     stored = joints.world.copy()
     stored[..., 3] += place.offset
     check_shear(character, clip.name, clip.world_from_bone, stored)
