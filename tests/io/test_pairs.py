@@ -11,7 +11,8 @@ from understudy import CharacterClip, Deformer, InputError, Mesh, Skeleton, Skin
 from understudy.core.character import Character
 from understudy.core.progress import Progress
 from understudy.geometry.normals import vertex_normals
-from understudy.geometry.transforms import rotation_from_axis_angle
+from understudy.geometry.transforms import compose, rotation_from_axis_angle
+from understudy.io.bvh import write_bvh
 from understudy.io.obj import write_obj
 from understudy.io.pairs import PairCache, pair_poses
 from understudy.io.registry import ReadOptions, read_poses, write_character
@@ -278,6 +279,24 @@ def test_files(tmp_path, truth, kind):
         read_poses([tmp_path / "hero.glb"] * 2, ReadOptions(cache=cache))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["none", "all"])
+def test_bones_without_a_mesh(tmp_path, truth, fault):
+    write_bvh(arm().skeleton, arm().clips[0], tmp_path / "hero.bvh")
+    positions = truth if fault == "none" else (100 * truth @ Z_UP.T)[1:]
+    cache = written(tmp_path, positions, "obj")
+    poses = read_poses(tmp_path / "hero.bvh", ReadOptions(cache=cache))
+    start = int(fault == "all")
+    np.testing.assert_allclose(poses.vertices, truth[start:], atol=5e-5)
+    np.testing.assert_allclose(poses.world_from_bone, motion(bend())[start:], atol=1e-5)
+    np.testing.assert_allclose(poses.mesh.vertices, poses.vertices[0])
+    assert ("X, Y, Z are X, Z, -Y of the cache" in "\n".join(poses.notes)) == (fault == "all")
+    with pytest.raises(InputError, match="does not follow the bones"):
+        read_poses(tmp_path / "hero.bvh", ReadOptions(cache=cache, frame_offset=9))
+    with pytest.raises(InputError, match="no polygons"):
+        read_poses(tmp_path / "hero.bvh", ReadOptions(cache=written(tmp_path, truth, "pc2")))
+
+
 def test_the_command_learns_a_pair_and_keeps_what_was_changed(capsys, tmp_path, truth):
     write_character(arm(), tmp_path / "hero.glb")
     cache = written(tmp_path, truth[1:] @ Z_UP.T, "pc2")
@@ -291,3 +310,25 @@ def test_the_command_learns_a_pair_and_keeps_what_was_changed(capsys, tmp_path, 
     code, _, said = run(capsys, *command, "--frame-offset", "9")
     assert code == 2
     assert "does not fit the character" in said
+
+
+@pytest.mark.slow
+def test_a_real_human_with_correctives(real_data):
+    rig = np.load(real_data / "bodies/rig_mpfb_human.npz")
+    recorded = np.load(real_data / "bodies/rig_mpfb_human_nonlinear_motion.npz")
+    use = recorded["clip"] == "02_01"
+    rest = np.tile(np.eye(3, 4), (31, 1, 1))
+    rest[:, :, 3] = rig["cmu_mb_heads"]
+    weight = rig["cmu_mb_weight_value"].astype(np.float64)
+    skin = Skin(rig["cmu_mb_weight_index"].astype(int), weight / weight.sum(axis=1, keepdims=True))
+    bones = compose(recorded["skin_transforms"][use].astype(np.float64), rest)
+    clip = CharacterClip("walk", bones, np.zeros((len(bones), 0)), 30.0)
+    skeleton = Skeleton(tuple(rig["cmu_mb_names"].tolist()), rig["cmu_mb_parents"], rest)
+    mesh = Mesh.from_faces(rig["rest"], rig["quads"], unit="m", up_axis="Y")
+    human = Character(mesh, skeleton, skin, clips=(clip,), name="human")
+    truth = human.evaluate_clip(clip) + recorded["offset_q"][use] * recorded["offset_step"]
+    poses = pair(human, (100 * truth @ Z_UP.T)[1:])
+    np.testing.assert_allclose(poses.vertices, truth[1:], atol=1e-5)
+    wider = truth * np.array([1.1, 1.0, 1.0])
+    with pytest.raises(InputError, match="in the shape at rest"):
+        pair(human, wider)

@@ -18,7 +18,7 @@ _MIDDLE, _MOST = 0.02, 0.1
 _TIGHT = 0.005  # so near, any scale is believed
 _FOLLOWED = 0.35  # distance, as a fraction of the motion, of half of the vertices that move
 _MOVES = 0.002
-_SAME_REST = 0.005
+_SAME_REST = 0.003
 _LONG = 1.0  # an edge is wrong if its length is off by more than its length
 WRONG_EDGES = 0.01
 

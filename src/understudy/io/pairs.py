@@ -21,10 +21,11 @@ from understudy.core.progress import SILENT, Progress
 from understudy.io.npz import read_arrays
 from understudy.io.pair_agreement import WRONG_EDGES, Agreement, size_of
 from understudy.io.pair_alignment import Alignment, Overlap, align
+from understudy.io.pair_notes import alignment_notes, axes_text
 from understudy.io.pair_order import Edges, align_reordered, order_strays
+from understudy.io.pair_skeleton import skeleton_poses
 from understudy.io.vertex_caches import CACHE_SUFFIXES, VertexCache, read_vertex_cache
 
-_METERS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "ft": 0.3048}
 _DOUBTFUL = 0.01  # share of vertices whose order may be uncertain
 _RATES = (24.0, 25.0, 30.0, 48.0, 50.0, 60.0, 120.0)
 
@@ -111,7 +112,12 @@ def pair_poses(
                   None: it is found
     """
     with progress.task("aligning", 1) as bar:
-        match = _best_match(read, given, frame_offset)
+        character = _sampled(read, given.cache)
+        if not len(character.mesh.polygon_sizes) and given.mesh is not None:
+            found = skeleton_poses(character, given.cache, given.mesh, frame_offset)
+            bar.advance()
+            return _stated(*found, progress)
+        match = _best_match(read, character, given, frame_offset)
         bar.advance()
     if not match.good:
         raise InputError(_refusal(match, given.cache))
@@ -124,29 +130,47 @@ def pair_poses(
         start_frame=match.clip.start_frame + part.start,
         vertices=match.alignment.apply(given.cache.vertices[overlap.first : overlap.last]),
     )
-    notes = tuple(_notes(match, given))
+    notes = alignment_notes(
+        match.alignment, given.cache, match.clip, match.character, match.expected
+    )
+    notes.append(
+        f"the cache is {100 * match.agreement.middle:.2g} % of the size away from the skinned clip "
+        f"{clip.name!r} (median of the vertices; 95 % of them: {100 * match.agreement.most:.2g} %)"
+    )
+    return _stated(match.character.with_clips([clip]).poses(), notes, progress)
+
+
+def _stated(poses: Poses, notes: list[str], progress: Progress) -> Poses:
+    """Return poses with notes, which are also said."""
     for note in notes:
         progress.say(note)
-    return replace(match.character.with_clips([clip]).poses(), notes=notes)
+    return replace(poses, notes=tuple(notes))
 
 
 def _overlap(match: _Match, cache: VertexCache) -> Overlap:
     return Overlap.of(match.clip.frame_count, cache.frame_count, match.alignment.frame)
 
 
-def _best_match(
-    read: Callable[[float | None], Character], given: PairCache, frame_offset: int | None
-) -> _Match:
-    """Return the best clip and alignment; the order of the vertices last, as the least likely."""
-    cache = given.cache
+def _sampled(read: Callable[[float | None], Character], cache: VertexCache) -> Character:
+    """Return the character with a frame for every frame of the cache, as far as rates are known."""
     step = np.diff(cache.frames)
     if len(step) and np.abs(step - step[0]).max() > 1e-3 * step[0]:
         raise InputError(f"{cache.name!r} has uneven frames; export every frame")
-    spacing = float(step[0]) if len(step) else 1.0
-    character = read(cache.frame_rate / spacing if cache.frame_rate else None)
+    character = read(cache.frame_rate / cache.spacing if cache.frame_rate else None)
+    if cache.frame_rate is None and abs(cache.spacing - 1) > 1e-3 and character.clips:
+        character = read(character.clips[0].frame_rate / cache.spacing)
+    return character
+
+
+def _best_match(
+    read: Callable[[float | None], Character],
+    character: Character,
+    given: PairCache,
+    frame_offset: int | None,
+) -> _Match:
+    """Return the best clip and alignment; the order of the vertices last, as the least likely."""
+    cache = given.cache
     _need_same_vertices(character, given)
-    if cache.frame_rate is None and abs(spacing - 1) > 1e-3:
-        character = read(character.clips[0].frame_rate / spacing)
     reorder = given.mesh is None or not _same_polygons(given.mesh, character.mesh)
     found = _matches(character, given, frame_offset, reorder)
     best = min(found, key=lambda match: match.rank)
@@ -231,7 +255,7 @@ class _Pair:
             self.last[:] = [clip, reference]
         cache, expected = self.given.cache, 0
         if self.given.numbered:
-            expected = cache.start_frame - clip.start_frame
+            expected = round(cache.frames[0] / cache.spacing) - clip.start_frame
             if not -cache.frame_count < expected < clip.frame_count:
                 expected = 0
         return reference, size_of(character), expected
@@ -247,6 +271,11 @@ def _need_same_vertices(character: Character, given: PairCache) -> None:
     """Raise unless the cache has a position for every vertex, and there is motion to compare."""
     have, want = given.cache.vertex_count, character.mesh.vertex_count
     name, other = given.cache.name, character.name
+    if not len(character.mesh.polygon_sizes):
+        raise InputError(
+            f"{other!r} has bones and no mesh, the cache {name!r} no polygons; give a cache with "
+            "polygons: .obj, .ply, .abc or .usd"
+        )
     if have != want:
         parts = [part for part, index in character.mesh.parts.items() if len(index) == have]
         help_ = f"; its part {parts[0]!r} has {have}: add --mesh '{parts[0]}'" if parts else ""
@@ -264,71 +293,6 @@ def _same_polygons(a: Mesh, b: Mesh) -> bool:
     return np.array_equal(a.polygon_sizes, b.polygon_sizes) and np.array_equal(
         a.polygon_vertices, b.polygon_vertices
     )
-
-
-def _notes(match: _Match, given: PairCache) -> list[str]:
-    """Return what was put right, a sentence each, and the distance that remains."""
-    alignment, cache, clip = match.alignment, given.cache, match.clip
-    notes = [f"the vertices are those of the cache {cache.name!r}"]
-    size = size_of(match.character)
-    if not np.array_equal(alignment.axes, np.eye(3)):
-        notes.append(f"the cache is turned: {_axes_text(alignment.axes, match.character.mesh)}")
-    if abs(alignment.scale - 1) > 1e-9:
-        notes.append(
-            f"the cache is scaled by {alignment.scale:g}{_unit_text(alignment, match.character)}"
-        )
-    if np.abs(alignment.shift).max() > 1e-5 * size:
-        notes.append(f"the cache is moved by {', '.join(f'{v:.4g}' for v in alignment.shift)}")
-    if alignment.order is not None:
-        moved = int((alignment.order != np.arange(len(alignment.order))).sum())
-        notes.append(
-            f"{moved} of {len(alignment.order)} vertices are in another order in the cache; they "
-            "are matched by their motion"
-        )
-        if alignment.doubtful:
-            notes.append(
-                f"the order of about {alignment.doubtful} vertices is uncertain; a cache with "
-                "polygons (.obj, .abc) makes it certain"
-            )
-    if alignment.frame != match.expected or alignment.frame:
-        doubt = "" if alignment.sure else ", as far as the motion tells; --frame-offset sets it"
-        notes.append(
-            f"the first frame of the cache is frame {alignment.frame} of the clip "
-            f"{clip.name!r}{doubt}"
-        )
-    overlap = _overlap(match, cache)
-    if overlap.count < max(cache.frame_count, clip.frame_count):
-        notes.append(
-            f"the cache has {cache.frame_count} frames, the clip {clip.name!r} has "
-            f"{clip.frame_count}: {overlap.count} are used"
-        )
-    notes.append(
-        f"the cache is {100 * match.agreement.middle:.2g} % of the size away from the skinned clip "
-        f"{clip.name!r} (median of the vertices; 95 % of them: {100 * match.agreement.most:.2g} %)"
-    )
-    return notes
-
-
-def _axes_text(axes: np.ndarray, mesh: Mesh) -> str:
-    """Return which axes of the cache become X, Y and Z, and what that means."""
-    names = []
-    for row in axes:
-        axis = int(np.abs(row).argmax())
-        names.append(f"{'-' if row[axis] < 0 else ''}{'XYZ'[axis]}")
-    text = f"X, Y, Z are {', '.join(names)} of the cache"
-    if mesh.up_axis in ("Y", "Z"):
-        up = names["XYZ".index(mesh.up_axis)]
-        text += f"; up is {mesh.up_axis} here and {up} there"
-    return text + (", mirrored" if np.linalg.det(axes) < 0 else "")
-
-
-def _unit_text(alignment: Alignment, character: Character) -> str:
-    """Return the unit of the cache in words, if the scale is that of a unit."""
-    own = _METERS.get(character.mesh.unit)
-    for name, meters in _METERS.items():
-        if own is not None and abs(alignment.scale * own / meters - 1) < 1e-6:
-            return f": it is in {name}, the character in {character.mesh.unit}"
-    return ""
 
 
 def _refusal(match: _Match, cache: VertexCache) -> str:
@@ -349,7 +313,7 @@ def _refusal(match: _Match, cache: VertexCache) -> str:
     return (
         f"the cache {cache.name!r} does not fit the character {match.character.name!r}: at best "
         f"(clip {match.clip.name!r}, frame offset {alignment.frame}, scale {alignment.scale:.4g}, "
-        f"{_axes_text(alignment.axes, match.character.mesh)}) {'; '.join(reasons)}. Check that "
+        f"{axes_text(alignment.axes, match.character.mesh)}) {'; '.join(reasons)}. Check that "
         "both come from one scene and one take; export both again without changing the vertices, "
         "or say more: --clip, --mesh, --frame-offset, --frame-rate"
     )

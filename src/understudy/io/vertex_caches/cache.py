@@ -55,6 +55,11 @@ class VertexCache:
         return self.vertices.shape[1]
 
     @property
+    def spacing(self) -> float:
+        """Frames from one sample to the next."""
+        return float(self.frames[1] - self.frames[0]) if len(self.frames) > 1 else 1.0
+
+    @property
     def start_frame(self) -> int:
         """The number of the first frame, rounded."""
         return round(float(self.frames[0]))
