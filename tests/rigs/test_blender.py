@@ -252,6 +252,25 @@ def test_text_of_a_rig(arm, files, monkeypatch):
     assert load_rig("arm.blend").controls.names == arm.controls.names
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="a shell script stands in for the program")
+def test_program_that_prints_before_the_script_runs(arm, values, poses, tmp_path, monkeypatch):
+    python = launch.find_blender()
+    if not python.is_python:
+        pytest.skip("the Blender in use is the program itself")
+    program = tmp_path / "blender"
+    program.write_text(
+        '#!/bin/sh\necho "Blender 5.0.1 (a banner)"\n'
+        'while [ "$1" != "--python" ]; do shift; done\nscript=$2\nshift 3\n'
+        f'exec {python.executable} -I "$script" "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv(launch.VARIABLE, str(program))
+    assert not launch.find_blender().is_python
+    with arm.sibling() as rig:
+        np.testing.assert_array_equal(rig.evaluate(values[:2]).vertices, poses.vertices[:2])
+
+
 def test_linked_file_that_is_missing(real_data, files):
     with pytest.raises(FileError, match=r"linked from .*rig-fox\.blend, which is not there"):
         BlenderRig(real_data / "blend" / "mesh2motion_fox_run.blend")

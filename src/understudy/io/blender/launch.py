@@ -58,8 +58,10 @@ class Blender:
     executable: Path
     is_python: bool
 
-    def command(self, script: Path, *arguments: object) -> list[str]:
+    def command(self, script: Path, *arguments: object, threads: int | None = None) -> list[str]:
         """Return the command line that runs `script` with `arguments`.
+
+        threads  of the program `blender`; None: one for each core
 
         Neither the user's settings and add-ons nor scripts inside .blend files are loaded.
         """
@@ -73,6 +75,7 @@ class Blender:
             "--disable-autoexec",
             "--python-exit-code",
             "1",
+            *(() if threads is None else ("--threads", str(threads))),
             "--python",
             str(script),
             "--",
@@ -81,7 +84,7 @@ class Blender:
 
     @contextlib.contextmanager
     def start(
-        self, script: Path, *arguments: object, **options: Any
+        self, script: Path, *arguments: object, threads: int | None = None, **options: Any
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Start `script` in a process group of its own, which ends with the `with` block.
 
@@ -93,7 +96,8 @@ class Blender:
         environment = {k: v for k, v in os.environ.items() if k not in _DROPPED}
         options.setdefault("env", environment)
         try:
-            process = subprocess.Popen(self.command(script, *arguments), **options)
+            command = self.command(script, *arguments, threads=threads)
+            process = subprocess.Popen(command, **options)
         except OSError as problem:
             raise MissingDependencyError(
                 f"{self.executable}: cannot be started ({problem.strerror or problem}); {INSTALL}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import selectors
 import struct
 import subprocess
@@ -36,9 +37,17 @@ class Connection:
         self._log: IO[bytes] = self._stack.enter_context(
             tempfile.TemporaryFile()  # noqa: SIM115
         )
+        # The program `blender` prints before it runs the script; messages come after this mark.
+        self._mark = f"understudy-{secrets.token_hex(8)}"
         self._process: subprocess.Popen[bytes] = self._stack.enter_context(
             blender.start(
-                SCRIPT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, bufsize=0
+                SCRIPT,
+                self._mark,
+                threads=1,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                bufsize=0,
             )
         )
         self.resident = 0
@@ -61,6 +70,7 @@ class Connection:
         deadline = time.monotonic() + timeout
         try:
             self._send({**request, "limit": timeout}, arrays or {})
+            self._skip_to_mark(deadline)
             header, answer = self._receive(deadline)
         except (OSError, EOFError, ValueError, KeyError, TypeError) as problem:
             raise self._lost(str(problem) or type(problem).__name__) from problem
@@ -86,6 +96,13 @@ class Connection:
         message = memoryview(b"".join(parts))
         while message:
             message = message[self._process.stdin.write(message) or 0 :]
+
+    def _skip_to_mark(self, deadline: float) -> None:
+        """Skip what was printed before the first message."""
+        end, seen = self._mark.encode(), b""
+        while end and not seen.endswith(end):
+            seen = (seen + self._read(1, deadline))[-len(end) :]
+        self._mark = ""
 
     def _receive(self, deadline: float) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         size = struct.unpack("<Q", self._read(8, deadline))[0]

@@ -141,13 +141,14 @@ def need_data(ob):
 
 def show(ob):
     """Make an object visible whatever hides it: its collection, the view layer, or itself."""
-    layer = bpy.context.view_layer
-    if ob.name not in layer.objects or layer.objects.get(ob.name) is not ob:
-        bpy.context.scene.collection.objects.link(ob)
+    top = bpy.context.scene.collection
+    if bpy.context.view_layer.objects.get(ob.name) is not ob:
+        top.objects.link(ob)
     ob.hide_viewport = False
     ob.hide_set(False)
-    if not ob.visible_get():  # a collection that is hidden, though not excluded
-        bpy.context.scene.collection.objects.link(ob)
+    # A collection can be hidden without being excluded.
+    if not ob.visible_get() and top.objects.get(ob.name) is not ob:
+        top.objects.link(ob)
 
 
 def prepare_modifiers(ob, which):

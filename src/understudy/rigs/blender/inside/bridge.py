@@ -7,7 +7,8 @@ and they do not import the package. A message, in both directions, is
     header     JSON; "arrays" lists [name, dtype, shape] of the arrays that follow
     arrays     their bytes, one after the other
 
-Nothing but messages goes to stdout: what Blender prints there is sent to stderr. Requests:
+The argument is a text that the first message comes after. From there on, nothing but messages goes
+to stdout: what Blender prints there is sent to stderr. Requests:
 
     open      read the file; answers the files it links to
     choose    make meshes visible, stop their animation; answers mesh, bones, channels, actions
@@ -91,6 +92,6 @@ def serve(requests, answers):
 if __name__ == "__main__":
     if CORES:
         os.sched_setaffinity(0, CORES)
-    serve(*private_streams())
+    serve(*private_streams(sys.argv[-1] if len(sys.argv) > 1 else ""))
     # Without the clean-up of Blender, which takes time and can crash.
     os._exit(0)

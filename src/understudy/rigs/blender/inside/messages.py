@@ -7,10 +7,15 @@ import struct
 import numpy as np
 
 
-def private_streams():
-    """The streams of messages; whatever else writes to stdout goes to stderr."""
+def private_streams(mark):
+    """The streams of messages; whatever else writes to stdout goes to stderr.
+
+    mark  text that is written first: what came before it was not a message
+    """
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    answers.write(mark.encode())
+    answers.flush()
     requests = os.fdopen(os.dup(0), "rb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     return requests, answers
