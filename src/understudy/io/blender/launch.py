@@ -215,7 +215,7 @@ def _run(
     """Run a script to its end and return what it printed."""
     printed: deque[str] = deque(maxlen=_LINES)
     end = time.monotonic() + timeout
-    pipes = {
+    pipes: dict[str, Any] = {
         "stdin": subprocess.DEVNULL,
         "stdout": subprocess.PIPE,
         "stderr": subprocess.STDOUT,
