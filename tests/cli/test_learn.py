@@ -23,7 +23,7 @@ def succeed(capsys, *arguments):
     return out
 
 
-def recorded(path, count=120, seed=0):
+def recorded(path, count=120, seed=0, **more):
     """Poses of the tube as a user would record them, with bones and controls."""
     rig = load_rig("tube")
     poses = rig.evaluate(gaussian(rig.controls, count, seed))
@@ -36,6 +36,7 @@ def recorded(path, count=120, seed=0):
         rest_world_from_bone=rig.skeleton.world_from_bone,
         parents=rig.skeleton.parents,
         controls=poses.controls,
+        **more,
     )
 
 
@@ -99,6 +100,16 @@ def test_recorded_poses_are_measured_on_some_that_are_held_out(tmp_path, capsys,
     assert "Measured on the last 18 random poses" in said
     deformer = Deformer.load("hero/poses.understudy")
     assert deformer.training["poses"] == 102
+
+
+@pytest.mark.slow
+def test_parts_of_recorded_poses_are_left_out(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sizes = [72, 32]
+    parts = {"part_names": ["base", "tip"], "part_sizes": sizes, "part_vertices": np.arange(104)}
+    recorded("poses.npz", **parts)
+    succeed(capsys, "learn", "poses.npz", "-o", "hero", "--method", "lbs", "--without", "tip")
+    assert list(Deformer.load("hero/poses.understudy").mesh.parts) == ["base"]
 
 
 @pytest.mark.slow

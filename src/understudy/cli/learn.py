@@ -47,6 +47,7 @@ from understudy.cli.sample import (
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
+from understudy.core.parts import without_parts
 from understudy.core.poses import Poses
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.metric_catalogue import digits3, size_text
@@ -265,13 +266,17 @@ def learn_poses(request: Request, folder: JobFolder, progress: TerminalProgress)
     poses = read_poses(request.sources, request.read, progress)
     if poses.skeleton is None and poses.controls is None:
         return learn_sequence(request, folder, progress)
+    made_by = source_provenance(request.sources)
+    if request.parts.without:
+        poses = without_parts(poses, request.parts.without)
+        made_by = {**made_by, "without_parts": list(request.parts.without)}
+        request = replace(request, parts=replace(request.parts, without=()))
     split = split_poses(poses, request.held_out)
     title = ", ".join(split.held_out)
 
     def cases(files: Mapping[Path, Deformer]) -> CaseSet:
         return CaseSet(title, poses.mesh, split.held_out, [split.note])
 
-    made_by = source_provenance(request.sources)
     learned = _fit_and_measure(request, folder, progress, Lesson(split.fit, made_by, cases))
     animated = poses.frame_rate is not None or bool(poses.spans)
     return Learned(learned, motions=(poses,) if animated else ())
