@@ -80,6 +80,7 @@ LONG = {
             "understudy",
             "understudy-fp16",
             "onnxruntime",
+            "onnxruntime-nets",
             "torch",
             "rig",
             "two_layer",

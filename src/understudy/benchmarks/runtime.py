@@ -6,6 +6,7 @@ rig in this run. The time depends on the sizes only, so the fit is short. Method
     understudy       one call of `Deformer.deform` into a preallocated array, everything included
     understudy-fp16  the same with 16-bit storage
     onnxruntime      the exported graph, with the fastest of several settings
+    onnxruntime-nets a plain graph of the networks and bases alone, which is given the features
     torch            the torch module
     rig              the original, at `human`
     lbs-4, lbs-all, two_layer    skins without networks, at `elephant`
@@ -94,7 +95,7 @@ def run(request: Request, progress: Progress) -> Outcome:
         tuple(checks.one_of(name, "case of bench runtime", CASES) for name in request.cases)
         or size.cases
     )
-    missing = [name for name in PEERS if find_spec(name) is None]
+    missing = [name for name in PEERS if find_spec(name.split("-")[0]) is None]
     notes = [
         f"{name} is not installed, so its rows are left out: pip install 'understudy[bench,fit]'"
         for name in missing
@@ -244,6 +245,12 @@ def _findings(results: list[CaseResult]) -> Iterator[str]:
             if half:
                 parts.append(f"fp16 {half[f'ms_{n}'] / ours[f'ms_{n}']:.2f} x fp32")
             yield f"{case}, {_threads(n)}: " + ", ".join(parts)
+            if {"onnxruntime", "onnxruntime-nets"} <= peers.keys():
+                whole, nets = (peers[f"onnxruntime{name}"][f"ms_{n}"] for name in ("", "-nets"))
+                yield (
+                    f"{case}, {_threads(n)}: the exported ONNX graph takes {whole / nets:.2f} x a "
+                    "plain graph of its networks and bases"
+                )
             if half:
                 yield f"{case}, {_threads(n)}: fp16 {_beside(half, 'floor', n)}"
         crowd = " and ".join(

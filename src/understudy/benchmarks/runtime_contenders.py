@@ -12,7 +12,8 @@ import numpy as np
 
 from understudy.benchmarks.timing import Call, take_turns
 from understudy.core.deformer import Deformer
-from understudy.io.onnx import onnx_model
+from understudy.core.features import raw_features
+from understudy.io.onnx import onnx_model, onnx_nets_model
 from understudy.runtime import native
 
 CROWD = 100  # poses of a crowd
@@ -120,8 +121,12 @@ class OnnxRuntime(Contender):
 
     def __init__(self, deformer: Deformer, bones: np.ndarray, controls: np.ndarray | None):
         super().__init__(deformer, bones, controls)
-        self._model = onnx_model(deformer).SerializeToString()
+        self._model = self._graph().SerializeToString()
         self._inputs = [self._input(i) for i in range(len(bones))]
+
+    def _graph(self) -> Any:
+        """The graph as an `onnx.ModelProto`."""
+        return onnx_model(self.deformer)
 
     def _input(self, i: int) -> dict[str, np.ndarray]:
         bones, controls = self.pose(i)
@@ -145,15 +150,15 @@ class OnnxRuntime(Contender):
         """A call with inputs and output bound in advance, so that it copies no more than needed."""
         import onnxruntime as ort  # optional dependency
 
-        out = ort.OrtValue.ortvalue_from_shape_and_type(
-            [1, self.deformer.mesh.vertex_count, 3], np.float32
-        )
+        (result,) = session.get_outputs()
+        shape = session.run(None, self._inputs[0])[0].shape
+        out = ort.OrtValue.ortvalue_from_shape_and_type(list(shape), np.float32)
         bindings = []
         for inputs in self._inputs:
             binding = session.io_binding()
             for name, values in inputs.items():
                 binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(values))
-            binding.bind_ortvalue_output("vertices", out)
+            binding.bind_ortvalue_output(result.name, out)
             bindings.append(binding)
         return lambda i: session.run_with_iobinding(bindings[i % len(bindings)])
 
@@ -167,6 +172,24 @@ class OnnxRuntime(Contender):
     def vertices(self) -> np.ndarray:
         session = self._session(1, {})
         return np.concatenate([session.run(None, inputs)[0] for inputs in self._inputs])
+
+
+class OnnxNets(OnnxRuntime):
+    """ONNX Runtime on a plain graph of the networks and bases alone, given the features."""
+
+    def _graph(self) -> Any:
+        return onnx_nets_model(self.deformer)
+
+    def _input(self, i: int) -> dict[str, np.ndarray]:
+        bones, controls = self.pose(i)
+        own = None if controls is None else controls[None]
+        raw = raw_features(self.deformer.skeleton, bones[None], own, 1)
+        features = self.deformer.features
+        read = np.clip(raw[:, features.columns], features.low, features.high)
+        return {"features": np.ascontiguousarray(read, np.float32)}
+
+    def figures(self, reference: np.ndarray, height: float) -> dict[str, float]:
+        return {}  # its result is not vertices
 
 
 class Torch(Contender):
@@ -198,5 +221,6 @@ class Torch(Contender):
 
 PEERS: dict[str, Callable[[Deformer, np.ndarray, np.ndarray | None], Contender]] = {
     "onnxruntime": OnnxRuntime,
+    "onnxruntime-nets": OnnxNets,
     "torch": Torch,
 }

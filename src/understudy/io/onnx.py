@@ -4,14 +4,15 @@ Inputs, if the deformer reads them: `world_from_bone` (T,B,3,4) and `controls` (
 Output: `vertices` (T,V,3) float32. T is free.
 
 ONNX has no singular value decomposition, so the graph departs from `Deformer.deform` in two places:
-- The inverse of a nearly flat parent bone clamps the determinant, not the small singular values.
+- The inverse of a flat parent bone is not bounded by its singular values; the clamp of the features
+  bounds it.
 - Dual quaternions find a bone's rotation by Newton's iteration, which does not allow mirroring.
 Bones are float32: far from the origin they are less exact than in `Deformer.deform`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +20,20 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError, MissingDependencyError
-from understudy.core.networks import stack_bases, stack_nets
+from understudy.core.networks import NetStack, stack_bases, stack_nets
 from understudy.io.atomic_write import atomic_write
+from understudy.io.onnx_features import Readings
 from understudy.io.onnx_graph import (
     Graph,
     Shape,
-    cofactors,
     cross,
     nearest_rotation,
     quaternion_from_rotation,
     quaternion_product,
     sums_at,
 )
-
-# A bone's determinant is clamped to this share of its size cubed; as in geometry.transforms.
-_LEAST_DETERMINANT = 1e-2
+from understudy.io.onnx_groups import add_groups, rigid_groups
+from understudy.io.onnx_nets import add_nets
 
 
 def write_onnx(deformer: Deformer, path: str | Path) -> None:
@@ -59,12 +59,51 @@ def onnx_model(deformer: Deformer) -> Any:
         if deformer.control_spec is None:
             raise InputError("nothing drives this deformer: it has neither bones nor controls")
         inputs.append(("controls", ["poses", deformer.control_spec.count]))
-    points = _points(graph, deformer)
-    vertices = points if deformer.skin is None else _skinned(graph, deformer, points)
-    graph.op("Identity", vertices, output="vertices")
+    groups = rigid_groups(deformer)
+    if groups is not None:
+        add_groups(graph, deformer, groups)
+    else:
+        points = _points(graph, deformer)
+        vertices = points if deformer.skin is None else _skinned(graph, deformer, points)
+        graph.op("Identity", vertices, output="vertices")
     return graph.model(
         inputs, ("vertices", ["poses", deformer.mesh.vertex_count, 3]), deformer.method
     )
+
+
+def onnx_nets_model(deformer: Deformer) -> Any:
+    """Return a plain graph of the networks and bases alone, as an `onnx.ModelProto`, checked.
+
+    Input: `features` (T,X). Output: `displacements`, in the order of the bases. Networks of one
+    shape are one product per layer, and so are bases. `bench runtime` compares the whole graph with
+    it: the difference is the cost of features, skin and the order of the vertices.
+    """
+    import onnx  # optional; `onnx_model` says how to install it
+
+    graph = Graph(onnx)
+    half = deformer.storage == "float16"
+
+    def inputs(stack: NetStack) -> str:
+        """Add what a stack of networks reads; weights of padding are zero."""
+        index = np.minimum(stack.inputs, deformer.features.count - 1)
+        picked = graph.reshape(graph.gather("features", index.reshape(-1), 1), [-1, *index.shape])
+        return graph.op("Transpose", picked, perm=[1, 0, 2])
+
+    nets = stack_nets(deformer.nets, deformer.features.count, deformer.coefficient_count)
+    bases = list(stack_bases(deformer.bases))
+    aligned = len(nets) == len(bases) == 1
+    if aligned and np.array_equal(nets[0].outputs, bases[0].coefficients):
+        hidden = add_nets(graph, nets[0], inputs(nets[0]), half)
+        matrix = graph.weights(bases[0].matrix, half)
+        graph.op("MatMul", hidden, matrix, output="displacements")
+        shape: Shape = [len(bases[0].matrix), "poses", bases[0].matrix.shape[2]]
+    else:
+        coefficients = coefficients_of(graph, deformer, inputs)
+        parts = list(_basis_parts(graph, deformer, coefficients))
+        graph.op("Concat", *(part for part, _ in parts), axis=1, output="displacements")
+        shape = ["poses", sum(len(vertices) for _, vertices in parts), 3]
+    given: Shape = ["poses", deformer.features.count]
+    return graph.model([("features", given)], ("displacements", shape), deformer.method)
 
 
 def _points(graph: Graph, deformer: Deformer) -> str:
@@ -78,7 +117,7 @@ def _points(graph: Graph, deformer: Deformer) -> str:
         poses = graph.op("Shape", driver, start=0, end=1)
         shape = graph.op("Concat", poses, graph.constant(base.shape, np.int64), axis=0)
         return graph.op("Expand", graph.constant(base[None]), shape)
-    coefficients = coefficients_of(graph, deformer, _features(graph, deformer))
+    coefficients = coefficients_of(graph, deformer, Readings(graph, deformer).of_nets)
     slots: list[list[int]] = [[] for _ in range(deformer.mesh.vertex_count)]
     rows, first = [], 0
     for part, vertices in _basis_parts(graph, deformer, coefficients):
@@ -93,100 +132,17 @@ def _points(graph: Graph, deformer: Deformer) -> str:
     return graph.op("Add", d, graph.constant(base[None]))
 
 
-def _features(graph: Graph, deformer: Deformer) -> str:
-    """Add what the nets read, (T,X), clamped."""
-    columns, parts = deformer.features.columns.astype(np.int64), []
-    place = np.full(int(columns.max()) + 1 if len(columns) else 0, -1)
-    bones = 0 if deformer.skeleton is None else deformer.skeleton.bone_count
-    read = np.unique(columns[columns < 12 * bones] // 12)
-    if len(read):
-        place_of_bone = {int(bone): n for n, bone in enumerate(read)}
-        for column in np.unique(columns[columns < 12 * bones]):
-            place[column] = 12 * place_of_bone[int(column) // 12] + int(column) % 12
-        parts.append(graph.reshape(_parent_from_bone(graph, deformer, read), [-1, 12 * len(read)]))
-    if (columns >= 12 * bones).any():
-        for column in np.unique(columns[columns >= 12 * bones]):
-            place[column] = 12 * len(read) + int(column) - 12 * bones
-        parts.append("controls")
-    raw = graph.op("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
-    return clamped(graph, deformer, graph.gather(raw, place[columns], 1))
+def coefficients_of(graph: Graph, deformer: Deformer, inputs: Callable[[NetStack], str]) -> str:
+    """Add the coefficients (T,N); nets of one shape are stacked, as in `core.networks`.
 
-
-def clamped(graph: Graph, deformer: Deformer, picked: str) -> str:
-    """Add features (T,X) clamped to their range."""
-    biggest = np.finfo(np.float32).max
-    bounds = [
-        np.clip(bound, -biggest, biggest)
-        for bound in (deformer.features.low, deformer.features.high)
-    ]
-    return graph.op(
-        "Min", graph.op("Max", picked, graph.constant(bounds[0])), graph.constant(bounds[1])
-    )
-
-
-def _parent_from_bone(graph: Graph, deformer: Deformer, bones: np.ndarray) -> str:
-    """Add some bones (R,) in their parents' frames, (T,R,3,4); a root stays in the world."""
-    skeleton, _ = deformer.need_skin()
-    parents, count = skeleton.parents[bones], skeleton.bone_count
-    world = "world_from_bone"
-    if (parents < 0).any():  # an extra bone, the identity, is the parent of the roots
-        identity = graph.op(
-            "Add",
-            graph.op("Mul", graph.cut(world, 0, 1, 1), graph.constant([0.0])),
-            graph.constant(np.eye(3, 4)[None, None]),
-        )
-        world = graph.op("Concat", world, identity, axis=1)
-    parent, own = (
-        graph.gather(world, np.where(parents < 0, count, parents), 1),
-        graph.gather(world, bones, 1),
-    )
-    adjugate, determinant = cofactors(graph, graph.cut(parent, 0, 3, 3))
-    size = graph.op(
-        "Sqrt", graph.sum(graph.sum(graph.square(graph.cut(parent, 0, 3, 3)), 3, True), 2, True)
-    )
-    least = graph.op(
-        "Mul",
-        graph.op("Mul", size, graph.op("Mul", size, size)),
-        graph.constant([_LEAST_DETERMINANT]),
-    )
-    least = graph.op("Max", least, graph.constant([1e-30]))
-    held = graph.op("Max", graph.op("Abs", determinant), least)
-    signed = graph.op(
-        "Where", graph.op("Less", determinant, graph.constant([0.0])), graph.op("Neg", held), held
-    )
-    inverse = graph.op("Div", graph.op("Transpose", adjugate, perm=[0, 1, 3, 2]), signed)
-    linear = graph.op("MatMul", inverse, graph.cut(own, 0, 3, 3))
-    shift = graph.op(
-        "MatMul", inverse, graph.op("Sub", graph.cut(own, 3, 4, 3), graph.cut(parent, 3, 4, 3))
-    )
-    return graph.op("Concat", linear, shift, axis=3)
-
-
-def coefficients_of(graph: Graph, deformer: Deformer, features: str) -> str:
-    """Add the coefficients (T,N); nets of one shape are stacked, as in `core.networks`."""
+    inputs  adds what a stack of networks reads, (G,T,I)
+    """
     half = deformer.storage == "float16"
     writers: list[list[int]] = [[] for _ in range(deformer.coefficient_count)]
     flat, first = [], 0
-    # Padding of narrow nets reads an extra feature, which is zero.
-    padded = graph.op("Pad", features, graph.constant([0, 0, 0, 1], np.int64))
-    for activation, inputs, weights, biases, outputs in stack_nets(
-        deformer.nets, deformer.features.count, deformer.coefficient_count
-    ):
-        hidden = graph.op(
-            "Transpose",
-            graph.reshape(graph.gather(padded, inputs.reshape(-1), 1), [-1, *inputs.shape]),
-            perm=[1, 0, 2],
-        )
-        for layer, (weight, bias) in enumerate(zip(weights, biases)):
-            if activation == "rbf" and layer < len(weights) - 1:
-                hidden = _radial(graph, hidden, weight, bias)
-                continue
-            product = graph.op(
-                "MatMul", hidden, graph.weights(weight, half and activation != "rbf")
-            )
-            hidden = graph.op("Add", product, graph.constant(bias[:, None]))
-            if layer < len(weights) - 1:
-                hidden = _activated(graph, hidden, activation)
+    for stack in stack_nets(deformer.nets, deformer.features.count, deformer.coefficient_count):
+        hidden = add_nets(graph, stack, inputs(stack), half)
+        outputs = stack.outputs
         flat.append(
             graph.reshape(graph.op("Transpose", hidden, perm=[1, 0, 2]), [-1, outputs.size])
         )
@@ -194,34 +150,8 @@ def coefficients_of(graph: Graph, deformer: Deformer, features: str) -> str:
             if coefficient < deformer.coefficient_count:
                 writers[coefficient].append(first + n)
         first += outputs.size
-    return sums_at(
-        graph, graph.op("Concat", *flat, axis=1) if len(flat) > 1 else flat[0], writers, first, 1
-    )
-
-
-def _activated(graph: Graph, x: str, activation: str) -> str:
-    """Add tanh, relu or gelu of x."""
-    if activation == "tanh":
-        return graph.op("Tanh", x)
-    if activation == "relu":
-        return graph.op("Relu", x)
-    grown = graph.op(
-        "Add", graph.op("Erf", graph.op("Mul", x, graph.constant([2**-0.5]))), graph.constant([1.0])
-    )
-    return graph.op("Mul", graph.op("Mul", x, graph.constant([0.5])), grown)
-
-
-def _radial(graph: Graph, x: str, centres: np.ndarray, sharpness: np.ndarray) -> str:
-    """Add exp(-s |x - w|^2): x (G,T,in), centres w (G,in,out), sharpness s (G,out)."""
-    apart = graph.op(
-        "Sub",
-        graph.op("Unsqueeze", x, graph.constant([3], np.int64)),
-        graph.constant(centres[:, None]),
-    )
-    return graph.op(
-        "Exp",
-        graph.op("Mul", graph.sum(graph.square(apart), 2), graph.constant(-sharpness[:, None])),
-    )
+    joined = graph.op("Concat", *flat, axis=1) if len(flat) > 1 else flat[0]
+    return sums_at(graph, joined, writers, first, 1)
 
 
 def _basis_parts(

@@ -61,6 +61,13 @@ class Graph:
         """Select the entries from `first` up to, and without, `last` along an axis."""
         return self.op("Slice", data, *(self.constant([n], np.int64) for n in (first, last, axis)))
 
+    def split(self, data: str, sizes: Sequence[int], axis: int) -> list[str]:
+        """Cut into parts of some lengths along an axis."""
+        names = [f"split_{len(self._nodes)}_{k}" for k in range(len(sizes))]
+        inputs = [data, self.constant(sizes, np.int64)]
+        self._nodes.append(self._onnx.helper.make_node("Split", inputs, names, axis=axis))
+        return names
+
     def sum(self, data: str, axis: int, keep: bool = False) -> str:
         """Sum along an axis; keep: the axis stays, with length one."""
         return self.op("ReduceSum", data, self.constant([axis], np.int64), keepdims=int(keep))

@@ -20,7 +20,8 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.errors import MissingDependencyError
 from understudy.io.atomic_write import atomic_write
-from understudy.io.onnx import clamped, coefficients_of
+from understudy.io.onnx import coefficients_of
+from understudy.io.onnx_features import clamped, inputs_from
 from understudy.io.onnx_graph import Graph, Shape
 
 PROPERTY = "understudy"
@@ -81,7 +82,7 @@ def onnx_weights_model(net: WeightsNet, about: Mapping[str, Any], text: str) -> 
         place[~of_bone] = 12 * len(net.bones) + which
     raw = graph.op("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
     features = clamped(graph, net.deformer, graph.gather(raw, place, 1))
-    read = coefficients_of(graph, net.deformer, features)
+    read = coefficients_of(graph, net.deformer, inputs_from(graph, features))
     width = net.deformer.coefficient_count
     matrix = net.matrix[:, :width]
     if np.any(net.matrix[:, width:]):
