@@ -45,18 +45,20 @@ _SKIN_FRAMES = 300  # of the clips that the skin is fitted to
 class ExportSettings:
     """What engines can play.
 
-    influences  largest number of bones per vertex; 0: no limit. Most engines have 4, some 8
-    morphs      largest number of blend shapes, at most 128; 0: none
-    bones       "pair": bones that shear become exact pairs of joints; "rigid": bones neither scale
-                nor shear, and those found in a mesh sequence are joined to one skeleton
-    target      what skin and blend shapes are fitted to: "deformer", or "original", the rig or the
-                recorded poses, for clips that have it
+    influences   largest number of bones per vertex; 0: no limit. Most engines have 4, some 8
+    morphs       largest number of blend shapes, at most 128; 0: none
+    bones        "pair": bones that shear become exact pairs of joints; "rigid": bones neither scale
+                 nor shear, and those found in a mesh sequence are joined to one skeleton
+    target       what skin and blend shapes are fitted to: "deformer", or "original", the rig or the
+                 recorded poses, for clips that have it
+    half_scales  whether the file stores the scales of joints in 16 bits, as USD does
     """
 
     influences: int = 4
     morphs: int = 64
     bones: str = "pair"
     target: str = "deformer"
+    half_scales: bool = False
 
     def __post_init__(self):
         checks.between(self.influences, "influences", 0)
@@ -115,7 +117,8 @@ def make_character(
         if skin is None:
             skin = engine_skin(deformer, bones, [*frames, *extra], settings.influences, progress)
         others = np.concatenate([part.in_world for part in extra]) if extra else None
-        joints = make_joints(bones.skeleton, [part.in_world for part in frames], others)
+        worlds = [part.in_world for part in frames]
+        joints = make_joints(bones.skeleton, worlds, others, settings.half_scales)
         made = Character(mesh, joints.skeleton, joints.skin(skin), name=name)
         notes += notes_on(joints, deformer)
     with progress.task("finding blend shapes", 1) as task:

@@ -186,7 +186,8 @@ def _skinned(
     skin = packed(bones.skin)
     if not exact:
         skin = engine_skin(deformer, bones, frames, settings.influences, progress)
-    joints = make_joints(bones.skeleton, [part.in_world for part in frames])
+    worlds = [part.in_world for part in frames]
+    joints = make_joints(bones.skeleton, worlds, half_scales=settings.half_scales)
     return Character(deformer.mesh, joints.skeleton, joints.skin(skin), name=name), joints, exact
 
 

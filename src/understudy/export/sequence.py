@@ -8,6 +8,7 @@ the engine's limits, which is better than approximating the first result.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from understudy.core.progress import SILENT, Progress
 from understudy.export.character import ExportSettings, make_character
 from understudy.export.clips import own_clips
 from understudy.export.errors import Errors
+from understudy.export.job import settings_for
 from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
 
 INFLUENCES = 4
@@ -44,7 +46,7 @@ def sequence_character(
     deformer: Deformer,
     influences: int = INFLUENCES,
     *,
-    name: str = "character",
+    out: str | Path = "character",
     progress: Progress = SILENT,
 ) -> tuple[Character, Errors]:
     """Return a deformer fitted to a mesh sequence as a character, and its errors.
@@ -52,6 +54,7 @@ def sequence_character(
     poses       the sequence; weights that have to be fitted again are fitted to it
     deformer    with one clip for each of the sequence's
     influences  largest number of bones per vertex
+    out         the file that it will be written to
 
     Bones that shear become exact pairs of joints. There are no blend shapes.
     """
@@ -60,5 +63,5 @@ def sequence_character(
         replace(clip, original=poses.read_poses(int(end) - clip.frame_count, int(end)))
         for clip, end in zip(own_clips(deformer), ends)
     ]
-    settings = ExportSettings(influences, morphs=0, target="original")
-    return make_character(deformer, clips, settings, name=name, progress=progress)
+    settings = settings_for(ExportSettings(influences, morphs=0, target="original"), out)
+    return make_character(deformer, clips, settings, name=Path(out).stem, progress=progress)

@@ -20,7 +20,7 @@ import numpy as np
 from understudy.core.character import Character
 from understudy.core.errors import InputError
 from understudy.geometry.skinning import quaternion_from_rotation
-from understudy.geometry.transforms import apply, bounded_inverse, compose
+from understudy.geometry.transforms import apply, bounded_inverse, compose, inverse
 
 # Largest displacement by shear that is written, as a fraction of the character's size.
 _TOLERANCE = 1e-3
@@ -59,26 +59,22 @@ def joint_animation(
     rotations = np.empty((frames, bones, 4), np.float32)
     scales = np.empty((frames, bones, 3), np.float16)
     world = np.empty((frames, bones, 3, 4))
+    meant = world_from_bone.copy()  # before rounding, with the factors of free joints
     for bone, parent in enumerate(parents.tolist()):
         local = world_from_bone[:, bone]
         if parent >= 0:
-            local = compose(bounded_inverse(world[:, parent]), local)
-        rotation, scale = _rotation_and_scale(local[..., :3])
-        limit = np.finfo(np.float16).max
+            corrected = compose(bounded_inverse(world[:, parent]), local)
+            exact = compose(_inverse(meant[:, parent]), local)
+            local = _nearer(corrected, exact, world[:, parent], local)
         if free is not None and free[bone]:
-            scale = _well_rounded(scale)
-        scales[:, bone] = np.clip(scale, -limit, limit)
-        quaternion = _continuous(quaternion_from_rotation(rotation))
-        rotations[:, bone] = quaternion[:, [1, 2, 3, 0]]
-        translations[:, bone] = local[..., 3]
-        stored = np.concatenate(
-            [
-                _rotation_matrix(rotations[:, bone]) * scales[:, bone, None].astype(np.float64),
-                translations[:, bone, :, None].astype(np.float64),
-            ],
-            axis=2,
-        )
-        world[:, bone] = compose(world[:, parent], stored) if parent >= 0 else stored
+            factor = _best_factor(_rotation_and_scale(local[..., :3])[1])[:, None, None]
+            local = np.concatenate([local[..., :3] / factor, local[..., 3:]], axis=2)
+            meant[:, bone, :, :3] /= factor
+        translation, rotation, scale = _stored(local)
+        translations[:, bone], scales[:, bone] = translation, scale
+        rotations[:, bone] = _continuous(rotation)
+        placed = _matrix(translation, rotation, scale)
+        world[:, bone] = compose(world[:, parent], placed) if parent >= 0 else placed
     return JointAnimation(translations, rotations, scales, world)
 
 
@@ -128,8 +124,8 @@ def free_joints(character: Character) -> np.ndarray:
     return free
 
 
-def _well_rounded(scale: np.ndarray) -> np.ndarray:
-    """Return scales (F,3), divided by the factor of `_FACTORS` for which they round best.
+def _best_factor(scale: np.ndarray) -> np.ndarray:
+    """Return the factor (F,) of `_FACTORS` by which scales (F,3) are divided to round best.
 
     Scales that 16 bits hold as they are, such as one, stay.
     """
@@ -138,8 +134,47 @@ def _well_rounded(scale: np.ndarray) -> np.ndarray:
         axis=1, keepdims=True, initial=1e-30
     )
     exact = np.flatnonzero(_FACTORS == 1.0)[0]
-    best = np.where(error[:, exact] < 1e-7, exact, error.argmin(axis=1))
-    return divided[np.arange(len(scale)), best]
+    return _FACTORS[np.where(error[:, exact] < 1e-7, exact, error.argmin(axis=1))]
+
+
+def _nearer(
+    corrected: np.ndarray, exact: np.ndarray, parent: np.ndarray, wanted: np.ndarray
+) -> np.ndarray:
+    """Return, frame by frame, the local transform that ends nearer to `wanted`, all (F,3,4).
+
+    corrected  in the parent as it was rounded
+    exact      in the parent before rounding: better where the parent is nearly flat, whose inverse
+               turns its rounding into shear
+    """
+    ends = [
+        np.linalg.norm(compose(parent, _matrix(*_stored(local))) - wanted, axis=(-2, -1))
+        for local in (corrected, exact)
+    ]
+    return np.where((ends[0] <= ends[1])[:, None, None], corrected, exact)
+
+
+def _inverse(transforms: np.ndarray) -> np.ndarray:
+    """Return the inverse of transforms (F,3,4), bounded for those that have none."""
+    linear = transforms[..., :3]
+    size = np.linalg.norm(linear, axis=(-2, -1))
+    flat = np.abs(np.linalg.det(linear)) < 1e-10 * np.maximum(size, 1e-12) ** 3
+    safe = np.where(flat[:, None, None], np.eye(3, 4), transforms)
+    return np.where(flat[:, None, None], bounded_inverse(transforms), inverse(safe))
+
+
+def _stored(local: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return translations (F,3), quaternions (F,4) x y z w and scales (F,3) as USD rounds them."""
+    rotation, scale = _rotation_and_scale(local[..., :3])
+    limit = np.finfo(np.float16).max
+    quaternion = quaternion_from_rotation(rotation)[:, [1, 2, 3, 0]].astype(np.float32)
+    rounded = np.clip(scale, -limit, limit).astype(np.float16)
+    return local[..., 3].astype(np.float32), quaternion, rounded
+
+
+def _matrix(translation: np.ndarray, rotation: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return the matrices (F,3,4) of what `_stored` returns."""
+    linear = _rotation_matrix(rotation) * scale[:, None].astype(np.float64)
+    return np.concatenate([linear, translation[..., None].astype(np.float64)], axis=2)
 
 
 def _rotation_and_scale(linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
