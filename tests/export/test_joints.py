@@ -5,7 +5,6 @@ import pytest
 from builders import chain_skeleton, random_motion
 
 from understudy import Skeleton
-from understudy.export.bones import EngineBones
 from understudy.export.joints import make_joints, rigid
 from understudy.geometry.transforms import compose, inverse
 
@@ -40,27 +39,6 @@ def test_joints_follow_the_bones_without_shear(stretch, shear):
         assert joints.skeleton.names == skeleton.names
         np.testing.assert_array_equal(joints.skeleton.parents, skeleton.parents)
     assert (joints.pairs > 0) == (shear > 0)
-
-
-def test_scales_of_16_bits_are_the_product_of_two(affine):
-    """What a file of USD rounds scales to, the joints have already."""
-    bones = EngineBones.of(affine)
-    motion = bones.motion(affine.clips[0].world_from_bone, affine.skeleton)
-    joints = make_joints(bones.skeleton, [motion], half_scales=True)
-    world = joints.world_from_bone[0]
-    shown = np.empty_like(world)
-    for joint, parent in enumerate(joints.skeleton.parents):
-        local = world[:, joint]
-        if parent >= 0:
-            local = compose(inverse(world[:, parent]), local)
-        scale = np.linalg.norm(local[..., :3], axis=1)
-        rounded = scale.astype(np.float16).astype(np.float64)
-        local = np.concatenate(
-            [local[..., :3] / scale[:, None] * rounded[:, None], local[..., 3:]], 2
-        )
-        shown[:, joint] = local if parent < 0 else compose(shown[:, parent], local)
-    wanted, got = motion[..., :3], shown[:, joints.bone_joint][..., :3]
-    assert np.abs(got - wanted).max() < 3e-5 * np.abs(wanted).max()
 
 
 def test_a_mirrored_bone_keeps_its_reflection():

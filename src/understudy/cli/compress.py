@@ -313,7 +313,7 @@ class EngineFile:
             bones = deformer.bone_count
             deformer = joined_deformer(poses, bones, self.influences, self.seed, progress)
         character, errors = sequence_character(
-            poses, deformer, self.influences, out=self.out, progress=progress
+            poses, deformer, self.influences, name=self.out.stem, progress=progress
         )
         shown = np.concatenate([character.evaluate_clip(clip) for clip in character.clips])
         bare = Reference.of(poses.name, poses)

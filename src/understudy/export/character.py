@@ -51,14 +51,12 @@ class ExportSettings:
                  nor shear, and those found in a mesh sequence are joined to one skeleton
     target       what skin and blend shapes are fitted to: "deformer", or "original", the rig or the
                  recorded poses, for clips that have it
-    half_scales  whether the file stores the scales of joints in 16 bits, as USD does
     """
 
     influences: int = 4
     morphs: int = 64
     bones: str = "pair"
     target: str = "deformer"
-    half_scales: bool = False
 
     def __post_init__(self):
         checks.between(self.influences, "influences", 0)
@@ -118,7 +116,7 @@ def make_character(
             skin = engine_skin(deformer, bones, [*frames, *extra], settings.influences, progress)
         others = np.concatenate([part.in_world for part in extra]) if extra else None
         worlds = [part.in_world for part in frames]
-        joints = make_joints(bones.skeleton, worlds, others, settings.half_scales)
+        joints = make_joints(bones.skeleton, worlds, others)
         made = Character(mesh, joints.skeleton, joints.skin(skin), name=name)
         notes += notes_on(joints, deformer)
     with progress.task("finding blend shapes", 1) as task:

@@ -6,7 +6,7 @@ Every refusal comes before any work.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from understudy.core import checks
@@ -62,9 +62,8 @@ class ExportJob:
         if Path(out).suffix.lower() in VERTEX_FILES:
             return baked_character(deformer, chosen, name=name)
         poses = None if rig is None else range_poses(deformer, rig, RANGE_POSES)
-        settings = settings_for(self.settings, out)
         return make_character(
-            deformer, chosen, settings, range_poses=poses, name=name, progress=progress
+            deformer, chosen, self.settings, range_poses=poses, name=name, progress=progress
         )
 
     def make_neural(
@@ -83,7 +82,7 @@ class ExportJob:
             deformer,
             poses,
             chosen,
-            settings_for(self.settings, out),
+            self.settings,
             held_out=held_out,
             name=Path(out).stem,
             progress=progress,
@@ -139,11 +138,6 @@ class ExportJob:
             else:
                 chosen += motion_clips(deformer, motion, progress)
         return chosen
-
-
-def settings_for(settings: ExportSettings, out: str | Path) -> ExportSettings:
-    """Return the settings for a file: USD stores the scales of joints in 16 bits."""
-    return replace(settings, half_scales=Path(out).suffix.lower().startswith(".usd"))
 
 
 def range_poses(deformer: Deformer, rig: Rig, count: int, seed: int = 0) -> Poses:

@@ -29,7 +29,6 @@ from understudy.geometry.skinning import polar
 from understudy.geometry.transforms import compose, inverse
 
 _SHEAR = 1e-5  # cosine between two axes of a joint up to which they count as orthogonal
-_TRIES = 40  # coarse scales to either side
 _FLAT = 1e-6  # smallest scale of a parent, as a fraction of its largest
 ROOT, STRETCH = "root", "_stretch"
 
@@ -63,17 +62,12 @@ class Joints:
 
 
 def make_joints(
-    skeleton: Skeleton,
-    clips: Sequence[np.ndarray],
-    others: np.ndarray | None = None,
-    half_scales: bool = False,
+    skeleton: Skeleton, clips: Sequence[np.ndarray], others: np.ndarray | None = None
 ) -> Joints:
     """Return joints that follow the bones of `skeleton` exactly.
 
-    clips        one (F,B,3,4) per clip, the bones in its frames
-    others       (n,B,3,4) further poses that the joints must be able to take, or None
-    half_scales  the file stores scales in 16 bits (USD): the scale of a pair is then the product
-                 of two joints, which is exact to about 1e-5
+    clips   one (F,B,3,4) per clip, the bones in its frames
+    others  (n,B,3,4) further poses that the joints must be able to take, or None
     """
     frames = [skeleton.world_from_bone[None], *clips, *([] if others is None else [others])]
     bones = np.concatenate(frames)
@@ -112,11 +106,6 @@ def make_joints(
             found = add(
                 _unused(name + STRETCH, skeleton.names), parent_of(bone, stretched), stretched
             )
-            if half_scales:
-                coarse, stretched = _two_scales(stretched)
-                motion[found] = coarse
-                second = _unused(name + STRETCH + "_2", skeleton.names)
-                found = add(second, found, stretched)
             pairs += 1
         elif skeleton.parents[bone] >= 0 and found != joint[skeleton.parents[bone]]:
             moved += 1
@@ -201,27 +190,6 @@ def _stretch(transforms: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
         sigma[frame] = np.abs(best.T) @ sigma[frame]
         before = vt[frame].T
     return np.concatenate([u * sigma[:, None, :], transforms[..., 3:]], axis=-1)
-
-
-def _two_scales(stretched: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return transforms (n,3,4) with a coarse scale, and with a second scale on top of it.
-
-    Both scales are 16-bit numbers. Of the coarse scales near the wanted one, that is taken for
-    which the product of both is nearest to it.
-    """
-    wanted = np.linalg.norm(stretched[..., :3], axis=1)  # (n,3)
-    near = wanted[..., None] * (1 + np.arange(-_TRIES, _TRIES + 1) * 2.0**-11)
-    first = near.astype(np.float16).astype(np.float64)
-    first = np.where(first > 0, first, 1.0)
-    second = (wanted[..., None] / first).astype(np.float16).astype(np.float64)
-    best = np.abs(first * second - wanted[..., None]).argmin(axis=-1)[..., None]
-    first, second = (np.take_along_axis(a, best, axis=-1)[..., 0] for a in (first, second))
-    axes = stretched[..., :3] / np.where(wanted > 0, wanted, 1.0)[:, None]
-    made = [
-        np.concatenate([axes * scale[:, None], stretched[..., 3:]], axis=-1)
-        for scale in (first, first * second)
-    ]
-    return made[0], made[1]
 
 
 def _axis_turns() -> np.ndarray:

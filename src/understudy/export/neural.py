@@ -187,7 +187,7 @@ def _skinned(
     if not exact:
         skin = engine_skin(deformer, bones, frames, settings.influences, progress)
     worlds = [part.in_world for part in frames]
-    joints = make_joints(bones.skeleton, worlds, half_scales=settings.half_scales)
+    joints = make_joints(bones.skeleton, worlds)
     return Character(deformer.mesh, joints.skeleton, joints.skin(skin), name=name), joints, exact
 
 

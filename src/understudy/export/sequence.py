@@ -8,7 +8,6 @@ the engine's limits, which is better than approximating the first result.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from understudy.core.progress import SILENT, Progress
 from understudy.export.character import ExportSettings, make_character
 from understudy.export.clips import own_clips
 from understudy.export.errors import Errors
-from understudy.export.job import settings_for
 from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
 
 INFLUENCES = 4
@@ -46,7 +44,7 @@ def sequence_character(
     deformer: Deformer,
     influences: int = INFLUENCES,
     *,
-    out: str | Path = "character",
+    name: str = "character",
     progress: Progress = SILENT,
 ) -> tuple[Character, Errors]:
     """Return a deformer fitted to a mesh sequence as a character, and its errors.
@@ -54,7 +52,7 @@ def sequence_character(
     poses       the sequence; weights that have to be fitted again are fitted to it
     deformer    with one clip for each of the sequence's
     influences  largest number of bones per vertex
-    out         the file that it will be written to
+    name        of the character
 
     Bones that shear become exact pairs of joints. There are no blend shapes.
     """
@@ -63,5 +61,5 @@ def sequence_character(
         replace(clip, original=poses.read_poses(int(end) - clip.frame_count, int(end)))
         for clip, end in zip(own_clips(deformer), ends)
     ]
-    settings = settings_for(ExportSettings(influences, morphs=0, target="original"), out)
-    return make_character(deformer, clips, settings, name=Path(out).stem, progress=progress)
+    settings = ExportSettings(influences, morphs=0, target="original")
+    return make_character(deformer, clips, settings, name=name, progress=progress)
