@@ -127,6 +127,17 @@ def test_the_skin_and_the_shapes_of_a_character_stay_as_they_are():
     assert fewer.shapes[0].name.startswith("corrective")
 
 
+def test_more_influences_lower_the_error(tube, tube_rig, range_poses):
+    clip = animation_clip(tube, tube_rig, "whip")
+    means = []
+    for influences in (1, 2, 0):
+        settings = ExportSettings(influences, morphs=0)
+        made, errors = make_character(tube, [clip], settings, range_poses=range_poses)
+        assert_playable(made, influences or 3)
+        means.append(errors.of("skin", "deformer").mean)
+    assert means[0] > means[1] >= 0.99 * means[2]
+
+
 @pytest.mark.parametrize("name", ["affine", "two_layer"])
 def test_a_compressed_sequence_keeps_its_frames(name, request):
     deformer = request.getfixturevalue(name)

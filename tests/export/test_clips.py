@@ -4,11 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders import chain_skeleton, random_motion
+from builders import chain_skeleton, grid_mesh, random_motion
 
-from understudy import InputError, Skeleton
-from understudy.export.clips import distinct_clips, matched_bones, own_clips, poses_clips
+from understudy import Clip, Deformer, InputError, Mesh, Skeleton, Skin
+from understudy.export.clips import (
+    distinct_clips,
+    matched_bones,
+    motion_clips,
+    own_clips,
+    poses_clips,
+)
 from understudy.geometry.transforms import compose
+from understudy.io.bvh import write_bvh
 
 
 def shuffled(skeleton, order):
@@ -62,6 +69,28 @@ def test_controls_that_a_file_lacks_stay_at_rest(tube, range_poses):
     clip = poses_clips(tube, bare, "walk.npz")[0]
     np.testing.assert_array_equal(clip.controls, np.tile(tube.control_spec.rest, (60, 1)))
     assert poses_clips(tube, range_poses, "walk.npz")[0].controls.std() > 0
+
+
+def test_motion_capture_drives_a_character(tmp_path):
+    own = chain_skeleton(3)
+    rest = own.world_from_bone.copy()
+    rest[:, :, :3] = np.eye(3)  # as the joints of a .bvh are at rest
+    own = Skeleton(own.names, own.parents, rest)
+    motion = random_motion(own, 10, stretch=0.0)
+    write_bvh(own, Clip("walk", motion, 25.0), tmp_path / "walk.bvh")
+    mesh = grid_mesh()
+    deformer = Deformer(mesh, own, skin=Skin.rigid(np.zeros(mesh.vertex_count, int)))
+    (clip,) = motion_clips(deformer, tmp_path / "walk.bvh")
+    np.testing.assert_allclose(clip.world_from_bone, motion, atol=1e-6)
+    assert clip.frame_rate == pytest.approx(25.0)
+    assert clip.original is None
+
+
+def test_poses_of_another_mesh_are_no_original(tube, range_poses):
+    turned = range_poses.mesh.polygon_vertices.reshape(-1, 4)[:, ::-1]
+    other = replace(range_poses, mesh=Mesh.from_faces(range_poses.mesh.vertices, turned))
+    assert poses_clips(tube, range_poses, "walk.npz")[0].original is not None
+    assert poses_clips(tube, other, "walk.npz")[0].original is None
 
 
 def test_poses_without_bones_are_refused(tube, strip):

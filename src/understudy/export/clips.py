@@ -18,6 +18,7 @@ import numpy as np
 from understudy.core.clip import ClipSpan
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
+from understudy.core.mesh import Mesh
 from understudy.core.parts import without_parts
 from understudy.core.poses import Poses, distinct_names
 from understudy.core.progress import SILENT, Progress
@@ -98,7 +99,7 @@ def poses_clips(deformer: Deformer, poses: Poses, who: str) -> tuple[SourceClip,
         bones = matched_bones(deformer.skeleton, poses.skeleton, poses.world_from_bone, who)
     controls = _matched_controls(deformer, poses, who)
     original = None
-    if poses.vertex_count == deformer.mesh.vertex_count:
+    if _same_surface(deformer.mesh, poses.mesh):
         original = poses.read_poses(0, poses.pose_count)
     spans = poses.spans or (ClipSpan(poses.name, poses.pose_count, poses.frame_rate),)
     ends = np.cumsum([span.frame_count for span in spans])
@@ -163,6 +164,13 @@ def matched_bones(
     for bone in np.setdiff1d(np.arange(own.bone_count), shared):  # parents come first
         result[:, bone] = compose(result[:, own.parents[bone]], local[bone])
     return result
+
+
+def _same_surface(own: Mesh, other: Mesh) -> bool:
+    """Return whether two meshes have as many vertices and the same polygons."""
+    return own.vertex_count == other.vertex_count and np.array_equal(
+        own.polygon_vertices, other.polygon_vertices
+    )
 
 
 def _matched_controls(deformer: Deformer, poses: Poses, who: str) -> np.ndarray | None:
