@@ -186,12 +186,20 @@ def test_scales_are_rounded_to_16_bits_and_shear_is_refused(tmp_path):
     stored = joint_animation(stretched, made.skeleton.parents).world
     np.testing.assert_allclose(stored, stretched, atol=5e-4)
     np.testing.assert_allclose(stored[..., 3], stretched[..., 3], atol=1e-6)
+    scaled = made.with_clips([replace(clip, world_from_bone=stretched)])
+    write_character(scaled, tmp_path / "scaled.usdc")
+    assert problems(tmp_path / "scaled.usdc") == []
+    truth = scaled.evaluate_clip(scaled.clips[0])
+    in_usd = frames_in_usd(tmp_path / "scaled.usdc", scaled, scaled.clips[0])
+    np.testing.assert_allclose(in_usd, truth, atol=3e-4 * size_of(made))
+    got = read_character(tmp_path / "scaled.usdc")  # which has the scales in 32 bits
+    np.testing.assert_allclose(got.evaluate_clip(got.clips[0]), truth, atol=1e-6 * size_of(made))
     sheared = clip.world_from_bone.copy()
     sheared[:, 2, 0, :3] += 0.5 * sheared[:, 2, 1, :3]
     made = made.with_clips([replace(clip, world_from_bone=sheared)])
     with pytest.raises(InputError, match="bone 'head:top' shears in frame"):
         write_character(made, tmp_path / "a.usda")
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("a.*"))
 
 
 def test_a_scene_in_centimetres_with_z_up(tmp_path):

@@ -4,7 +4,8 @@
 
 A `SkelAnimation` holds translations and rotations as 32-bit numbers and scales as 16-bit numbers,
 which round by at most 2.5e-4 of the scale. Each bone is stored relative to its parent as it was
-rounded, so errors do not add up along a chain. Shear cannot be stored.
+rounded, so errors do not add up along a chain. The attribute `SCALES` keeps the 32-bit scales for
+our own reader. Shear cannot be stored.
 
 A joint that moves no vertex itself, as the upper one of the pair that stands for an affine bone,
 may be larger by a uniform factor if its children are smaller by it. Of the factors near one that
@@ -22,6 +23,7 @@ from understudy.core.errors import InputError
 from understudy.geometry.skinning import quaternion_from_rotation
 from understudy.geometry.transforms import apply, bounded_inverse, compose, inverse
 
+SCALES = "understudy:scales"
 # Largest displacement by shear that is written, as a fraction of the character's size.
 _TOLERANCE = 1e-3
 # Uniform factors between a joint and its children: near enough to one for engines to interpolate
@@ -35,12 +37,14 @@ class JointAnimation(NamedTuple):
     translations  (F,B,3) float32
     rotations     (F,B,4) float32, quaternions x y z w; neighbouring frames have the same sign
     scales        (F,B,3) float16
+    exact_scales  (F,B,3) float32, before they were rounded
     world         (F,B,3,4) float64, the matrices that these numbers give
     """
 
     translations: np.ndarray
     rotations: np.ndarray
     scales: np.ndarray
+    exact_scales: np.ndarray
     world: np.ndarray
 
 
@@ -58,6 +62,7 @@ def joint_animation(
     translations = np.empty((frames, bones, 3), np.float32)
     rotations = np.empty((frames, bones, 4), np.float32)
     scales = np.empty((frames, bones, 3), np.float16)
+    exact_scales = np.empty((frames, bones, 3), np.float32)
     world = np.empty((frames, bones, 3, 4))
     meant = world_from_bone.copy()  # before rounding, with the factors of free joints
     for bone, parent in enumerate(parents.tolist()):
@@ -72,10 +77,11 @@ def joint_animation(
             meant[:, bone, :, :3] /= factor
         translation, rotation, scale = _stored(local)
         translations[:, bone], scales[:, bone] = translation, scale
+        exact_scales[:, bone] = _rotation_and_scale(local[..., :3])[1]
         rotations[:, bone] = _continuous(rotation)
         placed = _matrix(translation, rotation, scale)
         world[:, bone] = compose(world[:, parent], placed) if parent >= 0 else placed
-    return JointAnimation(translations, rotations, scales, world)
+    return JointAnimation(translations, rotations, scales, exact_scales, world)
 
 
 def check_shear(character: Character, name: str, world: np.ndarray, stored: np.ndarray) -> None:

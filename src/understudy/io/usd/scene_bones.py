@@ -11,6 +11,8 @@ from pxr import Usd, UsdGeom, UsdSkel
 
 from understudy.core.errors import FileError
 from understudy.geometry.transforms import compose
+from understudy.io.usd.joint_transforms import SCALES
+from understudy.io.usd.scene_meshes import numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +39,9 @@ class Joints:
     def world(self, animation: Any, times: Sequence[float]) -> np.ndarray:
         """Return the joints in world space, (T,J,3,4), with an animation or None, at some times."""
         local = np.tile(self.rest, (len(times), 1, 1, 1))
+        stretch = np.ones((len(times), len(self.tokens), 3))
         if animation is not None:
+            exact = animation.GetPrim().GetAttribute(SCALES)
             place = {token: k for k, token in enumerate(self.tokens)}
             order = [place.get(str(token), -1) for token in animation.GetJointOrder()]
             here = np.array(order) >= 0
@@ -47,10 +51,19 @@ class Joints:
                 if not found:  # it has blend shape weights alone
                     continue
                 local[frame, target] = from_rows(np.array(found))[here]
+                scales = numbers(exact, 3, time) if exact else None
+                if scales is not None and len(scales) == len(order):
+                    rounded = np.linalg.norm(local[frame, target, :, :3], axis=1)
+                    ratio = np.abs(scales[here]) / np.where(rounded > 0, rounded, 1.0)
+                    # It differs by the rounding of 16 bits, or it is not of this animation.
+                    near = np.abs(ratio - 1) < 1e-3
+                    stretch[frame, target] = np.where(near, ratio, 1.0)
         result = np.empty_like(local)
         for joint, parent in enumerate(self.parents.tolist()):
             here = local[:, joint]
             result[:, joint] = here if parent < 0 else compose(result[:, parent], here)
+        # Joints are stored relative to parents with rounded scales, so these come last.
+        result[..., :3] *= stretch[:, :, None]
         return compose(world_transforms(self.prim, times)[:, None], result)
 
 

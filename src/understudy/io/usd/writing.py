@@ -30,7 +30,7 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.io.atomic_write import atomic_write
 from understudy.io.mesh_objects import mesh_objects
-from understudy.io.usd.joint_transforms import check_shear, free_joints, joint_animation
+from understudy.io.usd.joint_transforms import SCALES, check_shear, free_joints, joint_animation
 from understudy.io.usd.mesh_prims import MeshWriter, write_materials
 from understudy.io.usd.prim_names import identifiers, keep_name
 from understudy.io.usd.units import METERS_PER_UNIT
@@ -292,7 +292,7 @@ def _write_animation(
     place: _Place, character: Character, clip: CharacterClip, path: str, tokens: Sequence[str]
 ) -> None:
     """Write one clip as a SkelAnimation."""
-    from pxr import UsdSkel, Vt  # optional
+    from pxr import Sdf, UsdSkel, Vt  # optional
 
     skeleton = character.skeleton
     assert skeleton is not None  # the caller checks
@@ -318,11 +318,16 @@ def _write_animation(
     steady = (joints.scales == joints.scales[0]).all()
     if steady:
         scales.Set(Vt.Vec3hArray.FromNumpy(joints.scales[0]))
+    exact = None
+    if (np.abs(joints.exact_scales - joints.scales) > 1e-6).any():
+        exact = prim.CreateAttribute(SCALES, Sdf.ValueTypeNames.Float3Array, True)
     for frame, time in enumerate(_times(place, clip)):
         translations.Set(Vt.Vec3fArray.FromNumpy(joints.translations[frame]), time)
         rotations.Set(Vt.QuatfArray.FromNumpy(joints.rotations[frame]), time)
         if not steady:
             scales.Set(Vt.Vec3hArray.FromNumpy(joints.scales[frame]), time)
+        if exact is not None:
+            exact.Set(Vt.Vec3fArray.FromNumpy(joints.exact_scales[frame]), time)
         if tokens:
             weights.Set(Vt.FloatArray.FromNumpy(clip.shape_weights[frame]), time)
 
