@@ -45,7 +45,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (compress, "understudy compress 'walk/*.obj' -o walk.understudy --up Z --frame-rate 30"),
     (evaluate, "understudy evaluate human.understudy --report report.html"),
     (compare, "understudy compare fdda.understudy lbs.understudy"),
-    (export, "understudy export human.understudy human.onnx"),
+    (export, "understudy export human.understudy human.glb --clip kick --morphs 64"),
     (info, "understudy info human.understudy"),
     (methods, "understudy methods fdda"),
     (train, "understudy train temporal -o networks --generated"),
