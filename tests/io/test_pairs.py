@@ -159,6 +159,21 @@ def test_other_differences(truth, name):
     assert any(name in note for note in poses.notes)
 
 
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_character_that_moves_in_a_small_part(late):
+    still = np.zeros((FRAMES, 2))
+    mesh, base = arm_mesh(), arm(angles=still)
+    lower = 1 / (1 + np.exp(-40 * (mesh.vertices[:, 0] - 1.8)))
+    skin = Skin(np.tile([0, 1], (mesh.vertex_count, 1)), np.stack([1 - lower, lower], axis=1))
+    bones = base.clips[0].world_from_bone.copy()
+    bones[:, 1, :, :3] = rotation_from_axis_angle(bend()[:, :1] * np.array([[0.3, 0.0, 1.0]]))
+    hand = replace(base, skin=skin).with_clips([replace(base.clips[0], world_from_bone=bones)])
+    truth = original(hand, bend())
+    poses = pair(hand, truth[late:])
+    np.testing.assert_allclose(poses.vertices, truth[late:], atol=2e-5)
+    np.testing.assert_allclose(poses.world_from_bone, bones[late:])
+
+
 def test_a_few_vertices_out_of_order(truth):
     swapped = np.arange(truth.shape[1])
     swapped[[5, 300]] = swapped[[300, 5]]

@@ -19,7 +19,7 @@ _TIGHT = 0.005  # so near, any scale is believed
 _FOLLOWED = 0.35  # distance, as a fraction of the motion, of half of the vertices that move
 _MOVES = 0.002
 _SAME_REST = 0.003
-_LONG = 1.0  # an edge is wrong if its length is off by more than its length
+_LONG = 1.0  # an edge is wrong if it is more than twice as long as in the character
 WRONG_EDGES = 0.01
 
 
@@ -135,5 +135,7 @@ def wrong_edges(a: np.ndarray, b: np.ndarray, edges: np.ndarray, size: float) ->
         return np.zeros(0, bool)
     length = lambda points: np.linalg.norm(points[:, edges[:, 0]] - points[:, edges[:, 1]], axis=2)
     have, want = length(b), length(a)
+    # Not the scale is in question here, but which vertices are neighbours.
+    have = have / max(float(np.median(have / (want + 1e-9 * size))), 1e-12)
     off = np.abs(have - want) / (want + 1e-3 * size)
     return np.median(off, axis=0) > _LONG

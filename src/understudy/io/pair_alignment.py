@@ -4,8 +4,9 @@
 
 `axes` is a signed permutation of X, Y and Z: what exporters confuse is up axis and handedness.
 The two never agree exactly, because a cache has what a skin cannot do. Many vertices do agree,
-though: those where the original is a skin too. So fits and scores use the better half of the
-vertices. Whether that is good enough to be the same character is decided by `Agreement`.
+though: those where the original is a skin too. So fits use the better half of the vertices, and
+the score that decides about frames the better half of those that move. Whether that is good
+enough to be the same character is decided by `Agreement`.
 
 Letters: F frames, V vertices.
 """
@@ -27,6 +28,7 @@ _SAME_SCORE = 1.02  # frame offsets whose scores differ by less are not told apa
 _FEW_VERTICES, _FEW_FRAMES = 32, 80
 _SOME_VERTICES, _SOME_FRAMES = 600, 120
 _TRIED_OFFSETS = 16
+_MUCH = 0.3  # a vertex moves if it moves this fraction of what the one does that moves most
 
 
 def _signed_permutations() -> np.ndarray:
@@ -51,7 +53,7 @@ class Alignment:
     shift   (3,), added after scaling
     frame   the frame of the clip, counted from its first, that is frame 0 of the cache
     order   (V,) the vertex of the cache for each vertex of the character; None: the same
-    score   distance of the better half of the vertices, in the character's unit
+    score   distance of the better half of the vertices that move, in the character's unit
     sure    whether other frame offsets are clearly worse
     doubtful  vertices whose partner is hardly nearer than another one
     """
@@ -122,15 +124,32 @@ def align(
         tried = np.array([frame])
     else:
         tried = offsets_to_try(len(reference), len(cache))
-        few = evenly(reference.shape[1], _FEW_VERTICES)
+        few = moving_vertices(reference, _FEW_VERTICES)
         rough = [_fit(reference[:, few], cache[:, few], int(k), _FEW_FRAMES)[0] for k in tried]
         near = tried[np.argsort(rough)[:_TRIED_OFFSETS]]
         about = expected + np.arange(-2, 3)
         tried = np.unique(np.concatenate([near, about[np.isin(about, tried)]]))
-    some = evenly(reference.shape[1], _SOME_VERTICES)
+    still, moving = some_vertices(reference)
+    some = np.concatenate([still, moving])
     a, b = reference[:, some], cache[:, some]
-    found = [_refined(a, b, int(k), size) for k in tried]
+    found = [_refined(a, b, int(k), size, len(still)) for k in tried]
     return choose_offset(found, expected, size)
+
+
+def some_vertices(reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return vertices of all kinds, and vertices that move: indices, a few hundred each."""
+    return (
+        evenly(reference.shape[1], _SOME_VERTICES // 2),
+        moving_vertices(reference, _SOME_VERTICES // 2),
+    )
+
+
+def moving_vertices(reference: np.ndarray, most: int) -> np.ndarray:
+    """Return at most `most` of the vertices that move about as far as any: (F,V,3) -> indices."""
+    frames = reference[evenly(len(reference), _SOME_FRAMES)].astype(np.float64)
+    motion = distances(frames, frames.mean(axis=0, keepdims=True))
+    found = np.flatnonzero(motion >= _MUCH * motion.max(initial=0))
+    return found[evenly(len(found), most)]
 
 
 def choose_offset(found: list[Alignment], expected: int, size: float) -> Alignment:
@@ -167,19 +186,28 @@ def _fit(
     return float((a**2).sum() / len(a)) - gain**2 / max(spread, 1e-300), axes
 
 
-def _refined(reference: np.ndarray, cache: np.ndarray, frame: int, size: float) -> Alignment:
-    """Return the alignment at a frame offset that fits the better half of the vertices best."""
+def _refined(
+    reference: np.ndarray, cache: np.ndarray, frame: int, size: float, scored: int
+) -> Alignment:
+    """Return the alignment at a frame offset that fits the better half of the vertices best.
+
+    scored  the first vertex of those that the score counts
+    """
     at, where = Overlap.of(len(reference), len(cache), frame).some(_SOME_FRAMES)
     a, b = reference[where].astype(np.float64), cache[at].astype(np.float64)
     _, axes = _fit(reference, cache, frame, _SOME_FRAMES)
-    return fit_axes(a, b, axes, frame, size)
+    return fit_axes(a, b, axes, frame, size, scored)
 
 
-def fit_axes(a: np.ndarray, b: np.ndarray, axes: np.ndarray, frame: int, size: float) -> Alignment:
+def fit_axes(
+    a: np.ndarray, b: np.ndarray, axes: np.ndarray, frame: int, size: float, scored: int = 0
+) -> Alignment:
     """Return the alignment with given axes: a (n,V,3) character, b (n,V,3) cache, frame by frame.
 
     Scale and shift fit the better half of the vertices. A scale that is nearly the ratio of two
     units is that ratio, a shift that is nearly none is none, if that fits about as well.
+
+    scored  the first vertex of those that the score counts
     """
     b = b @ axes.T
     use = np.arange(a.shape[1])
@@ -195,7 +223,8 @@ def fit_axes(a: np.ndarray, b: np.ndarray, axes: np.ndarray, frame: int, size: f
             score = better_half(distances(a, factor * b + moved))
             if score <= limit:
                 best = (score, factor, moved)
-    return Alignment(axes, best[1], best[2], frame, score=best[0])
+    apart = distances(a[:, scored:], best[1] * b[:, scored:] + best[2])
+    return Alignment(axes, best[1], best[2], frame, score=better_half(apart))
 
 
 def _similarity(a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray]:

@@ -24,6 +24,7 @@ from understudy.io.pair_alignment import (
     choose_offset,
     fit_axes,
     offsets_to_try,
+    some_vertices,
 )
 
 _CANDIDATES = 12
@@ -34,6 +35,7 @@ _MATCH_FRAMES = 8
 _CLEARLY = 1.3  # a partner this much nearer than any other is certain
 _LOST_EDGES = 1e3  # cost of a partner none of whose edges fits
 _FIT_FRAMES = 60
+_NEAR = 40  # frame offsets tried on each side
 _NEIGHBOURS = 12
 # Rounds of smoothing before each matching: wide while many vertices are wrong, narrow at the end.
 _SMOOTHING = (0, 8, 8, 4, 2, 1, 1)
@@ -70,15 +72,17 @@ def align_reordered(
 def _best_offset(
     reference: np.ndarray, cache: np.ndarray, best: Alignment, size: float, expected: int
 ) -> Alignment:
-    """Return the alignment with the frame offset nearby that fits its order best."""
+    """Return the alignment with the frame offset that fits its order best."""
     possible = offsets_to_try(len(reference), len(cache))
-    some = evenly(reference.shape[1], 600)
+    near = np.minimum(np.abs(possible - best.frame), np.abs(possible - expected))
+    still, moving = some_vertices(reference)
+    some = np.concatenate([still, moving])
     found = []
-    for offset in possible[np.abs(possible - best.frame) <= 3]:
+    for offset in possible[near <= _NEAR]:
         at, where = Overlap.of(len(reference), len(cache), int(offset)).some(_FIT_FRAMES)
         a = reference[where][:, some].astype(np.float64)
         b = cache[at][:, best.order][:, some].astype(np.float64)
-        found.append(fit_axes(a, b, best.axes, int(offset), size))
+        found.append(fit_axes(a, b, best.axes, int(offset), size, len(still)))
     chosen = choose_offset(found, expected, size)
     return Alignment(**{**vars(chosen), "order": best.order, "doubtful": best.doubtful})
 

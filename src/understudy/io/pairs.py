@@ -27,6 +27,7 @@ from understudy.io.pair_skeleton import skeleton_poses
 from understudy.io.vertex_caches import CACHE_SUFFIXES, VertexCache, read_vertex_cache
 
 _DOUBTFUL = 0.01  # share of vertices whose order may be uncertain
+_FEW_VERTICES = 3000  # another order is always tried
 _RATES = (24.0, 25.0, 30.0, 48.0, 50.0, 60.0, 120.0)
 
 
@@ -195,7 +196,8 @@ def _matches(
     best = min(found, key=lambda match: match.rank)
     if not reorder or (best.good and best.agreement.in_order):
         return found
-    if best.agreement.edges <= WRONG_EDGES and not best.good and len(character.mesh.edges):
+    many = character.mesh.vertex_count > _FEW_VERTICES
+    if many and best.agreement.edges <= WRONG_EDGES and not best.good:
         return found  # edges have their length: the order is right, something else is not
     if best.good:  # but some vertices are far from their neighbours
         other = pair.match_strays(best)
