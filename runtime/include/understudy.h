@@ -60,7 +60,7 @@ typedef enum understudy_status {
     UNDERSTUDY_OK = 0,
     UNDERSTUDY_MISSING_ARGUMENT = 1, /* a pointer that this model needs is NULL */
     UNDERSTUDY_NOT_FINITE = 2,       /* bones or controls contain NaN, infinity or more than 1e18 */
-    UNDERSTUDY_WRONG_SCRATCH = 3,    /* the scratch was created for another model */
+    UNDERSTUDY_WRONG_SCRATCH = 3,    /* the scratch was created for another model or purpose */
     UNDERSTUDY_OVERLAP = 4           /* an output overlaps an input or the other output */
 } understudy_status;                 /* any status but OK: the output was not written */
 
@@ -274,6 +274,82 @@ UNDERSTUDY_API understudy_status understudy_deform(const understudy_model* model
 UNDERSTUDY_API understudy_status understudy_deform_many(
     const understudy_model* model, understudy_scratch* scratch, size_t pose_count,
     const double* world_from_bone, const double* controls, float* positions, float* normals);
+
+/* ---- The engine's vertices ------------------------------------------------------------------- */
+
+/* Engines split a vertex where the corners of polygons around it have different texture coordinates
+   or normals. A render mesh is built once from what the file has. Its vertices are ordered by the
+   vertex of the deformer that they copy. */
+typedef struct understudy_render_mesh understudy_render_mesh;
+
+/* Triangles first_index / 3 to (first_index + index_count) / 3, which have one material. */
+typedef struct understudy_submesh {
+    uint32_t material;
+    uint32_t first_index;
+    uint32_t index_count;
+} understudy_submesh;
+
+/* Creates the render mesh. `model` must outlive it. Returns NULL if `model` is NULL or memory is
+   short. It never changes; any number of scratches may use it. */
+UNDERSTUDY_API understudy_render_mesh* understudy_create_render_mesh(const understudy_model* model);
+/* NULL is allowed. Free scratches that were created for it before. */
+UNDERSTUDY_API void understudy_free_render_mesh(understudy_render_mesh* mesh);
+
+/* Queries: `mesh` and `model` must not be NULL; returned pointers are valid until they are freed.
+ */
+UNDERSTUDY_API size_t understudy_render_vertex_count(const understudy_render_mesh* mesh);
+/* Per render vertex: the vertex of the deformer that it copies. */
+UNDERSTUDY_API const uint32_t* understudy_render_vertices(const understudy_render_mesh* mesh);
+/* 2 numbers per render vertex; NULL: the file has no texture coordinates. */
+UNDERSTUDY_API const float* understudy_render_uvs(const understudy_render_mesh* mesh);
+/* 3 render vertices per triangle; triangles of one material follow each other. */
+UNDERSTUDY_API size_t understudy_render_index_count(const understudy_render_mesh* mesh);
+UNDERSTUDY_API const uint32_t* understudy_render_indices(const understudy_render_mesh* mesh);
+UNDERSTUDY_API size_t understudy_submesh_count(const understudy_render_mesh* mesh);
+UNDERSTUDY_API understudy_submesh understudy_submesh_at(const understudy_render_mesh* mesh,
+                                                        size_t number);
+/* Materials by name; a submesh of a file without materials has material 0. */
+UNDERSTUDY_API size_t understudy_material_count(const understudy_model* model);
+UNDERSTUDY_API const char* understudy_material_name(const understudy_model* model, size_t material);
+/* Parts: named sets of vertices of the deformer, for example "eyes". */
+UNDERSTUDY_API size_t understudy_part_count(const understudy_model* model);
+UNDERSTUDY_API const char* understudy_part_name(const understudy_model* model, size_t part);
+UNDERSTUDY_API size_t understudy_part_vertex_count(const understudy_model* model, size_t part);
+UNDERSTUDY_API const int32_t* understudy_part_vertices(const understudy_model* model, size_t part);
+
+/* The engine's vertex buffer: the address of the first vertex's attribute, and bytes from one
+   vertex to the next. Addresses and strides are multiples of 4. Nothing else in it is written.
+
+   positions  3 floats per render vertex
+   normals    3 floats: of the triangles that share the corner normal of the file, weighted by area,
+              of unit length or zero; NULL: not computed
+   tangents   4 floats: along the first texture coordinate, of unit length and perpendicular to the
+              normal, then the sign of the bitangent, -1 or 1; NULL: not computed. The file must
+   have texture coordinates. They are not those of MikkTSpace. */
+typedef struct understudy_vertex_buffer {
+    void* positions;
+    size_t position_stride;
+    void* normals;
+    size_t normal_stride;
+    void* tangents;
+    size_t tangent_stride;
+} understudy_vertex_buffer;
+
+/* The same as `understudy_create_scratch`, for `understudy_deform_render` too. `mesh` must be a
+   render mesh of the model; NULL: the render vertices are the vertices. */
+UNDERSTUDY_API understudy_scratch* understudy_create_render_scratch(
+    const understudy_model* model, understudy_pool* pool, const understudy_render_mesh* mesh);
+
+/* Computes one pose into the engine's vertex buffer. `buffer` may lie in memory that is mapped for
+   the GPU: it is written in rising order and never read. Does not allocate.
+
+   scratch  from `understudy_create_render_scratch`; it knows the render mesh
+   others   as for `understudy_deform` */
+UNDERSTUDY_API understudy_status understudy_deform_render(const understudy_model* model,
+                                                          understudy_scratch* scratch,
+                                                          const double* world_from_bone,
+                                                          const double* controls,
+                                                          const understudy_vertex_buffer* buffer);
 
 /* ---- On the GPU ----------------------------------------------------------------------------- */
 

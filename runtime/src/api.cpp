@@ -18,6 +18,9 @@ struct understudy_pool : understudy::Pool {
 struct understudy_scratch : understudy::Scratch {
     using Scratch::Scratch;
 };
+struct understudy_render_mesh : understudy::RenderMesh {
+    using RenderMesh::RenderMesh;
+};
 
 namespace {
 
@@ -95,6 +98,13 @@ bool overlaps_drivers(const understudy_model& model, const understudy::Poses& po
 bool are_in_range(const understudy_model& model, const understudy::Poses& poses) {
     return in_range(poses.world_from_bone, bone_numbers(model, poses)) &&
            in_range(poses.controls, control_numbers(model, poses));
+}
+
+// A scratch with its memory; nullptr if that is short.
+understudy_scratch* allocated(understudy_scratch* scratch) {
+    if (scratch && scratch->allocate()) return scratch;
+    understudy_free_scratch(scratch);
+    return nullptr;
 }
 
 // Reads a whole file, unless its first bytes are those of another kind.
@@ -269,12 +279,15 @@ void understudy_free_pool(understudy_pool* pool) {
 
 understudy_scratch* understudy_create_scratch(const understudy_model* model,
                                               understudy_pool* pool) {
-    if (!model) return nullptr;
-    understudy_scratch* scratch =
-        understudy::create<understudy_scratch>(model->memory, *model, pool);
-    if (scratch && scratch->allocate()) return scratch;
-    understudy_free_scratch(scratch);
-    return nullptr;
+    return model ? allocated(understudy::create<understudy_scratch>(model->memory, *model, pool))
+                 : nullptr;
+}
+
+understudy_scratch* understudy_create_render_scratch(const understudy_model* model,
+                                                     understudy_pool* pool,
+                                                     const understudy_render_mesh* mesh) {
+    if (!model || (mesh && &mesh->model != model)) return nullptr;
+    return allocated(understudy::create<understudy_scratch>(model->memory, *model, pool, mesh));
 }
 
 void understudy_free_scratch(understudy_scratch* scratch) {
@@ -303,6 +316,83 @@ understudy_status understudy_deform(const understudy_model* model, understudy_sc
                                     const double* world_from_bone, const double* controls,
                                     float* positions, float* normals) {
     return understudy_deform_many(model, scratch, 1, world_from_bone, controls, positions, normals);
+}
+
+understudy_render_mesh* understudy_create_render_mesh(const understudy_model* model) {
+    if (!model) return nullptr;
+    understudy_render_mesh* mesh =
+        understudy::create<understudy_render_mesh>(model->memory, *model);
+    if (mesh && mesh->build()) return mesh;
+    understudy_free_render_mesh(mesh);
+    return nullptr;
+}
+
+void understudy_free_render_mesh(understudy_render_mesh* mesh) {
+    if (mesh) free_with(mesh->memory, mesh);
+}
+
+size_t understudy_render_vertex_count(const understudy_render_mesh* mesh) { return mesh->size(); }
+const uint32_t* understudy_render_vertices(const understudy_render_mesh* mesh) {
+    return mesh->vertices.data();
+}
+const float* understudy_render_uvs(const understudy_render_mesh* mesh) { return mesh->uvs.data(); }
+size_t understudy_render_index_count(const understudy_render_mesh* mesh) {
+    return mesh->indices.size();
+}
+const uint32_t* understudy_render_indices(const understudy_render_mesh* mesh) {
+    return mesh->indices.data();
+}
+size_t understudy_submesh_count(const understudy_render_mesh* mesh) {
+    return mesh->submeshes.size();
+}
+understudy_submesh understudy_submesh_at(const understudy_render_mesh* mesh, size_t number) {
+    const understudy::RenderMesh::Submesh& found = mesh->submeshes[number];
+    return {found.material, found.first_index, found.index_count};
+}
+size_t understudy_material_count(const understudy_model* model) {
+    return model->description.surface.materials.size();
+}
+const char* understudy_material_name(const understudy_model* model, size_t material) {
+    return model->description.surface.materials[material].c_str();
+}
+size_t understudy_part_count(const understudy_model* model) {
+    return model->description.surface.parts.size();
+}
+const char* understudy_part_name(const understudy_model* model, size_t part) {
+    return model->description.surface.parts[part].name.c_str();
+}
+size_t understudy_part_vertex_count(const understudy_model* model, size_t part) {
+    return model->description.surface.parts[part].vertices.size();
+}
+const int32_t* understudy_part_vertices(const understudy_model* model, size_t part) {
+    return model->description.surface.parts[part].vertices.data();
+}
+
+understudy_status understudy_deform_render(const understudy_model* model,
+                                           understudy_scratch* scratch,
+                                           const double* world_from_bone, const double* controls,
+                                           const understudy_vertex_buffer* buffer) {
+    understudy::Poses pose{1, world_from_bone, controls, nullptr, nullptr};
+    const understudy_status status = check_drivers(model, scratch, pose);
+    if (status != UNDERSTUDY_OK) return status;
+    if (!scratch->renders) return UNDERSTUDY_WRONG_SCRATCH;
+    if (!buffer || !buffer->positions) return UNDERSTUDY_MISSING_ARGUMENT;
+    const understudy::RenderTarget target{scratch->render_mesh, *buffer};
+    if (buffer->tangents && (!target.mesh || target.mesh->tangent_factors.empty()))
+        return UNDERSTUDY_MISSING_ARGUMENT;
+    const size_t count = target.mesh ? target.mesh->size() : model->vertex_count();
+    const auto range_of = [&](const void* data, size_t stride, size_t size) {
+        return Range(static_cast<const char*>(data), (count - 1) * stride + size);
+    };
+    for (const Range& output : {range_of(buffer->positions, buffer->position_stride, 12),
+                                range_of(buffer->normals, buffer->normal_stride, 12),
+                                range_of(buffer->tangents, buffer->tangent_stride, 16)})
+        if (overlaps_drivers(*model, pose, output)) return UNDERSTUDY_OVERLAP;
+    if (!are_in_range(*model, pose)) return UNDERSTUDY_NOT_FINITE;
+    pose.target = &target;
+    if (target.has_directions()) pose.positions = scratch->render_positions.data();
+    understudy::deform(*model, *scratch, understudy::kernels(), pose);
+    return UNDERSTUDY_OK;
 }
 
 understudy_status understudy_coefficients(const understudy_model* model,

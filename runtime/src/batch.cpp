@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "affine.h"
 
 namespace understudy {
 namespace {
+
+float dot(const float* a, const float* b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
 
 // Normalises a vector whose squares may not fit into a float. Zero stays zero.
 void normalise_extreme(const float* sum, float* normal) {
@@ -14,6 +17,25 @@ void normalise_extreme(const float* sum, float* normal) {
     const double length = std::sqrt(x * x + y * y + z * z);
     for (int axis = 0; axis < 3; ++axis)
         normal[axis] = length > 0 ? static_cast<float>(sum[axis] / length) : 0.0f;
+}
+
+void normalise(const float* sum, float* normal) {
+    const float length = std::sqrt(dot(sum, sum));
+    if (!(length > 1e-15f && length < 1e15f)) return normalise_extreme(sum, normal);
+    const float scale = 1 / length;
+    for (int axis = 0; axis < 3; ++axis) normal[axis] = scale * sum[axis];
+}
+
+// The sum of the normals (or tangents) of some triangles.
+void sum_around(const float* faces, const std::uint32_t* at, const std::uint32_t* end, float* sum) {
+    sum[0] = sum[1] = sum[2] = 0;
+    for (; at != end; ++at)
+        for (int axis = 0; axis < 3; ++axis) sum[axis] += faces[3 * std::size_t{*at} + axis];
+}
+
+// The place of an item in an interleaved buffer.
+float* item_of(void* base, std::size_t stride, std::size_t number) {
+    return reinterpret_cast<float*>(static_cast<char*>(base) + number * stride);
 }
 
 }  // namespace
@@ -111,6 +133,7 @@ void Batch::compute_face_normals(const Task& task, std::size_t first, std::size_
             normals[3 * face] = u[1] * v[2] - u[2] * v[1];
             normals[3 * face + 1] = u[2] * v[0] - u[0] * v[2];
             normals[3 * face + 2] = u[0] * v[1] - u[1] * v[0];
+            if (poses_.target && poses_.target->buffer.tangents) compute_face_tangent(face, u, v);
         }
     }
 }
@@ -120,20 +143,84 @@ void Batch::compute_vertex_normals(const Task& task, std::size_t first, std::siz
         const float* faces = scratch_.face_normals.data() + (pose - first) * scratch_.normal_stride;
         float* normals = poses_.normals + 3 * model_.vertex_count() * pose;
         for (std::size_t vertex = task.first; vertex < task.last; ++vertex) {
-            float sum[3] = {0, 0, 0};
-            for (std::uint32_t at = model_.around_starts[vertex];
-                 at != model_.around_starts[vertex + 1]; ++at)
-                for (int axis = 0; axis < 3; ++axis)
-                    sum[axis] += faces[3 * std::size_t{model_.around[at]} + axis];
-            const float length = std::sqrt(sum[0] * sum[0] + sum[1] * sum[1] + sum[2] * sum[2]);
-            if (length > 1e-15f && length < 1e15f) {
-                const float scale = 1 / length;
-                for (int axis = 0; axis < 3; ++axis) normals[3 * vertex + axis] = scale * sum[axis];
-            } else {
-                normalise_extreme(sum, normals + 3 * vertex);
-            }
+            const std::uint32_t* around = model_.around.data();
+            float sum[3];
+            sum_around(faces, around + model_.around_starts[vertex],
+                       around + model_.around_starts[vertex + 1], sum);
+            normalise(sum, normals + 3 * vertex);
         }
     }
+}
+
+void Batch::render_positions(std::size_t first, std::size_t last, const float* from) {
+    const understudy_vertex_buffer& to = poses_.target->buffer;
+    const RenderMesh* mesh = poses_.target->mesh;
+    const std::size_t begin = mesh ? mesh->vertex_starts[first] : first,
+                      end = mesh ? mesh->vertex_starts[last] : last;
+    float* out = item_of(to.positions, to.position_stride, begin);
+    const std::size_t step = to.position_stride / sizeof(float);
+    if (end - begin == last - first) {  // no vertex is split
+        for (std::size_t n = begin; n < end; ++n, from += 3, out += step)
+            std::memcpy(out, from, 3 * sizeof *out);
+        return;
+    }
+    const std::uint32_t* vertices = mesh->vertices.data();
+    for (std::size_t n = begin; n < end; ++n, out += step) {
+        std::memcpy(out, from + 3 * (vertices[n] - first), 3 * sizeof *out);
+    }
+}
+
+void Batch::compute_face_tangent(std::size_t face, const float* u, const float* v) {
+    const RenderMesh::TangentFactors factors = poses_.target->mesh->tangent_factors[face];
+    float* tangent = scratch_.face_tangents.data() + 3 * face;
+    for (int axis = 0; axis < 3; ++axis)
+        tangent[axis] = factors.first * u[axis] + factors.second * v[axis];
+}
+
+void Batch::render_directions(const Task& task) {
+    const understudy_vertex_buffer to = poses_.target->buffer;
+    const RenderMesh* mesh = poses_.target->mesh;
+    const float* faces = scratch_.face_normals.data();
+    const std::size_t first = mesh ? mesh->vertex_groups[task.first] : task.first,
+                      last = mesh ? mesh->vertex_groups[task.last] : task.last;
+    const std::uint32_t* starts = (mesh ? mesh->group_around_starts : model_.around_starts).data();
+    const std::uint32_t* around = (mesh ? mesh->group_around : model_.around).data();
+    for (std::size_t group = first; group < last; ++group) {
+        float sum[3], normal[3];
+        sum_around(faces, around + starts[group], around + starts[group + 1], sum);
+        normalise(sum, normal);
+        const std::size_t end = mesh ? mesh->group_starts[group + 1] : group + 1;
+        for (std::size_t n = mesh ? mesh->group_starts[group] : group; n < end; ++n) {
+            if (to.normals) {
+                float* out = item_of(to.normals, to.normal_stride, n);
+                for (int axis = 0; axis < 3; ++axis) out[axis] = normal[axis];
+            }
+            if (to.tangents) render_tangent(n, normal);
+        }
+    }
+}
+
+void Batch::render_tangent(std::size_t number, const float* normal) {
+    const RenderMesh& mesh = *poses_.target->mesh;
+    const std::uint32_t *begin = mesh.around.data() + mesh.around_starts[number],
+                        *end = mesh.around.data() + mesh.around_starts[number + 1];
+    float sum[3], sign = 0;
+    sum_around(scratch_.face_tangents.data(), begin, end, sum);
+    for (const std::uint32_t* at = begin; at != end; ++at) sign += mesh.tangent_factors[*at].sign;
+    const float along = dot(sum, normal);
+    for (int axis = 0; axis < 3; ++axis) sum[axis] -= along * normal[axis];
+    const understudy_vertex_buffer& to = poses_.target->buffer;
+    float* out = item_of(to.tangents, to.tangent_stride, number);
+    normalise(sum, out);
+    if (dot(out, out) == 0) {  // any direction in the surface: across the normal's smallest axis
+        const int least = std::abs(normal[0]) < std::abs(normal[1])
+                              ? (std::abs(normal[0]) < std::abs(normal[2]) ? 0 : 2)
+                              : (std::abs(normal[1]) < std::abs(normal[2]) ? 1 : 2);
+        for (int axis = 0; axis < 3; ++axis)
+            sum[axis] = (axis == least ? 1.0f : 0.0f) - normal[least] * normal[axis];
+        normalise(sum, out);
+    }
+    out[3] = sign < 0 ? -1.0f : 1.0f;
 }
 
 }  // namespace understudy

@@ -38,16 +38,18 @@ protected:
                     run_task(phase.tasks[task], thread);
                 });
             }
-        if (!poses_.normals) return;
+        const bool has_directions = poses_.target && poses_.target->has_directions();
+        if (!poses_.normals && !has_directions) return;
         for (std::size_t first = 0; first < poses; first += scratch_.normal_poses) {
             const std::size_t last = std::min(poses, first + scratch_.normal_poses);
             parallel_for(pool, model_.face_normal_tasks.size(), [&](std::size_t task, std::size_t) {
                 compute_face_normals(model_.face_normal_tasks[task], first, last);
             });
-            parallel_for(pool, model_.vertex_normal_tasks.size(),
-                         [&](std::size_t task, std::size_t) {
-                             compute_vertex_normals(model_.vertex_normal_tasks[task], first, last);
-                         });
+            parallel_for(
+                pool, model_.vertex_normal_tasks.size(), [&](std::size_t task, std::size_t) {
+                    if (has_directions) render_directions(model_.vertex_normal_tasks[task]);
+                    else compute_vertex_normals(model_.vertex_normal_tasks[task], first, last);
+                });
         }
     }
 
@@ -90,6 +92,9 @@ protected:
     // are still to be written; it has no slots.
     VertexJob dequantized_job(std::size_t first, std::size_t last, std::size_t thread);
 
+    // Copies positions of vertices first..last to the render target; the first comes first.
+    void render_positions(std::size_t first, std::size_t last, const float* from);
+
     const Model& model_;
     const Description& about_;
     Scratch& scratch_;
@@ -100,6 +105,10 @@ private:
     // Of poses first..last.
     void compute_face_normals(const Task& task, std::size_t first, std::size_t last);
     void compute_vertex_normals(const Task& task, std::size_t first, std::size_t last);
+    // Normals and tangents of the render target, for a range of vertices.
+    void render_directions(const Task& task);
+    void compute_face_tangent(std::size_t face, const float* u, const float* v);
+    void render_tangent(std::size_t number, const float* normal);
 };
 
 }  // namespace understudy

@@ -238,13 +238,18 @@ private:
                 dual ? scratch_.dual_quaternions.data() + pose * scratch_.transform_stride
                      : transforms(pose);
             job.centre = centre(pose);
-            job.positions =
-                poses_.positions + 3 * (model_.vertex_count() * pose + first - job.first);
+            // A render target without normals needs the positions of this task only.
+            float* own = scratch_.task_positions.data() + thread * Scratch::kTaskPositions;
+            float* out = poses_.positions
+                             ? poses_.positions + 3 * (model_.vertex_count() * pose + first)
+                             : own;
+            job.positions = out - 3 * job.first;
             if (model_.is_quantized())
                 kernels_.dequantize_points(model_.quantized, first, last, model_.slots.data(),
                                            job.displacements,
                                            scratch_.dequantized[thread].points.data());
             (dual ? kernels_.skin_dual_quaternion : kernels_.skin_linear)(job);
+            if (poses_.target) render_positions(first, last, out);
         }
     }
 };
@@ -255,9 +260,12 @@ Poses Poses::part(const Model& model, std::size_t first, std::size_t number) con
     const std::size_t bones = 12 * model.bone_count(),
                       controls_per_pose = model.description.control_count(),
                       floats = 3 * model.vertex_count();
-    return {number, world_from_bone ? world_from_bone + bones * first : nullptr,
-            controls ? controls + controls_per_pose * first : nullptr, positions + floats * first,
-            normals ? normals + floats * first : nullptr};
+    return {number,
+            world_from_bone ? world_from_bone + bones * first : nullptr,
+            controls ? controls + controls_per_pose * first : nullptr,
+            positions ? positions + floats * first : nullptr,
+            normals ? normals + floats * first : nullptr,
+            target};
 }
 
 namespace {

@@ -1,9 +1,19 @@
 // Plays a model: the equations at the top of core/deformer.py, on packed weights and on threads.
 #pragma once
 
+#include "render_mesh.h"
 #include "scratch.h"
 
 namespace understudy {
+
+// The engine's vertices of one pose: positions, and normals and tangents if wanted, at the render
+// vertices of a mesh or, if that is nullptr, at the vertices.
+struct RenderTarget {
+    const RenderMesh* mesh;
+    understudy_vertex_buffer buffer;
+
+    bool has_directions() const { return buffer.normals || buffer.tangents; }
+};
 
 // The drivers of some poses and the arrays to fill, pose after pose. All numbers are finite;
 // pointers that the model does not need are nullptr.
@@ -13,6 +23,9 @@ struct Poses {
     const double* controls;
     float* positions;
     float* normals;  // nullptr: not wanted
+    // Of a single pose: what to fill besides. `positions` is then nullptr unless normals or
+    // tangents are computed from it, and `normals` is nullptr.
+    const RenderTarget* target = nullptr;
 
     // Poses first..first + number of these, which are poses of `model`.
     Poses part(const Model& model, std::size_t first, std::size_t number) const;

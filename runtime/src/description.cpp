@@ -165,7 +165,7 @@ private:
             !file_.integers("mesh.polygon_vertices", 1, corners) ||
             !in_range(corners.data(), corners.size(), into_.vertex_count(), "mesh.polygon_vertices",
                       problem_) ||
-            !read_triangles(sizes, corners))
+            !read_triangles(sizes, corners) || !read_surface(about, sizes, corners.size()))
             return false;
         if (!file_.has("mean")) return true;
         if (!file_.floats("mean", 2, into_.mean)) return false;
@@ -189,6 +189,43 @@ private:
         }
         return at == corners.size() ||
                problem_.say("mesh.polygon_vertices: more corners than the polygons have");
+    }
+
+    bool read_surface(const Json& about, Array<std::int32_t>& sizes, std::size_t corners) {
+        Surface& surface = into_.surface;
+        surface.polygon_sizes.swap(sizes);
+        const auto read_corners = [&](const char* name, std::size_t width, Array<float>& values) {
+            if (!file_.has(name)) return true;
+            if (!file_.floats(name, 2, values)) return false;
+            const Shape shape = file_.shape(name);
+            return (shape[0] == corners && shape[1] == width) ||
+                   problem_.say(name, ": expected one row per corner");
+        };
+        if (!read_corners("mesh.corner_uvs", 2, surface.corner_uvs) ||
+            !read_corners("mesh.corner_normals", 3, surface.corner_normals) ||
+            (about.find("materials") && !read_texts(about, "materials", surface.materials)))
+            return false;
+        if (file_.has("mesh.polygon_material")) {
+            if (!file_.integers("mesh.polygon_material", 1, surface.polygon_material)) return false;
+            if (surface.polygon_material.size() != surface.polygon_sizes.size())
+                return problem_.say("mesh.polygon_material: expected one number per polygon");
+            if (!in_range(surface.polygon_material.data(), surface.polygon_material.size(),
+                          surface.materials.size(), "mesh.polygon_material", problem_))
+                return false;
+        }
+        Json parts;
+        if (!about.find("parts")) return true;
+        return about.need("parts", Kind::array, parts, problem_) &&
+               parts.each_item([&](const Json& name) { return read_part(name); });
+    }
+
+    bool read_part(const Json& name) {
+        Part part(into_.memory);
+        const Words<64> array("mesh.part.", std::uint64_t{into_.surface.parts.size()});
+        return name.read(part.name, problem_) && file_.integers(array.c_str(), 1, part.vertices) &&
+               in_range(part.vertices.data(), part.vertices.size(), into_.vertex_count(),
+                        array.c_str(), problem_) &&
+               into_.surface.parts.push(static_cast<Part&&>(part));
     }
 
     bool read_skeleton() {

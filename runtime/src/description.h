@@ -70,6 +70,30 @@ struct Controls {
     Array<double> low, high, rest;
 };
 
+struct Part {
+    explicit Part(const Memory& memory) : name(memory), vertices(memory) {}
+
+    Text name;
+    Array<std::int32_t> vertices;
+};
+
+// What a render mesh needs besides positions and triangles. N corners: those of all polygons.
+struct Surface {
+    explicit Surface(const Memory& memory)
+        : polygon_sizes(memory),
+          polygon_material(memory),
+          corner_uvs(memory),
+          corner_normals(memory),
+          materials(memory),
+          parts(memory) {}
+
+    Array<std::int32_t> polygon_sizes;
+    Array<std::int32_t> polygon_material;     // per polygon; empty: one material
+    Array<float> corner_uvs, corner_normals;  // 2 N and 3 N numbers; empty: there are none
+    Array<Text> materials;
+    Array<Part> parts;
+};
+
 struct Description {
     explicit Description(const Memory& given) : memory(given) {}
     Description(const Description&) = delete;  // nets and bases refer to its arrays
@@ -81,7 +105,8 @@ struct Description {
     Text up_axis{memory}, handedness{memory};
     bool half_precision = false;              // stored in 16 bits
     Array<float> rest{memory}, mean{memory};  // 3 per vertex; mean may be empty
-    Array<std::int32_t> triangles{memory};
+    Array<std::int32_t> triangles{memory};    // polygons as fans from their first corner
+    Surface surface{memory};
     Array<Text> bone_names{memory};
     Array<std::int32_t> parents{memory};
     Array<double> rest_bones{memory};  // 12 per bone

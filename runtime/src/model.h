@@ -60,6 +60,9 @@ struct Tile {
     std::uint32_t first_vertex, last_vertex, first_span, last_span;
 };
 
+// Vertices of a serial batch's task; a multiple of what quantized vertices need.
+constexpr std::uint32_t kTaskVertices = 256;
+
 // Work for one thread: a range first..last of panels, rows, vertices or faces of item `what`; or of
 // layers, coefficient plans, bases or tiles.
 struct Task {

@@ -17,8 +17,6 @@ inline std::size_t padded(std::size_t rows) { return padded(rows, Panels::kUnit)
 // Bytes of a matrix once it is packed into panels.
 std::size_t packed_bytes(const MatrixView& matrix);
 
-// Vertices of a serial batch's task; a multiple of what quantized vertices need.
-constexpr std::uint32_t kTaskVertices = 256;
 // A task reads about this many bytes. Taking a task is then cheap in comparison, and threads finish
 // at about the same time.
 constexpr std::size_t kTaskBytes = 48 << 10;

@@ -78,6 +78,9 @@ bool Scratch::allocate() {
            take(lane_centres, lanes ? kLanes : 0, kCentre) &&
            take(gathered, threads, gather_stride) && take(planes, threads, plane_stride) &&
            take(tile_displacements, threads, tile_stride) &&
+           take(task_positions, renders ? threads : 0, kTaskPositions) &&
+           take(render_positions, renders ? 1 : 0, stride_of(about.rest.size())) &&
+           take(face_tangents, 1, render_mesh ? 3 * render_mesh->tangent_factors.size() : 0) &&
            take(inverses, threads, inverse_stride) &&
            take(wide_biases, threads, wide_bias_stride) && allocate_dequantized(threads);
 }

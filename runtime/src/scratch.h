@@ -4,6 +4,7 @@
 #include "memory.h"
 #include "model.h"
 #include "pool.h"
+#include "render_mesh.h"
 
 namespace understudy {
 
@@ -35,11 +36,16 @@ struct Scratch {
     // `allocate` must succeed before it is used.
     Scratch(const Model& given, Pool* helpers)
         : model(given), pool(helpers), memory(given.memory) {}
+    // For `understudy_deform_render` too. `mesh` is nullptr: render vertices are the vertices.
+    Scratch(const Model& given, Pool* helpers, const RenderMesh* mesh)
+        : model(given), pool(helpers), memory(given.memory), renders(true), render_mesh(mesh) {}
     [[nodiscard]] bool allocate();
 
     const Model& model;
     Pool* const pool;
     const Memory& memory;
+    const bool renders = false;
+    const RenderMesh* const render_mesh = nullptr;
 
     // Poses that go through the products together, so that each weight is read once for all of
     // them. There are 16 unless that would take too much memory; then there are fewer and no lanes.
@@ -62,6 +68,10 @@ struct Scratch {
     std::size_t gather_stride = 0, plane_stride = 0, inverse_stride = 0, tile_stride = 0,
                 wide_bias_stride = 0;
     Floats gathered{memory}, planes{memory}, tile_displacements{memory}, wide_biases{memory};
+    // Rendering only: all positions of the pose, tangents of the triangles, and per thread the
+    // positions of one task.
+    Floats render_positions{memory}, face_tangents{memory}, task_positions{memory};
+    static constexpr std::size_t kTaskPositions = 3 * kTaskVertices + 16;
     AlignedArray<double> inverses{memory};           // 12 per bone
     Array<DequantizedVertices> dequantized{memory};  // empty unless the model is quantized
 

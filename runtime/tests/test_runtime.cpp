@@ -237,6 +237,81 @@ void test_gpu_arrays(const understudy_model* model) {
     }
 }
 
+// Interleaved vertices of a render mesh, or of the vertices themselves, are copies of what
+// `understudy_deform` gives; nothing else in the buffer is written.
+void test_render(const understudy_model* model) {
+    struct Vertex {
+        float before, position[3], between, normal[3], tangent[4], after;
+    };
+    understudy_render_mesh* mesh = understudy_create_render_mesh(model);
+    CHECK(mesh);
+    const Drivers drivers(model, 1);
+    const double *bones = drivers.bones.data(), *controls = drivers.controls.data();
+    const std::size_t floats = 3 * understudy_vertex_count(model);
+    std::vector<float> positions(floats), normals(floats);
+    for (const int threads : {1, 3})
+        for (const understudy_render_mesh* use :
+             {static_cast<understudy_render_mesh*>(nullptr), mesh})
+            for (const bool directions : {false, true}) {
+                understudy_pool* pool = understudy_create_pool(threads);
+                understudy_scratch* scratch = understudy_create_render_scratch(model, pool, use);
+                CHECK(understudy_deform(model, scratch, bones, controls, positions.data(),
+                                        normals.data()) == UNDERSTUDY_OK);
+                const std::size_t count =
+                    use ? understudy_render_vertex_count(use) : understudy_vertex_count(model);
+                const bool tangents = use && understudy_render_uvs(use);
+                std::vector<Vertex> out(count, Vertex{7, {7, 7, 7}, 7, {7, 7, 7}, {7, 7, 7, 7}, 7});
+                understudy_vertex_buffer buffer{out[0].position,
+                                                sizeof(Vertex),
+                                                directions ? out[0].normal : nullptr,
+                                                sizeof(Vertex),
+                                                directions && tangents ? out[0].tangent : nullptr,
+                                                sizeof(Vertex)};
+                CHECK(understudy_deform_render(model, scratch, bones, controls, &buffer) ==
+                      UNDERSTUDY_OK);
+                for (std::size_t n = 0; n < count; ++n) {
+                    const std::size_t vertex = use ? understudy_render_vertices(use)[n] : n;
+                    const Vertex& got = out[n];
+                    CHECK(got.before == 7 && got.between == 7 && got.after == 7);
+                    CHECK(std::memcmp(got.position, positions.data() + 3 * vertex, 12) == 0);
+                    if (!directions) CHECK(got.normal[0] == 7 && got.tangent[3] == 7);
+                    else if (!use)
+                        CHECK(std::memcmp(got.normal, normals.data() + 3 * vertex, 12) == 0);
+                    if (!directions || !tangents) continue;
+                    const float* t = got.tangent;
+                    CHECK(std::abs(t[0] * t[0] + t[1] * t[1] + t[2] * t[2] - 1) < 1e-4f);
+                    CHECK(t[3] == 1 || t[3] == -1);
+                    CHECK(std::abs(t[0] * got.normal[0] + t[1] * got.normal[1] +
+                                   t[2] * got.normal[2]) < 1e-3f);
+                }
+                buffer.positions = nullptr;
+                CHECK(understudy_deform_render(model, scratch, bones, controls, &buffer) ==
+                      UNDERSTUDY_MISSING_ARGUMENT);
+                buffer = {out[0].position, sizeof(Vertex), nullptr, 0, out[0].tangent, 4};
+                if (!tangents)
+                    CHECK(understudy_deform_render(model, scratch, bones, controls, &buffer) ==
+                          UNDERSTUDY_MISSING_ARGUMENT);
+                understudy_free_scratch(scratch);
+                understudy_free_pool(pool);
+            }
+    std::size_t indices = 0;
+    for (std::size_t number = 0; number < understudy_submesh_count(mesh); ++number) {
+        const understudy_submesh part = understudy_submesh_at(mesh, number);
+        CHECK(part.first_index == indices && part.index_count % 3 == 0);
+        indices += part.index_count;
+    }
+    CHECK(indices == understudy_render_index_count(mesh));
+    CHECK(indices == 3 * understudy_triangle_count(model));
+    understudy_scratch* plain = understudy_create_scratch(model, nullptr);
+    understudy_vertex_buffer buffer{positions.data(), 12, nullptr, 0, nullptr, 0};
+    CHECK(understudy_deform_render(model, plain, bones, controls, &buffer) ==
+          UNDERSTUDY_WRONG_SCRATCH);
+    understudy_free_scratch(plain);
+    understudy_free_render_mesh(mesh);
+    understudy_free_render_mesh(nullptr);
+    CHECK(!understudy_create_render_mesh(nullptr));
+}
+
 // Several callers share a model and a pool; each has its own scratch.
 void test_callers_share_a_model(const understudy_model* model) {
     const std::vector<float> want = played(model, 1, 2);
@@ -637,6 +712,7 @@ int main(int count, char** names) {
         test_wrong_calls(model, other);
         test_callers_share_a_model(model);
         test_gpu_arrays(model);
+        test_render(model);
         const std::vector<float> want = played(model, 1, 2);
         test_memory_of_the_host(names[i], want);
         test_jobs_of_the_host(model, want);

@@ -2,13 +2,17 @@
 under sanitizers, mutated files, the install, the example and the README.
 """
 
+import ctypes
+import functools
 import os
 import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from needs import missing
 from parity import forged
@@ -25,7 +29,7 @@ SOURCES = sorted(
     path
     for pattern in ("runtime/**/*.h", "runtime/**/*.cpp", "src/understudy/runtime/*.cpp")
     for path in ROOT.glob(pattern)
-) + [ROOT / "examples" / "play_clip.cpp"]
+) + sorted(ROOT.glob("examples/*.cpp"))
 # Sanitizers find the same at -O1, and compiling takes a third of the time.
 SANITIZED = ("-DCMAKE_BUILD_TYPE=Sanitized", "-DCMAKE_CXX_FLAGS_SANITIZED=-O1")
 FILES = (
@@ -143,11 +147,34 @@ def shared():
     )
 
 
+def textured():
+    """A deformer whose mesh has seams of texture coordinates and normals, materials and parts."""
+    deformer = KINDS["wide"]()
+    mesh, rng = deformer.mesh, np.random.default_rng(0)
+    corners, polygons = len(mesh.polygon_vertices), len(mesh.polygon_sizes)
+    uvs = mesh.vertices[mesh.polygon_vertices, :2] / 10
+    uvs[::7] += 1  # a seam at some corners
+    normals = np.tile([0.0, 0.0, 1.0], (corners, 1))
+    normals[::5] = [0.0, 1.0, 0.0]
+    return replace(
+        deformer,
+        mesh=replace(
+            mesh,
+            corner_uvs=uvs,
+            corner_normals=normals,
+            materials=("skin", "unused", "cloth"),
+            polygon_material=2 * rng.integers(0, 2, polygons),
+            parts={"left": np.arange(5), "right": np.array([9, 7])},
+        ),
+    )
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     for name in FILES:
         KINDS[name]().save(folder / f"{name}.understudy")
+    textured().save(folder / "textured.understudy")
     return sorted(folder.iterdir())
 
 
@@ -294,11 +321,75 @@ def test_the_shared_library_takes_memory_only_from_its_allocator(shared):
     assert used & {"malloc", "calloc", "realloc", "_Znwm", "_Znam", "__cxa_throw"} == set()
 
 
+@pytest.mark.slow
+def test_a_render_mesh_has_the_corners_of_the_file(shared, tmp_path):
+    """Every corner of every triangle has its vertex and texture coordinates; vertices are split
+    only where corners differ.
+    """
+    deformer = textured()
+    mesh = deformer.mesh
+    deformer.save(tmp_path / "a.understudy")
+    library = ctypes.CDLL(str(shared / "libunderstudy.so"))
+
+    def call(name, *arguments, returns=ctypes.c_size_t):
+        function = getattr(library, name)
+        function.restype = returns
+        return function(*arguments)
+
+    def array(name, given, kind, count):
+        at = call(name, given, returns=ctypes.POINTER(np.ctypeslib.as_ctypes_type(kind)))
+        return np.ctypeslib.as_array(at, (count,))
+
+    path = str(tmp_path / "a.understudy").encode()
+    model = ctypes.c_void_p(
+        call("understudy_load_file", path, None, ctypes.c_size_t(0), returns=ctypes.c_void_p)
+    )
+    made = ctypes.c_void_p(call("understudy_create_render_mesh", model, returns=ctypes.c_void_p))
+    count = call("understudy_render_vertex_count", made)
+    vertices = array("understudy_render_vertices", made, np.uint32, count)
+    uvs = array("understudy_render_uvs", made, np.float32, 2 * count).reshape(-1, 2)
+    indices = array(
+        "understudy_render_indices", made, np.uint32, call("understudy_render_index_count", made)
+    )
+    ends = np.cumsum(mesh.polygon_sizes)
+    fans = [
+        [start, start + n, start + n + 1]
+        for start, size in zip(ends - mesh.polygon_sizes, mesh.polygon_sizes)
+        for n in range(1, size - 1)
+    ]
+    material = np.repeat(mesh.polygon_material, mesh.polygon_sizes - 2)
+    corners = np.array(fans)[np.argsort(material, kind="stable")].reshape(-1)
+    np.testing.assert_array_equal(vertices[indices], mesh.polygon_vertices[corners])
+    np.testing.assert_array_equal(uvs[indices], mesh.corner_uvs[corners])
+    distinct = np.unique(
+        np.column_stack([mesh.polygon_vertices, mesh.corner_uvs, mesh.corner_normals]), axis=0
+    )
+    assert count == len(distinct)
+    assert (np.diff(vertices.astype(int)) >= 0).all()
+    assert call("understudy_submesh_count", made) == 2
+    name = functools.partial(call, returns=ctypes.c_char_p)
+    assert name("understudy_material_name", model, ctypes.c_size_t(2)) == b"cloth"
+    assert name("understudy_part_name", model, ctypes.c_size_t(1)) == b"right"
+    assert call("understudy_part_vertex_count", model, ctypes.c_size_t(0)) == 5
+    call("understudy_free_render_mesh", made, returns=None)
+    call("understudy_free_model", model, returns=None)
+
+
 def test_versions_agree():
     header = (ROOT / "runtime" / "include" / "understudy.h").read_text(encoding="utf-8")
     cmake = (ROOT / "runtime" / "CMakeLists.txt").read_text(encoding="utf-8")
     assert re.search(r'UNDERSTUDY_VERSION "(.*)"', header)[1] == __version__
     assert re.search(r"VERSION (\S+) LANGUAGES", cmake)[1] == __version__
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["plain", "shared"])
+def test_an_engine_plays_a_character_without_allocations(kind, request, files, clip_file):
+    built = request.getfixturevalue(kind)
+    for path in (clip_file, *(path for path in files if path.stem in ("textured", "wide-packed"))):
+        said = run(built / "engine", path)
+        assert "100 frames of" in said
+        assert "allocations per frame: 0" in said
 
 
 def readme_blocks(language):
