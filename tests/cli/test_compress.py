@@ -221,7 +221,7 @@ def test_wrong_input_is_one_clear_line_and_no_file(
 @pytest.mark.parametrize(
     ("out", "says"),
     [
-        ("x.glb", "cannot be written to a file that ends in '.glb'; use .understudy, .onnx"),
+        ("x.xyz", "cannot be written to a file that ends in '.xyz'; use "),
         ("folder", "cannot be written to a file without a suffix"),
         ("bend.npz/x.understudy", "cannot be written"),
     ],
