@@ -117,7 +117,10 @@ def test_a_character_without_bones_keeps_its_blend_shapes(tmp_path):
     bare = Character(
         replace(made.mesh, parts={}),
         shapes=made.shapes,
-        clips=(CharacterClip("talk", np.zeros((7, 0, 3, 4)), clip.shape_weights, 25.0, 1),),
+        clips=(
+            CharacterClip("talk", np.zeros((7, 0, 3, 4)), clip.shape_weights, 25.0, 1),
+            CharacterClip("sing", np.zeros((3, 0, 3, 4)), clip.shape_weights[4:] / 2, 50.0, -3),
+        ),
         name="face",
     )
     write_character(bare, tmp_path / "face.usdc")

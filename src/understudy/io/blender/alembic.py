@@ -114,6 +114,7 @@ def read_alembic(path: str | Path, options: ReadOptions, progress: Progress) -> 
     up = _noted(header, "up_axis", UP_AXES) or "Y"
     moving = np.ascontiguousarray(y_up if up == "Y" else answer.arrays["vertices"])
     mesh = _mesh(answer, moving[0], up, _noted(header, "unit", UNITS) or "unitless")
+    mesh = _with_materials(mesh, header)
     if options.rest is not None:
         mesh = replace(mesh, vertices=read_rest(options.rest, mesh, str(path)))
     clips = []
@@ -156,6 +157,7 @@ def _note(character: Character, parts: dict[str, str]) -> str:
         "up_axis": character.mesh.up_axis,
         "clip": character.clips[0].name if character.clips else None,
         "parts": parts,
+        "materials": character.mesh.materials,
     }
     return json.dumps(note, separators=(",", ":"))
 
@@ -174,6 +176,27 @@ def _parts(header: AlembicHeader) -> dict[str, str]:
     return parts if len(set(parts.values())) == len(parts) else {}
 
 
+def _with_materials(mesh: Mesh, header: AlembicHeader) -> Mesh:
+    """Return `mesh` with the materials of the note, whose names face sets cannot hold."""
+    noted = header.note.get("materials")
+    if not isinstance(noted, list) or not all(isinstance(name, str) for name in noted):
+        return mesh
+    if not noted and len(mesh.materials) == 1:  # the face set of a mesh without materials
+        return replace(mesh, materials=(), polygon_material=None)
+    known: dict[str, list[str]] = {}
+    for name in noted:
+        known.setdefault(_plain(name), []).append(name)
+    # Names that differ only in what is replaced cannot be told apart.
+    found = [known.get(_plain(name), []) for name in mesh.materials]
+    names = [own[0] if len(own) == 1 else name for own, name in zip(found, mesh.materials)]
+    return replace(mesh, materials=tuple(names)) if len(set(names)) == len(names) else mesh
+
+
+def _plain(name: str) -> str:
+    """Return a name with underscores for all but letters and digits."""
+    return "".join(c if c.isalnum() else "_" for c in name)
+
+
 def _plain_names(names: Sequence[str]) -> list[str]:
     """Return names of letters, digits and underscores, as Alembic has them, each once.
 
@@ -182,7 +205,7 @@ def _plain_names(names: Sequence[str]) -> list[str]:
     """
     result: list[str] = []
     for name in names:
-        plain = "".join(c if c.isalnum() else "_" for c in name)
+        plain = _plain(name)
         tried = (plain, *(f"{plain}_{n}" for n in range(1, len(names) + 1)))
         result.append(next(each for each in tried if each not in result))
     return result

@@ -51,6 +51,7 @@ class _Plan:
     times       time code of each frame
     animations  one `UsdSkel.AnimQuery` or None per skeleton
     is_stage    whether transforms and points move too
+    shapes      the `UsdSkel.AnimQuery` of blend shapes whose skeleton was left out; None: the bound
     """
 
     name: str
@@ -59,12 +60,14 @@ class _Plan:
     times: list[float]
     animations: list[Any]
     is_stage: bool
+    shapes: Any = None
 
 
 def _plans(scene: Scene, name: str, wanted: Request) -> list[_Plan]:
     """Return the clips to read; a clip that is asked for and does not exist is a `FileError`."""
     plans = _stage_plan(scene, name, wanted)
-    bound = {str(j.bound.GetPrim().GetPath()) for j in scene.skeletons if j.bound is not None}
+    playing = [j.bound for j in scene.skeletons if j.bound is not None] + _shape_animations(scene)
+    bound = {str(query.GetPrim().GetPath()) for query in playing}
     cache = UsdSkel.Cache()
     for prim in Usd.PrimRange.Stage(scene.stage, Usd.TraverseInstanceProxies()):
         if not prim.IsA(UsdSkel.Animation) or str(prim.GetPath()) in bound:
@@ -75,12 +78,14 @@ def _plans(scene: Scene, name: str, wanted: Request) -> list[_Plan]:
         joints = {str(token) for token in query.GetJointOrder()}
         # It plays on the first skeleton that has all its joints.
         fits = [joints <= set(skeleton.tokens) for skeleton in scene.skeletons]
-        if not any(fits):
+        shapes = None if any(fits) else _driven_shapes(scene, query)
+        if not any(fits) and shapes is None:
             continue
-        animations = [query if k == fits.index(True) else None for k in range(len(fits))]
+        chosen = fits.index(True) if any(fits) else -1
+        animations = [query if k == chosen else None for k in range(len(fits))]
         times = [*query.GetJointTransformTimeSamples(), *query.GetBlendShapeWeightTimeSamples()]
         plan = _plan(scene.stage, prim, sorted(times) or [0.0], wanted)
-        plans.append(replace(plan, animations=animations))
+        plans.append(replace(plan, animations=animations, shapes=shapes))
     names: list[str] = []
     for k, plan in enumerate(plans):
         label, number = plan.name, 1
@@ -110,11 +115,9 @@ def _stage_plan(scene: Scene, name: str, wanted: Request) -> list[_Plan]:
         if one.joints is None:
             times += transform_times(one.part.prim)
     playing = [query for query in bound if query is not None]
-    # A character without bones has a skeleton for its blend shapes alone; scene leaves it out.
-    for one in scene.placed:
-        if one.shapes is not None and (query := _shape_animation(scene, one)) is not None:
-            times += query.GetBlendShapeWeightTimeSamples()
-            playing.append(query)
+    for query in _shape_animations(scene):
+        times += query.GetBlendShapeWeightTimeSamples()
+        playing.append(query)
     if not times and not playing:
         return []
     times = times or [float(scene.stage.GetStartTimeCode())]
@@ -203,7 +206,10 @@ def _weights(scene: Scene, plan: _Plan) -> np.ndarray:
         if one.shapes is None or not one.shapes.keys:
             continue
         skeleton = one.shapes.keys[0][0]
-        query = queries[skeleton] if skeleton in queries else _shape_animation(scene, one)
+        if skeleton in queries:
+            query = queries[skeleton]
+        else:
+            query = plan.shapes or _shape_animation(scene, one)
         if query is None:
             continue
         order = [str(token) for token in query.GetBlendShapeOrder()]
@@ -221,6 +227,22 @@ def _weights(scene: Scene, plan: _Plan) -> np.ndarray:
         columns = [place[key] for key in one.shapes.keys]
         result[:, columns] = one.shapes.weights(order, given)
     return result
+
+
+def _shape_animations(scene: Scene) -> list[Any]:
+    """Return the animations of blend shapes whose skeleton is left out.
+
+    A character without bones has a skeleton for its blend shapes alone.
+    """
+    found = [_shape_animation(scene, one) for one in scene.placed if one.shapes is not None]
+    return [query for query in found if query is not None]
+
+
+def _driven_shapes(scene: Scene, query: Any) -> Any:
+    """Return `query` if it has the same blend shapes as an animation of `_shape_animations`."""
+    order = set(query.GetBlendShapeOrder())
+    bound = [set(known.GetBlendShapeOrder()) for known in _shape_animations(scene)]
+    return query if order and order in bound else None
 
 
 def _shape_animation(scene: Scene, one: Any) -> Any:

@@ -35,7 +35,9 @@ def read(request):
         )
     except RuntimeError as problem:
         raise Refused(f"Blender cannot read it: {' '.join(str(problem).split())}") from problem
-    meshes = sorted((o for o in bpy.data.objects if o.type == "MESH"), key=lambda o: o.name)
+    order = {name: number for number, name in enumerate(request["parts"])}
+    place = lambda target: (order.get(target.name, len(order)), target.name)
+    meshes = sorted((o for o in bpy.data.objects if o.type == "MESH"), key=place)
     part_of = lambda target: request["parts"].get(target.name, target.name)
     named = chosen_meshes([(part_of(target), target) for target in meshes], request)
     vertices, arrays, materials = [], {}, []

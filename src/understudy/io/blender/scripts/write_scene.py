@@ -331,10 +331,14 @@ def write_fbx(request, arrays):
         return stacks, animated, first, last
 
     exporter.fbx_animations = animations
-    exporter.save(
+    # `save` would sort the objects by name, and with them the vertices of the character.
+    objects = [target for target, _ in keys]
+    exporter.save_single(
         Quiet(),
-        bpy.context,
+        scene,
+        bpy.context.evaluated_depsgraph_get(),
         filepath=request["target"],
+        context_objects=objects if armature is None else [armature, *objects],
         # The arrays are written as they are; the header says which axis is up and which unit.
         global_matrix=Matrix(),
         axis_up=request["up"],
