@@ -139,6 +139,7 @@ def test_what_is_wrong_is_said(tmp_path, old, new, says):
         read_motion(tmp_path / "a.bvh")
 
 
+@pytest.mark.slow
 def test_a_thousand_mutated_files(tmp_path):
     (tmp_path / "a.bvh").write_text(FILE)
     folder = tmp_path / "mutated"

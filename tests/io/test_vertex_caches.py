@@ -201,6 +201,7 @@ def test_a_thousand_mutated_files(tmp_path, suffix):
     assert read_mutated(original, folder, read, 1000, seed=15) > 300
 
 
+@pytest.mark.slow
 def test_mutated_descriptions(tmp_path):
     (tmp_path / "a.mcx").write_bytes(maya_file(POINTS))
     (tmp_path / "a.xml").write_text(XML.format(kind="OneFile"))
