@@ -195,3 +195,15 @@ def test_what_cannot_be_learned_is_said(arguments, message, tmp_path, capsys, mo
     code, _, err = run(capsys, "learn", *arguments)
     assert code == 2
     assert message in err
+
+
+def test_a_folder_in_which_nothing_was_done_takes_another_job(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_character(hero(influences=4), "hero.glb")
+    code, _, err = run(capsys, "learn", "hero.glb", "-o", "out", "--mesh", "hat")
+    assert code == 2
+    assert "unknown mesh 'hat'" in err
+    succeed(capsys, "learn", "hero.glb", "-o", "out", "--mesh", "body")
+    code, _, err = run(capsys, "learn", "hero.glb", "-o", "out", "--mesh", "fan")
+    assert code == 2
+    assert "another job" in err

@@ -60,6 +60,24 @@ def test_files_of_vertices_get_every_frame_as_it_is(file, tube, capsys, tmp_path
     np.testing.assert_allclose(poses.world_from_bone, wave.world_from_bone, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("rig", "message"),
+    [
+        ("no_such_module:Rig", "cannot be loaded"),
+        (None, "--clip all: neither the file nor its rig has animations"),
+    ],
+)
+def test_all_clips_of_nothing_are_refused(tube, rig, message, capsys, tmp_path):
+    sample = {} if rig is None else {"rig": rig}
+    moved = replace(tube, provenance={**tube.provenance, "sample": sample})
+    moved.save(tmp_path / "tube.understudy")
+    out = tmp_path / "tube.glb"
+    code, _, err = run(capsys, "export", tmp_path / "tube.understudy", out, "--clip", "all")
+    assert code == 2
+    assert message in err
+    assert not out.exists()
+
+
 def test_without_a_clip_it_says_what_is_missing(file, written, capsys, tmp_path):
     code, text, _ = run(capsys, "export", file, tmp_path / "tube.character")
     assert code == 0

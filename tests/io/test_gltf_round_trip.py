@@ -364,7 +364,7 @@ def test_what_gltf_cannot_hold_is_refused(change, says, tmp_path):
     parts = {"skin": made.skin, "clips": (), "shapes": made.shapes} | change
     with pytest.raises(InputError, match=says):
         write_character(Character(made.mesh, made.skeleton, **parts), tmp_path / "a.glb")
-    with pytest.raises(InputError, match=r"name it \.glb"):
+    with pytest.raises(InputError, match=r"'\.gltf'; use"):
         write_character(made, tmp_path / "a.gltf")
     assert not list(tmp_path.iterdir())
 

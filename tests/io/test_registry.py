@@ -210,3 +210,14 @@ def test_join_poses():
     ):
         with pytest.raises(InputError, match=f"different {what}"):
             join_poses([other, a] if what == "bones" else [other, bare])
+
+
+def test_suffixes_that_are_only_read_are_refused_before_any_work():
+    assert format_of("hero.gltf").name == "gltf"
+    with pytest.raises(InputError, match=r"'\.gltf'; use .*\.glb"):
+        format_of("hero.gltf", to="write")
+
+
+def test_a_blender_file_is_a_rig():
+    with pytest.raises(InputError, match="sample it first"):
+        format_of("hero.blend")

@@ -66,6 +66,8 @@ class JobFolder:
                 f"{state}: not the record of a learn job ({problem}); use another folder, or "
                 "--overwrite"
             ) from problem
+        if not done and [found.name for found in self.path.iterdir()] == [_STATE]:
+            return {}  # a job that ended before its first step, such as one with a wrong option
         for key in dict.fromkeys([*before, *self._facts]):
             was, wanted = before.get(key), self._facts.get(key)
             if was != wanted:

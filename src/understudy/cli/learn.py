@@ -137,7 +137,7 @@ def learn(
     need_drawing()
     wanted = names_of(to)
     for suffix in wanted:
-        format_of(f"x.{suffix.lstrip('.')}", to="write")
+        format_of(f"hero.{suffix.lstrip('.')}", to="write")
     request = Request(
         list(source),
         method,

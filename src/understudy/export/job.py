@@ -97,7 +97,8 @@ class ExportJob:
             rig = load_rig(name) if isinstance(name, str) else name
         except InputError as problem:
             own = {clip.name for clip in deformer.clips}
-            if self.rig is None and own.issuperset(set(self.clips) - {ALL}):
+            known = own.issuperset(set(self.clips) - {ALL})
+            if self.rig is None and (not self.clips or (own and known)):
                 return None
             raise InputError(
                 f"the rig {name} cannot be loaded ({problem}). Pass --rig with its path, or "
@@ -119,6 +120,11 @@ class ExportJob:
         if not self.clips and not self.motions:
             chosen += own.values()
         every = (*own, *(name for name in known if name not in own))
+        if ALL in self.clips and not every:
+            raise InputError(
+                f"--clip {ALL}: neither the file nor its rig has animations; pass --motion FILE "
+                "with the motion of its bones, or leave it out"
+            )
         wanted = [n for name in self.clips for n in (every if name == ALL else (name,))]
         for name in dict.fromkeys(wanted):
             if name in own:

@@ -105,6 +105,7 @@ class Format:
     install         the command that installs that module
     check_write     () -> anything; raises a `MissingDependencyError` if a program that writes it is
                     not installed
+    only_read       suffixes that are not written
     """
 
     name: str
@@ -117,6 +118,7 @@ class Format:
     needs: str = ""
     install: str = ""
     check_write: Callable[[], object] | None = None
+    only_read: tuple[str, ...] = ()
 
 
 def _read_store(path: Source, options: ReadOptions, progress: Progress) -> Poses:
@@ -253,6 +255,7 @@ GLTF = Format(
     "a rigged character: skin, morph targets, animations",
     read_character=read_gltf,
     write_character=write_glb,
+    only_read=(".gltf",),
 )
 USD = Format(
     "usd",
@@ -311,18 +314,24 @@ def format_of(path: Source, to: Literal["read", "write"] = "read") -> Format:
     suffix = Path(path).suffix.lower()
     can = lambda known: _can(known, to)
     for known in BUILT_IN:
-        if suffix in known.suffixes and can(known):
+        if suffix in _suffixes(known, to) and can(known):
             return _ready(known, to)
     added, broken = _plugged_in()
     for known in added:
-        if suffix in known.suffixes and can(known):
+        if suffix in _suffixes(known, to) and can(known):
             return _ready(known, to)
     if to == "read" and not suffix and not Path(path).exists():
         raise InputError(f"{path}: no such file or folder")
-    suffixes = ", ".join(s for known in (*BUILT_IN, *added) if can(known) for s in known.suffixes)
+    able = [known for known in (*BUILT_IN, *added) if can(known)]
+    suffixes = ", ".join(s for known in able for s in _suffixes(known, to))
     task = "poses cannot be read from" if to == "read" else "a deformer cannot be written to"
     found = f"a file that ends in {suffix!r}" if suffix else "a file without a suffix"
     where = ", or a folder" if to == "read" else ""
+    if to == "read" and suffix == ".blend":
+        raise InputError(
+            f"{path}: a Blender file is a rig: sample it first (`understudy sample`), or learn it "
+            "whole (`understudy learn`)"
+        )
     raise InputError(f"{path}: {task} {found}; use {suffixes}{where}{''.join(broken)}")
 
 
@@ -470,6 +479,11 @@ def _can(known: Format, to: Literal["read", "write"]) -> bool:
     if to == "read":
         return known.read_poses is not None or known.read_character is not None
     return known.write_deformer is not None or known.write_character is not None
+
+
+def _suffixes(known: Format, to: Literal["read", "write"]) -> tuple[str, ...]:
+    """Return the suffixes that a format reads, or writes."""
+    return tuple(s for s in known.suffixes if to == "read" or s not in known.only_read)
 
 
 def _format_of_folder(path: Source) -> Format | None:

@@ -49,7 +49,7 @@ def write_alembic(character: Character, path: str | Path) -> None:
         names = ", ".join(clip.name for clip in character.clips)
         raise InputError(
             f"{path}: an Alembic file has one timeline, the character has {len(character.clips)} "
-            f"clips ({names}); choose one"
+            f"clips ({names}); choose one (--clip)"
         )
     clip = character.clips[0] if character.clips else None
     objects = mesh_objects(character.mesh)

@@ -98,8 +98,8 @@ def frame_rate(character: Character, path: object) -> float:
     if len(set(rates.values())) > 1:
         listed = ", ".join(f"{name} {rate:g}" for name, rate in rates.items())
         raise InputError(
-            f"{path}: a file has one frame rate, the clips have several ({listed}); write "
-            "each to a file of its own"
+            f"{path}: a file has one frame rate, the clips have several ({listed}); read them at "
+            "one (--frame-rate), or write each to a file of its own"
         )
     return next(iter(rates.values()), DEFAULT_RATE)
 
