@@ -64,6 +64,18 @@ LONG = {
         },
         ("differential", "differential-paper", "local", "pca_regression", "lbs-4", "kpsa"),
     ),
+    "blender": (
+        {
+            "mean": "mean (m)",
+            "p99": "p99 (m)",
+            "max": "max (m)",
+            "ms_1": "one pose (ms)",
+            "speedup_2": "two workers / one",
+            "bytes": "MB",
+            "fit_s": "fit (s)",
+        },
+        ("understudy", "lbs-4", "blender"),
+    ),
     "runtime": (
         {
             "ms_1": "1 thread (ms)",

@@ -2,7 +2,8 @@
 
     understudy  `differential`, fitted to sampled poses: the face from its controls alone, the body
                 from bones and controls
-    lbs-4       linear blend skinning with fitted weights and four influences
+    lbs-4       linear blend skinning with fitted weights and four influences. It is given the bones
+                of every pose, which only the rig itself computes, for the face too
     blender     the rig itself: no error, and the time that Blender needs for a pose
 
 All are measured on random poses that no method has seen. Times are taken in turns in one run; that
