@@ -20,6 +20,39 @@ struct FreeModel {
     void operator()(understudy_model* model) const { understudy_free_model(model); }
 };
 
+// The render mesh and the arrays for a GPU.
+void render(const understudy_model* model, const Drivers& drivers) {
+    const double *bones = drivers.bones.data(), *controls = drivers.controls.data();
+    understudy_render_mesh* mesh = understudy_create_render_mesh(model);
+    understudy_scratch* scratch =
+        mesh ? understudy_create_render_scratch(model, nullptr, mesh) : nullptr;
+    if (scratch) {
+        std::vector<float> vertices(10 * understudy_render_vertex_count(mesh));
+        const bool tangents =
+            understudy_render_uvs(mesh) && understudy_render_index_count(mesh) > 0;
+        const understudy_vertex_buffer buffer{vertices.data(),
+                                              40,
+                                              vertices.data() + 3,
+                                              40,
+                                              tangents ? vertices.data() + 6 : nullptr,
+                                              40};
+        understudy_deform_render(model, scratch, bones, controls, &buffer);
+        for (std::size_t i = 0; i < understudy_render_index_count(mesh); ++i)
+            CHECK(understudy_render_indices(mesh)[i] < understudy_render_vertex_count(mesh));
+        const understudy_gpu_counts counts = understudy_count_gpu_arrays(model);
+        std::vector<float> coefficients(counts.coefficients), transforms(12 * counts.transforms);
+        understudy_coefficients(model, scratch, bones, controls, coefficients.data());
+        understudy_transforms(model, scratch, bones, transforms.data());
+        std::vector<std::uint32_t> starts(counts.vertices + 1), entries(4 * counts.entries);
+        std::vector<float> matrices(counts.matrix_numbers);
+        const understudy_gpu_arrays arrays{nullptr,         starts.data(), entries.data(),
+                                           matrices.data(), nullptr,       nullptr};
+        understudy_fill_gpu_arrays(model, &arrays);
+    }
+    understudy_free_scratch(scratch);
+    understudy_free_render_mesh(mesh);
+}
+
 // Loads the bytes and plays what loads. Returns whether it loaded.
 bool try_bytes(const std::uint8_t* data, std::size_t size) {
     char message[100];
@@ -44,6 +77,7 @@ bool try_bytes(const std::uint8_t* data, std::size_t size) {
                                                 understudy_clip_frame_count(model.get(), clip) - 1),
                           drivers.controls.data(), out.data(), nullptr);
     understudy_free_scratch(scratch);
+    render(model.get(), drivers);
     return true;
 }
 

@@ -45,7 +45,7 @@ private:
     }
 
     bool expect(const char* word) {
-        for (char c; *word; ++word)
+        for (char c = 0; *word; ++word)
             if (!next(c) || c != *word) return fail("an unknown word");
         return true;
     }
@@ -53,7 +53,7 @@ private:
     bool value(int depth) {
         if (depth > kDeepest) return fail("it is nested too deeply");
         skip_space();
-        char c;
+        char c = 0;
         if (!next(c)) return false;
         switch (c) {
             case '{': return object(depth);
@@ -90,7 +90,7 @@ private:
     bool hex4(unsigned& code) {
         code = 0;
         for (int digit = 0; digit < 4; ++digit) {
-            char c;
+            char c = 0;
             if (!next(c)) return false;
             code <<= 4;
             if (is_digit(c)) code |= static_cast<unsigned>(c - '0');
@@ -102,7 +102,7 @@ private:
     }
 
     bool text() {
-        for (char c;;) {
+        for (char c = 0;;) {
             if (!next(c)) return false;
             if (c == '"') return true;
             const unsigned char byte = static_cast<unsigned char>(c);
@@ -113,14 +113,14 @@ private:
     }
 
     bool escape() {
-        char c;
+        char c = 0;
         if (!next(c)) return false;
         if (c != 'u') return (c && std::strchr("\"\\/bfnrt", c)) || fail("an unknown escape");
-        unsigned code, low;
+        unsigned code = 0, low = 0;
         if (!hex4(code)) return false;
         if (code < 0xD800 || code >= 0xE000) return true;
         // The first half of a surrogate pair; the second must follow.
-        char slash, letter;
+        char slash = 0, letter = 0;
         const bool pair = code < 0xDC00 && next(slash) && slash == '\\' && next(letter) &&
                           letter == 'u' && hex4(low) && low >= 0xDC00 && low < 0xE000;
         return pair || fail("half of a \\u pair");
