@@ -448,3 +448,26 @@ def test_hostile_archives_end_with_an_error(real_data):
     for path in files:
         with pytest.raises(FileError, match=Path(path).name):
             read_character(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["fbx", "abc"])
+def test_a_part_of_loose_vertices_keeps_its_name(hero, suffix, tmp_path):
+    mesh, skin, dust = hero.mesh, hero.skin, [[0, 0, 70], [5, 0, 70]]
+    count = mesh.vertex_count
+    loose = replace(
+        mesh,
+        vertices=np.concatenate([mesh.vertices, dust]),
+        parts={"dust": [count, count + 1], **mesh.parts},
+    )
+    last = [-1, -1]
+    index = np.concatenate([skin.bone_index, skin.bone_index[last]])
+    weight = np.concatenate([skin.weight, skin.weight[last]])
+    made = Character(loose, hero.skeleton, Skin(index, weight), hero.shapes, hero.clips[:1])
+    path = tmp_path / f"hero.{suffix}"
+    write_character(made, path)
+    read = read_character(path)
+    assert set(read.mesh.parts) == set(loose.parts)
+    shown, expected = read.evaluate_clip(read.clips[0]), made.evaluate_clip(made.clips[0])
+    found = shown[:, read.mesh.parts["dust"]]
+    np.testing.assert_allclose(found, expected[:, count:], atol=FLOAT32 * blender.size(mesh))

@@ -32,8 +32,8 @@ class MeshObject:
 def mesh_objects(mesh: Mesh) -> list[MeshObject]:
     """Return the objects of a mesh; each vertex is in exactly one.
 
-    Parts that overlap an earlier one, that a polygon crosses or that have no polygon are no
-    objects: their vertices are in the others.
+    Parts that overlap an earlier one or that a polygon crosses are no objects: their vertices are
+    in the others.
 
     >>> square = Mesh.from_faces(np.eye(6, 3), [[0, 1, 2], [3, 4, 5]], parts={"a": [3, 4, 5]})
     >>> [(found.name, found.vertices.tolist()) for found in mesh_objects(square)]
@@ -49,7 +49,7 @@ def mesh_objects(mesh: Mesh) -> list[MeshObject]:
             polygon[inside[mesh.polygon_vertices]], minlength=len(mesh.polygon_sizes)
         )
         crossed = (count > 0) & (count < mesh.polygon_sizes)
-        if not count.any() or crossed.any() or (owner[inside] >= 0).any():
+        if not inside.any() or crossed.any() or (owner[inside] >= 0).any():
             continue
         owner[inside] = len(names)
         names.append(name)

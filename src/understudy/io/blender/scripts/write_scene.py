@@ -33,6 +33,8 @@ def add_mesh(request, arrays, number):
     """Return a new mesh object with polygons, UVs, normals and materials."""
     told = request["objects"][number]
     get = lambda key: arrays.get(f"object{number}_{key}")
+    # Readers of FBX refuse a mesh of loose vertices that has layers of corners.
+    layer_of = lambda key: get(key) if len(get("polygon_sizes")) else None
     vertices, sizes, corners = get("vertices"), get("polygon_sizes"), get("polygon_vertices")
     mesh = bpy.data.meshes.new(told["name"])
     mesh.vertices.add(len(vertices))
@@ -49,11 +51,11 @@ def add_mesh(request, arrays, number):
         mesh.materials.append(known or named(bpy.data.materials.new(name), name, "material"))
     if get("polygon_material") is not None:
         mesh.polygons.foreach_set("material_index", get("polygon_material").astype(np.int32))
-    if get("uvs") is not None:
+    if layer_of("uvs") is not None:
         layer = mesh.uv_layers.new(name="UVMap", do_init=False)
         layer.uv.foreach_set("vector", get("uvs").astype(np.float32).ravel())
     mesh.update(calc_edges=True)
-    if get("normals") is not None:
+    if layer_of("normals") is not None:
         set_normals(mesh, get("normals"), follow_deformation=request["kind"] == "abc")
     target = named(bpy.data.objects.new(told["name"], mesh), told["name"], "part")
     bpy.context.scene.collection.objects.link(target)
