@@ -186,6 +186,7 @@ def test_a_format_that_cannot_hold_the_character_does_not_stop_the_others(
         (("poses.npz", "-o", "hero", "--to", "xyz"), "xyz"),
         (("poses.npz", "-o", "hero", "--method", "fddda"), "fdda"),
         (("tube", "human", "-o", "hero"), "a rig is learned alone"),
+        (("poses.npz", "-o", "poses.npz"), "poses.npz: the folder cannot be made"),
         (("poses.npz", "-o", "hero", "--held-out", "walk"), "clip to hold out 'walk'"),
     ],
 )

@@ -34,7 +34,12 @@ class JobFolder:
         self._done: dict[str, Any] = {}
         if state.exists() and not overwrite:
             self._done = self._read(state)
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise FileError(
+                f"{self.path}: the folder cannot be made: {problem.strerror}"
+            ) from problem
         self._save()
 
     def file(self, suffix: str) -> Path:
