@@ -65,18 +65,12 @@ wheel: $(VENV)/.test
 wasm: $(VENV)/.test
 	$(BIN)/python js/build.py
 
-# The C++ runtime for ARM, built here and run under emulation:
-# apt-get install g++-aarch64-linux-gnu qemu-user-static
-ARM := build/runtime-tests/arm
+# The C++ runtime for ARM, built here by zig and run under emulation: apt-get install qemu-user-static
+ARM := build/cross/arm
 test-arm: $(VENV)/.test
-	$(BIN)/cmake -S runtime -B $(ARM) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
-	    -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
-	    -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DUNDERSTUDY_TESTS=ON
-	$(BIN)/cmake --build $(ARM)
 	rm -rf $(ARM)/files
 	PYTHONPATH=tests $(BIN)/python -m parity.kinds $(ARM)/files
-	for program in "test_runtime $(ARM)/files/*" "test_allocations $(ARM)/files/*" test_skin; do \
-	    timeout 300 qemu-aarch64-static -L /usr/aarch64-linux-gnu $(ARM)/$$program || exit 1; done
+	$(BIN)/python runtime/tools/cross_build.py arm $(ARM)/files/*
 
 bench: $(VENV)/.test
 	$(BIN)/understudy bench body --json out/bench/body.json --out out/bench/body
