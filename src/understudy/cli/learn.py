@@ -236,8 +236,10 @@ def learn_rig(request: Request, folder: JobFolder, progress: TerminalProgress) -
             print(f"note: {note}")
         chosen = request.method or (SIMPLE if request.count < FEW_POSES else "differential")
         if rig.skeleton is not None and chosen == "differential":
-            # Fitted weights follow bones that bend and helpers that stretch; see experiments.md.
-            request = replace(request, options={"skin": "fitted", **request.options})
+            # Fitted weights follow bones that bend and helpers that stretch, and a control may
+            # act through helpers that are no bones of the stand-in; see experiments.md.
+            suits = {"skin": "fitted", "controls": "all"}
+            request = replace(request, options={**suits, **request.options})
 
     def sample() -> None:
         sample_poses(

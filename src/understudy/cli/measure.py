@@ -257,7 +257,7 @@ def cases_of_rig(
     rig: Rig, animations: Sequence[str], deformers: Mapping[Path, Deformer]
 ) -> CaseSet:
     """The animations of a rig, or random poses of a rig that has none."""
-    title = name_of(rig)
+    title = name_of(rig).partition("?")[0]  # without the options of a .blend file
     rig = rig_without_parts(rig, _left_out(rig.mesh, deformers))
     for file, deformer in deformers.items():
         _refuse_mesh(file, deformer, rig.mesh, f"the rig {title!r}")
