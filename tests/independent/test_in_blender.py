@@ -40,5 +40,5 @@ def test_blender_shows_the_same_vertices(character, suffix, tmp_path):
 
 def test_every_format_of_characters_is_compared():
     same_writer = {".gltf", ".usd", ".usda", ".usdz"}
-    plain_frames = {".npz", ".obj", ".ply"}
+    plain_frames = {".npz", ".obj", ".ply", ".mdd", ".pc2"}
     assert set(FORMATS) | same_writer | plain_frames >= WRITTEN
