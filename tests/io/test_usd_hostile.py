@@ -56,7 +56,7 @@ OTHER_FILES = [
         r"refers to '\.\./outside",
     ),
     (
-        'def "A" ( clips = { dictionary d = { string templateAssetPath = "/tmp/c.##.usd" } } ) {}',
+        'def "A" ( clips = { dictionary d = { string templateAssetPath = "/abc/c.##.usd" } } ) {}',
         "only layers in its own folder",
     ),
 ]

@@ -100,24 +100,23 @@ def texts(arrays: Arrays, name: str, count: int | None = None) -> tuple[str, ...
 
 def text(arrays: Arrays, name: str) -> str | None:
     """Return a single text; None: the file has none."""
-    if name not in arrays:
-        return None
-    value = arrays[name]
-    if value.size != 1 or value.dtype.kind not in "US":
-        raise InputError(
-            f"{name}: expected one text, got {value.dtype.name} of shape {value.shape}"
-        )
-    item = value.reshape(-1)[0]
-    return item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)
+    item = _single(arrays, name, "US", "text")
+    return item.decode("utf-8", "replace") if isinstance(item, bytes) else item
 
 
 def number(arrays: Arrays, name: str) -> float | None:
     """Return a single number; None: the file has none."""
+    item = _single(arrays, name, "iuf", "number")
+    return None if item is None else float(item)
+
+
+def _single(arrays: Arrays, name: str, kinds: str, what: str) -> Any:
+    """Return the only value of an array whose dtype is one of `kinds`; None: the file has none."""
     if name not in arrays:
         return None
     value = arrays[name]
-    if value.size != 1 or value.dtype.kind not in "iuf":
+    if value.size != 1 or value.dtype.kind not in kinds:
         raise InputError(
-            f"{name}: expected one number, got {value.dtype.name} of shape {value.shape}"
+            f"{name}: expected one {what}, got {value.dtype.name} of shape {value.shape}"
         )
-    return float(value.reshape(-1)[0])
+    return value.reshape(-1)[0].item()
