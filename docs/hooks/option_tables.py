@@ -11,7 +11,7 @@ from mkdocs.exceptions import PluginError
 
 from understudy.core.errors import UnderstudyError
 from understudy.methods import method_type
-from understudy.methods.base import option_table
+from understudy.methods.base import option_table, preset_lines
 
 MARKER = re.compile(r"^<!-- options: (\w+) -->$", re.MULTILINE)
 
@@ -33,4 +33,10 @@ def markdown_table(name: str, page: str) -> str:
             raise PluginError(f"{page}: the docstring of the Config does not say {option.name}")
         cells = f"`{option.name}`", option.type, f"`{option.default}`", option.meaning
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    presets = preset_lines(method_type(name).Config)
+    if presets:
+        rows += ["", "Presets (`--preset NAME`):", ""]
+    for text in presets:
+        preset, _, values = text.partition(": ")
+        rows.append(f"- `{preset}`: `{values}`")
     return "\n".join(rows)

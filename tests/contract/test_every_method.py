@@ -72,6 +72,19 @@ def test_every_option_has_a_type_and_a_meaning(name):
         assert option.meaning, option.name
 
 
+@pytest.mark.parametrize("name", method_names())
+def test_every_preset_is_a_config_that_differs_from_the_defaults(name):
+    config = method_type(name).Config
+    assert config_from_text(config, {"preset": "default"}) == config()
+    for preset, options in config.presets.items():
+        made = config_from_text(config, {"preset": preset})
+        assert made == config.of_preset(preset) != config()
+        assert all(getattr(made, option) == value for option, value in options.items())
+        assert config_from_text(config, {"preset": preset, "seed": "7"}).seed == 7
+    with pytest.raises(InputError, match="preset"):
+        config_from_text(config, {"preset": "papper"})
+
+
 def test_it_is_better_than_the_best_single_bone(fitted, tube):
     unseen = tube.evaluate(gaussian(tube.controls, 60, seed=1))
     predicted = fitted.deform(unseen.world_from_bone, unseen.controls)

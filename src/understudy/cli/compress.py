@@ -20,6 +20,7 @@ from understudy.cli.options import (
     FrameRate,
     Json,
     Out,
+    Preset,
     Rest,
     Seed,
     Settings,
@@ -96,6 +97,7 @@ def compress(
             "retarget (temporal).",
         ),
     ] = False,
+    preset: Preset = None,
     settings: Settings = [],  # noqa: B006
     rest: Rest = None,
     frame_rate: FrameRate = None,
@@ -126,7 +128,7 @@ def compress(
         flags["influences"] = ENGINE_INFLUENCES
     given = {flag: str(value) for flag, value in flags.items() if value is not None}
     chosen = method or default_method(given)
-    options = options_of(chosen, given, settings_of(settings))
+    options = options_of(chosen, given, settings_of(settings, preset))
     if as_json is not None:
         ensure_writable(as_json)
     progress = TerminalProgress()

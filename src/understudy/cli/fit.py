@@ -16,6 +16,7 @@ from understudy.cli.options import (
     Meshes,
     Out,
     PartErrors,
+    Preset,
     Rest,
     Settings,
     Unit,
@@ -44,6 +45,7 @@ def fit(
         ),
     ],
     out: Out,
+    preset: Preset = None,
     settings: Settings = [],  # noqa: B006
     rig: Annotated[
         str,
@@ -72,7 +74,7 @@ def fit(
         method,
         source,
         out,
-        settings_of(settings),
+        settings_of(settings, preset),
         rig,
         read_options(up, unit, frame_rate, rest, CharacterOptions(cache, clip, mesh, frame_offset)),
         TerminalProgress(),

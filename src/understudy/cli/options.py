@@ -11,6 +11,7 @@ import typer
 
 from understudy.core.errors import InputError
 from understudy.io.registry import ReadOptions
+from understudy.methods.base import PRESET
 from understudy.methods.fitting import PartOptions
 
 RIG_HELP = (
@@ -28,6 +29,13 @@ Settings = Annotated[
         "--set",
         metavar="NAME=VALUE",
         help="An option of the method; repeat it. `understudy methods NAME` lists them.",
+    ),
+]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        help="Options that the method lists under a name, such as paper: the method as published. "
+        "--set replaces single ones."
     ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
@@ -109,13 +117,13 @@ def part_options(without: Sequence[str], errors: Sequence[str]) -> PartOptions:
     return PartOptions(tuple(without), found)
 
 
-def settings_of(texts: Sequence[str]) -> dict[str, str]:
-    """Name -> value of `--set` texts.
+def settings_of(texts: Sequence[str], preset: str | None = None) -> dict[str, str]:
+    """Name -> value of `--set` texts and of `--preset`.
 
-    >>> settings_of(["epochs=50", "hidden=64,64"])
-    {'epochs': '50', 'hidden': '64,64'}
+    >>> settings_of(["epochs=50", "hidden=64,64"], "paper")
+    {'preset': 'paper', 'epochs': '50', 'hidden': '64,64'}
     """
-    found: dict[str, str] = {}
+    found: dict[str, str] = {} if preset is None else {PRESET: preset}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:

@@ -13,7 +13,7 @@ from understudy.cli.output import file_text, read_per_pose
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.evaluation.metric_catalogue import size_text
-from understudy.methods.base import Method, option_table
+from understudy.methods.base import Method, option_table, preset_lines
 from understudy.methods.registry import method_type, methods_by_name
 
 _WIDTH = 100
@@ -95,7 +95,8 @@ def methods(
         print(method_text(method_type(name)))
         return
     known, problems = methods_by_name()
-    line = lambda kind: f"  {kind.name:<16} {kind.summary()}"
+    presets = lambda kind: "".join(f" [--preset {name}]" for name in kind.Config.presets)
+    line = lambda kind: f"  {kind.name:<16} {kind.summary()}{presets(kind)}"
     print("Methods")
     print("\n".join(line(kind) for kind in known.values() if not kind.traits.baseline))
     for broken, problem in problems.items():
@@ -114,6 +115,11 @@ def method_text(kind: type[Method]) -> str:
         lines += textwrap.wrap(
             option.meaning, _WIDTH, initial_indent="      ", subsequent_indent="      "
         )
+    presets = preset_lines(kind.Config)
+    if presets:
+        lines += ["", "Presets (--preset NAME):"]
+    for text in presets:
+        lines += textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="      ")
     return "\n".join(lines)
 
 

@@ -22,6 +22,8 @@ from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.rigs.base import Rig
 
+PRESET = "preset"  # `--set preset=NAME` is `--preset NAME`
+
 
 @dataclass(frozen=True)
 class Traits:
@@ -69,6 +71,9 @@ class Config:
     }
     # The values that a text option may take, where its type does not say.
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    # Preset -> the options that it sets, such as "paper": the method as published. Declare it
+    # beside the defaults, each number with the section of the paper that states it.
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     seed: int = 0
 
@@ -86,6 +91,26 @@ class Config:
         known = {f.name for f in dataclasses.fields(cls)}
         if name not in known and cls.renamed.get(name) in known:
             raise InputError(f"the option {name!r} is now called {cls.renamed[name]!r}")
+
+    @classmethod
+    def of_preset(cls, preset: str, **options: Any) -> Self:
+        """The config of a preset; `options` replace its values.
+
+        preset  a name in `presets`, or "default"
+        """
+        return cls(**{**cls.preset_options(preset), **options})
+
+    @classmethod
+    def preset_options(cls, preset: str) -> Mapping[str, Any]:
+        """The options that a preset sets; those of "default" are none.
+
+        >>> Config.preset_options("default")
+        {}
+        """
+        if not cls.presets and preset != "default":
+            raise InputError(f"preset {preset!r}: this method has none; leave it out")
+        checks.one_of(preset, "preset", ("default", *cls.presets))
+        return cls.presets.get(preset, {})
 
     def filled(self) -> Self:
         """This config with every option that a preset decides set to its value."""
@@ -161,9 +186,13 @@ def option_table(config_type: type[Config]) -> tuple[Option, ...]:
 def config_from_text(config_type: type[ConfigType], options: Mapping[str, str]) -> ConfigType:
     """A config from `name=value` texts, each read as its field's type.
 
+    `preset=paper` starts from that preset; the other options replace its values.
+
     >>> config_from_text(Config, {"seed": "7"}).seed
     7
     """
+    options = dict(options)
+    preset = config_type.preset_options(options.pop(PRESET, "default"))
     fields = {f.name: f for f in dataclasses.fields(config_type)}
     hints = typing.get_type_hints(config_type)
     values = {}
@@ -171,7 +200,19 @@ def config_from_text(config_type: type[ConfigType], options: Mapping[str, str]) 
         config_type.refuse_old_name(name)
         checks.one_of(name, f"option of {config_type.__qualname__}", fields)
         values[name] = _read(text, hints[name], name)
-    return config_type(**values)
+    return config_type(**{**preset, **values})
+
+
+def preset_lines(config_type: type[Config]) -> list[str]:
+    """One line for each preset of a config: its name and the options that it sets.
+
+    >>> preset_lines(Config)
+    []
+    """
+    return [
+        f"{preset}: " + ", ".join(f"{name}={_value_text(value)}" for name, value in values.items())
+        for preset, values in config_type.presets.items()
+    ]
 
 
 def _meanings(config_type: type[Config]) -> dict[str, str]:

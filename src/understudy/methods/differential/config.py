@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from understudy.core import checks
 from understudy.methods.checked_config import (
@@ -63,10 +63,11 @@ PAPER_PRESET = NetworkPreset(
 class SubspaceConfig(CheckedConfig):
     """Options of networks over a deformation subspace; the subclasses document them."""
 
-    presets: ClassVar[Mapping[str, NetworkPreset]] = {
+    network_presets: ClassVar[Mapping[str, NetworkPreset]] = {
         "default": DEFAULT_PRESET,
         "paper": PAPER_PRESET,
     }
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"preset": "paper"}}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "preset": ("default", "paper"),
         "activation": ("tanh", "relu", "gelu"),
@@ -119,7 +120,7 @@ class SubspaceConfig(CheckedConfig):
     checkpoint: str | None = None
 
     def __post_init__(self) -> None:
-        checks.one_of(self.preset, "preset", self.presets)
+        checks.one_of(self.preset, "preset", self.network_presets)
         super().__post_init__()
         check_device(self.device)
 
@@ -129,7 +130,7 @@ class SubspaceConfig(CheckedConfig):
         >>> SubspaceConfig(epochs=3).resolved().epochs
         3
         """
-        preset = self.presets[self.preset]
+        preset = self.network_presets[self.preset]
         given = {field.name: getattr(self, field.name) for field in fields(preset)}
         return replace(
             preset, **{name: value for name, value in given.items() if value is not None}

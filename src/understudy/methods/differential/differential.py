@@ -137,7 +137,7 @@ class DifferentialConfig(SubspaceConfig):
                          continue
     """
 
-    presets: ClassVar[Mapping[str, NetworkPreset]] = {
+    network_presets: ClassVar[Mapping[str, NetworkPreset]] = {
         "default": DifferentialPreset(),
         "paper": DifferentialPreset(
             **vars(PAPER_PRESET),

@@ -75,7 +75,7 @@ class LocalConfig(SubspaceConfig):
                          continue
     """
 
-    presets: ClassVar[Mapping[str, NetworkPreset]] = {
+    network_presets: ClassVar[Mapping[str, NetworkPreset]] = {
         "default": replace(DEFAULT_PRESET, loss="l1"),
         "paper": PAPER_PRESET,
     }
