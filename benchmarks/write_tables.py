@@ -1,6 +1,6 @@
 """Write the benchmark figures of the documents from `benchmarks/results/*.json`.
 
-    python benchmarks/write_tables.py          rewrite docs/benchmarks.md and README.md
+    python benchmarks/write_tables.py          rewrite docs/benchmarks.md, README.md, ...
     python benchmarks/write_tables.py --check  exit with an error if they disagree with the results
 
 The results come from `understudy bench NAME --json benchmarks/results/NAME.json`. Two kinds of
@@ -8,6 +8,8 @@ markers, invisible in rendered Markdown, say where figures go:
 
     <!-- bench body --> ... <!-- end body -->        a whole table, in docs/benchmarks.md
     <!-- number fdda_walk_mm -->0.15<!-- end -->     one number, in README.md (see NUMBERS below)
+    <!-- tuning --> ... <!-- end tuning -->          which data chose which constant, in
+                                                     docs/experiments.md (`benchmarks.tuning`)
 """
 
 from __future__ import annotations
@@ -20,10 +22,17 @@ from functools import cache
 from pathlib import Path
 from statistics import fmean
 
+from understudy.benchmarks.tuning import is_tuned, tuning_table
 from understudy.evaluation.metric_catalogue import digits3, metric_of
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+
+TUNED = " \\*"  # marks a row that took part in choosing a constant of its method
+TUNED_NOTE = (
+    "\\* The row took part in choosing a constant of its method: see "
+    "[Tuning](experiments.md#tuning)."
+)
 
 Rows = dict[tuple[str, str], dict[str, float]]
 
@@ -193,6 +202,8 @@ def table(benchmark: str) -> str:
     cases = list(dict.fromkeys(case for case, _ in rows))
     lines = (long_table if benchmark in LONG else wide_table)(benchmark, cases, rows)
     machine = results(benchmark)["machine"]
+    if any(is_tuned(benchmark, *row) for row in rows):
+        lines.append(f"\n{TUNED_NOTE}")
     lines.append(
         f"\nMeasured by `understudy bench {benchmark}` on {machine['cores']} cores "
         f"({machine['cpu']})."
@@ -211,7 +222,8 @@ def long_table(benchmark: str, cases: list[str], rows: Rows) -> list[str]:
         for method in methods:
             if (case, method) in rows:
                 cells = " | ".join(cell(rows[case, method], metric) for metric in columns)
-                lines.append(f"| {case} | `{method}` | {cells} |")
+                mark = TUNED if is_tuned(benchmark, case, method) else ""
+                lines.append(f"| {case} | `{method}`{mark} | {cells} |")
     return lines
 
 
@@ -224,10 +236,16 @@ def wide_table(benchmark: str, cases: list[str], rows: Rows) -> list[str]:
     ]
     for case in cases:
         cells = " | ".join(
-            cell(rows.get((case, method), {}), metric) for method, metric, _ in columns
+            tuned_cell(benchmark, case, method, cell(rows.get((case, method), {}), metric))
+            for method, metric, _ in columns
         )
         lines.append(f"| {case} | {cells} |")
     return lines
+
+
+def tuned_cell(benchmark: str, case: str, method: str, text: str) -> str:
+    """A cell of a wide table, marked if its row took part in choosing a constant."""
+    return f"{text}{TUNED}" if text and is_tuned(benchmark, case, method) else text
 
 
 def cell(row: dict[str, float], metric: str) -> str:
@@ -246,6 +264,13 @@ def with_tables(text: str) -> str:
         before, rest = text.split(start)
         text = f"{before}{start}\n{table(benchmark)}\n{end}{rest.split(end)[1]}"
     return text
+
+
+def with_tuning(text: str) -> str:
+    """The text with the list of constants that data chose written anew."""
+    start, end = "<!-- tuning -->", "<!-- end tuning -->"
+    before, rest = text.split(start)
+    return f"{before}{start}\n{tuning_table()}\n{end}{rest.split(end)[1]}"
 
 
 def with_numbers(text: str) -> str:
@@ -268,7 +293,11 @@ def with_numbers(text: str) -> str:
 
 def main() -> None:
     check = "--check" in sys.argv
-    for document, written in (("docs/benchmarks.md", with_tables), ("README.md", with_numbers)):
+    for document, written in (
+        ("docs/benchmarks.md", with_tables),
+        ("docs/experiments.md", with_tuning),
+        ("README.md", with_numbers),
+    ):
         path = ROOT / document
         before = path.read_text(encoding="utf-8")
         after = written(before)

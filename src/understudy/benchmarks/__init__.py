@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from understudy.benchmarks.tuning import marked
 from understudy.core import checks
 from understudy.core.progress import SILENT, Progress
 from understudy.evaluation import machine
@@ -27,6 +28,7 @@ _BENCHMARKS = {
     "web": "web",
     "blender": "blender",
 }
+NAMES = tuple(_BENCHMARKS)
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,12 @@ class Outcome:
     def as_json(self, name: str) -> dict:
         """The content of the benchmark's JSON file: rows with case, method and figures by name."""
         rows = [
-            {"case": r.case, "method": r.method, **{k: float(v) for k, v in r.figures.items()}}
+            {
+                "case": r.case,
+                "method": r.method,
+                **({"tuned": True} if r.tuned else {}),
+                **{k: float(v) for k, v in r.figures.items()},
+            }
             for r in self.results
         ]
         return {"benchmark": name, "unit": self.unit, "rows": rows, "machine": machine.describe()}
@@ -71,4 +78,5 @@ def run(name: str, request: Request, progress: Progress = SILENT) -> Outcome:
     """Run a benchmark by name. Its module is imported only now: most need optional packages."""
     checks.one_of(name, "benchmark", _BENCHMARKS)
     module = importlib.import_module(f"understudy.benchmarks.{_BENCHMARKS[name]}")
-    return module.run(request, progress)
+    outcome = module.run(request, progress)
+    return replace(outcome, results=marked(name, outcome.results))

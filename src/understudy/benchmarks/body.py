@@ -18,6 +18,7 @@ import numpy as np
 from understudy.benchmarks import Outcome, Request
 from understudy.benchmarks.baselines import rotational_regression, wpsd
 from understudy.benchmarks.real_data import data_folder
+from understudy.benchmarks.tuning import marked
 from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
@@ -319,7 +320,9 @@ def _write_report(
         "a random sample of the rig."
     ]
     command = {"command": f"understudy bench body ({request.size})", "seed": request.seed}
-    data = report_data(rig.name, rig.mesh, fitted.deformers, results, command, notes)
+    data = report_data(
+        rig.name, rig.mesh, fitted.deformers, marked("body", results), command, notes
+    )
     write_report(request.out / "report.html", replace(data, subject=subject, lbs_over_k=over_k))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from understudy.benchmarks import Request
 from understudy.benchmarks.real_data import data_folder
+from understudy.benchmarks.tuning import marked
 from understudy.core.errors import FileError, InputError
 from understudy.core.poses import Poses
 from understudy.core.version import __version__
@@ -106,7 +107,7 @@ def write_poses_report(
         mesh=mesh,
         unit=mesh.unit,
         height=mesh.height,
-        results=results,
+        results=marked(command.split()[-1], results),
         machine=machine.describe(),
         notes=[
             "Every row is measured on the sequence it was fitted to: these are compression errors."

@@ -14,6 +14,9 @@ from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.evaluation.metric_catalogue import metric_of
 
+TUNED_MARK = "*"
+TUNED_NOTE = "* took part in choosing a constant of its method: docs/experiments.md, Tuning."
+
 
 class PicturedFrame(NamedTuple):
     """The frame of a test animation that a report shows.
@@ -45,6 +48,8 @@ class CaseResult:
     worst_pose                       the frame to show in pictures, from 0. Methods of a case with
                                      the same frame are shown side by side
     worst_true, worst_approx         (V,3) that frame, original and approximated
+    tuned                            the case took part in choosing a constant of the method, so the
+                                     row is no test; tables mark it
 
     Everything after the figures may be None; the row then has no curve or no picture. Errors may be
     NaN if a method failed.
@@ -61,6 +66,12 @@ class CaseResult:
     worst_pose: int | None = None
     worst_true: np.ndarray | None = None
     worst_approx: np.ndarray | None = None
+    tuned: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name of the method as tables show it: `*` marks a row that is no test."""
+        return f"{self.method} {TUNED_MARK}" if self.tuned else self.method
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -18,7 +19,7 @@ from understudy.evaluation.metric_catalogue import (
 )
 from understudy.evaluation.report import plots
 from understudy.evaluation.report.html import curves, header_cell, plain, swatch
-from understudy.evaluation.result import CaseResult, ReportData, best_of_case
+from understudy.evaluation.result import TUNED_NOTE, CaseResult, ReportData, best_of_case
 
 Styles = Mapping[str, plots.Style]
 
@@ -64,14 +65,15 @@ def results_table(data: ReportData, styles: Styles) -> str:
             cells += f"<td><b>{text}</b></td>" if is_best else f"<td>{text}</td>"
         mark = plots.range_mark(_range(r), ends, styles[r.method])
         lines.append(
-            f"<tr><td>{swatch(styles[r.method])}{escape(r.method)}</td>{cells}"
+            f"<tr><td>{swatch(styles[r.method])}{escape(r.label)}</td>{cells}"
             f'<td class="ranges">{mark}</td></tr>'
         )
+    note = f'<p class="soft">{escape(TUNED_NOTE)}</p>' if any(r.tuned for r in rows) else ""
     return (
         '<h2>All results</h2>\n<p class="soft">The lowest error of each case is in bold green. '
         '<span class="ranges">In the last column the dot is the mean, the thick bar ends at p99, '
         "and the ring is the max.</span></p>\n"
-        f'<div class="scroll"><table>{"".join(lines)}</tbody></table></div>'
+        f'<div class="scroll"><table>{"".join(lines)}</tbody></table></div>{note}'
     )
 
 
@@ -194,4 +196,4 @@ def _with_percent(result: CaseResult, height: float) -> CaseResult:
         for n in ("mean", "max")
         if n in result.figures and f"{n}_pct" not in result.figures
     }
-    return CaseResult(result.case, result.method, {**result.figures, **more})
+    return replace(result, figures={**result.figures, **more})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from understudy.evaluation.metric_catalogue import column_names, column_texts
-from understudy.evaluation.result import CaseResult, best_of_case
+from understudy.evaluation.result import TUNED_NOTE, CaseResult, best_of_case
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,7 +30,7 @@ def figures_table(
     # Keep case and method readable, however many columns there are.
     for header, names in (
         ("case", [r.case for r in results]),
-        ("method", [r.method for r in results]),
+        ("method", [r.label for r in results]),
     ):
         table.add_column(header, overflow="fold", min_width=min(16, max(map(len, names))))
     columns = []
@@ -40,6 +40,8 @@ def figures_table(
         header = f"{label}\n{shown_unit}" if shown_unit else label
         table.add_column(Text(header), justify="right", no_wrap=True)
         columns.append((name, texts, best_of_case(results, name)))
+    if any(r.tuned for r in results):
+        table.caption, table.caption_justify = TUNED_NOTE, "left"
     before = None
     for k, r in enumerate(results):
         if before is not None and r.case != before:
@@ -49,6 +51,6 @@ def figures_table(
             Text(texts[k], style="bold green" if is_best(name, best) else "")
             for name, texts, best in columns
         ]
-        table.add_row(Text("" if r.case == before else r.case), Text(r.method), *cells)
+        table.add_row(Text("" if r.case == before else r.case), Text(r.label), *cells)
         before = r.case
     return table

@@ -1,0 +1,78 @@
+"""Which data chose which constant, and the marks of benchmark rows that took part in a choice.
+
+A row of a benchmark is a test only if nobody looked at its data to set the constants of its method.
+`CHOICES` lists every constant that was set by looking at figures. `benchmarks.run` and the reports
+mark the rows that took part, and `benchmarks/write_tables.py` writes the list into
+docs/experiments.md. To add a choice, add an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from understudy.evaluation.result import CaseResult
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Constants that were set by looking at figures of some data.
+
+    constants  names of constants or options, as they are spelled in `file`
+    file       below src/understudy
+    methods    rows of benchmarks that use them; `*` stands for any text, as in `two_layer*`
+    rows       rows of benchmarks that were looked at, as benchmark:case, such as
+               `two-layer:horse_gallop/*`
+    data       other data that were looked at, in words; "" if there are none
+    """
+
+    constants: tuple[str, ...]
+    file: str
+    methods: tuple[str, ...]
+    rows: tuple[str, ...] = ()
+    data: str = ""
+
+    def covers(self, benchmark: str, case: str, method: str) -> bool:
+        """Whether a row of a benchmark took part in the choice."""
+        return any(fnmatchcase(method, pattern) for pattern in self.methods) and any(
+            fnmatchcase(f"{benchmark}:{case}", pattern) for pattern in self.rows
+        )
+
+
+CHOICES: tuple[Choice, ...] = (
+    Choice(
+        ("finish",),
+        "methods/sparse_skinning/two_layer.py",
+        ("two_layer", "two_layer-ex"),
+        ("two-layer:horse_gallop/30*", "two-layer:elephant_gallop/30*"),
+    ),
+)
+
+
+def is_tuned(benchmark: str, case: str, method: str) -> bool:
+    """Whether a row of a benchmark took part in choosing a constant of its method.
+
+    >>> is_tuned("two-layer", "horse_gallop/30", "two_layer")
+    True
+    >>> is_tuned("two-layer", "horse_gallop/30", "dense")
+    False
+    """
+    return any(choice.covers(benchmark, case, method) for choice in CHOICES)
+
+
+def marked(benchmark: str, results: Iterable[CaseResult]) -> list[CaseResult]:
+    """The rows of a benchmark, with those that took part in a choice marked as tuned."""
+    return [replace(r, tuned=is_tuned(benchmark, r.case, r.method)) for r in results]
+
+
+def tuning_table(choices: Sequence[Choice] = CHOICES) -> str:
+    """The list of choices as a Markdown table."""
+    lines = ["| constants | where | methods | data that chose them |", "| --- | --- | --- | --- |"]
+    code = lambda names: ", ".join(f"`{name}`" for name in names)
+    for choice in choices:
+        data = "; ".join(part for part in (code(choice.rows), choice.data) if part)
+        lines.append(
+            f"| {code(choice.constants)} | `{choice.file}` | {code(choice.methods)} | {data} |"
+        )
+    return "\n".join(lines)
