@@ -33,7 +33,8 @@ def character(request):
 def test_blender_shows_the_same_vertices(character, suffix, tmp_path):
     path = tmp_path / f"character{suffix}"
     write_character(character, path)
-    assert blender.disagreement(path, character) < LIMIT
+    # Joints of USD have 16-bit scales, which scale joints make up for.
+    assert blender.disagreement(path, character) < (2e-5 if suffix == ".usdc" else LIMIT)
     if suffix == ".usdc":
         assert blender.disagreement(path, read_character(path)) < LIMIT
 

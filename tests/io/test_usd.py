@@ -12,7 +12,7 @@ from understudy import BlendShape, Character, CharacterClip, InputError
 from understudy.core.errors import FileError
 from understudy.io.mesh_objects import mesh_objects
 from understudy.io.registry import ReadOptions, read_character, read_poses, write_character
-from understudy.io.usd.joint_transforms import joint_animation
+from understudy.io.usd.joint_transforms import joint_animation, with_scale_joints
 
 SCENE_TIMES = [5, 7, 8]  # USD bakes at these, and interpolates between them
 
@@ -181,28 +181,66 @@ def test_a_left_handed_character_is_mirrored(tmp_path):
     np.testing.assert_allclose(volume(got), volume(made), rtol=0.1)
 
 
-def test_scales_are_rounded_to_16_bits_and_shear_is_refused(tmp_path):
+def test_joints_that_scale_play_exactly_and_shear_is_refused(tmp_path):
     made = hero()
     clip = made.clips[0]
     stretched = clip.world_from_bone.copy()
-    stretched[:, :, :, :3] *= np.linspace(0.9, 1.3, 6)[:, None, None]
-    stored = joint_animation(stretched, made.skeleton.parents).world
-    np.testing.assert_allclose(stored, stretched, atol=5e-4)
-    np.testing.assert_allclose(stored[..., 3], stretched[..., 3], atol=1e-6)
-    scaled = made.with_clips([replace(clip, world_from_bone=stretched)])
+    stretched[..., :3] *= np.linspace(0.9, 1.3, 6)[:, None, None]
+    tip = np.setdiff1d(np.arange(made.bone_count), made.skeleton.parents)[-1]
+    stretched[:, tip, :, :3] *= np.linspace(0.7, 1.7, 3 * len(stretched)).reshape(-1, 1, 3)
+    scaled = made.with_clips([clip, replace(clip, name="stretch", world_from_bone=stretched)])
+    scaled = scaled.with_clips(scaled.clips[::-1])
     write_character(scaled, tmp_path / "scaled.usdc")
     assert problems(tmp_path / "scaled.usdc") == []
     truth = scaled.evaluate_clip(scaled.clips[0])
     in_usd = frames_in_usd(tmp_path / "scaled.usdc", scaled, scaled.clips[0])
-    np.testing.assert_allclose(in_usd, truth, atol=3e-4 * size_of(made))
-    got = read_character(tmp_path / "scaled.usdc")  # which has the scales in 32 bits
-    np.testing.assert_allclose(got.evaluate_clip(got.clips[0]), truth, atol=1e-6 * size_of(made))
+    np.testing.assert_allclose(in_usd, truth, atol=1e-5 * size_of(made))
+    # Names and hierarchy are kept, so scale joints are left out again.
+    assert_same(read_character(tmp_path / "scaled.usdc"), scaled)
+    stage = Usd.Stage.Open(str(tmp_path / "scaled.usdc"))
+    skeleton = UsdSkel.Skeleton(stage.GetPrimAtPath("/hero_v2/Skeleton"))
+    assert len(skeleton.GetJointsAttr().Get()) > made.bone_count
     sheared = clip.world_from_bone.copy()
     sheared[:, 2, 0, :3] += 0.5 * sheared[:, 2, 1, :3]
     made = made.with_clips([replace(clip, world_from_bone=sheared)])
     with pytest.raises(InputError, match="bone 'head:top' shears in frame"):
         write_character(made, tmp_path / "a.usda")
     assert not list(tmp_path.glob("a.*"))
+
+
+def test_scale_joints_are_written_only_where_16_bits_do_not_hold_the_scale():
+    made = hero()
+    plain = with_scale_joints(made)
+    assert not plain.is_scale.any()
+    assert plain.character is made
+    clip = made.clips[0]
+    world = clip.world_from_bone.copy()
+    world[3, 1, :, :3] *= 1.2345
+    world[3, 0, :, :3] *= 2  # which 16 bits hold
+    split, is_scale = with_scale_joints(made.with_clips([replace(clip, world_from_bone=world)]))
+    names = [split.skeleton.names[k] for k in np.flatnonzero(is_scale)]
+    children = np.flatnonzero(made.skeleton.parents == 1)
+    assert names == [f"{made.skeleton.names[k]}_scale" for k in (1, *children)]
+    wanted = split.clips[0].world_from_bone
+    joints = joint_animation(wanted, split.skeleton.parents, is_scale)
+    np.testing.assert_allclose(joints.world[:, ~is_scale], wanted[:, ~is_scale], atol=1e-5)
+
+
+def test_scale_joints_that_move_vertices_stay(tmp_path):
+    """As after an edit in another program."""
+    made = hero()
+    clip = made.clips[0]
+    world = clip.world_from_bone * 1.2345
+    write_character(made.with_clips([replace(clip, world_from_bone=world)]), tmp_path / "hero.usda")
+    stage = Usd.Stage.Open(str(tmp_path / "hero.usda"))
+    for prim in Usd.PrimRange.Stage(stage):
+        if prim.IsA(UsdGeom.Mesh):
+            indices = UsdSkel.BindingAPI(prim).GetJointIndicesPrimvar()
+            indices.Set([0] * len(indices.Get()))
+    stage.GetRootLayer().Save()
+    got = read_character(tmp_path / "hero.usda")
+    assert got.skeleton.names[0] == f"{made.skeleton.names[0]}_scale"
+    assert got.bone_count == made.bone_count + 1
 
 
 def test_a_scene_in_centimetres_with_z_up(tmp_path):

@@ -3,85 +3,135 @@
     parent_from_bone = T R S
 
 A `SkelAnimation` holds translations and rotations as 32-bit numbers and scales as 16-bit numbers,
-which round by at most 2.5e-4 of the scale. Each bone is stored relative to its parent as it was
-rounded, so errors do not add up along a chain. The attribute `SCALES` keeps the 32-bit scales for
-our own reader. Shear cannot be stored.
+which round by up to 5e-4 of the scale. Where that is too coarse, a scale joint is put between a
+joint and its parent, and the scale is stored as a product of two 16-bit numbers per axis:
 
-A joint that moves no vertex itself, as the upper one of the pair that stands for an affine bone,
-may be larger by a uniform factor if its children are smaller by it. Of the factors near one that
-16 bits hold, the one is taken for which the three scales round best.
+    parent_from_bone = (T R S1) S2      S1 near S, S2 near one
+
+The pairs of such numbers are dense enough for an error of about 2e-6. Each joint is stored relative
+to its parent as it was rounded, so errors do not add up along a chain. Shear cannot be stored.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from understudy.core.character import Character
 from understudy.core.errors import InputError
+from understudy.core.poses import distinct_names
+from understudy.core.skeleton import Skeleton
+from understudy.core.skin import Skin
 from understudy.geometry.skinning import quaternion_from_rotation
 from understudy.geometry.transforms import apply, bounded_inverse, compose, inverse
 
-SCALES = "understudy:scales"
+SCALE_JOINTS = "understudy:scaleJoints"
 # Largest displacement by shear that is written, as a fraction of the character's size.
 _TOLERANCE = 1e-3
-# Uniform factors between a joint and its children: near enough to one for engines to interpolate
-# the two apart.
-_FACTORS = np.unique(np.linspace(0.98, 1.02, 400).astype(np.float16)).astype(np.float64)
+# A scale that 16 bits hold within this fraction of it needs no scale joint.
+_PRECISION = 1e-5
+# What S2 can be: near enough to one for players to interpolate S1 and S2 apart.
+_FACTORS = np.unique(np.linspace(0.95, 1.05, 1000).astype(np.float16)).astype(np.float64)
+# How much a squared distance of S2 from one counts against an error, so that most are near one.
+_NEARNESS = 0.002
 
 
 class JointAnimation(NamedTuple):
     """The joints of a clip.
 
-    translations  (F,B,3) float32
-    rotations     (F,B,4) float32, quaternions x y z w; neighbouring frames have the same sign
-    scales        (F,B,3) float16
-    exact_scales  (F,B,3) float32, before they were rounded
-    world         (F,B,3,4) float64, the matrices that these numbers give
+    translations  (F,J,3) float32
+    rotations     (F,J,4) float32, quaternions x y z w; neighbouring frames have the same sign
+    scales        (F,J,3) float16
+    world         (F,J,3,4) float64, the matrices that these numbers give
     """
 
     translations: np.ndarray
     rotations: np.ndarray
     scales: np.ndarray
-    exact_scales: np.ndarray
     world: np.ndarray
 
 
+class WrittenJoints(NamedTuple):
+    """A character with the joints that are written.
+
+    character  whose skeleton has the scale joints too; each moves as the joint below it
+    is_scale   (J,) bool, which joints are scale joints; the joint below each comes next
+    """
+
+    character: Character
+    is_scale: np.ndarray
+
+
+def with_scale_joints(character: Character) -> WrittenJoints:
+    """Return a character with a scale joint above each joint whose scale 16 bits do not hold."""
+    skeleton, skin = character.skeleton, character.skin
+    if skeleton is None or skin is None:
+        return WrittenJoints(character, np.zeros(0, bool))
+    split = np.zeros(skeleton.bone_count, bool)
+    for clip in character.clips:
+        split |= _coarse(clip.world_from_bone, skeleton.parents)
+    if not split.any():
+        return WrittenJoints(character, split)
+    bone = np.repeat(np.arange(skeleton.bone_count), 1 + split)  # (J,) that each joint moves as
+    joint = np.arange(skeleton.bone_count) + np.cumsum(split)  # (B,)
+    is_scale = np.ones(len(bone), bool)
+    is_scale[joint] = False
+    above = np.where(skeleton.parents < 0, -1, joint[skeleton.parents])
+    parents = above[bone]
+    parents[joint[split]] = joint[split] - 1
+    names = distinct_names(
+        [*skeleton.names, *(f"{skeleton.names[k]}_scale" for k in np.flatnonzero(split))]
+    )
+    ordered = np.empty(len(bone), object)
+    ordered[joint] = names[: skeleton.bone_count]
+    ordered[is_scale] = names[skeleton.bone_count :]
+    made = replace(
+        character,
+        skeleton=Skeleton(tuple(ordered.tolist()), parents, skeleton.world_from_bone[bone]),
+        skin=Skin(joint[skin.bone_index], skin.weight, skin.blend),
+        clips=tuple(
+            replace(clip, world_from_bone=clip.world_from_bone[:, bone]) for clip in character.clips
+        ),
+    )
+    return WrittenJoints(made, is_scale)
+
+
 def joint_animation(
-    world_from_bone: np.ndarray, parents: np.ndarray, free: np.ndarray | None = None
+    world_from_bone: np.ndarray, parents: np.ndarray, is_scale: np.ndarray | None = None
 ) -> JointAnimation:
     """Return bone matrices as translations, rotations and scales.
 
-    world_from_bone  (F,B,3,4)
-    parents          (B,)
-    free             (B,) bool, joints whose size does not matter because only their children move
-                     vertices; None: no joint
+    world_from_bone  (F,J,3,4)
+    parents          (J,)
+    is_scale         (J,) bool, as `WrittenJoints` has it; None: no scale joints
     """
-    frames, bones = world_from_bone.shape[:2]
-    translations = np.empty((frames, bones, 3), np.float32)
-    rotations = np.empty((frames, bones, 4), np.float32)
-    scales = np.empty((frames, bones, 3), np.float16)
-    exact_scales = np.empty((frames, bones, 3), np.float32)
-    world = np.empty((frames, bones, 3, 4))
-    meant = world_from_bone.copy()  # before rounding, with the factors of free joints
-    for bone, parent in enumerate(parents.tolist()):
-        local = world_from_bone[:, bone]
-        if parent >= 0:
-            corrected = compose(bounded_inverse(world[:, parent]), local)
-            exact = compose(_inverse(meant[:, parent]), local)
-            local = _nearer(corrected, exact, world[:, parent], local)
-        if free is not None and free[bone]:
-            factor = _best_factor(_rotation_and_scale(local[..., :3])[1])[:, None, None]
-            local = np.concatenate([local[..., :3] / factor, local[..., 3:]], axis=2)
-            meant[:, bone, :, :3] /= factor
-        translation, rotation, scale = _stored(local)
-        translations[:, bone], scales[:, bone] = translation, scale
-        exact_scales[:, bone] = _rotation_and_scale(local[..., :3])[1]
-        rotations[:, bone] = _continuous(rotation)
+    frames, joints = world_from_bone.shape[:2]
+    translations = np.empty((frames, joints, 3), np.float32)
+    rotations = np.empty((frames, joints, 4), np.float32)
+    scales = np.empty((frames, joints, 3), np.float16)
+    world = np.empty((frames, joints, 3, 4))
+    factors = np.ones((frames, 3), np.float16)
+    for joint, parent in enumerate(parents.tolist()):
+        if is_scale is not None and joint and is_scale[joint - 1]:
+            placed = np.tile(np.eye(3, 4), (frames, 1, 1))
+            translation, rotation, scale = _stored(placed)
+            scale = factors
+        else:
+            local = world_from_bone[:, joint]
+            if parent >= 0:
+                corrected = compose(bounded_inverse(world[:, parent]), local)
+                exact = compose(_inverse(world_from_bone[:, parent]), local)
+                local = _nearer(corrected, exact, world[:, parent], local)
+            translation, rotation, scale = _stored(local)
+            if is_scale is not None and is_scale[joint]:
+                scale, factors = _product(_rotation_and_scale(local[..., :3])[1])
+        translations[:, joint], scales[:, joint] = translation, scale
+        rotations[:, joint] = _continuous(rotation)
         placed = _matrix(translation, rotation, scale)
-        world[:, bone] = compose(world[:, parent], placed) if parent >= 0 else placed
-    return JointAnimation(translations, rotations, scales, exact_scales, world)
+        world[:, joint] = compose(world[:, parent], placed) if parent >= 0 else placed
+    return JointAnimation(translations, rotations, scales, world)
 
 
 def check_shear(character: Character, name: str, world: np.ndarray, stored: np.ndarray) -> None:
@@ -119,28 +169,33 @@ def check_shear(character: Character, name: str, world: np.ndarray, stored: np.n
         )
 
 
-def free_joints(character: Character) -> np.ndarray:
-    """Return which joints move no vertex and have children, (B,) bool."""
-    skeleton, skin = character.skeleton, character.skin
-    assert skeleton is not None  # the caller writes joints
-    assert skin is not None
-    free = np.zeros(skeleton.bone_count, bool)
-    free[skeleton.parents[skeleton.parents >= 0]] = True
-    free[skin.bone_index[skin.weight != 0]] = False
-    return free
+def _coarse(world_from_bone: np.ndarray, parents: np.ndarray) -> np.ndarray:
+    """Return which bones (F,B,3,4) have scales in their parents' frames that 16 bits round."""
+    result = np.zeros(len(parents), bool)
+    for bone, parent in enumerate(parents.tolist()):
+        local = world_from_bone[:, bone]
+        if parent >= 0:
+            local = compose(_inverse(world_from_bone[:, parent]), local)
+        scale = _rotation_and_scale(local[..., :3])[1]
+        error = np.abs(_half(scale) - scale)
+        result[bone] = (error > _PRECISION * np.abs(scale).max(axis=1, keepdims=True)).any()
+    return result
 
 
-def _best_factor(scale: np.ndarray) -> np.ndarray:
-    """Return the factor (F,) of `_FACTORS` by which scales (F,3) are divided to round best.
+def _product(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return two float16 arrays (F,3) whose product is nearest to `scale`; the second is near 1."""
+    first = _half(scale[:, None] / _FACTORS[:, None])  # (F,n,3)
+    error = np.abs(first * _FACTORS[:, None] - scale[:, None])
+    error /= np.maximum(np.abs(scale), 1e-30)[:, None]
+    best = (error + _NEARNESS * (_FACTORS[:, None] - 1) ** 2).argmin(axis=1)  # (F,3)
+    chosen = np.take_along_axis(first, best[:, None], axis=1)[:, 0]
+    return chosen.astype(np.float16), _FACTORS[best].astype(np.float16)
 
-    Scales that 16 bits hold as they are, such as one, stay.
-    """
-    divided = scale[:, None] / _FACTORS[:, None]  # (F,n,3)
-    error = np.abs(divided.astype(np.float16) - divided).max(axis=2) / np.abs(scale).max(
-        axis=1, keepdims=True, initial=1e-30
-    )
-    exact = np.flatnonzero(_FACTORS == 1.0)[0]
-    return _FACTORS[np.where(error[:, exact] < 1e-7, exact, error.argmin(axis=1))]
+
+def _half(values: np.ndarray) -> np.ndarray:
+    """Return numbers rounded to 16 bits, as float64."""
+    limit = np.finfo(np.float16).max
+    return np.clip(values, -limit, limit).astype(np.float16).astype(np.float64)
 
 
 def _nearer(
@@ -171,10 +226,8 @@ def _inverse(transforms: np.ndarray) -> np.ndarray:
 def _stored(local: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return translations (F,3), quaternions (F,4) x y z w and scales (F,3) as USD rounds them."""
     rotation, scale = _rotation_and_scale(local[..., :3])
-    limit = np.finfo(np.float16).max
     quaternion = quaternion_from_rotation(rotation)[:, [1, 2, 3, 0]].astype(np.float32)
-    rounded = np.clip(scale, -limit, limit).astype(np.float16)
-    return local[..., 3].astype(np.float32), quaternion, rounded
+    return local[..., 3].astype(np.float32), quaternion, _half(scale).astype(np.float16)
 
 
 def _matrix(translation: np.ndarray, rotation: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -80,6 +80,7 @@ class Scene:
     placed     its meshes
     skeletons  those that the character has, in the order of its bones
     movers     prims whose transforms are its last bones; None: the bone that stands still
+    bones      (B,) the character's bones among the joints of all skeletons and the movers
     shape_keys of the character's blend shapes
     """
 
@@ -88,6 +89,7 @@ class Scene:
     placed: list[Placed]
     skeletons: list[Joints]
     movers: list[Any]
+    bones: np.ndarray
     shape_keys: list[Key]
 
 
@@ -125,13 +127,18 @@ def read_scene(stage: Any, name: str, wanted: Request) -> Scene:
         columns.append((index, weight))
     mesh = _in_world(mesh, placed)
     skeleton, skin = _skin(mesh, placed, columns, skeletons, movers)
+    bones = np.arange(0 if skeleton is None else skeleton.bone_count)
     if skeleton is None:
         skeletons, movers = [], []
+    elif skin is not None:
+        extra = np.zeros(skeleton.bone_count, bool)
+        extra[: starts[-1]] = np.concatenate([np.zeros(0, bool), *(j.is_scale for j in skeletons)])
+        skeleton, skin, bones = _without(skeleton, skin, extra)
     keys, shapes_found = _shapes(stage, placed)
     character = Character(
         mesh, skeleton, skin, tuple(shapes_found), (), str(about.get("name") or name)
     )
-    return Scene(stage, character, placed, skeletons, movers, keys)
+    return Scene(stage, character, placed, skeletons, movers, bones, keys)
 
 
 def _parts(stage: Any, wanted: Request) -> list[ScenePart]:
@@ -309,6 +316,33 @@ def _skin(
         weight[one.vertices, : index.shape[1]] = share
     skeleton = Skeleton(tuple(names), np.array(parents), np.concatenate(worlds))
     return skeleton, Skin(bone_index, weight, _blend(placed, columns))
+
+
+def _without(
+    skeleton: Skeleton, skin: Skin, extra: np.ndarray
+) -> tuple[Skeleton, Skin, np.ndarray]:
+    """Return skeleton and skin without some bones, and the bones that are left.
+
+    extra  (B,) bool, the bones to remove; those that move vertices or are alone stay
+    """
+    extra = extra.copy()
+    extra[skin.bone_index[skin.weight != 0]] = False
+    bones = np.flatnonzero(~extra)
+    if not extra.any() or not len(bones):
+        return skeleton, skin, np.arange(skeleton.bone_count)
+    above = skeleton.parents.copy()
+    for bone, parent in enumerate(above.tolist()):  # parents come first
+        if parent >= 0 and extra[parent]:
+            above[bone] = above[parent]
+    place = np.full(skeleton.bone_count + 1, -1, np.int32)  # the last one is for no parent
+    place[bones] = np.arange(len(bones))
+    left = Skeleton(
+        tuple(skeleton.names[bone] for bone in bones),
+        place[above[bones]],
+        skeleton.world_from_bone[bones],
+    )
+    index = np.where(skin.weight != 0, place[skin.bone_index], 0)
+    return left, Skin(index, skin.weight, skin.blend), bones
 
 
 def _blend(placed: list[Placed], columns: list[tuple[np.ndarray, np.ndarray]]) -> str:

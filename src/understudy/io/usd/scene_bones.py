@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pxr import Usd, UsdGeom, UsdSkel
+from pxr import Usd, UsdGeom, UsdSkel, Vt
 
 from understudy.core.errors import FileError
 from understudy.geometry.transforms import compose
-from understudy.io.usd.joint_transforms import SCALES
-from understudy.io.usd.scene_meshes import numbers
+from understudy.io.usd.joint_transforms import SCALE_JOINTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +25,7 @@ class Joints:
     bind     (J,3,4) float64, in the skeleton's frame
     rest     (J,3,4) float64, in the parent's frame; for joints without animation
     bound    the `UsdSkel.AnimQuery` of the animation that it plays, or None
+    is_scale (J,) bool, joints that our writer added to hold a part of another joint's scale
     """
 
     prim: Any
@@ -35,35 +35,24 @@ class Joints:
     bind: np.ndarray
     rest: np.ndarray
     bound: Any
+    is_scale: np.ndarray
 
     def world(self, animation: Any, times: Sequence[float]) -> np.ndarray:
         """Return the joints in world space, (T,J,3,4), with an animation or None, at some times."""
         local = np.tile(self.rest, (len(times), 1, 1, 1))
-        stretch = np.ones((len(times), len(self.tokens), 3))
         if animation is not None:
-            exact = animation.GetPrim().GetAttribute(SCALES)
             place = {token: k for k, token in enumerate(self.tokens)}
             order = [place.get(str(token), -1) for token in animation.GetJointOrder()]
             here = np.array(order) >= 0
             target = np.array(order)[here]
             for frame, time in enumerate(times):
                 found = animation.ComputeJointLocalTransforms(time)
-                if not found:  # it has blend shape weights alone
-                    continue
-                local[frame, target] = from_rows(np.array(found))[here]
-                scales = numbers(exact, 3, time) if exact else None
-                if scales is not None and len(scales) == len(order):
-                    rounded = np.linalg.norm(local[frame, target, :, :3], axis=1)
-                    ratio = np.abs(scales[here]) / np.where(rounded > 0, rounded, 1.0)
-                    # It differs by the rounding of 16 bits, or it is not of this animation.
-                    near = np.abs(ratio - 1) < 1e-3
-                    stretch[frame, target] = np.where(near, ratio, 1.0)
+                if found:  # otherwise it has blend shape weights alone
+                    local[frame, target] = from_rows(np.array(found))[here]
         result = np.empty_like(local)
         for joint, parent in enumerate(self.parents.tolist()):
-            here = local[:, joint]
-            result[:, joint] = here if parent < 0 else compose(result[:, parent], here)
-        # Joints are stored relative to parents with rounded scales, so these come last.
-        result[..., :3] *= stretch[:, :, None]
+            placed = local[:, joint]
+            result[:, joint] = placed if parent < 0 else compose(result[:, parent], placed)
         return compose(world_transforms(self.prim, times)[:, None], result)
 
 
@@ -101,7 +90,10 @@ def read_joints(query: Any) -> Joints:
         named = tuple(token.split("/")[-1] for token in tokens)
         named = named if len(set(named)) == len(named) else tokens
     bound = query.GetAnimQuery()
-    return Joints(prim, tokens, named, parents, world, local, bound if bound else None)
+    kept = prim.GetCustomDataByKey(SCALE_JOINTS)
+    added = {str(token) for token in kept} if isinstance(kept, Vt.StringArray) else set()
+    is_scale = np.array([token in added for token in tokens], bool)
+    return Joints(prim, tokens, named, parents, world, local, bound if bound else None, is_scale)
 
 
 def from_rows(matrices: np.ndarray) -> np.ndarray:

@@ -188,6 +188,7 @@ def _clip(scene: Scene, plan: _Plan) -> CharacterClip:
         world = np.tile(np.eye(3, 4), (len(times), 1, 1))
         bones.append((world if mover is None else world_transforms(mover, still))[:, None])
     world = np.concatenate(bones, axis=1) if bones else np.zeros((len(times), 0, 3, 4))
+    world = world[:, scene.bones]
     weights = _weights(scene, plan)
     clip = CharacterClip(plan.name, world, weights, plan.rate, plan.start)
     if not plan.is_stage or not _cached(scene):

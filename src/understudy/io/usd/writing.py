@@ -30,7 +30,12 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.io.atomic_write import atomic_write
 from understudy.io.mesh_objects import mesh_objects
-from understudy.io.usd.joint_transforms import SCALES, check_shear, free_joints, joint_animation
+from understudy.io.usd.joint_transforms import (
+    SCALE_JOINTS,
+    check_shear,
+    joint_animation,
+    with_scale_joints,
+)
 from understudy.io.usd.mesh_prims import MeshWriter, write_materials
 from understudy.io.usd.prim_names import identifiers, keep_name
 from understudy.io.usd.units import METERS_PER_UNIT
@@ -89,6 +94,7 @@ class _Place:
     root       path of the SkelRoot
     offset     (3,) translation of the root; positions are stored relative to it
     added      whether the character has no bones, and its joint is only there for its blend shapes
+    is_scale   (J,) bool, joints that hold a part of the scale of the joint below them
     """
 
     stage: Any
@@ -96,6 +102,7 @@ class _Place:
     root: str
     offset: np.ndarray
     added: bool
+    is_scale: np.ndarray
 
 
 def _write_layers(character: Character, root_file: Path) -> Path | None:
@@ -104,6 +111,7 @@ def _write_layers(character: Character, root_file: Path) -> Path | None:
 
     given, character = character, _ready(character)
     added = given.skeleton is None and character.skeleton is not None
+    character, is_scale = with_scale_joints(character)
     stage = Usd.Stage.CreateNew(str(root_file))
     animation = None
     layers = [stage.GetRootLayer()]
@@ -115,7 +123,7 @@ def _write_layers(character: Character, root_file: Path) -> Path | None:
     for layer in layers:
         _write_metadata(layer, character)
     root = f"/{identifiers([character.name])[0]}"
-    place = _Place(stage, animation, root, _offset(character), added)
+    place = _Place(stage, animation, root, _offset(character), added, is_scale)
     _write_character(place, character)
     for layer in layers:
         if not layer.Save():
@@ -259,7 +267,11 @@ def _write_skeleton(place: _Place, skeleton: Skeleton, animations: Sequence[str]
     prim = UsdSkel.Skeleton.Define(place.stage, f"{place.root}/Skeleton")
     if place.added:
         prim.GetPrim().SetCustomDataByKey("understudy:added", True)
-    prim.CreateJointsAttr(joint_paths(skeleton))
+    paths = joint_paths(skeleton)
+    prim.CreateJointsAttr(paths)
+    if place.is_scale.any():
+        helpers = [paths[joint] for joint in np.flatnonzero(place.is_scale)]
+        prim.GetPrim().SetCustomDataByKey(SCALE_JOINTS, Vt.StringArray(helpers))
     prim.CreateJointNamesAttr(list(skeleton.names))
     bind = skeleton.world_from_bone.copy()
     bind[:, :, 3] -= place.offset
@@ -292,7 +304,7 @@ def _write_animation(
     place: _Place, character: Character, clip: CharacterClip, path: str, tokens: Sequence[str]
 ) -> None:
     """Write one clip as a SkelAnimation."""
-    from pxr import Sdf, UsdSkel, Vt  # optional
+    from pxr import UsdSkel, Vt  # optional
 
     skeleton = character.skeleton
     assert skeleton is not None  # the caller checks
@@ -304,7 +316,7 @@ def _write_animation(
     prim.SetCustomDataByKey("understudy:frameCount", clip.frame_count)
     world = clip.world_from_bone.copy()
     world[..., 3] -= place.offset
-    joints = joint_animation(world, skeleton.parents, free_joints(character))
+    joints = joint_animation(world, skeleton.parents, place.is_scale)
     stored = joints.world.copy()
     stored[..., 3] += place.offset
     check_shear(character, clip.name, clip.world_from_bone, stored)
@@ -318,16 +330,11 @@ def _write_animation(
     steady = (joints.scales == joints.scales[0]).all()
     if steady:
         scales.Set(Vt.Vec3hArray.FromNumpy(joints.scales[0]))
-    exact = None
-    if (np.abs(joints.exact_scales - joints.scales) > 1e-6).any():
-        exact = prim.CreateAttribute(SCALES, Sdf.ValueTypeNames.Float3Array, True)
     for frame, time in enumerate(_times(place, clip)):
         translations.Set(Vt.Vec3fArray.FromNumpy(joints.translations[frame]), time)
         rotations.Set(Vt.QuatfArray.FromNumpy(joints.rotations[frame]), time)
         if not steady:
             scales.Set(Vt.Vec3hArray.FromNumpy(joints.scales[frame]), time)
-        if exact is not None:
-            exact.Set(Vt.Vec3fArray.FromNumpy(joints.exact_scales[frame]), time)
         if tokens:
             weights.Set(Vt.FloatArray.FromNumpy(clip.shape_weights[frame]), time)
 
