@@ -23,6 +23,13 @@ import numpy as np
 
 _KEPT: list = []
 _WRONG_FILE = 3
+# Warnings of ufbx after which a part of the mesh or of its motion is a guess.
+_DAMAGE = (
+    "DUPLICATE_OBJECT_ID",
+    "INDEX_CLAMPED",
+    "MISSING_GEOMETRY_DATA",
+    "TRUNCATED_ARRAY",
+)
 
 
 def kept(value):
@@ -47,16 +54,27 @@ def main(request):
         limit_memory(request["memory"])
     try:
         scene = kept(ufbx.load_file(request["source"], strict=True, load_external_files=False))
+        refuse_damage(kept(scene.metadata))
         arrays, header = read_scene(scene)
         read_takes(scene, request, arrays, header)
     except (ufbx.UfbxError, FileProblem, MemoryError) as problem:
         text = str(problem) or type(problem).__name__
+        if text == "Failed to load":  # all that ufbx says of a broken structure
+            text = "its structure is broken: the file is damaged or incomplete"
         print(text.splitlines()[0], file=sys.stderr, flush=True)
         return _WRONG_FILE
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     with open(request["target"], "wb") as file:
         np.savez(file, **arrays)
     return 0
+
+
+def refuse_damage(metadata):
+    """Raise if ufbx mended the file: what it put in place of the damage is a guess."""
+    for warning in (kept(warning) for warning in kept(metadata.warnings)):
+        if kept(warning.type).name in _DAMAGE:
+            more = f", {warning.count} times" if warning.count > 1 else ""
+            raise FileProblem(f"the file is damaged: {warning.description}{more}")
 
 
 def limit_memory(size):
