@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from builders import chain_skeleton, random_motion
+from builders import chain_skeleton, full_deformer, random_motion
 
 from understudy import Skeleton
-from understudy.export.joints import make_joints, rigid
+from understudy.export.character import notes_on
+from understudy.export.joints import Joints, make_joints, rigid
 from understudy.geometry.transforms import compose, inverse
 
 
@@ -72,3 +73,13 @@ def test_names_that_are_taken_are_not_used_twice():
     names = make_joints(skeleton, [motion]).skeleton.names
     assert len(set(names)) == len(names) == 5
     assert {"root", "root_stretch"} <= set(names)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_notes_agree_in_number(count):
+    skeleton = Skeleton(("root",), [-1], np.eye(3, 4)[None])
+    joints = Joints(skeleton, np.zeros(1, int), (), pairs=count, moved=count)
+    pairs, moved = notes_on(joints, full_deformer())
+    verbs = {1: ("1 bone that shears", "1 bone has"), 2: ("2 bones that shear", "2 bones have")}
+    assert pairs.startswith(verbs[count][0])
+    assert moved.startswith(verbs[count][1])

@@ -5,7 +5,7 @@ import pytest
 
 from independent import three_js
 from independent.exported_characters import CHARACTERS
-from understudy.io.gltf.conventions import Conversion
+from understudy.core.coordinates import Conversion
 from understudy.io.registry import read_character, write_character
 
 pytestmark = pytest.mark.slow
@@ -18,7 +18,7 @@ def test_three_js_shows_the_same_vertices(name, tmp_path):
     write_character(made, path)
     three_js.assert_valid(path)
     ours = np.concatenate([made.evaluate_clip(clip) for clip in made.clips]).astype(np.float64)
-    ours = Conversion.of_mesh(made.mesh).points(ours)
+    ours = Conversion.mesh_to_gltf(made.mesh).points(ours)
     theirs = three_js.vertices_of(path, three_js.clip_requests(made), made.mesh.vertex_count)
     size = np.ptp(ours, axis=(0, 1)).max()
     assert np.abs(ours - theirs).max() < 1e-5 * size

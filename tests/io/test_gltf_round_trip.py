@@ -10,8 +10,8 @@ from independent import three_js
 from rigged_characters import make_character, shapes_of, skin_of, tube_mesh
 
 from understudy import BlendShape, Character, CharacterClip, InputError, Mesh, Skeleton, Skin
+from understudy.core.coordinates import Conversion
 from understudy.geometry.transforms import compose, inverse, rotation_from_axis_angle
-from understudy.io.gltf.conventions import Conversion
 from understudy.io.registry import ReadOptions, read_character, write_character
 
 
@@ -52,7 +52,7 @@ def assert_same(a, b, tolerance=1e-6):
 
 
 def assert_three_js_agrees(character, path, tolerance=1e-6):
-    conversion = Conversion.of_mesh(character.mesh)
+    conversion = Conversion.mesh_to_gltf(character.mesh)
     ours = np.concatenate([character.evaluate_clip(clip) for clip in character.clips])
     ours = conversion.points(ours.astype(np.float64))
     requests = three_js.clip_requests(character)

@@ -251,9 +251,15 @@ def notes_on(joints: Joints, deformer: Deformer) -> list[str]:
     if own is not None and own.blend != "linear":
         notes.append("Dual quaternion blending was approximated by a linear skin.")
     if joints.pairs:
-        notes.append(f"{joints.pairs} bones that shear became exact pairs of joints.")
+        notes.append(
+            "1 bone that shears became an exact pair of joints."
+            if joints.pairs == 1
+            else f"{joints.pairs} bones that shear became exact pairs of joints."
+        )
     if joints.moved:
         notes.append(
-            f"{joints.moved} bones have another parent, because theirs is scaled unevenly."
+            "1 bone has another parent, because its own is scaled unevenly."
+            if joints.moved == 1
+            else f"{joints.moved} bones have another parent, because theirs is scaled unevenly."
         )
     return notes

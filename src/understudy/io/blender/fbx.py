@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from understudy.core.character import Character
+from understudy.core.coordinates import METRES
 from understudy.core.errors import FileError, InputError
 from understudy.io.atomic_write import atomic_write
 from understudy.io.blender import scene
@@ -44,7 +45,7 @@ def write_fbx(character: Character, path: str | Path) -> None:
         "kind": "fbx",
         "armature": armature,
         "up": character.mesh.up,
-        "metres": scene.METRES[character.mesh.unit],
+        "metres": METRES[character.mesh.unit],
         "frame_rate": _time_mode(scene.frame_rate(character, path)),
         "objects": told,
         "bones": [] if skeleton is None else list(skeleton.names),

@@ -14,7 +14,6 @@ from understudy.geometry.transforms import compose
 from understudy.io.mesh_objects import MeshObject
 
 DEFAULT_RATE = 30.0  # frames per second, of a character without clips
-METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "ft": 0.3048, "unitless": 1.0}
 
 
 def object_names(character: Character, objects: Sequence[MeshObject]) -> list[str]:

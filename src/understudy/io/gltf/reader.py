@@ -22,6 +22,7 @@ import numpy as np
 
 from understudy.core import checks
 from understudy.core.character import BlendShape, Character, CharacterClip
+from understudy.core.coordinates import Conversion
 from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.progress import Progress
@@ -38,7 +39,6 @@ from understudy.io.gltf.assembly import (
 )
 from understudy.io.gltf.binding import Bones, SkinBinding, placed
 from understudy.io.gltf.container import Document, read_document
-from understudy.io.gltf.conventions import Conversion
 from understudy.io.gltf.document import Entry, unique
 from understudy.io.gltf.motion import SampledAnimation, sample
 from understudy.io.gltf.own_extras import OwnExtras, own_extras
@@ -416,31 +416,11 @@ class _Reader:
         """Return a character of our own in the unit and axes that it had."""
         if self.own is None:
             return character
-        own, mesh = self.own, character.mesh
-        back = Conversion.of(own.unit, own.up_axis, own.handedness).inverse()
-        normals = mesh.corner_normals
-        mesh = replace(
-            mesh,
-            vertices=back.points(mesh.vertices.astype(np.float64)),
-            corner_normals=None if normals is None else back.normals(normals.astype(np.float64)),
-            unit=own.unit,
-            up_axis=own.up_axis,
-            handedness=own.handedness,
-        )
-        skeleton = character.skeleton
-        if skeleton is not None:
-            skeleton = replace(skeleton, world_from_bone=back.bones(skeleton.world_from_bone))
-        shapes = [
-            replace(shape, offsets=back.points(shape.offsets.astype(np.float64)))
-            for shape in character.shapes
-        ]
-        clips = [
-            replace(clip, world_from_bone=back.bones(clip.world_from_bone))
-            for clip in character.clips
-        ]
-        return Character(
-            mesh, skeleton, character.skin, tuple(shapes), tuple(clips), own.name or character.name
-        )
+        own = self.own
+        back = Conversion.to_gltf(own.unit, own.up_axis, own.handedness).inverse()
+        found = back.character(character)
+        mesh = replace(found.mesh, unit=own.unit, up_axis=own.up_axis, handedness=own.handedness)
+        return replace(found, mesh=mesh, name=own.name or character.name)
 
 
 def _rigid(part: Part, bones: Bones) -> Part:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.core.coordinates import Conversion
 from understudy.core.mesh import Mesh
 from understudy.geometry.normals import vertex_normals
 from understudy.io.gltf.assembly import turned_around
-from understudy.io.gltf.conventions import Conversion
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class _Corners:
             self.uvs = np.stack([uvs[:, 0], 1 - uvs[:, 1]], axis=1).astype(np.float32) + 0.0
         self.normals = _normals(mesh)
         self.polygon = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        if Conversion.of_mesh(mesh).mirrored:
+        if Conversion.mesh_to_gltf(mesh).mirrored:
             turn = turned_around(self.sizes)
             self.vertices, self.normals = self.vertices[turn], self.normals[turn]
             self.uvs = None if self.uvs is None else self.uvs[turn]
@@ -143,7 +143,7 @@ def _normals(mesh: Mesh) -> np.ndarray:
         centred = mesh.vertices.astype(np.float64) - mesh.vertices.mean(axis=0, dtype=np.float64)
         smooth = vertex_normals(centred, mesh.triangles, np.float64)
         normals = smooth[mesh.polygon_vertices]
-    conversion = Conversion.of_mesh(mesh)
+    conversion = Conversion.mesh_to_gltf(mesh)
     if conversion.mirrored and mesh.corner_normals is None:
         normals = -normals  # the order of corners says which side is out, and that is turned
     normals = conversion.normals(normals)

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from understudy.core.character import Character, CharacterClip
+from understudy.core.coordinates import Conversion
 from understudy.core.errors import InputError
 from understudy.geometry.skinning import weight_matrix
 from understudy.geometry.transforms import inverse
-from understudy.io.gltf.conventions import Conversion
 from understudy.io.gltf.document import unique
 from understudy.io.gltf.glb_file import INDICES, VERTICES, GlbFile
 from understudy.io.gltf.joint_motion import (
@@ -75,7 +75,7 @@ class _Writer:
         _check(character)
         self.character = character
         self.glb = GlbFile()
-        self.conversion = Conversion.of_mesh(mesh)
+        self.conversion = Conversion.mesh_to_gltf(mesh)
         positions = self.conversion.points(mesh.vertices.astype(np.float64))
         low, high = positions.min(axis=0), positions.max(axis=0)
         self.size = float(np.linalg.norm(high - low)) or 1.0

@@ -14,6 +14,7 @@ import numpy as np
 from pxr import Usd, UsdGeom, UsdSkel
 
 from understudy.core.character import Character, CharacterClip
+from understudy.core.coordinates import Conversion
 from understudy.core.errors import FileError
 from understudy.geometry.skinning import dual_quaternion_blend, linear_blend, weight_matrix
 from understudy.geometry.transforms import apply, compose
@@ -38,7 +39,9 @@ def read_stage(stage: Any, name: str, wanted: Request) -> Character:
     _check_size(scene, plans, wanted)
     character = character.with_clips([_clip(scene, plan) for plan in plans])
     meters = UsdGeom.GetStageMetersPerUnit(stage)
-    return character if unit_of(meters) or meters == 1.0 else _scaled(character, meters)
+    if unit_of(meters) or meters == 1.0:
+        return character
+    return Conversion.scale(meters).character(character)
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,27 +312,3 @@ def _moved(
     if character.skin.blend == "dual_quaternion":
         return dual_quaternion_blend(matrices, index, weight, points)
     return linear_blend(matrices, weight_matrix(index, weight, character.bone_count), points)
-
-
-def _scaled(character: Character, factor: float) -> Character:
-    """Return a character with all lengths multiplied."""
-
-    def bones(world: np.ndarray) -> np.ndarray:
-        return np.concatenate([world[..., :3], factor * world[..., 3:]], axis=-1)
-
-    skeleton = character.skeleton
-    if skeleton is not None:
-        skeleton = replace(skeleton, world_from_bone=bones(skeleton.world_from_bone))
-    clips = [
-        replace(
-            clip,
-            world_from_bone=bones(clip.world_from_bone),
-            vertices=None if clip.vertices is None else factor * clip.vertices,
-        )
-        for clip in character.clips
-    ]
-    shapes = [replace(shape, offsets=factor * shape.offsets) for shape in character.shapes]
-    mesh = replace(character.mesh, vertices=factor * character.mesh.vertices)
-    return replace(
-        character, mesh=mesh, skeleton=skeleton, shapes=tuple(shapes), clips=tuple(clips)
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-METERS_PER_UNIT = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "ft": 0.3048, "unitless": 1.0}
+from understudy.core.coordinates import METRES
 
 
 def unit_of(meters: float) -> str | None:
@@ -11,7 +11,7 @@ def unit_of(meters: float) -> str | None:
     >>> unit_of(0.01), unit_of(0.1)
     ('cm', None)
     """
-    for unit, size in METERS_PER_UNIT.items():
+    for unit, size in METRES.items():
         if unit != "unitless" and abs(meters - size) <= 1e-6 * size:
             return unit
     return None

@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.character import BlendShape, Character, CharacterClip
+from understudy.core.character import Character, CharacterClip
+from understudy.core.coordinates import METRES, Conversion
 from understudy.core.errors import FileError, InputError, MissingDependencyError
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
@@ -38,13 +39,11 @@ from understudy.io.usd.joint_transforms import (
 )
 from understudy.io.usd.mesh_prims import MeshWriter, write_materials
 from understudy.io.usd.prim_names import identifiers, keep_name
-from understudy.io.usd.units import METERS_PER_UNIT
 
 SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 # A character that is further from the origin than this many times its size is written relative to
 # a translation of its root, which is a double.
 _FAR = 16
-_MIRROR = np.diag([-1.0, 1.0, 1.0])
 
 
 def write_usd(character: Character, path: str | Path) -> None:
@@ -140,7 +139,8 @@ def _ready(character: Character) -> Character:
                 "each such clip to a file of its own"
             )
     if character.mesh.handedness == "left":
-        character = _mirrored(character)
+        # Its polygons keep their corners, so they are left-handed (`orientation` in USD).
+        character = Conversion.mirror().character(character)
     still = character.clips and character.clips[0].vertices is None
     if character.skeleton is None and (character.shapes or still):
         # Blend shapes and SkelAnimation need a skeleton. The reader removes this joint again.
@@ -155,37 +155,6 @@ def _ready(character: Character) -> Character:
     return character
 
 
-def _mirrored(character: Character) -> Character:
-    """Return a left-handed character in right-handed coordinates: x is negated.
-
-    Its polygons keep their corners, so they are left-handed (`orientation` in USD).
-    """
-    mesh = character.mesh
-    flip = lambda points: points * np.array([-1, 1, 1], np.float32)
-    flip_any = lambda points: None if points is None else flip(points)
-    turned = lambda bones: _MIRROR @ bones @ np.diag([-1.0, 1, 1, 1])
-    mesh = replace(
-        mesh,
-        vertices=flip(mesh.vertices),
-        corner_normals=flip_any(mesh.corner_normals),
-    )
-    skeleton = character.skeleton
-    if skeleton is not None:
-        skeleton = replace(skeleton, world_from_bone=turned(skeleton.world_from_bone))
-    clips = [
-        replace(
-            clip,
-            world_from_bone=turned(clip.world_from_bone),
-            vertices=flip_any(clip.vertices),
-        )
-        for clip in character.clips
-    ]
-    shapes = [BlendShape(s.name, s.vertices, flip(s.offsets)) for s in character.shapes]
-    return replace(
-        character, mesh=mesh, skeleton=skeleton, shapes=tuple(shapes), clips=tuple(clips)
-    )
-
-
 def _offset(character: Character) -> np.ndarray:
     """Return the translation (3,) to write a character relative to: zero, unless it is far away."""
     vertices = character.mesh.vertices.astype(np.float64)
@@ -198,7 +167,7 @@ def _write_metadata(layer: Any, character: Character) -> None:
     """Write unit, up axis and frame rate to a layer; each layer has its own."""
     mesh = character.mesh
     layer.pseudoRoot.SetInfo("upAxis", mesh.up)
-    layer.pseudoRoot.SetInfo("metersPerUnit", METERS_PER_UNIT[mesh.unit])
+    layer.pseudoRoot.SetInfo("metersPerUnit", METRES[mesh.unit])
     kept = {"unit": mesh.unit, "upAxis": mesh.up_axis, "name": character.name}
     layer.customLayerData = {"understudy": kept}
     layer.defaultPrim = identifiers([character.name])[0]
