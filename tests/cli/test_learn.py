@@ -10,7 +10,11 @@ from command_line import run
 
 from understudy import Deformer
 from understudy.cli import learn as learning
+from understudy.cli import learned_exports
+from understudy.core.errors import InputError
 from understudy.io.registry import read_character, write_character
+from understudy.io.sequence_writing import file_name
+from understudy.io.vertex_caches import read_pc2
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
 
@@ -141,6 +145,50 @@ def test_a_mesh_sequence_is_compressed(tmp_path, capsys, monkeypatch):
     assert Deformer.load("hero/walk.understudy").clips[0].frame_count == 20
 
 
+@pytest.mark.slow
+def test_a_mesh_sequence_for_an_engine_is_what_compress_writes(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rig = load_rig("tube")
+    curves, _ = rig.animation("wave")
+    np.savez("walk.npz", vertices=rig.evaluate(curves[::4]).vertices, faces=rig.mesh.triangles)
+    options = ("--frame-rate", "10", "--set", "bones=3")
+    succeed(capsys, "learn", "walk.npz", "-o", "hero", "--to", "glb", *options)
+    succeed(capsys, "compress", "walk.npz", "-o", "walk.glb", *options)
+    learned, compressed = read_character("hero/walk.glb"), read_character("walk.glb")
+    assert learned.skeleton.names == compressed.skeleton.names
+    np.testing.assert_array_equal(learned.skeleton.parents, compressed.skeleton.parents)
+    assert (learned.skeleton.parents >= 0).sum() == learned.bone_count - 1
+    assert learned.skin.influences <= 4
+    np.testing.assert_allclose(learned.skin.weight, compressed.skin.weight, atol=1e-6)
+    np.testing.assert_allclose(
+        learned.evaluate_clip(learned.clips[0]),
+        compressed.evaluate_clip(compressed.clips[0]),
+        atol=1e-5,
+    )
+
+
+@pytest.mark.slow
+def test_a_format_of_one_clip_gets_one_file_per_clip(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = hero(influences=4, unit="m")
+    write_character(source, "hero.glb")
+    assert len(source.clips) > 1
+    said = succeed(capsys, "learn", "hero.glb", "-o", "out", "--to", "pc2")
+    files = sorted(path.name for path in Path("out").glob("*.pc2"))
+    assert files == sorted(f"hero_{file_name(clip.name)}.pc2" for clip in source.clips)
+    assert all(file in said for file in files)
+    first = Path("out") / f"hero_{file_name(source.clips[0].name)}.pc2"
+    np.testing.assert_allclose(
+        read_pc2(first).vertices, source.evaluate_clip(source.clips[0]), atol=1e-5
+    )
+    # The same command writes what is missing, and nothing that is there.
+    first.unlink()
+    succeed(capsys, "learn", "hero.glb", "-o", "out", "--to", "pc2")
+    before = first.stat().st_mtime_ns
+    succeed(capsys, "learn", "hero.glb", "-o", "out", "--to", "pc2")
+    assert first.stat().st_mtime_ns == before
+
+
 def test_a_character_keeps_its_blend_shapes_and_the_frame_rate_asked_for(
     tmp_path, capsys, monkeypatch
 ):
@@ -168,10 +216,10 @@ def test_a_format_that_cannot_hold_the_character_does_not_stop_the_others(
 
     def refuse(character, path):
         if str(path).endswith(".ply"):
-            raise learning.InputError(f"{path}: it holds one clip")
+            raise InputError(f"{path}: it holds one clip")
         write_character(character, path)
 
-    monkeypatch.setattr(learning, "write_character", refuse)
+    monkeypatch.setattr(learned_exports, "write_character", refuse)
     code, _, err = run(capsys, "learn", "hero.glb", "-o", "out", "--to", "ply,npz,onnx")
     assert code == 2
     assert "hero.ply: it holds one clip" in err

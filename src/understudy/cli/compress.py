@@ -38,7 +38,7 @@ from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.measure import Reference, measure, measure_deformers
 from understudy.evaluation.metric_catalogue import digits3, metric_of, size_text
 from understudy.export.sequence import INFLUENCES as ENGINE_INFLUENCES
-from understudy.export.sequence import joined_deformer, sequence_character
+from understudy.export.sequence import engine_character
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.registry import format_of, source_provenance, write_character
 from understudy.methods.fitting import FitJob, with_source
@@ -310,12 +310,14 @@ class EngineFile:
         poses   the sequence
         result  what a .understudy file would hold
         """
-        deformer = result.deformer
-        if not self.as_asked:
-            bones = deformer.bone_count
-            deformer = joined_deformer(poses, bones, self.influences, self.seed, progress)
-        character, errors = sequence_character(
-            poses, deformer, self.influences, name=self.out.stem, progress=progress
+        character, errors = engine_character(
+            poses,
+            result.deformer,
+            self.influences,
+            keep_bones=self.as_asked,
+            seed=self.seed,
+            name=self.out.stem,
+            progress=progress,
         )
         shown = np.concatenate([character.evaluate_clip(clip) for clip in character.clips])
         bare = Reference.of(poses.name, poses)

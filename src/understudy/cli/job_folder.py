@@ -51,10 +51,14 @@ class JobFolder:
     ) -> Mapping[str, Any]:
         """Run `work` unless this step is finished and its outputs are there; return its facts.
 
-        `work` returns JSON values to keep, or None; the duration is added as `seconds`.
+        `work` returns JSON values to keep, or None; the duration is added as `seconds`. Where it
+        decides which files it writes, it returns their names as `files`, in place of `outputs`.
         """
-        if name in self._done and all(output.exists() for output in outputs):
-            return self._done[name]
+        if name in self._done:
+            named = self._done[name].get("files")
+            written = outputs if named is None else [self.path / file for file in named]
+            if all(output.exists() for output in written):
+                return self._done[name]
         started = time.perf_counter()
         facts = dict(work() or {})
         self._done[name] = {"seconds": round(time.perf_counter() - started, 3), **facts}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from understudy.cli.compress import compress
-from understudy.cli.export import about_lines
 from understudy.cli.job_folder import JobFolder, source_facts
+from understudy.cli.learned_exports import Learned, export_all
 from understudy.cli.measure import CaseSet, Outputs, cases_of_rig, measure_files
 from understudy.cli.options import (
     Cache,
@@ -34,7 +34,7 @@ from understudy.cli.options import (
     read_options,
     settings_of,
 )
-from understudy.cli.output import file_size, file_text
+from understudy.cli.output import file_text
 from understudy.cli.sample import (
     Active,
     Controls,
@@ -44,32 +44,27 @@ from understudy.cli.sample import (
     TrustScripts,
     load_asked,
 )
-from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.parts import without_parts
 from understudy.core.poses import Poses
 from understudy.core.terminal_progress import TerminalProgress
-from understudy.evaluation.metric_catalogue import digits3, size_text
+from understudy.evaluation.metric_catalogue import digits3
 from understudy.evaluation.pictures import need_drawing
 from understudy.evaluation.result import CaseResult, overall
-from understudy.export.character import ExportSettings
-from understudy.export.errors import Errors
-from understudy.export.job import VERTEX_FILES, ExportJob
 from understudy.io.registry import (
     ReadOptions,
     format_of,
     read_character,
     read_poses,
     source_provenance,
-    write_character,
     write_deformer,
 )
 from understudy.methods.character_deformer import deformer_of_character
 from understudy.methods.fitting import FitJob, PartOptions, fit_poses
 from understudy.methods.held_out import split_poses
 from understudy.methods.registry import method_names
-from understudy.rigs.base import Rig, animation_names
+from understudy.rigs.base import animation_names
 from understudy.rigs.blender.options import MODIFIERS, BlenderOptions
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.parallel_sampling import sample_poses
@@ -197,16 +192,6 @@ class Request:
         }
 
 
-@dataclass(frozen=True)
-class Learned:
-    """The stand-in, and what an export of it bakes: clips of its rig, or recorded motion."""
-
-    file: Path
-    clips: tuple[str, ...] = ()
-    motions: tuple[Poses, ...] = ()
-    rig: Rig | None = None
-
-
 Learner = Callable[[Request, JobFolder, TerminalProgress], Learned]
 
 
@@ -308,7 +293,8 @@ def learn_sequence(request: Request, folder: JobFolder, progress: TerminalProgre
         poses.name, poses.mesh, {poses.name: poses}, ["Measured on the sequence itself."]
     )
     _measure(folder, [learned], test, progress)
-    return Learned(learned)
+    keep_bones = request.method is not None  # as `compress --method` does
+    return Learned(learned, sequence=poses, keep_bones=keep_bones, seed=request.seed)
 
 
 def learn_character(request: Request, folder: JobFolder, progress: TerminalProgress) -> Learned:
@@ -422,58 +408,6 @@ def _measure(
 
 def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
-
-
-def export_all(learned: Learned, folder: JobFolder, wanted: Sequence[str]) -> None:
-    """Write the stand-in in other formats. One that cannot hold it does not stop the others."""
-    work = Exports(learned)
-    said: list[str] = []
-    refused: list[str] = []
-    for suffix in wanted:
-        target = folder.file(f".{suffix.lstrip('.')}")
-        try:
-            facts = folder.step(f"export {suffix}", [target], partial(work.write, target))
-        except InputError as problem:
-            refused.append(str(problem))
-            continue
-        print(facts["file"])
-        if facts["about"] and facts["about"] != said:
-            said = facts["about"]
-            print("\n".join(said))
-    if refused:
-        raise InputError("\n".join(refused))
-
-
-class Exports:
-    """Files of a stand-in for other programs; what they hold is computed once."""
-
-    def __init__(self, learned: Learned):
-        self._learned = learned
-        self._made: dict[bool, tuple[Character, Errors]] = {}
-
-    @cached_property
-    def _deformer(self) -> Deformer:
-        return Deformer.load(self._learned.file)
-
-    def _character(self, target: Path) -> tuple[Character, Errors]:
-        """The character for a file, and its errors; files of vertices have one of their own."""
-        kind = target.suffix.lower() in VERTEX_FILES
-        if kind not in self._made:
-            learned = self._learned
-            job = ExportJob(ExportSettings(), learned.clips, learned.motions, learned.rig)
-            self._made[kind] = job.make(self._deformer, target, TerminalProgress())
-        return self._made[kind]
-
-    def write(self, target: Path) -> dict[str, Any]:
-        """Write one file; return what to print: the line of the file, and lines about it."""
-        about: list[str] = []
-        if format_of(target, to="write").write_deformer is not None:
-            write_deformer(self._deformer, target)
-        else:
-            character, errors = self._character(target)
-            write_character(character, target)
-            about = about_lines(character, errors)
-        return {"file": f"{target}: {size_text(file_size(target))}", "about": about}
 
 
 def name_of_source(sources: Sequence[str]) -> str:

@@ -26,7 +26,8 @@ from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
 
 ALL = "all"
-VERTEX_FILES = (".abc", ".npz", ".obj", ".ply")  # hold vertices of frames instead of a skin
+# Files that hold the vertices of frames instead of a skin.
+VERTEX_FILES = (".abc", ".mdd", ".npz", ".obj", ".pc2", ".ply")
 NEURAL_POSES = 600  # poses of the training range that live blend shapes have to reproduce
 HELD_OUT_POSES, HELD_OUT_SEED = 100, 20_000  # further poses to measure them on
 RANGE_POSES = 200  # poses of the training range that the skin is fitted to, beside the clips

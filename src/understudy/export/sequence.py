@@ -39,6 +39,31 @@ def joined_deformer(
     return Temporal(config).fit(poses, progress=progress)
 
 
+def engine_character(
+    poses: Poses,
+    deformer: Deformer,
+    influences: int = INFLUENCES,
+    *,
+    keep_bones: bool = False,
+    seed: int = 0,
+    name: str = "character",
+    progress: Progress = SILENT,
+) -> tuple[Character, Errors]:
+    """Return a compressed mesh sequence as engines play it, and its errors.
+
+    poses       the sequence
+    deformer    fitted to it, as a `.understudy` file has it
+    influences  largest number of bones per vertex
+    keep_bones  whether the user chose the kind of bones; else as many are fitted again, as one
+                skeleton of rotations
+    seed        of that fit
+    name        of the character
+    """
+    if not keep_bones:
+        deformer = joined_deformer(poses, deformer.bone_count, influences, seed, progress)
+    return sequence_character(poses, deformer, influences, name=name, progress=progress)
+
+
 def sequence_character(
     poses: Poses,
     deformer: Deformer,

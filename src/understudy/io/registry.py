@@ -106,6 +106,7 @@ class Format:
     check_write     () -> anything; raises a `MissingDependencyError` if a program that writes it is
                     not installed
     only_read       suffixes that are not written
+    one_clip        whether a file holds one clip at most
     """
 
     name: str
@@ -119,6 +120,7 @@ class Format:
     install: str = ""
     check_write: Callable[[], object] | None = None
     only_read: tuple[str, ...] = ()
+    one_clip: bool = False
 
 
 def _read_store(path: Source, options: ReadOptions, progress: Progress) -> Poses:
@@ -206,6 +208,7 @@ CACHE = Format(
     "the vertices of every frame, without polygons",
     read_poses=_read_cache,
     write_character=write_cache,
+    one_clip=True,
 )
 MAYA_CACHE = Format(
     "maya cache",
@@ -248,6 +251,7 @@ ALEMBIC = Format(
     read_character=read_alembic,
     write_character=write_alembic,
     check_write=find_blender,
+    one_clip=True,
 )
 GLTF = Format(
     "gltf",

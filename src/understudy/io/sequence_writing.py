@@ -67,12 +67,12 @@ def _plan(
     """Give for each clip its folder, the pattern of its files, its frame numbers and the clip."""
     clips = character.clips
     if not clips:
-        name = _file_name(character.name) + pattern.suffix if is_folder else pattern.name
+        name = file_name(character.name) + pattern.suffix if is_folder else pattern.name
         yield pattern.parent, re.sub(r"[._-]*#+", "", name), [None], None
         return
     for clip in clips:
-        folder = pattern.parent / _file_name(clip.name) if len(clips) > 1 else pattern.parent
-        name = f"{_file_name(clip.name)}_{'#' * _DIGITS}.obj" if is_folder else pattern.name
+        folder = pattern.parent / file_name(clip.name) if len(clips) > 1 else pattern.parent
+        name = f"{file_name(clip.name)}_{'#' * _DIGITS}.obj" if is_folder else pattern.name
         if "#" not in name:
             name = f"{pattern.stem}_{'#' * _DIGITS}{pattern.suffix}"
         # A minus sign is not part of a number in a file name.
@@ -148,7 +148,7 @@ def _named(pattern: str, number: int | None) -> str:
     return re.sub(r"#+", lambda found: f"{number:0{len(found[0])}d}", pattern, count=1)
 
 
-def _file_name(name: str) -> str:
+def file_name(name: str) -> str:
     """Return a name that every file system takes."""
     return re.sub(r"[^\w.-]+", "_", name).strip("._") or "clip"
 
