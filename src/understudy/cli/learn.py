@@ -63,6 +63,7 @@ from understudy.io.registry import (
 from understudy.methods.character_deformer import deformer_of_character
 from understudy.methods.fitting import FitJob, PartOptions, fit_poses
 from understudy.methods.held_out import split_poses
+from understudy.methods.posing_fitting import with_posing
 from understudy.methods.registry import method_names
 from understudy.rigs.base import animation_names
 from understudy.rigs.blender.options import MODIFIERS, BlenderOptions
@@ -309,6 +310,8 @@ def learn_character(request: Request, folder: JobFolder, progress: TerminalProgr
 
     def work() -> None:
         made = deformer_of_character(character)
+        if character.clips:
+            made = with_posing(made, character.poses(), progress)
         write_deformer(replace(made, provenance={**made.provenance, "sample": made_by}), learned)
 
     folder.step("convert", [learned], work)

@@ -30,6 +30,7 @@ from understudy.core.errors import InputError
 from understudy.core.features import Features
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis, Net, NetGroups
+from understudy.core.posing import PosingSkeleton
 from understudy.core.services import SERVICES
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
@@ -56,6 +57,7 @@ class Deformer:
     clips         the motion of the sequences it was fitted to, in their order; empty for a rig
     storage       "float32", or "float16": files and runtimes store weights and bases, and the rest
                   shape and the skin where they allow it, in 16 bits (see `half`)
+    posing        how to pose it without its rig, or None
     file_bytes    the file it was loaded from, until the compiled runtime has read it; else None
     """
 
@@ -72,6 +74,7 @@ class Deformer:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     clips: tuple[Clip, ...] = ()
     storage: str = "float32"
+    posing: PosingSkeleton | None = None
     file_bytes: bytes | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self):
@@ -112,6 +115,10 @@ class Deformer:
                 self.coefficient_count,
                 basis.coefficients.shape,
             )
+        if self.posing is not None:
+            posed, given = self.posing.skeleton.bone_count, len(self.posing.control_rest)
+            checks.same_count(posed, bones, "bones", "the posing skeleton", "the skeleton")
+            checks.same_count(given, controls, "controls", "the posing skeleton", "the deformer")
         checks.one_of(self.storage, "storage", STORAGES)
         if self.storage != "float32":
             self._need_half()

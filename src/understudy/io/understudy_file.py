@@ -2,7 +2,8 @@
 
 Every array of a `Deformer` has a dotted name. Networks and bases are flat arrays, with their sizes
 in the header (`understudy.io.corrective_arrays`). A deformer in 16 bits has all arrays in the
-narrowest type that represents them (`understudy.io.narrow_arrays`). The header is the value of the
+narrowest type that represents them (`understudy.io.narrow_arrays`). What poses a character without
+its rig is optional (`understudy.io.posing_arrays`). The header is the value of the
 safetensors metadata key `understudy`. There is no other key, because the order of several keys
 would vary from run to run.
 
@@ -44,6 +45,7 @@ from understudy.io.corrective_arrays import (
     read_nets,
 )
 from understudy.io.narrow_arrays import narrowed, widened
+from understudy.io.posing_arrays import posing_arrays, posing_entry, read_posing
 
 # Version 2 added 16 bits, 3 added 8 bits (no longer read), 4 added narrow arrays. A deformer in
 # float32 is written as version 1, so that older versions can read it.
@@ -197,7 +199,12 @@ def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any
     given = {
         name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None
     }
-    return narrowed(given) if narrow else given, header
+    if narrow:
+        given = narrowed(given)
+    if deformer.posing is not None:
+        header["posing"] = posing_entry(deformer.posing)
+        given |= posing_arrays(deformer.posing)  # small, and read by scripts: never narrowed
+    return given, header
 
 
 def _is_narrow(deformer: Deformer) -> bool:
@@ -236,6 +243,10 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
             virtual_index=arrays.get("skin.virtual_index"),
             virtual_weight=arrays.get("skin.virtual_weight"),
         )
+    posing = None
+    if "posing" in header and skeleton is not None:
+        rest = np.zeros(0) if spec is None else spec.rest
+        posing = read_posing(arrays, header["posing"], skeleton, rest)
     features = (arrays[f"features.{name}"] for name in ("columns", "low", "high"))
     half_biases = half and header["format_version"] >= _FIRST_NARROW
     return Deformer(
@@ -260,6 +271,7 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
             for number, entry in enumerate(header.get("clips", ()))
         ),
         storage=storage,
+        posing=posing,
     )
 
 

@@ -39,6 +39,7 @@ from understudy.io.registry import (
     write_deformer,
 )
 from understudy.methods.base import Config, Method, config_from_text
+from understudy.methods.posing_fitting import with_posing
 from understudy.methods.registry import method_type, methods_by_name
 from understudy.rigs.base import Rig
 from understudy.rigs.blender.options import is_blend
@@ -233,7 +234,7 @@ def fit_poses(
         deformer = job.fit_parts(poses, parts.errors, live, progress)
     else:
         deformer = job.fit(poses, live, progress)
-    return with_source(deformer, made_by)
+    return with_source(with_posing(deformer, poses, progress), made_by)
 
 
 def with_source(deformer: Deformer, made_by: Mapping[str, Any]) -> Deformer:

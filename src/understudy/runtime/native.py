@@ -136,7 +136,7 @@ def _to_bytes(deformer: Deformer) -> bytes:
         polygon_material=None,
         parts={},
     )
-    return to_bytes(replace(deformer, mesh=mesh, clips=(), training={}, provenance={}))
+    return to_bytes(replace(deformer, mesh=mesh, clips=(), training={}, provenance={}, posing=None))
 
 
 def runtime_of(deformer: Deformer) -> Runtime | None:

@@ -1,0 +1,173 @@
+"""A `PosingSkeleton` in a `.understudy` file: arrays whose names start with `posing.`, and an entry
+`posing` of the header. Readers that do not pose ignore both.
+
+    posing.parents                      (B,) int32, as `skeleton.parents`, which 16-bit files narrow
+    posing.axes, .reference             (B,3) float32, rotation vectors
+    posing.order                        (B,) int32, indices into `bone_motion.ORDERS`
+    posing.bone_part, .mirror_bone      (B,) int32
+    posing.mirror_control               (C,) int32
+    posing.dof_bone, .dof_channel       (D,) int32; bone -1: the channel is a control
+    posing.dof_low, .dof_high, .dof_rest          (D,) float64
+    posing.driver_bone, .driver_degree            (n,) int32
+    posing.driver_inputs, .driver_channels        int32, those of all drivers one after the other
+    posing.driver_coefficients                    float32, row by row, one driver after the other
+
+    header: version, dofs (names), handles, mirror_axis, parts, errors, notes, and `drivers`, a list
+    of [number of inputs, number of channels]
+
+Letters: B bones, C controls, D dofs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from understudy.core import checks
+from understudy.core.errors import InputError
+from understudy.core.posing import (
+    MAX_DEGREE,
+    MAX_INPUTS,
+    Dofs,
+    Driver,
+    Handle,
+    PosingSkeleton,
+    Symmetry,
+    term_count,
+)
+from understudy.core.skeleton import Skeleton
+from understudy.geometry.bone_motion import CHANNELS
+
+VERSION = 1
+PREFIX = "posing."
+
+
+def posing_arrays(posing: PosingSkeleton) -> dict[str, np.ndarray]:
+    """Return the arrays of a posing skeleton by name."""
+    drivers, dofs = posing.drivers, posing.dofs
+    joined = lambda parts, kind: np.concatenate([np.zeros(0, kind), *parts]).astype(kind)
+    arrays = {
+        "parents": posing.skeleton.parents,
+        "axes": posing.axes,
+        "reference": posing.reference,
+        "order": posing.order,
+        "bone_part": posing.bone_part,
+        "mirror_bone": posing.symmetry.bone,
+        "mirror_control": posing.symmetry.control,
+        "dof_bone": dofs.bone,
+        "dof_channel": dofs.channel,
+        "dof_low": dofs.low,
+        "dof_high": dofs.high,
+        "dof_rest": dofs.rest,
+        "driver_bone": np.array([driver.bone for driver in drivers], np.int32),
+        "driver_degree": np.array([driver.degree for driver in drivers], np.int32),
+        "driver_inputs": joined([driver.inputs for driver in drivers], np.int32),
+        "driver_channels": joined([driver.channels for driver in drivers], np.int32),
+        "driver_coefficients": joined(
+            [driver.coefficients.ravel() for driver in drivers], np.float32
+        ),
+    }
+    return {PREFIX + name: array for name, array in arrays.items()}
+
+
+def posing_entry(posing: PosingSkeleton) -> dict[str, Any]:
+    """Return the entry `posing` of the header."""
+    return {
+        "version": VERSION,
+        "dofs": list(posing.dofs.names),
+        "drivers": [[len(driver.inputs), len(driver.channels)] for driver in posing.drivers],
+        "handles": [
+            {"name": h.name, "role": h.role, "side": h.side, "bone": h.bone} for h in posing.handles
+        ],
+        "mirror_axis": posing.symmetry.axis,
+        "parts": list(posing.parts),
+        "errors": dict(posing.errors),
+        "notes": list(posing.notes),
+    }
+
+
+def read_posing(
+    arrays: dict[str, np.ndarray], entry: Any, skeleton: Skeleton, control_rest: np.ndarray
+) -> PosingSkeleton | None:
+    """Return the posing skeleton of a file, or None if a later version wrote it.
+
+    entry         `posing` of the header
+    skeleton      of the deformer
+    control_rest  (C,) rest values of its controls
+    """
+    if not isinstance(entry, dict) or not isinstance(entry.get("version"), int):
+        raise InputError("posing: expected an object with a version")
+    if entry["version"] > VERSION:
+        return None
+    part = lambda name: arrays[PREFIX + name]
+    whole = lambda name, size: checks.index(part(name), PREFIX + name, size)
+    names = tuple(entry["dofs"])
+    dofs = Dofs(
+        names, *(part(f"dof_{name}") for name in ("bone", "channel", "low", "high", "rest"))
+    )
+    errors = {str(name): float(value) for name, value in dict(entry["errors"]).items()}
+    symmetry = Symmetry(
+        int(entry["mirror_axis"]),
+        whole("mirror_bone", skeleton.bone_count),
+        whole("mirror_control", len(control_rest)),
+    )
+    return PosingSkeleton(
+        skeleton=skeleton,
+        control_rest=control_rest,
+        dofs=dofs,
+        axes=part("axes"),
+        order=part("order"),
+        reference=part("reference"),
+        drivers=_drivers(arrays, entry["drivers"]),
+        handles=tuple(
+            Handle(str(h["name"]), str(h["role"]), str(h["side"]), int(h["bone"]))
+            for h in entry["handles"]
+        ),
+        symmetry=symmetry,
+        parts=tuple(entry["parts"]),
+        bone_part=part("bone_part"),
+        errors=errors,
+        notes=tuple(entry["notes"]),
+    )
+
+
+def _drivers(arrays: dict[str, np.ndarray], sizes: Any) -> tuple[Driver, ...]:
+    """Return the drivers; sizes: [inputs, channels] of each."""
+    bones = checks.index(arrays[PREFIX + "driver_bone"], "driver bones", 2**31, (len(sizes),))
+    degrees = checks.index(
+        arrays[PREFIX + "driver_degree"], "driver degrees", MAX_DEGREE + 1, (len(sizes),)
+    )
+    inputs, channels, coefficients = (
+        _Rows(arrays[f"{PREFIX}driver_{name}"], f"driver {name}")
+        for name in ("inputs", "channels", "coefficients")
+    )
+    drivers = []
+    for (n, k), bone, degree in zip(sizes, bones, degrees):
+        n = int(checks.between(n, "inputs of a driver", 0, MAX_INPUTS))
+        k = int(checks.between(k, "channels of a driver", 0, CHANNELS))
+        terms = term_count(n, int(degree))
+        rows = coefficients.take(terms * k).reshape(terms, k)
+        drivers.append(Driver(int(bone), channels.take(k), inputs.take(n), int(degree), rows))
+    for rest in (inputs, channels, coefficients):
+        rest.end()
+    return tuple(drivers)
+
+
+class _Rows:
+    """An array (n,) that is read from its start to its end."""
+
+    def __init__(self, values: np.ndarray, name: str):
+        self._values, self._name, self._at = values.reshape(-1), name, 0
+
+    def take(self, count: int) -> np.ndarray:
+        """Return the next `count` numbers."""
+        if self._at + count > len(self._values):
+            raise InputError(f"{self._name}: expected more than {len(self._values)} numbers")
+        self._at += count
+        return self._values[self._at - count : self._at]
+
+    def end(self) -> None:
+        """Raise unless everything was read."""
+        if self._at != len(self._values):
+            raise InputError(f"{self._name}: expected {self._at} numbers, got {len(self._values)}")

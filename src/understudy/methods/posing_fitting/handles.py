@@ -1,0 +1,270 @@
+"""Handles: hands, feet, head and pelvis of a skeleton, from its structure and its names.
+
+The longest chains of bones that leave the trunk are limbs. They are found one after the other: each
+adds the chain whose part that no other limb has is longest. The handle of a limb is the joint where
+it branches (into fingers, toes, a face) or the last long bone before its end. Names decide only
+what a limb is called, and which of several joints close to each other is meant.
+
+Letters: B bones.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from understudy.core.mesh import Mesh
+from understudy.core.posing import Handle
+from understudy.core.skeleton import Skeleton
+from understudy.methods.posing_fitting.levers import Levers
+from understudy.methods.posing_fitting.sides import side_of_name
+
+_LIMB = 0.16  # of the size of the skeleton: shortest chain that is a limb
+_SINGLE = 0.35  # the same for a limb of a single bone
+_END = 0.16  # of the size: farthest from a handle to the tip of its limb
+_MOST = 12
+_MOVES = 5e-4  # share of the vertices that a limb moves at least
+_NAMES = {
+    "hand": re.compile(r"hand|wrist|palm", re.IGNORECASE),
+    "foot": re.compile(r"foot|ankle|feet|paw|hoof", re.IGNORECASE),
+    "head": re.compile(r"head|skull", re.IGNORECASE),
+}
+_NOT = re.compile(r"toe|finger|thumb|index|pinky|ring|middle|eye|jaw|end$|tip$|nub$", re.IGNORECASE)
+_PELVIS = re.compile(r"pelvis|hips?$|hip(?![a-z])", re.IGNORECASE)
+
+
+def pelvis_of(skeleton: Skeleton, levers: Levers) -> int:
+    """Return the bone that moves the whole body: where the skeleton first branches into limbs."""
+    roots = skeleton.roots
+    bone = int(roots[levers.weight[roots].argmax()])
+    below = _below(skeleton.parents)
+    length = _lengths(skeleton, levers)
+    size = max(float(length.max()), 1e-12)
+    while True:
+        if _PELVIS.search(skeleton.names[bone]) and side_of_name(skeleton.names[bone]) is None:
+            return bone
+        children = np.flatnonzero(skeleton.parents == bone)
+        long = [int(c) for c in children if _chain(skeleton, length, int(c)) > 0.25 * size]
+        if len(long) != 1 or levers.weight[long[0]] < 0.9 * levers.weight[bone]:
+            return bone
+        # A first bone that hardly moves vertices of its own, such as one on the ground.
+        if not below[long[0]]:
+            return bone
+        bone = long[0]
+
+
+def find_handles(skeleton: Skeleton, levers: Levers, mesh: Mesh, pelvis: int) -> list[Handle]:
+    """Return the handles, the pelvis first."""
+    found = [Handle("pelvis", "pelvis", "middle", pelvis)]
+    parents, place = skeleton.parents, skeleton.world_from_bone[:, :, 3]
+    length = _lengths(skeleton, levers)
+    reach = _reaches(skeleton, levers, length)
+    size = float(np.ptp(mesh.vertices, axis=0).max()) or 1.0
+    inside = _inside(parents, pelvis) & (levers.weight > _MOVES * mesh.vertex_count)
+    # Bones that move no vertices, such as targets of the rig's own IK, are not limbs.
+    leaves = [b for b in np.flatnonzero(inside).tolist() if not (inside & (parents == b)).any()]
+    taken = np.zeros(len(parents), bool)
+    taken[pelvis] = True
+    bones: list[int] = []
+    while len(bones) < _MOST:
+        added = {leaf: _free_length(parents, length, levers, leaf, taken) for leaf in leaves}
+        leaf = max(added, key=lambda b: (added[b], -b), default=-1)
+        if leaf < 0 or added[leaf] < _LIMB * size:
+            break
+        path = _path(parents, leaf, taken)
+        taken[path] = True
+        leaves.remove(leaf)
+        if len(path) < 2 and added[leaf] < _SINGLE * size:
+            continue
+        handle = _handle_joint(skeleton, path, reach, size)
+        if not any(_siblings(skeleton, handle, other) for other in bones):
+            bones.append(handle)
+        # Fingers and the bones of a face are no limbs of their own.
+        below = _inside(parents, handle)
+        leaves = [b for b in leaves if not below[b]]
+    roles = _roles(skeleton, levers, mesh, bones, pelvis)
+    names = {"pelvis"}
+    for bone, role in zip(bones, roles):
+        side = "middle" if role == "head" else _side(skeleton, place, mesh, bone, pelvis)
+        label = role if role != "end" else skeleton.names[bone]
+        name = f"{side} {label}" if side != "middle" and role != "end" else label
+        if name in names:
+            name = f"{name} {skeleton.names[bone]}"
+        if name in names:
+            continue
+        names.add(name)
+        found.append(Handle(name, role, side, bone))
+    return found
+
+
+def body_parts(
+    skeleton: Skeleton, handles: list[Handle], pelvis: int
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return names of parts and the part (B,) of every bone: trunk, arms, hands, legs, head, ..."""
+    parents = skeleton.parents
+    bones = len(parents)
+    own = {"hand": "arm", "foot": "leg", "head": "neck", "end": "limb"}
+    passing = np.zeros(bones, int)  # handles at or below each bone
+    for handle in handles:
+        b = handle.bone
+        while b >= 0:
+            passing[b] += 1
+            b = int(parents[b])
+    names = ["trunk"]
+    part = np.zeros(bones, np.int32)
+    for handle in handles:
+        if handle.role == "pelvis":
+            continue
+        tip = handle.name
+        side = "" if handle.side == "middle" else f"{handle.side} "
+        limb = handle.name if handle.role == "end" else side + own[handle.role]
+        for name in (limb, tip):
+            if name not in names:
+                names.append(name)
+        part[_inside(parents, handle.bone)] = names.index(tip)
+        b = int(parents[handle.bone])
+        while b >= 0 and passing[b] == 1 and b != pelvis:
+            part[b] = names.index(limb)
+            b = int(parents[b])
+    for b in range(bones):  # bones beside a chain belong to the part of their parent
+        p = int(parents[b])
+        if p >= 0 and part[b] == 0 and passing[b] == 0:
+            part[b] = part[p]
+    return tuple(names), part
+
+
+def _lengths(skeleton: Skeleton, levers: Levers) -> np.ndarray:
+    """Return the distance of every bone from its parent, (B,); 0 for roots."""
+    place, parents = skeleton.world_from_bone[:, :, 3], skeleton.parents
+    steps = np.linalg.norm(place - place[np.maximum(parents, 0)], axis=1)
+    return np.where(parents >= 0, steps, 0.0)
+
+
+def _reaches(skeleton: Skeleton, levers: Levers, length: np.ndarray) -> np.ndarray:
+    """Return the longest way from each bone along its children to a tip, (B,)."""
+    reach = levers.reach.copy()
+    for b in range(len(reach) - 1, -1, -1):
+        p = skeleton.parents[b]
+        if p >= 0:
+            reach[p] = max(reach[p], length[b] + reach[b])
+    return reach
+
+
+def _chain(skeleton: Skeleton, length: np.ndarray, bone: int) -> float:
+    """Return the longest chain of bones from the parent of `bone` on."""
+    longest = np.zeros(len(length))
+    for b in range(len(length) - 1, bone - 1, -1):
+        p = skeleton.parents[b]
+        if p >= 0:
+            longest[p] = max(longest[p], length[b] + longest[b])
+    return float(length[bone] + longest[bone])
+
+
+def _below(parents: np.ndarray) -> np.ndarray:
+    """Return the number of children of every bone."""
+    return np.bincount(parents[parents >= 0], minlength=len(parents))
+
+
+def _inside(parents: np.ndarray, top: int) -> np.ndarray:
+    """Return which bones are `top` or below it, (B,) bool."""
+    inside = np.zeros(len(parents), bool)
+    inside[top] = True
+    for b in range(top + 1, len(parents)):
+        inside[b] = parents[b] >= 0 and inside[parents[b]]
+    return inside
+
+
+def _path(parents: np.ndarray, leaf: int, taken: np.ndarray) -> list[int]:
+    """Return the bones from a leaf up to the first that is taken, without it."""
+    path, b = [], leaf
+    while b >= 0 and not taken[b]:
+        path.append(b)
+        b = int(parents[b])
+    return path
+
+
+def _free_length(
+    parents: np.ndarray, length: np.ndarray, levers: Levers, leaf: int, taken: np.ndarray
+) -> float:
+    """Return the length of a chain that no limb has yet, with the tip of its leaf."""
+    path = _path(parents, leaf, taken)
+    return float(length[path].sum() + (levers.reach[leaf] if path else 0.0))
+
+
+def _handle_joint(skeleton: Skeleton, path: list[int], reach: np.ndarray, size: float) -> int:
+    """Return the joint of a limb to drag; path: its bones, the leaf first."""
+    names = skeleton.names
+    named = [
+        b
+        for b in path
+        if any(p.search(names[b]) for p in _NAMES.values()) and not _NOT.search(names[b])
+    ]
+    near = [b for b in path if reach[b] <= _END * size] or path[:1]
+    both = [b for b in near if b in named] or named
+    if both:
+        return both[-1]
+    children = _below(skeleton.parents)
+    most = max(children[b] for b in near)
+    if most >= 3:
+        return next(b for b in reversed(near) if children[b] == most)
+    return near[-1]
+
+
+def _siblings(skeleton: Skeleton, a: int, b: int) -> bool:
+    """Return whether two bones are parts of one hand or foot: with one parent and one role."""
+    role = lambda bone: next((r for r, p in _NAMES.items() if p.search(skeleton.names[bone])), "")
+    return skeleton.parents[a] == skeleton.parents[b] and bool(role(a)) and role(a) == role(b)
+
+
+def _roles(
+    skeleton: Skeleton, levers: Levers, mesh: Mesh, bones: list[int], pelvis: int
+) -> list[str]:
+    """Return the role of each handle: by its name, else by where it is at rest."""
+    roles = []
+    for bone in bones:
+        name = skeleton.names[bone]
+        roles.append(next((r for r, p in _NAMES.items() if p.search(name)), ""))
+    up = "XYZ".index(mesh.up)
+    place = skeleton.world_from_bone[:, up, 3]
+    low, height = float(mesh.vertices[:, up].min()), mesh.height
+    across = [k for k in range(3) if k != up]
+    middle = skeleton.world_from_bone[pelvis, across, 3]
+    off = lambda b: float(np.abs(skeleton.world_from_bone[b, across, 3] - middle).max())
+    above = [b for b in bones if place[b] > low + 0.75 * height and off(b) < 0.1 * height]
+    head = min(above, key=off, default=-1)
+    for k, bone in enumerate(bones):
+        below = _inside(skeleton.parents, bone)
+        lowest = min(levers.tip[below, up].min(), place[below].min())
+        if roles[k]:
+            continue
+        if lowest < low + 0.1 * height and place[bone] < place[pelvis]:
+            roles[k] = "foot"
+        elif bone == head and "head" not in roles:
+            roles[k] = "head"
+        else:
+            roles[k] = "end"
+    if roles.count("foot") == 1:  # a tail or a sting
+        roles[roles.index("foot")] = "end"
+    ends = [k for k, role in enumerate(roles) if role == "end"]
+    if len(ends) == 2 and roles.count("foot") == 2 and "hand" not in roles:
+        for k in ends:
+            roles[k] = "hand"
+    return roles
+
+
+def _side(skeleton: Skeleton, place: np.ndarray, mesh: Mesh, bone: int, pelvis: int) -> str:
+    """Return the side of a bone: by the names of its chain, else by its place.
+
+    A character that looks along -Y (Z up) or +Z (Y up) has its left at positive x.
+    """
+    b = bone
+    while b >= 0 and b != pelvis:
+        named = side_of_name(skeleton.names[b])
+        if named is not None:
+            return named
+        b = int(skeleton.parents[b])
+    off = place[bone, 0] - place[pelvis, 0]
+    if abs(off) < 0.03 * mesh.height:
+        return "middle"
+    return "left" if off > 0 else "right"

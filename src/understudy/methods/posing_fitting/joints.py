@@ -1,0 +1,95 @@
+"""Axes and orders of rotation of joints, found from how their bones turn.
+
+A rig turns a ball joint by three angles in some order. In that order the angles of random poses are
+independent of each other, and helper bones that take a share of one angle follow it linearly. In
+any other order the angles depend on each other. So the order is chosen with which the least motion
+of each angle is predicted by the other two.
+
+Letters: T poses, B bones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from understudy.core.posing import products
+from understudy.core.skeleton import Skeleton
+from understudy.geometry.bone_motion import (
+    ORDERS,
+    Joints,
+    angles_of,
+    local_rotations,
+    rotation_vector,
+)
+from understudy.geometry.skinning import polar
+
+_POSES = 400
+_HALF_TURN = 2.6  # radians; bones that turn farther get a reference rotation
+_HINGE = 0.97  # share of the motion about one axis that makes a bone a hinge
+_OBLIQUE = 0.97  # cosine of the angle between a hinge and the bone's own axis
+_STILL = 1e-4  # radians
+_STRAIGHT = (2, 0, 1)  # the order for joints that do not tell theirs
+
+
+def find_joints(skeleton: Skeleton, world_from_bone: np.ndarray, pelvis: int) -> Joints:
+    """Return the joints of the bones in poses (T,B,3,4).
+
+    pelvis  the bone whose axes are those of the world
+    """
+    count = skeleton.bone_count
+    rest, parents = skeleton.world_from_bone, skeleton.parents
+    some = np.unique(np.linspace(0, len(world_from_bone) - 1, _POSES).astype(np.int64))
+    local, _, _ = local_rotations(world_from_bone[some], rest, parents)
+    axes, _ = polar(rest[..., :3])
+    reference = np.tile(np.eye(3), (count, 1, 1))
+    order = np.full(count, ORDERS.index(_STRAIGHT), np.int32)
+    vectors = rotation_vector(local)
+    axes[pelvis] = np.eye(3)
+    for bone in np.flatnonzero(np.abs(vectors).max(axis=(0, 2)) > _STILL):
+        turns = local[:, bone]
+        if bone != pelvis and np.linalg.norm(vectors[:, bone], axis=1).max() > _HALF_TURN:
+            reference[bone], _ = polar(turns.mean(axis=0))
+            turns = reference[bone].T @ turns
+        if bone != pelvis:
+            axes[bone] = _axes(rotation_vector(turns), axes[bone])
+        order[bone] = _order(axes[bone].T @ turns @ axes[bone])
+    return Joints(rest, parents, axes, order, reference)
+
+
+def _axes(vectors: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Return the axes (3,3) of a joint: those of the bone, unless it is a hinge across them.
+
+    vectors  (T,3) rotation vectors
+    own      (3,3) the axes of the bone at rest
+    """
+    _, sizes, principal = np.linalg.svd(vectors, full_matrices=False)
+    hinge = principal[0]
+    along = own.T @ hinge
+    nearest = int(np.abs(along).argmax())
+    if sizes[0] ** 2 < _HINGE * (sizes**2).sum() or abs(along[nearest]) > _OBLIQUE:
+        return own
+    # The nearest axis of the bone is turned onto the hinge, the others by the least rotation.
+    hinge = hinge * np.sign(along[nearest])
+    from_axis = own[:, nearest]
+    cross = np.cross(from_axis, hinge)
+    skew = np.array([[0, -cross[2], cross[1]], [cross[2], 0, -cross[0]], [-cross[1], cross[0], 0]])
+    turn = np.eye(3) + skew + skew @ skew / (1 + from_axis @ hinge)
+    return turn @ own
+
+
+def _order(turns: np.ndarray) -> int:
+    """Return the order, as an index, in which angles of rotations (T,3,3) depend least."""
+    best, chosen = np.inf, 0
+    for number, order in sorted(enumerate(ORDERS), key=lambda item: item[1] != _STRAIGHT):
+        angles = angles_of(turns, order)
+        centred = angles - angles.mean(axis=0)
+        # Beyond a right angle of the middle axis, a pose may have two sets of angles.
+        dependent = float(np.maximum(np.abs(angles[:, order[1]]) - np.pi / 2, 0).sum())
+        scale = np.maximum(np.abs(centred).max(axis=0), 1e-9)
+        for axis in range(3):
+            others = products(np.delete(centred / scale, axis, axis=1), 2)
+            fitted = others @ np.linalg.lstsq(others, centred[:, axis], rcond=1e-6)[0]
+            dependent += float((fitted**2).sum())
+        if dependent < 0.98 * best - 1e-12:
+            best, chosen = dependent, number
+    return chosen

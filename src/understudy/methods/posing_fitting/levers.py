@@ -1,0 +1,99 @@
+"""How far the vertices of a mesh move when a bone moves: it turns angles into lengths.
+
+Letters: V vertices, B bones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import shortest_path
+
+from understudy.core.deformer import Deformer
+from understudy.geometry.skinning import weight_matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Levers:
+    """Root mean square displacement of vertices for a motion of 1, by kind and bone.
+
+    whole   kind -> (B,) over all vertices of the mesh: how much a bone matters
+    near    kind -> (B,) over the vertices that the bone and its children move: how far they go
+    weight  (B,) the vertices that the bone and its children move, in vertices
+    reach   (B,) the distance from the bone to the farthest vertex that it moves itself, or 0
+    tip     (B,3) that vertex at rest; the bone's own place if there is none
+    """
+
+    whole: dict[str, np.ndarray]
+    near: dict[str, np.ndarray]
+    weight: np.ndarray
+    reach: np.ndarray
+    tip: np.ndarray
+
+
+def bone_weights(deformer: Deformer) -> sp.csr_matrix:
+    """Return the weight of every bone on every vertex, (V,B), none negative."""
+    skeleton, skin = deformer.need_skin()
+    weights = deformer.skin_matrix.copy()  # abs() joins duplicates in place
+    if skin.virtual_index is not None and skin.virtual_weight is not None:
+        weights = weights @ weight_matrix(
+            skin.virtual_index, skin.virtual_weight, skeleton.bone_count
+        )
+    weights = abs(sp.csr_matrix(weights)).astype(np.float64)
+    total = np.asarray(weights.sum(axis=1)).ravel()
+    return sp.csr_matrix(sp.diags(1.0 / np.maximum(total, 1e-12)) @ weights)
+
+
+def levers_of(deformer: Deformer) -> Levers:
+    """Return the levers of a deformer with bones."""
+    skeleton, _ = deformer.need_skin()
+    own = bone_weights(deformer).tocsc()
+    vertices = deformer.mesh.vertices.astype(np.float64)
+    place = skeleton.world_from_bone[:, :, 3]
+    bones = skeleton.bone_count
+    # For each bone: sums over its vertices of w, w p and w |p|^2 give w |p - joint|^2 of any joint.
+    moments = np.concatenate(
+        [np.ones((len(vertices), 1)), vertices, (vertices**2).sum(axis=1, keepdims=True)], axis=1
+    )
+    sums = own.T @ moments  # (B,5)
+    below = sums.copy()
+    for b in range(bones - 1, -1, -1):
+        if skeleton.parents[b] >= 0:
+            below[skeleton.parents[b]] += below[b]
+    about = lambda s: np.maximum(
+        s[:, 4] - 2 * (s[:, 1:4] * place).sum(axis=1) + s[:, 0] * (place**2).sum(axis=1), 0
+    )
+    turn, stretch, count = about(below), about(sums), float(len(vertices))
+    per = lambda total, weight: np.sqrt(total / np.maximum(weight, 1e-9))
+    tip, reach = place.copy(), np.zeros(bones)
+    for b in range(bones):
+        mine = own.indices[own.indptr[b] : own.indptr[b + 1]]
+        mine = mine[own.data[own.indptr[b] : own.indptr[b + 1]] > 0.4]
+        if len(mine):
+            distance = np.linalg.norm(vertices[mine] - place[b], axis=1)
+            tip[b], reach[b] = vertices[mine[distance.argmax()]], distance.max()
+    return Levers(
+        whole={
+            "rotation": np.sqrt(turn / count),
+            "move": np.sqrt(below[:, 0] / count),
+            "stretch": np.sqrt(stretch / count),
+        },
+        near={
+            "rotation": per(turn, below[:, 0]),
+            "move": np.where(below[:, 0] > 1e-6, 1.0, 0.0),
+            "stretch": per(stretch, sums[:, 0]),
+        },
+        weight=below[:, 0],
+        reach=reach,
+        tip=tip,
+    )
+
+
+def tree_distances(parents: np.ndarray) -> np.ndarray:
+    """Return the number of steps between any two bones, (B,B); inf between separate trees."""
+    count = len(parents)
+    child = np.flatnonzero(parents >= 0)
+    links = sp.csr_matrix((np.ones(len(child)), (child, parents[child])), shape=(count, count))
+    return shortest_path(links, directed=False, unweighted=True)

@@ -1,0 +1,105 @@
+"""The posing section of a `.understudy` file: the same comes back, damage is refused."""
+
+import json
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from posing_builders import small_character, two_arms
+
+from understudy.core.deformer import Deformer
+from understudy.core.errors import FileError
+
+
+def rewritten(path, change):
+    """A copy of a file whose two headers `change(table, header)` has edited."""
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    table = json.loads(data[8 : 8 + length])
+    header = json.loads(table["__metadata__"]["understudy"])
+    change(table, header)
+    table["__metadata__"]["understudy"] = json.dumps(header)
+    text = json.dumps(table).encode()
+    other = path.with_name("changed.understudy")
+    other.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
+    return other
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "a.understudy"
+    small_character().save(path)
+    return path
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_it_comes_back(tmp_path, half):
+    path = tmp_path / "a.understudy"
+    deformer = small_character().half() if half else small_character()
+    deformer.save(path)
+    back = Deformer.load(path)
+    values = np.random.default_rng(0).uniform(-0.5, 0.5, (4, 7))
+    for one, other in zip(back.posing.pose(values), deformer.posing.pose(values)):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(back.posing.mirrored(values), deformer.posing.mirrored(values))
+    assert back.posing.handles == deformer.posing.handles
+    assert back.posing.errors == {"mean": 0.0}
+    back.save(tmp_path / "b.understudy")
+    assert (tmp_path / "b.understudy").read_bytes() == path.read_bytes()
+
+
+def test_the_compiled_runtime_ignores_it(file):
+    """It reads the bytes of the file, and gives what it gives without the section."""
+    bones, _ = two_arms().pose(np.random.default_rng(0).uniform(-0.5, 0.5, (4, 7)))
+    got = Deformer.load(file).deform(bones)
+    np.testing.assert_array_equal(got, replace(small_character(), posing=None).deform(bones))
+
+
+def test_files_without_it_are_read(file):
+    def remove(table, header):
+        del header["posing"]
+
+    assert Deformer.load(rewritten(file, remove)).posing is None
+
+
+def test_a_later_version_is_ignored(file):
+    def later(table, header):
+        header["posing"] = {"version": 2, "something": "else"}
+
+    assert Deformer.load(rewritten(file, later)).posing is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("drivers", [[1, 1]]),
+        ("drivers", [[10**9, 1], [1, 1]]),
+        ("drivers", [[1, 1], [2, 1]]),
+        ("drivers", 3),
+        ("dofs", ["one"]),
+        ("handles", [{"name": "x", "role": "hand", "side": "left", "bone": 70}]),
+        ("handles", [{}]),
+        ("mirror_axis", 3),
+        ("version", "1"),
+        ("parts", []),
+        ("errors", None),
+    ],
+)
+def test_damaged_headers_are_refused(file, name, value):
+    def change(table, header):
+        header["posing"][name] = value
+
+    with pytest.raises(FileError, match="damaged"):
+        Deformer.load(rewritten(file, change))
+
+
+@pytest.mark.parametrize("name", ["axes", "dof_low", "driver_coefficients", "mirror_bone"])
+def test_missing_arrays_are_refused(file, name):
+    with pytest.raises(FileError, match=f"posing.{name}"):
+        Deformer.load(
+            rewritten(
+                file,
+                lambda table, header: table.update({f"other.{name}": table.pop(f"posing.{name}")}),
+            )
+        )
