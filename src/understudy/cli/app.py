@@ -22,6 +22,7 @@ from understudy.cli.measure import compare, evaluate
 from understudy.cli.sample import controls, sample
 from understudy.cli.show import info, methods
 from understudy.cli.train import train
+from understudy.cli.view import view
 from understudy.core.errors import UnderstudyError
 from understudy.core.version import __version__
 
@@ -45,6 +46,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (compress, "understudy compress 'walk/*.obj' -o walk.understudy --up Z --frame-rate 30"),
     (evaluate, "understudy evaluate human.understudy --report report.html"),
     (compare, "understudy compare fdda.understudy lbs.understudy"),
+    (view, "understudy view fdda.understudy lbs.understudy"),
     (export, "understudy export human.understudy human.glb --clip kick --morphs 64"),
     (info, "understudy info human.understudy"),
     (methods, "understudy methods fdda"),

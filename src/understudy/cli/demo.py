@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +29,8 @@ from understudy.rigs.base import animate, animation_names
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
+from understudy.viewer.page import write_page
+from understudy.viewer.subjects import Subject, ViewJob
 
 # fdda is the stand-in; lbs, the skinning that every engine has, is there for comparison.
 OPTIONS: Mapping[str, Mapping[str, str]] = {"fdda": {}, "lbs": {}}
@@ -46,7 +49,8 @@ def demo(
     results = run(out, poses, seed, progress=TerminalProgress())
     print_table(results, "cm", "human: errors on animations that took no part in the fit")
     print(
-        f"\nWritten to {out}: fdda.understudy, lbs.understudy, report.html (open it in a browser)"
+        f"\nWritten to {out}: fdda.understudy, lbs.understudy, report.html and page.html (the "
+        "character itself). Open the last two in a browser."
     )
 
 
@@ -82,6 +86,9 @@ def run(
     results = measure_deformers(deformers, cases, figures, progress)
     notes = ["Every error is measured on animations that took no part in the fit."]
     provenance = {"command": f"understudy demo --poses {poses} --seed {seed}", "seed": seed}
+    subjects = [Subject(method, deformer) for method, deformer in deformers.items()]
+    scene, _ = ViewJob(rig=rig).scene(subjects, "human", progress=progress)
+    write_page(scene, out / "page.html")
     data = report_data("human", rig.mesh, deformers, results, provenance, notes)
-    write_report(out / "report.html", data)
+    write_report(out / "report.html", replace(data, page="page.html"))
     return results

@@ -9,6 +9,7 @@ import typer
 
 from understudy.cli.options import RIG_HELP, File, Json
 from understudy.cli.output import file_size, write_json
+from understudy.cli.view import PAGE_SUFFIX, Beside, export_page, refuse_page_options
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
@@ -20,6 +21,7 @@ from understudy.export.job import ExportJob
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.onnx_weights import write_onnx_weights
 from understudy.io.registry import format_of, formats, write_character, write_deformer
+from understudy.viewer.subjects import ViewJob
 
 AGAINST = {"deformer": "the .understudy file", "original": "the original"}
 
@@ -29,8 +31,8 @@ def export(
     out: Annotated[
         Path,
         typer.Argument(
-            help="File to write; its suffix decides the format: .understudy, .onnx, or a "
-            "character's file such as .glb, .usd or .fbx."
+            help="File to write; its suffix decides the format: .understudy, .onnx, .html (a page "
+            "to look at it in any browser), or a character's file such as .glb, .usd or .fbx."
         ),
     ],
     clip: Annotated[
@@ -97,11 +99,15 @@ def export(
             help="Store 16-bit numbers: half the size (.understudy, .onnx, the net of --neural).",
         ),
     ] = False,
+    beside: Beside = [],  # noqa: B006
     as_json: Json = None,
 ) -> None:
     """Write a stand-in in another format.
 
     A .onnx file holds the whole deformer as one graph. `--half` halves a .understudy file.
+
+    A .html file is one page that shows the character in any browser, without a server: the runtime,
+    the stand-in in 16 bits, its clips, and the original where its rig or --motion has it.
 
     Other formats hold what every engine plays: a skin of few influences, fitted again; blend
     shapes for the correctives; and the clips you name, baked. The errors of that are printed. They
@@ -110,6 +116,12 @@ def export(
     `--neural` makes blend shapes for the whole training range instead, and a small ONNX net that
     computes their weights from the pose: for Unreal, Unity, Houdini or your own engine.
     """
+    if out.suffix.lower() == PAGE_SUFFIX:
+        refuse_page_options(original, neural, half)
+        export_page(file, beside, out, ViewJob(clip, motion, rig))
+        return
+    if beside:
+        raise InputError("--beside is for pages; write to a .html, or leave it out")
     known = format_of(out, to="write")
     ensure_writable(out)
     if as_json is not None:

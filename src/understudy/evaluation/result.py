@@ -123,6 +123,7 @@ class ReportData:
     provenance  version, seed, command, data: what is needed to run it again
     training    method -> (epochs (n,), error (n,))
     lbs_over_k  case -> (K (n,), mean error (n,)) of linear blend skinning
+    page        address of the page that shows the character, relative to the report; "": none
     """
 
     title: str
@@ -137,6 +138,7 @@ class ReportData:
     provenance: Mapping[str, object] = field(default_factory=dict)
     training: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     lbs_over_k: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    page: str = ""
 
     def __post_init__(self):
         if not self.results:

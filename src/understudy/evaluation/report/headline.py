@@ -43,7 +43,18 @@ def headline(data: ReportData) -> str:
     return (
         f'<header><p class="over">Understudy report</p>\n<h1>{escape(data.title)}</h1>\n'
         f'<p class="lede">{sentence}</p>\n<p>{_compared(data)}{_worst_frame(data)}</p>{notes}\n'
+        f"{_page_link(data)}"
         f'<div class="tiles">{"".join(tiles)}</div></header>'
+    )
+
+
+def _page_link(data: ReportData) -> str:
+    """A link to the page that shows the character; "" if there is none."""
+    if not data.page:
+        return ""
+    return (
+        f'<p><a href="{escape(data.page)}">Open the character</a>: play it, pose it, compare it '
+        "with the original.</p>\n"
     )
 
 

@@ -1,0 +1,138 @@
+"""`understudy view`: a character in the browser; and the page of `understudy export`."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.cli.options import RIG_HELP
+from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError
+from understudy.core.terminal_progress import TerminalProgress
+from understudy.evaluation.metric_catalogue import size_text
+from understudy.io.atomic_write import ensure_writable
+from understudy.io.registry import read_poses
+from understudy.io.understudy_file import SUFFIX
+from understudy.rigs.base import Rig
+from understudy.rigs.registry import is_rig, load_rig
+from understudy.viewer.packing import Container
+from understudy.viewer.page import write_page
+from understudy.viewer.scene import poses_scene, rig_scene
+from understudy.viewer.server import ViewServer
+from understudy.viewer.subjects import Subject, ViewJob, title_of
+
+PAGE_SUFFIX = ".html"
+
+Beside = Annotated[
+    list[Path],
+    typer.Option(
+        help="Another .understudy file of the same character, to compare with in a page; repeat it."
+    ),
+]
+
+
+def view(
+    things: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|RIG|POSES",
+            help="One or several .understudy files of a character, a rig, or poses. " + RIG_HELP,
+        ),
+    ],
+    clip: Annotated[
+        list[str],
+        typer.Option(
+            help="Animation to show: of the rig, or a clip of a compressed sequence; repeat it. "
+            "Default: all."
+        ),
+    ] = [],  # noqa: B006
+    motion: Annotated[
+        list[str],
+        typer.Option(help="File with bone motion, or recorded poses, to show; repeat it."),
+    ] = [],  # noqa: B006
+    rig: Annotated[
+        str | None,
+        typer.Option("--rig", help="The original of a .understudy file. Default: the rig in it."),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Whether to open the browser.")
+    ] = True,
+) -> None:
+    """Look at a character in the browser, and pose it.
+
+    Shows stand-ins beside the original, errors as a heat map, bones and their weights. If the rig
+    of a file can be loaded, sliders move its controls, and it is compared live.
+
+    The page is served to this computer only. Ctrl-C ends it. `understudy export FILE page.html`
+    writes a page that needs no server.
+    """
+    scene, live = scene_of(things, ViewJob(clip, motion, rig))
+    with ViewServer(scene, live, port) as server:
+        print(f"{server.url}\nCtrl-C ends the server.", flush=True)
+        if browser and not webbrowser.open(server.url):
+            print("Open this address in a browser.", file=sys.stderr)
+        server.wait()
+
+
+def scene_of(things: Sequence[str], job: ViewJob) -> tuple[Container, Rig | None]:
+    """Return what to show, and the live rig behind it if there is one."""
+    progress = TerminalProgress()
+    files = [thing for thing in things if thing.lower().endswith(SUFFIX)]
+    if files and len(files) < len(things):
+        raise InputError(
+            "view: name .understudy files, or one rig, or poses; give the original of a file with "
+            "--rig or --motion"
+        )
+    if files:
+        subjects = load_subjects([Path(file) for file in files])
+        return job.scene(
+            subjects, title_of(files[0], subjects[0].deformer), served=True, progress=progress
+        )
+    if job.clips or job.motions or job.rig is not None:
+        raise InputError("--clip, --motion and --rig belong to .understudy files; leave them out")
+    if any(is_rig(thing) for thing in things):
+        if len(things) > 1:
+            raise InputError(f"view: one rig at a time, got {len(things)}")
+        rig = load_rig(things[0])
+        return rig_scene(rig), rig
+    return poses_scene(read_poses(list(things), progress=progress), title_of(things[0])), None
+
+
+def load_subjects(files: Sequence[Path]) -> list[Subject]:
+    """Return the stand-ins of some files: named by method, or by file where two share a method."""
+    loaded = [Deformer.load(file) for file in files]
+    methods = [deformer.method for deformer in loaded]
+    return [
+        Subject(
+            deformer.method if methods.count(deformer.method) == 1 else file.stem,
+            deformer,
+            file.stat().st_size,
+        )
+        for file, deformer in zip(files, loaded)
+    ]
+
+
+def export_page(file: Path, beside: Sequence[Path], out: Path, job: ViewJob) -> None:
+    """Write a page that needs no server, and say what is in it."""
+    ensure_writable(out)
+    subjects = [Subject(s.label, s.deformer) for s in load_subjects([file, *beside])]
+    title = title_of(file, subjects[0].deformer)
+    scene, _ = job.scene(subjects, title, progress=TerminalProgress())
+    size = write_page(scene, out)
+    print(f"{out}: {size_text(size)}, opens in any browser")
+    for clip in scene.about["clips"]:
+        original = "with the original" if "original" in clip else "without an original"
+        print(f"clip         {clip['name']}: {clip['frames']} frames, {original}")
+
+
+def refuse_page_options(original: bool, neural: bool, half: bool) -> None:
+    """Raise if options of other formats are given."""
+    for given, name in ((original, "--original"), (neural, "--neural"), (half, "--half")):
+        if given:
+            raise InputError(f"{name}: pages have no such option; leave it out")

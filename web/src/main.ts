@@ -1,0 +1,53 @@
+// Starts the page: finds the scene, in the page itself or at the server, and shows it.
+
+import {App} from './app';
+import {SceneError} from './container';
+import {el} from './dom';
+import {readScene} from './scene';
+
+/** The scene inside the page, or null: a server has it. */
+async function embedded(): Promise<Uint8Array|null> {
+    const place = document.getElementById('scene');
+    if (!place) return null;
+    const text = place.textContent!.trim();
+    place.remove();  // its memory is not needed twice
+    const packed = fromBase64(text);
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+    const fast = (Uint8Array as any).fromBase64;  // where the browser is new enough
+    if (fast) return fast.call(Uint8Array, text);
+    const binary = atob(text), bytes = new Uint8Array(binary.length);
+    for (let i = 0; i < bytes.length; ++i) bytes[i] = binary.charCodeAt(i);
+    return bytes;
+}
+
+async function fetched(token: string): Promise<Uint8Array> {
+    const response = await fetch('scene', {headers: {'X-Understudy-Token': token}});
+    if (!response.ok) throw new SceneError(await response.text());
+    return new Uint8Array(await response.arrayBuffer());
+}
+
+function fail(problem: unknown): void {
+    const welcome = document.getElementById('welcome')!;
+    const text = problem instanceof Error ? problem.message : String(problem);
+    welcome.classList.add('failed');
+    welcome.replaceChildren(el('div', {class: 'failure', role: 'alert', id: 'failure'},
+        el('h1', {}, 'This character cannot be shown'), el('p', {}, text),
+        el('p', {class: 'hint'}, 'The page needs a browser with WebGL 2 and WebAssembly: Chrome, Edge, Firefox or Safari 16.4 or newer.')));
+}
+
+async function start(): Promise<void> {
+    const token = new URLSearchParams(location.search).get('token') ?? '';
+    const bytes = await embedded() ?? await fetched(token);
+    const scene = await readScene(bytes);
+    const app = new App(scene, token);
+    document.getElementById('welcome')!.remove();
+    app.start();
+    // For tests and for the curious: what is shown, in numbers.
+    (window as any).understudy = app;
+}
+
+start().catch(fail);
