@@ -211,6 +211,7 @@ class Deformer:
     def cost(self) -> dict[str, int]:
         """Return `bytes`, the size of its arrays in 32 bits, and `multiply_adds` of one pose.
 
+        The arrays include the transforms of its clips.
         `understudy.runtime.native.runtime_of(deformer).bytes` is what the runtime reads.
         """
         net_values = sum(
@@ -229,7 +230,8 @@ class Deformer:
             # blended once each.
             skin_work = 12 * self.skin.weight.size + 9 * self.mesh.vertex_count + 12 * virtual
         rest_values = 3 * self.mesh.vertex_count * (1 if self.mean is None else 2)
-        values = net_values + basis_values + index_values + skin_values + rest_values
+        clip_values = sum(clip.world_from_bone.size for clip in self.clips)
+        values = net_values + basis_values + index_values + skin_values + rest_values + clip_values
         return {"bytes": 4 * values, "multiply_adds": net_work + basis_work + skin_work}
 
     def half(self) -> Deformer:

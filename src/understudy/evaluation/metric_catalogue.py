@@ -101,6 +101,8 @@ METRICS = {
     "rival_erms": Metric(
         "rivals' ERMS", "", "lowest ERMS that the paper reports for other methods of the same kind"
     ),
+    "erms_low": Metric("lowest ERMS", "", "lowest ERMS of several training seeds"),
+    "erms_high": Metric("highest ERMS", "", "highest ERMS of several training seeds"),
     "paper_delta_w": Metric("paper ΔW", "", "ΔW as published in the paper of the method"),
     "mse_differential": Metric(
         "MSE delta",

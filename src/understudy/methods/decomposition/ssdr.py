@@ -26,25 +26,31 @@ Departures, and why:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, Literal
 
 from understudy.core import checks
 from understudy.core.deformer import Deformer
-from understudy.core.poses import Poses
+from understudy.core.poses import Poses, evenly
 from understudy.core.progress import SILENT, Progress
 from understudy.geometry.error_norms import box_error
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.decomposition import kernels
+from understudy.methods.decomposition import clusters, kernels
 from understudy.methods.decomposition.bone_limit import MAX_BONES, check_bone_count
 from understudy.methods.decomposition.decompose import decompose, decompose_to_error
-from understudy.methods.decomposition.motion import read_motion
-from understudy.methods.decomposition.plan import Plan
+from understudy.methods.decomposition.motion import Motion, read_motion
+from understudy.methods.decomposition.plan import (
+    THOROUGH,
+    THOROUGH_ITERATIONS,
+    InitialClusters,
+    Plan,
+)
 from understudy.methods.decomposition.result import deformer_from_bones, skin_and_bones
 from understudy.methods.decomposition.smoothness import weight_smoother
 from understudy.rigs.base import Rig
 
 _DEFAULT_BONES = 20
+_SAMPLE = 1000  # vertices of the additional clusters, as many as `temporal` labels
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,8 @@ class SsdrConfig(Config):
                 gained
     smoothness  how similar the weights of neighbours should be: a jump from 0 to 1 along an edge
                 costs as much as an error of sqrt(smoothness) times the size of the mesh
+    thorough    affine bones get as many starts and iterations as those of `temporal`, without its
+                networks: the two additional starts are clusters around distant trajectories
     """
 
     renamed: ClassVar[Mapping[str, str]] = {**Config.renamed, "rounds": "iterations"}
@@ -71,6 +79,7 @@ class SsdrConfig(Config):
     transforms: Literal["affine", "rigid"] = "affine"
     iterations: int = 60
     smoothness: float = 0.0
+    thorough: bool = False
 
     def __post_init__(self):
         super().__post_init__()
@@ -117,6 +126,8 @@ class Ssdr(Method[SsdrConfig]):
             note=lambda error: f"E {e_of(error):.2f}",
             progress=progress,
         )
+        if config.thorough:
+            plan = _thorough(motion, plan)
         with kernels.own_threads():
             target = config.error
             if target is None:
@@ -130,3 +141,16 @@ class Ssdr(Method[SsdrConfig]):
             {"e": e_of(fit.error)},
             {"config": asdict(config)},
         )
+
+
+def _thorough(motion: Motion, plan: Plan) -> Plan:
+    """Return the plan with the starts and iterations of `temporal`, without its networks."""
+    vertices = evenly(motion.vertex_count, _SAMPLE)
+    sample = motion.subset(vertices)
+    seeds = clusters.distant_seeds(sample, min(plan.bones, len(vertices)))
+    return replace(
+        plan,
+        clusters=InitialClusters(vertices, clusters.nearest_seed(sample, seeds)),
+        iterations=max(plan.iterations, THOROUGH_ITERATIONS),
+        extension=THOROUGH,
+    )
