@@ -44,7 +44,8 @@ export interface IkResult {
 
 const CHANNELS = 12;
 const LARGEST_STEP = 0.6;  // radians
-const COMFORT = 0.3;
+const COMFORT = 0.3;  // share of the way to the preferred pose in a step, where targets leave it free
+const COMFORTABLE = 10;  // steps after which only the targets count
 const ROTATION_WEIGHT = 0.2;
 
 export class IkSolver {
@@ -146,7 +147,8 @@ export class IkSolver {
             ++iterations;
             this.#jacobian(values, problem);
             const scale = this.size * this.size;
-            for (let n = 0; n < count; ++n) wish[n] = COMFORT * (prefer[free[n]] - values[free[n]]);
+            const comfort = iterations > COMFORTABLE ? 0 : COMFORT;
+            for (let n = 0; n < count; ++n) wish[n] = comfort * (prefer[free[n]] - values[free[n]]);
             active.fill(0);
             let accepted = false;
             for (let tries = 0; tries < 8 && !accepted; ++tries) {
@@ -587,18 +589,32 @@ class Posing implements PosingSkeleton {
             drag.last.every((value, n) => value === values[n]);
         if (!goesOn || !drag) drag = this.#drag = this.#begin(all, handle, options);
         const {bone, role} = model.handles[handle];
-        const tasks: Task[] = [{bone, position: target}, ...drag.pins];
-        const far = drag.target.length === 0 || distance(drag.target, target) > 0.03 * solver.size;
-        drag.target = target.slice();
+        const position = this.#within(all, handle, target);
+        const tasks: Task[] = [{bone, position}, ...drag.pins];
+        // A target that jumps may be behind a limit; one that moves is followed.
+        const far = drag.target.length === 0 || distance(drag.target, position) > 0.03 * solver.size;
+        drag.target = position;
         const found = solver.solve(all, tasks, {
             lockRoot: !drag.freeRoot && role !== 'pelvis',
             prefer: drag.start,
-            iterations: 24,
+            iterations: far ? 60 : 24,
             tolerance: 2e-5 * solver.size,
-            restarts: far ? 2 : 0,
+            restarts: far ? 6 : 0,
         });
         drag.last = this.#joints(found.values);
         return drag.last.slice();
+    }
+
+    /** A target no farther from the pelvis than the limb is long, and some. */
+    #within(all: Float64Array, handle: number, target: readonly number[]): number[] {
+        const {handles, parents, offset} = this.model, pelvis = handles.find(({role}) => role === 'pelvis')?.bone ?? -1;
+        let length = 0, b = handles[handle].bone;
+        for (; b >= 0 && b !== pelvis; b = parents[b]) length += Math.hypot(offset[3 * b], offset[3 * b + 1], offset[3 * b + 2]);
+        if (b < 0 || !length) return target.slice();
+        const centre = new Float64Array(3);
+        this.solver.locate(all, pelvis, centre);
+        const away = distance(target, Array.from(centre)), share = Math.min(1, 1.5 * length / (away || 1));
+        return Array.from(centre, (c, i) => c + share * (target[i] - c));
     }
 
     #begin(all: Float64Array, handle: number, options: DragOptions): Drag {
