@@ -135,6 +135,22 @@ def test_few_poses_with_bones_are_skinned(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.slow
+def test_motion_that_neither_bones_nor_controls_make_is_named(real_data, tmp_path, capsys):
+    """The letter Y of this file is bent by a deformer, which is in the file as a cache alone."""
+    source = real_data / "files/fbx/maya_axes_anim_7700_ascii.fbx"
+    said = succeed(capsys, "learn", source, "-o", tmp_path / "axes")
+    warnings = [line for line in said.splitlines() if line.startswith("Warning")]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("Warning: 'Y' is off by")
+    assert "cannot be learned" in warnings[0]
+    assert "13 poses are too few for networks" in said
+    # The other parts have an exact skin and blend shape in the file.
+    assert Deformer.load(tmp_path / "axes/maya_axes_anim_7700_ascii.understudy").method == (
+        "character"
+    )
+
+
+@pytest.mark.slow
 def test_a_mesh_sequence_is_compressed(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rig = load_rig("tube")

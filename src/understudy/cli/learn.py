@@ -52,6 +52,7 @@ from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.metric_catalogue import digits3
 from understudy.evaluation.pictures import need_drawing
 from understudy.evaluation.result import CaseResult, overall
+from understudy.evaluation.unexplained import Unexplained, unexplained_parts
 from understudy.io.registry import (
     ReadOptions,
     format_of,
@@ -61,7 +62,7 @@ from understudy.io.registry import (
     write_deformer,
 )
 from understudy.methods.character_deformer import deformer_of_character
-from understudy.methods.fitting import FitJob, PartOptions, fit_poses
+from understudy.methods.fitting import FitJob, PartOptions, fit_poses, with_source
 from understudy.methods.held_out import split_poses
 from understudy.methods.posing_fitting import with_posing
 from understudy.methods.registry import method_names
@@ -249,8 +250,16 @@ def learn_rig(request: Request, folder: JobFolder, progress: TerminalProgress) -
     return Learned(learned, ("all",) if animation_names(rig) else (), rig=rig)
 
 
-def learn_poses(request: Request, folder: JobFolder, progress: TerminalProgress) -> Learned:
-    """Fit recorded poses, and measure on some that are held out; a bare sequence is compressed."""
+def learn_poses(
+    request: Request,
+    folder: JobFolder,
+    progress: TerminalProgress,
+    own: Deformer | None = None,
+) -> Learned:
+    """Fit recorded poses, and measure on some that are held out; a bare sequence is compressed.
+
+    own  the skin and the blend shapes that the file has, which may be better than what is fitted
+    """
     poses = read_poses(request.sources, request.read, progress)
     if poses.skeleton is None and poses.controls is None:
         return learn_sequence(request, folder, progress)
@@ -265,7 +274,7 @@ def learn_poses(request: Request, folder: JobFolder, progress: TerminalProgress)
     def cases(files: Mapping[Path, Deformer]) -> CaseSet:
         return CaseSet(title, poses.mesh, split.held_out, [split.note])
 
-    learned = _fit_and_measure(request, folder, progress, Lesson(split.fit, made_by, cases))
+    learned = _fit_and_measure(request, folder, progress, Lesson(split.fit, made_by, cases, own))
     animated = poses.frame_rate is not None or bool(poses.spans)
     return Learned(learned, motions=(poses,) if animated else ())
 
@@ -302,7 +311,8 @@ def learn_character(request: Request, folder: JobFolder, progress: TerminalProgr
     """Take the skin and the blend shapes of a character's file as they are."""
     character = read_character(request.sources[0], request.read, progress)
     if any(clip.vertices is not None for clip in character.clips):
-        return learn_poses(request, folder, progress)
+        own = None if character.skeleton is None else deformer_of_character(character)
+        return learn_poses(request, folder, progress, own)
     if character.skeleton is None and not character.shapes:
         raise InputError(f"{request.sources[0]}: nothing in it moves: no bones, no blend shapes")
     learned = folder.file(".understudy")
@@ -332,11 +342,13 @@ class Lesson:
     poses    to fit
     made_by  their provenance
     cases    files with their deformers -> the cases to measure on
+    own      a stand-in that needs no fit: the skin and the blend shapes of the file; or None
     """
 
     poses: Poses
     made_by: Mapping[str, Any]
     cases: Callable[[Mapping[Path, Deformer]], CaseSet]
+    own: Deformer | None = None
 
 
 def method_for(poses: Poses) -> str:
@@ -349,9 +361,14 @@ def method_for(poses: Poses) -> str:
 def _fit_and_measure(
     request: Request, folder: JobFolder, progress: TerminalProgress, lesson: Lesson
 ) -> Path:
-    """Fit the method and linear blend skinning, measure both, and keep the better one."""
+    """Fit the method and linear blend skinning, measure both, and keep the better one.
+
+    A skin that the source has is measured too.
+    """
     poses, chosen = lesson.poses, request.method or method_for(lesson.poses)
     names = [chosen]
+    if request.method is None and chosen == SIMPLE:
+        print(f"{poses.pose_count} poses are too few for networks: a linear skin is fitted.")
     if poses.skeleton is not None and chosen != SIMPLE:
         names.append(SIMPLE)
     files = {name: folder.path / f"{name}.understudy" for name in names}
@@ -362,21 +379,58 @@ def _fit_and_measure(
             options |= request.options
         work = partial(_fit, name, file, options, request, lesson, progress)
         fitted[name] = folder.step(f"fit {name}", [file], work)["seconds"]
+    if lesson.own is not None:
+        made = with_source(lesson.own, lesson.made_by)
+        file = files[made.method] = folder.path / f"{made.method}.understudy"
+        folder.step("convert", [file], partial(write_deformer, made, file))
     deformers = {file: Deformer.load(file) for file in files.values()}
     test = lesson.cases(deformers)
     results = _measure(folder, list(files.values()), test, progress, fitted)
     best = chosen
+    error = {name: overall(results, name)["mean"] for name in files}
     if len(names) > 1:
-        error = {name: overall(results, name)["mean"] for name in names}
         worse = error[chosen] > error[SIMPLE]
         best = SIMPLE if worse and request.method is None else chosen
         share = f"{digits3(100 * error[chosen] / error[SIMPLE])} %" if error[SIMPLE] else "more"
         print(f"The mean error of {chosen} is {share} of linear blend skinning's.")
         if best != chosen:
             print(f"So {SIMPLE} is kept. More poses, or poses nearer to the tests, help {chosen}.")
+    # The skin of the file says which bones carry a part; fitted weights may be on any bone.
+    skinned = lesson.own or deformers[files[best]]
+    missed = {
+        name: _unexplained(test, skinned, [r for r in results if r.method == name])
+        for name in files
+    }
+    if lesson.own is not None:
+        own = lesson.own.method
+        if (len(missed[own]), error[own]) < (len(missed[best]), error[best]):
+            best = own
+            print("The skin and the blend shapes that the file has are kept.")
+    for found in missed[best]:
+        print(found.warning(test.mesh.unit, poses.pose_count))
     learned = folder.file(".understudy")
     folder.step(f"keep {best}", [learned], partial(_copy, files[best], learned))
     return learned
+
+
+def _unexplained(
+    test: CaseSet, skinned: Deformer, results: Sequence[CaseResult]
+) -> list[Unexplained]:
+    """The parts that a stand-in does not follow, each where it is worst.
+
+    skinned  whose skin says which bones carry a part
+    results  of the stand-in
+    """
+    worst: dict[str, Unexplained] = {}
+    for result in results:
+        poses = test.cases.get(result.case)
+        # The animations of a rig are evaluated when they are measured, and not again.
+        if not isinstance(poses, Poses) or result.per_vertex_mean is None:
+            continue
+        for found in unexplained_parts(poses, skinned, result.per_vertex_mean):
+            if found.part not in worst or found.error > worst[found.part].error:
+                worst[found.part] = found
+    return list(worst.values())
 
 
 def _fit(
