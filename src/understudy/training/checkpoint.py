@@ -35,8 +35,7 @@ def run_fingerprint(features: np.ndarray, tasks: Sequence[GroupedTask], schedule
     parts = [features]
     for task in tasks:
         parts += [task.inputs, task.targets]
-        if task.loss_map is not None:
-            parts.append(task.loss_map)
+        parts += [part for part in (task.loss_map, task.beyond) if part is not None]
     for array in parts:
         digest.update(str(array.shape).encode())
         digest.update(np.ascontiguousarray(array).data)
@@ -50,6 +49,7 @@ class Checkpoint:
     optimizer    whose moments are part of the state
     path         file to use; None: nothing is kept
     fingerprint  of the run, from `run_fingerprint`
+    more         further tensors of the state
     """
 
     def __init__(
@@ -58,9 +58,10 @@ class Checkpoint:
         optimizer: torch.optim.Optimizer,
         path: Path | None,
         fingerprint: str,
+        more: Sequence[torch.Tensor] = (),
     ):
         self._parameters, self._optimizer = parameters, optimizer
-        self._path, self._fingerprint = path, fingerprint
+        self._path, self._fingerprint, self._more = path, fingerprint, more
         self._written = time.monotonic()
         self._state: tuple[Curves, dict[str, torch.Tensor]] | None = None
 
@@ -84,14 +85,20 @@ class Checkpoint:
                     "exp_avg": tensors[f"first.{number}"].to(parameter.device),
                     "exp_avg_sq": tensors[f"second.{number}"].to(parameter.device),
                 }
+        for number, tensor in enumerate(self._more):
+            tensor.copy_(tensors[f"more.{number}"])
         return [(float(training), float(validation)) for training, validation in about["curves"]]
 
-    def keep(self, curves: Curves) -> None:
+    def keep(self, curves: Curves, last: bool = False) -> None:
         """Copy the state at the end of an epoch, and write it if the last write is long ago.
 
-        A run that stops inside the next epoch continues from here.
+        A run that stops inside the next epoch continues from here. On a GPU a copy takes as long as
+        an epoch, so only states that are written are copied there, and the `last` one.
         """
         if self._path is None:
+            return
+        due = time.monotonic() - self._written > _WRITE_EVERY_S
+        if self._parameters[0].device.type != "cpu" and not (due or last):
             return
         tensors: dict[str, torch.Tensor] = {}
         for number, parameter in enumerate(self._parameters):
@@ -103,8 +110,10 @@ class Checkpoint:
                 parts["second"] = state["exp_avg_sq"]
             for name, part in parts.items():
                 tensors[f"{name}.{number}"] = part.detach().to("cpu", copy=True).contiguous()
+        for number, tensor in enumerate(self._more):
+            tensors[f"more.{number}"] = tensor.detach().to("cpu", copy=True).contiguous()
         self._state = (curves, tensors)
-        if time.monotonic() - self._written > _WRITE_EVERY_S:
+        if due:
             self.write()
 
     def write(self) -> None:

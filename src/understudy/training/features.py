@@ -43,11 +43,14 @@ class FeatureUnits:
         return result
 
 
-def pose_features(poses: Poses, controls: str) -> tuple[np.ndarray, FeatureUnits]:
+def pose_features(
+    poses: Poses, controls: str, *, constant: bool = False
+) -> tuple[np.ndarray, FeatureUnits]:
     """The raw features (T,12 B + C) float32 of the poses, and those of them that vary.
 
     controls  the controls to include: numeric (those that act other than through bones; every
               control where there are no bones), all, or none
+    constant  also those that do not vary
     """
     skeleton, spec = poses.skeleton, poses.control_spec
     bone_count = 0 if skeleton is None else skeleton.bone_count
@@ -58,17 +61,23 @@ def pose_features(poses: Poses, controls: str) -> tuple[np.ndarray, FeatureUnits
         use_numeric = controls == "numeric" and bone_count > 0
         chosen = np.flatnonzero(numeric) if use_numeric else np.arange(spec.count)
     roots = np.zeros(0, int) if skeleton is None else skeleton.roots
-    return raw, varying_features(raw, bone_count, roots, chosen)
+    return raw, varying_features(raw, bone_count, roots, chosen, constant=constant)
 
 
 def varying_features(
-    raw: np.ndarray, bone_count: int, roots: np.ndarray, controls: np.ndarray
+    raw: np.ndarray,
+    bone_count: int,
+    roots: np.ndarray,
+    controls: np.ndarray,
+    *,
+    constant: bool = False,
 ) -> FeatureUnits:
     """The features of non-root bones and of the given controls, without those that are constant.
 
     raw       (T,12 B + C)
     roots     (r,) root bones: where the character stands does not change its shape
     controls  (n,) the controls to include
+    constant  keep the features that are constant
     A constant feature (a bone's fixed offset, the axis of a hinge) carries no information and would
     cost a weight per hidden unit.
     """
@@ -83,7 +92,7 @@ def varying_features(
         allowed[12 * root : 12 * root + 12] = False
     size = np.abs(raw).max(axis=0)
     varies = np.ptp(raw, axis=0) > _LEAST_VARIATION * np.maximum(size, 1)
-    kept = np.flatnonzero(allowed & varies)
+    kept = np.flatnonzero(allowed & (varies | constant))
     unit_count = raw.shape[1] - 11 * bone_count
     return FeatureUnits(kept.astype(np.int32), unit[kept].astype(np.int32), unit_count)
 

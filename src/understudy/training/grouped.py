@@ -29,11 +29,14 @@ class GroupedTask:
     targets   (T,P) float32
     loss_map  (Q,P) or None: the loss is taken of `loss_map @ (output - target)`, e.g. in the space
               that a basis maps to; None: of the difference itself
+    beyond    (T,Q) float32 or None: what the targets leave of the truth after `loss_map`; the loss
+              is then taken of `loss_map @ output - truth`
     """
 
     inputs: np.ndarray
     targets: np.ndarray
     loss_map: np.ndarray | None = None
+    beyond: np.ndarray | None = None
 
 
 # Of differences in the units of the scaled targets. Most are far below 1, where `mixed` is close to
@@ -82,6 +85,10 @@ class Stack(torch.nn.Module):
                 torch.as_tensor(task.targets, device=device) / self.scale[g]
             )
         self.loss_map = self._loss_map(tasks, device)
+        beyond = tasks[0].beyond
+        self.beyond = (
+            None if beyond is None else torch.as_tensor(beyond, device=device) / self.scale[0]
+        )
         self.output_width = widest_out if self.loss_map is None else self.loss_map.shape[1]
         self.weights, self.biases = torch.nn.ParameterList(), torch.nn.ParameterList()
         self._initialise([widest_in, *hidden, widest_out], generator, device)
@@ -131,17 +138,23 @@ class Stack(torch.nn.Module):
 
     def loss(self, poses: torch.Tensor, kind: str) -> torch.Tensor:
         """The loss, summed over networks and outputs, averaged over the poses (n,)."""
-        return self._summed(self(self.x[:, poses]) - self.y[:, poses], kind)
+        return self.losses(poses, kind).sum()
+
+    def losses(self, poses: torch.Tensor, kind: str) -> torch.Tensor:
+        """The loss of each network (G,), summed over outputs, averaged over the poses (n,)."""
+        return self._summed(self(self.x[:, poses]) - self.y[:, poses], poses, kind)
 
     @torch.no_grad()
     def loss_of_zero(self, poses: torch.Tensor, kind: str) -> float:
         """The loss of predicting zero for the poses (n,)."""
-        return self._summed(self.y[:, poses], kind).item()
+        return self._summed(-self.y[:, poses], poses, kind).sum().item()
 
-    def _summed(self, difference: torch.Tensor, kind: str) -> torch.Tensor:
+    def _summed(self, difference: torch.Tensor, poses: torch.Tensor, kind: str) -> torch.Tensor:
         if self.loss_map is not None:
             difference = difference @ self.loss_map
-        return _LOSSES[kind](difference).sum() / difference.shape[1]
+        if self.beyond is not None:
+            difference = difference - self.beyond[poses]
+        return _LOSSES[kind](difference).sum(dim=(1, 2)) / difference.shape[1]
 
     def frozen(self) -> list[tuple[list[np.ndarray], list[np.ndarray]]]:
         """Each network's weights (out,in) and biases (out,) float64, without padding or scaling."""

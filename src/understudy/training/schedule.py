@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 _SGD_DECAY = 1e-6  # per step, as in the differential paper
+DECAYS = ("cosine", "none")
 
 
 @dataclass(frozen=True)
@@ -18,13 +19,16 @@ class Schedule:
     activation           tanh, relu or gelu
     epochs               passes over the training poses
     batch_size           poses per step
-    learning_rate        initial learning rate; Adam's decays to zero along a cosine, SGD's as
-                         1 / (1 + 1e-6 steps)
+    learning_rate        initial learning rate; SGD's decays as 1 / (1 + 1e-6 steps)
+    decay                of Adam's learning rate: cosine (to zero) or none (constant)
     loss                 l2, l1, or mixed (their sum)
     optimizer            adam, or sgd (no momentum; the loss is then the mean over outputs, as in
                          the differential paper)
     weight_decay         decoupled: each step shrinks the weights by learning_rate times this
     validation_fraction  fraction of the poses that are kept out of training, to measure the error
+    patience             early stopping: training ends when no network has improved on the
+                         validation poses for this many epochs, and every network keeps the weights
+                         of its best epoch; None: all epochs, and the weights of the last
     mirrored             the second half of the poses are mirror images of the first; a pose and its
                          image are both training poses or both validation poses
     seed                 seed of the initial weights, the order of poses and the validation poses
@@ -36,10 +40,12 @@ class Schedule:
     epochs: int = 150
     batch_size: int = 256
     learning_rate: float = 0.005
+    decay: str = "cosine"
     loss: str = "l2"
     optimizer: str = "adam"
     weight_decay: float = 0.0
     validation_fraction: float = 0.05
+    patience: int | None = None
     mirrored: bool = False
     seed: int = 0
     device: str = "auto"
@@ -52,6 +58,8 @@ class Schedule:
         """
         if self.optimizer == "sgd":
             return self.learning_rate / (1 + _SGD_DECAY * step)
+        if self.decay == "none":
+            return self.learning_rate
         return 0.5 * self.learning_rate * (1 + math.cos(math.pi * step / step_count))
 
 

@@ -4,13 +4,15 @@ Every epoch draws its order from (seed, epoch), so an interrupted and resumed ru
 bytes as an uninterrupted one.
 
 On a GPU, small products finish before the next one is launched. There a step is recorded as a CUDA
-graph once per batch size and replayed.
+graph once per batch size and replayed. Several runs may train at once in threads of one process:
+each has its own stream, and they fill the GPU better than one after the other.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ from understudy.training.schedule import Schedule, validation_poses
 
 _STEPS_BEFORE_RECORDING = 3  # libraries initialise themselves in the first steps
 _WIDE = 512  # units of a layer from which reduced precision pays off on a GPU
+_RECORDING = threading.Lock()  # one graph is recorded at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +37,8 @@ class TrainingResult:
     """Trained networks and their loss curves.
 
     nets              weights (out,in) and biases (out,) of each network, in the order of the tasks
-    training_curve    (epochs,) loss on the training poses, relative to the loss of predicting zero
+    training_curve    (epochs,) loss on the training poses, relative to the loss of predicting zero;
+                      shorter where training stopped early
     validation_curve  (epochs,) the same on the validation poses; NaN where there are none
     """
 
@@ -78,6 +82,18 @@ def train(
     device = pick_device(schedule.device)
     if not tasks:
         return TrainingResult([], np.zeros(0), np.zeros(0))
+    with _own_stream(device), _reduced_precision(schedule, device):
+        return _train(features, tasks, schedule, progress, checkpoint, device)
+
+
+def _train(
+    features: np.ndarray,
+    tasks: Sequence[GroupedTask],
+    schedule: Schedule,
+    progress: Progress,
+    checkpoint: Path | None,
+    device: torch.device,
+) -> TrainingResult:
     generator = torch.Generator().manual_seed(schedule.seed)
     everything = torch.as_tensor(features, dtype=torch.float32, device=device)
     # On a GPU, padding costs less than launching another product.
@@ -91,42 +107,102 @@ def train(
     held_out = validation_poses(len(features), schedule)
     training = torch.as_tensor(np.setdiff1d(np.arange(len(features)), held_out), device=device)
     validation = torch.as_tensor(held_out, device=device)
+    if schedule.patience is not None and not len(held_out):
+        raise InputError(
+            "patience: early stopping needs validation poses; raise validation_fraction or give "
+            "more poses"
+        )
     parameters = [p for stack in stacks for p in stack.parameters()]
     optimizer = _optimizer(parameters, schedule, device)
+    best = _BestEpochs(stacks) if schedule.patience is not None else None
     state = Checkpoint(
-        parameters, optimizer, checkpoint, run_fingerprint(features, tasks, schedule)
+        parameters,
+        optimizer,
+        checkpoint,
+        run_fingerprint(features, tasks, schedule),
+        [] if best is None else best.state,
     )
     curves = state.resume()
     take_step = _Steps(stacks, optimizer, schedule, device)
     training_zero, validation_zero = (
         _loss_of_zero(stacks, poses, schedule.loss) for poses in (training, validation)
     )
-    with (
-        progress.task(f"training {len(tasks)} networks", schedule.epochs) as task,
-        _reduced_precision(schedule, device),
-    ):
+    with progress.task(f"training {len(tasks)} networks", schedule.epochs) as task:
         task.advance(len(curves))
         try:
             for epoch in range(len(curves), schedule.epochs):
+                if best is not None and best.stale_epochs(epoch) >= (schedule.patience or 0):
+                    task.advance(schedule.epochs - epoch)
+                    break
                 loss = _epoch(take_step, training, len(tasks), schedule, epoch) / training_zero
                 unseen = float("nan")
                 if len(validation):
-                    unseen = _evaluate(stacks, validation, schedule.loss) / validation_zero
+                    losses = _evaluate(stacks, validation, schedule.loss)
+                    unseen = _mean(losses) / validation_zero
+                    if best is not None:
+                        best.update(losses, epoch)
                 curves = [*curves, (loss, unseen)]
                 task.advance()
                 left = max(unseen if len(validation) else loss, 0)
                 left = math.sqrt(left) if schedule.loss == "l2" else left
                 task.note(f"error: {100 * left:.1f} % of the motion")
                 state.keep(curves)
+            state.keep(curves, last=True)
         finally:
-            # Interrupted or finished: the last complete epoch is written, so that a failure after
-            # training does not lose it.
+            # Interrupted or finished: the last state that was kept is written, so that a failure
+            # after training does not lose it.
             state.write()
+    if best is not None:
+        best.restore()
     nets: dict[int, tuple[list[np.ndarray], list[np.ndarray]]] = {}
     for members, stack in zip(order, stacks):
         nets.update(zip(members, stack.frozen()))
     curve = np.array(curves, dtype=np.float64).reshape(-1, 2)
     return TrainingResult([nets[g] for g in range(len(tasks))], curve[:, 0], curve[:, 1])
+
+
+class _BestEpochs:
+    """The weights that each network had after its best epoch on the validation poses.
+
+    state  tensors that a checkpoint keeps: the last epoch that improved a network, and of each
+           stack the lowest losses and the weights
+    """
+
+    def __init__(self, stacks: Sequence[Stack]):
+        self._stacks = stacks
+        device = stacks[0].x.device
+        self._improved = torch.zeros((), dtype=torch.float64)
+        self._losses = [
+            torch.full((len(stack.x),), math.inf, dtype=torch.float64, device=device)
+            for stack in stacks
+        ]
+        self._weights = [[p.detach().clone() for p in stack.parameters()] for stack in stacks]
+        self.state = [self._improved, *self._losses, *(w for part in self._weights for w in part)]
+
+    def update(self, losses: Sequence[torch.Tensor], epoch: int) -> None:
+        """Keep the weights of the networks that improved; losses (G,) of each stack."""
+        improved = False
+        for stack, now, lowest, kept in zip(
+            self._stacks, losses, self._losses, self._weights, strict=True
+        ):
+            better = now < lowest
+            if bool(better.any()):
+                improved = True
+                lowest.copy_(torch.where(better, now, lowest))
+                for parameter, copy in zip(stack.parameters(), kept, strict=True):
+                    copy.copy_(torch.where(better[:, None, None], parameter.detach(), copy))
+        if improved:
+            self._improved.fill_(epoch + 1)
+
+    def stale_epochs(self, epoch: int) -> int:
+        """The number of epochs since a network improved."""
+        return epoch - int(self._improved)
+
+    def restore(self) -> None:
+        """Give every network the weights of its best epoch."""
+        for stack, kept in zip(self._stacks, self._weights, strict=True):
+            for parameter, copy in zip(stack.parameters(), kept, strict=True):
+                parameter.data.copy_(copy)
 
 
 def _optimizer(
@@ -186,7 +262,8 @@ class _Steps:
             return
         if size not in self._recorded:
             poses, graph = batch.clone(), torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            # Runs in other threads may allocate memory meanwhile.
+            with _RECORDING, torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 self._step(poses)
             self._recorded[size] = poses, graph
         poses, graph = self._recorded[size]
@@ -217,6 +294,18 @@ def _epoch(
 
 
 @contextlib.contextmanager
+def _own_stream(device: torch.device) -> Iterator[None]:
+    """Run on a stream of this run's own, where `device` is a GPU."""
+    if device.type != "cuda":
+        yield
+        return
+    stream = torch.cuda.Stream(device)
+    with torch.cuda.stream(stream):
+        yield
+    stream.synchronize()
+
+
+@contextlib.contextmanager
 def _reduced_precision(schedule: Schedule, device: torch.device) -> Iterator[None]:
     """Let wide networks on a GPU multiply in TF32 (10 bits of mantissa), several times as fast.
 
@@ -232,11 +321,14 @@ def _reduced_precision(schedule: Schedule, device: torch.device) -> Iterator[Non
 
 
 @torch.no_grad()
-def _evaluate(stacks: Sequence[Stack], poses: torch.Tensor, loss: str) -> float:
-    """The mean loss per pose and network."""
-    return float(sum(stack.loss(poses, loss).double() for stack in stacks)) / sum(
-        len(stack.x) for stack in stacks
-    )
+def _evaluate(stacks: Sequence[Stack], poses: torch.Tensor, loss: str) -> list[torch.Tensor]:
+    """The mean loss per pose of each network: (G,) float64 of each stack."""
+    return [stack.losses(poses, loss).double() for stack in stacks]
+
+
+def _mean(losses: Sequence[torch.Tensor]) -> float:
+    """The mean over all networks."""
+    return float(torch.cat(list(losses)).mean())
 
 
 def _loss_of_zero(stacks: Sequence[Stack], poses: torch.Tensor, loss: str) -> float:

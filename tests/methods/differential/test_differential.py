@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 from builders import grid_mesh, symmetric_mesh
 
-from understudy import ControlSpec, InputError, Poses
+from understudy import ControlSpec, InputError, Mesh, Poses
 from understudy.core.networks import NetGroups
 from understudy.core.progress import SILENT
+from understudy.methods.differential.context import FitContext
 from understudy.methods.differential.differential import Differential, DifferentialConfig
-from understudy.methods.differential.fit import fold, prepare, train_model
+from understudy.methods.differential.fit import fold, train_model
+from understudy.methods.differential.laplacian import Laplacian
 from understudy.methods.differential.local import Local, LocalConfig
 from understudy.methods.differential.pca_regression import PcaRegression
+from understudy.methods.differential.reconstruction import Reconstruction, Weights
 from understudy.methods.differential.skins import (
     perturbed_skin,
     perturbed_transforms,
@@ -110,7 +113,7 @@ def test_folded_is_solved_on_the_face(options):
         },
         **options,
     )
-    context = prepare(config, poses, face, SILENT)
+    context = FitContext.of("differential", config, poses, face, SILENT)
     model = train_model(context)
     deformer = fold(context, model)
     unseen = face.evaluate(gaussian(face.controls, 6, seed=1))
@@ -143,32 +146,61 @@ def test_it_learns_what_skinning_cannot(sampled, unseen, tube):
     assert ours.training["anchors"] == len(ours.provenance["anchors"])
 
 
-def test_presets_fill_what_is_not_given():
-    paper = DifferentialConfig(preset="paper").filled()
+def test_the_papers_preset_has_the_numbers_of_the_text():
+    paper = DifferentialConfig.of_preset("paper")
     assert paper.hidden == (2048,) * 5
-    assert (
-        paper.components,
-        paper.anchors,
-        paper.optimizer,
-        paper.learning_rate,
-        paper.regions,
-    ) == (
-        0.05,
-        0.02,
-        "sgd",
-        0.1,
-        1,
-    )
-    assert DifferentialConfig(preset="paper", epochs=3).filled().epochs == 3
-    assert LocalConfig().filled().hidden == DifferentialConfig().filled().hidden
-    with pytest.raises(InputError, match="unknown preset 'papper'; did you mean 'paper'"):
-        DifferentialConfig(preset="papper")
+    assert paper.anchor_hidden == (64,) * 3
+    assert paper.epochs == paper.anchor_epochs == 10000
+    assert (paper.optimizer, paper.learning_rate, paper.batch_size) == ("sgd", 0.1, 128)
+    assert (paper.loss, paper.anchor_loss, paper.loss_space) == ("l1", "l2", "vertices")
+    assert (paper.components, paper.anchors, paper.regions) == (0.05, 0.02, 1)
+    assert paper.clamp_margin is None
+    assert paper.basis_poses is None
+    assert paper.mirror == "none"
+    assert not paper.holds_vertices
+    assert not paper.linear
+    early = DifferentialConfig.of_preset("paper-early")
+    assert early.patience
+    assert early.validation_fraction
+    local = LocalConfig.of_preset("paper")
+    assert (local.hidden, local.epochs, local.loss_space) == (paper.hidden, 10000, "vertices")
 
 
-def test_the_papers_preset_trains_and_folds(sampled, tube):
-    config = DifferentialConfig(
-        **{**SMALL, "preset": "paper", "epochs": 4, "anchor_epochs": 4, "regions": 1}
-    )
+def test_local_has_everything_that_differential_has_but_the_coordinates():
+    ours, plain = vars(DifferentialConfig()), vars(LocalConfig())
+    assert {name: ours[name] for name in plain} == plain
+
+
+def test_options_that_exclude_each_other_are_refused():
+    with pytest.raises(InputError, match="regions is 24"):
+        LocalConfig(loss_space="vertices")
+    with pytest.raises(InputError, match="validation_fraction is 0"):
+        LocalConfig(patience=3, validation_fraction=0)
+    with pytest.raises(InputError, match="metric=differential"):
+        DifferentialConfig(loss_space="vertices", regions=1)
+    with pytest.raises(InputError, match="the 2 entries of anchor_list, got 3"):
+        DifferentialConfig(anchor_list=(4, 9), omega=(1.0, 2.0, 3.0))
+
+
+def test_a_larger_omega_brings_its_anchor_nearer_to_what_its_network_predicts():
+    sheet = Mesh.from_faces(np.random.default_rng(0).normal(size=(4, 3)), [[0, 1, 2], [1, 2, 3]])
+    laplacian, target = Laplacian.of(sheet), np.ones((1, 2, 3))
+    wrong = np.zeros((1, 4, 3))
+    wrong[0, 1] = 5.0  # coordinates that contradict the anchors
+    missed = []
+    for omega in ((1.0, 1.0), (1.0, 30.0)):
+        config = DifferentialConfig(anchor_list=(0, 3), omega=omega)
+        weights = Weights(config.anchor_weight)
+        solved = Reconstruction(laplacian, np.array([0, 3]), weights).solve(wrong, target)
+        missed.append(np.abs(solved[0, [0, 3]] - 1).max(axis=1))
+    assert missed[1][1] < 0.1 * missed[0][1]
+    assert missed[1][1] < 0.1 * missed[1][0]
+
+
+@pytest.mark.parametrize("preset", ["paper", "paper-early"])
+def test_the_papers_preset_trains_and_folds(sampled, tube, preset):
+    small = {**SMALL, "epochs": 4, "anchor_epochs": 4, "regions": 1}
+    config = DifferentialConfig.of_preset(preset, **small)
     deformer = Differential(config).fit(sampled.take(np.arange(80)), rig=tube)
     assert deformer.training["components"] == 5  # 5 % of 104
     assert deformer.training["anchors"] == 2

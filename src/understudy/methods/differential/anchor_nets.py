@@ -77,9 +77,9 @@ def train_anchor_nets(
     inputs        (k,) the features that each network reads
     first_output  number of the first coefficient
     """
-    options, targets = context.config.resolved(), anchors.targets
-    if context.config.anchor_nets == "single" and targets:
+    config, targets = context.config, anchors.targets
+    if config.anchor_nets == "single" and targets:
         inputs, targets = [table.all_inputs()], [np.concatenate(targets, axis=1)]
-    schedule = context.schedule(options.anchor_hidden, options.anchor_epochs, options.anchor_loss)
-    tasks = NetTasks(inputs, targets, first_output, options.linear)
+    schedule = context.schedule(config.anchor_hidden, config.anchor_epochs, config.anchor_loss)
+    tasks = NetTasks(inputs, targets, first_output, config.linear)
     return train_nets(table, tasks, schedule, context.progress, context.checkpoint("-anchors"))

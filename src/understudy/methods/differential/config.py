@@ -1,12 +1,12 @@
-"""Options that `differential` and `local` share, and their presets."""
+"""Options that `differential` and `local` share, and the values that their paper states."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from understudy.core import checks
+from understudy.core.errors import InputError
 from understudy.methods.checked_config import (
     AT_LEAST_ONE,
     FRACTION,
@@ -16,63 +16,55 @@ from understudy.methods.checked_config import (
     Limit,
     check_device,
 )
+from understudy.methods.differential.features import FEATURES
 from understudy.methods.differential.skins import SKINS
 from understudy.training.features import CONTROLS
 from understudy.training.inputs import INPUT_SOURCES
 
 LOSSES = ("l1", "l2", "mixed")
+LOSS_SPACES = ("coefficients", "vertices")
+MIRRORS = ("auto", "none")
 
-
-@dataclass(frozen=True)
-class NetworkPreset:
-    """The options that a preset decides, with the names and meanings that they have in the config.
-
-    `SubspaceConfig.resolved` returns one in which the user's values replace those of the preset.
-    """
-
-    hidden: tuple[int, ...] = (128, 128)
-    activation: str = "gelu"
-    epochs: int = 60
-    batch_size: int = 128
-    learning_rate: float = 0.004
-    optimizer: str = "adam"
-    weight_decay: float = 0.6
-    loss: str = "mixed"
-    regions: int = 24
-    linear: bool = True
-    components: float | None = None
-
-
-DEFAULT_PRESET = NetworkPreset()
-PAPER_PRESET = NetworkPreset(
-    hidden=(2048,) * 5,
-    activation="relu",
-    epochs=10000,
-    batch_size=128,
-    learning_rate=0.1,
-    optimizer="sgd",
-    weight_decay=0.0,
-    loss="l1",
-    regions=1,
-    linear=False,
-    components=0.05,
-)
+# Song, Shi and Reed 2020, by section. Where the text is silent, the option keeps its default.
+PAPER: Mapping[str, Any] = {
+    "hidden": (2048,) * 5,  # 3.2.3: 5 fully connected layers with 2048 units
+    "activation": "relu",  # 3.2.3
+    "epochs": 10000,  # 3.3
+    "batch_size": 128,  # 3.3
+    "learning_rate": 0.1,  # 3.3, with a decay of 1e-6
+    "optimizer": "sgd",  # 3.3
+    "weight_decay": 0.0,  # none is mentioned
+    "loss": "l1",  # 3.2.3
+    "loss_space": "vertices",  # 3.2.3: PCA is the last layer, so the loss is taken after it
+    "regions": 1,  # 3.2.3: one network
+    "linear": False,  # none is mentioned
+    "components": 0.05,  # 4.1: 5 % of the vertices
+    "basis_poses": None,  # 3.2.3: PCA of the entire training set
+    "features": "all",  # 3.2.1: 12 j + c features
+    "input_poses": 100,  # 3.2.4
+    "mirror": "none",  # none is mentioned
+    "clamp_margin": None,  # none is mentioned
+    "validation_fraction": 0.0,  # 4: all 9,800 training poses are trained on
+}
+# Ours: the wide network overfits, so training stops by poses that are kept out of it.
+EARLY_STOPPING: Mapping[str, Any] = {"validation_fraction": 0.05, "patience": 300}
 
 
 @dataclass(frozen=True)
 class SubspaceConfig(CheckedConfig):
     """Options of networks over a deformation subspace; the subclasses document them."""
 
-    network_presets: ClassVar[Mapping[str, NetworkPreset]] = {
-        "default": DEFAULT_PRESET,
-        "paper": PAPER_PRESET,
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": PAPER,
+        "paper-early": {**PAPER, **EARLY_STOPPING},
     }
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"preset": "paper"}}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "preset": ("default", "paper"),
         "activation": ("tanh", "relu", "gelu"),
         "optimizer": ("adam", "sgd"),
         "loss": LOSSES,
+        "loss_space": LOSS_SPACES,
+        "features": FEATURES,
+        "mirror": MIRRORS,
         "skin": SKINS,
         "inputs": INPUT_SOURCES,
         "controls": CONTROLS,
@@ -86,28 +78,33 @@ class SubspaceConfig(CheckedConfig):
         "regions": AT_LEAST_ONE,
         "components": FRACTION,
         "basis_error": POSITIVE,
+        "basis_poses": AT_LEAST_ONE,
         "max_components": AT_LEAST_ONE,
         "influences": AT_LEAST_ONE,
         "input_poses": AT_LEAST_ONE,
         "input_error": POSITIVE,
         "clamp_margin": NOT_NEGATIVE,
         "validation_fraction": Limit(low=0, high=0.9),
+        "patience": AT_LEAST_ONE,
     }
 
-    preset: str = "default"
-    hidden: tuple[int, ...] | None = None
-    activation: str | None = None
-    epochs: int | None = None
-    batch_size: int | None = None
-    learning_rate: float | None = None
-    optimizer: str | None = None
-    weight_decay: float | None = None
-    loss: str | None = None
-    regions: int | None = None
-    linear: bool | None = None
+    hidden: tuple[int, ...] = (128, 128)
+    activation: str = "gelu"
+    epochs: int = 60
+    batch_size: int = 128
+    learning_rate: float = 0.004
+    optimizer: str = "adam"
+    weight_decay: float = 0.6
+    loss: str = "mixed"
+    loss_space: str = "coefficients"
+    regions: int = 24
+    linear: bool = True
     components: float | None = None
     basis_error: float | None = None
+    basis_poses: int | None = 2000
     max_components: int = 80
+    features: str = "independent"
+    mirror: str = "auto"
     skin: str = "auto"
     influences: int = 4
     inputs: str = "auto"
@@ -116,29 +113,20 @@ class SubspaceConfig(CheckedConfig):
     controls: str = "numeric"
     clamp_margin: float | None = 0.5
     validation_fraction: float = 0.05
+    patience: int | None = None
     device: str = "auto"
     checkpoint: str | None = None
 
     def __post_init__(self) -> None:
-        checks.one_of(self.preset, "preset", self.network_presets)
         super().__post_init__()
         check_device(self.device)
-
-    def resolved(self) -> NetworkPreset:
-        """The options that the preset decides, each replaced by the user's value if there is one.
-
-        >>> SubspaceConfig(epochs=3).resolved().epochs
-        3
-        """
-        preset = self.network_presets[self.preset]
-        given = {field.name: getattr(self, field.name) for field in fields(preset)}
-        return replace(
-            preset, **{name: value for name, value in given.items() if value is not None}
-        )
-
-    def filled(self) -> Self:
-        """This config with every option that the preset decides set to its value."""
-        full = object.__new__(type(self))  # without the checks, which call this
-        for name, value in {**asdict(self), **asdict(self.resolved())}.items():
-            object.__setattr__(full, name, value)
-        return full
+        if self.loss_space == "vertices" and self.regions != 1:
+            raise InputError(
+                f"loss_space=vertices needs one network for the mesh, and regions is "
+                f"{self.regions}; set regions=1, or loss_space=coefficients"
+            )
+        if self.patience is not None and not self.validation_fraction:
+            raise InputError(
+                "patience stops training by validation poses, and validation_fraction is 0; raise "
+                "it, or leave patience at none"
+            )

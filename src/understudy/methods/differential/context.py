@@ -22,6 +22,7 @@ from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.methods.differential.config import SubspaceConfig
 from understudy.methods.differential.features import FeatureTable, constant_controls, need_drivers
+from understudy.methods.differential.mirror import find_mirror
 from understudy.methods.differential.nets import TrainedNets
 from understudy.methods.differential.skins import make_skin
 from understudy.methods.skin_fitting.displacements import (
@@ -34,7 +35,6 @@ from understudy.training.inputs import InputGroups, InputSelection, needed_units
 from understudy.training.schedule import Schedule
 from understudy.training.trainer import curve_numbers
 
-BASIS_POSES = 2000  # poses that determine the mean and the components; more change little
 STILL = 1e-7  # of the height: a vertex that moves less does not move
 _CACHE_BYTES = 1 << 29
 _CACHE_BLOCK = 256
@@ -108,16 +108,17 @@ class FitContext(Generic[ConfigType]):
         poses: Poses,
         rig: Rig | None,
         progress: Progress,
-        mirrored: bool = False,
     ) -> FitContext[ConfigType]:
-        """Find the skin and the displacements of `poses`."""
+        """Add mirror images to `poses`, and find their skin and displacements."""
         need_drivers(method, poses)
+        mirror = find_mirror(poses) if config.mirror == "auto" and rig is None else None
+        poses = poses if mirror is None else mirror.with_images(poses)
         skin = None
         if poses.skeleton is not None:
             skin = make_skin(config.skin, poses, rig, config.influences, progress)
         displacements = Displacements(poses, skin)
         return FitContext(
-            method, config, poses, rig, skin, displacements, progress, mirrored=mirrored
+            method, config, poses, rig, skin, displacements, progress, mirror is not None
         )
 
     @property
@@ -136,7 +137,7 @@ class FitContext(Generic[ConfigType]):
 
         targets  (T,...) what they have to predict; it is an error if they vary and no feature does
         """
-        table = FeatureTable.of(self.poses, self.config.controls)
+        table = FeatureTable.of(self.poses, self.config.controls, self.config.features)
         if not table.count and any(
             np.abs(rows).max(initial=0) > STILL * self.height for rows in targets
         ):
@@ -190,17 +191,18 @@ class FitContext(Generic[ConfigType]):
 
     def schedule(self, hidden: tuple[int, ...], epochs: int, loss: str) -> Schedule:
         """How networks of these hidden widths are trained."""
-        config, options = self.config, self.config.resolved()
+        config = self.config
         return Schedule(
             hidden=hidden,
-            activation=options.activation,
+            activation=config.activation,
             epochs=epochs,
-            batch_size=options.batch_size,
-            learning_rate=options.learning_rate,
+            batch_size=config.batch_size,
+            learning_rate=config.learning_rate,
             loss=loss,
-            optimizer=options.optimizer,
-            weight_decay=options.weight_decay,
+            optimizer=config.optimizer,
+            weight_decay=config.weight_decay,
             validation_fraction=config.validation_fraction,
+            patience=config.patience,
             mirrored=self.mirrored,
             seed=config.seed,
             device=config.device,
@@ -208,8 +210,11 @@ class FitContext(Generic[ConfigType]):
 
     def region_schedule(self) -> Schedule:
         """How the networks of the regions are trained."""
-        options = self.config.resolved()
-        return self.schedule(options.hidden, options.epochs, options.loss)
+        return self.schedule(self.config.hidden, self.config.epochs, self.config.loss)
+
+    def basis_sample(self) -> np.ndarray:
+        """The displacements (t,V,3) of the poses that determine the mean and the components."""
+        return self.displacements.at(evenly(self.poses.pose_count, self.config.basis_poses))
 
     def checkpoint(self, suffix: str = "") -> Path | None:
         """The file for the state of training of one set of networks; None: no checkpoint."""
@@ -241,6 +246,7 @@ def make_deformer(
     provenance  further entries for the header
     """
     poses, config = context.poses, context.config
+    given = poses.pose_count // 2 if context.mirrored else poses.pose_count
     return Deformer(
         mesh=poses.mesh,
         skeleton=poses.skeleton,
@@ -251,7 +257,7 @@ def make_deformer(
         bases=tuple(correctives.bases),
         mean=correctives.mean,
         method=context.method,
-        training={"poses": poses.pose_count, **figures},
+        training={"poses": given, "mirror_images": poses.pose_count - given, **figures},
         provenance={
             "understudy": __version__,
             "poses": poses.name,

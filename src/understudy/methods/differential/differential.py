@@ -15,9 +15,10 @@ before skinning, L_s the uniform Laplacian, D its vertex degrees, P the rows of 
 S is constant, so S^-1 is folded into the bases (`folding.py`) and nothing is solved at run time:
 the result is a plain `Deformer`. `fit.py` has the steps in order.
 
-Two presets. `paper` has the sizes of the paper: one network of 5 x 2048 ReLU units, components for
-5 % of the vertices, anchors for 2 %, SGD at 0.1; it needs a GPU. `default` has small networks and
-generalises better from few poses. It departs from the paper as follows:
+The preset `paper` is the method as published, except that anchors are selected automatically (the
+paper leaves them to an artist), that the root joint is not an input, and that coefficients are
+scaled to unit size for training; it needs a GPU. `paper-early` adds early stopping. The default
+options have small networks and generalise better from few poses. They depart from the paper:
 - The network is divided into regions of differential coordinates; each reads only the inputs that
   move its region. No seam opens, because the reconstruction joins the regions.
 - Anchors are selected automatically, by QR with column pivoting. Their networks are half as wide.
@@ -38,7 +39,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
@@ -47,9 +50,9 @@ from understudy.core.progress import SILENT, Progress
 from understudy.methods.base import Method, Traits
 from understudy.methods.checked_config import AT_LEAST_ONE, FRACTION, POSITIVE, Limit
 from understudy.methods.differential.config import (
+    EARLY_STOPPING,
     LOSSES,
-    PAPER_PRESET,
-    NetworkPreset,
+    PAPER,
     SubspaceConfig,
 )
 from understudy.rigs.base import Rig
@@ -58,26 +61,25 @@ from understudy.training.requirements import need_torch
 METRICS = ("reconstruction", "differential")
 ANCHOR_CHOICES = ("auto", "pivot", "even", "errors", "random")
 
-
-@dataclass(frozen=True)
-class DifferentialPreset(NetworkPreset):
-    """The options of differential that a preset decides."""
-
-    metric: str = "reconstruction"
-    weighing: str = "validation"
-    anchors: float = 0.02
-    anchor_hidden: tuple[int, ...] = (32, 32, 32)
-    anchor_epochs: int = 60
-    anchor_loss: str = "mixed"
-    fold_error: float | None = None
+_PAPER: Mapping[str, Any] = {
+    **PAPER,
+    "metric": "differential",  # 3.2.3: PCA of the differential coordinates
+    "weighing": "paper",  # Eq. 4: omega for the anchors, nothing else
+    "omega": (1.0,),  # Eq. 4; the values are not given
+    "anchors": 0.02,  # 4.2: 2 % of the vertices
+    "fewest_anchors": 1,
+    "anchor_hidden": (64, 64, 64),  # 3.2.4: 3 fully connected layers with 64 units
+    "anchor_epochs": 10000,  # 3.3: for both networks
+    "anchor_loss": "l2",  # 3.2.4
+    "anchor_nets": "split",  # 3.2.4: one network per anchor
+    "fold_error": 1e-6,  # the paper solves at run time; folding loses nothing
+}
 
 
 @dataclass(frozen=True)
 class DifferentialConfig(SubspaceConfig):
-    """Options of differential. The preset sets the options whose default is none.
+    """Options of differential.
 
-    preset               default (small networks, for production) or paper (the sizes of the paper,
-                         for a GPU)
     hidden               widths of the hidden layers of every region's network
     activation           activation function of the hidden layers
     epochs               passes over the training poses
@@ -88,19 +90,24 @@ class DifferentialConfig(SubspaceConfig):
     weight_decay         weight decay of the optimizer; decoupled for adam
     loss                 loss of the differential networks: l1 (as in the paper), l2, or mixed
                          (their sum)
+    loss_space           what that loss compares: coefficients, or vertices (the true differential
+                         coordinates of every vertex, as in the paper; needs regions=1)
     regions              number of regions, each with its own network of differential coordinates;
                          1: one network for the mesh, as in the paper
     linear               fit a ridge regression first; the networks learn its residual
     components           number of principal components as a fraction of the vertices; none:
-                         basis_error determines it (default preset)
+                         basis_error determines it
     basis_error          mean distance per vertex that the principal components may leave, in model
                          units; none: 0.01 % of the height
+    basis_poses          the mean and the components come from at most this many poses; none: from
+                         all, as in the paper
     fold_error           largest root-mean-square error per vertex from compressing the folded
                          bases, in model units; none: basis_error
     max_components       upper limit of principal components per region
     metric               what the components explain most of: reconstruction (the reconstructed
                          vertices) or differential (the differential coordinates, as in the paper)
     anchors              number of anchors as a fraction of the vertices
+    fewest_anchors       lower limit of that number
     anchor_list          indices of the anchor vertices; empty: they are selected automatically
     anchor_choice        pivot (QR with column pivoting), even (evenly spaced along the edges),
                          errors (half evenly spaced, half where the differential networks have the
@@ -113,8 +120,12 @@ class DifferentialConfig(SubspaceConfig):
                          comparison)
     weighing             weights of the equations of the reconstruction: validation (from the errors
                          on validation poses) or paper (omega for every anchor)
-    omega                weight of the anchors relative to the differential coordinates; setting it
-                         implies weighing=paper; none: 1
+    omega                weight of the anchors relative to the differential coordinates: one number,
+                         or one for each entry of anchor_list; setting it implies weighing=paper;
+                         empty: 1
+    features             independent (constant and redundant numbers of a joint are left out) or all
+                         (12 numbers per joint, only translations and controls are normalised, as
+                         in the paper)
     mirror               auto: recorded poses of a symmetric mesh driven by controls alone are
                          augmented with their mirror images, up to 512 MB; none: no augmentation
     skin                 perturbed (Eq. 12), fitted (least squares), blended (best single bone with
@@ -132,22 +143,17 @@ class DifferentialConfig(SubspaceConfig):
                          fraction of its width; none: no clamping
     validation_fraction  fraction of the poses that are kept out of training, to measure errors and
                          to weight the anchors
+    patience             early stopping: training ends after this many epochs without an improvement
+                         on the validation poses, and every network keeps its best weights; none:
+                         all epochs
     device               auto (a GPU where torch finds one), cpu, cuda or cuda:N
     checkpoint           file that stores the state of training, so that an interrupted fit can
                          continue
     """
 
-    network_presets: ClassVar[Mapping[str, NetworkPreset]] = {
-        "default": DifferentialPreset(),
-        "paper": DifferentialPreset(
-            **vars(PAPER_PRESET),
-            metric="differential",
-            weighing="paper",
-            anchor_hidden=(64, 64, 64),
-            anchor_epochs=4500,
-            anchor_loss="l2",
-            fold_error=1e-6,
-        ),
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": _PAPER,
+        "paper-early": {**_PAPER, **EARLY_STOPPING},
     }
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **SubspaceConfig.choices,
@@ -156,29 +162,29 @@ class DifferentialConfig(SubspaceConfig):
         "anchor_loss": LOSSES,
         "anchor_choice": ANCHOR_CHOICES,
         "anchor_nets": ("split", "single"),
-        "mirror": ("auto", "none"),
     }
     limits: ClassVar[Mapping[str, Limit]] = {
         **SubspaceConfig.limits,
         "anchors": FRACTION,
+        "fewest_anchors": AT_LEAST_ONE,
         "anchor_hidden": AT_LEAST_ONE,
         "anchor_epochs": AT_LEAST_ONE,
         "omega": POSITIVE,
         "fold_error": POSITIVE,
     }
 
-    metric: str | None = None
-    anchors: float | None = None
+    metric: str = "reconstruction"
+    anchors: float = 0.02
+    fewest_anchors: int = 64  # a fraction of a small mesh is too few to fix its position
     anchor_list: tuple[int, ...] = ()
     anchor_choice: str = "auto"
-    anchor_hidden: tuple[int, ...] | None = None
-    anchor_epochs: int | None = None
-    anchor_loss: str | None = None
+    anchor_hidden: tuple[int, ...] = (32, 32, 32)
+    anchor_epochs: int = 60
+    anchor_loss: str = "mixed"
     anchor_nets: str = "split"
-    weighing: str | None = None
-    omega: float | None = None
+    weighing: str = "validation"
+    omega: tuple[float, ...] = ()
     fold_error: float | None = None
-    mirror: str = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -187,23 +193,25 @@ class DifferentialConfig(SubspaceConfig):
                 "anchor_choice=errors selects anchors for the reconstruction of the paper; set "
                 "weighing=paper, or leave anchor_choice at auto"
             )
-
-    def resolved(self) -> DifferentialPreset:
-        """The options that the preset decides, or the user's values where there are any."""
-        resolved = super().resolved()
-        if not isinstance(resolved, DifferentialPreset):
-            raise TypeError("presets of DifferentialConfig are DifferentialPreset")
-        return resolved
+        if len(self.omega) > 1 and len(self.omega) != len(self.anchor_list):
+            raise InputError(
+                f"omega: expected one number, or one for each of the {len(self.anchor_list)} "
+                f"entries of anchor_list, got {len(self.omega)}"
+            )
+        if self.loss_space == "vertices" and self.metric != "differential":
+            raise InputError("loss_space=vertices needs metric=differential, as in the paper")
 
     @property
     def holds_vertices(self) -> bool:
         """Whether the reconstruction weakly constrains every vertex to a predicted offset."""
-        return self.resolved().weighing == "validation" and self.omega is None
+        return self.weighing == "validation" and not self.omega
 
     @property
-    def anchor_weight(self) -> float:
-        """omega where the weights of the equations are those of the paper."""
-        return 1.0 if self.omega is None else self.omega
+    def anchor_weight(self) -> np.ndarray | float:
+        """omega where the weights of the equations are those of the paper: a number, or (n,)."""
+        if len(self.omega) > 1:
+            return np.asarray(self.omega, np.float64)
+        return self.omega[0] if self.omega else 1.0
 
     @property
     def anchors_by_errors(self) -> bool:

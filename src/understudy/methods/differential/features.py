@@ -4,9 +4,13 @@ Features are the 12 numbers of every joint in its parent's frame, and the contro
 each entry of a joint's 3x3 matrix is standardised on its own. The translations of all joints share
 one scale, since their sizes compare.
 
-Departure: features that carry no information are left out. These are constant features, the root
-(where a character stands does not change its shape), and features that others of the same joint
-determine linearly: the matrix of a hinge holds its sine and cosine twice.
+`features=all` is the paper: every number of every joint. The entries of a joint's matrix stay as
+they are, all translations together have mean 0 and size 1, and so has each control.
+
+Departure (`independent`): features that carry no information are left out. These are constant
+features, the root (where a character stands does not change its shape; also left out of `all`), and
+features that others of the same joint determine linearly: the matrix of a hinge holds its sine and
+cosine twice.
 
 Letters: T poses, X features; a unit is a bone (its 12 numbers) or a control.
 """
@@ -28,6 +32,7 @@ from understudy.training.features import (
     pose_features,
 )
 
+FEATURES = ("independent", "all")
 # A feature whose spread is below this fraction of its size is a cosine near 1. Its sine says more,
 # and float32 represents it badly.
 _STEADY = 1e-3
@@ -52,9 +57,15 @@ class FeatureTable:
     standard: np.ndarray
 
     @staticmethod
-    def of(poses: Poses, controls: str) -> FeatureTable:
-        """The table of `poses`; controls: numeric, all or none, as in `pose_features`."""
+    def of(poses: Poses, controls: str, features: str = "independent") -> FeatureTable:
+        """The table of `poses`.
+
+        controls  numeric, all or none, as in `pose_features`
+        features  independent or all, see the module's docstring
+        """
         bones = 0 if poses.skeleton is None else poses.skeleton.bone_count
+        if features == "all":
+            return FeatureTable._whole(*pose_features(poses, controls, constant=True), bones)
         raw, varying = pose_features(poses, controls)
         kept = independent_columns(raw[:, varying.columns].astype(np.float64), varying.unit)
         units = FeatureUnits(varying.columns[kept], varying.unit[kept], varying.count)
@@ -64,6 +75,27 @@ class FeatureTable:
         if translations.any():
             spread = standardisation.spread
             spread[translations] = np.sqrt(np.mean(spread[translations] ** 2))
+        return FeatureTable(
+            units,
+            standardisation,
+            values.min(axis=0),
+            values.max(axis=0),
+            standardisation.apply(values).astype(np.float32),
+        )
+
+    @staticmethod
+    def _whole(raw: np.ndarray, units: FeatureUnits, bones: int) -> FeatureTable:
+        """The table of all features, normalised as in section 3.2.1 of the paper."""
+        values = raw[:, units.columns].astype(np.float64)
+        standardisation = Standardisation.of(values)
+        joints = units.columns < 12 * bones
+        translations = joints & (units.columns % 4 == 3)
+        standardisation.centre[joints], standardisation.spread[joints] = 0.0, 1.0
+        if translations.any():
+            standardisation.centre[translations] = values[:, translations].mean()
+            standardisation.spread[translations] = max(values[:, translations].std(), 1e-9)
+        constant = np.ptp(values, axis=0) == 0
+        standardisation.spread[constant & ~joints] = 1.0
         return FeatureTable(
             units,
             standardisation,

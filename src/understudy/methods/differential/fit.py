@@ -30,7 +30,6 @@ from understudy.methods.differential.context import Correctives, FitContext, mak
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.methods.differential.features import FeatureTable
 from understudy.methods.differential.folding import fold_anchors, fold_regions
-from understudy.methods.differential.mirror import find_mirror
 from understudy.methods.differential.nets import NetTasks, TrainedNets, train_nets
 from understudy.methods.differential.reconstruction import Reconstruction
 from understudy.methods.differential.subspace import Subspace, find_subspace
@@ -49,10 +48,13 @@ class Targets:
 
     coefficients  (T,P+Q) of each region: those of coordinates, then those of offsets
     anchors       of the anchors that are selected before training
+    beyond        (T,3V) float32, the part of the coordinates that the components do not span; None
+                  where the loss is that of the coefficients
     """
 
     coefficients: list[np.ndarray]
     anchors: AnchorTargets
+    beyond: np.ndarray | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,19 +82,8 @@ def fit_differential(
     config: DifferentialConfig, poses: Poses, rig: Rig | None, progress: Progress
 ) -> Deformer:
     """The deformer of `poses`; `rig`, where there is one, is perturbed for skin and inputs."""
-    context = prepare(config, poses, rig, progress)
+    context = FitContext.of("differential", config, poses, rig, progress)
     return fold(context, train_model(context))
-
-
-def prepare(
-    config: DifferentialConfig, poses: Poses, rig: Rig | None, progress: Progress
-) -> FitContext[DifferentialConfig]:
-    """The training poses with their mirror images, the skin and the displacements."""
-    mirror = find_mirror(poses) if config.mirror == "auto" and rig is None else None
-    training = poses if mirror is None else mirror.with_images(poses)
-    return FitContext.of(
-        "differential", config, training, rig, progress, mirrored=mirror is not None
-    )
 
 
 def train_model(context: FitContext[DifferentialConfig]) -> TrainedModel:
@@ -128,6 +119,8 @@ def project_poses(context: FitContext[DifferentialConfig], subspace: Subspace) -
     count, regions = context.poses.pose_count, subspace.regions
     coefficients = [np.empty((count, region.coefficient_count), np.float32) for region in regions]
     anchored = np.empty((count, len(subspace.anchors), 3), np.float32)
+    whole = context.config.loss_space == "vertices"
+    beyond = np.empty((count, 3 * context.poses.vertex_count), np.float32) if whole else None
     with context.progress.task("projecting poses", count) as task:
         for where, block in context.displacements.blocks():
             block = block - subspace.mean
@@ -135,10 +128,15 @@ def project_poses(context: FitContext[DifferentialConfig], subspace: Subspace) -
             delta = subspace.laplacian.coordinates(block)
             for region, rows in zip(regions, coefficients):
                 rows[where, : region.split] = region.components.coefficients(delta)
+                if beyond is not None:
+                    basis = region.components.basis.astype(np.float32)
+                    spanned = rows[where, : region.split] @ basis.T
+                    beyond[where] = delta.reshape(len(delta), -1) - spanned
                 flat = block[:, region.vertices].reshape(len(block), -1)
                 rows[where, region.split :] = flat @ region.offsets
             task.advance(len(block))
-    return Targets(coefficients, AnchorTargets.of(subspace.anchors, anchored, context.height))
+    anchors = AnchorTargets.of(subspace.anchors, anchored, context.height)
+    return Targets(coefficients, anchors, beyond)
 
 
 def select_inputs(
@@ -151,7 +149,7 @@ def select_inputs(
 
     Anchors that are selected after training get their inputs then.
     """
-    single = context.config.resolved().regions == 1
+    single = context.config.regions == 1
     groups = [region.vertices for region in subspace.regions]
     if context.config.anchors_by_errors:
         if single:
@@ -173,11 +171,13 @@ def train_coordinate_nets(
     targets: Targets,
 ) -> TrainedNets:
     """One network per region, for the coefficients of its coordinates and offsets."""
-    options, first = context.config.resolved(), subspace.regions[0].components
+    first, linear = subspace.regions[0].components, context.config.linear
     # The loss of the paper is that of delta itself, not of its coefficients.
-    whole = options.metric == "differential" and len(subspace.regions) == 1 and first.count > 0
+    whole = targets.beyond is not None and first.count > 0
     loss_map = first.basis.astype(np.float32) if whole else None
-    tasks = NetTasks(inputs.regions, targets.coefficients, 0, options.linear, loss_map)
+    tasks = NetTasks(
+        inputs.regions, targets.coefficients, 0, linear, loss_map, targets.beyond if whole else None
+    )
     return train_nets(
         table, tasks, context.region_schedule(), context.progress, context.checkpoint()
     )
@@ -192,7 +192,7 @@ def select_anchors_by_errors(
     start = Reconstruction(subspace.laplacian, half, subspace.weights)
     return add_anchors_by_errors(
         start,
-        context.config.anchor_weight,
+        float(context.config.anchor_weight),
         predictions.delta,
         predictions.true,
         count,
@@ -202,7 +202,7 @@ def select_anchors_by_errors(
 
 def fold(context: FitContext[DifferentialConfig], model: TrainedModel) -> Deformer:
     """The deformer: the reconstruction folded into the bases, and the bases truncated."""
-    given = context.config.resolved().fold_error
+    given = context.config.fold_error
     tolerance = context.basis_error if given is None else given
     reconstruction, regions = model.weighted.reconstruction, model.subspace.regions
     of_regions = fold_regions(
@@ -216,11 +216,7 @@ def fold(context: FitContext[DifferentialConfig], model: TrainedModel) -> Deform
         of_regions.coefficient_count,
         tolerance,
     )
-    total = context.poses.pose_count
-    given_count = total // 2 if context.mirrored else total
     figures = {
-        "poses": given_count,
-        "mirror_images": total - given_count,
         "anchors": len(model.anchors.vertices),
         "components": sum(region.components.count for region in regions),
         **model.weighted.figures,

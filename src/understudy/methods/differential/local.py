@@ -6,39 +6,30 @@ displacements before skinning,
 
     d = mean + U c,     c = net(x)
 
-Equal options mean equal networks, so that a comparison with `differential` shows what differential
-coordinates contribute. Two differences remain in the default preset: the loss is L1, as in the
-paper, and recorded poses have no mirror images.
+It has everything else that `differential` has: the same networks, loss, ridge regression, mirror
+images and inputs, so that a comparison shows what differential coordinates contribute.
 
-Departure: the default preset has one network per region, as `differential` has. These are regions
-of positions, so seams may open between them. The paper has one network (`preset=paper`).
+Departure: by default there is one network per region, as in `differential`. These are regions of
+positions, so seams may open between them. The paper has one network (`--preset paper`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.methods.base import Method, Traits
-from understudy.methods.differential.config import (
-    DEFAULT_PRESET,
-    PAPER_PRESET,
-    NetworkPreset,
-    SubspaceConfig,
-)
+from understudy.methods.differential.config import SubspaceConfig
 from understudy.rigs.base import Rig
 from understudy.training.requirements import need_torch
 
 
 @dataclass(frozen=True)
 class LocalConfig(SubspaceConfig):
-    """Options of local. The preset sets the options whose default is none.
+    """Options of local.
 
-    preset               default or paper: sizes and training of the networks, as in differential
     hidden               widths of the hidden layers of every region's network
     activation           activation function of the hidden layers
     epochs               passes over the training poses
@@ -48,14 +39,23 @@ class LocalConfig(SubspaceConfig):
     optimizer            adam, or sgd without momentum
     weight_decay         weight decay of the optimizer; decoupled for adam
     loss                 l1, l2 or mixed (their sum)
+    loss_space           what the loss compares: coefficients, or vertices (the true offset of every
+                         vertex, as in the paper; needs regions=1)
     regions              number of regions, each with its own network; 1: one network for the mesh,
                          as in the paper
     linear               fit a ridge regression first; the networks learn its residual
     components           number of principal components as a fraction of the vertices; none:
-                         basis_error determines it (default preset)
+                         basis_error determines it
     basis_error          mean distance per vertex that the principal components may leave, in model
                          units; none: 0.01 % of the height
+    basis_poses          the mean and the components come from at most this many poses; none: from
+                         all, as in the paper
     max_components       upper limit of principal components per region
+    features             independent (constant and redundant numbers of a joint are left out) or all
+                         (12 numbers per joint, only translations and controls are normalised, as
+                         in the paper)
+    mirror               auto: recorded poses of a symmetric mesh driven by controls alone are
+                         augmented with their mirror images, up to 512 MB; none: no augmentation
     skin                 perturbed (Eq. 12), fitted (least squares), blended (best single bone with
                          blended borders), or auto (perturbed where the rig allows it, else
                          blended)
@@ -70,15 +70,13 @@ class LocalConfig(SubspaceConfig):
     clamp_margin         features are clamped to their training range, widened on each side by this
                          fraction of its width; none: no clamping
     validation_fraction  fraction of the poses that are kept out of training, to measure the error
+    patience             early stopping: training ends after this many epochs without an improvement
+                         on the validation poses, and every network keeps its best weights; none:
+                         all epochs
     device               auto (a GPU where torch finds one), cpu, cuda or cuda:N
     checkpoint           file that stores the state of training, so that an interrupted fit can
                          continue
     """
-
-    network_presets: ClassVar[Mapping[str, NetworkPreset]] = {
-        "default": replace(DEFAULT_PRESET, loss="l1"),
-        "paper": PAPER_PRESET,
-    }
 
 
 class Local(Method[LocalConfig]):

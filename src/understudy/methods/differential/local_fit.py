@@ -14,7 +14,6 @@ from understudy.core.progress import Progress
 from understudy.geometry.pca import components_for_error, principal_components
 from understudy.methods.differential.anchors import pivot_anchors
 from understudy.methods.differential.context import (
-    BASIS_POSES,
     Correctives,
     FitContext,
     make_deformer,
@@ -32,21 +31,25 @@ _ERROR_POSES = 200
 def fit_local(config: LocalConfig, poses: Poses, rig: Rig | None, progress: Progress) -> Deformer:
     """The deformer of `poses`; `rig`, where there is one, is perturbed for skin and inputs."""
     context = FitContext.of("local", config, poses, rig, progress)
-    options = config.resolved()
     mean, regions, bases = _find_subspace(context)
-    coefficients = _project_poses(context, mean, regions, bases)
+    coefficients, beyond = _project_poses(context, mean, regions, bases)
     context.displacements.release()
     table = context.feature_table(coefficients)
     inputs = (
         [table.all_inputs()]
-        if options.regions == 1
+        if config.regions == 1
         else context.select_inputs(table, regions, coefficients)
     )
-    # With one network, the loss is that of the offsets, not of their coefficients, as in the
-    # preset `paper` of `differential`.
-    whole = len(bases) == 1 and bases[0].shape[1] > 0 and config.preset == "paper"
-    loss_map = bases[0] if whole else None
-    tasks = NetTasks(inputs, coefficients, 0, options.linear, loss_map)
+    # The loss of the paper is that of the offsets, not of their coefficients.
+    whole = beyond is not None and bases[0].shape[1] > 0
+    tasks = NetTasks(
+        inputs,
+        coefficients,
+        0,
+        config.linear,
+        bases[0] if whole else None,
+        beyond if whole else None,
+    )
     trained = train_nets(table, tasks, context.region_schedule(), progress, context.checkpoint())
     shaped = [
         Basis(region, basis, numbers)
@@ -64,7 +67,7 @@ def _find_subspace(
 ) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
     """The mean (V,3), and of each region its vertices (n,) and its components (3n,P)."""
     with context.progress.task("finding components", 1) as task:
-        sample = context.displacements.at(evenly(context.poses.pose_count, BASIS_POSES))
+        sample = context.basis_sample()
         mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
         sample -= mean
         regions = _find_regions(context, sample)
@@ -81,14 +84,22 @@ def _project_poses(
     mean: np.ndarray,
     regions: list[np.ndarray],
     bases: list[np.ndarray],
-) -> list[np.ndarray]:
-    """The coefficients (T,P) of every region."""
+) -> tuple[list[np.ndarray], np.ndarray | None]:
+    """The coefficients (T,P) of every region, and what they leave of the offsets (T,3V).
+
+    The second is None where the loss is that of the coefficients.
+    """
     count = context.poses.pose_count
     coefficients = [np.empty((count, basis.shape[1]), np.float32) for basis in bases]
+    whole = context.config.loss_space == "vertices"
+    beyond = np.empty((count, mean.size), np.float32) if whole else None
     for where, block in context.displacements.blocks():
         for region, basis, rows in zip(regions, bases, coefficients):
-            rows[where] = (block[:, region] - mean[region]).reshape(len(block), -1) @ basis
-    return coefficients
+            offsets = (block[:, region] - mean[region]).reshape(len(block), -1)
+            rows[where] = offsets @ basis
+            if beyond is not None:
+                beyond[where] = offsets - rows[where] @ basis.T
+    return coefficients, beyond
 
 
 def _find_regions(context: FitContext[LocalConfig], sample: np.ndarray) -> list[np.ndarray]:
@@ -101,14 +112,14 @@ def _find_regions(context: FitContext[LocalConfig], sample: np.ndarray) -> list[
         directions * sizes,
         mesh.vertices.astype(np.float64),
         one_shell,
-        context.config.resolved().regions,
+        context.config.regions,
     )
     return mesh_regions(mesh, seeds)
 
 
 def _basis(context: FitContext[LocalConfig], rows: np.ndarray, region_count: int) -> np.ndarray:
     """(3n,P) float32: the components of a region's displacements (T,3n)."""
-    config, share = context.config, context.config.resolved().components
+    config, share = context.config, context.config.components
     if share is not None:
         most = max(1, round(share * context.poses.vertex_count / region_count))
         return principal_components(rows, most)[0].astype(np.float32)

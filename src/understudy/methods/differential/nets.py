@@ -31,6 +31,7 @@ class NetTasks:
     first_output  number of the first coefficient; those of all networks are consecutive
     linear        whether a ridge regression precedes each network
     loss_map      (Q,P), for a single network: the loss is taken after this map
+    beyond        (T,Q), what the targets leave of the truth after this map
     """
 
     inputs: Sequence[np.ndarray]
@@ -38,6 +39,7 @@ class NetTasks:
     first_output: int
     linear: bool
     loss_map: np.ndarray | None = None
+    beyond: np.ndarray | None = None
 
     @property
     def outputs(self) -> list[np.ndarray]:
@@ -93,7 +95,7 @@ def train_nets(
             linear_maps.append(fold(inputs, [weight], [bias], numbers, schedule.activation))
             residual = target - table.standard[:, inputs] @ weight.T - bias
         residual = np.ascontiguousarray(residual, np.float32)
-        grouped.append(GroupedTask(inputs, residual, tasks.loss_map))
+        grouped.append(GroupedTask(inputs, residual, tasks.loss_map, tasks.beyond))
         written.append(numbers)
     trained = train(table.standard, grouped, schedule, progress, checkpoint)
     nets = [

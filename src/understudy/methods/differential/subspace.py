@@ -28,14 +28,13 @@ from understudy.methods.differential.components import (
     fewest_components,
     region_components,
 )
-from understudy.methods.differential.context import BASIS_POSES, FitContext
+from understudy.methods.differential.context import FitContext
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.methods.differential.laplacian import Laplacian
 from understudy.methods.differential.reconstruction import Reconstruction, Weights
 from understudy.methods.differential.regions import mesh_regions
 from understudy.methods.differential.weights import estimated_weights
 
-_FEWEST_ANCHORS = 64  # a fraction of a small mesh is too few to fix its position
 _ANCHOR_POSES = 600
 _ANCHOR_MODES = 300
 _ERROR_POSES = 60
@@ -96,7 +95,7 @@ def find_subspace(context: FitContext[DifferentialConfig]) -> Subspace:
     config, poses = context.config, context.poses
     laplacian = Laplacian.of(poses.mesh)
     with context.progress.task("finding components", 3) as task:
-        sample = context.displacements.at(evenly(poses.pose_count, BASIS_POSES))
+        sample = context.basis_sample()
         mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
         sample -= mean
         task.advance()
@@ -124,8 +123,7 @@ def _select_anchors(
     config = context.config
     if config.anchor_list:
         return checked_anchors(config.anchor_list, laplacian.shell)
-    fewest = 1 if config.preset == "paper" else _FEWEST_ANCHORS
-    count = max(fewest, round(config.resolved().anchors * context.poses.vertex_count))
+    count = max(config.fewest_anchors, round(config.anchors * context.poses.vertex_count))
     if config.anchor_choice == "random":
         return random_anchors(laplacian.shell, count, config.seed)
     if config.anchors_evenly_spaced:
@@ -141,7 +139,7 @@ def _region_seeds(
     anchors: np.ndarray,
 ) -> np.ndarray:
     """The vertices that regions grow around: the first anchors, or pivots if those are even."""
-    count = context.config.resolved().regions
+    count = context.config.regions
     if context.config.anchors_evenly_spaced and count > 1:
         return _pivots(context, laplacian, sample, len(anchors))[:count]
     return anchors[:count]
@@ -163,15 +161,15 @@ def _find_components(
     reconstruction: Reconstruction,
 ) -> list[Components]:
     """The components of each region; their number is a fraction of V or follows from the error."""
-    config, options = context.config, context.config.resolved()
+    config = context.config
     regions = mesh_regions(context.poses.mesh, seeds)
     most = config.max_components
-    if options.components is not None:
-        most = max(1, round(options.components * context.poses.vertex_count / len(regions)))
+    if config.components is not None:
+        most = max(1, round(config.components * context.poses.vertex_count / len(regions)))
     found = [
-        region_components(delta, region, options.metric, most, reconstruction) for region in regions
+        region_components(delta, region, config.metric, most, reconstruction) for region in regions
     ]
-    if options.components is not None:
+    if config.components is not None:
         return found
     some = delta[evenly(len(delta), _ERROR_POSES)]
     return fewest_components(found, some, reconstruction, context.basis_error)

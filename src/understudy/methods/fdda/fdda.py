@@ -28,9 +28,14 @@ Where it departs, and why:
   to one. With both at 0 the method is the paper's.
 - Controls that act other than through bones are inputs too, which the paper lists as a limitation
   (section 5.1).
-- Constant features are left out: they carry no information.
+- Constant features are left out, the others are standardised.
 - The learning rate starts at 0.005, not at 0.01, and decays to zero along a cosine. At 0.01 the
   loss is unstable with many poses.
+- Components come from 2,000 poses, not from all of them; a twentieth of the poses are kept out of
+  training to measure the error.
+
+`--preset paper` undoes all of these. The paper does not state the number of epochs, the batch size
+or whether features are scaled; coefficients are scaled to unit size for training.
 
 `docs/experiments.md` has the measurements behind these choices.
 """
@@ -39,7 +44,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
@@ -57,6 +62,7 @@ from understudy.rigs.base import Rig
 from understudy.training.features import CONTROLS
 from understudy.training.inputs import INPUT_SOURCES
 from understudy.training.requirements import need_torch
+from understudy.training.schedule import DECAYS
 
 
 @dataclass(frozen=True)
@@ -66,12 +72,18 @@ class FddaConfig(CheckedConfig):
     hidden               widths of the hidden layers of every network
     epochs               passes over the training poses
     batch_size           poses per training step
-    learning_rate        initial learning rate of Adam; it decays to zero along a cosine
+    learning_rate        initial learning rate of Adam
+    decay                of the learning rate: cosine (to zero), or none, as in the paper
     tau                  factor by which removing bones may increase the rigid assignment error;
                          the paper uses 1.1 to 1.5
     basis_error          mean distance per vertex that the principal components may leave, in model
                          units; none: 0.016 % of the height, as in the paper
+    basis_poses          the mean and the components come from at most this many poses; none: from
+                         all, as in the paper
     max_components       upper limit of principal components per network
+    features             varying (without the numbers of a bone that are constant) or all (12
+                         numbers per bone, as in the paper)
+    standardise          bring each feature to mean 0 and size 1; false: as it is
     inputs               how the inputs of each network are selected: rig (perturb the live rig),
                          data (from the poses), all, or auto (rig where there is one, else data)
     input_error          a bone or control is an input of a group if it moves a vertex of the group
@@ -90,7 +102,27 @@ class FddaConfig(CheckedConfig):
                          continue
     """
 
+    # Bailey et al. 2018, by section. Where the text is silent, the option keeps its default.
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {
+            "hidden": (128, 128),  # 3.3 and 4: two layers of 128 nodes
+            "learning_rate": 0.01,  # 3.2: alpha of Adam
+            "decay": "none",  # 3.2: none is mentioned
+            "tau": 1.2,  # 3.3.3: 1.1 to 1.5
+            "basis_poses": None,  # 3.3.2: all poses of the training set
+            "max_components": 1000,  # 3.3.2: the error alone decides
+            "features": "all",  # 3.2: 12 inputs per bone, the root is not one
+            "standardise": False,  # none is mentioned
+            "controls": "none",  # 5.1: deformations are a function of the skeleton
+            "skin_rings": 0,  # 3.1.1: each vertex has a single bone
+            "seam_rings": 0,  # 3.1.2: disjoint sets of vertices
+            "clamp_margin": None,  # none is mentioned
+            "validation_fraction": 0.0,  # none is mentioned
+        }
+    }
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "decay": DECAYS,
+        "features": ("varying", "all"),
         "inputs": INPUT_SOURCES,
         "controls": CONTROLS,
     }
@@ -101,6 +133,7 @@ class FddaConfig(CheckedConfig):
         "learning_rate": POSITIVE,
         "tau": Limit(low=1),
         "basis_error": POSITIVE,
+        "basis_poses": AT_LEAST_ONE,
         "max_components": AT_LEAST_ONE,
         "input_error": POSITIVE,
         "skin_rings": Limit(low=0, high=20),
@@ -113,9 +146,13 @@ class FddaConfig(CheckedConfig):
     epochs: int = 150
     batch_size: int = 256
     learning_rate: float = 0.005
+    decay: str = "cosine"
     tau: float = 1.2
     basis_error: float | None = None
+    basis_poses: int | None = 2000
     max_components: int = 80
+    features: str = "varying"
+    standardise: bool = True
     inputs: str = "auto"
     input_error: float | None = None
     controls: str = "numeric"

@@ -34,15 +34,15 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
     basis_error = _BASIS_ERROR * poses.mesh.height if given is None else given
     skin, labels = find_skin(poses, config.tau, config.skin_rings, progress)
     found = find_groups(poses, skin, labels, config, basis_error, progress)
-    raw, units = pose_features(poses, config.controls)
+    raw, units = pose_features(poses, config.controls, constant=config.features == "all")
     values = raw[:, units.columns]
-    standardisation = Standardisation.of(values)
+    standardisation = _standardisation(config, values)
     standard = standardisation.apply(values)
     needs = needed_units(
         _input_selection(config, basis_error),
         _input_groups(found.groups, skin),
         units,
-        standard,
+        Standardisation.of(values).apply(values),
         poses,
         rig,
         progress,
@@ -101,12 +101,22 @@ def _input_groups(groups: list[Group], skin: Skin) -> InputGroups:
     )
 
 
+def _standardisation(config: FddaConfig, values: np.ndarray) -> Standardisation:
+    """What brings the features (T,X) to the inputs of the networks."""
+    if config.standardise:
+        found = Standardisation.of(values)
+        found.spread[np.ptp(values, axis=0) == 0] = 1.0
+        return found
+    return Standardisation(np.zeros(values.shape[1]), np.ones(values.shape[1]))
+
+
 def _schedule(config: FddaConfig) -> Schedule:
     return Schedule(
         hidden=config.hidden,
         epochs=config.epochs,
         batch_size=config.batch_size,
         learning_rate=config.learning_rate,
+        decay=config.decay,
         validation_fraction=config.validation_fraction,
         seed=config.seed,
         device=config.device,

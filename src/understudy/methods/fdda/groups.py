@@ -29,9 +29,8 @@ from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, r
 from understudy.methods.skin_fitting.blended_skin import blended_skin, soft_membership
 from understudy.methods.skin_fitting.displacements import displacement_blocks
 
-# Enough poses to assign bones, to span the shapes of a group, and to measure what a basis leaves.
+# Enough poses to assign bones, and to measure what a basis leaves.
 _ASSIGNMENT_POSES = 1000
-_BASIS_POSES = 2000
 _ERROR_POSES = 300
 _BATCH_BYTES = 1 << 30  # of displacements held at a time
 
@@ -102,7 +101,7 @@ def find_groups(
     shares.sort_indices()
     spans = [slice(*shares.indptr[g : g + 2]) for g in range(shares.shape[1])]
     members = [shares.indices[span].astype(np.int32) for span in spans]
-    sample = evenly(poses.pose_count, _BASIS_POSES)
+    sample = evenly(poses.pose_count, config.basis_poses)
     mean = np.zeros((poses.vertex_count, 3), np.float32)
     groups: list[Group] = []
     batches = _batches([len(m) for m in members], len(sample))
