@@ -9,11 +9,14 @@ import pytest
 
 from understudy import InputError
 from understudy.benchmarks import Request, body, run
+from understudy.benchmarks.body_fits import SEEN_CLIPS, UNSEEN_CLIPS, SkeletonRig
 from understudy.cli import app as cli
 from understudy.rigs.human import HumanRig
+from understudy.rigs.human.retarget import clip_names
+from understudy.rigs.sampling import SamplePlan
 
 METHODS = (
-    "fdda,fdda-noclamp,fdda-tight,linear,lbs-4,lbs-all-ontest,"
+    "fdda,fdda-noclamp,fdda-tight,fdda-paper-eq8,linear,lbs-4,lbs-all-ontest,"
     "rotational_regression-2-ontest,wpsd-10"
 )
 
@@ -21,7 +24,7 @@ METHODS = (
 @pytest.fixture
 def tiny(monkeypatch):
     monkeypatch.setitem(
-        body.SIZES, "quick", body._Size(40, {"epochs": "2", "hidden": "8,8"}, (), 40, True)
+        body.SIZES, "quick", body.Size(40, {"epochs": "2", "hidden": "8,8"}, (), 40, True)
     )
     whole = HumanRig.animation
 
@@ -78,3 +81,27 @@ def test_unknown_methods_and_cases_offer_the_nearest(tmp_path):
         run("body", Request("quick", methods=("lbs-al",), out=tmp_path))
     with pytest.raises(InputError, match="did you mean 'human/walk'"):
         run("body", Request("quick", cases=("human/wlk",), out=tmp_path))
+
+
+def test_the_skeleton_subject_moves_bones_alone():
+    rig = SkeletonRig()
+    values, _ = rig.animation("walk")
+    rest = rig.controls.rest[rig.controls.numeric]
+    np.testing.assert_array_equal(values[:, rig.controls.numeric] - rest, 0)
+    drawn = SamplePlan(5).values(rig)
+    np.testing.assert_array_equal(drawn[:, rig.controls.numeric] - rest, 0)
+    assert np.ptp(drawn, axis=0).max() > 10
+
+
+def test_clips_that_were_seen_and_unseen_ones_are_told_apart(real_data):
+    known = clip_names(real_data / "bodies" / "mocap_cmu_selection.npz")
+    left = [clip for clip in known if clip not in SEEN_CLIPS]
+    assert tuple(left[10::15]) == UNSEEN_CLIPS
+
+
+def test_no_row_interpolates_more_examples_than_the_animation_has(tiny, tmp_path):
+    methods = ("wpsd-10-ontest", "wpsd-100-ontest")
+    request = Request("quick", methods=methods, cases=("human/kick",), out=tmp_path)
+    outcome = run("body", request)
+    assert [r.method for r in outcome.results] == ["wpsd-10-ontest"]
+    assert any("no row wpsd-100-ontest" in note for note in outcome.notes)

@@ -41,6 +41,11 @@ class Request:
     cases      cases to measure on; empty: all of that size
     out        folder for samples, fitted files, pictures and reports
     ablations  also the variants of a method that its paper compares, if the benchmark has them
+    seeds      body and face: methods that train networks are fitted with this many seeds, from
+               `seed` on; their figures are averages, beside standard deviations (`mean_sd`, ...)
+    poses      body and face: number of sampled poses; None: that of the size
+    device     body and face: device that networks are trained on, as option of the methods
+    jobs       body and face: fits at a time, in threads of this process
     """
 
     size: str = "default"
@@ -50,6 +55,10 @@ class Request:
     out: Path = Path("out/bench")
     seed: int = 0
     ablations: bool = False
+    seeds: int = 1
+    poses: int | None = None
+    device: str = "auto"
+    jobs: int = 1
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,19 @@
 
 The faces are the built-in rig, a sampled production rig and a linear capture (`face_data.py`). All
 methods are fitted to the same poses and measured on the same others. `kpsa` reads the true
-positions of its key points, so it is an oracle. Where a face has no bones, `lbs-4` is the rest
-mesh. `differential-paper` needs a GPU; without one it runs only if it is requested.
+positions of its key points, so it is an oracle. A face without bones has no row `lbs-4`.
+
+`differential-paper` and `local-paper` are the methods as published, `-paper-early` stop by
+validation poses. They need a GPU; without one they run only if they are requested.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +31,10 @@ from understudy.benchmarks.face_data import (
 )
 from understudy.benchmarks.face_rows import deformer_row, fit_deformer
 from understudy.benchmarks.real_data import data_folder
+from understudy.benchmarks.seeds import at_once, averaged
 from understudy.core import checks
-from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
+from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.evaluation.camera import Camera
 from understudy.evaluation.measure import (
@@ -39,12 +43,17 @@ from understudy.evaluation.measure import (
     deform_poses,
     measure,
 )
-from understudy.evaluation.pictures import save_png
+from understudy.evaluation.pictures import can_draw, save_png
 from understudy.evaluation.render import HeatMap, render
 from understudy.evaluation.result import CaseResult
 from understudy.methods.differential.skins import make_skin
 
-METHODS = ("differential", "differential-paper", "local", "pca_regression", "lbs-4", "kpsa")
+METHODS = (
+    "differential", "local", "differential-paper", "local-paper", "differential-paper-early",
+    "local-paper-early", "pca_regression", "lbs-4", "kpsa",
+)  # fmt: skip
+TRAINED = tuple(name for name in METHODS if name.startswith(("differential", "local")))
+_FOR_GPU = tuple(name for name in METHODS if "-paper" in name)
 
 
 @dataclass(frozen=True)
@@ -86,14 +95,14 @@ def run(request: Request, progress: Progress) -> Outcome:
     for name in request.cases:
         checks.one_of(name, "case of bench face", CASES)
     methods = request.methods or tuple(
-        name for name in METHODS if name != "differential-paper" or _has_gpu()
+        name for name in METHODS if name not in _FOR_GPU or _has_gpu()
     )
     notes = (
         []
         if request.methods or _has_gpu()
         else [
-            "differential-paper is left out, since it takes hours without a GPU; request it with "
-            "--methods."
+            f"{', '.join(_FOR_GPU)} are left out, since they take hours without a GPU; request "
+            "them with --methods."
         ]
     )
     results: list[CaseResult] = []
@@ -114,7 +123,9 @@ def _subjects(
     """The subjects of the requested cases, one at a time, so that one sample is in memory."""
     wanted = request.cases or CASES
     if any(case.startswith("face/") for case in wanted):
-        subject = face_subject(size.poses, request.seed, request.out / "face.zarr", progress)
+        subject = face_subject(
+            request.poses or size.poses, request.seed, request.out / "face.zarr", progress
+        )
         yield Subject(
             subject.name,
             subject.sample,
@@ -147,22 +158,57 @@ def _subjects(
 def _rows(
     subject: Subject, methods: tuple[str, ...], request: Request, size: _Size, progress: Progress
 ) -> list[CaseResult]:
-    fitted = {name: fit_row(name, subject, request, size, progress) for name in methods}
+    runs = [
+        (name, request.seed + k)
+        for name in methods
+        if name != "lbs-4" or subject.sample.skeleton is not None
+        for k in range(request.seeds if name in TRAINED else 1)
+    ]
+    references = [Reference.of(case, test()) for case, test in subject.tests.items()]
+    measured = at_once(
+        [
+            partial(_measured, name, seed, subject, references, request, size, progress)
+            for name, seed in runs
+        ],
+        request.jobs,
+    )
+    by_row: dict[tuple[str, str], list[CaseResult]] = {}
+    for results in measured:
+        for result in results:
+            by_row.setdefault((result.case, result.method), []).append(result)
+    order = [(reference.case, name) for reference in references for name in methods]
+    return [averaged(by_row[row]) for row in order if row in by_row]
+
+
+def _measured(
+    name: str,
+    seed: int,
+    subject: Subject,
+    references: Sequence[Reference],
+    request: Request,
+    size: _Size,
+    progress: Progress,
+) -> list[CaseResult]:
+    """Fit one row with one seed and measure it on all cases; its figures are also written apart."""
+    shown = progress if request.jobs == 1 else SILENT
+    approximation, figures = fit_row(name, seed, subject, request, size, shown)
     results = []
-    for case, test in subject.tests.items():
-        reference = Reference.of(case, test())
-        for name, (approximation, figures) in fitted.items():
-            result = measure(name, approximation, reference, figures)
-            if name == "differential":
-                _heat_map(
-                    request.out / f"{case.replace('/', '_')}_worst.png", result, reference.poses
-                )
-            results.append(result)
+    for reference in references:
+        result = measure(name, approximation, reference, figures)
+        if name in TRAINED and seed == request.seed:
+            picture = request.out / f"{reference.case.replace('/', '_')}_{name}_worst.png"
+            _heat_map(picture, result, reference.poses)
+        results.append(result)
+    if request.seeds > 1 or request.jobs > 1:
+        rows = [{"case": r.case, "method": name, "seed": seed, **r.figures} for r in results]
+        request.out.mkdir(parents=True, exist_ok=True)
+        path = request.out / f"{subject.name}-{name}-seed{seed}.json"
+        path.write_text(json.dumps(rows), encoding="utf-8")
     return results
 
 
 def fit_row(
-    name: str, subject: Subject, request: Request, size: _Size, progress: Progress
+    name: str, seed: int, subject: Subject, request: Request, size: _Size, progress: Progress
 ) -> tuple[Approximation, dict[str, float]]:
     """Fit one row to the sample of a subject: the approximation to measure, and its figures."""
     sample = subject.sample
@@ -170,20 +216,22 @@ def fit_row(
     if name == "kpsa":
         fitted = kpsa.fit(sample, _skin(subject, progress))
         return fitted.deform, {"fit_s": time.perf_counter() - started}
-    if name == "lbs-4" and sample.skeleton is None:
-        deformer = Deformer(sample.mesh, control_spec=sample.control_spec, method="lbs")
-    else:
-        method, _, variant = name.partition("-")
-        options = {"seed": str(request.seed)}
-        if variant == "paper":
-            options["preset"] = "paper"
-        elif method in ("differential", "local"):
-            options |= size.options
-            if method == "differential":
-                options |= size.anchor_options
-        deformer = fit_deformer(method, subject, options, progress)
+    method, _, preset = name.partition("-")
+    options = {"seed": str(seed)}
+    if name in TRAINED:
+        options["device"] = request.device
+        if preset:
+            options["preset"] = preset
+        else:
+            options |= size.options | (size.anchor_options if method == "differential" else {})
+    deformer = fit_deformer(method, subject, options, progress)
     took = time.perf_counter() - started
-    return deform_poses(deformer), {**deformer_row(deformer, sample), "fit_s": took}
+    epochs = {"epochs": float(len(deformer.provenance.get("training_curve", ())))}
+    return deform_poses(deformer), {
+        **deformer_row(deformer, sample),
+        **(epochs if name in TRAINED else {}),
+        "fit_s": took,
+    }
 
 
 def _skin(subject: Subject, progress: Progress) -> Skin | None:
@@ -204,7 +252,7 @@ def _has_gpu() -> bool:
 def _heat_map(path: Path, result: CaseResult, poses: Poses) -> None:
     """Write a picture of the worst pose: original, stand-in, and a heat map of the errors."""
     frame = result.pictured
-    if frame is None:
+    if frame is None or not can_draw():
         return
     mesh = poses.mesh
     camera = Camera(view=(15.0, 0.0), size=(420, 520), fit_to=frame.true, up_axis=mesh.up)

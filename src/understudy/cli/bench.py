@@ -43,6 +43,22 @@ def bench(
         bool, typer.Option(help="face: also the variants that its paper compares.")
     ] = False,
     seed: Seed = 0,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="body, face: seeds of methods that train networks; averages and their spread.",
+        ),
+    ] = 1,
+    poses: Annotated[
+        int | None, typer.Option(min=20, help="body, face: number of sampled poses.")
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="body, face: auto (a GPU where there is one), cpu, cuda or cuda:N.")
+    ] = "auto",
+    jobs: Annotated[
+        int, typer.Option(min=1, help="body, face: fits at a time; several fill a GPU better.")
+    ] = 1,
 ) -> None:
     """Run a comparison of the papers.
 
@@ -58,6 +74,10 @@ def bench(
         out=out or Path("out/bench") / name,
         seed=seed,
         ablations=ablations,
+        seeds=seeds,
+        poses=poses,
+        device=device,
+        jobs=jobs,
     )
     if as_json is not None:
         ensure_writable(as_json)

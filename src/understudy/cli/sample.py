@@ -18,7 +18,7 @@ from understudy.rigs.blender.options import MODIFIERS, BlenderOptions, is_blend,
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.registry import load_rig
-from understudy.rigs.sampling import SamplePlan, read_modes
+from understudy.rigs.sampling import SIGMA, SamplePlan, read_modes
 
 STORE_SUFFIX = ".zarr"
 Meshes = Annotated[
@@ -76,6 +76,13 @@ def sample(
         float, typer.Option(min=0, help="Noise around them, as a share of the training range.")
     ] = 0.25,
     active: Active = 1.0,
+    sigma: Annotated[
+        float,
+        typer.Option(
+            help="Standard deviation of a random value, as a share of its range. 1.5: nearly "
+            "uniform, Equation 8 of the FDDA paper."
+        ),
+    ] = SIGMA,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Worker processes. Default: one per core.")
     ] = None,
@@ -110,6 +117,7 @@ def sample(
         animations=tuple(around),
         spread=spread,
         active=active,
+        sigma=sigma,
     )
     poses = sample_poses(
         # Worker processes build a rig of Python again; one of Blender brings its own.

@@ -34,6 +34,15 @@ def need_drawing() -> None:
         ) from problem
 
 
+def can_draw() -> bool:
+    """Whether matplotlib and Pillow are installed."""
+    try:
+        need_drawing()
+    except MissingDependencyError:
+        return False
+    return True
+
+
 def colour_bar(
     ramp: np.ndarray,
     ends: tuple[float, float],

@@ -36,21 +36,27 @@ class Mode(NamedTuple):
     ranges: Mapping[str, tuple[float, float]]
 
 
-def gaussian(spec: ControlSpec, count: int, seed: int) -> np.ndarray:
+SIGMA = 1 / 3  # of the range: section 3.4 of the paper as its text reads
+SIGMA_EQUATION_8 = 1.5  # as its equation reads
+
+
+def gaussian(spec: ControlSpec, count: int, seed: int, sigma: float = SIGMA) -> np.ndarray:
     """Control values (count,C) float64: independent truncated Gaussians over the training ranges.
 
-    Mean (low+high)/2 and sigma (high-low)/3, so the range is +-1.5 sigma; values outside are drawn
-    again. A control with low == high is constant.
+    sigma  standard deviation as a share of the range; the mean is (low+high)/2
+    Values outside the range are drawn again. A control with low == high is constant.
 
-    The paper contradicts itself here. Its text aligns 1.5 standard deviations with the range; its
-    equation 8 has sigma = 1.5 (high-low), which is nearly uniform once truncated. We follow the
-    text, which argues that poses near the ends of a range should be rarer.
+    The paper contradicts itself here. Its text aligns 1.5 standard deviations with the range
+    (`SIGMA`); its equation 8 has sigma = 1.5 (high-low), which is nearly uniform once truncated
+    (`SIGMA_EQUATION_8`). The default follows the text, which argues that poses near the ends of a
+    range should be rarer.
 
     >>> gaussian(ControlSpec(("knee",), [0.0], [150.0]), 3, seed=0).shape
     (3, 1)
     """
+    checks.between(sigma, "sigma", above=0)
     return _truncated(
-        _generator(seed), np.broadcast_to(spec.low, (_count(count), spec.count)), spec.high
+        _generator(seed), np.broadcast_to(spec.low, (_count(count), spec.count)), spec.high, sigma
     )
 
 
@@ -59,6 +65,7 @@ def mixture(
     modes: Sequence[tuple[float, Mapping[str, tuple[float, float]]]],
     count: int,
     seed: int,
+    sigma: float = SIGMA,
 ) -> np.ndarray:
     """Control values (count,C) float64: each pose picks a mode and is drawn as in `gaussian`.
 
@@ -78,9 +85,8 @@ def mixture(
     specs = [_with_mode(spec, ranges, f"mode {m}") for m, (_, ranges) in enumerate(modes)]
     random = _generator(seed)
     chosen = random.choice(len(modes), size=_count(count), p=weights / weights.sum())
-    return _truncated(
-        random, np.stack([s.low for s in specs])[chosen], np.stack([s.high for s in specs])[chosen]
-    )
+    low, high = (np.stack([getattr(s, end) for s in specs])[chosen] for end in ("low", "high"))
+    return _truncated(random, low, high, sigma)
 
 
 def around(
@@ -165,6 +171,7 @@ class SamplePlan:
     spread           width of the noise around the animations, as a share of the training range
     active           share of the controls that a random pose moves, each chosen at random; the
                      others are at rest. Rigs with many controls are never used with all of them
+    sigma            standard deviation of a random value, as a share of the training range
     """
 
     count: int
@@ -174,6 +181,7 @@ class SamplePlan:
     animations: tuple[str, ...] = ()
     spread: float = 0.25
     active: float = 1.0
+    sigma: float = SIGMA
 
     def __post_init__(self):
         if not _count(self.count):
@@ -182,6 +190,7 @@ class SamplePlan:
         checks.between(self.animation_share, "animation_share", 0, 1)
         checks.between(self.spread, "spread", 0)
         checks.between(self.active, "active", above=0, high=1)
+        checks.between(self.sigma, "sigma", above=0)
         object.__setattr__(self, "animations", checks.names(self.animations, "animations"))
         if self.animations and not self.animation_share:
             raise InputError(
@@ -206,9 +215,9 @@ class SamplePlan:
         near = round(self.count * self.animation_share)
         rest = self.count - near
         drawn = (
-            mixture(spec, list(self.modes.values()), rest, self.seed)
+            mixture(spec, list(self.modes.values()), rest, self.seed, self.sigma)
             if self.modes
-            else gaussian(spec, rest, self.seed)
+            else gaussian(spec, rest, self.seed, self.sigma)
         )
         # Streams of their own, so that each part does not change with the others.
         near_seed, order_seed, active_seed = np.random.SeedSequence(self.seed).spawn(3)
@@ -237,6 +246,8 @@ class SamplePlan:
         facts = {"kind": self.kind, "count": self.count, "seed": self.seed, "modes": modes}
         if self.active < 1:
             facts["active"] = self.active
+        if self.sigma != SIGMA:
+            facts["sigma"] = self.sigma
         if self.animation_share:
             facts |= {
                 "animation_share": self.animation_share,
@@ -246,13 +257,18 @@ class SamplePlan:
         return facts
 
 
-def _truncated(random: np.random.Generator, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Gaussians (n,C) of which [low, high] is +-1.5 sigma; values outside it are drawn again."""
+def _truncated(
+    random: np.random.Generator, low: np.ndarray, high: np.ndarray, sigma: float = SIGMA
+) -> np.ndarray:
+    """Gaussians (n,C) around the middle of [low, high]; values outside it are drawn again.
+
+    sigma  standard deviation as a share of the range
+    """
     low, high = np.broadcast_arrays(low, high)
-    mean, sigma = low + (high - low) / 2, (high - low) / 3
-    values = mean + sigma * random.standard_normal(low.shape)
+    mean, deviation = low + (high - low) / 2, (high - low) / (1 / sigma)
+    values = mean + deviation * random.standard_normal(low.shape)
     while (outside := (values < low) | (values > high)).any():
-        values[outside] = mean[outside] + sigma[outside] * random.standard_normal(
+        values[outside] = mean[outside] + deviation[outside] * random.standard_normal(
             int(outside.sum())
         )
     return values

@@ -23,7 +23,9 @@ Readings and departures:
 - Anchors: gradients do not determine positions, and their errors accumulate along a limb. The most
   rigid vertex of every connected component is placed by its best bone (FDDA: "at least one vertex
   in each mesh"). So is every vertex that follows its best bone to within `near_rigid` of the height
-  (root mean square). With fewer anchors the result drifts (`docs/experiments.md`).
+  (root mean square), and the share `anchor_share` of the vertices of each bone that follow it best.
+  Without the last, random poses leave limbs without an anchor, and the result is worse than rigid
+  skinning (`docs/experiments.md`).
 """
 
 from __future__ import annotations
@@ -145,17 +147,23 @@ class RotationalRegression:
 
 
 def fit(
-    poses: Poses, bones: int = 2, max_poses: int | None = 500, near_rigid: float = 0.001
+    poses: Poses,
+    bones: int = 2,
+    max_poses: int | None = 500,
+    near_rigid: float = 0.001,
+    anchor_share: float = 0.05,
 ) -> RotationalRegression:
     """Fit the model to `poses`.
 
-    bones       K, number of bones per triangle: 2 as published, or 15 as in FDDA
-    max_poses   upper limit of poses, evenly spaced; None: all
-    near_rigid  vertices whose error is below this fraction of the height when they follow one bone
-                become anchors
+    bones         K, number of bones per triangle: 2 as published, or 15 as in FDDA
+    max_poses     upper limit of poses, evenly spaced; None: all
+    near_rigid    vertices whose error is below this fraction of the height when they follow one
+                  bone become anchors
+    anchor_share  share of the vertices of each bone that become anchors, the most rigid first
     """
     checks.between(bones, "bones", 1)
     checks.between(near_rigid, "near_rigid", 0)
+    checks.between(anchor_share, "anchor_share", 0, 1)
     skeleton, mesh = poses.need_skeleton("rotational_regression"), poses.mesh
     if max_poses is not None and max_poses < poses.pose_count:
         checks.between(max_poses, "max_poses", 2)
@@ -184,7 +192,7 @@ def fit(
         ]
         groups.append(_Group(int(bone), mine, *(np.concatenate(part) for part in zip(*fits))))
     anchors, anchor_bones = _anchors(
-        mesh, errors, near_rigid * mesh.height * np.sqrt(poses.pose_count)
+        mesh, errors, near_rigid * mesh.height * np.sqrt(poses.pose_count), anchor_share
     )
     return RotationalRegression(
         mesh, skeleton, tuple(groups), anchors, anchor_bones, *_edge_system(mesh, anchors)
@@ -297,11 +305,14 @@ def _regress(
     return chosen, np.concatenate([constant, solved], axis=1).astype(np.float32)
 
 
-def _anchors(mesh: Mesh, errors: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+def _anchors(
+    mesh: Mesh, errors: np.ndarray, tolerance: float, share: float
+) -> tuple[np.ndarray, np.ndarray]:
     """The vertices that are placed by a bone (a,), and that bone (a,).
 
     errors     (V,B) squared error of each vertex with each bone, summed over the poses
     tolerance  root of the summed squared error below which a vertex is an anchor
+    share      of the vertices of each bone, the most rigid ones, that are anchors
     The most rigid vertex of each connected component is an anchor too.
     """
     bones = best_bone(errors)
@@ -309,7 +320,10 @@ def _anchors(mesh: Mesh, errors: np.ndarray, tolerance: float) -> tuple[np.ndarr
     piece = connected_components(adjacency_matrix(mesh.edges, len(bones)))
     order = np.argsort(miss, kind="stable")
     first_of_piece = order[np.unique(piece[order], return_index=True)[1]]
-    anchors = np.union1d(first_of_piece, np.flatnonzero(miss <= tolerance))
+    of_bone = [order[bones[order] == bone] for bone in np.unique(bones)]
+    best = [mine[: int(np.ceil(share * len(mine)))] for mine in of_bone]
+    rigid = np.concatenate([np.flatnonzero(miss <= tolerance), *best])
+    anchors = np.union1d(first_of_piece, rigid)
     return anchors, bones[anchors]
 
 

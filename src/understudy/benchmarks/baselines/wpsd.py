@@ -32,6 +32,7 @@ import scipy.sparse as sp
 from understudy.core import checks
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
+from understudy.core.progress import SILENT
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.influences import dense_to_influences
@@ -40,9 +41,12 @@ from understudy.geometry.transforms import compose, parent_from_bone
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
 from understudy.methods.skin_fitting.displacements import displace
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_dense
+from understudy.rigs.base import Rig
+from understudy.training.inputs import InputGroups, InputSelection, units_from_rig
 
 _WEIGHT_POSES = 1000  # enough to find weights and best bones
 _INFLUENCES = 8
+_INPUT_ERROR, _INPUT_POSES = 1.6e-4, 5  # those of fdda
 # Of the largest distance: keeps the system regular where examples agree in all bones that a vertex
 # reads.
 _SMOOTHING = 1e-6
@@ -140,6 +144,33 @@ def fit(
     return Wpsd(
         mesh, skeleton, bones, sparse.astype(np.float32), features[chosen], coefficients, constant
     )
+
+
+def network_inputs(poses: Poses, rig: Rig, bones: np.ndarray) -> np.ndarray:
+    """The bones that the network of each vertex in `fdda` reads: (V,B) float64, 0 or 1.
+
+    rig    is perturbed at some of the poses
+    bones  (V,) the bone of each vertex; vertices of one bone share a network
+    """
+    skeleton, skin = poses.need_skeleton("wpsd"), Skin.rigid(bones)
+    groups = [np.flatnonzero(bones == bone) for bone in np.unique(bones)]
+    selection = InputSelection(
+        source="rig",
+        error=_INPUT_ERROR * poses.mesh.height,
+        example_poses=_INPUT_POSES,
+        gain=0.0,
+        most=skeleton.bone_count,
+        seed=0,
+    )
+    asked = InputGroups(groups, [], lambda moved: displace(moved, skin))
+    units = units_from_rig(rig, poses, asked, selection, SILENT)[:, : skeleton.bone_count]
+    result = np.zeros((poses.vertex_count, skeleton.bone_count))
+    for bone, group, needed in zip(np.unique(bones), groups, units):
+        needed[skeleton.roots] = False
+        result[group] = needed
+        # A network that no bone moves still needs a distance.
+        result[group, bone] = 1.0
+    return result
 
 
 def _features(skeleton: Skeleton, world_from_bone: np.ndarray, height: float) -> np.ndarray:

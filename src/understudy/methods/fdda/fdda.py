@@ -74,6 +74,9 @@ class FddaConfig(CheckedConfig):
     batch_size           poses per training step
     learning_rate        initial learning rate of Adam
     decay                of the learning rate: cosine (to zero), or none, as in the paper
+    weight_decay         decoupled weight decay of Adam
+    loss                 of the coefficients: l2 (as in the paper), l1, or mixed (their sum)
+    activation           activation function of the hidden layers
     tau                  factor by which removing bones may increase the rigid assignment error;
                          the paper uses 1.1 to 1.5
     basis_error          mean distance per vertex that the principal components may leave, in model
@@ -108,11 +111,13 @@ class FddaConfig(CheckedConfig):
             "hidden": (128, 128),  # 3.3 and 4: two layers of 128 nodes
             "learning_rate": 0.01,  # 3.2: alpha of Adam
             "decay": "none",  # 3.2: none is mentioned
+            "loss": "l2",  # Eq. 5
+            "activation": "tanh",  # 3.2
             "tau": 1.2,  # 3.3.3: 1.1 to 1.5
             "basis_poses": None,  # 3.3.2: all poses of the training set
             "max_components": 1000,  # 3.3.2: the error alone decides
             "features": "all",  # 3.2: 12 inputs per bone, the root is not one
-            "standardise": False,  # none is mentioned
+            "standardise": True,  # not mentioned; with translations in cm, tanh saturates
             "controls": "none",  # 5.1: deformations are a function of the skeleton
             "skin_rings": 0,  # 3.1.1: each vertex has a single bone
             "seam_rings": 0,  # 3.1.2: disjoint sets of vertices
@@ -122,6 +127,8 @@ class FddaConfig(CheckedConfig):
     }
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "decay": DECAYS,
+        "loss": ("l2", "l1", "mixed"),
+        "activation": ("tanh", "relu", "gelu"),
         "features": ("varying", "all"),
         "inputs": INPUT_SOURCES,
         "controls": CONTROLS,
@@ -131,6 +138,7 @@ class FddaConfig(CheckedConfig):
         "epochs": AT_LEAST_ONE,
         "batch_size": AT_LEAST_ONE,
         "learning_rate": POSITIVE,
+        "weight_decay": NOT_NEGATIVE,
         "tau": Limit(low=1),
         "basis_error": POSITIVE,
         "basis_poses": AT_LEAST_ONE,
@@ -147,6 +155,9 @@ class FddaConfig(CheckedConfig):
     batch_size: int = 256
     learning_rate: float = 0.005
     decay: str = "cosine"
+    weight_decay: float = 0.0
+    loss: str = "l2"
+    activation: str = "tanh"
     tau: float = 1.2
     basis_error: float | None = None
     basis_poses: int | None = 2000

@@ -56,7 +56,7 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
     nets, bases, first = [], [], 0
     for group, task, (weights, biases) in zip(found.groups, tasks, trained.nets):
         outputs = np.arange(first, first + group.basis.shape[1])
-        nets.append(standardisation.fold(task.inputs, weights, biases, outputs, "tanh"))
+        nets.append(standardisation.fold(task.inputs, weights, biases, outputs, config.activation))
         bases.append(Basis(group.vertices, group.basis, outputs))
         first += len(outputs)
     return Deformer(
@@ -117,6 +117,9 @@ def _schedule(config: FddaConfig) -> Schedule:
         batch_size=config.batch_size,
         learning_rate=config.learning_rate,
         decay=config.decay,
+        weight_decay=config.weight_decay,
+        loss=config.loss,
+        activation=config.activation,
         validation_fraction=config.validation_fraction,
         seed=config.seed,
         device=config.device,

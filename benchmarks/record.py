@@ -1,0 +1,59 @@
+"""Run a benchmark without the command line, on a machine that has little more than torch.
+
+    PYTHONPATH=src python benchmarks/record.py face --methods differential-paper,local-paper \\
+        --cases face/random --poses 9800 --seeds 3 --jobs 6 --json face-gpu.json
+
+It needs torch, NumPy, SciPy and safetensors, neither typer nor zarr nor the compiled modules. The
+options are those of `understudy bench`. The results of runs that need a GPU are kept in
+`benchmarks/results/*-gpu.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from understudy.benchmarks import NAMES, Request, run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=NAMES)
+    for option in ("methods", "cases"):
+        parser.add_argument(f"--{option}", default="")
+    parser.add_argument("--size", default="default")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--device", default="auto")
+    for option in ("seed", "seeds", "jobs", "poses"):
+        parser.add_argument(f"--{option}", type=int)
+    given = vars(parser.parse_args())
+    names = {
+        option: tuple(part for part in given[option].split(",") if part)
+        for option in ("methods", "cases")
+    }
+    numbers = {
+        option: given[option]
+        for option in ("seed", "seeds", "jobs", "poses")
+        if given[option] is not None
+    }
+    out = given["out"] or Path("out/bench") / given["name"]
+    request = Request(
+        given["size"], data=given["data"], out=out, device=given["device"], **names, **numbers
+    )
+    started = time.perf_counter()
+    outcome = run(given["name"], request)
+    content = outcome.as_json(given["name"])
+    given["json"].write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    for row in content["rows"]:
+        figures = {name: round(row[name], 4) for name in ("mean", "max", "ee") if name in row}
+        print(row["case"], row["method"], figures)
+    print("\n".join(outcome.notes))
+    print(f"{time.perf_counter() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
