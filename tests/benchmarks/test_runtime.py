@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 def small(monkeypatch):
     """The same shapes with few vertices, and short measurements."""
     monkeypatch.setitem(
-        bench.CHARACTERS, "tigress", lambda seed: runtime_cases._fdda(300, 3, 8, seed)
+        bench.CHARACTERS, "tigress", lambda seed: runtime_cases._fdda(300, 3, 2, 8, seed)
     )
     monkeypatch.setattr(runtime_cases, "_ELEPHANT_VERTICES", 400)
     monkeypatch.setattr(runtime_contenders, "CROWD", 5)
@@ -157,3 +157,14 @@ def test_arithmetic_takes_longer_the_more_there_is():
         {n: lambda i, n=n: floor.multiply_add(n) for n in (1_000_000, 8_000_000)}, 3, 0.05
     )
     assert times[8_000_000].ms > 2 * times[1_000_000].ms
+
+
+@pytest.mark.parametrize(
+    ("made", "nets", "bones", "components"),
+    [(runtime_cases.tigress, 67, 26.9, 22.6), (runtime_cases.astrid, 45, 14.6, 24.5)],
+)
+def test_characters_have_the_sizes_of_table_1_of_the_paper(made, nets, bones, components):
+    deformer = made()
+    assert len(deformer.nets) == nets
+    assert np.isclose(np.mean([len(net.inputs) / 12 for net in deformer.nets]), bones, atol=0.05)
+    assert np.isclose(np.mean([len(net.outputs) for net in deformer.nets]), components, atol=0.05)

@@ -23,7 +23,7 @@ def small(monkeypatch):
     if shutil.which("node") is None:
         missing("node is not here; apt-get install nodejs")
     monkeypatch.setitem(
-        runtime.CHARACTERS, "tigress", lambda seed: runtime_cases._fdda(300, 3, 8, seed)
+        runtime.CHARACTERS, "tigress", lambda seed: runtime_cases._fdda(300, 3, 2, 8, seed)
     )
     monkeypatch.setitem(web.SIZES, "quick", web._Size(2, 0.01))
     monkeypatch.setattr(web, "_WARM_CALLS", 5)

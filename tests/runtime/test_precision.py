@@ -71,7 +71,7 @@ def character():
     """A tenth of the tigress of `bench runtime`, as high: a rigid skin, and a network and a basis
     for every bone.
     """
-    return runtime_cases._fdda(1620, 8, 64, 0)
+    return runtime_cases._fdda(1620, 8, 4, 64, 0)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
 import contextlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -177,3 +178,72 @@ def test_a_mixed_loss_is_the_sum_of_both():
     assert sums["l1"] == pytest.approx(float(apart.abs().sum()) / 50, rel=1e-5)
     assert sums["l2"] == pytest.approx(float(apart.square().sum()) / 50, rel=1e-5)
     assert sums["mixed"] == pytest.approx(sums["l1"] + sums["l2"], rel=1e-5)
+
+
+def test_early_stopping_keeps_each_networks_best_epoch():
+    x, tasks = problem(60)  # few poses: the networks overfit
+    schedule = Schedule(
+        hidden=(64, 64),
+        epochs=400,
+        batch_size=16,
+        learning_rate=0.02,
+        decay="none",
+        validation_fraction=0.3,
+    )
+    whole = train(x, tasks[:1], schedule, SILENT)
+    early = train(x, tasks[:1], replace(schedule, patience=30), SILENT)
+    best = int(early.validation_curve.argmin())
+    assert len(early.validation_curve) == best + 1 + 30 < 400
+    np.testing.assert_array_equal(
+        early.validation_curve, whole.validation_curve[: len(early.validation_curve)]
+    )
+    held_out = validation_poses(len(x), schedule)
+    wrong = (run(early.nets[0], x, tasks[0].inputs) - tasks[0].targets)[held_out]
+    size = np.mean(np.square(tasks[0].targets).sum(axis=1))
+    left = np.mean(np.square(wrong).sum(axis=1)) / size
+    assert np.isclose(left, early.validation_curve.min(), rtol=1e-3)
+    with pytest.raises(InputError, match="patience"):
+        train(x, tasks, replace(schedule, patience=3, validation_fraction=0.0), SILENT)
+
+
+def test_early_stopping_continues_from_a_checkpoint(tmp_path):
+    x, tasks = problem(60)
+    schedule = Schedule(
+        hidden=(32,), epochs=300, batch_size=16, decay="none", validation_fraction=0.3, patience=20
+    )
+    once = train(x, tasks, schedule, SILENT)
+    with interrupted_after(40), pytest.raises(KeyboardInterrupt):
+        train(x, tasks, schedule, SILENT, tmp_path / "state")
+    twice = train(x, tasks, schedule, SILENT, tmp_path / "state")
+    np.testing.assert_array_equal(once.validation_curve, twice.validation_curve)
+    for a, b in zip(once.nets, twice.nets):
+        np.testing.assert_array_equal(a[0][0], b[0][0])
+
+
+def test_the_learning_rate_is_constant_without_decay():
+    constant = Schedule(learning_rate=0.01, decay="none")
+    assert constant.learning_rate_at(9, 10) == constant.learning_rate_at(0, 10) == 0.01
+
+
+def test_a_loss_against_the_truth_sees_what_the_components_do_not_span():
+    # An L1 loss after the map: the median of the truth, not of its projection, is learned.
+    rng = np.random.default_rng(0)
+    x = np.zeros((301, 1), np.float32)
+    truth = np.stack([np.zeros(301), rng.exponential(size=301)], axis=1).astype(np.float32)
+    basis = np.array([[0.6], [0.8]], np.float32)  # (Q,P)
+    projected = truth @ basis
+    beyond = truth - projected @ basis.T
+    schedule = Schedule(hidden=(4,), epochs=200, batch_size=301, loss="l1", validation_fraction=0)
+    found = []
+    for rest in (None, beyond):
+        trained = train(x, [GroupedTask(np.arange(1), projected, basis, rest)], schedule, SILENT)
+        found.append(float(run(trained.nets[0], x[:1], np.arange(1))[0, 0]))
+    grid = np.linspace(0, 2, 2001)
+    best = lambda target: grid[
+        [np.abs(c * basis[:, 0] - target).sum() for c in grid].index(
+            min(np.abs(c * basis[:, 0] - target).sum() for c in grid)
+        )
+    ]
+    assert np.isclose(found[0], best(projected @ basis.T), atol=0.03)
+    assert np.isclose(found[1], best(truth), atol=0.03)
+    assert abs(found[0] - found[1]) > 0.1

@@ -40,7 +40,68 @@ class Choice:
         )
 
 
+_WALK_AND_KICK = ("body:*/walk", "body:*/kick")
+_SEEN_CLIPS = ("body:*/cmu_02_01", "body:*/cmu_10_01", "body:*/cmu_13_29")
+_FACE = ("face:face/speech", "face:face/expressions")
+
 CHOICES: tuple[Choice, ...] = (
+    Choice(
+        ("clamp_margin", "skin_rings", "seam_rings"),
+        "methods/fdda/fdda.py",
+        ("fdda", "fdda-noclamp", "fdda-tight", "fdda-open", "fdda-adamw"),
+        _WALK_AND_KICK,
+    ),
+    Choice(
+        ("learning_rate",),
+        "methods/fdda/fdda.py",
+        ("fdda", "fdda-noclamp", "fdda-tight", "fdda-open"),
+        data="training loss on the built-in human",
+    ),
+    Choice(
+        ("_BODY_NETS",),
+        "benchmarks/body_fits.py",
+        ("differential", "local", "fdda-adamw"),
+        (*_WALK_AND_KICK, *_SEEN_CLIPS),
+    ),
+    Choice(
+        ("hidden", "activation", "epochs", "weight_decay", "loss", "regions"),
+        "methods/differential/config.py",
+        ("differential", "local"),
+        ("face:blenrig", *_FACE),
+        "splits 0 to 9 of blenrig",
+    ),
+    Choice(
+        ("anchors", "anchor_hidden", "weighing"),
+        "methods/differential/differential.py",
+        ("differential",),
+        ("face:blenrig", *_FACE),
+        "500 random poses of the built-in face",
+    ),
+    Choice(
+        ("anchors_by_errors",),
+        "methods/differential/differential.py",
+        ("differential-paper*",),
+        _FACE,
+    ),
+    Choice(
+        ("_LARGEST_ERROR_RATIO",),
+        "methods/differential/mirror.py",
+        ("differential", "local"),
+        ("face:blenrig",),
+    ),
+    Choice(
+        ("_POSE_TERM",),
+        "methods/differential/skins.py",
+        ("differential*", "local*", "kpsa"),
+        data="smoothness of the displacements of the built-in face",
+    ),
+    Choice(
+        ("anchor_share",),
+        "benchmarks/baselines/rotational_regression.py",
+        ("rotational_regression*",),
+        _WALK_AND_KICK,
+        "twelve random poses of the built-in human",
+    ),
     Choice(
         ("finish",),
         "methods/sparse_skinning/two_layer.py",
