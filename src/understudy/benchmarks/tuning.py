@@ -78,12 +78,6 @@ CHOICES: tuple[Choice, ...] = (
         "500 random poses of the built-in face",
     ),
     Choice(
-        ("anchors_by_errors",),
-        "methods/differential/differential.py",
-        ("differential-paper*",),
-        _FACE,
-    ),
-    Choice(
         ("_LARGEST_ERROR_RATIO",),
         "methods/differential/mirror.py",
         ("differential", "local"),
