@@ -14,6 +14,7 @@ import typer
 
 from understudy.cli.bench import bench
 from understudy.cli.compress import compress
+from understudy.cli.data import data
 from understudy.cli.demo import demo
 from understudy.cli.export import export
 from understudy.cli.fit import fit
@@ -51,6 +52,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (info, "understudy info human.understudy"),
     (methods, "understudy methods fdda"),
     (train, "understudy train temporal -o networks --generated"),
+    (data, "understudy data horse_gallop horse-gallop.zip -o data"),
     (bench, "understudy bench decompose --quick"),
 )
 for _command, _example in COMMANDS:
