@@ -9,6 +9,8 @@ import {Legend, measure, niceAbove} from './errors';
 import type {ErrorSummary} from './errors';
 import {cells} from './layout';
 import type {Cell, Layout} from './layout';
+import {Handles} from './handles';
+import type {PosingSkeleton} from './ik';
 import {LiveRig} from './live';
 import {Poser} from './poser';
 import type {Scene} from './scene';
@@ -24,6 +26,8 @@ export class App {
     readonly timeline: Timeline;
     readonly poser: Poser;
     readonly surfaces: Surface[] = [];
+    /** How to pose the first model without its rig, or null. */
+    readonly posing: PosingSkeleton|null;
     readonly original: Surface|null = null;
     layout: Layout = 'single';
     map: MapKind = 'none';
@@ -42,6 +46,8 @@ export class App {
     #legend: Legend;
     #bonesView: BonesView|null = null;
     #bonesPanel: BonesPanel;
+    #handles: Handles|null = null;
+    #showHandles = true;
     #subject: Choice<string>;
     #layoutChoice: Choice<Layout>;
     #heat: HTMLButtonElement;
@@ -55,6 +61,7 @@ export class App {
 
     constructor(scene: Scene, token: string) {
         this.#scene = scene;
+        this.posing = scene.posing;
         document.title = `${scene.title} · Understudy`;
         document.body.append(this.#canvas);
         this.stage = new Stage(this.#canvas, scene);
@@ -81,9 +88,18 @@ export class App {
         if (live) live.onTrouble = (text) => this.#showTrouble(text);
         this.poser = new Poser(scene, live, () => this.changed());
         this.timeline = new Timeline(scene, () => {
-            this.poser.follow(this.timeline.current, this.timeline.frame);
+            this.poser.follow(this.timeline.current, this.timeline.frame, this.timeline.playing);
             this.changed();
         });
+        if (scene.posing?.handles.length)
+            this.#handles = new Handles(scene.posing, this.stage, {
+                grab: () => {
+                    this.timeline.toggle(false);
+                    this.poser.grab();
+                },
+                drag: (handle, target) => this.poser.drag(handle, target),
+                release: () => this.poser.release(),
+            });
         this.#legend = new Legend(scene.unit, () => this.recolour());
         this.#legend.most = this.#defaultScale();
         this.#bonesPanel = new BonesPanel(scene, {
@@ -106,7 +122,7 @@ export class App {
     /** First picture, then a loop that draws only what changed. */
     start(): void {
         this.#resize();
-        this.poser.follow(this.timeline.current, 0);
+        this.poser.follow(this.timeline.current, 0, false);
         this.changed();
         this.timeline.draw();
         this.#frame(true);
@@ -126,8 +142,12 @@ export class App {
     /** The pose changed: compute what is visible. */
     changed(): void {
         for (const surface of this.surfaces) surface.current = false;
-        this.#originalKnown = this.poser.hasOriginal;
-        this.#update();
+        const known = this.poser.hasOriginal;
+        if (known !== this.#originalKnown) {
+            this.#originalKnown = known;
+            this.#subject.enable('original', known);
+            if (this.#cells.length) this.#arrange();
+        } else this.#update();
         this.stage.invalidate();
     }
 
@@ -176,6 +196,7 @@ export class App {
     showBones(on: boolean): void {
         if (!this.#bonesView) return;
         this.#bonesView.object.visible = on;
+        if (on && this.#bonesNow) this.#bonesView.update(this.#bonesNow);
         const found = document.getElementById('show-bones');
         if (found) setPressed(found, on);
         this.stage.invalidate();
@@ -209,11 +230,12 @@ export class App {
     }
 
     #arrange(): void {
-        const area = this.#area(), shown = this.surfaces.find((s) => s.key === this.#subject.value)!;
-        const original = this.#originalKnown ? this.original : null;
+        const original = this.#originalKnown || !this.#scene.models.length ? this.original : null;
+        const area = this.#area(), chosen = this.surfaces.find((s) => s.key === this.#subject.value)!;
+        const shown = chosen === this.original && !original ? this.surfaces[0] : chosen;
         const against = shown === this.original ? this.surfaces.find((s) => s !== shown) ?? null :
                                                   original ?? this.surfaces.find((s) => s !== shown) ?? null;
-        const all = this.surfaces.filter((s) => s !== this.original || this.#originalKnown);
+        const all = this.surfaces.filter((s) => s !== this.original || original);
         this.#cells = cells(this.layout, area, all, shown, against, this.#split);
         for (const surface of this.surfaces) surface.ghost = this.layout === 'overlay' && surface === against && shown !== against;
         const top = document.getElementById('top')!.getBoundingClientRect().bottom;
@@ -243,7 +265,7 @@ export class App {
             return compared && surface.current ? measure(surface.positions, this.original!.positions, this.#distances) : null;
         });
         this.#bonesNow = this.poser.bones ?? this.#scene.bones?.rest ?? null;
-        if (this.#bonesView && this.#bonesNow) this.#bonesView.update(this.#bonesNow);
+        if (this.#bonesView?.object.visible && this.#bonesNow) this.#bonesView.update(this.#bonesNow);
         if (this.map === 'error') this.recolour();
         this.#follow();
         this.#showNumbers();
@@ -304,8 +326,9 @@ export class App {
     #area(): Rect {
         const narrow = innerWidth < 720, panel = document.getElementById('panel');
         const right = !narrow && panel && !panel.hidden ? panel.offsetWidth : 0;
-        const timeline = this.timeline.element, bottom = timeline.hidden ? 0 : innerHeight - timeline.getBoundingClientRect().top;
-        return {x: 0, y: 0, width: Math.max(50, innerWidth - right), height: Math.max(50, innerHeight - Math.min(bottom, innerHeight / 2))};
+        const sheet = narrow && panel && !panel.hidden ? panel : this.timeline.element;
+        const bottom = sheet.hidden ? 0 : innerHeight - sheet.getBoundingClientRect().top;
+        return {x: 0, y: 0, width: Math.max(50, innerWidth - right), height: Math.max(50, innerHeight - Math.min(bottom, 0.7 * innerHeight))};
     }
 
     #frame(first = false): void {
@@ -319,7 +342,7 @@ export class App {
 
     #follow(): void {
         const bones = this.#bonesNow;
-        if (!bones?.length) return;
+        if (!bones?.length || this.poser.posed) return;
         this.stage.follow(new THREE.Vector3(bones[3], bones[7], bones[11]), true);
     }
 
@@ -332,6 +355,8 @@ export class App {
         this.stage.draw(this.#cells.map(({view, clip, surfaces}) => ({view, clip, show: surfaces.map((s) => s.object)})),
             this.surfaces.map((s) => s.object));
         this.#placeMark();
+        const cell = this.#cells.find((c) => c.surfaces.some((s) => s.key === 'model-0'));
+        this.#handles?.update(this.#bonesNow, this.#showHandles && !this.timeline.playing && cell ? cell.view : null);
     }
 
     #placeMark(): void {
@@ -345,6 +370,7 @@ export class App {
         const {x, y, front} = this.stage.project(world, cell.view);
         const inside = front && x > cell.clip.x && x < cell.clip.x + cell.clip.width && y > 0 && y < cell.clip.y + cell.clip.height;
         this.#mark.hidden = !inside;
+        this.#mark.classList.toggle('left', x > cell.clip.x + cell.clip.width - 190);
         this.#mark.style.transform = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px)`;
         this.#mark.dataset.text = `${lengthText(error.largest, this.#scene.unit)} at vertex ${error.vertex}`;
     }
@@ -368,6 +394,10 @@ export class App {
         panel.hidden = innerWidth < 720;
         const tools = el('div', {class: 'tools'}, this.#heat,
             toggle('Wire', 'wire', 'Draw the edges of the polygons (W)', false, (on) => this.setWire(on)),
+            this.#handles ? toggle('Handles', 'show-handles', 'Handles to drag (H)', true, (on) => {
+                this.#showHandles = on;
+                this.stage.invalidate();
+            }) : '',
             button('Clay', 'look', 'Skin or clay', () => {
                 const look = document.getElementById('look')!;
                 this.setLook(look.textContent === 'Clay' ? 'clay' : 'skin');
@@ -377,12 +407,13 @@ export class App {
             button('Panel', 'toggle-panel', 'Show or hide the panel', () => {
                 panel.hidden = !panel.hidden;
                 this.#resize();
+                if (innerWidth < 720) this.#frame();
             }));
         this.#heat.disabled = !this.original || !this.#scene.models.length;
         this.#layoutChoice.element.hidden = this.surfaces.length < 2;
         this.#subject.element.hidden = this.surfaces.length < 2;
         document.body.append(
-            this.#labels, this.#swipe, this.#mark,
+            this.#labels, this.#mark, this.#handles?.element ?? '', this.#swipe,
             el('header', {id: 'top'},
                 el('div', {class: 'title'}, el('h1', {}, this.#scene.title), this.#readout),
                 el('div', {class: 'bar'}, this.#subject.element, this.#layoutChoice.element, tools)),
@@ -399,6 +430,11 @@ export class App {
                 [label, derived ? 'the skin of the stand-in without its correctives' : `${sizeText(bytes)}, ${storage}, method ${deformer.method}`]),
         ];
         if (scene.bones) rows.push(['Bones', String(scene.bones.names.length)]);
+        if (scene.posing) {
+            const {mean, largest} = scene.posing.error;
+            rows.push(['Posing', `${scene.posing.joints.length} joints; helper bones move vertices by ${lengthText(mean, scene.unit)} on average and ${
+                lengthText(largest, scene.unit)} at most from where the original puts them. ${scene.posing.notes.join('. ')}`]);
+        }
         if (scene.live) rows.push(['Original', `the rig ${scene.live.rig}, evaluated by this computer`]);
         for (const {name, original, frames, of} of scene.clips) {
             const cut = frames < of ? `, the first of ${of}` : '';
@@ -410,7 +446,7 @@ export class App {
         if (simd) rows.push(['Runtime', `WebAssembly, ${simd}`]);
         return el('div', {class: 'tab-body', id: 'about-panel'},
             el('dl', {}, ...rows.flatMap(([name, text]) => [el('dt', {}, name), el('dd', {}, text)])),
-            el('p', {class: 'hint'}, 'Drag to orbit, right-drag or two fingers to pan, wheel or pinch to zoom. Keys: space play, E error, W wire, B bones, F frame, 1 to 4 layouts.'));
+            el('p', {class: 'hint'}, 'Drag to orbit, right-drag or two fingers to pan, wheel or pinch to zoom. Keys: space play, E error, W wire, B bones, H handles, F frame, 1 to 4 layouts.'));
     }
 
     #showNumbers(): void {
@@ -489,7 +525,7 @@ export class App {
         const press = (id: string) => () => document.getElementById(id)?.click();
         const layouts: Layout[] = ['single', 'side', 'swipe', 'overlay'];
         const action = ({
-            ' ': () => this.timeline.toggle(), e: press('heat'), w: press('wire'), b: press('show-bones'), f: press('frame'),
+            ' ': () => this.timeline.toggle(), e: press('heat'), w: press('wire'), h: press('show-handles'), b: press('show-bones'), f: press('frame'),
             1: () => this.setLayout(layouts[0]), 2: () => this.setLayout(layouts[1]),
             3: () => this.setLayout(layouts[2]), 4: () => this.setLayout(layouts[3]),
         } as Record<string, () => void>)[event.key.toLowerCase()];

@@ -51,10 +51,14 @@ export const LOOKS: Record<string, Colour> = {skin: [206, 148, 122], clay: [166,
 
 const PARTS: [RegExp, Colour][] = [
     [/eye(?!brow|lid|lash)/i, [238, 234, 230]],
-    [/teeth|tooth/i, [232, 224, 206]],
-    [/tongue|gum/i, [186, 92, 96]],
+    [/teeth|tooth/i, [158, 150, 136]],
+    [/tongue|gum/i, [126, 58, 60]],
     [/lash|brow|hair/i, [74, 56, 48]],
 ];
+
+export function isEye(name: string): boolean {
+    return PARTS[0][0].test(name);
+}
 
 export function partColour(name: string): Colour|null {
     return PARTS.find(([pattern]) => pattern.test(name))?.[1] ?? null;

@@ -66,6 +66,13 @@ export class Container {
         return new Uint32Array(raw.buffer, 0, raw.length / 4);
     }
 
+    /** An array as it is; null: there is none, or its type is none of these. */
+    numbers(name: string): Float32Array|Float64Array|Int32Array|null {
+        const kinds: Partial<Record<Kind, any>> = {F32: Float32Array, F64: Float64Array, I32: Int32Array};
+        const kind = this.has(name) ? kinds[this.#entry(name).dtype] : undefined;
+        return kind ? new kind(this.#raw(name).buffer) : null;
+    }
+
     /** A file that was stored as two planes of bytes. */
     file(name: string): Uint8Array {
         const planes = this.#raw(name), half = planes.length / 2;

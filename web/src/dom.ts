@@ -62,6 +62,12 @@ export class Choice<T extends string> {
         return this.#value;
     }
 
+    /** Whether one of the buttons can be pressed. */
+    enable(name: T, on: boolean): void {
+        const found = this.#buttons.get(name);
+        if (found) found.disabled = !on;
+    }
+
     set value(name: T) {
         this.#value = name;
         for (const [key, made] of this.#buttons) made.setAttribute('aria-checked', String(key === name));

@@ -41,11 +41,16 @@ function fail(problem: unknown): void {
 
 async function start(): Promise<void> {
     const token = new URLSearchParams(location.search).get('token') ?? '';
+    const mark = (name: string) => performance.mark(`understudy ${name}`);
+    mark('started');
     const bytes = await embedded() ?? await fetched(token);
+    mark('unpacked');
     const scene = await readScene(bytes);
+    mark('read');
     const app = new App(scene, token);
-    document.getElementById('welcome')!.remove();
     app.start();
+    mark('shown');
+    document.getElementById('welcome')!.remove();
     // For tests and for the curious: what is shown, in numbers.
     (window as any).understudy = app;
 }

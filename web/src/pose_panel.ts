@@ -37,7 +37,7 @@ export class PosePanel {
     #undo: HTMLButtonElement;
     #redo: HTMLButtonElement;
 
-    constructor(sliders: Slider[], actions: PoseActions, hint: string) {
+    constructor(sliders: Slider[], actions: PoseActions, hint: string, board: HTMLElement|null) {
         this.#sliders = sliders;
         this.#undo = button('Undo', 'undo', 'Undo (Ctrl+Z)', () => actions.undo());
         this.#redo = button('Redo', 'redo', 'Redo (Ctrl+Shift+Z)', () => actions.redo());
@@ -61,14 +61,14 @@ export class PosePanel {
                 button('Load', 'load', 'Load a pose from a file', () => file.click()),
                 button('Copy', 'copy', 'Copy this pose as JSON', () => actions.copy()), file),
             hint ? el('p', {class: 'hint'}, hint) : null,
-            sliders.length > 6 ? search : null, none, this.#groups(actions));
+            board, sliders.length > 6 ? search : null, none, this.#groups(actions));
         this.enable(false, false);
     }
 
     #groups(actions: PoseActions): HTMLElement {
         const groups = new Map<string, HTMLElement>();
         const place = el('div', {class: 'groups'});
-        const names = [...new Set(this.#sliders.map((slider) => slider.group))];
+        const names = [...new Set(this.#sliders.map((slider) => slider.group))].filter(Boolean);
         names.sort((a, b) => Number(a === 'Other') - Number(b === 'Other'));
         for (const [i, name] of names.entries()) {
             const body = el('details', {open: i < 3 || names.length < 5}, el('summary', {}, name));
@@ -103,7 +103,7 @@ export class PosePanel {
             },
         });
         const label = el('span', {class: 'slider-name', title: `${slider.name}: ${digits(slider.low)} to ${digits(slider.high)} ${slider.unit}`},
-            slider.name.replaceAll('_', ' '));
+            slider.name.replaceAll('_', ' ').replace(' rotation ', ' turn '));
         const row = el('label', {class: 'slider'}, label, input, number, el('span', {class: 'unit'}, slider.unit === 'deg' ? '°' : slider.unit));
         return {row, input, number};
     }

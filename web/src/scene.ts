@@ -5,6 +5,8 @@ import type {Deformer} from '../../js/understudy.js';
 import portable from '../../js/understudy.wasm';
 import fast from '../../js/understudy.simd.wasm';
 import {Container, SceneError} from './container';
+import {posingSkeleton} from './ik';
+import type {PosingSkeleton} from './ik';
 
 export interface Control {
     name: string;
@@ -37,16 +39,21 @@ export interface Model {
     deformer: Deformer;
 }
 
+/** A function that is run at its first call; clips are decoded when they are shown. */
+function once<T>(make: () => T): () => T {
+    let made: T|undefined;
+    return () => made ??= make();
+}
+
 /** Frames that were stored as weights and a basis; see src/understudy/viewer/frames.py. */
 export class Frames {
     readonly mean: number;
     readonly largest: number;
     #weights: Float32Array;
-    #basis: Int16Array|Int32Array;
+    #basis: () => Int16Array|Int32Array;
     #step: number;
     #rank: number;
-    /** (V,3) what the differences are added to; null: what the first model shows. */
-    readonly base: Float32Array|null;
+    #base: Float32Array|null;  // (V,3) what is added to; null: what the first model shows
 
     constructor(container: Container, name: string, about: any) {
         this.mean = about.mean;
@@ -54,22 +61,24 @@ export class Frames {
         this.#step = about.step;
         this.#weights = container.floats(`${name}.weights`);
         this.#rank = container.shape(`${name}.weights`)[1];
-        const basis = container.whole(`${name}.basis`);
-        let largest = 0;
-        for (let i = 0; i < basis.length; ++i) largest = Math.max(largest, Math.abs(basis[i]));
-        this.#basis = largest < 32768 ? new Int16Array(basis) : basis;
-        this.base = container.has(`${name}.mean`) ? container.floats(`${name}.mean`) : null;
+        this.#basis = once(() => {
+            const basis = container.whole(`${name}.basis`);
+            let largest = 0;
+            for (let i = 0; i < basis.length; ++i) largest = Math.max(largest, Math.abs(basis[i]));
+            return largest < 32768 ? new Int16Array(basis) : basis;
+        });
+        this.#base = container.has(`${name}.mean`) ? container.floats(`${name}.mean`) : null;
     }
 
     /** Writes the (V,3) positions of a frame to `out`. */
     decode(frame: number, predicted: Float32Array, out: Float32Array): void {
-        const rank = this.#rank, count = out.length / 3, basis = this.#basis;
+        const rank = this.#rank, count = out.length / 3, basis = this.#basis();
         const sum = new Float32Array(out.length);
         for (let k = 0; k < rank; ++k) {
             const weight = this.#weights[frame * rank + k] * this.#step, start = k * out.length;
             for (let i = 0; i < sum.length; ++i) sum[i] += weight * basis[start + i];
         }
-        const base = this.base ?? predicted;
+        const base = this.#base ?? predicted;
         for (let i = 0; i < count; ++i) {
             out[3 * i] = base[3 * i] + sum[i];
             out[3 * i + 1] = base[3 * i + 1] + sum[count + i];
@@ -80,21 +89,21 @@ export class Frames {
 
 /** Bones of a clip that were stored relative to their parents. */
 class ClipBones {
-    #numbers: Int32Array;
+    #numbers: () => Int32Array;
     #steps: [number, number];
     #parents: ArrayLike<number>|null;
 
     constructor(container: Container, about: any, parents: ArrayLike<number>) {
-        this.#numbers = container.whole(about.array);
+        this.#numbers = once(() => container.whole(about.array));
         this.#steps = about.steps;
         this.#parents = about.relative ? parents : null;
     }
 
     /** Writes `world_from_bone` of a frame, (B,12). */
     decode(frame: number, out: Float64Array): void {
-        const [turn, move] = this.#steps, start = frame * out.length;
+        const [turn, move] = this.#steps, start = frame * out.length, numbers = this.#numbers();
         for (let i = 0; i < out.length; ++i)
-            out[i] = this.#numbers[start + i] * (i % 4 === 3 ? move : turn);
+            out[i] = numbers[start + i] * (i % 4 === 3 ? move : turn);
         const parents = this.#parents;
         if (!parents) return;
         for (let bone = 0; bone < out.length / 12; ++bone)
@@ -170,7 +179,8 @@ export interface Scene {
     clips: Clip[];
     regions: Regions;
     live: {rig: string, has_bones: boolean}|null;
-    container: Container;
+    /** How to pose the first model without its rig; null: its file does not say. */
+    posing: PosingSkeleton|null;
 }
 
 export async function readScene(bytes: Uint8Array): Promise<Scene> {
@@ -215,8 +225,13 @@ export async function readScene(bytes: Uint8Array): Promise<Scene> {
             anchors: whole('anchors'),
         },
         live: about.live ?? null,
-        container,
+        posing: models.length ? readPosing(container.file('model.0')) : null,
     };
+}
+
+function readPosing(file: Uint8Array): PosingSkeleton|null {
+    const own = new Container(file, 'understudy');
+    return posingSkeleton((name) => own.numbers(name), own.about);
 }
 
 function readClip(container: Container, about: any, number: number, models: Model[], bones: Bones|null): Clip {

@@ -1,7 +1,7 @@
 // `Surface`: one subject on the stage, the stand-in or the original, as a lit mesh with lines.
 
 import * as THREE from 'three';
-import {LOOKS, partColour} from './colours';
+import {LOOKS, isEye, partColour} from './colours';
 import type {Scene} from './scene';
 
 /** What all surfaces of a scene have in common. */
@@ -10,6 +10,8 @@ export class Shared {
     readonly edges: THREE.BufferAttribute;
     /** (V,3) colours of the look. */
     base: Uint8Array;
+    /** (V,3) direction from the middle of an eye, z along its gaze; zero elsewhere. Null: no eyes. */
+    readonly eyes: Float32Array|null;
     #scene: Scene;
     #cavity: Float32Array;
 
@@ -19,6 +21,7 @@ export class Shared {
         this.edges = new THREE.BufferAttribute(scene.edges, 1);
         this.#cavity = cavities(scene);
         this.base = this.colours('skin');
+        this.eyes = eyeDirections(scene);
     }
 
     /** Colours of parts, darker and redder in creases. */
@@ -36,6 +39,33 @@ export class Shared {
         }
         return colours;
     }
+}
+
+/** Directions on the eyeballs, if the scene has two: the gaze is across the line between them. */
+function eyeDirections(scene: Scene): Float32Array|null {
+    const eyes = scene.parts.flatMap((name, i) => isEye(name) ? [i + 1] : []);
+    if (eyes.length !== 2 || !scene.part) return null;
+    const {rest, part} = scene, all = new THREE.Vector3(), p = new THREE.Vector3();
+    const middles = eyes.map((eye) => {
+        const box = new THREE.Box3();
+        for (let v = 0; v < scene.vertexCount; ++v) if (part[v] === eye) box.expandByPoint(p.fromArray(rest, 3 * v));
+        return box.getCenter(new THREE.Vector3());
+    });
+    for (let v = 0; v < scene.vertexCount; ++v) all.add(p.fromArray(rest, 3 * v));
+    all.divideScalar(scene.vertexCount);
+    const up = scene.up === 'Z' ? new THREE.Vector3(0, 0, 1) : new THREE.Vector3(0, 1, 0);
+    const across = middles[1].clone().sub(middles[0]).normalize();
+    const gaze = new THREE.Vector3().crossVectors(across, up).normalize();
+    if (gaze.dot(middles[0].clone().sub(all)) < 0) gaze.negate();
+    const over = new THREE.Vector3().crossVectors(gaze, across);
+    const out = new Float32Array(rest.length);
+    for (let v = 0; v < scene.vertexCount; ++v) {
+        const eye = eyes.indexOf(part[v]);
+        if (eye < 0) continue;
+        p.fromArray(rest, 3 * v).sub(middles[eye]).normalize();
+        out.set([p.dot(across), p.dot(over), p.dot(gaze)], 3 * v);
+    }
+    return out;
 }
 
 /** How deep in a crease each vertex of the rest shape is: 0 to 1. */
@@ -87,13 +117,14 @@ export function computeNormals(positions: Float32Array, triangles: Uint32Array, 
 export const keyLight = {value: new THREE.Vector3(0, 1, 0)};
 
 /** Skin: light that enters it leaves a little further, so the border of light is soft and red. */
-function skinMaterial(): THREE.MeshStandardMaterial {
+function skinMaterial(eyes: boolean): THREE.MeshStandardMaterial {
     const material = new THREE.MeshStandardMaterial({vertexColors: true, roughness: 0.52, metalness: 0});
     const amount = {value: 1};
     material.userData.scatter = amount;
     material.onBeforeCompile = (shader) => {
         shader.uniforms.keyLight = keyLight;
         shader.uniforms.scatter = amount;
+        if (eyes) addEyes(shader);
         shader.fragmentShader = shader.fragmentShader
             .replace('#include <common>', '#include <common>\nuniform vec3 keyLight;\nuniform float scatter;')
             .replace('#include <lights_fragment_end>', `#include <lights_fragment_end>
@@ -106,6 +137,23 @@ function skinMaterial(): THREE.MeshStandardMaterial {
                 reflectedLight.indirectDiffuse += scatter * grazing * 0.16 * diffuseColor.rgb;`);
     };
     return material;
+}
+
+/** Iris and pupil, painted where the direction on the eyeball is near its gaze. */
+function addEyes(shader: {vertexShader: string, fragmentShader: string}): void {
+    shader.vertexShader = shader.vertexShader
+        .replace('#include <common>', '#include <common>\nattribute vec3 eye;\nvarying vec3 onEye;')
+        .replace('#include <begin_vertex>', '#include <begin_vertex>\nonEye = eye;');
+    shader.fragmentShader = shader.fragmentShader
+        .replace('#include <common>', '#include <common>\nvarying vec3 onEye;')
+        .replace('#include <roughnessmap_fragment>', `#include <roughnessmap_fragment>
+            if (length(onEye) > 0.5 && scatter > 0.5) {
+                float angle = acos(clamp(normalize(onEye).z, -1.0, 1.0)), soft = fwidth(angle) + 0.012;
+                vec3 iris = mix(vec3(0.20, 0.12, 0.06), vec3(0.045, 0.025, 0.014), smoothstep(0.30, 0.42, angle));
+                diffuseColor.rgb = mix(iris, diffuseColor.rgb, smoothstep(0.44 - soft, 0.44 + soft, angle));
+                diffuseColor.rgb *= smoothstep(0.19 - soft, 0.19 + soft, angle) * 0.98 + 0.02;
+                roughnessFactor = 0.12;
+            }`);
 }
 
 export class Surface {
@@ -137,7 +185,8 @@ export class Surface {
         this.#geometry.setAttribute('normal', dynamic(normals));
         this.#geometry.setAttribute('color', dynamic(this.colours, true));
         this.#geometry.setIndex(shared.index);
-        this.material = skinMaterial();
+        if (shared.eyes) this.#geometry.setAttribute('eye', new THREE.BufferAttribute(shared.eyes, 3));
+        this.material = skinMaterial(!!shared.eyes);
         this.mesh = new THREE.Mesh(this.#geometry, this.material);
         this.mesh.castShadow = this.mesh.receiveShadow = true;
         this.mesh.frustumCulled = false;

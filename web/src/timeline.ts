@@ -67,9 +67,10 @@ export class Timeline {
         const clip = this.current;
         this.playing = on && !!clip && clip.frames > 1;
         if (this.playing && clip && this.frame >= clip.frames - 1 && !this.loop) this.#time = 0;
+        const changed = this.#play.textContent !== (this.playing ? PAUSE : PLAY);
         this.#play.textContent = this.playing ? PAUSE : PLAY;
         setPressed(this.#play, this.playing);
-        if (on) this.#changed(true);
+        if (changed) this.#changed(true);
     }
 
     /** Goes on by some seconds. */

@@ -334,6 +334,12 @@ def _put_regions(scene: Container, deformer: Deformer) -> None:
             strongest[basis.vertices[better]] = strength[better]
         scene.put_whole("groups", group)
         about["groups"] = len(deformer.bases)
+    anchors = deformer.provenance.get("anchors")
+    if isinstance(anchors, list) and anchors:
+        # The header of a file is not trusted.
+        count = deformer.mesh.vertex_count
+        known = [v for v in anchors if isinstance(v, int) and 0 <= v < count]
+        scene.put_whole("anchors", np.array(known, np.int64))
     scene.about["regions"] = about
 
 
