@@ -278,8 +278,8 @@ UNDERSTUDY_API understudy_status understudy_deform_many(
 /* ---- The engine's vertices ------------------------------------------------------------------- */
 
 /* Engines split a vertex where the corners of polygons around it have different texture coordinates
-   or normals. A render mesh is built once from what the file has. Its vertices are ordered by the
-   vertex of the deformer that they copy. */
+   or normals. A render mesh is built once from what the file has. Render vertex v is vertex v of
+   the deformer; further copies of split vertices follow, ordered by the vertex that they copy. */
 typedef struct understudy_render_mesh understudy_render_mesh;
 
 /* Triangles first_index / 3 to (first_index + index_count) / 3, which have one material. */
@@ -341,7 +341,7 @@ UNDERSTUDY_API understudy_scratch* understudy_create_render_scratch(
     const understudy_model* model, understudy_pool* pool, const understudy_render_mesh* mesh);
 
 /* Computes one pose into the engine's vertex buffer. `buffer` may lie in memory that is mapped for
-   the GPU: it is written in rising order and never read. Does not allocate.
+   the GPU: it is never read, and each task writes consecutive vertices. Does not allocate.
 
    scratch  from `understudy_create_render_scratch`; it knows the render mesh
    others   as for `understudy_deform` */

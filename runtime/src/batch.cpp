@@ -152,22 +152,14 @@ void Batch::compute_vertex_normals(const Task& task, std::size_t first, std::siz
     }
 }
 
-void Batch::render_positions(std::size_t first, std::size_t last, const float* from) {
-    const understudy_vertex_buffer& to = poses_.target->buffer;
+void Batch::write_further_copies(std::size_t first, std::size_t last, const float* positions) {
     const RenderMesh* mesh = poses_.target->mesh;
-    const std::size_t begin = mesh ? mesh->vertex_starts[first] : first,
-                      end = mesh ? mesh->vertex_starts[last] : last;
-    float* out = item_of(to.positions, to.position_stride, begin);
-    const std::size_t step = to.position_stride / sizeof(float);
-    if (end - begin == last - first) {  // no vertex is split
-        for (std::size_t n = begin; n < end; ++n, from += 3, out += step)
-            std::memcpy(out, from, 3 * sizeof *out);
-        return;
-    }
-    const std::uint32_t* vertices = mesh->vertices.data();
-    for (std::size_t n = begin; n < end; ++n, out += step) {
-        std::memcpy(out, from + 3 * (vertices[n] - first), 3 * sizeof *out);
-    }
+    if (!mesh) return;
+    const understudy_vertex_buffer& to = poses_.target->buffer;
+    const std::size_t begin = mesh->copy_starts[first], end = mesh->copy_starts[last];
+    kernels_.copy_positions(
+        positions - 3 * first, mesh->vertices.data() + begin, end - begin,
+        {static_cast<char*>(to.positions) + begin * to.position_stride, to.position_stride});
 }
 
 void Batch::compute_face_tangent(std::size_t face, const float* u, const float* v) {
@@ -180,24 +172,49 @@ void Batch::compute_face_tangent(std::size_t face, const float* u, const float* 
 void Batch::render_directions(const Task& task) {
     const understudy_vertex_buffer to = poses_.target->buffer;
     const RenderMesh* mesh = poses_.target->mesh;
+    if (!to.tangents && (!mesh || mesh->has_one_normal_each())) return render_normals(task);
     const float* faces = scratch_.face_normals.data();
-    const std::size_t first = mesh ? mesh->vertex_groups[task.first] : task.first,
-                      last = mesh ? mesh->vertex_groups[task.last] : task.last;
-    const std::uint32_t* starts = (mesh ? mesh->group_around_starts : model_.around_starts).data();
-    const std::uint32_t* around = (mesh ? mesh->group_around : model_.around).data();
-    for (std::size_t group = first; group < last; ++group) {
-        float sum[3], normal[3];
-        sum_around(faces, around + starts[group], around + starts[group + 1], sum);
-        normalise(sum, normal);
-        const std::size_t end = mesh ? mesh->group_starts[group + 1] : group + 1;
-        for (std::size_t n = mesh ? mesh->group_starts[group] : group; n < end; ++n) {
-            if (to.normals) {
-                float* out = item_of(to.normals, to.normal_stride, n);
-                for (int axis = 0; axis < 3; ++axis) out[axis] = normal[axis];
-            }
-            if (to.tangents) render_tangent(n, normal);
+    const std::uint32_t *starts = mesh->group_around_starts.data(),
+                        *around = mesh->group_around.data(), *groups = mesh->vertex_groups.data(),
+                        *copies = mesh->group_starts.data();
+    const auto write = [&](std::size_t number, const float* normal) {
+        if (to.normals) {
+            float* out = item_of(to.normals, to.normal_stride, number);
+            for (int axis = 0; axis < 3; ++axis) out[axis] = normal[axis];
         }
+        if (to.tangents) render_tangent(number, normal);
+    };
+    for (std::size_t vertex = task.first; vertex < task.last; ++vertex)
+        for (std::size_t group = groups[vertex]; group < groups[vertex + 1]; ++group) {
+            float sum[3], normal[3];
+            sum_around(faces, around + starts[group], around + starts[group + 1], sum);
+            normalise(sum, normal);
+            if (group == groups[vertex]) write(vertex, normal);
+            for (std::size_t n = copies[group]; n < copies[group + 1]; ++n) write(n, normal);
+        }
+}
+
+void Batch::render_normals(const Task& task) {
+    const understudy_vertex_buffer to = poses_.target->buffer;
+    const RenderMesh* mesh = poses_.target->mesh;
+    const float* faces = scratch_.face_normals.data();
+    const std::uint32_t *starts = model_.around_starts.data(), *around = model_.around.data();
+    float* out = item_of(to.normals, to.normal_stride, task.first);
+    const std::size_t step = to.normal_stride / sizeof *out;
+    float own[3 * kTaskNormals + 1];
+    for (std::size_t vertex = task.first; vertex < task.last; ++vertex, out += step) {
+        float sum[3];
+        sum_around(faces, around + starts[vertex], around + starts[vertex + 1], sum);
+        float* normal = own + 3 * (vertex - task.first);
+        normalise(sum, normal);
+        for (int axis = 0; axis < 3; ++axis) out[axis] = normal[axis];
     }
+    if (!mesh) return;
+    const std::size_t begin = mesh->copy_starts[task.first], end = mesh->copy_starts[task.last];
+    out = item_of(to.normals, to.normal_stride, begin);
+    for (std::size_t n = begin; n < end; ++n, out += step)
+        for (std::size_t axis = 0; axis < 3; ++axis)
+            out[axis] = own[3 * (mesh->vertices[n] - task.first) + axis];
 }
 
 void Batch::render_tangent(std::size_t number, const float* normal) {

@@ -92,8 +92,12 @@ protected:
     // are still to be written; it has no slots.
     VertexJob dequantized_job(std::size_t first, std::size_t last, std::size_t thread);
 
-    // Copies positions of vertices first..last to the render target; the first comes first.
-    void render_positions(std::size_t first, std::size_t last, const float* from);
+    bool has_further_copies(std::size_t first, std::size_t last) const {
+        const RenderMesh* mesh = poses_.target->mesh;
+        return mesh && mesh->copy_starts[first] != mesh->copy_starts[last];
+    }
+    // Writes the further copies of vertices first..last to the render target.
+    void write_further_copies(std::size_t first, std::size_t last, const float* positions);
 
     const Model& model_;
     const Description& about_;
@@ -107,6 +111,7 @@ private:
     void compute_vertex_normals(const Task& task, std::size_t first, std::size_t last);
     // Normals and tangents of the render target, for a range of vertices.
     void render_directions(const Task& task);
+    void render_normals(const Task& task);
     void compute_face_tangent(std::size_t face, const float* u, const float* v);
     void render_tangent(std::size_t number, const float* normal);
 };

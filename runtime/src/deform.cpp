@@ -238,19 +238,31 @@ private:
                 dual ? scratch_.dual_quaternions.data() + pose * scratch_.transform_stride
                      : transforms(pose);
             job.centre = centre(pose);
-            // A render target without normals needs the positions of this task only.
-            float* own = scratch_.task_positions.data() + thread * Scratch::kTaskPositions;
-            float* out = poses_.positions
-                             ? poses_.positions + 3 * (model_.vertex_count() * pose + first)
-                             : own;
-            job.positions = out - 3 * job.first;
+            set_output(first, last, pose, thread, job);
             if (model_.is_quantized())
                 kernels_.dequantize_points(model_.quantized, first, last, model_.slots.data(),
                                            job.displacements,
                                            scratch_.dequantized[thread].points.data());
             (dual ? kernels_.skin_dual_quaternion : kernels_.skin_linear)(job);
-            if (poses_.target) render_positions(first, last, out);
+            if (poses_.target && job.positions)
+                write_further_copies(first, last, job.positions + 3 * job.first);
         }
+    }
+
+    // Positions go to `Poses::positions`, to the render target, or to both. Without the first, the
+    // further copies of a render mesh are made from positions of this task that stay in the cache.
+    void set_output(std::size_t first, std::size_t last, std::size_t pose, std::size_t thread,
+                    VertexJob& job) {
+        float* out = nullptr;
+        if (poses_.positions) out = poses_.positions + 3 * (model_.vertex_count() * pose + first);
+        else if (job.slot_starts || has_further_copies(first, last))
+            out = scratch_.task_positions.data() + thread * Scratch::kTaskPositions;
+        job.positions = out ? out - 3 * job.first : nullptr;
+        if (!poses_.target) return;
+        const understudy_vertex_buffer& to = poses_.target->buffer;
+        job.interleaved = {
+            static_cast<char*>(to.positions) + (first - job.first) * to.position_stride,
+            to.position_stride};
     }
 };
 

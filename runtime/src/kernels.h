@@ -52,6 +52,16 @@ struct InfluenceRows {
 // `blend_dense` reads the weights of this many rows side by side.
 constexpr std::size_t kWeightRows = 16;
 
+// The positions in an engine's buffer of vertices, `stride` bytes apart.
+struct InterleavedPositions {
+    char* first = nullptr;  // that of vertex 0; nullptr: there is no such buffer
+    std::size_t stride = 0;
+
+    float* at(std::size_t vertex) const {
+        return reinterpret_cast<float*>(first + vertex * stride);
+    }
+};
+
 // The arguments of a skinning kernel: vertices first..last of one pose, or of 16 poses in lanes.
 struct VertexJob {
     std::size_t first, last;
@@ -67,8 +77,11 @@ struct VertexJob {
     // Dual quaternion: see `skin_dual_quaternion`.
     const float* transforms;
     const float* centre;  // 4 floats to add to positions, then 4 that correct their rounding
-    float* positions;     // 3 per vertex; vertex 0 of the job comes first
-    std::size_t pose_stride = 0;  // lanes only: floats between the positions of two poses
+    // 3 per vertex; vertex 0 of the job comes first. nullptr: only `interleaved` is wanted and
+    // there are no correctives.
+    float* positions;
+    InterleavedPositions interleaved;  // one pose only
+    std::size_t pose_stride = 0;       // lanes only: floats between the positions of two poses
 };
 
 // Consecutive vertices whose slots are consecutive too. Each vertex has `slot_count` of them.
@@ -170,6 +183,10 @@ struct Kernels {
                                   std::size_t last, Influence* entries, std::uint32_t* starts);
     // Halves to floats; `count` is a multiple of 16.
     void (*widen)(const std::uint16_t* halves, std::size_t count, float* out);
+    // Copies the positions of some vertices, in any order, to consecutive items. One float beyond a
+    // position may be read.
+    void (*copy_positions)(const float* positions, const std::uint32_t* vertices, std::size_t count,
+                           const InterleavedPositions& to);
     // Prefetches memory that is about to be written and that another core may hold.
     void (*prefetch_write)(float* data, std::size_t count);
 

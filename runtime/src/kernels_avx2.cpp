@@ -76,6 +76,7 @@ extern const Kernels kAvx2{"avx2",
                            dequantize_points,
                            dequantize_influences,
                            widen,
+                           copy_positions,
                            prefetch_write,
                            read,
                            multiply_add};

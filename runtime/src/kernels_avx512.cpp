@@ -83,8 +83,8 @@ struct V {
     // Four points (12 consecutive floats) are spread over the four quarters of a register, moved
     // together and packed again.
     static constexpr bool kQuads = true;
-    static void move_quad(const float* base, const float* displacement, const float* matrix,
-                          const float* centre, float* out) {
+    static F moved_quad(const float* base, const float* displacement, const float* matrix,
+                        const float* centre) {
         const __mmask16 twelve = 0x0FFF;
         F point = _mm512_maskz_loadu_ps(twelve, base);
         if (displacement) point = _mm512_add_ps(point, _mm512_maskz_loadu_ps(twelve, displacement));
@@ -98,12 +98,18 @@ struct V {
             _mm512_fmadd_ps(column(matrix), _mm512_permute_ps(point, 0x00), column(matrix + 12));
         sum = _mm512_fmadd_ps(column(matrix + 4), _mm512_permute_ps(point, 0x55), sum);
         sum = _mm512_fmadd_ps(column(matrix + 8), _mm512_permute_ps(point, 0xAA), sum);
-        sum = _mm512_add_ps(_mm512_add_ps(sum, column(centre + 4)), column(centre));
+        return _mm512_add_ps(_mm512_add_ps(sum, column(centre + 4)), column(centre));
+    }
+    static void store_quad(float* out, F quad) {
         const __m512i pack =
             _mm512_set_epi32(15, 15, 15, 15, 14, 13, 12, 10, 9, 8, 6, 5, 4, 2, 1, 0);
-        sum = _mm512_permutexvar_ps(pack, sum);
-        _mm256_storeu_ps(out, _mm512_castps512_ps256(sum));
-        _mm_storeu_ps(out + 8, _mm512_extractf32x4_ps(sum, 2));
+        quad = _mm512_permutexvar_ps(pack, quad);
+        _mm256_storeu_ps(out, _mm512_castps512_ps256(quad));
+        _mm_storeu_ps(out + 8, _mm512_extractf32x4_ps(quad, 2));
+    }
+    template <int Number>
+    static __m128 of_quad(F quad) {
+        return _mm512_extractf32x4_ps(quad, Number);
     }
 };
 
@@ -127,6 +133,7 @@ extern const Kernels kAvx512{"avx512",
                              dequantize_points,
                              dequantize_influences,
                              widen,
+                             copy_positions,
                              prefetch_write,
                              read,
                              multiply_add};

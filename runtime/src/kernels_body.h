@@ -10,14 +10,14 @@
 //     UNDERSTUDY_FEW_REGISTERS   defined: 16 registers of 4 floats or fewer, and code must be
 //     small;
 //                                then V::kSums is the number of sums that stay in registers
-//     kQuads, move_quad    see `skin_quad`; only where Skinning has kPairs
+//     kQuads, moved_quad, store_quad, of_quad    see `skin_quad`; only where Skinning has kPairs
 //     V::Narrow            registers for products of halves with one vector:
 //                          load_half set1 zero add sub fma store
 //     V::Skinning          registers that skin one pose, of at most 16 floats:
 //         load store set1 zero add mul fma
 //         apply(matrix, point)   four columns of four times (x, y, z, 1)
 //         load4 store4 store3 add4   on Float4, four floats
-//         kPairs, move_pair          see `skin_pairs`
+//         kPairs, moved_pair, store_pair, first_of, second_of   see `skin_pairs`
 //
 // Everything is in an unnamed namespace and uses no template of the standard library. Otherwise the
 // linker could pick a function that was compiled for a newer processor and run it on an older one.
@@ -428,17 +428,29 @@ UNDERSTUDY_INLINE void matrix_of(const VertexJob& job, std::size_t vertex, Matri
     }
 }
 
+// Where positions are written: `VertexJob::positions`, `VertexJob::interleaved` or both. Known at
+// compile time, because stores compete with the loads that skinning waits for.
+enum class Output { tight, interleaved, both };
+
 // Moves four vertices at once if the instruction set supports it (`V::kQuads`) and the four form a
 // rigid quad. Returns whether it did.
-template <class Registers>
+template <Output To, class Registers>
 UNDERSTUDY_INLINE bool skin_quad(const VertexJob& job, std::size_t vertex) {
     if constexpr (Registers::kQuads) {
         if (vertex % 4 || vertex + 4 > job.last || !job.rigid_quads[vertex / 4]) return false;
         const Row row(job.skin, vertex);
         const float* moved =
             job.slot_starts ? job.displacements + job.slots[job.slot_starts[vertex]] : nullptr;
-        Registers::move_quad(job.base + 3 * vertex, moved, job.transforms + row.begin->offset,
-                             job.centre, job.positions + 3 * vertex);
+        const auto quad = Registers::moved_quad(job.base + 3 * vertex, moved,
+                                                job.transforms + row.begin->offset, job.centre);
+        if constexpr (To != Output::interleaved)
+            Registers::store_quad(job.positions + 3 * vertex, quad);
+        if constexpr (To != Output::tight) {
+            S::store3(job.interleaved.at(vertex), Registers::template of_quad<0>(quad));
+            S::store3(job.interleaved.at(vertex + 1), Registers::template of_quad<1>(quad));
+            S::store3(job.interleaved.at(vertex + 2), Registers::template of_quad<2>(quad));
+            S::store3(job.interleaved.at(vertex + 3), Registers::template of_quad<3>(quad));
+        }
         return true;
     } else {
         return false;
@@ -446,8 +458,9 @@ UNDERSTUDY_INLINE bool skin_quad(const VertexJob& job, std::size_t vertex) {
 }
 
 // Moves `Count` vertices, two by two. All their transforms are blended before the first is used, so
-// that no operation waits for the one before it. May write two floats beyond the vertices.
-template <int Width, int Count, class Registers>
+// that no operation waits for the one before it. May write two floats beyond the vertices in
+// `positions`.
+template <int Width, Output To, int Count, class Registers>
 UNDERSTUDY_INLINE void skin_pairs(const VertexJob& job, std::size_t first,
                                   const typename Registers::Centre& centre) {
     Matrix matrix[Count];
@@ -456,14 +469,20 @@ UNDERSTUDY_INLINE void skin_pairs(const VertexJob& job, std::size_t first,
     UNDERSTUDY_UNROLL
     for (int n = 0; n < Count; n += 2) {
         const std::size_t vertex = first + n;
-        Registers::move_pair(matrix[n], matrix[n + 1], point_of(job, vertex),
-                             point_of(job, vertex + 1), centre, job.positions + 3 * vertex);
+        const auto pair = Registers::moved_pair(matrix[n], matrix[n + 1], point_of(job, vertex),
+                                                point_of(job, vertex + 1), centre);
+        if constexpr (To != Output::interleaved)
+            Registers::store_pair(job.positions + 3 * vertex, pair);
+        if constexpr (To != Output::tight) {
+            S::store3(job.interleaved.at(vertex), Registers::first_of(pair));
+            S::store3(job.interleaved.at(vertex + 1), Registers::second_of(pair));
+        }
     }
 }
 
 // Moves as many vertices together as the instruction set allows (`S::kPairs`). Returns the first
 // vertex that is left; at most two are.
-template <int Width, class Registers>
+template <int Width, Output To, class Registers>
 UNDERSTUDY_INLINE std::size_t skin_most(const VertexJob& job) {
     std::size_t vertex = job.first;
     if constexpr (Registers::kPairs) {
@@ -473,46 +492,70 @@ UNDERSTUDY_INLINE std::size_t skin_most(const VertexJob& job) {
                                              : 4;  // as many as keep their transforms in registers
         constexpr bool kMayBeRigid = Width == 0 || Width == 1;
         for (; !kMayBeRigid && vertex + kTogether < job.last; vertex += kTogether)
-            skin_pairs<Width, kTogether, Registers>(job, vertex, centre);
+            skin_pairs<Width, To, kTogether, Registers>(job, vertex, centre);
         while (vertex + 2 < job.last) {
-            if (kMayBeRigid && skin_quad<V>(job, vertex)) {
+            if (kMayBeRigid && skin_quad<To, V>(job, vertex)) {
                 vertex += 4;
                 continue;
             }
-            skin_pairs<Width, 2, Registers>(job, vertex, centre);
+            skin_pairs<Width, To, 2, Registers>(job, vertex, centre);
             vertex += 2;
         }
     }
     return vertex;
 }
 
-template <int Width, bool Displaced>
+template <int Width, bool Displaced, Output To>
 inline void skin_linear_of(const VertexJob& given) {
     VertexJob job = given;  // a copy, because writing positions could change `given` as far as the
                             // compiler knows
     if (!Displaced) job.slot_starts = nullptr;
     const S::Float4 centre = S::load4(job.centre), rounding = S::load4(job.centre + 4);
-    for (std::size_t vertex = skin_most<Width, S>(job); vertex < job.last; ++vertex) {
+    for (std::size_t vertex = skin_most<Width, To, S>(job); vertex < job.last; ++vertex) {
         Matrix matrix;
         matrix_of<Width>(job, vertex, matrix);
-        const S::Float4 moved = S::apply(matrix, point_of(job, vertex));
-        S::store3(job.positions + 3 * vertex, S::add4(S::add4(moved, rounding), centre));
+        const S::Float4 local = S::apply(matrix, point_of(job, vertex));
+        const S::Float4 position = S::add4(S::add4(local, rounding), centre);
+        if (To != Output::interleaved) S::store3(job.positions + 3 * vertex, position);
+        if (To != Output::tight) S::store3(job.interleaved.at(vertex), position);
     }
 }
 
 template <int Width>
 inline void skin_linear_of(const VertexJob& job) {
-    if (job.slot_starts) skin_linear_of<Width, true>(job);
-    else skin_linear_of<Width, false>(job);
+    if constexpr (S::kPairs) {
+        if (job.interleaved.first && job.slot_starts)
+            return skin_linear_of<Width, true, Output::both>(job);
+        if (job.interleaved.first && job.positions)
+            return skin_linear_of<Width, false, Output::both>(job);
+        if (job.interleaved.first) return skin_linear_of<Width, false, Output::interleaved>(job);
+    }
+    if (job.slot_starts) skin_linear_of<Width, true, Output::tight>(job);
+    else skin_linear_of<Width, false, Output::tight>(job);
 }
 
-void skin_linear(const VertexJob& job) {
+void skin_linear_to_any(const VertexJob& job) {
     switch (job.skin.width) {
         case 1: return skin_linear_of<1>(job);
         case 2: return skin_linear_of<2>(job);
         case 3: return skin_linear_of<3>(job);
         case 4: return skin_linear_of<4>(job);
         default: return skin_linear_of<0>(job);
+    }
+}
+
+void skin_linear(const VertexJob& job) {
+    if (S::kPairs || !job.interleaved.first) return skin_linear_to_any(job);
+    // Other instruction sets gain nothing from writing both at once.
+    constexpr std::size_t kTogether = 64;
+    float own[3 * kTogether];
+    VertexJob some = job;
+    for (; some.first < job.last; some.first = some.last) {
+        some.last = job.last - some.first < kTogether ? job.last : some.first + kTogether;
+        if (!job.positions) some.positions = own - 3 * some.first;
+        skin_linear_to_any(some);
+        for (std::size_t vertex = some.first; vertex < some.last; ++vertex)
+            std::memcpy(job.interleaved.at(vertex), some.positions + 3 * vertex, 3 * sizeof *own);
     }
 }
 
@@ -550,10 +593,20 @@ void skin_dual_quaternion(const VertexJob& job) {
             x + w * tx + b * tz - c * ty + 2 * (w * ea - ew * a + b * ec - c * eb),
             y + w * ty + c * tx - a * tz + 2 * (w * eb - ew * b + c * ea - a * ec),
             z + w * tz + a * ty - b * tx + 2 * (w * ec - ew * c + a * eb - b * ea)};
-        for (int axis = 0; axis < 3; ++axis)
-            job.positions[3 * vertex + axis] =
-                (local[axis] + job.centre[4 + axis]) + job.centre[axis];
+        for (int axis = 0; axis < 3; ++axis) {
+            const float position = (local[axis] + job.centre[4 + axis]) + job.centre[axis];
+            if (job.positions) job.positions[3 * vertex + axis] = position;
+            if (job.interleaved.first) job.interleaved.at(vertex)[axis] = position;
+        }
     }
+}
+
+void copy_positions(const float* positions, const std::uint32_t* vertices, std::size_t count,
+                    const InterleavedPositions& to) {
+    char* out = to.first;
+    const std::size_t stride = to.stride;
+    for (const std::uint32_t* end = vertices + count; vertices != end; ++vertices, out += stride)
+        S::store3(reinterpret_cast<float*>(out), S::load4(positions + 3 * std::size_t{*vertices}));
 }
 
 void prefetch_write(float* data, std::size_t count) {

@@ -101,6 +101,7 @@ extern const Kernels kNeon{"neon",
                            dequantize_points,
                            dequantize_influences,
                            widen,
+                           copy_positions,
                            prefetch_write,
                            read,
                            multiply_add};

@@ -126,6 +126,7 @@ extern const Kernels kPortable{"portable",
                                dequantize_points,
                                dequantize_influences,
                                widen,
+                               copy_positions,
                                prefetch_write,
                                read,
                                multiply_add};

@@ -98,6 +98,7 @@ extern const Kernels kSimd128{"simd128",
                               dequantize_points,
                               dequantize_influences,
                               widen,
+                              copy_positions,
                               prefetch_write,
                               read,
                               multiply_add};

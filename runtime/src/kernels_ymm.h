@@ -22,8 +22,17 @@ struct Ymm {
     static Float4 load4(const float* p) { return _mm_loadu_ps(p); }
     static void store4(float* p, Float4 a) { _mm_storeu_ps(p, a); }
     static void store3(float* p, Float4 a) {
+#if defined(__AVX512VL__)
+#if defined(__GNUC__)
+        // Otherwise gcc merges this with the extraction of `a` from a wider register, which is
+        // slow on Zen 4.
+        asm("" : "+v"(a));
+#endif
+        _mm_mask_storeu_ps(p, 7, a);
+#else
         _mm_storel_pi(reinterpret_cast<__m64*>(p), a);
         _mm_store_ss(p + 2, _mm_movehl_ps(a, a));
+#endif
     }
     static Float4 add4(Float4 a, Float4 b) { return _mm_add_ps(a, b); }
     static void prefetch_write(float* p) {
@@ -54,8 +63,8 @@ struct Ymm {
             return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(at));
         }
     };
-    static void move_pair(const F (&matrix)[2], const F (&next)[2], Float4 point, Float4 next_point,
-                          const Centre& centre, float* out) {
+    static F moved_pair(const F (&matrix)[2], const F (&next)[2], Float4 point, Float4 next_point,
+                        const Centre& centre) {
         const F points = _mm256_insertf128_ps(_mm256_castps128_ps256(point), next_point, 1);
         F sum = add(_mm256_permute2f128_ps(matrix[1], next[1], 0x31), centre.rounding);
         sum = fma(_mm256_permute2f128_ps(matrix[0], next[0], 0x20), _mm256_permute_ps(points, 0x00),
@@ -64,8 +73,12 @@ struct Ymm {
                   sum);
         sum = fma(_mm256_permute2f128_ps(matrix[1], next[1], 0x20), _mm256_permute_ps(points, 0xAA),
                   sum);
-        sum = add(sum, centre.whole);
-        _mm256_storeu_ps(out,
-                         _mm256_permutevar8x32_ps(sum, _mm256_set_epi32(7, 7, 6, 5, 4, 2, 1, 0)));
+        return add(sum, centre.whole);
     }
+    static void store_pair(float* out, F pair) {
+        _mm256_storeu_ps(out,
+                         _mm256_permutevar8x32_ps(pair, _mm256_set_epi32(7, 7, 6, 5, 4, 2, 1, 0)));
+    }
+    static Float4 first_of(F pair) { return _mm256_castps256_ps128(pair); }
+    static Float4 second_of(F pair) { return _mm256_extractf128_ps(pair, 1); }
 };

@@ -62,6 +62,8 @@ struct Tile {
 
 // Vertices of a serial batch's task; a multiple of what quantized vertices need.
 constexpr std::uint32_t kTaskVertices = 256;
+// Vertices of a task that computes normals.
+constexpr std::uint32_t kTaskNormals = 512;
 
 // Work for one thread: a range first..last of panels, rows, vertices or faces of item `what`; or of
 // layers, coefficient plans, bases or tiles.

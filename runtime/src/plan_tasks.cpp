@@ -127,7 +127,7 @@ bool plan_tasks(const Description& from, const Array<LayerStep>& order, Model& m
            add_tasks(model.face_normal_tasks, Kind::face_normals, 0, from.triangles.size() / 3,
                      4 * kTaskVertices) &&
            add_tasks(model.vertex_normal_tasks, Kind::vertex_normals, 0, model.vertex_count(),
-                     2 * kTaskVertices);
+                     kTaskNormals);
 }
 
 }  // namespace understudy

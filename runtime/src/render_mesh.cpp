@@ -84,11 +84,13 @@ bool RenderMesh::split_vertices(const Array<std::uint32_t>& triangle_corners,
                    ? compare(corner_uvs + 2 * std::size_t{a}, corner_uvs + 2 * std::size_t{b}, 2)
                    : 0;
     };
-    const auto add_uv = [&](const float* uv) { return !corner_uvs || uvs.append(uv, 2); };
-    static const float no_uv[2] = {0, 0};
+    if (!vertices.resize(vertex_count) || (corner_uvs && !uvs.resize(2 * vertex_count)))
+        return false;
     for (std::size_t vertex = 0; vertex < vertex_count; ++vertex) {
-        if (!vertex_starts.push(static_cast<std::uint32_t>(vertices.size())) ||
-            !vertex_groups.push(static_cast<std::uint32_t>(group_starts.size())))
+        vertices[vertex] = static_cast<std::uint32_t>(vertex);
+        if (!copy_starts.push(static_cast<std::uint32_t>(vertices.size())) ||
+            !vertex_groups.push(static_cast<std::uint32_t>(group_starts.size())) ||
+            !group_starts.push(static_cast<std::uint32_t>(vertices.size())))
             return false;
         std::uint32_t* own = list.data() + starts[vertex];
         const std::size_t count = starts[vertex + 1] - starts[vertex];
@@ -96,19 +98,23 @@ bool RenderMesh::split_vertices(const Array<std::uint32_t>& triangle_corners,
             const int normals = compare_normals(a, b), coordinates = compare_uvs(a, b);
             return normals ? normals < 0 : coordinates ? coordinates < 0 : a < b;
         });
-        // A vertex without polygons is kept: the render mesh has a copy of every vertex.
-        for (std::size_t n = 0; n < std::max<std::size_t>(1, count); ++n) {
-            const bool first = n == 0, new_group = first || compare_normals(own[n - 1], own[n]);
+        std::size_t copy = vertex;
+        for (std::size_t n = 0; n < count; ++n) {
+            const float* uv = corner_uvs ? corner_uvs + 2 * std::size_t{own[n]} : nullptr;
+            const bool new_group = n && compare_normals(own[n - 1], own[n]);
             if (new_group && !group_starts.push(static_cast<std::uint32_t>(vertices.size())))
                 return false;
-            if ((new_group || compare_uvs(own[n - 1], own[n])) &&
-                (!vertices.push(static_cast<std::uint32_t>(vertex)) ||
-                 !add_uv(count ? corner_uvs + 2 * std::size_t{own[n]} : no_uv)))
-                return false;
-            if (count) render_of_corner[own[n]] = static_cast<std::uint32_t>(vertices.size() - 1);
+            if (n == 0 && uv) std::copy(uv, uv + 2, uvs.data() + 2 * vertex);
+            if (new_group || (n && compare_uvs(own[n - 1], own[n]))) {
+                copy = vertices.size();
+                if (!vertices.push(static_cast<std::uint32_t>(vertex)) ||
+                    (uv && !uvs.append(uv, 2)))
+                    return false;
+            }
+            render_of_corner[own[n]] = static_cast<std::uint32_t>(copy);
         }
     }
-    return vertex_starts.push(static_cast<std::uint32_t>(vertices.size())) &&
+    return copy_starts.push(static_cast<std::uint32_t>(vertices.size())) &&
            vertex_groups.push(static_cast<std::uint32_t>(group_starts.size())) &&
            group_starts.push(static_cast<std::uint32_t>(vertices.size()));
 }
@@ -116,6 +122,8 @@ bool RenderMesh::split_vertices(const Array<std::uint32_t>& triangle_corners,
 bool RenderMesh::find_triangles_around(const Array<std::uint32_t>& triangles) {
     Array<std::uint32_t> group_of(memory);
     if (!group_of.resize(vertices.size())) return false;
+    for (std::size_t vertex = 0; vertex + 1 < vertex_groups.size(); ++vertex)
+        group_of[vertex] = vertex_groups[vertex];
     for (std::size_t group = 0; group + 1 < group_starts.size(); ++group)
         for (std::uint32_t r = group_starts[group]; r < group_starts[group + 1]; ++r)
             group_of[r] = static_cast<std::uint32_t>(group);

@@ -6,11 +6,12 @@
 
 namespace understudy {
 
-// Render vertices are ordered by the vertex that they copy, then by normal, then by texture
-// coordinates. A task on some vertices therefore writes consecutive render vertices.
+// Render vertex v is the first copy of vertex v. Further copies follow, ordered by vertex, then by
+// normal, then by texture coordinates. A task on some vertices therefore writes consecutive render
+// vertices, and consecutive further copies.
 //
 // A group is the render vertices of one vertex that have the same normal. If the file has no corner
-// normals, each vertex is one group.
+// normals, each vertex is one group. The first copy of a vertex is in its first group.
 struct RenderMesh {
     explicit RenderMesh(const Model& given) : model(given), memory(given.memory) {}
     // Returns false if memory is short or there are 2^31 corners or more.
@@ -22,13 +23,13 @@ struct RenderMesh {
 
     const Model& model;
     const Memory& memory;
-    Array<std::uint32_t> vertices{memory};       // per render vertex: the vertex that it copies
-    Array<std::uint32_t> vertex_starts{memory};  // per vertex: its first render vertex; one more
-    Array<std::uint32_t> indices{memory};        // triangles of render vertices, by material
+    Array<std::uint32_t> vertices{memory};     // per render vertex: the vertex that it copies
+    Array<std::uint32_t> copy_starts{memory};  // per vertex: its first further copy; one more
+    Array<std::uint32_t> indices{memory};      // triangles of render vertices, by material
     Array<Submesh> submeshes{memory};
     Array<float> uvs{memory};  // 2 per render vertex; empty: there are none
 
-    Array<std::uint32_t> group_starts{memory};   // per group: its first render vertex; one more
+    Array<std::uint32_t> group_starts{memory};   // per group: its first further copy; one more
     Array<std::uint32_t> vertex_groups{memory};  // per vertex: its first group; one more
     // Per group and per render vertex: the triangles around it.
     Array<std::uint32_t> group_around_starts{memory}, group_around{memory};
@@ -41,6 +42,8 @@ struct RenderMesh {
     Array<TangentFactors> tangent_factors{memory};
 
     std::size_t size() const { return vertices.size(); }
+    // Whether all copies of a vertex have the same normal, as in a file without corner normals.
+    bool has_one_normal_each() const { return group_starts.size() == copy_starts.size(); }
 
 private:
     bool split_vertices(const Array<std::uint32_t>& triangle_corners,

@@ -271,6 +271,7 @@ void test_render(const understudy_model* model) {
                       UNDERSTUDY_OK);
                 for (std::size_t n = 0; n < count; ++n) {
                     const std::size_t vertex = use ? understudy_render_vertices(use)[n] : n;
+                    CHECK(vertex == n || n >= understudy_vertex_count(model));
                     const Vertex& got = out[n];
                     CHECK(got.before == 7 && got.between == 7 && got.after == 7);
                     CHECK(std::memcmp(got.position, positions.data() + 3 * vertex, 12) == 0);

@@ -1,6 +1,7 @@
 // Skinning kernels for one pose and for 16, on arrays that are exactly as long as `VertexJob` says:
 // any number of vertices from any first one, every layout of influences, with and without
-// displacements. Every instruction set gives the same as plain C++ and writes no other vertex.
+// displacements. Every instruction set gives the same as plain C++ and writes no other vertex, and
+// the same bits to an interleaved buffer.
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -80,6 +81,41 @@ struct Numbers {
     }
 };
 
+constexpr std::size_t kStep = 5;  // floats from one vertex of the interleaved buffer to the next
+
+// Skins into an interleaved buffer, with and without tight positions.
+void check_interleaved(Numbers& numbers, void (*skin)(const VertexJob&), std::size_t first,
+                       std::size_t count) {
+    const std::vector<float> want = numbers.moved(skin, first, count, 1);
+    for (const bool both : {true, false}) {
+        if (!both && numbers.job.slot_starts) continue;
+        // Exactly as long as it must be: nothing beyond the last position may be touched.
+        std::vector<float> positions(3 * kVertices, kUntouched),
+            out(kStep * (first + count - 1) + 3, kUntouched);
+        numbers.job.positions = both ? positions.data() : nullptr;
+        numbers.job.interleaved = {reinterpret_cast<char*>(out.data()), kStep * sizeof(float)};
+        skin(numbers.job);
+        numbers.job.interleaved = {};
+        if (both) CHECK(positions == want);
+        for (std::size_t i = 0; i < out.size(); ++i) {
+            const std::size_t vertex = i / kStep, axis = i % kStep;
+            CHECK(out[i] == (vertex >= first && axis < 3 ? want[3 * vertex + axis] : kUntouched));
+        }
+    }
+}
+
+// Positions of vertices in any order, copied to consecutive items.
+void test_copies(const Kernels& use) {
+    const std::uint32_t vertices[] = {3, 0, 0, 7, 8, 1};
+    const std::vector<float> positions = Numbers::values(27, 1, 1);
+    std::vector<float> out(kStep * 5 + 3, kUntouched);
+    use.copy_positions(positions.data(), vertices, 6,
+                       {reinterpret_cast<char*>(out.data()), kStep * sizeof(float)});
+    for (std::size_t i = 0; i < out.size(); ++i)
+        CHECK(out[i] ==
+              (i % kStep < 3 ? positions[3 * vertices[i / kStep] + i % kStep] : kUntouched));
+}
+
 void check_same(const std::vector<float>& got, const std::vector<float>& want, std::size_t first,
                 std::size_t last) {
     for (std::size_t i = 0; i < got.size(); ++i) {
@@ -96,6 +132,8 @@ void test_linear(const Kernels& use, const Kernels& plain, int width, bool displ
              {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 15, 16, 17, 18, 64, 65, 80}) {
             check_same(one.moved(use.skin_linear, first, count, 1),
                        one.moved(plain.skin_linear, first, count, 1), first, first + count);
+            check_interleaved(one, use.skin_linear, first, count);
+            if (width == kRagged) check_interleaved(one, use.skin_dual_quaternion, first, count);
             check_same(crowd.moved(use.skin_lanes, first, count, kLanes),
                        crowd.moved(plain.skin_lanes, first, count, kLanes), first, first + count);
         }
@@ -109,9 +147,11 @@ void test_simple(const Kernels& use, const Kernels& plain) {
         for (std::size_t four = 0; four < numbers.rigid_quads.size(); ++four)
             numbers.rigid_quads[four] = all || four % 2;
         for (const std::size_t first : {0, 2, 3, 4})
-            for (const std::size_t count : {1, 2, 4, 5, 8, 14})
+            for (const std::size_t count : {1, 2, 4, 5, 8, 14}) {
                 check_same(numbers.moved(use.skin_linear, first, count, 1),
                            numbers.moved(plain.skin_linear, first, count, 1), first, first + count);
+                check_interleaved(numbers, use.skin_linear, first, count);
+            }
     }
 }
 
@@ -144,6 +184,7 @@ int main() {
         for (const int width : {1, 2, 3, 4, 5, kRagged})
             for (const bool displaced : {false, true}) test_linear(**use, **last, width, displaced);
         test_simple(**use, **last);
+        test_copies(**use);
     }
     std::printf("%d instruction sets\n", count);
 }

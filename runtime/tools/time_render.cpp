@@ -3,7 +3,9 @@
 //
 //     time_render THREADS a.understudy ...
 //
-// Prints the lowest of several block medians of one pose, without and with normals.
+// Prints the lowest of several block medians of one pose, without and with normals, and what the
+// memory traffic alone takes: a loop that reads as many bytes per vertex and writes as many
+// positions at the same places.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -32,6 +34,15 @@ double median_ms(const Call& call) {
     return times[15];
 }
 
+// Brings every line of `bytes` into the cache and writes `count` positions, `stride` floats apart.
+void touch(const std::vector<float>& bytes, std::size_t count, std::size_t stride, float* to) {
+    const std::size_t each = std::min<std::size_t>(16, bytes.size() / count);
+    const float *from = bytes.data(), *end = from + bytes.size();
+    for (std::size_t n = 0; n < count; ++n, from += each, to += stride)
+        to[0] = to[1] = to[2] = from < end ? *from : 0;
+    for (; from < end; from += 16) to[-1] += *from;
+}
+
 }  // namespace
 
 int main(int count, char** names) {
@@ -47,10 +58,11 @@ int main(int count, char** names) {
         const double* bones = understudy_rest_bones(model);
         std::vector<float> positions(3 * understudy_vertex_count(model)), normals(positions.size());
         std::vector<Vertex> vertices(understudy_render_vertex_count(mesh));
-        double best[4] = {1e30, 1e30, 1e30, 1e30};
+        const std::vector<float> bytes(understudy_model_bytes(model) / sizeof(float));
+        double best[6] = {1e30, 1e30, 1e30, 1e30, 1e30, 1e30};
         for (int block = 0; block < 40; ++block)
-            for (int kind = 0; kind < 4; ++kind) {
-                const bool with_normals = kind >= 2;
+            for (int kind = 0; kind < 6; ++kind) {
+                const bool with_normals = kind == 2 || kind == 3;
                 const understudy_vertex_buffer buffer{vertices[0].position,
                                                       sizeof(Vertex),
                                                       with_normals ? vertices[0].normal : nullptr,
@@ -59,7 +71,12 @@ int main(int count, char** names) {
                                                       0};
                 best[kind] =
                     std::min(best[kind], median_ms([&] {
-                                 if (kind % 2)
+                                 if (kind == 4)
+                                     touch(bytes, positions.size() / 3, 3, positions.data());
+                                 else if (kind == 5)
+                                     touch(bytes, vertices.size(), sizeof(Vertex) / sizeof(float),
+                                           vertices[0].position);
+                                 else if (kind % 2)
                                      understudy_deform_render(model, scratch, bones,
                                                               controls.data(), &buffer);
                                  else
@@ -68,9 +85,12 @@ int main(int count, char** names) {
                                                        with_normals ? normals.data() : nullptr);
                              }));
             }
-        std::printf("%s: positions %.4f -> %.4f ms (x %.3f), with normals %.4f -> %.4f (x %.3f)\n",
-                    names[i], best[0], best[1], best[1] / best[0], best[2], best[3],
-                    best[3] / best[2]);
+        std::printf("%s: %zu vertices, %zu render vertices\n", names[i], positions.size() / 3,
+                    vertices.size());
+        const char* const what[] = {"positions", "with normals", "memory traffic alone"};
+        for (int kind = 0; kind < 3; ++kind)
+            std::printf("    %-20s %.4f -> %.4f ms (x %.3f)\n", what[kind], best[2 * kind],
+                        best[2 * kind + 1], best[2 * kind + 1] / best[2 * kind]);
         understudy_free_scratch(scratch);
         understudy_free_render_mesh(mesh);
         understudy_free_model(model);
