@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +21,7 @@ from understudy.export.character import ExportSettings
 from understudy.export.errors import Errors
 from understudy.export.job import ExportJob
 from understudy.io.atomic_write import ensure_writable
+from understudy.io.gltf import write_glb
 from understudy.io.onnx_weights import write_onnx_weights
 from understudy.io.registry import format_of, formats, write_character, write_deformer
 from understudy.viewer.subjects import ViewJob
@@ -65,6 +68,12 @@ def export(
             help="Largest number of blend shapes (morph targets) for the correctives. 0: none.",
         ),
     ] = 64,
+    morph_normals: Annotated[
+        bool,
+        typer.Option(
+            help="Blend shapes change normals too (.glb): right shading, about twice their size."
+        ),
+    ] = True,
     bones: Annotated[
         str,
         typer.Option(
@@ -138,27 +147,37 @@ def export(
         return
     if half and not neural:
         raise InputError(f"--half: {known.name} files have no 16-bit form; leave it out")
+    write: Callable[[Character, Path], None] = write_character
+    if not morph_normals:
+        if out.suffix.lower() != ".glb":
+            raise InputError("--no-morph-normals: only .glb files have normals of blend shapes")
+        write = partial(write_glb, has_morph_normals=False)
     target = "original" if original else "deformer"
     job = ExportJob(ExportSettings(influences, morphs, bones, target), clip, motion, rig)
     if neural:
-        errors = _write_pair(job, deformer.half() if half else deformer, out)
+        errors = _write_pair(job, deformer.half() if half else deformer, out, write)
     else:
         character, errors = job.make(deformer, out, TerminalProgress())
-        write_character(character, out)
+        write(character, out)
         print(summary(out, character, errors))
     if as_json is not None:
         write_json(as_json, errors.json())
 
 
-def _write_pair(job: ExportJob, deformer: Deformer, out: Path) -> Errors:
-    """Write and describe a neural-morph pair; return its errors."""
+def _write_pair(
+    job: ExportJob, deformer: Deformer, out: Path, write: Callable[[Character, Path], None]
+) -> Errors:
+    """Write and describe a neural-morph pair; return its errors.
+
+    write  writes the character to its file
+    """
     net_file, about_file = out.with_suffix(".onnx"), out.with_suffix(".json")
     format_of(net_file, to="write")  # raises if the package onnx is missing
     for path in (net_file, about_file):
         ensure_writable(path)
     pair = job.make_neural(deformer, out, TerminalProgress())
     about = pair.about(out.name)
-    write_character(pair.character, out)
+    write(pair.character, out)
     write_onnx_weights(pair.net, net_file, about, pair.text())
     write_json(about_file, about)
     print(summary(out, pair.character, pair.errors))

@@ -18,6 +18,7 @@ class Primitive:
 
     material   index into the materials of the mesh
     vertices   (n,) the vertex of the mesh that each split vertex is
+    corners    (n,) a corner of the mesh that it is; -1: it has no polygon
     uvs        (n,2) float32, or None
     normals    (n,3) float32, of length one
     triangles  (m,3) indices of split vertices
@@ -25,6 +26,7 @@ class Primitive:
 
     material: int
     vertices: np.ndarray
+    corners: np.ndarray
     uvs: np.ndarray | None
     normals: np.ndarray
     triangles: np.ndarray
@@ -107,10 +109,12 @@ class _Corners:
             uvs = mesh.corner_uvs.astype(np.float64)
             self.uvs = np.stack([uvs[:, 0], 1 - uvs[:, 1]], axis=1).astype(np.float32) + 0.0
         self.normals = _normals(mesh)
+        self.corner = np.arange(len(self.vertices))
         self.polygon = np.repeat(np.arange(len(self.sizes)), self.sizes)
         if Conversion.mesh_to_gltf(mesh).mirrored:
             turn = turned_around(self.sizes)
             self.vertices, self.normals = self.vertices[turn], self.normals[turn]
+            self.corner = self.corner[turn]
             self.uvs = None if self.uvs is None else self.uvs[turn]
 
     def primitive(self, material: int, chosen: np.ndarray, loose: np.ndarray) -> Primitive:
@@ -128,14 +132,15 @@ class _Corners:
         return Primitive(
             material,
             np.concatenate([self.vertices[corner[first]], loose]),
+            np.concatenate([self.corner[corner[first]], np.full(len(loose), -1)]),
             uvs,
             np.concatenate([self.normals[corner[first]], up]),
             triangles,
         )
 
 
-def _normals(mesh: Mesh) -> np.ndarray:
-    """Return unit normals of the corners (N,3) float32 in glTF's coordinates, without -0."""
+def corner_normals(mesh: Mesh) -> np.ndarray:
+    """Return unit normals of the corners (N,3) float64: the mesh's own, else smooth ones."""
     if mesh.corner_normals is not None:
         normals = mesh.corner_normals.astype(np.float64)
     else:
@@ -143,10 +148,12 @@ def _normals(mesh: Mesh) -> np.ndarray:
         centred = mesh.vertices.astype(np.float64) - mesh.vertices.mean(axis=0, dtype=np.float64)
         smooth = vertex_normals(centred, mesh.triangles, np.float64)
         normals = smooth[mesh.polygon_vertices]
-    conversion = Conversion.mesh_to_gltf(mesh)
-    if conversion.mirrored and mesh.corner_normals is None:
-        normals = -normals  # the order of corners says which side is out, and that is turned
-    normals = conversion.normals(normals)
+    return normals
+
+
+def _normals(mesh: Mesh) -> np.ndarray:
+    """Return unit normals of the corners (N,3) float32 in glTF's coordinates, without -0."""
+    normals = Conversion.mesh_to_gltf(mesh).normals(corner_normals(mesh))
     length = np.linalg.norm(normals, axis=1, keepdims=True)
     unit = np.divide(normals, length, out=np.zeros_like(normals), where=length > 1e-12)
     unit[length[:, 0] <= 1e-12] = [0.0, 1.0, 0.0]

@@ -35,8 +35,9 @@ from understudy.io.gltf.joint_motion import (
     refuse_shear,
     rigid_rest,
 )
+from understudy.io.gltf.morph_normals import morph_normals
 from understudy.io.gltf.own_extras import KEY, OwnExtras, polygon_runs
-from understudy.io.gltf.split_vertices import MeshNode, Primitive, mesh_nodes
+from understudy.io.gltf.split_vertices import MeshNode, Primitive, corner_normals, mesh_nodes
 from understudy.io.gltf.surfaces import POINTS, VERTEX_ATTRIBUTE
 
 MAX_INFLUENCES = 8
@@ -46,11 +47,14 @@ MAX_VERTICES = 2**24
 _FAR = 8.0
 
 
-def write_glb(character: Character, path: str | Path) -> None:
-    """Write `character` as a `.glb`, whole or not at all."""
+def write_glb(character: Character, path: str | Path, has_morph_normals: bool = True) -> None:
+    """Write `character` as a `.glb`, whole or not at all.
+
+    has_morph_normals  whether blend shapes change the shading too; about twice their size
+    """
     if Path(path).suffix.lower() == ".gltf":
         raise InputError(f"{path}: characters are written as one binary file; name it .glb")
-    _Writer(character).file().save(path)
+    _Writer(character, has_morph_normals).file().save(path)
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class _Motion:
 class _Writer:
     """Writes one character."""
 
-    def __init__(self, character: Character):
+    def __init__(self, character: Character, has_morph_normals: bool):
         mesh = character.mesh
         _check(character)
         self.character = character
@@ -88,6 +92,8 @@ class _Writer:
         self.nodes, self.primitive_of_polygon = mesh_nodes(mesh, self.rest_name)
         # Where each shape is listed among the morph targets of each part.
         self.targets = [self._targets_of(number, node) for number, node in enumerate(self.nodes)]
+        has_normals = has_morph_normals and bool(character.shapes)
+        self.normal_changes = self._normal_changes() if has_normals else {}
 
     def file(self) -> GlbFile:
         """Return the file."""
@@ -117,6 +123,16 @@ class _Writer:
         glb.fields["scene"] = 0
         glb.fields["extras"] = self._extras().json()
         return glb
+
+    def _normal_changes(self) -> dict[int, np.ndarray]:
+        """Return the changes of the normals by all blend shapes, (S,n,3), by id of primitive."""
+        primitives = [primitive for node in self.nodes for primitive in node.primitives]
+        corners = np.concatenate([primitive.corners for primitive in primitives])
+        mesh = self.character.mesh
+        changes = morph_normals(self.character, corner_normals(mesh), corners)
+        ends = np.cumsum([len(primitive.corners) for primitive in primitives])
+        parts = np.split(changes, ends[:-1], axis=1)
+        return {id(primitive): part for primitive, part in zip(primitives, parts)}
 
     def _motion(self) -> _Motion:
         """Return the bones in glTF's coordinates, relative to their parents.
@@ -221,9 +237,7 @@ class _Writer:
             entry = self._primitive(primitive, influences)
             entry["material"] = slots[primitive.material]
             if shapes:
-                entry["targets"] = [
-                    {"POSITION": self._target(primitive.vertices, shape)} for shape in shapes
-                ]
+                entry["targets"] = [self._target(primitive, shape) for shape in shapes]
             primitives.append(entry)
         mesh: dict[str, Any] = {"name": node.name, "primitives": primitives}
         if shapes:
@@ -264,23 +278,32 @@ class _Writer:
             entry["mode"] = POINTS
         return entry
 
-    def _target(self, vertices: np.ndarray, number: int) -> int:
-        """Return the accessor of a blend shape for split vertices (n,) of the mesh."""
+    def _target(self, primitive: Primitive, number: int) -> dict[str, int]:
+        """Return a blend shape as a morph target of a primitive."""
         shape = self.character.shapes[number]
-        at = np.searchsorted(shape.vertices, vertices)
+        at = np.searchsorted(shape.vertices, primitive.vertices)
         hit = at < len(shape.vertices)
-        hit[hit] = shape.vertices[at[hit]] == vertices[hit]
+        hit[hit] = shape.vertices[at[hit]] == primitive.vertices[hit]
         rows = np.flatnonzero(hit)
         offsets = self.conversion.points(shape.offsets[at[rows]].astype(np.float64))
-        offsets = offsets.astype(np.float32) + np.float32(0)
-        moved = offsets.any(axis=1)
-        rows, offsets = rows[moved], offsets[moved]
+        target = {"POSITION": self._changes(len(at), rows, offsets)}
+        changes = self.normal_changes.get(id(primitive))
+        if changes is not None:
+            turned = self.conversion.normals(changes[number].astype(np.float64))
+            target["NORMAL"] = self._changes(len(at), np.arange(len(at)), turned)
+        return target
+
+    def _changes(self, count: int, rows: np.ndarray, changes: np.ndarray) -> int:
+        """Return the accessor of changes (n,3) of some rows of an attribute of `count` rows."""
+        changes = changes.astype(np.float32) + np.float32(0)
+        moved = changes.any(axis=1)
+        rows, changes = rows[moved], changes[moved]
         if not len(rows):  # a sparse array has at least one row
-            rows, offsets = np.zeros(1, np.int64), np.zeros((1, 3), np.float32)
-        if 16 * len(rows) < 12 * len(vertices):
-            return self.glb.sparse_accessor(len(vertices), rows, offsets)
-        dense = np.zeros((len(vertices), 3), np.float32)
-        dense[rows] = offsets
+            rows, changes = np.zeros(1, np.int64), np.zeros((1, 3), np.float32)
+        if 16 * len(rows) < 12 * count:
+            return self.glb.sparse_accessor(count, rows, changes)
+        dense = np.zeros((count, 3), np.float32)
+        dense[rows] = changes
         return self.glb.accessor(dense, VERTICES, bounds=True)
 
     def _bone_channels(
