@@ -1,7 +1,7 @@
 """`bench blender`: a production rig, sampled from its .blend file, against its stand-in.
 
     understudy  `differential`, fitted to sampled poses: the face from its controls alone, the body
-                from bones and controls
+                from bones and controls; in 16 bits (`export --half`)
     lbs-4       linear blend skinning with fitted weights and four influences. It is given the bones
                 of every pose, which only the rig itself computes, for the face too
     blender     the rig itself: no error, and the time that Blender needs for a pose
@@ -32,6 +32,7 @@ from understudy.evaluation.measure import Reference, deformer_figures, measure
 from understudy.evaluation.result import CaseResult
 from understudy.methods import config_from_text, method_type
 from understudy.rigs.blender.rig import BlenderRig
+from understudy.runtime.half_precision import halved
 
 METHODS = ("understudy", "lbs-4", "blender")
 # Bones of this rig bend, so no bone's matrix tells its shape: all controls are inputs.
@@ -62,7 +63,7 @@ SIZES = {
         1,
         {"epochs": "4", "anchor_epochs": "4", "hidden": "32,32", "regions": "6", "skin": "blended"},
     ),
-    "default": _Size({"blenrig_face": (1200, 100), "blenrig_body": (1500, 100)}, 20.0, 4),
+    "default": _Size({"blenrig_face": (1200, 100), "blenrig_body": (2000, 100)}, 20.0, 8),
     "full": _Size({"blenrig_face": (6000, 400), "blenrig_body": (6000, 400)}, 60.0, 8),
 }
 
@@ -121,7 +122,7 @@ def _fit(name: str, case: Case, request: Request, size: _Size, progress: Progres
     training = case.training
     if case.name == "blenrig_face":
         training = replace(training, skeleton=None, world_from_bone=None)
-    return _fitted("differential", options, training, progress)
+    return halved(_fitted("differential", options, training, progress))
 
 
 def _fitted(method: str, options: Mapping[str, str], poses: Poses, progress: Progress) -> Deformer:

@@ -16,6 +16,8 @@ class ChannelSetter:
         self.setters = []
         # Blender is not told of custom properties that Python sets, nor of arrays.
         self.tagged = set()
+        # True: objects are updated as a new frame updates them, in half of the time.
+        self.quick = False
         columns = {}
         for column, channel in enumerate(channels):
             if channel["kind"] in ("location", "rotation", "scale"):
@@ -53,7 +55,10 @@ class ChannelSetter:
         for setter in self.setters:
             setter(values)
         for block in self.tagged:
-            block.update_tag()
+            if self.quick and isinstance(block, bpy.types.Object):
+                block.update_tag(refresh={"OBJECT", "TIME"})
+            else:
+                block.update_tag()
 
     def read(self, before=None):
         """The values of the channels now. before: those of the frame before, for angles."""
