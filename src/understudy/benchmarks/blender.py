@@ -1,7 +1,7 @@
 """`bench blender`: a production rig, sampled from its .blend file, against its stand-in.
 
-    understudy  `differential`, fitted to sampled poses: the face from its controls alone, the body
-                from bones and controls; in 16 bits (`export --half`)
+    understudy  `differential` with its default options, fitted to sampled poses: the face from its
+                controls alone, the body from bones and controls; in 16 bits (`export --half`)
     lbs-4       linear blend skinning with fitted weights and four influences. It is given the bones
                 of every pose, which only the rig itself computes, for the face too
     blender     the rig itself: no error, and the time that Blender needs for a pose
@@ -35,8 +35,6 @@ from understudy.rigs.blender.rig import BlenderRig
 from understudy.runtime.half_precision import halved
 
 METHODS = ("understudy", "lbs-4", "blender")
-# Bones of this rig bend, so no bone's matrix tells its shape: all controls are inputs.
-OPTIONS = {"blenrig_face": {}, "blenrig_body": {"skin": "fitted", "controls": "all"}}
 _BATCH = 8  # poses of one request when processes are compared
 
 
@@ -118,7 +116,7 @@ def _fit(name: str, case: Case, request: Request, size: _Size, progress: Progres
     """The deformer of one row."""
     if name == "lbs-4":
         return _fitted("lbs", {}, case.training, progress)
-    options = {"seed": str(request.seed), **OPTIONS[case.name], **size.options}
+    options = {"seed": str(request.seed), **size.options}
     training = case.training
     if case.name == "blenrig_face":
         training = replace(training, skeleton=None, world_from_bone=None)

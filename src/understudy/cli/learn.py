@@ -221,12 +221,6 @@ def learn_rig(request: Request, folder: JobFolder, progress: TerminalProgress) -
     if isinstance(rig, BlenderRig):
         for note in rig.notes:
             print(f"note: {note}")
-        chosen = request.method or (SIMPLE if request.count < FEW_POSES else "differential")
-        if rig.skeleton is not None and chosen == "differential":
-            # Fitted weights follow bones that bend and helpers that stretch, and a control may
-            # act through helpers that are no bones of the stand-in; see experiments.md.
-            suits = {"skin": "fitted", "controls": "all"}
-            request = replace(request, options={**suits, **request.options})
 
     def sample() -> None:
         sample_poses(

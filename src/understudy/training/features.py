@@ -17,7 +17,7 @@ from understudy.core.features import Features, raw_features
 from understudy.core.networks import Net
 from understudy.core.poses import Poses
 
-CONTROLS = ("numeric", "all", "none")
+CONTROLS = ("auto", "numeric", "all", "none")
 _LEAST_VARIATION = 1e-5  # of a feature's size (at least 1): features that vary less are constant
 _LEAST_SPREAD = 1e-9
 

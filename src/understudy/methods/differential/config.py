@@ -110,7 +110,7 @@ class SubspaceConfig(CheckedConfig):
     inputs: str = "auto"
     input_poses: int = 100
     input_error: float | None = None
-    controls: str = "numeric"
+    controls: str = "auto"
     clamp_margin: float | None = 0.5
     validation_fraction: float = 0.05
     patience: int | None = None

@@ -30,6 +30,7 @@ from understudy.methods.skin_fitting.displacements import (
     displacement_blocks,
     displacements_at,
 )
+from understudy.methods.skin_fitting.informative_controls import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.training.inputs import InputGroups, InputSelection, needed_units
 from understudy.training.schedule import Schedule
@@ -132,12 +133,17 @@ class FitContext(Generic[ConfigType]):
         given = self.config.basis_error
         return _BASIS_ERROR * self.height if given is None else given
 
+    @cached_property
+    def controls(self) -> str:
+        """The controls that networks read: numeric, all or none."""
+        return resolve_controls(self.config.controls, self.poses, self.skin)
+
     def feature_table(self, targets: Sequence[np.ndarray]) -> FeatureTable:
         """The features that the networks may read.
 
         targets  (T,...) what they have to predict; it is an error if they vary and no feature does
         """
-        table = FeatureTable.of(self.poses, self.config.controls, self.config.features)
+        table = FeatureTable.of(self.poses, self.controls, self.config.features)
         if not table.count and any(
             np.abs(rows).max(initial=0) > STILL * self.height for rows in targets
         ):

@@ -58,7 +58,7 @@ class LocalConfig(SubspaceConfig):
                          augmented with their mirror images, up to 512 MB; none: no augmentation
     skin                 perturbed (Eq. 12), fitted (least squares), blended (best single bone with
                          blended borders), or auto (perturbed where the rig allows it, else
-                         blended)
+                         fitted)
     influences           upper limit of bones per vertex
     inputs               how the inputs of each network are selected: rig (perturb the live rig),
                          data (from the poses), all, or auto (rig where there is one, else data)
@@ -66,7 +66,8 @@ class LocalConfig(SubspaceConfig):
     input_error          a bone or control is an input if it moves a vertex of the region by more
                          than this, in model units; none: 0.02 % of the height
     controls             controls that are inputs beside the bones: numeric (those that act other
-                         than through bones), all, or none
+                         than through bones), all, none, or auto: numeric, or all if they predict
+                         held-out poses clearly better
     clamp_margin         features are clamped to their training range, widened on each side by this
                          fraction of its width; none: no clamping
     validation_fraction  fraction of the poses that are kept out of training, to measure the error

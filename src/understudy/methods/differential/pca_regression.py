@@ -41,6 +41,7 @@ from understudy.methods.differential.features import (
 from understudy.methods.differential.ridge import ridge_regression
 from understudy.methods.differential.skins import SKINS, make_skin
 from understudy.methods.skin_fitting.displacements import displacement_blocks, displacements_at
+from understudy.methods.skin_fitting.informative_controls import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.training.features import CONTROLS
 
@@ -60,7 +61,8 @@ class PcaRegressionConfig(CheckedConfig):
     skin          perturbed, fitted, blended or auto, as in differential
     influences    upper limit of bones per vertex
     controls      controls that are inputs beside the bones: numeric (those that act other than
-                  through bones), all, or none
+                  through bones), all, none, or auto: numeric, or all if they predict held-out poses
+                  clearly better
     clamp_margin  features are clamped to their training range, widened on each side by this
                   fraction of its width; none: no clamping
     """
@@ -79,7 +81,7 @@ class PcaRegressionConfig(CheckedConfig):
     ridge: float = 1e-4
     skin: str = "auto"
     influences: int = 4
-    controls: str = "numeric"
+    controls: str = "auto"
     clamp_margin: float | None = 0.5
 
 
@@ -108,7 +110,7 @@ class PcaRegression(Method[PcaRegressionConfig]):
         coefficients = np.empty((poses.pose_count, basis.shape[1]), np.float32)
         for where, block in displacement_blocks(poses, skin):
             coefficients[where] = (block.reshape(len(block), -1) - mean) @ basis
-        table = FeatureTable.of(poses, config.controls)
+        table = FeatureTable.of(poses, resolve_controls(config.controls, poses, skin))
         nets: list[Net] = []
         bases: list[Basis] = []
         if basis.shape[1]:

@@ -56,20 +56,20 @@ def make_skin(
     """The skin of poses with bones.
 
     kind        perturbed, fitted, blended (best single bone with blended borders), or auto:
-                perturbed where the rig allows it, else blended
+                perturbed where the rig allows it, else fitted
     influences  upper limit of bones per vertex
     """
     if kind == "auto":
         kind = (
             "perturbed"
             if isinstance(rig, PerturbableRig) and poses.controls is not None
-            else "blended"
+            else "fitted"
         )
     if kind == "perturbed":
         if not isinstance(rig, PerturbableRig):
             raise InputError(
                 "skin=perturbed moves the rest vertices of a live rig, and there is no rig with "
-                "`evaluate_offset`; pass one with --rig, or choose skin=blended"
+                "`evaluate_offset`; pass one with --rig, or choose skin=fitted"
             )
         return perturbed_skin(poses, rig, influences, progress)
     if kind == "fitted":

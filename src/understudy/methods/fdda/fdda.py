@@ -92,7 +92,8 @@ class FddaConfig(CheckedConfig):
     input_error          a bone or control is an input of a group if it moves a vertex of the group
                          by more than this, in model units; none: basis_error
     controls             controls that are inputs beside the bones: numeric (those that act other
-                         than through bones), all, or none (as in the paper)
+                         than through bones), all, none (as in the paper), or auto: numeric, or all
+                         if they predict held-out poses clearly better
     skin_rings           rings of edges over which the rigid skin blends at the borders of its
                          bones; 0: no blending, as in the paper
     seam_rings           rings of edges over which neighbouring networks are blended; 0: no
@@ -166,7 +167,7 @@ class FddaConfig(CheckedConfig):
     standardise: bool = True
     inputs: str = "auto"
     input_error: float | None = None
-    controls: str = "numeric"
+    controls: str = "auto"
     skin_rings: int = 4
     seam_rings: int = 3
     clamp_margin: float | None = 0.5

@@ -15,6 +15,7 @@ from understudy.core.version import __version__
 from understudy.methods.fdda.fdda import FddaConfig
 from understudy.methods.fdda.groups import Group, find_groups, find_skin
 from understudy.methods.skin_fitting.displacements import displace
+from understudy.methods.skin_fitting.informative_controls import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.training.features import Standardisation, clamped_features, pose_features
 from understudy.training.grouped import GroupedTask
@@ -34,7 +35,8 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
     basis_error = _BASIS_ERROR * poses.mesh.height if given is None else given
     skin, labels = find_skin(poses, config.tau, config.skin_rings, progress)
     found = find_groups(poses, skin, labels, config, basis_error, progress)
-    raw, units = pose_features(poses, config.controls, constant=config.features == "all")
+    controls = resolve_controls(config.controls, poses, skin)
+    raw, units = pose_features(poses, controls, constant=config.features == "all")
     values = raw[:, units.columns]
     standardisation = _standardisation(config, values)
     standard = standardisation.apply(values)
