@@ -30,7 +30,7 @@ from understudy.methods.skin_fitting.displacements import (
     displacement_blocks,
     displacements_at,
 )
-from understudy.methods.skin_fitting.informative_controls import resolve_controls
+from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.training.inputs import InputGroups, InputSelection, needed_units
 from understudy.training.schedule import Schedule

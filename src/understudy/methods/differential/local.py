@@ -58,7 +58,7 @@ class LocalConfig(SubspaceConfig):
                          augmented with their mirror images, up to 512 MB; none: no augmentation
     skin                 perturbed (Eq. 12), fitted (least squares), blended (best single bone with
                          blended borders), or auto (perturbed where the rig allows it, else
-                         fitted)
+                         what predicts held-out poses better)
     influences           upper limit of bones per vertex
     inputs               how the inputs of each network are selected: rig (perturb the live rig),
                          data (from the poses), all, or auto (rig where there is one, else data)

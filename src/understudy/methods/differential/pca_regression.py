@@ -41,7 +41,7 @@ from understudy.methods.differential.features import (
 from understudy.methods.differential.ridge import ridge_regression
 from understudy.methods.differential.skins import SKINS, make_skin
 from understudy.methods.skin_fitting.displacements import displacement_blocks, displacements_at
-from understudy.methods.skin_fitting.informative_controls import resolve_controls
+from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.training.features import CONTROLS
 

@@ -36,6 +36,7 @@ from understudy.geometry.sparse_simplex_qp import solve_sparse_simplex_qp
 from understudy.geometry.transforms import compose
 from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors
 from understudy.methods.skin_fitting.blended_skin import blended_skin
+from understudy.methods.skin_fitting.evidence import ENOUGH_POSES, Evidence
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_sparse
 from understudy.rigs.base import PerturbableRig, Rig
 
@@ -56,15 +57,14 @@ def make_skin(
     """The skin of poses with bones.
 
     kind        perturbed, fitted, blended (best single bone with blended borders), or auto:
-                perturbed where the rig allows it, else fitted
+                perturbed where the rig allows it, else what leaves the smaller error on held-out
+                poses
     influences  upper limit of bones per vertex
     """
     if kind == "auto":
-        kind = (
-            "perturbed"
-            if isinstance(rig, PerturbableRig) and poses.controls is not None
-            else "fitted"
-        )
+        if not isinstance(rig, PerturbableRig) or poses.controls is None:
+            return _skin_by_evidence(poses, influences, progress)
+        kind = "perturbed"
     if kind == "perturbed":
         if not isinstance(rig, PerturbableRig):
             raise InputError(
@@ -81,6 +81,19 @@ def make_skin(
         return Skin(index, float32_weights(weight / weight.sum(axis=1, keepdims=True)))
     errors = rigid_errors(poses, evenly(poses.pose_count, _FIT_POSES))
     return blended_skin(poses, best_bone(errors, reduce_bones(errors, _TAU)), _RINGS, influences)
+
+
+def _skin_by_evidence(poses: Poses, influences: int, progress: Progress) -> Skin:
+    """The skin whose displacements can be predicted better on held-out poses.
+
+    Fitted weights leave the smaller displacements. Those from a single bone are often easier to
+    predict, but not if bones bend or stretch.
+    """
+    fitted = make_skin("fitted", poses, None, influences, progress)
+    if poses.pose_count < ENOUGH_POSES:
+        return fitted
+    skins = (make_skin("blended", poses, None, influences, progress), fitted)
+    return min(skins, key=lambda skin: Evidence.of(poses, skin).error("all"))
 
 
 def perturbed_transforms(rig: PerturbableRig, values: np.ndarray, step: float) -> np.ndarray:

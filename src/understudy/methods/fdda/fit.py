@@ -15,7 +15,7 @@ from understudy.core.version import __version__
 from understudy.methods.fdda.fdda import FddaConfig
 from understudy.methods.fdda.groups import Group, find_groups, find_skin
 from understudy.methods.skin_fitting.displacements import displace
-from understudy.methods.skin_fitting.informative_controls import resolve_controls
+from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.training.features import Standardisation, clamped_features, pose_features
 from understudy.training.grouped import GroupedTask

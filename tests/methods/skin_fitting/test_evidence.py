@@ -9,7 +9,7 @@ from understudy.core.poses import Poses
 from understudy.core.progress import SILENT
 from understudy.core.skin import Skin
 from understudy.methods.fdda.groups import find_skin
-from understudy.methods.skin_fitting.informative_controls import resolve_controls
+from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs import load_rig
 
 
