@@ -222,10 +222,12 @@ def test_the_best_of_each_case_is_bold(written):
 
 
 def test_pictures_and_curves_are_inside_the_file(written, page):
-    # per case: original twice, three methods three times; then four sides of each case
-    assert page.tags.count("img") == 2 * (2 + 3 * 3) + 2 * 4
-    assert page.tags.count("figure") - page.tags.count("img") == 2 * 2 + 1 + 1
-    assert all(each.startswith(("data:image/png;base64,", "#")) for each in page.fetched)
+    # per case: original twice, three methods three times; then four sides of each case; and one
+    # that turns
+    assert page.tags.count("img") == 2 * (2 + 3 * 3) + 2 * 4 + 1
+    assert page.tags.count("figure") - page.tags.count("img") == 2 * 2 + 1
+    kinds = ("data:image/png;base64,", "data:image/webp;base64,", "#")
+    assert all(each.startswith(kinds) for each in page.fetched)
     assert not re.search(
         r"https?:|//[a-z]|url\((?!#)|@import|<link|<script", re.sub(r"base64,[\w+/=]*", "", written)
     )

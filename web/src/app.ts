@@ -356,7 +356,7 @@ export class App {
             this.surfaces.map((s) => s.object));
         this.#placeMark();
         const cell = this.#cells.find((c) => c.surfaces.some((s) => s.key === 'model-0'));
-        this.#handles?.update(this.#bonesNow, this.#showHandles && !this.timeline.playing && cell ? cell.view : null);
+        this.#handles?.update(this.#bonesNow, this.#showHandles && !this.timeline.playing && cell && (this.map === 'none' || this.map === 'error') ? cell.view : null);
     }
 
     #placeMark(): void {

@@ -37,12 +37,12 @@ export class BonesPanel {
         const region = (kind: 'groups'|'virtual'|'anchors', text: string, title: string) =>
             toggle(text, `show-${kind}`, title, false, (on) => actions.showRegions(kind, on));
         this.element = el('div', {class: 'tab-body', id: 'bones-panel'},
-            el('div', {class: 'buttons'},
+            el('div', {class: 'sticky'}, el('div', {class: 'buttons'},
                 names.length ? toggle('Bones', 'show-bones', 'Draw the bones (B)', false, (on) => actions.showBones(on)) : null,
                 regions.groups ? region('groups', `${regions.groupCount} networks`, 'Colour the vertices by the network that moves them') : null,
                 regions.anchors ? region('anchors', `${regions.anchors.length} anchors`, 'Mark the vertices that networks predict directly') : null,
                 regions.virtual ? region('virtual', `${regions.virtualCount} virtual bones`, 'Colour the vertices by their virtual bone') : null),
-            this.#about, names.length ? search : el('p', {class: 'hint'}, 'This character has no bones: controls drive it.'), list);
+            this.#about, names.length ? search : el('p', {class: 'hint'}, 'This character has no bones: controls drive it.')), list);
     }
 
     choose(bone: number): void {

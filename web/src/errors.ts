@@ -61,7 +61,7 @@ export class Legend {
     showErrors(): void {
         this.element.hidden = false;
         this.#buttons.hidden = false;
-        this.#title.textContent = 'Distance to the original';
+        this.#title.textContent = 'Error per vertex';
         this.#bar.style.background = css(ERROR_RAMP);
         this.#ticks.replaceChildren(...[0, 0.5, 1].map((part) => {
             const text = part ? lengthText(part * this.most, this.unit) : '0';

@@ -104,7 +104,7 @@ export class PosePanel {
         });
         const label = el('span', {class: 'slider-name', title: `${slider.name}: ${digits(slider.low)} to ${digits(slider.high)} ${slider.unit}`},
             slider.name.replaceAll('_', ' ').replace(' rotation ', ' turn '));
-        const row = el('label', {class: 'slider'}, label, input, number, el('span', {class: 'unit'}, slider.unit === 'deg' ? '°' : slider.unit));
+        const row = el('label', {class: 'slider'}, label, input, number, el('span', {class: 'unit'}, slider.unit === 'deg' ? '°' : slider.unit.length < 4 ? slider.unit : ''));
         return {row, input, number};
     }
 

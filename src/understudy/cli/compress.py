@@ -43,6 +43,7 @@ from understudy.io.atomic_write import ensure_writable
 from understudy.io.registry import format_of, source_provenance, write_character
 from understudy.methods.fitting import FitJob, with_source
 from understudy.methods.registry import method_type, methods_by_name
+from understudy.viewer.measured import KeptFrames
 
 # The error E to reach where neither bones nor an error are given: a five-hundredth of half the
 # diagonal of the rest pose's bounding box, about where a difference stops showing.
@@ -104,6 +105,10 @@ def compress(
     up: UpAxis = None,
     unit: Unit = None,
     as_json: Json = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="Also write a page (.html) that shows the result beside the sequence."),
+    ] = None,
     seed: Seed = 0,
 ) -> None:
     """Turn a mesh sequence into bones and clips.
@@ -129,8 +134,9 @@ def compress(
     given = {flag: str(value) for flag, value in flags.items() if value is not None}
     chosen = method or default_method(given)
     options = options_of(chosen, given, settings_of(settings, preset))
-    if as_json is not None:
-        ensure_writable(as_json)
+    for path in (as_json, page):
+        if path is not None:
+            ensure_writable(path)
     progress = TerminalProgress()
     job = FitJob.of(chosen, out, options, for_engine=True)
     poses = job.read(sequence, read_options(up, unit, frame_rate, rest), progress)
@@ -143,7 +149,10 @@ def compress(
     started = time.perf_counter()
     deformer = job.fit(poses, progress=progress)
     fit_time = {chosen: {"fit_s": time.perf_counter() - started}}
-    rows = measure_deformers({chosen: deformer}, {poses.name: poses}, fit_time, progress)
+    kept = KeptFrames({poses.name: poses})
+    rows = measure_deformers({chosen: deformer}, kept.cases, fit_time, progress)
+    if page is not None:
+        kept.write_page({chosen: deformer}, poses.name, page)
     figures = {name: float(value) for name, value in rows[0].figures.items()}
     asked = options.get(OPTION_OF_FLAG.get(chosen, {}).get("error", "error"))
     result = Compressed(

@@ -29,8 +29,7 @@ from understudy.rigs.base import animate, animation_names
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
-from understudy.viewer.page import write_page
-from understudy.viewer.subjects import Subject, ViewJob
+from understudy.viewer.measured import KeptFrames
 
 # fdda is the stand-in; lbs, the skinning that every engine has, is there for comparison.
 OPTIONS: Mapping[str, Mapping[str, str]] = {"fdda": {}, "lbs": {}}
@@ -83,12 +82,11 @@ def run(
         figures[method] = {"fit_s": time.perf_counter() - started}
     rig = load_rig("human")
     cases = {f"human/{name}": partial(animate, rig, name) for name in animation_names(rig)}
-    results = measure_deformers(deformers, cases, figures, progress)
+    kept = KeptFrames(cases)
+    results = measure_deformers(deformers, kept.cases, figures, progress)
     notes = ["Every error is measured on animations that took no part in the fit."]
     provenance = {"command": f"understudy demo --poses {poses} --seed {seed}", "seed": seed}
-    subjects = [Subject(method, deformer) for method, deformer in deformers.items()]
-    scene, _ = ViewJob(rig=rig).scene(subjects, "human", progress=progress)
-    write_page(scene, out / "page.html")
+    kept.write_page(deformers, "human", out / "page.html")
     data = report_data("human", rig.mesh, deformers, results, provenance, notes)
     write_report(out / "report.html", replace(data, page="page.html"))
     return results

@@ -46,6 +46,7 @@ from understudy.rigs.base import Rig, animate, animation_names, name_of
 from understudy.rigs.part_rig import rig_without_parts
 from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
+from understudy.viewer.measured import KeptFrames, page_beside
 
 RANDOM_POSES = 200  # held-out poses of a rig that has no animations
 
@@ -182,7 +183,9 @@ def measure_files(
     figures = {label: _sizes(f, d) for f, (label, d) in zip(files, deformers.items())}
     for label, seconds in (fit_seconds or {}).items():
         figures[label]["fit_s"] = seconds
-    results = measure_deformers(deformers, test.cases, figures, progress)
+    kept = KeptFrames(test.cases)
+    cases = test.cases if outputs.report is None else kept.cases
+    results = measure_deformers(deformers, cases, figures, progress)
     title = f"{test.title}: errors against the original"
     print_table(results, test.mesh.unit, title, test.mesh.size_label)
     for note in test.notes:
@@ -193,8 +196,10 @@ def measure_files(
     if outputs.report is not None:
         provenance = {"command": outputs.command}
         data = report_data(test.title, test.mesh, deformers, results, provenance, test.notes)
-        write_report(outputs.report, data)
-        print(f"Report: {outputs.report}")
+        page = page_beside(outputs.report)
+        kept.write_page(deformers, test.title, page)
+        write_report(outputs.report, replace(data, page=page.name))
+        print(f"Report: {outputs.report}\nPage: {page}")
     return results
 
 

@@ -8,6 +8,7 @@ from html import escape
 import numpy as np
 
 from understudy.evaluation.metric_catalogue import digits3, size_text, unit_text
+from understudy.evaluation.report.turntable import turntable
 from understudy.evaluation.result import CaseResult, ReportData, overall
 
 
@@ -41,7 +42,8 @@ def headline(data: ReportData) -> str:
         tiles.append(card.format("time to fit", digits3(fit), "s", "on the machine below"))
     notes = "".join(f"<p>{escape(note)}</p>" for note in data.notes)
     return (
-        f'<header><p class="over">Understudy report</p>\n<h1>{escape(data.title)}</h1>\n'
+        f'<header>{turntable(data)}<p class="over">Understudy report</p>\n'
+        f"<h1>{escape(data.title)}</h1>\n"
         f'<p class="lede">{sentence}</p>\n<p>{_compared(data)}{_worst_frame(data)}</p>{notes}\n'
         f"{_page_link(data)}"
         f'<div class="tiles">{"".join(tiles)}</div></header>'
