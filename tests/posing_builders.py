@@ -31,6 +31,7 @@ def two_arms():
     driver = lambda bone, dof: Driver(bone, [0], [dof], 1, [[0.0], [0.25]])
     return PosingSkeleton(
         skeleton,
+        parents=skeleton.parents,
         control_rest=np.zeros(2),
         dofs=dofs,
         axes=np.zeros((7, 3)),

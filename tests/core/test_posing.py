@@ -118,6 +118,8 @@ def test_polynomials_are_bounded_outside_the_limits():
         (lambda p: replace(p, handles=(Handle("tail", "end", "middle", 9),)), "handle 'tail'"),
         (lambda p: Handle("tail", "tail", "middle", 0), "role of a handle"),
         (lambda p: replace(p, order=np.full(7, 6)), "joint order"),
+        (lambda p: replace(p, parents=[1, 0, 1, 2, 0, 4, 5]), "own ancestors"),
+        (lambda p: replace(p, parents=[-1, 0, 1, 2, 0, 4, 7]), "posing parents"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, what):

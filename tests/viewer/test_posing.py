@@ -73,7 +73,7 @@ def assert_same(posing, rows, values):
 
 
 def test_a_small_character_is_that_of_numpy(module, tmp_path):
-    """With controls and a quadratic driver."""
+    """With controls, a quadratic driver and parents of its own."""
     character = small_character()
     posing = character.posing
     bent = replace(
@@ -82,7 +82,9 @@ def test_a_small_character_is_that_of_numpy(module, tmp_path):
         degree=2,
         coefficients=np.linspace(-0.3, 0.4, 6)[:, None],
     )
-    posing = replace(posing, drivers=(bent, *posing.drivers[1:]))
+    # The spine hangs on a forearm: parents need not come first.
+    parents = np.array([6, 0, 1, 2, -1, 4, 5])
+    posing = replace(posing, drivers=(bent, *posing.drivers[1:]), parents=parents)
     replace(character, posing=posing).save(tmp_path / "a.understudy")
     values = random_values(posing, 20, seed=1)
     assert_same(

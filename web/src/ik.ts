@@ -111,7 +111,7 @@ export class IkSolver {
     #problem(tasks: readonly Task[], options: IkOptions): Problem {
         const {model} = this, inside = new Uint8Array(model.boneCount), free: number[] = [];
         for (const {bone} of tasks) for (let b = bone; b >= 0 && !inside[b]; b = model.parents[b]) inside[b] = 1;
-        const bones = Array.from(inside.keys()).filter((b) => inside[b]);
+        const bones = Array.from(model.sequence).filter((b) => inside[b]);
         const used = new Uint8Array(model.dofCount);
         for (const b of bones) {
             for (let c = 0; c < 6; ++c) {

@@ -41,7 +41,10 @@ export class PosingModel {
     readonly dofNames: readonly string[];
     readonly boneNames: readonly string[];
     readonly unit: string;
+    /** (B) what each bone follows; -1: a root. Not always the skeleton's own. */
     readonly parents: Int32Array;
+    /** (B) all bones, parents before children. */
+    readonly sequence: Int32Array;
     /** (B,12) */
     readonly rest: Float64Array;
     /** (B,9) the axes F of each joint as columns, row by row. */
@@ -93,7 +96,8 @@ export class PosingModel {
         const read = reader(arrays);
         this.unit = String(header.mesh?.unit ?? '');
         this.parents = read.index('posing.parents', bones, bones, -1);
-        check(this.parents.every((parent, bone) => parent < bone), 'posing.parents');
+        this.sequence = parentsFirst(this.parents);
+        check(this.sequence.length === bones, 'posing.parents');
         this.rest = read.floats('skeleton.world_from_bone', 12 * bones);
         const axes = read.floats('posing.axes', 3 * bones), reference = read.floats('posing.reference', 3 * bones);
         this.order = read.index('posing.order', bones, ORDERS.length);
@@ -172,7 +176,7 @@ export class PosingModel {
         const motion = this.#motion, turn = this.#turn, place = this.#place;
         this.motion(values, motion);
         const local = MATRIX_A, stretch = MATRIX_B, linear = MATRIX_C;
-        for (let b = 0; b < this.boneCount; ++b) {
+        for (const b of this.sequence) {
             const p = this.parents[b];
             this.localRotation(b, motion, local);
             if (p < 0) copy9(local, 0, turn, 9 * b);
@@ -278,7 +282,7 @@ export class PosingModel {
     #motionOf(bones: ArrayLike<number>): Float64Array {
         const result = new Float64Array(CHANNELS * this.boneCount);
         const turn = new Float64Array(9 * this.boneCount), local = MATRIX_A, stretch = MATRIX_B, linear = MATRIX_C;
-        for (let b = 0; b < this.boneCount; ++b) {
+        for (const b of this.sequence) {
             const p = this.parents[b];
             copyRestLinear(bones, 12 * b, MATRIX_D);
             multiply(MATRIX_D, 0, this.#fromRest, 9 * b, linear, 0);
@@ -441,6 +445,14 @@ function invert(bones: Float64Array, at: number, out: Float64Array, to: number):
     const c = cofactors(MATRIX_A), d = MATRIX_A[0] * c[0] + MATRIX_A[1] * c[1] + MATRIX_A[2] * c[2];
     check(Math.abs(d) > 1e-300, 'rest bones');
     for (let i = 0; i < 3; ++i) for (let k = 0; k < 3; ++k) out[to + 3 * i + k] = c[3 * k + i] / d;
+}
+
+/** All bones, parents before children; those on a cycle are left out. */
+function parentsFirst(parents: Int32Array): Int32Array {
+    const children: number[][] = Array.from(parents, () => []), result: number[] = [];
+    parents.forEach((parent, bone) => (parent < 0 ? result : children[parent]).push(bone));
+    for (let n = 0; n < result.length; ++n) result.push(...children[result[n]]);
+    return Int32Array.from(result);
 }
 
 /** Every product of at most `degree` of `count` inputs: the factors of each. */

@@ -35,6 +35,7 @@ from understudy.geometry.bone_motion import (
     bones_of_motion,
     mirrored_motion,
     motion_of_bones,
+    parents_first,
 )
 from understudy.geometry.transforms import rotation_from_axis_angle
 
@@ -202,6 +203,8 @@ class PosingSkeleton:
     """Independent bones with their limits, and drivers for all others. See the module's docstring.
 
     skeleton      the bones at rest
+    parents       (B,) int32, the bone that each follows, -1 for a root; in any order. Mostly the
+                  skeleton's, but a rig may leave a foot without its leg as parent
     control_rest  (C,) float64, values of controls that are no dof
     dofs          the independent numbers
     axes          (B,3) float32, rotation vectors of F in `bone_motion`
@@ -217,6 +220,7 @@ class PosingSkeleton:
     """
 
     skeleton: Skeleton
+    parents: np.ndarray
     control_rest: np.ndarray
     dofs: Dofs
     axes: np.ndarray
@@ -233,6 +237,10 @@ class PosingSkeleton:
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)
         bones, dofs = self.skeleton.bone_count, self.dofs
+        parents = checks.array_of(self.parents, "posing parents", (bones,), np.int64)
+        put("parents", checks.index(parents + 1, "posing parents + 1", bones + 1) - 1)
+        if len(parents_first(self.parents)) != bones:
+            raise InputError("posing parents: some bones are their own ancestors")
         put("control_rest", checks.array(self.control_rest, "control rest", (None,), np.float64))
         controls = len(self.control_rest)
         checks.index(dofs.bone[dofs.of_bones], "dof bone", bones)
@@ -261,7 +269,7 @@ class PosingSkeleton:
         """The joints of the bones."""
         return Joints(
             self.skeleton.world_from_bone,
-            self.skeleton.parents,
+            self.parents,
             rotation_from_axis_angle(self.axes.astype(np.float64)),
             self.order,
             rotation_from_axis_angle(self.reference.astype(np.float64)),

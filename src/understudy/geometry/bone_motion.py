@@ -19,6 +19,7 @@ Letters: T poses, B bones.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -43,7 +44,7 @@ class Joints:
     """The joints of B bones.
 
     rest       (B,3,4) world_from_bone at rest
-    parents    (B,), -1 for a root
+    parents    (B,), -1 for a root; in any order, without cycles
     axes       (B,3,3) rotations, F
     order      (B,) indices into ORDERS
     reference  (B,3,3) rotations, C
@@ -55,11 +56,33 @@ class Joints:
     order: np.ndarray
     reference: np.ndarray
 
+    @cached_property
+    def sequence(self) -> np.ndarray:
+        """All bones, parents before children, (B,)."""
+        return parents_first(self.parents)
+
     @property
     def offsets(self) -> np.ndarray:
         """Where each bone is at rest relative to its parent, (B,3), in the axes of the world."""
         place = self.rest[..., 3]
         return place - np.where((self.parents >= 0)[:, None], place[self.parents], 0.0)
+
+
+def parents_first(parents: np.ndarray) -> np.ndarray:
+    """Return the bones (B,) in an order in which each follows its parent.
+
+    parents  (B,), -1 for a root. Bones on a cycle are not part of the result
+
+    >>> parents_first(np.array([2, -1, 1])).tolist()
+    [1, 2, 0]
+    """
+    children: list[list[int]] = [[] for _ in parents]
+    result: list[int] = []
+    for bone, parent in enumerate(parents.tolist()):
+        (result if parent < 0 else children[parent]).append(bone)
+    for bone in result:  # grows while it is read
+        result.extend(children[bone])
+    return np.array(result, dtype=np.int64)
 
 
 def split_stretch(linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -189,7 +212,7 @@ def bones_of_motion(motion: np.ndarray, joints: Joints) -> np.ndarray:
     """Return world_from_bone (T,B,3,4) of a motion (T,B,12)."""
     turn, move, stretch = joint_transforms(motion, joints)
     place = joints.offsets + move
-    for b in range(len(joints.parents)):  # parents before children
+    for b in joints.sequence:
         p = joints.parents[b]
         if p >= 0:
             turn[:, b] = turn[:, p] @ turn[:, b]

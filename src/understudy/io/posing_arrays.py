@@ -1,7 +1,7 @@
 """A `PosingSkeleton` in a `.understudy` file: arrays whose names start with `posing.`, and an entry
 `posing` of the header. Readers that do not pose ignore both.
 
-    posing.parents                      (B,) int32, as `skeleton.parents`, which 16-bit files narrow
+    posing.parents                      (B,) int32, -1 for a root; not always parents first
     posing.axes, .reference             (B,3) float32, rotation vectors
     posing.order                        (B,) int32, indices into `bone_motion.ORDERS`
     posing.bone_part, .mirror_bone      (B,) int32
@@ -48,7 +48,7 @@ def posing_arrays(posing: PosingSkeleton) -> dict[str, np.ndarray]:
     drivers, dofs = posing.drivers, posing.dofs
     joined = lambda parts, kind: np.concatenate([np.zeros(0, kind), *parts]).astype(kind)
     arrays = {
-        "parents": posing.skeleton.parents,
+        "parents": posing.parents,
         "axes": posing.axes,
         "reference": posing.reference,
         "order": posing.order,
@@ -114,6 +114,7 @@ def read_posing(
     )
     return PosingSkeleton(
         skeleton=skeleton,
+        parents=part("parents"),
         control_rest=control_rest,
         dofs=dofs,
         axes=part("axes"),

@@ -19,7 +19,7 @@ from understudy.core.posing import MAX_DEGREE, products, term_count
 
 MAX_SELECTED = 6
 _SELECTION_POSES = 400
-_POSES_PER_TERM = 5
+_POSES_PER_TERM, _MOST_TERMS = 5, 60
 _DETERMINED = 1e-3  # smallest eigenvalue of the covariance relative to the largest
 _IMPROVES = 0.85  # an input is added if it reduces the error below this share
 _FAR = 0.5  # the same for dofs that are not near in the skeleton
@@ -127,7 +127,7 @@ class DriverFitter:
         best = None
         for degree in range(MAX_DEGREE + 1 if chosen else 1):
             count = term_count(len(chosen), degree)
-            if degree and count * _POSES_PER_TERM > self.learned.sum():
+            if degree and (count > _MOST_TERMS or count * _POSES_PER_TERM > self.learned.sum()):
                 break
             terms = _legendre(inputs, degree)
             if degree and not _determined(terms[self.learned]):
@@ -166,7 +166,7 @@ def refit(x: np.ndarray, y: np.ndarray, degree: int) -> np.ndarray:
 def _solve(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the coefficients (terms,k) of the least squares fit of y (T,k)."""
     gram = terms.T @ terms
-    gram[np.diag_indices_from(gram)] += _RIDGE * max(float(np.trace(gram)) / len(gram), 1e-12)
+    gram.flat[:: len(gram) + 1] += _RIDGE * max(float(np.trace(gram)) / len(gram), 1e-12)
     return np.linalg.solve(gram, terms.T @ y)
 
 
@@ -178,7 +178,11 @@ def _legendre(x: np.ndarray, degree: int) -> np.ndarray:
     n = x.shape[1]
     if degree == 1:
         return np.concatenate([np.ones((len(x), 1)), p1], axis=1)
-    powers = [np.ones_like(x), p1, np.sqrt(5) * (1.5 * x**2 - 0.5)]
+    p2 = np.sqrt(5) * (1.5 * x**2 - 0.5)
+    if degree == 2:
+        first, second = np.triu_indices(n, 1)
+        return np.concatenate([np.ones((len(x), 1)), p1, p2, p1[:, first] * p1[:, second]], axis=1)
+    powers = [np.ones_like(x), p1, p2]
     if degree > 2:
         powers.append(np.sqrt(7) * (2.5 * x**3 - 1.5 * x))
     if degree > 3:

@@ -14,7 +14,8 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.posing import PosingSkeleton, Symmetry
 from understudy.core.progress import SILENT, Progress
 from understudy.geometry.bone_motion import motion_of_bones, rotation_vector
-from understudy.methods.posing_fitting.handles import body_parts, find_handles, pelvis_of
+from understudy.methods.posing_fitting.handles import Tree, body_parts, find_handles, pelvis_of
+from understudy.methods.posing_fitting.hierarchy import find_parents
 from understudy.methods.posing_fitting.independent import (
     ControlRange,
     Study,
@@ -26,7 +27,8 @@ from understudy.methods.posing_fitting.joints import find_joints
 from understudy.methods.posing_fitting.levers import levers_of
 from understudy.methods.posing_fitting.sides import mirror_bones, name_twins
 
-_MAX_POSES = 1500
+_POSES = 300, 1500  # fewest and most poses to look at, and the bones of all of them together
+_NUMBERS = 250_000
 _MEASURED_POSES = 16
 _FEWEST_POSES = 30  # with fewer, hardly any driver can be told from a coincidence
 
@@ -67,21 +69,28 @@ def fit_posing(deformer: Deformer, poses: Poses) -> PosingSkeleton:
     poses  those it was fitted to, with its bones
     """
     skeleton, world = poses.need_bones("posing")
-    chosen = evenly(poses.pose_count, _MAX_POSES)
-    levers = levers_of(deformer)
-    pelvis = pelvis_of(skeleton, levers)
-    joints = find_joints(skeleton, world[chosen], pelvis)
+    fewest, most = _POSES
+    chosen = evenly(poses.pose_count, int(np.clip(_NUMBERS // skeleton.bone_count, fewest, most)))
+    place = skeleton.world_from_bone[:, :, 3]
+    given = Tree(skeleton.names, skeleton.parents, place)
+    start = pelvis_of(given, levers_of(deformer, skeleton.parents))
+    parents = find_parents(skeleton, world[chosen], start)
+    tree = Tree(skeleton.names, parents, place)
+    levers = levers_of(deformer, parents)
+    pelvis = pelvis_of(tree, levers)
+    joints = find_joints(skeleton, parents, world[chosen], pelvis)
     motion = motion_of_bones(world[chosen], joints)
     study = Study(skeleton, joints, motion, levers, deformer.mesh.height, pelvis)
     controls = _controls(deformer, poses, chosen)
     found = find_independent(study, controls)
     dofs = dofs_of(found, study, controls)
-    handles = find_handles(skeleton, levers, deformer.mesh, pelvis)
+    handles = find_handles(tree, levers, deformer.mesh, pelvis)
     mirror, axis = mirror_bones(skeleton)
     spec = deformer.control_spec
-    parts, bone_part = body_parts(skeleton, handles, pelvis)
+    parts, bone_part = body_parts(tree, handles, pelvis)
     posing = PosingSkeleton(
         skeleton=skeleton,
+        parents=parents,
         control_rest=np.zeros(0) if spec is None else spec.rest,
         dofs=dofs,
         axes=rotation_vector(joints.axes),
@@ -133,8 +142,8 @@ def _notes(posing: PosingSkeleton, pose_count: int) -> tuple[str, ...]:
     notes = []
     if pose_count < _FEWEST_POSES:
         notes.append(
-            f"only {pose_count} poses: helper bones cannot be told from independent ones, so most "
-            "moving bones are independent"
+            f"with {pose_count} pose{'s' * (pose_count != 1)}, helper bones cannot be told from "
+            "independent ones, so most moving bones are independent"
         )
     if len(posing.handles) < 2:
         notes.append("no limb was found, so there is no handle but the pelvis")

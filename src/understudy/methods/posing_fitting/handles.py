@@ -1,4 +1,4 @@
-"""Handles: hands, feet, head and pelvis of a skeleton, from its structure and its names.
+"""Handles: hands, feet, head and pelvis of a tree, from its structure and its names.
 
 The longest chains of bones that leave the trunk are limbs. They are found one after the other: each
 adds the chain whose part that no other limb has is longest. The handle of a limb is the joint where
@@ -11,16 +11,18 @@ Letters: B bones.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from understudy.core.mesh import Mesh
 from understudy.core.posing import Handle
-from understudy.core.skeleton import Skeleton
+from understudy.geometry.bone_motion import parents_first
 from understudy.methods.posing_fitting.levers import Levers
 from understudy.methods.posing_fitting.sides import side_of_name
 
-_LIMB = 0.16  # of the size of the skeleton: shortest chain that is a limb
+_LIMB = 0.16  # of the size of the tree: shortest chain that is a limb
 _SINGLE = 0.35  # the same for a limb of a single bone
 _END = 0.16  # of the size: farthest from a handle to the tip of its limb
 _MOST = 12
@@ -28,24 +30,53 @@ _MOVES = 5e-4  # share of the vertices that a limb moves at least
 _NAMES = {
     "hand": re.compile(r"hand|wrist|palm", re.IGNORECASE),
     "foot": re.compile(r"foot|ankle|feet|paw|hoof", re.IGNORECASE),
-    "head": re.compile(r"head|skull", re.IGNORECASE),
+    "head": re.compile(r"(?<!fore)head|skull", re.IGNORECASE),
 }
 _NOT = re.compile(r"toe|finger|thumb|index|pinky|ring|middle|eye|jaw|end$|tip$|nub$", re.IGNORECASE)
 _PELVIS = re.compile(r"pelvis|hips?$|hip(?![a-z])", re.IGNORECASE)
 
 
-def pelvis_of(skeleton: Skeleton, levers: Levers) -> int:
-    """Return the bone that moves the whole body: where the skeleton first branches into limbs."""
-    roots = skeleton.roots
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Bones and what they follow: names, parents (B,) in any order, and rest places (B,3)."""
+
+    names: tuple[str, ...]
+    parents: np.ndarray
+    place: np.ndarray
+
+    @cached_property
+    def sequence(self) -> np.ndarray:
+        """All bones, parents before children, (B,)."""
+        return parents_first(self.parents)
+
+    @property
+    def roots(self) -> np.ndarray:
+        """The bones without a parent."""
+        return np.flatnonzero(self.parents < 0)
+
+    def below(self, top: int) -> np.ndarray:
+        """Which bones are `top` or follow it, (B,) bool."""
+        inside = np.zeros(len(self.parents), bool)
+        inside[top] = True
+        for b in self.sequence:
+            inside[b] |= self.parents[b] >= 0 and inside[self.parents[b]]
+        return inside
+
+
+def pelvis_of(tree: Tree, levers: Levers) -> int:
+    """Return the bone that moves the whole body: where the tree first branches into limbs."""
+    is_pelvis = lambda b: _PELVIS.search(tree.names[b]) and side_of_name(tree.names[b]) is None
+    roots = tree.roots
+    roots = np.array([b for b in roots if is_pelvis(b)] or roots)
     bone = int(roots[levers.weight[roots].argmax()])
-    below = _below(skeleton.parents)
-    length = _lengths(skeleton, levers)
+    below = _below(tree.parents)
+    length = _lengths(tree, levers)
     size = max(float(length.max()), 1e-12)
     while True:
-        if _PELVIS.search(skeleton.names[bone]) and side_of_name(skeleton.names[bone]) is None:
+        if is_pelvis(bone):
             return bone
-        children = np.flatnonzero(skeleton.parents == bone)
-        long = [int(c) for c in children if _chain(skeleton, length, int(c)) > 0.25 * size]
+        children = np.flatnonzero(tree.parents == bone)
+        long = [int(c) for c in children if _chain(tree, length, int(c)) > 0.25 * size]
         if len(long) != 1 or levers.weight[long[0]] < 0.9 * levers.weight[bone]:
             return bone
         # A first bone that hardly moves vertices of its own, such as one on the ground.
@@ -54,14 +85,14 @@ def pelvis_of(skeleton: Skeleton, levers: Levers) -> int:
         bone = long[0]
 
 
-def find_handles(skeleton: Skeleton, levers: Levers, mesh: Mesh, pelvis: int) -> list[Handle]:
+def find_handles(tree: Tree, levers: Levers, mesh: Mesh, pelvis: int) -> list[Handle]:
     """Return the handles, the pelvis first."""
     found = [Handle("pelvis", "pelvis", "middle", pelvis)]
-    parents, place = skeleton.parents, skeleton.world_from_bone[:, :, 3]
-    length = _lengths(skeleton, levers)
-    reach = _reaches(skeleton, levers, length)
+    parents, place = tree.parents, tree.place
+    length = _lengths(tree, levers)
+    reach = _reaches(tree, levers, length)
     size = float(np.ptp(mesh.vertices, axis=0).max()) or 1.0
-    inside = _inside(parents, pelvis) & (levers.weight > _MOVES * mesh.vertex_count)
+    inside = tree.below(pelvis) & (levers.weight > _MOVES * mesh.vertex_count)
     # Bones that move no vertices, such as targets of the rig's own IK, are not limbs.
     leaves = [b for b in np.flatnonzero(inside).tolist() if not (inside & (parents == b)).any()]
     taken = np.zeros(len(parents), bool)
@@ -77,20 +108,20 @@ def find_handles(skeleton: Skeleton, levers: Levers, mesh: Mesh, pelvis: int) ->
         leaves.remove(leaf)
         if len(path) < 2 and added[leaf] < _SINGLE * size:
             continue
-        handle = _handle_joint(skeleton, path, reach, size)
-        if not any(_siblings(skeleton, handle, other) for other in bones):
+        handle = _handle_joint(tree, path, reach, size)
+        if not any(_siblings(tree, handle, other) for other in bones):
             bones.append(handle)
         # Fingers and the bones of a face are no limbs of their own.
-        below = _inside(parents, handle)
+        below = tree.below(handle)
         leaves = [b for b in leaves if not below[b]]
-    roles = _roles(skeleton, levers, mesh, bones, pelvis)
+    roles = _roles(tree, levers, mesh, bones, pelvis)
     names = {"pelvis"}
     for bone, role in zip(bones, roles):
-        side = "middle" if role == "head" else _side(skeleton, place, mesh, bone, pelvis)
-        label = role if role != "end" else skeleton.names[bone]
+        side = "middle" if role == "head" else _side(tree, place, mesh, bone, pelvis)
+        label = role if role != "end" else tree.names[bone]
         name = f"{side} {label}" if side != "middle" and role != "end" else label
         if name in names:
-            name = f"{name} {skeleton.names[bone]}"
+            name = f"{name} {tree.names[bone]}"
         if name in names:
             continue
         names.add(name)
@@ -99,10 +130,10 @@ def find_handles(skeleton: Skeleton, levers: Levers, mesh: Mesh, pelvis: int) ->
 
 
 def body_parts(
-    skeleton: Skeleton, handles: list[Handle], pelvis: int
+    tree: Tree, handles: list[Handle], pelvis: int
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Return names of parts and the part (B,) of every bone: trunk, arms, hands, legs, head, ..."""
-    parents = skeleton.parents
+    parents = tree.parents
     bones = len(parents)
     own = {"hand": "arm", "foot": "leg", "head": "neck", "end": "limb"}
     passing = np.zeros(bones, int)  # handles at or below each bone
@@ -122,40 +153,40 @@ def body_parts(
         for name in (limb, tip):
             if name not in names:
                 names.append(name)
-        part[_inside(parents, handle.bone)] = names.index(tip)
+        part[tree.below(handle.bone)] = names.index(tip)
         b = int(parents[handle.bone])
         while b >= 0 and passing[b] == 1 and b != pelvis:
             part[b] = names.index(limb)
             b = int(parents[b])
-    for b in range(bones):  # bones beside a chain belong to the part of their parent
+    for b in tree.sequence:  # bones beside a chain belong to the part of their parent
         p = int(parents[b])
         if p >= 0 and part[b] == 0 and passing[b] == 0:
             part[b] = part[p]
     return tuple(names), part
 
 
-def _lengths(skeleton: Skeleton, levers: Levers) -> np.ndarray:
+def _lengths(tree: Tree, levers: Levers) -> np.ndarray:
     """Return the distance of every bone from its parent, (B,); 0 for roots."""
-    place, parents = skeleton.world_from_bone[:, :, 3], skeleton.parents
+    place, parents = tree.place, tree.parents
     steps = np.linalg.norm(place - place[np.maximum(parents, 0)], axis=1)
     return np.where(parents >= 0, steps, 0.0)
 
 
-def _reaches(skeleton: Skeleton, levers: Levers, length: np.ndarray) -> np.ndarray:
+def _reaches(tree: Tree, levers: Levers, length: np.ndarray) -> np.ndarray:
     """Return the longest way from each bone along its children to a tip, (B,)."""
     reach = levers.reach.copy()
-    for b in range(len(reach) - 1, -1, -1):
-        p = skeleton.parents[b]
+    for b in tree.sequence[::-1]:
+        p = tree.parents[b]
         if p >= 0:
             reach[p] = max(reach[p], length[b] + reach[b])
     return reach
 
 
-def _chain(skeleton: Skeleton, length: np.ndarray, bone: int) -> float:
+def _chain(tree: Tree, length: np.ndarray, bone: int) -> float:
     """Return the longest chain of bones from the parent of `bone` on."""
     longest = np.zeros(len(length))
-    for b in range(len(length) - 1, bone - 1, -1):
-        p = skeleton.parents[b]
+    for b in tree.sequence[::-1]:
+        p = tree.parents[b]
         if p >= 0:
             longest[p] = max(longest[p], length[b] + longest[b])
     return float(length[bone] + longest[bone])
@@ -164,15 +195,6 @@ def _chain(skeleton: Skeleton, length: np.ndarray, bone: int) -> float:
 def _below(parents: np.ndarray) -> np.ndarray:
     """Return the number of children of every bone."""
     return np.bincount(parents[parents >= 0], minlength=len(parents))
-
-
-def _inside(parents: np.ndarray, top: int) -> np.ndarray:
-    """Return which bones are `top` or below it, (B,) bool."""
-    inside = np.zeros(len(parents), bool)
-    inside[top] = True
-    for b in range(top + 1, len(parents)):
-        inside[b] = parents[b] >= 0 and inside[parents[b]]
-    return inside
 
 
 def _path(parents: np.ndarray, leaf: int, taken: np.ndarray) -> list[int]:
@@ -192,9 +214,9 @@ def _free_length(
     return float(length[path].sum() + (levers.reach[leaf] if path else 0.0))
 
 
-def _handle_joint(skeleton: Skeleton, path: list[int], reach: np.ndarray, size: float) -> int:
+def _handle_joint(tree: Tree, path: list[int], reach: np.ndarray, size: float) -> int:
     """Return the joint of a limb to drag; path: its bones, the leaf first."""
-    names = skeleton.names
+    names = tree.names
     named = [
         b
         for b in path
@@ -204,43 +226,41 @@ def _handle_joint(skeleton: Skeleton, path: list[int], reach: np.ndarray, size: 
     both = [b for b in near if b in named] or named
     if both:
         return both[-1]
-    children = _below(skeleton.parents)
+    children = _below(tree.parents)
     most = max(children[b] for b in near)
     if most >= 3:
         return next(b for b in reversed(near) if children[b] == most)
     return near[-1]
 
 
-def _siblings(skeleton: Skeleton, a: int, b: int) -> bool:
+def _siblings(tree: Tree, a: int, b: int) -> bool:
     """Return whether two bones are parts of one hand or foot: with one parent and one role."""
-    role = lambda bone: next((r for r, p in _NAMES.items() if p.search(skeleton.names[bone])), "")
-    return skeleton.parents[a] == skeleton.parents[b] and bool(role(a)) and role(a) == role(b)
+    role = lambda bone: next((r for r, p in _NAMES.items() if p.search(tree.names[bone])), "")
+    return tree.parents[a] == tree.parents[b] and bool(role(a)) and role(a) == role(b)
 
 
-def _roles(
-    skeleton: Skeleton, levers: Levers, mesh: Mesh, bones: list[int], pelvis: int
-) -> list[str]:
+def _roles(tree: Tree, levers: Levers, mesh: Mesh, bones: list[int], pelvis: int) -> list[str]:
     """Return the role of each handle: by its name, else by where it is at rest."""
     roles = []
     for bone in bones:
-        name = skeleton.names[bone]
+        name = tree.names[bone]
         roles.append(next((r for r, p in _NAMES.items() if p.search(name)), ""))
     up = "XYZ".index(mesh.up)
-    place = skeleton.world_from_bone[:, up, 3]
+    place = tree.place[:, up]
     low, height = float(mesh.vertices[:, up].min()), mesh.height
     across = [k for k in range(3) if k != up]
-    middle = skeleton.world_from_bone[pelvis, across, 3]
-    off = lambda b: float(np.abs(skeleton.world_from_bone[b, across, 3] - middle).max())
+    middle = tree.place[pelvis, across]
+    off = lambda b: float(np.abs(tree.place[b, across] - middle).max())
     above = [b for b in bones if place[b] > low + 0.75 * height and off(b) < 0.1 * height]
     head = min(above, key=off, default=-1)
     for k, bone in enumerate(bones):
-        below = _inside(skeleton.parents, bone)
+        below = tree.below(bone)
         lowest = min(levers.tip[below, up].min(), place[below].min())
         if roles[k]:
             continue
         if lowest < low + 0.1 * height and place[bone] < place[pelvis]:
             roles[k] = "foot"
-        elif bone == head and "head" not in roles:
+        elif bone == head and "head" not in roles and len(bones) > 2:
             roles[k] = "head"
         else:
             roles[k] = "end"
@@ -253,17 +273,17 @@ def _roles(
     return roles
 
 
-def _side(skeleton: Skeleton, place: np.ndarray, mesh: Mesh, bone: int, pelvis: int) -> str:
+def _side(tree: Tree, place: np.ndarray, mesh: Mesh, bone: int, pelvis: int) -> str:
     """Return the side of a bone: by the names of its chain, else by its place.
 
     A character that looks along -Y (Z up) or +Z (Y up) has its left at positive x.
     """
     b = bone
     while b >= 0 and b != pelvis:
-        named = side_of_name(skeleton.names[b])
+        named = side_of_name(tree.names[b])
         if named is not None:
             return named
-        b = int(skeleton.parents[b])
+        b = int(tree.parents[b])
     off = place[bone, 0] - place[pelvis, 0]
     if abs(off) < 0.03 * mesh.height:
         return "middle"

@@ -163,10 +163,11 @@ class _Search:
 
     def __init__(self, study: Study, found: Independent):
         self.study, self.found = study, found
-        self.steps = tree_distances(study.skeleton.parents)
+        self.steps = tree_distances(study.joints.parents)
         count = len(study.motion)
         animation = is_animation(study.motion[..., ROTATION].reshape(count, -1))
         self.fitter = DriverFitter(count, far=not animation)
+        self._columns, self._filled = np.empty((count, 64)), 0
         self.share = _FOLLOWS_EXACTLY if animation else _FOLLOWS
 
     def add(self, bone: int, channel: int) -> int:
@@ -208,4 +209,9 @@ class _Search:
 
     def _x(self) -> np.ndarray:
         """Return all dofs so far in [-1,1], (T,D)."""
-        return np.stack(self.found.scaled, axis=1)
+        while self._filled < len(self.found.scaled):
+            if self._filled == self._columns.shape[1]:
+                self._columns = np.concatenate([self._columns, np.empty_like(self._columns)], 1)
+            self._columns[:, self._filled] = self.found.scaled[self._filled]
+            self._filled += 1
+        return self._columns[:, : self._filled]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.core.posing import products
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.bone_motion import (
     ORDERS,
@@ -23,21 +22,24 @@ from understudy.geometry.bone_motion import (
 )
 from understudy.geometry.skinning import polar
 
-_POSES = 400
+_POSES = 300
 _HALF_TURN = 2.6  # radians; bones that turn farther get a reference rotation
 _HINGE = 0.97  # share of the motion about one axis that makes a bone a hinge
 _OBLIQUE = 0.97  # cosine of the angle between a hinge and the bone's own axis
-_STILL = 1e-4  # radians
+_STILL = 5e-4  # radians
 _STRAIGHT = (2, 0, 1)  # the order for joints that do not tell theirs
 
 
-def find_joints(skeleton: Skeleton, world_from_bone: np.ndarray, pelvis: int) -> Joints:
+def find_joints(
+    skeleton: Skeleton, parents: np.ndarray, world_from_bone: np.ndarray, pelvis: int
+) -> Joints:
     """Return the joints of the bones in poses (T,B,3,4).
 
-    pelvis  the bone whose axes are those of the world
+    parents  (B,) the bone that each follows
+    pelvis   the bone whose axes are those of the world
     """
     count = skeleton.bone_count
-    rest, parents = skeleton.world_from_bone, skeleton.parents
+    rest = skeleton.world_from_bone
     some = np.unique(np.linspace(0, len(world_from_bone) - 1, _POSES).astype(np.int64))
     local, _, _ = local_rotations(world_from_bone[some], rest, parents)
     axes, _ = polar(rest[..., :3])
@@ -79,17 +81,22 @@ def _axes(vectors: np.ndarray, own: np.ndarray) -> np.ndarray:
 
 def _order(turns: np.ndarray) -> int:
     """Return the order, as an index, in which angles of rotations (T,3,3) depend least."""
-    best, chosen = np.inf, 0
-    for number, order in sorted(enumerate(ORDERS), key=lambda item: item[1] != _STRAIGHT):
-        angles = angles_of(turns, order)
-        centred = angles - angles.mean(axis=0)
+    angles = np.stack([angles_of(turns, order) for order in ORDERS])  # (6,T,3)
+    centred = angles - angles.mean(axis=1, keepdims=True)
+    scaled = centred / np.maximum(np.abs(centred).max(axis=1, keepdims=True), 1e-9)
+    dependent = np.zeros(len(ORDERS))
+    for axis in range(3):
+        others = np.delete(scaled, axis, axis=2)
+        one, two = others[..., 0], others[..., 1]
+        terms = np.stack([np.ones_like(one), one, two, one * one, one * two, two * two], axis=2)
+        gram = np.swapaxes(terms, 1, 2) @ terms
+        gram += 1e-6 * len(turns) * np.eye(6)
+        right = np.swapaxes(terms, 1, 2) @ centred[..., axis, None]
+        dependent += (right * np.linalg.solve(gram, right)).sum(axis=(1, 2))
+    for number, order in enumerate(ORDERS):
         # Beyond a right angle of the middle axis, a pose may have two sets of angles.
-        dependent = float(np.maximum(np.abs(angles[:, order[1]]) - np.pi / 2, 0).sum())
-        scale = np.maximum(np.abs(centred).max(axis=0), 1e-9)
-        for axis in range(3):
-            others = products(np.delete(centred / scale, axis, axis=1), 2)
-            fitted = others @ np.linalg.lstsq(others, centred[:, axis], rcond=1e-6)[0]
-            dependent += float((fitted**2).sum())
-        if dependent < 0.98 * best - 1e-12:
-            best, chosen = dependent, number
-    return chosen
+        middle = np.abs(angles[number, :, order[1]])
+        dependent[number] += float(np.maximum(middle - np.pi / 2, 0).sum())
+    usual = ORDERS.index(_STRAIGHT)
+    best = int(dependent.argmin())
+    return best if dependent[best] < 0.98 * dependent[usual] - 1e-12 else usual

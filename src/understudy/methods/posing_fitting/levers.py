@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import shortest_path
 
 from understudy.core.deformer import Deformer
+from understudy.geometry.bone_motion import parents_first
 from understudy.geometry.skinning import weight_matrix
 
 
@@ -46,8 +47,11 @@ def bone_weights(deformer: Deformer) -> sp.csr_matrix:
     return sp.csr_matrix(sp.diags(1.0 / np.maximum(total, 1e-12)) @ weights)
 
 
-def levers_of(deformer: Deformer) -> Levers:
-    """Return the levers of a deformer with bones."""
+def levers_of(deformer: Deformer, parents: np.ndarray) -> Levers:
+    """Return the levers of a deformer with bones.
+
+    parents  (B,) the bone that each follows, in any order
+    """
     skeleton, _ = deformer.need_skin()
     own = bone_weights(deformer).tocsc()
     vertices = deformer.mesh.vertices.astype(np.float64)
@@ -59,9 +63,9 @@ def levers_of(deformer: Deformer) -> Levers:
     )
     sums = own.T @ moments  # (B,5)
     below = sums.copy()
-    for b in range(bones - 1, -1, -1):
-        if skeleton.parents[b] >= 0:
-            below[skeleton.parents[b]] += below[b]
+    for b in parents_first(parents)[::-1]:
+        if parents[b] >= 0:
+            below[parents[b]] += below[b]
     about = lambda s: np.maximum(
         s[:, 4] - 2 * (s[:, 1:4] * place).sum(axis=1) + s[:, 0] * (place**2).sum(axis=1), 0
     )
