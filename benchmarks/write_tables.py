@@ -105,6 +105,7 @@ LONG = {
             "torch",
             "rig",
             "two_layer",
+            "two_layer-paper",
             "lbs-4",
             "lbs-all",
         ),

@@ -102,7 +102,8 @@ def test_unknown_reductions_are_refused(data, tmp_path):
 
 def test_the_papers_tables_are_whole():
     assert len(two_layer.ROWS) == 8
-    per_setting = {"dense-4": 8, "dense-8": 8, "8-4": 8}
+    # Six reductions, the two of them that are also run as published, SD and its source twice.
+    per_setting = {"dense-4": 11, "dense-8": 12, "8-4": 11}
     for row in two_layer.ROWS:
         for setting, count in per_setting.items():
             found = {m for r, s, m in two_layer.PUBLISHED if (r, s) == (row, setting)}
@@ -120,14 +121,32 @@ def test_two_layer_writes_its_rows(data, no_pages, tmp_path):
     outcome = two_layer.run(Request("quick", data, cases=cases, out=tmp_path / "out"), SILENT)
     rows = {(r.case, r.method): r.figures for r in outcome.results}
     for case, direct in zip(
-        cases, (("ssdr-4", "dense"), ("ssdr-8", "dense"), ("ssdr-4", "ssdr-8"))
+        cases,
+        (
+            ("ssdr-4", "dense", "dense-paper"),
+            ("ssdr-8", "dense", "dense-paper"),
+            ("ssdr-4", "ssdr-8", "ssdr-8-paper"),
+        ),
     ):
         assert {m for c, m in rows if c == case} == {*two_layer.REDUCTIONS, *direct}
     for (_, method), figures in rows.items():
         assert math.isfinite(figures["e"])
+        assert figures["e_sphere"] >= figures["e"]
+        assert math.isfinite(figures["norm_distort"])
         assert ("delta_w" in figures) == (method in two_layer.REDUCTIONS)
     assert "virtual_bones" in rows["strip/5", "two_layer"]
     assert no_pages == ["strip.html"]
+
+
+@pytest.mark.slow
+def test_two_layer_ablations(data, no_pages, tmp_path):
+    names = two_layer.ablation_rows()[:8]
+    request = Request("quick", data, cases=("strip/5:8-4",), methods=names, out=tmp_path / "out")
+    outcome = two_layer.run(request, SILENT)
+    assert [r.method for r in outcome.results] == list(names)
+    grown = next(r for r in outcome.results if r.method == "two_layer-paper-m10")
+    assert grown.figures["virtual_bones"] <= 10
+    assert (tmp_path / "out" / "objective_and_error.png").stat().st_size > 1000
 
 
 def test_a_cut_keeps_bones_and_weights():

@@ -25,7 +25,8 @@ EXACT_SKINS = "gt_lbs_"  # sequences whose names start with this were made by sk
 
 # The figures of a row in the tables; the reports have all of them.
 _TABLE_FIGURES = (
-    "e", "paper_e", "erms", "disper", "max_avg_dist", "norm_distort", "crp", "delta_w",
+    "e", "paper_e", "e_sphere", "delta_e", "memory_pct", "erms",
+    "disper", "max_avg_dist", "norm_distort", "crp", "delta_w",
     "paper_delta_w", "bones", "influences", "virtual_bones",
     "bytes", "fit_s", "time_ratio", "error_ratio", "peak_mb", "true_bones", "paper_bones",
     "paper_erms", "rival_erms", "rounds_to_fesam", "cg_ms",

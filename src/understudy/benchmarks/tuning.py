@@ -42,6 +42,12 @@ class Choice:
 
 _WALK_AND_KICK = ("body:*/walk", "body:*/kick")
 _SEEN_CLIPS = ("body:*/cmu_02_01", "body:*/cmu_10_01", "body:*/cmu_13_29")
+_TWO_LAYER = (
+    "two-layer:samba/*",
+    "two-layer:horse_gallop/*",
+    "two-layer:horse_collapse/*",
+    "two-layer:elephant_gallop/*",
+)
 _FACE = ("face:face/speech", "face:face/expressions")
 
 CHOICES: tuple[Choice, ...] = (
@@ -97,10 +103,30 @@ CHOICES: tuple[Choice, ...] = (
         "twelve random poses of the built-in human",
     ),
     Choice(
-        ("finish",),
+        ("finish", "per_vertex", "max_coefficient", "smoothness", "detail", "_SMOOTHNESS", "_ROOM"),
         "methods/sparse_skinning/two_layer.py",
         ("two_layer", "two_layer-ex"),
-        ("two-layer:horse_gallop/30*", "two-layer:elephant_gallop/30*"),
+        _TWO_LAYER,
+    ),
+    Choice(
+        ("_INDIVIDUAL", "_FEW"),
+        "methods/sparse_skinning/dense.py",
+        ("two_layer", "two_layer-ex", "dense"),
+        _TWO_LAYER,
+    ),
+    Choice(
+        ("PAPER_INDIVIDUAL",),
+        "benchmarks/two_layer.py",
+        (
+            "two_layer-paper*",
+            "k_largest",
+            "smooth",
+            "geometry",
+            "poisson",
+            "dense-paper",
+            "ssdr-8-paper",
+        ),
+        _TWO_LAYER[:3],
     ),
 )
 

@@ -7,23 +7,32 @@ with an optional setting after a colon:
     horse_gallop/30:dense-8   dense weights to 8
     horse_gallop/30:8-4       8 bones per vertex to 4
 
-All reductions start from the same `ssdr` skin with affine bones. Methods:
+Two dense `ssdr` skins with affine bones are reduced. `dense` is the one that `two_layer` fits by
+itself. `dense-paper` has bones that follow their own vertices more strongly, so that its weights
+can be reduced; its error is about that of the paper's. Methods:
 
-    two_layer, k_largest, smooth     reduce the weights alone
-    two_layer-ex, geometry, poisson  use the example poses
-    ssdr-4, ssdr-8                   decompositions with that many bones per vertex
-    dense                            the skin before reduction
+    two_layer, two_layer-ex                `dense` by our defaults: the weights alone, example poses
+    two_layer-paper, two_layer-paper-ex    `dense-paper` by Algorithm 1 as published
+    k_largest, smooth                      `dense-paper`, the weights alone
+    geometry, poisson                      `dense-paper`, with the example poses
+    ssdr-4, ssdr-8                         decompositions with that many bones per vertex
+    dense, dense-paper, ssdr-8-paper       the skins before reduction
 
-Figures: `e`, and `delta_w` for methods that keep the skin's bones; `paper_e` and `paper_delta_w`
-are the paper's values.
+With --ablations, also `two_layer-paper-ex` with each departure of our defaults by itself
+(`-exact`, `-search`, `-relocation`, `-pruning`, `-three`, `-fair`), and `two_layer-paper` and
+`-paper-ex` with other numbers of virtual bones (`-m100`: Figures 6, 7 and 11).
+
+Figures: `e`, `norm_distort`, and `delta_w` for methods that keep the skin's bones; `e_sphere` is E
+with the rest pose in a unit sphere; `paper_e` and `paper_delta_w` are the paper's values.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -41,31 +50,52 @@ from understudy.evaluation import machine
 from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
 from understudy.evaluation.metrics import weight_error
 from understudy.evaluation.result import CaseResult
+from understudy.geometry.error_norms import half_diagonal, sphere_radius
 from understudy.io.atomic_write import atomic_write
 from understudy.io.sequences import read_sequence
 from understudy.methods import method_type
+from understudy.methods.sparse_skinning.dense import individual_of
 from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 
 METHODS = (
     "two_layer",
     "two_layer-ex",
+    "two_layer-paper",
+    "two_layer-paper-ex",
     "k_largest",
     "smooth",
     "geometry",
     "poisson",
     "ssdr-4",
     "ssdr-8",
+    "ssdr-8-paper",
     "dense",
+    "dense-paper",
 )
-WITH_EXAMPLES = ("two_layer-ex", "geometry", "poisson")
-REDUCTIONS = METHODS[:6]
+REDUCTIONS = METHODS[:8]
+BY_POSES = ("geometry", "poisson")
+# Departures of our defaults, each added to the published algorithm by itself.
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "exact": {"dictionary": "exact", "undo": True},
+    "search": {"reach": 20},
+    "relocation": {"relocate": True, "finish": 40, "undo": True},
+    "pruning": {"dictionary": "exact", "undo": True, "pruning": "cost"},
+    "three": {"per_vertex": 3},
+    "fair": {"smoothness": None, "detail": 0.5, "dictionary": "exact", "undo": True},
+}
+# Numbers of virtual bones of Figures 6, 7 and 11; the paper adds ten at a time.
+GROWTH = (10, 20, 50, 100, 200, 500, 1000)
+GROWN = ("two_layer-paper", "two_layer-paper-ex")
+# `individual` of `ssdr` for `dense-paper`: with it, E of the dense skins and of `k_largest` of
+# samba are about those of Table 3.
+PAPER_INDIVIDUAL = 3e-3
 # Setting -> bones per vertex before (None: dense weights), blending operations per vertex after.
 SETTINGS: dict[str, tuple[int | None, int]] = {
     "dense-4": (None, 4),
     "dense-8": (None, 8),
     "8-4": (8, 4),
 }
-_PICTURED = ("two_layer-ex", "ssdr-4", "dense")
+_PICTURED = ("two_layer-ex", "two_layer-paper-ex", "ssdr-4", "dense")
 
 # Table 3, E: 8 to 4 bones per vertex, dense to 4, SD with 4, dense to 8, SD with 8, dense SD. Each
 # reduction: k-largest, smooth, two-layer without examples, geometry, Poisson, two-layer with
@@ -118,12 +148,24 @@ def _published() -> dict[tuple[str, str, str], dict[str, float]]:
         for setting, first in (("8-4", 0), ("dense-4", 3), ("dense-8", 6)):
             for method, number in zip(_COLUMNS_2, value[first : first + 3]):
                 put(row, setting, method, paper_delta_w=number)
+    for (row, setting, method), figures in list(found.items()):
+        for ours in _PUBLISHED_AS.get(method, ()):
+            put(row, setting, ours, **figures)
     return found
 
 
+# Our rows that have the figures of a row of the paper beside them.
+_PUBLISHED_AS = {
+    "two_layer": ("two_layer-paper",),
+    "two_layer-ex": ("two_layer-paper-ex",),
+    "dense": ("dense-paper",),
+    "ssdr-8": ("ssdr-8-paper",),
+}
 PUBLISHED = _published()
 ROWS = tuple(dict.fromkeys(row for row, _, _ in PUBLISHED))
-CASES = (*ROWS, *(f"{row}:{setting}" for setting in ("8-4", "dense-8") for row in ROWS))
+# Sequences that no constant was chosen on, with the numbers of bones of `bench decompose`.
+UNSEEN = ("cow_elastic/24", "chicken/28")
+CASES = (*ROWS, *UNSEEN, *(f"{row}:{setting}" for setting in ("8-4", "dense-8") for row in ROWS))
 
 
 @dataclass(frozen=True)
@@ -150,10 +192,10 @@ SIZES = {
 def run(request: Request, progress: Progress) -> Outcome:
     """Run the benchmark: one row per case and method, and notes that compare them."""
     size = SIZES[request.size]
-    methods = (
-        tuple(checks.one_of(name, "method of bench two-layer", METHODS) for name in request.methods)
-        or METHODS
-    )
+    known = (*METHODS, *ablation_rows())
+    methods = tuple(
+        checks.one_of(name, "method of bench two-layer", known) for name in request.methods
+    ) or (known if request.ablations else METHODS)
     for name in request.cases:
         setting_of(name)
     cases, notes = find_cases(request, size.cases, example="horse_gallop/30:dense-8")
@@ -177,11 +219,18 @@ def run(request: Request, progress: Progress) -> Outcome:
         rows = [r for r in results if r.case in names]
         if rows:
             write_sequence_report(file, rows, request, "bench two-layer")
-    timed = [name for name in ("two_layer", "two_layer-ex") if name in methods]
+    lean = [lean_row(r) for r in results]
+    plot_growth(request.out / "objective_and_error.png", lean)
+    timed = [name for name in ("two_layer-paper", "two_layer-paper-ex") if name in methods]
     if size.shares and timed and not request.cases:
         notes += _running_time(cases, timed, size.shares, inputs, request, progress)
-    lean = [lean_row(r) for r in results]
     return Outcome(lean, "units", [*notes, *_findings(lean)])
+
+
+def ablation_rows() -> tuple[str, ...]:
+    """The rows of --ablations."""
+    grown = (f"{method}-m{count}" for count in GROWTH for method in GROWN)
+    return (*(f"two_layer-paper-ex-{name}" for name in ABLATIONS), *grown)
 
 
 def setting_of(case: str) -> str:
@@ -207,33 +256,48 @@ class _Inputs:
     def __init__(self, request: Request, progress: Progress):
         self.request, self.progress = request, progress
         self._poses: dict[Path, Poses] = {}
-        self._fits: dict[tuple[Path, int, int | None], tuple[Deformer, dict[str, float]]] = {}
+        self._fits: dict[tuple[Any, ...], tuple[Deformer, dict[str, float]]] = {}
 
     def poses(self, case: Case) -> Poses:
         if case.file not in self._poses:
             self._poses = {case.file: read_sequence(case.file)}  # keep one: they are large
         return self._poses[case.file]
 
-    def ssdr(self, case: Case, influences: int | None) -> tuple[Deformer, dict[str, float]]:
-        key = (case.file, case.bones, influences)
+    def ssdr(
+        self, case: Case, influences: int | None, individual: float | None = None
+    ) -> tuple[Deformer, dict[str, float]]:
+        """The skin of `ssdr` with an option `individual`; None: the default of the method."""
+        key = (case.file, case.bones, influences, individual)
         if key not in self._fits:
-            out = (
-                self.request.out
-                / f"{case.file.stem}_{case.bones}_ssdr-{influences or 'dense'}.understudy"
+            kind = "dense" if influences is None else str(influences)
+            out = self.request.out / (
+                f"{case.file.stem}_{case.bones}_ssdr-{kind}_{individual}.understudy"
             )
+            options = {"bones": case.bones, "influences": influences, "individual": individual}
             took = machine.isolated(
-                _fit_ssdr, case.file, case.bones, influences, out, self.request.seed
+                _fit_ssdr, case.file, {**options, "seed": self.request.seed}, out
             )
             self._fits[key] = (Deformer.load(out), {"fit_s": took.value, "peak_mb": took.peak_mb})
         return self._fits[key]
 
+    def source(
+        self, case: Case, influences: int | None, paper: bool
+    ) -> tuple[Deformer, dict[str, float]]:
+        """The skin that is reduced: ours, or with the paper's conditioning."""
+        if paper:
+            return self.ssdr(case, influences, PAPER_INDIVIDUAL)
+        if influences is not None:
+            return self.ssdr(case, influences)
+        count = self.poses(case).vertex_count
+        return self.ssdr(case, None, individual_of(count, case.bones))
 
-def _fit_ssdr(file: Path, bones: int, influences: int | None, out: Path, seed: int) -> float:
+
+def _fit_ssdr(file: Path, options: Mapping[str, Any], out: Path) -> float:
     """Fit `ssdr` to a sequence, save it as `out`, and return the seconds of the fit."""
     poses = read_sequence(file)
     ssdr = method_type("ssdr")
     started = time.perf_counter()
-    deformer = ssdr(ssdr.Config(bones=bones, influences=influences, seed=seed)).fit(poses)
+    deformer = ssdr(ssdr.Config(**options)).fit(poses)
     seconds = time.perf_counter() - started
     deformer.save(out)
     return seconds
@@ -247,16 +311,20 @@ def _run_case(
     before, after = SETTINGS[setting]
     poses = inputs.poses(case)
     reference = Reference.of(case.name, poses)
-    source, source_figures = inputs.ssdr(case, before)
-    weights = _weight_map(source)
+    own = "dense" if before is None else f"ssdr-{before}"
+    to_sphere = half_diagonal(poses.mesh.vertices) / sphere_radius(poses.mesh.vertices)
     results, pictured = [], None
     for method in methods:
-        if method in REDUCTIONS:
+        if method in REDUCTIONS or method in ablation_rows():
+            if "pruning" in method and before is None:
+                continue  # an atom of dense weights may have all bones
+            paper = method not in ("two_layer", "two_layer-ex")
+            source = inputs.source(case, before, paper)[0]
             deformer, seconds = reduced(method, source, poses, after, request.seed)
-            change = weight_error(weights, _weight_map(deformer))
-            figures = {"fit_s": seconds, "delta_w": 1000 * change}
-        elif method == ("dense" if before is None else f"ssdr-{before}"):
-            deformer, figures = source, source_figures
+            change = weight_error(_weight_map(source), _weight_map(deformer))
+            figures = {"fit_s": seconds, "delta_w": 1000 * change, **_two_layer_figures(deformer)}
+        elif method in (own, f"{own}-paper"):
+            deformer, figures = inputs.source(case, before, method.endswith("-paper"))
         elif method == f"ssdr-{after}":
             deformer, figures = inputs.ssdr(case, after)
         else:
@@ -268,6 +336,9 @@ def _run_case(
             reference,
             {**deformer_figures(deformer), **figures, **published},
             pictured,
+        )
+        result = replace(
+            result, figures={**result.figures, "e_sphere": to_sphere * result.figures["e"]}
         )
         pictured = result.worst_pose if pictured is None else pictured
         # The report shows pictures of a few rows and the figures of all.
@@ -282,15 +353,33 @@ def _run_case(
     return results
 
 
+def _two_layer_figures(deformer: Deformer) -> dict[str, float]:
+    """Delta_E and the memory overhead of Fig. 11, for a skin of two layers."""
+    training, found = deformer.training, {}
+    if "memory_overhead_pct" in training:
+        found["memory_pct"] = float(training["memory_overhead_pct"])
+    if "e_dense" in training:
+        above = float(training["e"]) ** 2 - float(training["e_dense"]) ** 2
+        found["delta_e"] = max(0.0, above) ** 0.5
+    return found
+
+
 def reduced(
     method: str, source: Deformer, poses: Poses, influences: int, seed: int
 ) -> tuple[Deformer, float]:
     """A skin reduced to `influences` blending operations per vertex, and the seconds it took."""
-    kind = method_type(method.removesuffix("-ex"))
+    name, *variant = method.split("-")
+    kind = method_type(name)
     assert issubclass(kind, SkinReducer)
-    examples = method in WITH_EXAMPLES
+    examples = name in BY_POSES or "ex" in variant
     if kind.name == "two_layer":
-        config = kind.Config(bones_per_vertex=float(influences), examples=examples, seed=seed)
+        options: dict[str, Any] = {"bones_per_vertex": float(influences), "examples": examples}
+        last = variant[-1] if variant else ""
+        options |= ABLATIONS.get(last, {})
+        if last[:1] == "m" and last[1:].isdigit():
+            options["virtual_bones"] = int(last[1:])
+        preset = "paper" if "paper" in variant else "default"
+        config = kind.Config.of_preset(preset, seed=seed, **options)
     else:
         config = kind.Config(influences=influences, seed=seed)
     started = time.perf_counter()
@@ -328,7 +417,7 @@ def _running_time(
     )
     if case is None:
         return []
-    source, _ = inputs.ssdr(case, None)
+    source, _ = inputs.source(case, None, paper=True)
     poses = inputs.poses(case)
     points: dict[str, list[tuple[int, float]]] = {method: [] for method in methods}
     with progress.task(f"running time against n, on parts of {case.name}", len(shares)) as bar:
@@ -395,6 +484,29 @@ def _plot_times(path: Path, points: dict[str, list[tuple[int, float]]], case: Ca
         figure.savefig(part, format="png", dpi=150)
 
 
+def plot_growth(path: Path, results: Sequence[CaseResult]) -> None:
+    """Figure 7 of the paper: E against the objective while virtual bones are added, if measured."""
+    points: dict[str, list[tuple[float, float]]] = {}
+    for r in results:
+        name, mark, count = r.method.rpartition("-m")
+        if mark and count.isdigit() and name in GROWN:
+            objective = r.figures["delta_e" if name.endswith("-ex") else "delta_w"]
+            points.setdefault(f"{r.case}, {name}", []).append((objective, r.figures["e"]))
+    if not points:
+        return
+    from matplotlib.figure import Figure  # an optional dependency
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for label, pairs in points.items():
+        axes.loglog(*zip(*sorted(pairs)), marker="o", label=label)
+    axes.set(xlabel="objective (ΔW or ΔE, thousandths)", ylabel="E")
+    axes.legend()
+    axes.grid(alpha=0.3)
+    with atomic_write(path) as part:
+        figure.savefig(part, format="png", dpi=150)
+
+
 def _findings(results: list[CaseResult]) -> Iterator[str]:
     """Sentences that compare the rows."""
     row = {(r.case, r.method): r.figures for r in results}
@@ -408,21 +520,28 @@ def _findings(results: list[CaseResult]) -> Iterator[str]:
             )
     for case in dict.fromkeys(r.case for r in results):
         after = SETTINGS[setting_of(case)][1]
-        ours, rivals = (
-            row.get((case, "two_layer-ex")),
-            [m for m in ("k_largest", "smooth", "geometry", "poisson") if (case, m) in row],
-        )
-        if ours and rivals:
+        paper, ours = row.get((case, "two_layer-paper-ex")), row.get((case, "two_layer-ex"))
+        rivals = [m for m in ("k_largest", "smooth", "geometry", "poisson") if (case, m) in row]
+        if paper and rivals:
             best = min(rivals, key=lambda m: row[case, m]["e"])
-            relation = "below" if ours["e"] < row[case, best]["e"] else "NOT below"
+            relation = "below" if paper["e"] < row[case, best]["e"] else "NOT below"
             yield (
-                f"{case}: two_layer-ex, E {ours['e']:.3g}, is {relation} the best reduction "
-                f"({best}, {row[case, best]['e']:.3g})"
+                f"{case}: two_layer-paper-ex, E {paper['e']:.3g}, is {relation} the best reduction "
+                f"of the same skin ({best}, {row[case, best]['e']:.3g})"
             )
+        for name in ("two_layer-paper", "two_layer-paper-ex"):
+            figures = row.get((case, name))
+            if figures and "paper_e" in figures:
+                share = 100 * (figures["e"] / figures["paper_e"] - 1)
+                yield (
+                    f"{case}: {name}, E {figures['e']:.3g}, differs from the published E by "
+                    f"{share:+.0f} %"
+                )
         direct = row.get((case, f"ssdr-{after}"))
         if ours and direct:
-            relation = "below" if ours["e"] < direct["e"] else "NOT below"
-            yield (
-                f"{case}: two_layer-ex, E {ours['e']:.3g}, is {relation} ssdr-{after} "
-                f"({direct['e']:.3g}), the same number of blending operations"
-            )
+            for figure, label in (("e", "E"), ("norm_distort", "NormDistort")):
+                relation = "below" if ours[figure] < direct[figure] else "NOT below"
+                yield (
+                    f"{case}: two_layer-ex, {label} {ours[figure]:.3g}, is {relation} ssdr-{after} "
+                    f"({direct[figure]:.3g}), the same number of blending operations"
+                )

@@ -71,6 +71,18 @@ METRICS = {
         "as skinning decompositions report it",
         True,
     ),
+    "e_sphere": Metric(
+        "E sphere",
+        "",
+        "E with the rest pose in a unit sphere in place of half the bounding box diagonal",
+        True,
+    ),
+    "delta_e": Metric(
+        "ΔE", "", "E above that of the dense skin: the square root of E² less its E²", True
+    ),
+    "memory_pct": Metric(
+        "memory", "%", "memory of the virtual bones' transforms beside that of a plain skin"
+    ),
     "erms": Metric(
         "ERMS",
         "",

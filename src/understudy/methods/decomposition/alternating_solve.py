@@ -47,7 +47,7 @@ class _Skinning:
     def solve_transforms(self, state: Fit) -> np.ndarray:
         if self.plan.rigid:
             return solve_rigid_transforms(self.motion, state, SWEEPS)
-        return solve_transforms(self.motion, state, self.plan.individual)
+        return solve_transforms(self.motion, state, self.plan.individual or 0.0)
 
     def extrapolate(
         self, transforms: np.ndarray, previous: np.ndarray, momentum: float

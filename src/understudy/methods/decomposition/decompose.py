@@ -53,8 +53,10 @@ def decompose(motion: Motion, plan: Plan) -> Fit:
     steps = 2 if plan.rigid else affine_steps
     with plan.progress.task(f"fitting {plan.bones} bones", steps) as bar:
         plan = replace(plan, bar=bar)
+        if plan.individual is None:
+            plan = replace(plan, individual=_INDIVIDUAL if plan.influences is None else 0.0)
         if plan.influences is None:
-            plan = replace(plan, extension=UNLIMITED, individual=_INDIVIDUAL)
+            plan = replace(plan, extension=UNLIMITED)
         elif plan.rigid:
             plan = replace(plan, extension=RIGID)
         return _decompose_rigid(motion, plan) if plan.rigid else _decompose_affine(motion, plan)
@@ -97,7 +99,7 @@ def _decompose_affine(motion: Motion, plan: Plan) -> Fit:
         fits.append(solve_alternating(leading, start, plan, plan.iterations))
         plan.bar.advance()
     fit = min(fits, key=lambda fit: fit.error)
-    transforms = extend_rows(sample, fit, plan.individual)
+    transforms = extend_rows(sample, fit, plan.individual or 0.0)
     leading = reduced.leading_rows(_LAST_DETAIL * fit.error * motion.vertex_count / len(vertices))
     fit = solve_weights(
         leading,
@@ -112,7 +114,7 @@ def _decompose_affine(motion: Motion, plan: Plan) -> Fit:
     )
     fit = replace(fit, transforms=directions[:, : leading.rows] @ fit.transforms)
     plan.bar.advance()
-    fit = replace(fit, transforms=solve_transforms(motion, fit, plan.individual))
+    fit = replace(fit, transforms=solve_transforms(motion, fit, plan.individual or 0.0))
     return with_exact_errors(motion, fit)
 
 

@@ -47,7 +47,7 @@ class Plan:
     smoother    adds a smoothness term to the last iterations, or None
     extension   when to run more iterations than planned; `decompose` replaces it for rigid bones
                 and for unlimited influences
-    individual  see `transform_solve.solve_transforms`; set by `decompose`
+    individual  see `transform_solve.solve_transforms`; None: `decompose` decides
     note        text beside the progress bar for a squared error
     record      called with the squared errors of affine bones on all vertices: at the start of the
                 last iterations and after each
@@ -62,7 +62,7 @@ class Plan:
     clusters: InitialClusters | None = None
     smoother: Smoother | None = None
     extension: Extension = AFFINE
-    individual: float = 0.0
+    individual: float | None = None
     note: Callable[[float], str] = lambda error: ""
     record: Callable[[float], object] = lambda error: None
     progress: Progress = SILENT

@@ -67,6 +67,9 @@ class SsdrConfig(Config):
                 gained
     smoothness  how similar the weights of neighbours should be: a jump from 0 to 1 along an edge
                 costs as much as an error of sqrt(smoothness) times the size of the mesh
+    individual  pull of affine bones towards the motion of their own vertices; without it, bones of
+                unlimited influences drift apart and cancel each other, and their weights cannot be
+                reduced. none: 3e-6 with unlimited influences, else 0
     thorough    affine bones get as many starts and iterations as those of `temporal`, without its
                 networks: the two additional starts are clusters around distant trajectories
     """
@@ -79,6 +82,7 @@ class SsdrConfig(Config):
     transforms: Literal["affine", "rigid"] = "affine"
     iterations: int = 60
     smoothness: float = 0.0
+    individual: float | None = None
     thorough: bool = False
 
     def __post_init__(self):
@@ -92,6 +96,8 @@ class SsdrConfig(Config):
         checks.one_of(self.transforms, "transforms", ("affine", "rigid"))
         checks.between(self.iterations, "iterations", 1)
         checks.between(self.smoothness, "smoothness", 0)
+        if self.individual is not None:
+            checks.between(self.individual, "individual", 0)
 
 
 class Ssdr(Method[SsdrConfig]):
@@ -120,6 +126,7 @@ class Ssdr(Method[SsdrConfig]):
             influences=config.influences,
             rigid=config.transforms == "rigid",
             iterations=config.iterations,
+            individual=config.individual,
             smoother=weight_smoother(
                 poses.mesh, normalisation.order, config.smoothness, poses.pose_count
             ),

@@ -18,6 +18,11 @@ from understudy.geometry.adjacency import adjacency_matrix, link_isolated
 from understudy.methods.decomposition.ssdr import Ssdr
 from understudy.methods.lbs import Lbs
 
+# How strongly the bones of a dense skin follow their own vertices, where there are few vertices
+# per bone, and the range of it.
+_INDIVIDUAL, _FEW = 1e-3, 281.0
+_INDIVIDUAL_RANGE = 3e-6, 3e-3
+_DEFAULT_BONES = 20
 _MAX_POSES = 2000  # a vertex has few weights, and so many poses determine them
 
 
@@ -109,6 +114,19 @@ def dense_weights(skin: Skin, bone_count: int) -> np.ndarray:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
+def individual_of(vertices: int, bones: int) -> float:
+    """The option `individual` of `ssdr` for a dense skin that is to be reduced.
+
+    A reduced skin has a number of virtual bones in the order of vertices / bones. The fewer they
+    are, the simpler are the weights that they can represent.
+
+    >>> individual_of(8430, 30)
+    0.001
+    """
+    few = _FEW / (vertices / bones)
+    return float(np.clip(_INDIVIDUAL * few**4, *_INDIVIDUAL_RANGE))
+
+
 def fit_dense(
     poses: Poses,
     bones: int | None,
@@ -116,12 +134,22 @@ def fit_dense(
     *,
     error: float | None = None,
     transforms: Literal["affine", "rigid"] = "affine",
+    individual: float | None = None,
 ) -> Deformer:
     """The best linear skin of `poses` with dense convex weights.
 
-    bones, error, transforms  options of `ssdr`, which finds the bones of poses without a skeleton
+    bones, error, transforms, individual  options of `ssdr`, which finds the bones of poses without
+                                          a skeleton; individual None: `individual_of`
     """
     if poses.skeleton is None:
-        config = Ssdr.Config(bones=bones, error=error, influences=None, transforms=transforms)
+        if individual is None:
+            individual = individual_of(poses.vertex_count, bones or _DEFAULT_BONES)
+        config = Ssdr.Config(
+            bones=bones,
+            error=error,
+            influences=None,
+            transforms=transforms,
+            individual=individual,
+        )
         return Ssdr(config).fit(poses, progress=progress)
     return Lbs(Lbs.Config(influences=None, max_poses=_MAX_POSES)).fit(poses, progress=progress)

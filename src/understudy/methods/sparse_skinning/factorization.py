@@ -4,19 +4,31 @@ Paper: Le & Deng 2013. `two_layer.py` states the problem and the departures. Thi
 outer loop; the loops over vertices are compiled (`native/two_layer.cpp`), with the lines of
 Algorithm 1 as methods:
 
-    initialize             lines 1 and 2, two atoms
-    add_atoms              lines 4 to 8, atoms at the vertices with the largest error (Eq. 2)
-    update_dictionary      line 10 (Eq. 5)
-    update_coefficients    lines 11 to 13, Algorithm 2 from every vertex (Eq. 6)
-    search_neighbourhood   not in the paper: all pairs of atoms used around a vertex
-    relocate               not in the paper: the least useful atoms move to the worst vertices
+    initialize                      lines 1 and 2, two atoms
+    add_atoms                       lines 4 to 8, atoms at the vertices with the largest error
+                                    (Eq. 2)
+    update_dictionary_from_weights  line 10 (Eq. 5)
+    update_coefficients             lines 11 to 13, Algorithm 2 from every vertex (Eq. 6)
+    update_dictionary               not in the paper: line 10, exact for the objective
+    search_neighbourhood            not in the paper: all pairs of atoms used around a vertex
+    relocate                        not in the paper: the least useful atoms move to the worst
+                                    vertices
 
 An `Objective` says what D A approximates, weights or example poses, in one form: the residual of
 vertex i is x_i(w) = sum_b w_b A_b u_i - y_i. See `native/two_layer.h`.
+
+Fair residuals (not in the paper). Vertices choose their atoms one by one, so their errors are
+independent of each other, which shows as a rough surface. With smoothness mu and the Laplacian L of
+the mesh, whose edges weigh one over the larger degree of their ends, the last updates minimise
+
+    |x|^2 + mu <x, L x>
+
+exactly: a vertex with the residuals of its neighbours fixed, an atom with all its vertices.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -41,8 +53,9 @@ except ImportError:  # installed without a compiler
 _CONVERGED = 1e-4  # relative decrease of the error over a relocation below which the fit ends
 _RELOCATED = 0.05  # fraction of the atoms that are relocated at a time
 _RELOCATION_PERIOD = 4  # joint updates from one relocation to the next, and to judge one
-# Vertices around a vertex whose atoms it tries: in every joint update, and after a relocation.
-_NEAR, _FAR = 20, 100
+_FAIR_UPDATES = 30  # largest number of joint updates with fair residuals
+_FAIR_CONVERGED = 1e-3  # relative decrease of their value below which they end
+_FAR = 5  # times as many vertices around a vertex are searched after a relocation
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +65,13 @@ class Objective:
     point    (V,p) u
     target   (V,q) y
     bones    (B,p,q) the transposes of A_b
-    measure  the reported error, in thousandths, of a sum of squared residuals
+    measure  the reported error, in thousandths, of weights (V,B)
     """
 
     point: np.ndarray
     target: np.ndarray
     bones: np.ndarray
-    measure: Callable[[float], float]
+    measure: Callable[[np.ndarray], float]
 
     @staticmethod
     def weights(weights: np.ndarray) -> Objective:
@@ -68,13 +81,28 @@ class Objective:
             np.ones((count, 1)),
             weights,
             np.eye(bones)[:, None, :],
-            lambda square: 1000.0 * weight_error(square, weights.size),
+            lambda product: (
+                1000.0 * weight_error(float(np.sum((product - weights) ** 2)), weights.size)
+            ),
         )
 
     @staticmethod
-    def examples(examples: Examples) -> Objective:
-        """Example poses: the error E, with E^2 = Delta_E^2 + E*^2 (Eq. 7)."""
-        return Objective(examples.point, examples.target, examples.bones, examples.box_error)
+    def examples(
+        examples: Examples, weights: np.ndarray, importance: np.ndarray | None = None
+    ) -> Objective:
+        """Example poses: Delta_E of Eq. 7, the error E above that of the dense weights.
+
+        weights     (V,B) dense weights
+        importance  (V,) factor of the residual of each vertex; None: one
+        """
+        least = examples.squared_error(weights)
+        scale = np.ones((len(weights), 1)) if importance is None else importance[:, None]
+
+        def measure(product: np.ndarray) -> float:
+            above = max(0.0, examples.squared_error(product) - least)
+            return 1000.0 * float(np.sqrt(above / examples.value_count))
+
+        return Objective(examples.point * scale, examples.target * scale, examples.bones, measure)
 
 
 @dataclass(frozen=True)
@@ -85,7 +113,8 @@ class Limits:
     error       stop adding atoms once the measure is at most this; None: no threshold
     per_vertex  atoms per vertex, s; 2 in the paper
     per_atom    bones per atom, c
-    kappa       largest number of atoms added before a joint optimisation, as a fraction of m
+    kappa       largest number of atoms added before a joint optimisation, as a fraction of m; None:
+                no limit
     rounds      joint updates after each addition
     finish      largest number of joint updates after the last addition
     """
@@ -94,9 +123,33 @@ class Limits:
     error: float | None = None
     per_vertex: int = 2
     per_atom: int = 1
-    kappa: float = 1.0
+    kappa: float | None = 1.0
     rounds: int = 3
     finish: int = 40
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How the factors are updated. Every field has a value for the paper's own way.
+
+    exact            solve each atom for the objective; false: Eq. 5 with the dense weights
+    keep_largest     an atom keeps its c largest entries; false: those that cost most to remove
+    reach            vertices around a vertex whose atoms it tries after Algorithm 2; 0: none
+    relocate         move the least useful atoms after the last addition
+    undo             undo updates that raise the error
+    every_shell      offer a new atom to every connected component
+    max_coefficient  largest coefficient of a vertex
+    smoothness       mu of the fair residuals
+    """
+
+    exact: bool = True
+    keep_largest: bool = False
+    reach: int = 20
+    relocate: bool = True
+    undo: bool = True
+    every_shell: bool = True
+    max_coefficient: float = math.inf
+    smoothness: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +177,7 @@ def factorize(
     weights: np.ndarray,
     adjacency: sp.csr_matrix,
     limits: Limits,
+    scheme: Scheme = Scheme(),  # noqa: B008
     order: np.ndarray | None = None,
     progress: Progress = SILENT,
 ) -> Factors:
@@ -133,55 +187,130 @@ def factorize(
     weights    (V,B) dense weights, rows summing to one; new atoms are copies of their rows
     adjacency  (V,V) neighbours of each vertex
     limits     size of the factors, number of iterations
+    scheme     how the factors are updated
     order      (V,) order in which vertices are visited; None: by index
     """
-    if compiled is None:
-        raise MissingDependencyError(
-            "two_layer needs its compiled part, which this installation lacks; install understudy "
-            "again where a C++ compiler is available"
-        )
     order = np.arange(len(weights)) if order is None else order
-    graph = adjacency[order][:, order].tocsr()
-    graph.sort_indices()
-    core = compiled.Factorization(
-        point=np.ascontiguousarray(objective.point[order], np.float32),
-        target=np.ascontiguousarray(objective.target[order], np.float32),
-        bones=np.ascontiguousarray(objective.bones, np.float64),
-        weights=np.ascontiguousarray(weights[order], np.float64),
-        starts=graph.indptr.astype(np.int64),
-        neighbours=graph.indices.astype(np.int32),
-        shells=connected_components(graph),
-        per_vertex=limits.per_vertex,
-        per_atom=limits.per_atom,
-    )
+    solver = _Solver(objective, weights, adjacency, limits, scheme, order)
+    core = solver.core
     core.initialize(min(2, limits.atoms))
-    history = [objective.measure(core.error())]
+    history = [solver.measure()]
     with progress.task("virtual bones", limits.atoms + limits.finish) as task:
         task.advance(core.atoms())
         while core.atoms() < limits.atoms and not _reached(history[-1], limits):
             added = _kappa(history[-1], core.atoms(), limits)
             core.add_atoms(added)
             for _ in range(limits.rounds):
-                _joint_update(core)
-            history.append(objective.measure(core.error()))
+                solver.joint_update()
+            history.append(solver.measure())
             task.advance(added)
             task.note(f"{core.atoms()} at {history[-1]:.3g}")
         task.advance(limits.atoms - core.atoms())
         for number in range(limits.finish):
-            before = core.error()
-            relocates = number % _RELOCATION_PERIOD == 0
+            before = core.value()
+            relocates = scheme.relocate and number % _RELOCATION_PERIOD == 0
             if relocates and core.atoms() > 2:
-                _relocate(core)
+                solver.relocate()
             else:
-                _joint_update(core)
-            history.append(objective.measure(core.error()))
+                solver.joint_update()
+            history.append(solver.measure())
             task.advance()
             task.note(f"{core.atoms()} at {history[-1]:.3g}")
-            if core.error() >= before * (1 - 2 * _CONVERGED) and relocates and number:
+            judged = relocates or not scheme.relocate
+            if core.value() >= before * (1 - 2 * _CONVERGED) and judged and number:
                 break
+        if scheme.smoothness:
+            fair = _Solver(objective, weights, adjacency, limits, scheme, order, coupled=True)
+            fair.core.restore(*core.state())
+            for _ in range(_FAIR_UPDATES):
+                before = fair.core.value()
+                fair.joint_update()
+                history.append(fair.measure())
+                if fair.core.value() >= before * (1 - _FAIR_CONVERGED):
+                    break
+            # Fair residuals are larger: a threshold that was reached stays reached.
+            if not (_reached(solver.measure(), limits) and not _reached(history[-1], limits)):
+                core = fair.core
     dictionary, index, coefficient = core.state()
     back = np.argsort(order)
     return Factors(dictionary, index[back], coefficient[back], tuple(history))
+
+
+class _Solver:
+    """The compiled factorisation, and what one joint update of its factors is."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        weights: np.ndarray,
+        adjacency: sp.csr_matrix,
+        limits: Limits,
+        scheme: Scheme,
+        order: np.ndarray,
+        coupled: bool = False,
+    ):
+        if compiled is None:
+            raise MissingDependencyError(
+                "two_layer needs its compiled part, which this installation lacks; install "
+                "understudy again where a C++ compiler is available"
+            )
+        graph = adjacency[order][:, order].tocsr()
+        graph.sort_indices()
+        shells = connected_components(graph)
+        self.scheme = scheme
+        self.objective, self.back = objective, np.argsort(order)
+        self.core: Any = compiled.Factorization(
+            point=np.ascontiguousarray(objective.point[order], np.float32),
+            target=np.ascontiguousarray(objective.target[order], np.float32),
+            bones=np.ascontiguousarray(objective.bones, np.float64),
+            weights=np.ascontiguousarray(weights[order], np.float64),
+            starts=graph.indptr.astype(np.int64),
+            neighbours=graph.indices.astype(np.int32),
+            shells=shells if scheme.every_shell else np.zeros_like(shells),
+            per_vertex=limits.per_vertex,
+            per_atom=limits.per_atom,
+            max_coefficient=scheme.max_coefficient,
+            keep_largest=scheme.keep_largest,
+            coupling=_coupling(graph, scheme.smoothness) if coupled else None,
+        )
+
+    def measure(self) -> float:
+        """The reported error of the present factors."""
+        dictionary, index, coefficient = self.core.state()
+        return self.objective.measure(Factors(dictionary, index, coefficient).weights()[self.back])
+
+    def joint_update(self, reach: int | None = None) -> None:
+        """Lines 10 to 13 of Algorithm 1 and a search around each vertex.
+
+        reach  vertices that the search covers; None: those of the scheme
+        """
+        core, scheme = self.core, self.scheme
+        before, state = core.value(), core.state()
+        if scheme.exact:
+            core.update_dictionary()
+        else:
+            core.update_dictionary_from_weights()
+        core.update_coefficients()
+        if scheme.reach:
+            core.search_neighbourhood(reach or scheme.reach)
+        if scheme.undo and not core.value() <= before:
+            core.restore(*state)
+
+    def relocate(self) -> None:
+        """Relocate the least useful atoms; undone if joint updates do not lower the value."""
+        before, state = self.core.value(), self.core.state()
+        self.core.relocate(_RELOCATED)
+        for number in range(_RELOCATION_PERIOD):
+            self.joint_update(None if number else _FAR * self.scheme.reach)
+        if not self.core.value() <= before:
+            self.core.restore(*state)
+
+
+def _coupling(graph: sp.csr_matrix, smoothness: float) -> np.ndarray:
+    """The weight of each entry of the graph, in the order of its indices: float32."""
+    degree = np.diff(graph.indptr)
+    own, other = np.repeat(degree, degree), degree[graph.indices]
+    return (smoothness / np.maximum(own, other)).astype(np.float32)
 
 
 def _reached(measure: float, limits: Limits) -> bool:
@@ -191,27 +320,9 @@ def _reached(measure: float, limits: Limits) -> bool:
 
 def _kappa(measure: float, atoms: int, limits: Limits) -> int:
     """The number of atoms to add: kappa of Eq. 3, at most `limits.kappa` times the present ones."""
-    most = max(1, int(limits.kappa * atoms))
+    most = limits.atoms - atoms
+    if limits.kappa is not None:
+        most = min(most, max(1, int(limits.kappa * atoms)))
     if limits.error is not None:
         most = min(most, int((measure / limits.error - 1) * atoms) + 1)
-    return min(most, limits.atoms - atoms)
-
-
-def _joint_update(core: Any, reach: int = _NEAR) -> None:
-    """Lines 10 to 13 of Algorithm 1 and a search around each vertex; undone if the error rises."""
-    before, state = core.error(), core.state()
-    core.update_dictionary()
-    core.update_coefficients()
-    core.search_neighbourhood(reach)
-    if not core.error() <= before:
-        core.restore(*state)
-
-
-def _relocate(core: Any) -> None:
-    """Relocate the least useful atoms; undone if a few joint updates do not lower the error."""
-    before, state = core.error(), core.state()
-    core.relocate(_RELOCATED)
-    for number in range(_RELOCATION_PERIOD):
-        _joint_update(core, _NEAR if number else _FAR)
-    if not core.error() <= before:
-        core.restore(*state)
+    return most

@@ -24,30 +24,42 @@ offers its atoms to its neighbours.
 
 Number of virtual bones (section 4): "4 bones per vertex" counts the blending operations of both
 layers, m c / n + 2 = 4. So n vertices get m = (4 - 2) n / c virtual bones, with c one more than the
-largest number of bones of a vertex, and at most the number of bones.
+largest number of bones of a vertex (section 3.1). With dense weights c is k + 1.
 
-Departures:
-- Dictionary update with example poses. The paper updates D as if W were the target, which need not
-  lower the error in the poses. Here each atom is solved exactly for the poses, from its (k,k)
-  normal equations, at the same cost: H_j = sum_i a_ij^2 A_i^T A_i needs only the (4,4) moments of
-  the atom's rest points. Without poses this is Eq. 5.
-- Sparsity of D. If c < k the paper keeps the c largest entries of an atom. Here the entries that
-  cost least to remove, w_b^2 / (H^-1)_bb, are removed, the others are solved again, and the result
-  is kept if it lowers the error.
-- Search. After Algorithm 2, every vertex tries all pairs among the atoms of the vertices around it
-  (about two rings; more after a relocation). The cost stays linear in n.
-- Relocation. After the last atom was added, the least useful atoms are moved to the vertices with
-  the largest error. Any step that raises the error is undone.
-- Order. Vertices are visited in the order of their rest positions, so the result does not depend on
-  their numbering.
-- Shells. A new atom is offered to the worst vertex of every connected component, because a search
-  along edges stays in the component where it starts.
+`--preset paper` is Algorithm 1 as published. Departures of the defaults, each with the option that
+returns to the paper:
+- Three virtual bones per vertex (`per_vertex=2`), of which there are fewer for the same number of
+  blending operations. A vertex between two virtual bones can follow one direction of change, so
+  patches of vertices tear along the other; between three it follows both, like the surface.
+- Size of the virtual bones (`bones_per_virtual`). On four fifths of the bones, more of them fit the
+  same number of blending operations.
+- Dictionary update with example poses (`dictionary=weights`). The paper updates D as if W were the
+  target, which need not lower the error in the poses. Here each atom is solved exactly for the
+  poses, from its (k,k) normal equations, at the same cost: H_j = sum_i a_ij^2 A_i^T A_i needs only
+  the (4,4) moments of the atom's rest points. Without poses this is Eq. 5.
+- Sparsity of D (`pruning=largest`). The paper keeps the c largest entries of an atom. Here the
+  entries that cost least to remove, w_b^2 / (H^-1)_bb, are removed, the others are solved again,
+  and the result is kept if it lowers the error.
+- Search (`reach=0`). After Algorithm 2, every vertex tries all combinations of the atoms of the
+  vertices around it (about two rings; more after a relocation). The cost stays linear in n.
+- Relocation (`relocate=false`). After the last atom was added, the least useful atoms are moved to
+  the vertices with the largest error.
+- Monotony (`undo=false`). Any step that raises the error is undone.
+- Coefficients (`max_coefficient=none`). Larger ones extrapolate, which shows in new poses.
+- Fair residuals (`smoothness=0`, `detail=0`): see `factorization.py`. Vertices with short edges
+  count more, because the same error turns the normals of their faces further.
+- Order (`order=index`). Vertices are visited in the order of their rest positions, so the result
+  does not depend on their numbering.
+- Shells (`every_shell=false`). A new atom is offered to the worst vertex of every connected
+  component, because a search along edges stays in the component where it starts.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -62,10 +74,21 @@ from understudy.geometry.influences import dense_to_influences, float32_influenc
 from understudy.methods.base import Config, Traits
 from understudy.methods.sparse_skinning.dense import DenseSkin, fit_dense, mesh_adjacency
 from understudy.methods.sparse_skinning.examples import Examples
-from understudy.methods.sparse_skinning.factorization import Factors, Limits, Objective, factorize
+from understudy.methods.sparse_skinning.factorization import (
+    Factors,
+    Limits,
+    Objective,
+    Scheme,
+    factorize,
+)
 from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 from understudy.rigs.base import Rig
 
+_IMPORTANCE = 0.2, 8.0  # smallest and largest factor of the residual of a vertex
+_SMOOTHNESS, _FEW = 31.0, 351  # smoothness for so many virtual bones; falls with their square
+# Bones per virtual bone: those with more weight than this, at all but one per cent of the vertices,
+# and a third more.
+_SMALL_WEIGHT, _USUAL, _ROOM = 0.01, 0.99, 4 / 3
 _NEGLIGIBLE = 1e-8  # smaller entries of D are set to zero
 
 
@@ -76,50 +99,129 @@ class TwoLayerConfig(Config):
     bones_per_vertex   blending operations per vertex of both layers together; sets the number of
                        virtual bones
     virtual_bones      number of virtual bones; none: from bones_per_vertex
-    error              stop adding virtual bones at this error: E with example poses, Delta_W in
-                       thousandths without; none: no threshold
-    per_vertex         virtual bones per vertex, 1 to 4
-    bones_per_virtual  largest number of bones per virtual bone, c; none: one more than the largest
+    error              stop adding virtual bones at this error in thousandths: Delta_E with example
+                       poses, which is the error E above that of the dense skin, Delta_W without;
+                       none: no threshold
+    per_vertex         virtual bones per vertex, 1 to 4; none: 3, or 2 if bones_per_vertex is 3 or
+                       less
+    bones_per_virtual  largest number of bones per virtual bone, c; none: from bones_counted
+    bones_counted      needed: c is what nearly all vertices need; all: one more than the largest
                        number of bones of a vertex
     kappa              largest number of virtual bones added before a joint optimisation, as a
-                       fraction of their present number
+                       fraction of their present number; none: no limit
     rounds             joint optimisations after each addition
     finish             largest number of joint optimisations after the last addition
+    dictionary         exact: solve each virtual bone for the error; weights: as if the dense
+                       weights were to be approximated (Eq. 5)
+    pruning            bones that a virtual bone keeps: cost (those that cost most to remove) or
+                       largest (those with the largest weights)
+    reach              vertices around a vertex whose virtual bones it tries; 0: only those that the
+                       search of the paper offers
+    relocate           move the least useful virtual bones to the vertices with the largest error
+    undo               undo joint optimisations that raise the error
+    order              order in which vertices are visited: spatial or index
+    every_shell        offer new virtual bones to every connected component
+    max_coefficient    largest coefficient of a vertex; none: no limit
+    smoothness         weight of the differences between the errors of neighbours: less error in the
+                       normals for more in the positions; none: by the number of virtual bones
+    detail             exponent with which vertices count more where edges are shorter
     examples           fit the example poses, if there are any; false: fit the weights alone
     bones              number of bones to find by ssdr, if the poses have none; none: as many as
                        bone_error needs
     bone_error         error E that the dense skin of those bones should reach; none: bones decides
+    individual         option of ssdr for those bones; none: by their number
     transforms         of those bones: affine (with scale and shear) or rigid
     """
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {
+            "per_vertex": 2,  # section 3.1, Eq. 1b
+            "bones_counted": "all",  # section 3.1: c = max card(w_i) + 1
+            "kappa": None,  # Eq. 3 without a threshold: all Sigma - m atoms before the optimisation
+            "rounds": 3,  # section 3.2: "typically converged within 3 iterations"
+            "finish": 0,  # Algorithm 1 ends when m = Sigma
+            "dictionary": "weights",  # Eq. 5, with W* where there are example poses (section 3.5)
+            "pruning": "largest",  # section 3.3: "keeping the c largest elements"
+            "reach": 0,  # section 3.4: Algorithm 2 alone
+            "relocate": False,  # not in the paper
+            "undo": False,  # section 3.5: the update does not guarantee convergence
+            "order": "index",  # Algorithm 1, line 11
+            "every_shell": False,  # Algorithm 1, line 7: from vertex p
+            "max_coefficient": None,  # section 3.4: affine coefficients without other limits
+            "smoothness": 0.0,  # not in the paper
+            "detail": 0.0,  # not in the paper
+            "individual": 3e-3,  # section 4: E of the dense skins of samba (Table 3)
+        }
+    }
 
     bones_per_vertex: float = 4.0
     virtual_bones: int | None = None
     error: float | None = None
-    per_vertex: int = 2
+    per_vertex: int | None = None
     bones_per_virtual: int | None = None
-    kappa: float = 1.0
+    bones_counted: Literal["needed", "all"] = "needed"
+    kappa: float | None = 1.0
     rounds: int = 3
     finish: int = 40
+    dictionary: Literal["exact", "weights"] = "exact"
+    pruning: Literal["cost", "largest"] = "cost"
+    reach: int = 20
+    relocate: bool = True
+    undo: bool = True
+    order: Literal["spatial", "index"] = "spatial"
+    every_shell: bool = True
+    max_coefficient: float | None = 1.5
+    smoothness: float | None = None
+    detail: float = 0.5
     examples: bool = True
     bones: int | None = 20
     bone_error: float | None = None
+    individual: float | None = None
     transforms: Literal["affine", "rigid"] = "affine"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.between(self.per_vertex, "per_vertex", 1, 4)
+        checks.between(self.virtual_per_vertex, "per_vertex", 1, 4)
         if self.virtual_bones is None and self.error is None:
-            checks.between(self.bones_per_vertex, "bones_per_vertex", above=self.per_vertex)
-        checks.between(self.kappa, "kappa", above=0)
-        checks.between(self.rounds, "rounds", 0)
-        checks.between(self.finish, "finish", 0)
+            checks.between(self.bones_per_vertex, "bones_per_vertex", above=self.virtual_per_vertex)
+        for name in ("rounds", "finish", "reach", "smoothness", "individual"):
+            if getattr(self, name) is not None:
+                checks.between(getattr(self, name), name, 0)
+        checks.between(self.detail, "detail", 0, 1)
         checks.one_of(self.transforms, "transforms", ("affine", "rigid"))
-        for name in ("virtual_bones", "bones_per_virtual", "bones"):
+        checks.one_of(self.dictionary, "dictionary", ("exact", "weights"))
+        checks.one_of(self.pruning, "pruning", ("cost", "largest"))
+        checks.one_of(self.order, "order", ("spatial", "index"))
+        checks.one_of(self.bones_counted, "bones_counted", ("needed", "all"))
+        for name in ("virtual_bones", "bones", "bones_per_virtual", "max_coefficient"):
             if getattr(self, name) is not None:
                 checks.between(getattr(self, name), name, 1)
-        for name in ("error", "bone_error"):
+        for name in ("error", "bone_error", "kappa"):
             if getattr(self, name) is not None:
                 checks.between(getattr(self, name), name, above=0)
+
+    @property
+    def virtual_per_vertex(self) -> int:
+        """Virtual bones per vertex."""
+        if self.per_vertex is not None:
+            return self.per_vertex
+        return 3 if self.bones_per_vertex > 3 else 2
+
+    def scheme(self, atoms: int) -> Scheme:
+        """How the factors are updated, for so many virtual bones."""
+        smoothness = self.smoothness
+        if smoothness is None:
+            smoothness = _SMOOTHNESS * (_FEW / max(atoms, 0.8 * _FEW)) ** 2
+        return Scheme(
+            exact=self.dictionary == "exact",
+            keep_largest=self.pruning == "largest",
+            reach=self.reach,
+            relocate=self.relocate,
+            undo=self.undo,
+            every_shell=self.every_shell,
+            max_coefficient=math.inf if self.max_coefficient is None else self.max_coefficient,
+            smoothness=smoothness,
+        )
 
 
 class TwoLayer(SkinReducer[TwoLayerConfig]):
@@ -141,6 +243,7 @@ class TwoLayer(SkinReducer[TwoLayerConfig]):
             progress,
             error=config.bone_error,
             transforms=config.transforms,
+            individual=config.individual,
         )
         reduced = self.reduce(dense, poses.world_from_bone, poses.vertices, progress=progress)
         training = {**reduced.training, "poses": dense.training["poses"]}
@@ -165,26 +268,32 @@ class TwoLayer(SkinReducer[TwoLayerConfig]):
             deformer, world_from_bone, vertices, examples=config.examples, who=self.name
         )
         count, bones = dense.weights.shape
-        per_atom = config.bones_per_virtual
-        if per_atom is None:
-            per_atom = int((dense.weights != 0).sum(axis=1).max()) + 1
-        per_atom = min(bones, per_atom)
+        counted = _bones_per_virtual(config, dense.weights)
+        per_atom = min(bones, counted)
         examples = None if dense.poses is None else Examples.of(dense.poses, dense.chosen)
         limits = Limits(
-            atoms=_atom_count(config, count, per_atom),
+            atoms=_atom_count(config, count, counted),
             error=config.error,
-            per_vertex=config.per_vertex,
+            per_vertex=config.virtual_per_vertex,
             per_atom=per_atom,
             kappa=config.kappa,
             rounds=config.rounds,
             finish=config.finish,
         )
+        objective = (
+            Objective.weights(dense.weights)
+            if examples is None
+            else Objective.examples(
+                examples, dense.weights, _importance(deformer.mesh, config.detail)
+            )
+        )
         factors = factorize(
-            Objective.weights(dense.weights) if examples is None else Objective.examples(examples),
+            objective,
             dense.weights,
             mesh_adjacency(deformer.mesh),
             limits,
-            _spatial_order(deformer.mesh),
+            config.scheme(limits.atoms),
+            _spatial_order(deformer.mesh) if config.order == "spatial" else None,
             progress,
         )
         factors = _without_unused(factors)
@@ -201,13 +310,43 @@ class TwoLayer(SkinReducer[TwoLayerConfig]):
         return self.with_skin(deformer, skin, training)
 
 
+def _bones_per_virtual(config: TwoLayerConfig, weights: np.ndarray) -> int:
+    """c: what the config says, else one more than the largest number of bones of a vertex.
+
+    For dense weights that is one more than there are bones, as the paper counts. `needed` ignores
+    small weights and few vertices, but leaves room, because vertices share a virtual bone.
+    """
+    if config.bones_per_virtual is not None:
+        return config.bones_per_virtual
+    if config.bones_counted == "all":
+        return int((weights != 0).sum(axis=1).max()) + 1
+    usual = np.quantile((weights > _SMALL_WEIGHT).sum(axis=1), _USUAL)
+    return min(weights.shape[1], math.ceil(_ROOM * usual))
+
+
+def _importance(mesh: Mesh, detail: float) -> np.ndarray | None:
+    """Factors of the residuals of the vertices: (V,), larger where edges are shorter.
+
+    detail  exponent; 0: None
+    """
+    if not detail or not len(mesh.edges):
+        return None
+    ends = mesh.vertices[mesh.edges]
+    length = np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1)
+    count = np.bincount(mesh.edges.reshape(-1), minlength=mesh.vertex_count)
+    total = np.bincount(mesh.edges.reshape(-1), np.repeat(length, 2), minlength=mesh.vertex_count)
+    typical = float(np.median(length))
+    mean = np.where(count > 0, total / np.maximum(count, 1), typical)
+    return np.clip((typical / np.maximum(mean, 1e-12)) ** detail, *_IMPORTANCE)
+
+
 def _atom_count(config: TwoLayerConfig, vertices: int, per_atom: int) -> int:
-    """Sigma = (bones per vertex - 2) n / c (section 4), unless the config gives it or an error."""
+    """Sigma = (bones per vertex - s) n / c (section 4), unless the config gives it or an error."""
     if config.virtual_bones is not None:
         return config.virtual_bones
     if config.error is not None:
         return max(2, vertices)
-    return max(1, int((config.bones_per_vertex - config.per_vertex) * vertices / per_atom))
+    return max(1, int((config.bones_per_vertex - config.virtual_per_vertex) * vertices / per_atom))
 
 
 def _spatial_order(mesh: Mesh) -> np.ndarray:

@@ -1,9 +1,11 @@
 // Python binding of two_layer.h: checks shapes, types and ranges, then calls the core.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "two_layer.h"
@@ -33,7 +35,8 @@ public:
     Bound(Array<float, 2> point, Array<float, 2> target, Array<double, 3> bones,
           Array<double, 2> weights, Array<std::int64_t, 1> starts,
           Array<std::int32_t, 1> neighbours, Array<std::int32_t, 1> shells, int per_vertex,
-          int per_atom)
+          int per_atom, double max_coefficient, bool keep_largest,
+          std::optional<Array<float, 1>> coupling)
         : point_(point),
           target_(target),
           bones_(bones),
@@ -63,13 +66,20 @@ public:
         need(per_vertex >= 1 && per_vertex <= understudy::two_layer::kMaxPerVertex,
              "per_vertex: expected 1 to 4");
         need(per_atom >= 1 && per_atom <= static_cast<int>(k), "per_atom: expected 1 to B");
+        need(p <= 4, "point: expected at most 4 columns");
+        need(!coupling || coupling->shape(0) == neighbours.shape(0),
+             "coupling: expected one number per neighbour");
+        if (coupling) coupling_ = *coupling;
+        need(max_coefficient >= 1, "max_coefficient: expected at least 1");
         problem_ = Problem{static_cast<int>(n), static_cast<int>(k),
                            static_cast<int>(p), static_cast<int>(q),
                            point.data(),        target.data(),
                            bones.data(),        weights.data(),
                            starts.data(),       neighbours.data(),
                            shells.data(),       shell_count,
-                           per_vertex,          per_atom};
+                           per_vertex,          per_atom,
+                           max_coefficient,     keep_largest,
+                           coupling ? coupling->data() : nullptr};
         core_ = std::make_unique<Factorization>(problem_);
     }
 
@@ -133,6 +143,7 @@ private:
     Array<double, 2> weights_;
     Array<std::int64_t, 1> starts_;
     Array<std::int32_t, 1> neighbours_, shells_;
+    Array<float, 1> coupling_;
     Problem problem_{};
     std::unique_ptr<Factorization> core_;
 };
@@ -144,18 +155,23 @@ NB_MODULE(_two_layer, m) {
     nb::class_<Bound>(m, "Factorization")
         .def(nb::init<Array<float, 2>, Array<float, 2>, Array<double, 3>, Array<double, 2>,
                       Array<std::int64_t, 1>, Array<std::int32_t, 1>, Array<std::int32_t, 1>, int,
-                      int>(),
+                      int, double, bool, std::optional<Array<float, 1>>>(),
              "point"_a, "target"_a, "bones"_a, "weights"_a, "starts"_a, "neighbours"_a, "shells"_a,
-             "per_vertex"_a, "per_atom"_a)
+             "per_vertex"_a, "per_atom"_a, "max_coefficient"_a = 50.0, "keep_largest"_a = false,
+             "coupling"_a = nb::none())
         .def("initialize", &Bound::initialize, "atoms"_a, Free())
         .def("add_atoms", &Bound::add_atoms, "count"_a, Free())
         .def(
             "update_dictionary", [](Bound& self) { self.core().update_dictionary(); }, Free())
         .def(
             "update_coefficients", [](Bound& self) { self.core().update_coefficients(); }, Free())
+        .def(
+            "update_dictionary_from_weights",
+            [](Bound& self) { self.core().update_dictionary_from_weights(); }, Free())
         .def("search_neighbourhood", &Bound::search_neighbourhood, "reach"_a, Free())
         .def("relocate", &Bound::relocate, "share"_a, Free())
         .def("error", [](Bound& self) { return self.core().error(); })
+        .def("value", [](Bound& self) { return self.core().value(); })
         .def("atoms", [](Bound& self) { return self.core().atoms(); })
         .def("state", &Bound::state)
         .def("restore", &Bound::restore, "dictionary"_a, "index"_a, "coefficient"_a);

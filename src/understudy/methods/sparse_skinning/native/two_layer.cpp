@@ -2,6 +2,7 @@
 #include "two_layer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -13,12 +14,14 @@ constexpr int kPad = 8;  // floats; rows are padded to this multiple, so loops o
 constexpr int kMaxCandidates = 48;  // atoms that a vertex compares at a time
 // A vertex keeps its atoms if the relative gain is smaller: rounding must not cause endless search.
 constexpr double kMinGain = 1e-7;
-// Largest coefficient: two atoms that nearly coincide do not define a line worth following.
-constexpr double kMaxCoefficient = 50;
 // The c bones of an atom are chosen anew every so many updates, and only solved for in between.
 constexpr int kReselectPeriod = 4;
 // Of the mean curvature: keeps an atom in place in directions that its vertices do not determine.
 constexpr double kRidge = 1e-7;
+// With coupling, every change of a vertex lets its neighbours gain a little: a search goes on only
+// for more than that.
+constexpr double kCoupledGain = 0.03;
+constexpr int kMaxPoint = 4;       // numbers of a point
 constexpr int kFewCandidates = 8;  // atoms tried for a vertex that loses one of its own
 
 // <a, b>, summed in kPad lanes of float.
@@ -62,8 +65,9 @@ void cholesky_solve(const double* a, int size, double* b) {
 }
 
 // The minimum of w^T G w with sum w = 1 over the entries `at` of a Gram matrix G, and its weights.
-// Infinity if the entries nearly coincide.
-double affine_minimum(const double* gram, int width, const int* at, int count, double* weight) {
+// Infinity if the entries nearly coincide or a weight exceeds the limit.
+double affine_minimum(const double* gram, int width, const int* at, int count, double limit,
+                      double* weight) {
     if (count == 1) {
         weight[0] = 1;
         return gram[at[0] * width + at[0]];
@@ -75,7 +79,7 @@ double affine_minimum(const double* gram, int width, const int* at, int count, d
         if (!(length > 1e-6 * (aa + bb))) return INFINITY;
         weight[0] = (bb - ab) / length;
         weight[1] = 1 - weight[0];
-        if (std::abs(weight[0]) > kMaxCoefficient) return INFINITY;
+        if (std::max(std::abs(weight[0]), std::abs(weight[1])) > limit) return INFINITY;
         return std::max(0.0, bb - (bb - ab) * weight[0]);
     }
     double matrix[kMaxPerVertex * kMaxPerVertex];
@@ -92,7 +96,7 @@ double affine_minimum(const double* gram, int width, const int* at, int count, d
     double value = 0;
     for (int i = 0; i < count; ++i) {
         weight[i] /= total;
-        if (!(std::abs(weight[i]) <= kMaxCoefficient)) return INFINITY;
+        if (!(std::abs(weight[i]) <= limit)) return INFINITY;
     }
     for (int i = 0; i < count; ++i)
         for (int j = 0; j < count; ++j)
@@ -125,6 +129,13 @@ Factorization::Factorization(const Problem& problem)
                     }
                     products_.push_back(sum);
                 }
+    residual_.assign(static_cast<std::size_t>(n) * q_, 0.0f);
+    goal_.assign(q_, 0.0f);
+    degree_.assign(n, 0.0);
+    if (problem.coupling)
+        for (int i = 0; i < n; ++i)
+            degree_[i] = std::accumulate(problem.coupling + problem.starts[i],
+                                         problem.coupling + problem.starts[i + 1], 0.0);
     scratch_.resize(static_cast<std::size_t>(kMaxCandidates + 1) * q_);
     gram_.resize(kMaxCandidates * kMaxCandidates);
     index_.assign(static_cast<std::size_t>(n) * problem.per_vertex, 0);
@@ -149,6 +160,46 @@ Factorization::Factorization(const Problem& problem)
 }
 
 double Factorization::error() const { return std::accumulate(error_.begin(), error_.end(), 0.0); }
+
+double Factorization::value() const {
+    if (!problem_.coupling) return error();
+    double sum = 0;
+    std::vector<float> slope(q_);
+    for (int i = 0; i < problem_.n; ++i) {
+        coupled_residual(i, slope.data());
+        sum += dot(slope.data(), residual_.data() + static_cast<std::size_t>(i) * q_, q_);
+    }
+    return sum;
+}
+
+void Factorization::coupled_residual(int vertex, float* __restrict out) const {
+    const float* x = residual_.data() + static_cast<std::size_t>(vertex) * q_;
+    const float own = static_cast<float>(1 + degree_[vertex]);
+    for (int l = 0; l < q_; ++l) out[l] = own * x[l];
+    for (std::int64_t e = problem_.starts[vertex]; e < problem_.starts[vertex + 1]; ++e) {
+        const float* y = residual_.data() + static_cast<std::size_t>(problem_.neighbours[e]) * q_;
+        const float weight = problem_.coupling[e];
+        for (int l = 0; l < q_; ++l) out[l] -= weight * y[l];
+    }
+}
+
+double Factorization::aim(int vertex) {
+    if (!problem_.coupling || !std::isfinite(error_[vertex])) {
+        std::fill(goal_.begin(), goal_.end(), 0.0f);
+        return error_[vertex];
+    }
+    // |x|^2 + sum_j c_j |x - x_j|^2 is (1 + d) |x - goal|^2 plus a constant.
+    const float* x = residual_.data() + static_cast<std::size_t>(vertex) * q_;
+    coupled_residual(vertex, goal_.data());
+    const float own = static_cast<float>(1 / (1 + degree_[vertex]));
+    float away = 0;
+    for (int l = 0; l < q_; ++l) {
+        const float step = own * goal_[l];
+        goal_[l] = x[l] - step;
+        away += step * step;
+    }
+    return away;
+}
 
 void Factorization::atom_residual(int vertex, int atom, float* __restrict out) const {
     const int p = problem_.p;
@@ -182,8 +233,11 @@ void Factorization::current_residual(int vertex, float* out) const {
 Factorization::Combination Factorization::best_combination(int vertex, const int* candidates,
                                                            int count) {
     const int s = std::min(problem_.per_vertex, count);
-    for (int i = 0; i < count; ++i)
-        atom_residual(vertex, candidates[i], scratch_.data() + static_cast<std::size_t>(i) * q_);
+    for (int i = 0; i < count; ++i) {
+        float* one = scratch_.data() + static_cast<std::size_t>(i) * q_;
+        atom_residual(vertex, candidates[i], one);
+        for (int l = 0; l < q_; ++l) one[l] -= goal_[l];
+    }
     for (int i = 0; i < count; ++i)
         for (int j = 0; j <= i; ++j) {
             const double value = dot(scratch_.data() + static_cast<std::size_t>(i) * q_,
@@ -206,7 +260,7 @@ Factorization::Combination Factorization::best_combination(int vertex, const int
     if (s < 2) return found;
     std::iota(at, at + s, 0);
     while (true) {
-        const double value = affine_minimum(gram_.data(), count, at, s, weight);
+        const double value = affine_minimum(gram_.data(), count, at, s, problem_.max_coefficient, weight);
         if (value < found.error) {
             found = Combination{};
             found.error = value;
@@ -223,8 +277,9 @@ Factorization::Combination Factorization::best_combination(int vertex, const int
 }
 
 bool Factorization::improve(int vertex, const int* candidates, int count) {
+    const double now = aim(vertex);
     Combination found = best_combination(vertex, candidates, count);
-    if (!(found.error < error_[vertex] * (1 - kMinGain))) return false;
+    if (!(found.error < now * (1 - kMinGain))) return false;
     // The products of float residuals lose digits by cancellation: compare the length of the
     // combined residual itself.
     float* x = scratch_.data() + static_cast<std::size_t>(kMaxCandidates) * q_;
@@ -238,14 +293,16 @@ bool Factorization::improve(int vertex, const int* candidates, int count) {
         for (int l = 0; l < q_; ++l) x[l] += weight * part[l];
     }
     found.error = dot(x, x, q_);
-    if (!(found.error < error_[vertex] * (1 - kMinGain))) return false;
+    if (!(found.error < now * (1 - kMinGain))) return false;
     const int s = problem_.per_vertex;
     for (int place = 0; place < s; ++place) {
         index_[static_cast<std::size_t>(vertex) * s + place] = found.atom[place];
         coefficient_[static_cast<std::size_t>(vertex) * s + place] = found.weight[place];
     }
-    error_[vertex] = found.error;
-    return true;
+    float* kept = residual_.data() + static_cast<std::size_t>(vertex) * q_;
+    for (int l = 0; l < q_; ++l) kept[l] = x[l] + goal_[l];
+    error_[vertex] = dot(kept, kept, q_);
+    return !problem_.coupling || found.error < now * (1 - kCoupledGain);
 }
 
 // The recursion of Algorithm 2 with an explicit stack: the neighbours of a vertex that improved try
@@ -360,10 +417,10 @@ void Factorization::add_atoms(int count) {
 }
 
 void Factorization::refresh_errors() {
-    std::vector<float> x(q_);
     for (int i = 0; i < problem_.n; ++i) {
-        current_residual(i, x.data());
-        error_[i] = dot(x.data(), x.data(), q_);
+        float* x = residual_.data() + static_cast<std::size_t>(i) * q_;
+        current_residual(i, x);
+        error_[i] = dot(x, x, q_);
     }
 }
 
@@ -408,6 +465,18 @@ void Factorization::atom_step(const std::vector<double>& hessian,
                             std::accumulate(ones.begin(), ones.end(), 0.0);
         for (int i = 0; i < size; ++i) right[i] += lift * ones[i];
         if (size <= c) break;
+        if (problem_.keep_largest) {
+            std::vector<int> order(size);
+            std::iota(order.begin(), order.end(), 0);
+            std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+                return std::abs(right[a]) > std::abs(right[b]);
+            });
+            double total = 0;
+            for (int place = 0; place < c; ++place) total += right[order[place]];
+            for (int place = c; place < size; ++place) right[order[place]] = 0;
+            for (double& weight : right) weight /= total;
+            break;
+        }
         // Removing entry i costs w_i^2 / (H^-1)_ii (optimal brain surgeon). Remove the cheapest,
         // half of the surplus at a time. (H^-1)_ii is the squared length of column i of L^-1.
         std::vector<double> cost(size), column(size);
@@ -447,8 +516,13 @@ void Factorization::update_dictionary() {
     for (std::size_t e = 0; e < index_.size(); ++e)
         if (coefficient_[e] != 0) members[cursor[index_[e]]++] = static_cast<int>(e);
 
-    std::vector<float> x(static_cast<std::size_t>(n) * q_);
-    for (int i = 0; i < n; ++i) current_residual(i, x.data() + static_cast<std::size_t>(i) * q_);
+    refresh_errors();
+    // Half the gradient by the residual of each vertex; without coupling, the residual.
+    std::vector<float> x = residual_;
+    if (problem_.coupling)
+        for (int i = 0; i < n; ++i)
+            coupled_residual(i, x.data() + static_cast<std::size_t>(i) * q_);
+    std::vector<double> coefficient_of(problem_.coupling ? n : 0, 0.0);
     std::vector<double> pull(static_cast<std::size_t>(p) * q_),
         hessian(static_cast<std::size_t>(k) * k), gradient(k), step(k);
     std::vector<double> moments(p * (p + 1) / 2), change(static_cast<std::size_t>(p) * q_);
@@ -457,16 +531,31 @@ void Factorization::update_dictionary() {
         if (starts[atom] == starts[atom + 1]) continue;
         std::fill(pull.begin(), pull.end(), 0.0);
         std::fill(moments.begin(), moments.end(), 0.0);
+        if (problem_.coupling)
+            for (int e = starts[atom]; e < starts[atom + 1]; ++e)
+                coefficient_of[members[e] / s] = coefficient_[members[e]];
         for (int e = starts[atom]; e < starts[atom + 1]; ++e) {
             const int vertex = members[e] / s;
             const double weight = coefficient_[members[e]];
+            // The vertex's share of the second derivative, and that of its neighbours.
+            std::array<double, kMaxPoint> row_of{};
             const float* u = problem_.point + static_cast<std::size_t>(vertex) * p;
             const float* r = x.data() + static_cast<std::size_t>(vertex) * q_;
+            for (int a = 0; a < p; ++a) row_of[a] = weight * u[a] * (1 + degree_[vertex]);
+            if (problem_.coupling)
+                for (std::int64_t o = problem_.starts[vertex]; o < problem_.starts[vertex + 1];
+                     ++o) {
+                    const int other = problem_.neighbours[o];
+                    const double scaled = coefficient_of[other] * problem_.coupling[o];
+                    if (scaled == 0) continue;
+                    for (int a = 0; a < p; ++a)
+                        row_of[a] -= scaled * problem_.point[static_cast<std::size_t>(other) * p + a];
+                }
             for (int a = 0, pair = 0; a < p; ++a) {
                 const double scaled = weight * u[a];
                 double* row = pull.data() + static_cast<std::size_t>(a) * q_;
                 for (int l = 0; l < q_; ++l) row[l] += scaled * r[l];
-                for (int b = a; b < p; ++b, ++pair) moments[pair] += weight * weight * u[a] * u[b];
+                for (int b = a; b < p; ++b, ++pair) moments[pair] += scaled * row_of[b];
             }
         }
         for (int b = 0; b < k; ++b) {
@@ -490,6 +579,9 @@ void Factorization::update_dictionary() {
             for (int b = 0; b < k; ++b) curve += hessian[a * k + b] * step[b];
             gain -= step[a] * (gradient[a] + 0.5 * curve);
         }
+        if (problem_.coupling)
+            for (int e = starts[atom]; e < starts[atom + 1]; ++e)
+                coefficient_of[members[e] / s] = 0;
         if (!(gain > 0)) continue;  // a new support of c entries may be worse than the old one
         for (int b = 0; b < k; ++b) row[b] += step[b];
         std::fill(change.begin(), change.end(), 0.0);
@@ -507,13 +599,63 @@ void Factorization::update_dictionary() {
             for (int a = 0; a < p; ++a) {
                 const float scaled = weight * u[a];
                 const float* by = shift.data() + static_cast<std::size_t>(a) * q_;
-                for (int l = 0; l < q_; ++l) r[l] += scaled * by[l];
+                const float own = static_cast<float>(1 + degree_[vertex]) * scaled;
+                for (int l = 0; l < q_; ++l) r[l] += own * by[l];
+                if (!problem_.coupling) continue;
+                for (std::int64_t o = problem_.starts[vertex]; o < problem_.starts[vertex + 1];
+                     ++o) {
+                    float* other =
+                        x.data() + static_cast<std::size_t>(problem_.neighbours[o]) * q_;
+                    const float moved = problem_.coupling[o] * scaled;
+                    for (int l = 0; l < q_; ++l) other[l] -= moved * by[l];
+                }
             }
         }
         update_matrix(atom);
     }
     refresh_errors();
     ++dictionary_updates_;
+}
+
+void Factorization::update_dictionary_from_weights() {
+    const int n = problem_.n, k = problem_.k, s = problem_.per_vertex;
+    std::vector<std::vector<int>> members(m_);  // places in index_
+    for (std::size_t e = 0; e < index_.size(); ++e)
+        if (coefficient_[e] != 0) members[index_[e]].push_back(static_cast<int>(e));
+    // w_i - D a_i. Its sum over the vertices of atom j, times their coefficients, is
+    // gamma_j - D phi_j of Eq. 5.
+    std::vector<double> rest(problem_.weights,
+                             problem_.weights + static_cast<std::size_t>(n) * k);
+    for (std::size_t e = 0; e < index_.size(); ++e) {
+        const double* atom = dictionary_.data() + static_cast<std::size_t>(index_[e]) * k;
+        double* row = rest.data() + e / s * k;
+        for (int b = 0; b < k; ++b) row[b] -= coefficient_[e] * atom[b];
+    }
+    std::vector<double> next(k);
+    for (int atom = 0; atom < m_; ++atom) {
+        double square = 0;
+        std::fill(next.begin(), next.end(), 0.0);
+        for (const int e : members[atom]) {
+            const double weight = coefficient_[e];
+            const double* row = rest.data() + static_cast<std::size_t>(e / s) * k;
+            square += weight * weight;
+            for (int b = 0; b < k; ++b) next[b] += weight * row[b];
+        }
+        if (!(square > 0)) continue;
+        std::vector<double> before(dictionary_.begin() + static_cast<std::size_t>(atom) * k,
+                                   dictionary_.begin() + static_cast<std::size_t>(atom + 1) * k);
+        for (int b = 0; b < k; ++b) next[b] = before[b] + next[b] / square;
+        const double total = std::accumulate(next.begin(), next.end(), 0.0);
+        if (!(std::abs(total) > 1e-6)) continue;  // cannot be scaled to sum to one
+        for (double& weight : next) weight /= total;
+        set_atom(atom, next.data());
+        const double* after = dictionary_.data() + static_cast<std::size_t>(atom) * k;
+        for (const int e : members[atom]) {
+            double* row = rest.data() + static_cast<std::size_t>(e / s) * k;
+            for (int b = 0; b < k; ++b) row[b] -= coefficient_[e] * (after[b] - before[b]);
+        }
+    }
+    refresh_errors();
 }
 
 void Factorization::update_coefficients() {
@@ -587,7 +729,8 @@ int Factorization::relocate(double share) {
                 value[index_[e]] = INFINITY;
                 continue;
             }
-            value[index_[e]] += std::max(0.0, best_combination(i, others, count).error - error_[i]);
+            const double now = aim(i);
+            value[index_[e]] += std::max(0.0, best_combination(i, others, count).error - now);
         }
     std::vector<int> order(m_);
     std::iota(order.begin(), order.end(), 0);

@@ -38,6 +38,11 @@ struct Problem {
     int shell_count;
     int per_vertex;  // s, 1 .. kMaxPerVertex
     int per_atom;    // c, 1 .. k
+    double max_coefficient;  // of a vertex; two atoms that nearly coincide define no line
+    bool keep_largest;       // an atom keeps its c largest entries; else those that matter most
+    // Weight of each entry of `neighbours`, symmetric, or null: the error is then
+    // sum_i |x_i|^2 + sum over edges of weight |x_i - x_j|^2, see `value`.
+    const float* coupling;
 };
 
 class Factorization {
@@ -46,6 +51,7 @@ public:
 
     int atoms() const { return m_; }
     double error() const;  // sum of |x_i|^2
+    double value() const;  // the error and the coupling of neighbours: what the updates lower
 
     // Lines 1 and 2 of Algorithm 1: the first one or two atoms, and coefficients for them.
     void initialize(int atoms);
@@ -53,6 +59,9 @@ public:
     void add_atoms(int count);
     // Line 10 of Algorithm 1: every atom in turn, exact for the objective (Eq. 5 for weights).
     void update_dictionary();
+    // Line 10 of Algorithm 1 as published: Eq. 5 with the dense weights, for either objective. With
+    // example poses it need not lower the error.
+    void update_dictionary_from_weights();
     // Lines 11 to 13 of Algorithm 1: Algorithm 2 from every vertex.
     void update_coefficients();
     // Not in the paper: each vertex tries all subsets of the atoms of the `reach` vertices that
@@ -81,9 +90,16 @@ private:
     void atom_residual(int vertex, int atom, float* out) const;
     // x_i with the present coefficients.
     void current_residual(int vertex, float* out) const;
-    // The best combination of at most s of the candidates (Eq. 6 for each subset).
+    // Set `goal_` to the residual that the neighbours of a vertex ask for, and return the squared
+    // distance of its own from it. Without coupling: zero, and the error.
+    double aim(int vertex);
+    // (Lx)_i + x_i, half the gradient of `value` by x_i.
+    void coupled_residual(int vertex, float* out) const;
+    // The best combination of at most s of the candidates (Eq. 6 for each subset). Errors are
+    // squared distances from `goal_`.
     Combination best_combination(int vertex, const int* candidates, int count);
-    // Lines 1 and 2 of Algorithm 2: take the best combination if it lowers the error.
+    // Lines 1 and 2 of Algorithm 2: take the best combination if it lowers the error, and return
+    // whether it lowers it enough to offer it to the neighbours.
     bool improve(int vertex, const int* candidates, int count);
     // Lines 3 to 6 of Algorithm 2: continue from a vertex that has just improved.
     void propagate(int vertex);
@@ -111,6 +127,9 @@ private:
     std::vector<double> error_;           // (n,)
     std::vector<double> dense_error_;     // (n,) E*_i^2 of Eq. 7c: the error of the dense weights
     mutable std::vector<float> scratch_;  // (kMaxCandidates + 1, q_) residuals
+    std::vector<float> residual_;         // (n,q_) x
+    std::vector<float> goal_;             // (q_,)
+    std::vector<double> degree_;          // (n,) sum of the coupling of each vertex
     std::vector<double> gram_;            // products of candidate residuals
     std::vector<std::pair<int, std::int64_t>> stack_;  // of `propagate`: vertex, next neighbour
 };
