@@ -135,6 +135,20 @@ export class App {
         };
         this.#last = performance.now();
         requestAnimationFrame(loop);
+        setTimeout(() => this.#warmUp(), 500);
+    }
+
+    /** Runs the deformer a few times, so that its first time is not that of a cold processor. */
+    #warmUp(): void {
+        const deformer = this.#scene.models[0]?.deformer;
+        if (!deformer) return;
+        this.times.length = 0;
+        for (let call = 0; call < 8; ++call) {
+            const start = performance.now();
+            deformer.deform(deformer.bones, deformer.controls, {normals: true});
+            this.times.push(performance.now() - start);
+        }
+        this.#showNumbers();
     }
 
     // ---- what is shown -------------------------------------------------------------------------
@@ -419,7 +433,7 @@ export class App {
                 el('div', {class: 'bar'}, this.#subject.element, this.#layoutChoice.element, tools)),
             panel, this.#legend.element, this.timeline.element, this.#trouble, el('div', {id: 'notices'}));
         if (!this.#scene.clips.length && !this.poser.sliders.length)
-            notify('There is no motion in this file. Add a clip with --clip, or poses with --motion.');
+            this.#showTrouble('There is no motion in this file. Add a clip with --clip, or poses with --motion.');
     }
 
     #about(): HTMLElement {
@@ -459,7 +473,8 @@ export class App {
         const error = this.errors[0];
         if (error) parts.push(`error ${lengthText(error.mean, this.#scene.unit)} mean, ${lengthText(error.largest, this.#scene.unit)} largest`);
         else if (this.original && model && !this.#originalKnown) parts.push('original not known for this pose');
-        this.#readout.textContent = parts.join(' · ');
+        const name = model && this.#scene.models.length > 1 ? `${model.label}: ` : '';
+        this.#readout.textContent = name + parts.join(' · ');
     }
 
     #showTrouble(text: string): void {

@@ -103,7 +103,7 @@ export class PosePanel {
             },
         });
         const label = el('span', {class: 'slider-name', title: `${slider.name}: ${digits(slider.low)} to ${digits(slider.high)} ${slider.unit}`},
-            slider.name.replaceAll('_', ' ').replace(' rotation ', ' turn '));
+            slider.name.replaceAll('_', ' ').replace(' rotation ', ' ↻ ').replace(' stretch ', ' ⇕ '));
         const row = el('label', {class: 'slider'}, label, input, number, el('span', {class: 'unit'}, slider.unit === 'deg' ? '°' : slider.unit.length < 4 ? slider.unit : ''));
         return {row, input, number};
     }

@@ -214,15 +214,16 @@ export class Surface {
         this.#geometry.getAttribute('color').needsUpdate = true;
     }
 
-    /** Draws it as a tinted glass over another surface, or solid. */
+    /** Draws it in blue where it stands out from another surface, or solid. */
     set ghost(on: boolean) {
         const material = this.material;
         material.transparent = on;
-        material.opacity = on ? 0.4 : 1;
+        material.opacity = on ? 0.8 : 1;
         material.depthWrite = !on;
         material.color.set(on ? 0x5aa9ff : 0xffffff);
+        // A little behind, so that it shows where it stands out from the other surface.
         material.polygonOffset = on;
-        material.polygonOffsetFactor = material.polygonOffsetUnits = on ? -1 : 0;
+        material.polygonOffsetFactor = material.polygonOffsetUnits = on ? 1 : 0;
         this.mesh.castShadow = !on;
         this.mesh.renderOrder = on ? 1 : 0;
     }

@@ -18,6 +18,7 @@ export class Timeline {
     #scene: Scene;
     #canvas = el('canvas', {id: 'curve', tabindex: 0, role: 'slider', 'aria-label': 'Frame'});
     #play: HTMLButtonElement;
+    #clips: HTMLSelectElement;
     #label = el('span', {id: 'frame-label', class: 'number'});
     #legend = el('div', {id: 'curve-legend'});
     #changed: (user: boolean) => void;
@@ -27,7 +28,7 @@ export class Timeline {
         this.#scene = scene;
         this.#changed = changed;
         this.#play = button(PLAY, 'play', 'Play or pause (space)', () => this.toggle());
-        const clips = el('select', {
+        const clips = this.#clips = el('select', {
             id: 'clip', 'aria-label': 'Clip',
             change: () => this.choose(Number(clips.value)),
         }, ...scene.clips.map((clip, i) => el('option', {value: i}, clip.name)));
@@ -52,6 +53,7 @@ export class Timeline {
 
     choose(clip: number): void {
         this.clip = clip;
+        this.#clips.value = String(clip);
         this.seek(0, true);
     }
 

@@ -18,7 +18,7 @@ from understudy.evaluation.metric_catalogue import size_text
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.registry import read_poses
 from understudy.io.understudy_file import SUFFIX
-from understudy.rigs.base import Rig
+from understudy.rigs.base import ExternalRig, Rig
 from understudy.rigs.registry import is_rig, load_rig
 from understudy.viewer.packing import Container
 from understudy.viewer.page import write_page
@@ -73,11 +73,15 @@ def view(
     writes a page that needs no server.
     """
     scene, live = scene_of(things, ViewJob(clip, motion, rig))
-    with ViewServer(scene, live, port) as server:
-        print(f"{server.url}\nCtrl-C ends the server.", flush=True)
-        if browser and not webbrowser.open(server.url):
-            print("Open this address in a browser.", file=sys.stderr)
-        server.wait()
+    try:
+        with ViewServer(scene, live, port) as server:
+            print(f"{server.url}\nCtrl-C ends the server.", flush=True)
+            if browser and not webbrowser.open(server.url):
+                print("Open this address in a browser.", file=sys.stderr)
+            server.wait()
+    finally:
+        if isinstance(live, ExternalRig):
+            live.close()
 
 
 def scene_of(things: Sequence[str], job: ViewJob) -> tuple[Container, Rig | None]:
