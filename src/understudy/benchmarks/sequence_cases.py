@@ -29,7 +29,7 @@ _TABLE_FIGURES = (
     "disper", "max_avg_dist", "norm_distort", "crp", "delta_w",
     "paper_delta_w", "bones", "influences", "virtual_bones",
     "bytes", "fit_s", "time_ratio", "error_ratio", "peak_mb", "true_bones", "paper_bones",
-    "paper_erms", "rival_erms", "rounds_to_fesam", "cg_ms",
+    "paper_erms", "rival_erms", "erms_low", "erms_high", "rounds_to_fesam", "cg_ms",
     "direct_ms",
 )  # fmt: skip
 

@@ -6,22 +6,35 @@ characters belong to families that no network was trained on. Methods:
     temporal            without options
     temporal-skeleton   one skeleton of rotations about fixed joints; with the number of bones of
                         Table 2, or else of `temporal`
-    temporal-paper      five plain iterations from the network's weights, with the number of bones
-                        of `temporal`; `-cnn` and `-hybrid` are the other networks
-    fesam               FESAM-WT, fifteen iterations, bones and influences of `temporal`
-    ssdr-affine         `ssdr` with the bones and influences of `temporal`
+    temporal-paper      the preset `paper`: bones and weights from a network trained as published,
+                        the LSTM for animals and the CNN for humans, then five iterations;
+                        `-lstm`, `-cnn` and `-hybrid` are the three networks (animals only, except
+                        for the CNN)
+    temporal-paper-normalised   the same fit from the networks of `temporal`
+    fesam               FESAM-WT with the bones and influences of `temporal`, four starts and sixty
+                        iterations
+    fesam-paper         FESAM-WT as in the paper's comparison, fifteen iterations from one start,
+                        with the bones of `temporal-paper`
+    ssdr-affine         `ssdr` with the bones, influences, iterations and number of starts of
+                        `temporal`: the difference is what the networks bring
     ssdr-rigid          `ssdr` with rigid bones, bones and influences of `temporal-skeleton`
 
 Every row is measured on the sequence it was fitted to. `rounds_to_fesam` is the number of
 iterations on all vertices until the error is below the final error of fesam. `true_bones` is the
-number of bones that move a corpus character.
+number of bones that move a corpus character and move apart in the animation. The rows of
+`temporal-paper` are those of the network of one training seed; `erms_low` and `erms_high` are the
+lowest and highest ERMS of three.
+
+With --ablations, networks trained with other batch sizes (Figures 8 to 11) are compared too. They
+are read from the folder `networks` of the output folder, which `understudy train temporal --paper`
+writes with `--batch-sizes 512,1024,2048,8192`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +45,7 @@ from understudy.benchmarks.sequence_cases import lean_row, write_poses_report
 from understudy.benchmarks.temporal_cases import Case, find_cases, read_case
 from understudy.core import checks
 from understudy.core.deformer import Deformer
+from understudy.core.errors import FileError
 from understudy.core.poses import Poses
 from understudy.core.progress import Progress
 from understudy.evaluation import machine
@@ -45,13 +59,32 @@ from understudy.methods.decomposition.motion import in_principal_directions, rea
 from understudy.methods.decomposition.transform_solve import LinearSolver, solve_transforms
 
 FOUND, SKELETON = "temporal", "temporal-skeleton"
+PAPER, NORMALISED = "temporal-paper", "temporal-paper-normalised"
 PAPER_NETWORKS = {
-    "temporal-paper": "lstm",
+    PAPER: "auto",
+    "temporal-paper-lstm": "lstm",
     "temporal-paper-cnn": "cnn",
     "temporal-paper-hybrid": "hybrid",
 }
-METHODS = (FOUND, SKELETON, *PAPER_NETWORKS, "fesam", "ssdr-affine", "ssdr-rigid")
-_CHARACTER_METHODS = (FOUND, "fesam", "ssdr-affine")
+BATCH_SIZES = (512, 1024, 2048, 8192)  # beside 4096; Figures 8 to 11
+ABLATIONS = {
+    f"{PAPER}-{network}-{size}": (network, size)
+    for network in ("lstm", "cnn")
+    for size in BATCH_SIZES
+}
+METHODS = (
+    FOUND,
+    SKELETON,
+    *PAPER_NETWORKS,
+    NORMALISED,
+    *ABLATIONS,
+    "fesam",
+    "fesam-paper",
+    "ssdr-affine",
+    "ssdr-rigid",
+)
+SEEDS = 3  # of the networks of `temporal-paper`
+_CHARACTER_METHODS = (FOUND, PAPER, NORMALISED, "fesam", "fesam-paper", "ssdr-affine")
 # Published ERMS. Table 1: bones and ERMS of the paper, and the ERMS of its Methods I to IV (I and
 # II with SVD). Table 2: bones of the skeletons, and their ERMS.
 _TABLE_1 = {
@@ -74,7 +107,7 @@ def run(request: Request, progress: Progress) -> Outcome:
     with progress.task("temporal skinning", len(names)) as bar:
         for name in names:
             case = read_case(name, data_folder(request.data))
-            methods = wanted or _default_methods(case)
+            methods = wanted or _default_methods(case, request)
             rows = _run_case(case, methods, request)
             results += rows
             bar.note(f"{name}: " + ", ".join(f"{r.method} {r.figures['erms']:.3g}" for r in rows))
@@ -87,10 +120,15 @@ def run(request: Request, progress: Progress) -> Outcome:
     return Outcome(lean, "units", [*notes, *_findings(lean)])
 
 
-def _default_methods(case: Case) -> tuple[str, ...]:
+def _default_methods(case: Case, request: Request) -> tuple[str, ...]:
     if case.true_bones is not None:
         return _CHARACTER_METHODS
-    return _DECIMATED_METHODS if case.is_decimated else METHODS
+    if case.is_decimated:
+        return _DECIMATED_METHODS
+    left_out = () if request.ablations else tuple(ABLATIONS)
+    if case.kind != "animals":  # the package has only the CNN of humans
+        left_out += tuple(name for name in PAPER_NETWORKS if name != PAPER)
+    return tuple(name for name in METHODS if name not in left_out)
 
 
 def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[CaseResult]:
@@ -102,14 +140,11 @@ def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[Case
     reference = Reference.of(case.name, case.poses)
     rows: dict[str, CaseResult] = {}
     curves: dict[str, list[float]] = {}
-    found: int | None = None
-    for name in sorted({FOUND, *methods}, key=METHODS.index):
-        skeleton = name in (SKELETON, "ssdr-rigid")
-        bones = _TABLE_2[case.sequence][0] if skeleton and case.sequence in _TABLE_2 else found
+    needed = {FOUND, *methods, *((PAPER,) if "fesam-paper" in methods else ())}
+    for name in sorted(needed, key=METHODS.index):
         file = request.out / f"{stem}_{name}.understudy"
-        done = machine.isolated(
-            fit_case, name, case.name, data_folder(request.data), bones, file, request.seed
-        )
+        fit = _Fit(name, case.kind, _bones(name, case, rows), request.seed, _trained(name, request))
+        done = machine.isolated(fit_case, fit, case.name, data_folder(request.data), file)
         deformer = Deformer.load(file)
         figures = {
             **deformer_figures(deformer),
@@ -117,16 +152,18 @@ def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[Case
             "peak_mb": done.peak_mb,
             **_published(name, "" if case.is_decimated else case.sequence),
         }
-        if name == FOUND:
-            found = int(figures["bones"])
-            if case.true_bones is not None:
-                figures["true_bones"] = case.true_bones
+        if name in PAPER_NETWORKS:
+            others = [replace(fit, seed=request.seed + number) for number in range(1, SEEDS)]
+            errors = [deformer.training["erms"], *(fit_erms(one, case.poses) for one in others)]
+            figures |= {"erms_low": min(errors), "erms_high": max(errors)}
+        if name == FOUND and case.true_bones is not None:
+            figures["true_bones"] = case.true_bones
         if "erms_curve" in deformer.provenance:
             curves[name] = list(deformer.provenance["erms_curve"])
         pictured = rows[FOUND].worst_pose if FOUND in rows else None
         rows[name] = measure(name, deform_clips(deformer), reference, figures, pictured)
     for name, curve in curves.items():
-        if "fesam" in curves and name != "fesam":
+        if "fesam" in curves and not name.startswith("fesam"):
             below = [number for number, erms in enumerate(curve) if erms <= curves["fesam"][-1]]
             if below:
                 rows[name] = replace(
@@ -139,9 +176,31 @@ def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[Case
     return [rows[name] for name in methods]
 
 
+def _bones(method: str, case: Case, rows: Mapping[str, CaseResult]) -> int | None:
+    """Return the number of bones that a method is given, or None."""
+    if method in (SKELETON, "ssdr-rigid") and case.sequence in _TABLE_2:
+        return _TABLE_2[case.sequence][0]
+    source = PAPER if method == "fesam-paper" else FOUND
+    return int(rows[source].figures["bones"]) if source in rows else None
+
+
+def _trained(method: str, request: Request) -> str | None:
+    """Return the folder of the networks of a method; None: those of the package."""
+    if method not in ABLATIONS:
+        return None
+    folder = request.out / "networks" / str(ABLATIONS[method][1])
+    if not folder.is_dir():
+        raise FileError(
+            f"{folder}: no such folder; {method} needs networks trained with batches of "
+            f"{folder.name}: understudy train temporal --paper --batch-sizes {folder.name} -o "
+            f"{folder.parent}"
+        )
+    return str(folder)
+
+
 def _published(method: str, sequence: str) -> dict[str, float]:
     """Return the published figures of a row, if there are any."""
-    if method == FOUND and sequence in _TABLE_1:
+    if method in (FOUND, PAPER) and sequence in _TABLE_1:
         bones, erms, rivals = _TABLE_1[sequence]
         return {"paper_bones": bones, "paper_erms": erms, "rival_erms": min(rivals)}
     if method == SKELETON and sequence in _TABLE_2:
@@ -149,37 +208,56 @@ def _published(method: str, sequence: str) -> dict[str, float]:
     return {}
 
 
-def fit_case(
-    method: str, case: str, folder: Path, bones: int | None, out: Path, seed: int
-) -> float:
+@dataclass(frozen=True)
+class _Fit:
+    """A row to fit: method, kind of character, number of bones, seed, folder of networks."""
+
+    method: str
+    kind: str = "auto"
+    bones: int | None = None
+    seed: int = 0
+    trained: str | None = None
+
+
+def fit_case(fit: _Fit, case: str, folder: Path, out: Path) -> float:
     """Read a case, fit it, write the deformer; return the seconds of the fit alone.
 
     Runs in its own process.
     """
     poses = read_case(case, folder).poses
-    fit = fitter(method, bones, seed)
+    method = fitter(fit)
     started = time.perf_counter()
-    deformer = fit(poses)
+    deformer = method(poses)
     seconds = time.perf_counter() - started
     deformer.save(out)
     return seconds
 
 
-def fitter(method: str, bones: int | None, seed: int) -> Callable[[Poses], Deformer]:
+def fit_erms(fit: _Fit, poses: Poses) -> float:
+    """Return the ERMS of a fit."""
+    return float(fitter(fit)(poses).training["erms"])
+
+
+def fitter(fit: _Fit) -> Callable[[Poses], Deformer]:
     """Return the `fit` of a method, loaded and configured."""
+    bones = {"bones": fit.bones}
     options: dict[str, Mapping] = {
         FOUND: {},
-        SKELETON: {"bones": bones, "skeleton": True},
-        "fesam": {"bones": bones},
-        "ssdr-affine": {"bones": bones, "influences": 6},
-        "ssdr-rigid": {"bones": bones, "influences": 6, "transforms": "rigid"},
-        **{
-            name: {"bones": bones, "fitting": "paper", "network": network}
-            for name, network in PAPER_NETWORKS.items()
-        },
+        SKELETON: {**bones, "skeleton": True},
+        NORMALISED: {"kind": fit.kind},
+        "fesam": bones,
+        "fesam-paper": bones,
+        "ssdr-affine": {**bones, "influences": 6, "thorough": True},
+        "ssdr-rigid": {**bones, "influences": 6, "transforms": "rigid"},
     }
-    kind = method_type(method.partition("-")[0])
-    return kind(kind.Config(seed=seed, **options[method])).fit
+    networks = {**PAPER_NETWORKS, **{name: network for name, (network, _) in ABLATIONS.items()}}
+    for name, network in networks.items():
+        options[name] = {"network": network, "kind": fit.kind, "trained": fit.trained}
+    kind, _, variant = fit.method.partition("-")
+    chosen = method_type(kind)
+    preset = "paper" if variant.startswith("paper") else "default"
+    preset = "paper-normalised" if fit.method == NORMALISED else preset
+    return chosen(chosen.Config.of_preset(preset, seed=fit.seed, **options[fit.method])).fit
 
 
 def solver_times(poses: Poses, bones: int, repeats: int = 3) -> dict[str, float]:
@@ -220,6 +298,12 @@ def _findings(results: Sequence[CaseResult]) -> Iterator[str]:
             yield (
                 f"{case}: temporal has {own['erms'] / fesam['erms']:.2f} x the ERMS of FESAM-WT "
                 f"with the same {own['bones']:.0f} bones"
+            )
+        paper, baseline = row.get((case, PAPER)), row.get((case, "fesam-paper"))
+        if paper and baseline:
+            yield (
+                f"{case}: temporal-paper has {paper['erms'] / baseline['erms']:.2f} x the ERMS of "
+                f"FESAM-WT as published with the same {paper['bones']:.0f} bones"
             )
         if skeleton and rigid:
             yield (

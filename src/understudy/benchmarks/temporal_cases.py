@@ -30,6 +30,7 @@ from understudy.methods.decomposition.trajectory_networks.corpus import (
 )
 
 SEQUENCES = ("horse_gallop", "elephant_gallop", "samba")
+_KINDS = {"horse_gallop": "animals", "elephant_gallop": "animals", "samba": "humans"}
 SIZES = {
     "quick": ("horse_gallop:20",),
     "default": (*SEQUENCES, "horse_gallop:50", "horse_gallop:20", "corpus"),
@@ -46,7 +47,7 @@ _PER_FAMILY = 2  # characters of a family in the default size
 class Case:
     """Poses to fit.
 
-    true_bones  number of bones that made them; None: unknown
+    true_bones  number of bones that made them and move apart in them; None: unknown
     """
 
     name: str
@@ -57,6 +58,14 @@ class Case:
     def sequence(self) -> str:
         """The name without the share of vertices."""
         return self.name.partition(":")[0]
+
+    @property
+    def kind(self) -> str:
+        """What it shows, which decides the network of the paper: animals, humans, or auto."""
+        if self.name.startswith("corpus/"):
+            kind = self.name.removeprefix("corpus/").partition("_")[0]
+            return {"animal": "animals", "human": "humans"}.get(kind, "auto")
+        return _KINDS.get(self.sequence, "auto")
 
     @property
     def is_decimated(self) -> bool:
@@ -118,7 +127,8 @@ def read_case(name: str, folder: Path) -> Case:
             )
         characters = list(read_characters(file))
         checks.between(int(number), f"animation of {stem}", 0, len(characters) - 1)
-        return Case(name, characters[int(number)].poses(), characters[int(number)].bones)
+        character = characters[int(number)]
+        return Case(name, character.poses(), character.with_merged_bones().bones)
     sequence, _, share = name.partition(":")
     file = folder / "sequences" / f"{sequence}.npz"
     if share and (not share.isdigit() or not 1 <= int(share) <= 100):

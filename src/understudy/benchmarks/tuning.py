@@ -50,6 +50,7 @@ _TWO_LAYER = (
 )
 _FACE = ("face:face/speech", "face:face/expressions")
 
+_SEQUENCES = tuple(f"temporal:{name}*" for name in ("horse_gallop", "elephant_gallop", "samba"))
 CHOICES: tuple[Choice, ...] = (
     Choice(
         ("clamp_margin", "skin_rings", "seam_rings"),
@@ -101,6 +102,43 @@ CHOICES: tuple[Choice, ...] = (
         ("rotational_regression*",),
         _WALK_AND_KICK,
         "twelve random poses of the built-in human",
+    ),
+    Choice(
+        ("_GAMMA", "_EXACT", "_INVISIBLE", "_EXACT_SLOPE", "_INVISIBLE_SLOPE"),
+        "methods/decomposition/bone_count.py",
+        ("temporal",),
+        data="one animation of each corpus character of the families that the networks were "
+        "trained on (benchmarks/bone_count_constants.py)",
+    ),
+    Choice(
+        ("SPLIT_SHARES",),
+        "methods/decomposition/starts.py",
+        ("ssdr-affine", "ssdr-rigid", "temporal", "temporal-skeleton"),
+        ("decompose:*", *_SEQUENCES),
+    ),
+    Choice(
+        ("AFFINE", "RIGID", "THOROUGH_ITERATIONS", "THOROUGH"),
+        "methods/decomposition/plan.py",
+        ("ssdr-affine", "ssdr-rigid", "temporal", "temporal-skeleton"),
+        ("decompose:*", *_SEQUENCES),
+    ),
+    Choice(
+        ("_FIRST_ITERATIONS", "_REPETITIONS", "_TREES_SOLVED", "_TREES_TRIED"),
+        "methods/decomposition/skeletons/tree_search.py",
+        ("temporal-skeleton",),
+        ("temporal:samba*",),
+    ),
+    Choice(
+        ("CONVEXITY",),
+        "methods/decomposition/published_fit.py",
+        ("temporal-paper*",),
+        ("temporal:horse_gallop*",),
+    ),
+    Choice(
+        ("iterations", "starts"),
+        "methods/decomposition/fesam.py",
+        ("fesam",),
+        ("temporal:horse_gallop*",),
     ),
     Choice(
         ("finish", "per_vertex", "max_coefficient", "smoothness", "detail", "_SMOOTHNESS", "_ROOM"),

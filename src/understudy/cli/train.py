@@ -10,8 +10,9 @@ import typer
 from understudy.benchmarks.real_data import data_folder
 from understudy.cli.options import Out, Seed, names_of
 from understudy.core import checks
-from understudy.core.errors import MissingDependencyError
+from understudy.core.errors import InputError, MissingDependencyError
 from understudy.core.terminal_progress import TerminalProgress
+from understudy.methods.decomposition.trajectory_networks.classifier import NETWORKS
 
 
 def train(
@@ -39,6 +40,22 @@ def train(
     epochs: Annotated[
         int, typer.Option(min=1, help="Passes over the training data; the paper's 20 to 100.")
     ] = 100,
+    paper: Annotated[
+        bool,
+        typer.Option(
+            "--paper", help="Train as published, for the preset paper; several seeds at once."
+        ),
+    ] = False,
+    batch_sizes: Annotated[
+        str, typer.Option(help="With --paper: batch sizes to compare, separated by commas.")
+    ] = "4096",
+    seeds: Annotated[int, typer.Option(min=1, help="With --paper: how many seeds.")] = 3,
+    examples_only: Annotated[
+        bool,
+        typer.Option(
+            "--examples-only", help="With --paper: write the examples, to train on another machine."
+        ),
+    ] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: the fastest there is.")] = "auto",
     seed: Seed = 0,
 ) -> None:
@@ -50,12 +67,33 @@ def train(
     checks.one_of(what, "networks to train", ("temporal",))
     try:
         # Needs torch, which is optional.
-        from understudy.methods.decomposition.trajectory_networks.training import train_networks
+        from understudy.methods.decomposition.trajectory_networks.published_training import Options
+        from understudy.methods.decomposition.trajectory_networks.training import (
+            train_networks,
+            train_published,
+        )
     except ImportError as problem:
         raise MissingDependencyError(
             "training networks needs the package torch: pip install 'understudy[fit]'"
         ) from problem
     folder = None if generated else data_folder(data)
-    chosen = names_of(kinds), names_of(networks)
-    for line in train_networks(out, folder, *chosen, epochs, device, seed, TerminalProgress()):
+    if not paper and (examples_only or batch_sizes != "4096" or seeds != 3):
+        raise InputError("--examples-only, --batch-sizes and --seeds need --paper; add it")
+    if paper:
+        options = [
+            Options(checks.one_of(network, "network", NETWORKS), seeds, epochs, _whole(size))
+            for network in names_of(networks)
+            for size in names_of(batch_sizes)
+        ]
+        lines = train_published(out, folder, names_of(kinds), options, device, examples_only)
+    else:
+        chosen = names_of(kinds), names_of(networks)
+        lines = train_networks(out, folder, *chosen, epochs, device, seed, TerminalProgress())
+    for line in lines:
         print(line)
+
+
+def _whole(size: str) -> int:
+    if not size.isdigit() or int(size) < 1:
+        raise InputError(f"--batch-sizes: expected whole numbers from 1, got {size!r}")
+    return int(size)

@@ -18,18 +18,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from understudy.core.progress import SILENT, Progress
 from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.momentum import WINDOW, Failure, Schedule, alternate
 from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.plan import Plan
 from understudy.methods.decomposition.transform_solve import (
-    LinearSolver,
     nearest_rigid,
     solve_rigid_transforms,
     solve_transforms,
 )
-from understudy.methods.decomposition.weight_problem import WeightSearch
 from understudy.methods.decomposition.weight_solve import Smoother, no_weights, solve_weights
 
 SWEEPS = 3  # updates of every rigid bone in one iteration
@@ -112,30 +109,3 @@ def solve_in_stages(motion: Motion, fit: Fit, plan: Plan, iterations: int) -> Fi
     if fit.index.shape[1] > last:
         fit = solve_weights(motion, fit.transforms, no_weights(motion), plan.search(thorough=True))
     return solve_alternating(motion, fit, plan, iterations)
-
-
-def plain_iterations(
-    motion: Motion,
-    fit: Fit,
-    search: WeightSearch,
-    iterations: int,
-    solver: LinearSolver = "direct",
-    progress: Progress = SILENT,
-) -> tuple[Fit, list[float]]:
-    """Return the fit after iterations without momentum and stages, as in the papers.
-
-    Also returns the squared error at the start and after each iteration.
-    """
-    errors = [fit.error]
-    with progress.task(f"{iterations} iterations", iterations) as bar:
-        for _ in range(iterations):
-            after = solve_weights(
-                motion,
-                solve_transforms(motion, fit, solver=solver),
-                (fit.index, fit.weight),
-                search,
-            )
-            fit = after if after.error <= fit.error else fit
-            errors.append(fit.error)
-            bar.advance()
-    return fit, errors

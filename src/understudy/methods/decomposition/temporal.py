@@ -5,7 +5,10 @@ network reads the trajectory of each vertex and returns, for every label, the pr
 label moves the vertex. The six highest probabilities become initial weights. Then affine transforms
 and convex weights are solved for in turn, as in `ssdr`.
 
-Departures, and why:
+The preset `paper` (fitting=paper) is the method as published: `published_fit` has the bones, the
+weights and the fit, `trajectory_networks.published_training` the networks.
+
+Departures of the default, and why:
 - The trajectories are expressed in the sequence's own axes, so that translating, rotating or
   scaling the whole sequence changes nothing (`trajectory_networks.trajectories`).
 - Labels are places on a body that all characters share, because bones of different characters have
@@ -14,16 +17,18 @@ Departures, and why:
   number of labels in use, which hardly depends on the motion.
 - With kind=auto, the networks of both kinds predict, and the prediction that explains more motion
   is used.
-- Five iterations from the network's weights leave much of the possible improvement
-  (`fitting="paper"` does exactly that). By default, clusters of vertices with the same most likely
-  label are two more starts of `ssdr`, and the best starts get iterations until nothing is gained.
+- Five iterations from the network's weights leave much of the possible improvement. Clusters of
+  vertices with the same most likely label are two more starts of `ssdr`, and the best starts get
+  iterations until nothing is gained.
 - With `skeleton`, the bones are joined to one skeleton (`skeletons.skeleton_fit`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -36,32 +41,41 @@ from understudy.core.skin import Skin, skin_weights
 from understudy.core.version import __version__
 from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition import kernels
-from understudy.methods.decomposition.alternating_solve import plain_iterations
 from understudy.methods.decomposition.bone_count import find_bone_count
 from understudy.methods.decomposition.bone_limit import check_bone_count
 from understudy.methods.decomposition.decompose import decompose
 from understudy.methods.decomposition.fit import Fit, with_exact_errors
-from understudy.methods.decomposition.momentum import Extension
-from understudy.methods.decomposition.motion import Motion, in_principal_directions, read_motion
-from understudy.methods.decomposition.plan import InitialClusters, Plan
-from understudy.methods.decomposition.pruning import prune_bones
+from understudy.methods.decomposition.motion import (
+    Motion,
+    Normalisation,
+    in_principal_directions,
+    read_motion,
+)
+from understudy.methods.decomposition.plan import (
+    THOROUGH,
+    THOROUGH_ITERATIONS,
+    InitialClusters,
+    Plan,
+)
+from understudy.methods.decomposition.published_fit import fit_as_published, highest_labels
 from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
 from understudy.methods.decomposition.skeletons.skeleton_fit import fit_skeleton
 from understudy.methods.decomposition.trajectory_networks.classifier import (
     KINDS,
     NETWORKS,
+    network_weights,
     predict_labels,
-    shipped_weights,
+    published_weights,
 )
-from understudy.methods.decomposition.trajectory_networks.trajectories import trajectories
+from understudy.methods.decomposition.trajectory_networks.trajectories import (
+    published_trajectories,
+    trajectories,
+)
 from understudy.methods.decomposition.transform_solve import LinearSolver, solve_transforms
-from understudy.methods.decomposition.weight_problem import WeightSearch
-from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 from understudy.rigs.base import Rig
 
-# Half as many iterations again as ssdr plans, and more of them while the error still falls slowly.
-_ITERATIONS, _EXTENSION = 90, Extension(gain=3e-3, factor=8)
-_PAPER_ITERATIONS = 5
+# Section 4.2 names these the most appropriate choices.
+_PAPER_NETWORKS = {"animals": "lstm", "humans": "cnn"}
 _SAMPLE = 1000  # vertices whose labels are predicted
 
 
@@ -69,38 +83,75 @@ _SAMPLE = 1000  # vertices whose labels are predicted
 class TemporalConfig(Config):
     """Options of temporal; none of them has to be set.
 
-    network     which network predicts: lstm, cnn or hybrid
+    network     which network predicts: lstm, cnn or hybrid; auto: lstm for animals, cnn for humans
     kind        what the network was trained on: animals or humans; auto: whichever explains the
                 sequence better
     bones       number of bones; none: found automatically
     influences  largest number of bones per vertex
     skeleton    join the bones to one skeleton: the root moves, all other bones rotate about fixed
                 joints. It can be edited and retargeted, at a larger error
-    fitting     ours; or paper: five iterations from the network's own weights
+    fitting     ours; or paper: bones and weights from a network, then a few iterations on them
+    reads       what the network reads with fitting=paper. positions: as the file has them, and
+                labels are numbers of bones, as published; `seed` selects among networks of several
+                training seeds. normalised: as with fitting=ours
+    trained     folder of networks that `understudy train temporal` wrote; none: the package's
+    iterations  with fitting=paper: solves for weights and transforms
     solver      of transforms with fitting=paper: direct, or conjugate_gradients as in the paper
     """
 
-    network: Literal["lstm", "cnn", "hybrid"] = "lstm"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {
+            "fitting": "paper",
+            "reads": "positions",  # Section 3.1
+            "network": "auto",  # Section 4.2
+            "influences": 6,  # Section 3
+            "iterations": 5,  # Section 3.2
+            "solver": "conjugate_gradients",  # Section 3.2
+        },
+        # The same, except for what the networks read and what their labels mean.
+        "paper-normalised": {
+            "fitting": "paper",
+            "reads": "normalised",
+            "network": "auto",
+            "influences": 6,
+            "iterations": 5,
+            "solver": "conjugate_gradients",
+        },
+    }
+
+    network: Literal["auto", "lstm", "cnn", "hybrid"] = "lstm"
     kind: Literal["auto", "animals", "humans"] = "auto"
     bones: int | None = None
     influences: int = 6
     skeleton: bool = False
     fitting: Literal["ours", "paper"] = "ours"
-    solver: LinearSolver = "direct"
+    reads: Literal["positions", "normalised"] = "normalised"
+    trained: str | None = None
+    iterations: int = 5
+    solver: LinearSolver = "conjugate_gradients"
 
     def __post_init__(self):
         super().__post_init__()
-        checks.one_of(self.network, "network", NETWORKS)
+        checks.one_of(self.network, "network", ("auto", *NETWORKS))
         checks.one_of(self.kind, "kind", ("auto", *KINDS))
         checks.one_of(self.fitting, "fitting", ("ours", "paper"))
+        checks.one_of(self.reads, "reads", ("positions", "normalised"))
         checks.one_of(self.solver, "solver", ("direct", "conjugate_gradients"))
         checks.between(self.influences, "influences", 1)
+        checks.between(self.iterations, "iterations", 1)
         if self.bones is not None:
             check_bone_count(self.bones)
         if self.skeleton and self.fitting == "paper":
             raise InputError(
                 "skeleton=true cannot be combined with fitting=paper, whose bones are "
                 "independent; leave one of them out"
+            )
+        if self.reads == "positions" and self.fitting == "ours":
+            raise InputError("reads=positions needs fitting=paper; set both, or neither")
+        if self.bones is not None and self.fitting == "paper":
+            raise InputError(
+                f"bones={self.bones} cannot be combined with fitting=paper, where the network "
+                f"decides the number of bones; leave one of them out"
             )
 
 
@@ -118,27 +169,14 @@ class Temporal(Method[TemporalConfig]):
         """
         config = self.config
         motion, normalisation = read_motion(poses)
-        provenance: dict = {"config": asdict(config)}
+        # Provenance holds no paths: the folder's name alone.
+        trained = None if config.trained is None else Path(config.trained).name
+        provenance: dict = {"config": {**asdict(config), "trained": trained}}
         with kernels.own_threads():
-            bones = config.bones
-            if bones is None:
-                bones, curve = find_bone_count(
-                    motion, config.influences, normalisation.rounding, progress
-                )
-                provenance["motion_left_by_bones"] = {
-                    str(count): share for count, share in sorted(curve.remaining.items())
-                }
-            bones = min(bones, motion.vertex_count)
-            vertices = evenly(motion.vertex_count, _SAMPLE)
-            kind, predictions = self._predict(motion, vertices)
-            provenance["kind"] = kind
             if config.fitting == "paper":
-                fit, errors = self._fit_as_paper(
-                    motion, bones, kind, vertices, predictions, progress
-                )
+                fit, errors = self._fit_as_paper(poses, motion, normalisation, provenance, progress)
             else:
-                clusters = InitialClusters(vertices, predictions.argmax(axis=1))
-                fit, errors = self._fit(motion, bones, clusters, progress)
+                fit, errors = self._fit(motion, normalisation, provenance, progress)
         skin, world_from_rest = skin_and_bones(fit, normalisation)
         if config.skeleton:
             return self._with_skeleton(poses, skin, world_from_rest, provenance, progress)
@@ -152,87 +190,95 @@ class Temporal(Method[TemporalConfig]):
             provenance,
         )
 
-    def _predict(self, motion: Motion, vertices: np.ndarray) -> tuple[str, np.ndarray]:
-        """Return the kind of network that explains some vertices (n,) best, and its predictions.
-
-        Predictions are probabilities (n,LABELS).
-        """
-        kinds = KINDS if self.config.kind == "auto" else (self.config.kind,)
-        sample, paths = motion.subset(vertices), trajectories(motion, vertices)
-        predictions = {kind: self._probabilities(kind, paths) for kind in kinds}
-        errors = {
-            kind: _fit_transforms(sample, *self._highest(predicted)).error
-            for kind, predicted in predictions.items()
-        }
-        best = min(kinds, key=lambda kind: errors[kind])
-        return best, predictions[best]
-
-    def _probabilities(self, kind: str, paths: np.ndarray) -> np.ndarray:
-        network = self.config.network
-        return predict_labels(network, shipped_weights(kind, network), paths)
-
-    def _highest(
-        self, predictions: np.ndarray, labels: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the K most likely labels (n,K) of each vertex, and weights (n,K) summing to one.
-
-        labels  labels to choose from; None: those that are the most likely one of any vertex
-        """
-        labels = np.unique(predictions.argmax(axis=1)) if labels is None else labels
-        predictions = predictions[:, labels].astype(np.float64)
-        places = min(self.config.influences, len(labels))
-        index = np.argsort(-predictions, axis=1, kind="stable")[:, :places]
-        weight = np.maximum(np.take_along_axis(predictions, index, axis=1), 1e-12)
-        return np.ascontiguousarray(index, np.int32), weight / weight.sum(axis=1, keepdims=True)
-
     def _fit(
-        self, motion: Motion, bones: int, clusters: InitialClusters, progress: Progress
+        self, motion: Motion, normalisation: Normalisation, provenance: dict, progress: Progress
     ) -> tuple[Fit, list[float]]:
-        """Return the fit of `ssdr` with additional starts from clusters.
+        """Return the fit of `ssdr` with additional starts from clusters of the network.
 
         Also returns the squared errors of its iterations on all vertices.
         """
+        config = self.config
+        bones = config.bones
+        if bones is None:
+            bones, curve = find_bone_count(
+                motion, config.influences, normalisation.rounding, progress
+            )
+            provenance["motion_left_by_bones"] = {
+                str(count): share for count, share in sorted(curve.remaining.items())
+            }
+        vertices = evenly(motion.vertex_count, _SAMPLE)
+        provenance["kind"], label = self._most_likely(motion, vertices)
         errors: list[float] = []
         plan = Plan(
-            bones,
-            self.config.influences,
-            rigid=self.config.skeleton,
-            iterations=_ITERATIONS,
-            clusters=clusters,
-            extension=_EXTENSION,
+            min(bones, motion.vertex_count),
+            config.influences,
+            rigid=config.skeleton,
+            iterations=THOROUGH_ITERATIONS,
+            clusters=InitialClusters(vertices, label),
+            extension=THOROUGH,
             record=errors.append,
             progress=progress,
         )
         fit = decompose(motion, plan)
         return fit, [*errors, fit.error]
 
+    def _most_likely(self, motion: Motion, vertices: np.ndarray) -> tuple[str, np.ndarray]:
+        """Return the kind of network that explains some vertices (n,) best, and their labels (n,).
+
+        Only labels that are the most likely one of a vertex compete for its places.
+        """
+        config = self.config
+        sample, paths = motion.subset(vertices), trajectories(motion, vertices)
+        found = []
+        for kind in self._kinds():
+            network = self._network(kind)
+            predicted = predict_labels(
+                network, network_weights(kind, network, config.trained), paths
+            )
+            label = predicted.argmax(axis=1)
+            start = highest_labels(predicted[:, np.unique(label)], self.config.influences)
+            found.append((_fit_transforms(sample, *start).error, kind, label))
+        _, kind, label = min(found, key=lambda one: one[0])
+        return kind, label
+
+    def _kinds(self) -> tuple[str, ...]:
+        return KINDS if self.config.kind == "auto" else (self.config.kind,)
+
+    def _network(self, kind: str) -> str:
+        """Return the network that predicts with a kind."""
+        network = self.config.network
+        return _PAPER_NETWORKS[kind] if network == "auto" else network
+
     def _fit_as_paper(
         self,
+        poses: Poses,
         motion: Motion,
-        bones: int,
-        kind: str,
-        vertices: np.ndarray,
-        predictions: np.ndarray,
+        normalisation: Normalisation,
+        provenance: dict,
         progress: Progress,
     ) -> tuple[Fit, list[float]]:
-        """Return the fit after five iterations from the network's weights, and its squared errors.
-
-        If the network uses more labels than `bones`, the fit to the sample is pruned first.
-        """
-        influences = self.config.influences
+        """Return the fit as published, and its squared errors."""
+        config = self.config
         reduced, directions = in_principal_directions(motion)
-        labels = np.unique(predictions.argmax(axis=1))
-        if len(labels) > bones:
-            sample = reduced.subset(vertices)
-            start = _fit_transforms(sample, *self._highest(predictions, labels))
-            pruned = prune_bones(sample, start, bones, influences)
-            search = WeightSearch(influences, from_all=True)
-            fit = solve_weights(reduced, pruned.transforms, no_weights(reduced), search)
-        else:
-            paths = trajectories(motion, np.arange(motion.vertex_count))
-            fit = _fit_transforms(reduced, *self._highest(self._probabilities(kind, paths), labels))
-        fit, errors = plain_iterations(
-            reduced, fit, WeightSearch(influences), _PAPER_ITERATIONS, self.config.solver, progress
+        published = config.reads == "positions"
+        paths = (
+            published_trajectories(poses, normalisation.order)
+            if published
+            else trajectories(motion, np.arange(motion.vertex_count))
+        )
+        found = []
+        for kind in self._kinds():
+            network = self._network(kind)
+            weights = (
+                published_weights(kind, network, config.seed, config.trained)
+                if published
+                else network_weights(kind, network, config.trained)
+            )
+            start = highest_labels(predict_labels(network, weights, paths), config.influences)
+            found.append((_fit_transforms(reduced, *start).error, kind, start))
+        _, provenance["kind"], start = min(found, key=lambda one: one[0])
+        fit, errors = fit_as_published(
+            reduced, *start, iterations=config.iterations, solver=config.solver, progress=progress
         )
         fit = with_exact_errors(motion, replace(fit, transforms=directions @ fit.transforms))
         return fit, [*errors[:-1], fit.error]

@@ -54,7 +54,7 @@ def test_shipped_weights_tell_vertices_apart(kind, network):
     motion, _ = read_motion(generate_character(3).poses())
     predictions = classifier.predict_labels(
         network,
-        classifier.shipped_weights(kind, network),
+        classifier.network_weights(kind, network),
         trajectories(motion, np.arange(motion.vertex_count)),
     )
     assert np.isfinite(predictions).all()

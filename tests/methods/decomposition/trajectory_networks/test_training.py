@@ -1,5 +1,7 @@
 """Characters to train on, and training on them."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,10 @@ from understudy.methods.decomposition.trajectory_networks.corpus import (
 from understudy.methods.decomposition.trajectory_networks.generated import generate_character
 
 torch = pytest.importorskip("torch")
-from understudy.methods.decomposition.trajectory_networks import training  # noqa: E402
+from understudy.methods.decomposition.trajectory_networks import (  # noqa: E402
+    published_training,
+    training,
+)
 
 
 def test_generated_characters_are_exact_skins():
@@ -102,3 +107,46 @@ def test_held_out_families_are_not_trained_on(tmp_path):
     assert family_of(tmp_path / "corpus" / "animal_qfarm_Pig.npz")[1] in HELD_OUT
     with pytest.raises(FileError, match="holds no characters"):
         training.training_characters("animals", tmp_path / "corpus")
+
+
+@pytest.mark.slow
+def test_training_as_published_learns_every_seed_and_is_read_again(tmp_path):
+    options = [published_training.Options("cnn", seeds=2, epochs=3, batch_size=512)]
+    lines = list(training.train_published(tmp_path, None, ["animals"], options, "cpu"))
+    assert "batches of 512" in lines[0]
+    history = json.loads((tmp_path / "512" / "animals_cnn.json").read_text())
+    losses = np.array(history["validation_loss"])
+    assert losses.shape == (3, 2)
+    assert (losses[-1] < losses[0]).all()
+    one, other = (
+        classifier.published_weights("animals", "cnn", seed, str(tmp_path / "512"))
+        for seed in (0, 1)
+    )
+    assert not np.array_equal(one["dense"], other["dense"])
+
+
+@pytest.mark.parametrize("network", classifier.NETWORKS)
+def test_stacked_networks_are_those_of_numpy_whatever_the_padding(network):
+    model = published_training.StackedNetworks(network, 2)
+    random = np.random.default_rng(0)
+    paths = random.normal(size=(30, 9, 3)).astype(np.float32)
+    padded = np.pad(paths, ((0, 0), (0, 5), (0, 0)), constant_values=7)
+    both = torch.from_numpy(np.stack([padded, padded]))
+    with torch.no_grad():
+        logits = model(both, torch.full((2, 30), 9))
+    for seed in range(2):
+        weights = {k: v[seed].detach().numpy() for k, v in model.named_parameters()}
+        expected = classifier.predict_labels(network, weights, paths)
+        np.testing.assert_allclose(torch.sigmoid(logits[seed]).numpy(), expected, atol=2e-6)
+
+
+def test_examples_are_the_skinned_characters(tmp_path):
+    characters = [generate_character(0), generate_character(2)]
+    training.write_examples(tmp_path / "a.npz", characters)
+    examples = published_training.read_examples(tmp_path / "a.npz")
+    assert len(examples) == sum(c.mesh.vertex_count for c in characters)
+    first = characters[0].vertices().transpose(1, 0, 2)
+    np.testing.assert_allclose(examples.paths[: len(first)].numpy(), first, atol=1e-4)
+    np.testing.assert_array_equal(
+        examples.labels[: len(first), : characters[0].bones].numpy(), characters[0].weights > 0
+    )

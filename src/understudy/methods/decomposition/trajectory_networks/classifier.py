@@ -7,7 +7,8 @@ cnn     two convolutions over time (8 filters of 2 frames, ReLU), the maximum of
 hybrid  one such convolution, then the lstm
 
 A trajectory may have any length. `training.py` has the same networks in torch, and a test compares
-the two. The weights are stored as float16, in one safetensors file per network.
+the two. The weights are stored as float16, in one safetensors file per network. Networks trained as
+published (`published_training`) read three channels; their files hold several seeds, stacked.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError
@@ -29,21 +31,24 @@ NETWORKS = ("lstm", "cnn", "hybrid")
 KINDS = ("animals", "humans")
 LABELS = 64  # no character of the corpus has more bones that move vertices
 UNITS, FILTERS, KERNEL = 120, 8, 2
+PUBLISHED_CHANNELS = 3  # x, y, z of a vertex
 _BLOCK = 2048  # vertices at a time, so that the state of a block stays in the cache
 
 
-def shapes(network: str) -> dict[str, tuple[int, ...]]:
+def shapes(network: str, channels: int = CHANNELS) -> dict[str, tuple[int, ...]]:
     """Return the names and shapes of a network's arrays.
+
+    channels  of the trajectories that it reads
 
     >>> sum(int(np.prod(shape)) for shape in shapes("cnn").values())
     816
     """
     checks.one_of(network, "network", NETWORKS)
     dense = {"dense": (FILTERS if network == "cnn" else UNITS, LABELS), "dense_bias": (LABELS,)}
-    first = {"conv_0": (KERNEL * CHANNELS, FILTERS), "conv_0_bias": (FILTERS,)}
+    first = {"conv_0": (KERNEL * channels, FILTERS), "conv_0_bias": (FILTERS,)}
     if network == "cnn":
         return {**first, "conv_1": (KERNEL * FILTERS, FILTERS), "conv_1_bias": (FILTERS,), **dense}
-    inputs = CHANNELS if network == "lstm" else FILTERS
+    inputs = channels if network == "lstm" else FILTERS
     lstm = {"input": (inputs, 4 * UNITS), "state": (UNITS, 4 * UNITS), "state_bias": (4 * UNITS,)}
     return {**(first if network == "hybrid" else {}), **lstm, **dense}
 
@@ -54,7 +59,7 @@ def predict_labels(
     """Return the probabilities (n,LABELS) float32 that each label moves a vertex.
 
     weights       arrays of the network, see `shapes`
-    trajectories  (n,F,6)
+    trajectories  (n,F,6), or (n,F,3) for networks trained as published
     """
     result = np.empty((len(trajectories), LABELS), np.float32)
     for start in range(0, len(trajectories), _BLOCK):
@@ -87,16 +92,55 @@ def _last_state(values: np.ndarray, weights: Mapping[str, np.ndarray]) -> np.nda
     return hidden
 
 
+def network_weights(kind: str, network: str, folder: str | None = None) -> Mapping[str, np.ndarray]:
+    """Return the float32 weights of a network of `temporal`.
+
+    folder  that `understudy train temporal` wrote; None: the weights that come with the package
+    """
+    name = f"{kind}_{network}"
+    return read_weights(network, _file(name, kind, folder), name)
+
+
+def published_weights(
+    kind: str, network: str, seed: int = 0, folder: str | None = None
+) -> Mapping[str, np.ndarray]:
+    """Return the float32 weights of a network trained as published.
+
+    seed    of the training, modulo the number of seeds in the file
+    folder  that `understudy train temporal --paper` wrote; None: the weights of the package
+    """
+    name = f"published_{kind}_{network}"
+    arrays = _arrays(_file(name, kind, folder), name)
+    seeds = min((len(array) if array.ndim else 0 for array in arrays.values()), default=0)
+    if not seeds:
+        raise FileError(f"weights of {name}: they hold no seed; train the network again")
+    one = {key: array[seed % seeds] for key, array in arrays.items()}
+    return _checked(one, shapes(network, PUBLISHED_CHANNELS), network, name)
+
+
 @cache
-def shipped_weights(kind: str, network: str) -> Mapping[str, np.ndarray]:
-    """Return the weights that come with the package, as float32."""
+def _packaged(name: str) -> bytes:
+    folder = resources.files("understudy.methods.decomposition.trajectory_networks")
+    file = folder.joinpath("weights", f"{name}.safetensors")
+    if not file.is_file():
+        raise FileError(
+            f"weights of {name}: the package has none; write them with: understudy train temporal "
+            f"--paper --out networks, and use them with --set trained=networks"
+        )
+    return file.read_bytes()
+
+
+def _file(name: str, kind: str, folder: str | None) -> bytes:
+    """Return the bytes of a file of weights."""
     checks.one_of(kind, "kind of character", KINDS)
-    folder = resources.files("understudy.methods.decomposition.trajectory_networks").joinpath(
-        "weights"
-    )
-    return read_weights(
-        network, folder.joinpath(f"{kind}_{network}.safetensors").read_bytes(), kind
-    )
+    if folder is None:
+        return _packaged(name)
+    file = Path(folder) / f"{name}.safetensors"
+    if not file.is_file():
+        raise FileError(
+            f"{file}: no such file; write it with: understudy train temporal --out {folder}"
+        )
+    return file.read_bytes()
 
 
 def read_weights(network: str, data: bytes, name: str) -> dict[str, np.ndarray]:
@@ -104,16 +148,29 @@ def read_weights(network: str, data: bytes, name: str) -> dict[str, np.ndarray]:
 
     name  what an error calls the file
     """
+    return _checked(_arrays(data, name), shapes(network), network, name)
+
+
+def _arrays(data: bytes, name: str) -> dict[str, np.ndarray]:
     try:
-        arrays = load(data)
+        return load(data)
     except SafetensorError as problem:
         raise FileError(f"weights of {name}: not a safetensors file ({problem})") from None
-    if {key: array.shape for key, array in arrays.items()} != shapes(network):
+
+
+def _checked(
+    arrays: Mapping[str, np.ndarray],
+    expected: Mapping[str, tuple[int, ...]],
+    network: str,
+    name: str,
+) -> dict[str, np.ndarray]:
+    """Return arrays as float32; their shapes must be `expected`, and all values finite."""
+    if {key: array.shape for key, array in arrays.items()} != expected:
         raise FileError(
             f"weights of {name}: the arrays are not those of the network {network!r}; train it "
             f"with: understudy train temporal"
         )
-    arrays = {key: array.astype(np.float32) for key, array in arrays.items()}
-    if not all(np.isfinite(array).all() for array in arrays.values()):
+    result = {key: array.astype(np.float32) for key, array in arrays.items()}
+    if not all(np.isfinite(array).all() for array in result.values()):
         raise FileError(f"weights of {name}: some are not finite; train the network again")
-    return arrays
+    return result

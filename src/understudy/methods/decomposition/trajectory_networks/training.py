@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from understudy.core.errors import InputError
 from understudy.core.progress import SILENT, Progress
 from understudy.io.atomic_write import atomic_write
 from understudy.methods.decomposition.motion import read_motion
+from understudy.methods.decomposition.trajectory_networks import published_training
 from understudy.methods.decomposition.trajectory_networks.body_labels import (
     bone_descriptors,
     common_labels,
@@ -313,3 +315,75 @@ def train_networks(
                 f"{trained.loss[-1]:.4f}, validation loss {trained.validation_loss[-1]:.4f}, "
                 f"validation accuracy {100 * trained.validation_accuracy[-1]:.2f} %"
             )
+
+
+def write_examples(file: Path, characters: Sequence[Character]) -> None:
+    """Write what `published_training.read_examples` reads: skins, and the motion of their bones.
+
+    A character's bones are numbered in the order of its rig, without those that move no vertex.
+    """
+    arrays: dict[str, Any] = {}
+    meshes: dict[int, int] = {}
+    for number, character in enumerate(characters):
+        if character.bones > LABELS:
+            continue
+        mesh = meshes.setdefault(id(character.mesh), len(meshes))
+        if f"rest_{mesh}" not in arrays:
+            places = int((character.weights > 0).sum(axis=1).max())
+            index = np.argsort(-character.weights, axis=1, kind="stable")[:, :places]
+            arrays[f"rest_{mesh}"] = character.mesh.vertices.astype(np.float32)
+            arrays[f"index_{mesh}"] = index.astype(np.uint8)
+            arrays[f"value_{mesh}"] = np.take_along_axis(character.weights, index, axis=1)
+        arrays[f"bones_{mesh}_{number:04d}"] = character.transforms.astype(np.float32)
+    with atomic_write(file) as part, part.open("wb") as out:
+        np.savez_compressed(out, meshes=np.array(len(meshes)), **arrays)
+
+
+def train_published(
+    out: Path,
+    data: Path | None,
+    kinds: Sequence[str],
+    options: Sequence[published_training.Options],
+    device: str = "auto",
+    examples_only: bool = False,
+) -> Iterator[str]:
+    """Train networks as published, write the seeds of each into one file, yield a line about each.
+
+    out            gets the examples of each kind, the networks, and their history by epoch; those
+                   of other batch sizes than the paper's are in a folder of that name
+    data           a data folder; None: generated characters
+    options        one for each network to train
+    examples_only  write the examples alone, to train elsewhere with `published_training`
+    """
+    device = str(pick_device(checks.one_of(device, "device", ("auto", "cpu", "cuda"))))
+    out.mkdir(parents=True, exist_ok=True)
+    for kind in kinds:
+        file = out / f"{checks.one_of(kind, 'kind of character', KINDS)}.npz"
+        write_examples(file, training_characters(kind, data))
+        if examples_only:
+            yield f"{kind}: examples written to {file}"
+            continue
+        examples = published_training.read_examples(file, device=device)
+        for one in options:
+            trained = published_training.train_stacked(examples, one)
+            usual = one.batch_size == published_training.Options.batch_size
+            folder = out if usual else out / str(one.batch_size)
+            folder.mkdir(exist_ok=True)
+            name = f"{kind}_{one.network}"
+            published_training.write_trained(folder, name, trained, one)
+            save_published(folder / f"{name}.npz", folder / f"published_{name}.safetensors")
+            yield (
+                f"{name}, batches of {one.batch_size}: {len(examples)} trajectories, "
+                f"{one.epochs} epochs, validation loss "
+                f"{trained.validation_loss[-1][0]:.4f}, validation accuracy "
+                f"{100 * trained.validation_accuracy[-1][0]:.2f} %"
+            )
+
+
+def save_published(file: Path, out: Path, seeds: int | None = None) -> None:
+    """Write the networks in a file of `published_training` as `classifier` reads them.
+
+    seeds  how many of the seeds to write; None: all
+    """
+    with np.load(file, allow_pickle=False) as data, atomic_write(out) as part:
+        save_file({name: np.ascontiguousarray(data[name][:seeds]) for name in data.files}, part)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.core.poses import evenly
+from understudy.core.poses import Poses, evenly
 from understudy.methods.decomposition.motion import Motion
 
 CHANNELS = 6
@@ -43,6 +43,20 @@ def trajectories(motion: Motion, vertices: np.ndarray) -> np.ndarray:
     size = float(np.sqrt((about_mean**2).sum(axis=2).mean())) or 1.0
     channels = np.concatenate([np.broadcast_to(mean, paths.shape), (paths - mean) / size], axis=2)
     result = channels[:, evenly(frames, MAX_FRAMES)]
+    missing = MIN_FRAMES - result.shape[1]
+    if missing > 0:
+        result = np.concatenate([result] + [result[:, -1:]] * missing, axis=1)
+    return np.ascontiguousarray(result, np.float32)
+
+
+def published_trajectories(poses: Poses, vertices: np.ndarray) -> np.ndarray:
+    """Return what networks trained as published read: (n,F,3) float32, x, y, z in every frame.
+
+    vertices  (n,) of the mesh
+
+    Short sequences repeat their last frame.
+    """
+    result = poses.read_vertices(vertices).transpose(1, 0, 2)
     missing = MIN_FRAMES - result.shape[1]
     if missing > 0:
         result = np.concatenate([result] + [result[:, -1:]] * missing, axis=1)
