@@ -27,6 +27,7 @@ _BENCHMARKS = {
     "runtime": "runtime",
     "web": "web",
     "blender": "blender",
+    "recorded": "recorded",
 }
 NAMES = tuple(_BENCHMARKS)
 

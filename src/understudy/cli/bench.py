@@ -18,7 +18,9 @@ from understudy.io.atomic_write import ensure_writable
 def bench(
     name: Annotated[
         str,
-        typer.Argument(help="body, face, decompose, two-layer, temporal, runtime or blender."),
+        typer.Argument(
+            help="body, face, recorded, blender, decompose, two-layer, temporal, runtime or web."
+        ),
     ],
     quick: Annotated[
         bool, typer.Option("--quick", help="At most 60 s on two cores; the errors are larger.")
