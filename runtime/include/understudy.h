@@ -275,6 +275,34 @@ UNDERSTUDY_API understudy_status understudy_deform_many(
     const understudy_model* model, understudy_scratch* scratch, size_t pose_count,
     const double* world_from_bone, const double* controls, float* positions, float* normals);
 
+/* ---- Levels of detail ------------------------------------------------------------------------ */
+
+/* `understudy export --lod` writes a deformer of a coarser mesh with the networks of the original.
+   To draw several levels of one character in one pose, or to change between them, compute the
+   coefficients once, with any of them:
+
+       understudy_coefficients(fine, scratch, bones, controls, coefficients);
+       understudy_deform_coefficients(fine, scratch, bones, coefficients, positions, normals);
+       understudy_deform_coefficients(coarse, other, bones, coefficients, fewer, NULL); */
+
+/* Whether coefficients of one model can drive the other (1) or not (0): both have the same bones,
+   features and networks, and bases that read the same coefficients. Compares every weight.
+   Thread-safe. */
+UNDERSTUDY_API int understudy_shares_coefficients(const understudy_model* model,
+                                                  const understudy_model* other);
+
+/* The same as `understudy_deform`, with the same bits, from coefficients of
+   `understudy_coefficients`.
+
+   coefficients  `understudy_gpu_counts.coefficients` numbers, finite and at most 1e18 in magnitude;
+                 may be NULL if there are none
+   others        as for `understudy_deform` */
+UNDERSTUDY_API understudy_status understudy_deform_coefficients(const understudy_model* model,
+                                                                understudy_scratch* scratch,
+                                                                const double* world_from_bone,
+                                                                const float* coefficients,
+                                                                float* positions, float* normals);
+
 /* ---- The engine's vertices ------------------------------------------------------------------- */
 
 /* Engines split a vertex where the corners of polygons around it have different texture coordinates

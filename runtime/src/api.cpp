@@ -47,7 +47,8 @@ void free_with(Memory memory, Item* item) {
 // position.
 constexpr double kLargestDriver = 1e18;
 
-bool in_range(const double* values, size_t count) {
+template <class Number>
+bool in_range(const Number* values, size_t count) {
     int bad[4] = {0, 0, 0, 0};
     size_t i = 0;
     for (; i + 4 <= count; i += 4)
@@ -316,6 +317,36 @@ understudy_status understudy_deform(const understudy_model* model, understudy_sc
                                     const double* world_from_bone, const double* controls,
                                     float* positions, float* normals) {
     return understudy_deform_many(model, scratch, 1, world_from_bone, controls, positions, normals);
+}
+
+int understudy_shares_coefficients(const understudy_model* model, const understudy_model* other) {
+    return model && other && understudy::shares_coefficients(*model, *other);
+}
+
+understudy_status understudy_deform_coefficients(const understudy_model* model,
+                                                 understudy_scratch* scratch,
+                                                 const double* world_from_bone,
+                                                 const float* coefficients, float* positions,
+                                                 float* normals) {
+    if (!model || !scratch || !positions || (model->bone_count() && !world_from_bone) ||
+        (model->coefficient_count && !coefficients))
+        return UNDERSTUDY_MISSING_ARGUMENT;
+    if (&scratch->model != model) return UNDERSTUDY_WRONG_SCRATCH;
+    understudy::Poses pose{1, model->bone_count() ? world_from_bone : nullptr, nullptr, positions,
+                           normals};
+    // Where there are none, the pointer only says that they are not computed.
+    static const float none[1] = {};
+    pose.coefficients = model->coefficient_count ? coefficients : none;
+    const size_t floats = 3 * model->vertex_count();
+    const Range points(positions, floats), sides(normals, floats),
+        given(coefficients, model->coefficient_count);
+    if (points.overlaps(sides) || points.overlaps(given) || sides.overlaps(given) ||
+        overlaps_drivers(*model, pose, points) || overlaps_drivers(*model, pose, sides))
+        return UNDERSTUDY_OVERLAP;
+    if (!are_in_range(*model, pose) || !in_range(coefficients, model->coefficient_count))
+        return UNDERSTUDY_NOT_FINITE;
+    understudy::deform(*model, *scratch, understudy::kernels(), pose);
+    return UNDERSTUDY_OK;
 }
 
 understudy_render_mesh* understudy_create_render_mesh(const understudy_model* model) {

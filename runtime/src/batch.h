@@ -25,7 +25,8 @@ protected:
     void run(Pool* pool, const Phases& last_phases, const Prepared& prepared,
              const RunTask& run_task) {
         const std::size_t poses = poses_.count;
-        const std::size_t jobs = about_.feature_columns.empty() ? poses : 2 * poses;
+        const bool has_features = !about_.feature_columns.empty() && !poses_.coefficients;
+        const std::size_t jobs = has_features ? 2 * poses : poses;
         parallel_for(pool, jobs, [&](std::size_t job, std::size_t thread) {
             if (job < poses) compute_transforms(job);
             else compute_features(job - poses, thread);

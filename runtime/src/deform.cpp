@@ -57,6 +57,10 @@ private:
     }
 
     void run_task(const Task& task, std::size_t thread) {
+        const bool gives_coefficients = task.kind == Task::Kind::layer ||
+                                        task.kind == Task::Kind::layers ||
+                                        task.kind == Task::Kind::coefficients;
+        if (gives_coefficients && poses_.coefficients) return;
         switch (task.kind) {
             case Task::Kind::layer: {
                 const LayerPlan& layer = model_.layers[task.what];
@@ -150,6 +154,8 @@ private:
 
     Inputs coefficients_of(std::size_t number) {
         const CoefficientPlan& plan = model_.coefficients[number];
+        if (poses_.coefficients)
+            return {poses_.coefficients + plan.offset, model_.bases[number].matrix.columns};
         if (plan.contiguous) return {values(0) + plan.writers[0], scratch_.value_stride};
         return {scratch_.coefficients.data() + plan.offset * scratch_.batch_poses,
                 model_.bases[number].matrix.columns};
@@ -277,7 +283,8 @@ Poses Poses::part(const Model& model, std::size_t first, std::size_t number) con
             controls ? controls + controls_per_pose * first : nullptr,
             positions ? positions + floats * first : nullptr,
             normals ? normals + floats * first : nullptr,
-            target};
+            target,
+            coefficients};
 }
 
 namespace {

@@ -26,6 +26,8 @@ struct Poses {
     // Of a single pose: what to fill besides. `positions` is then nullptr unless normals or
     // tangents are computed from it, and `normals` is nullptr.
     const RenderTarget* target = nullptr;
+    // Of a single pose: its coefficients, which are then not computed; nullptr: they are.
+    const float* coefficients = nullptr;
 
     // Poses first..first + number of these, which are poses of `model`.
     Poses part(const Model& model, std::size_t first, std::size_t number) const;

@@ -1,5 +1,6 @@
 #include "model.h"
 
+#include <cstring>
 #include <limits>
 
 #include "affine.h"
@@ -18,7 +19,56 @@ std::size_t bytes_read(const Model& model) {
            s.quantized_starts.bytes();
 }
 
+template <class Item>
+bool same_items(const Item* a, const Item* b, std::size_t count) {
+    return (!a && !b) || (a && b && (!count || !std::memcmp(a, b, count * sizeof(Item))));
+}
+
+template <class Items>
+bool same_arrays(const Items& a, const Items& b) {
+    return a.size() == b.size() && (a.empty() || same_items(a.data(), b.data(), a.size()));
+}
+
+bool same_layers(const LayerPlan& a, const LayerPlan& b) {
+    const Panels &v = a.weight, &w = b.weight;
+    return v.number_size == w.number_size && v.columns == w.columns && v.rows == w.rows &&
+           a.activation == b.activation && a.input_offset == b.input_offset &&
+           a.output_offset == b.output_offset &&
+           same_items(static_cast<const std::uint8_t*>(v.data),
+                      static_cast<const std::uint8_t*>(w.data),
+                      v.rows * v.columns * v.number_size) &&
+           same_items(a.bias, b.bias, v.rows) && same_items(a.half_bias, b.half_bias, v.rows) &&
+           same_items(a.inputs, b.inputs, v.columns);
+}
+
+bool same_writers(const CoefficientPlan& a, const CoefficientPlan& b) {
+    if (a.count != b.count || a.one_writer_each != b.one_writer_each) return false;
+    if (a.one_writer_each) return same_items(a.writers, b.writers, a.count);
+    for (std::size_t p = 0; p < a.count; ++p) {
+        const std::size_t writers = a.ranges[p].last - a.ranges[p].first;
+        if (writers != b.ranges[p].last - b.ranges[p].first ||
+            !same_items(a.writers + a.ranges[p].first, b.writers + b.ranges[p].first, writers))
+            return false;
+    }
+    return true;
+}
+
 }  // namespace
+
+bool shares_coefficients(const Model& a, const Model& b) {
+    const Description &from = a.description, &to = b.description;
+    if (from.control_count() != to.control_count() || !same_arrays(from.parents, to.parents) ||
+        !same_arrays(from.feature_columns, to.feature_columns) ||
+        !same_arrays(from.feature_low, to.feature_low) ||
+        !same_arrays(from.feature_high, to.feature_high) || a.layers.size() != b.layers.size() ||
+        a.coefficients.size() != b.coefficients.size())
+        return false;
+    for (std::size_t n = 0; n < a.layers.size(); ++n)
+        if (!same_layers(a.layers[n], b.layers[n])) return false;
+    for (std::size_t n = 0; n < a.coefficients.size(); ++n)
+        if (!same_writers(a.coefficients[n], b.coefficients[n])) return false;
+    return true;
+}
 
 bool Model::load(const std::uint8_t* data, std::size_t size, Problem& problem) {
     Description& from = description;

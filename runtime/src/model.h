@@ -193,4 +193,7 @@ struct Model {
     } storage{memory};
 };
 
+// Whether coefficients of one model are those of the other: see `understudy_shares_coefficients`.
+bool shares_coefficients(const Model& a, const Model& b);
+
 }  // namespace understudy

@@ -666,6 +666,46 @@ void test_a_caller_sleeps_and_wakes() {
     }
 }
 
+// Coefficients that were computed once give the same bits as the whole call; also those of another
+// model with the same networks.
+void test_given_coefficients(const understudy_model* model, const understudy_model* same) {
+    CHECK(understudy_shares_coefficients(model, same) == 1);
+    CHECK(understudy_shares_coefficients(model, nullptr) == 0);
+    const Drivers drivers(model, 1);
+    const double *bones = drivers.bones.data(), *controls = drivers.controls.data();
+    const std::size_t floats = 3 * understudy_vertex_count(model);
+    std::vector<float> coefficients(understudy_count_gpu_arrays(model).coefficients + 1, 1e30f);
+    std::vector<float> want(floats), want_normals(floats), got(floats), normals(floats);
+    for (const int threads : {1, 3}) {
+        understudy_pool* pool = understudy_create_pool(threads);
+        understudy_scratch* scratch = understudy_create_scratch(model, pool);
+        understudy_scratch* other = understudy_create_scratch(same, pool);
+        CHECK(understudy_deform(model, scratch, bones, controls, want.data(),
+                                want_normals.data()) == UNDERSTUDY_OK);
+        CHECK(understudy_coefficients(model, scratch, bones, controls, coefficients.data()) ==
+              UNDERSTUDY_OK);
+        CHECK(understudy_deform_coefficients(same, other, bones, coefficients.data(), got.data(),
+                                             normals.data()) == UNDERSTUDY_OK);
+        CHECK(got == want && normals == want_normals);
+        CHECK(understudy_deform_coefficients(model, other, bones, coefficients.data(), got.data(),
+                                             nullptr) == UNDERSTUDY_WRONG_SCRATCH);
+        CHECK(understudy_deform_coefficients(same, other, bones, coefficients.data(), nullptr,
+                                             nullptr) == UNDERSTUDY_MISSING_ARGUMENT);
+        CHECK(understudy_deform_coefficients(same, other, bones, coefficients.data(), got.data(),
+                                             got.data()) == UNDERSTUDY_OVERLAP);
+        if (coefficients.size() > 1) {
+            CHECK(understudy_deform_coefficients(same, other, bones, nullptr, got.data(),
+                                                 nullptr) == UNDERSTUDY_MISSING_ARGUMENT);
+            coefficients[0] = std::nanf("");
+            CHECK(understudy_deform_coefficients(same, other, bones, coefficients.data(),
+                                                 got.data(), nullptr) == UNDERSTUDY_NOT_FINITE);
+        }
+        understudy_free_scratch(other);
+        understudy_free_scratch(scratch);
+        understudy_free_pool(pool);
+    }
+}
+
 void test_selecting_an_instruction_set() {
     const std::string best = understudy_instruction_set();
     CHECK(understudy_select_instruction_set("portable") == 1);
@@ -714,6 +754,7 @@ int main(int count, char** names) {
         test_callers_share_a_model(model);
         test_gpu_arrays(model);
         test_render(model);
+        test_given_coefficients(model, other);
         const std::vector<float> want = played(model, 1, 2);
         test_memory_of_the_host(names[i], want);
         test_jobs_of_the_host(model, want);

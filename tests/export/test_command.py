@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from command_line import run
 
+from understudy.core.deformer import Deformer
+from understudy.core.mesh import Mesh
+from understudy.io.obj import write_obj
 from understudy.io.registry import read_poses
 from understudy.rigs.base import animate
 from understudy.rigs.registry import load_rig
@@ -158,3 +161,36 @@ def test_an_interrupted_export_leaves_nothing(file, written, capsys, tmp_path, m
     code, _, _ = run(capsys, "export", file, tmp_path / "tube.character", "--clip", "wave")
     assert code == 130
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_level_of_detail_has_its_error_and_the_networks(file, tube, capsys, tmp_path):
+    mesh = tube.mesh
+    write_obj(tmp_path / "lod1.obj", Mesh(mesh.vertices[::2], [3], [0, 1, 2]))
+    centres = mesh.vertices[mesh.triangles].mean(axis=1)
+    write_obj(tmp_path / "lod2.obj", Mesh(centres, [3], [0, 1, 2]))
+    for name, vertices, said in (
+        ("lod1", -(-mesh.vertex_count // 2), "all of them vertices of the original"),
+        ("lod2", len(centres), "from its surface at rest"),
+    ):
+        out = tmp_path / f"{name}.understudy"
+        code, text, err = run(
+            capsys, "export", file, out, "--lod", tmp_path / f"{name}.obj",
+            "--json", tmp_path / "errors.json",
+        )  # fmt: skip
+        assert code == 0, err
+        assert said in text
+        assert "32 random poses" in text
+        made = Deformer.load(out)
+        assert made.mesh.vertex_count == vertices
+        assert len(made.nets) == len(tube.nets)
+        errors = json.loads((tmp_path / "errors.json").read_text())
+        assert errors["vertices"] == vertices
+        assert errors["max"] <= (1e-5 if name == "lod1" else 0.05) * mesh.height
+
+
+def test_a_level_of_detail_of_a_character_is_written_in_two_steps(file, capsys, tmp_path):
+    code, _, err = run(
+        capsys, "export", file, tmp_path / "tube.glb", "--lod", tmp_path / "lod1.obj"
+    )
+    assert code == 2
+    assert "write a .understudy file first" in err

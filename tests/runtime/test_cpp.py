@@ -16,9 +16,12 @@ import numpy as np
 import pytest
 from needs import missing
 from parity import forged
-from parity.kinds import KINDS
+from parity.kinds import KINDS, drivers
 from sequence_builders import bending_strip
 
+from understudy.core.levels_of_detail import level_of_detail
+from understudy.core.mesh import Mesh
+from understudy.core.parts import submesh
 from understudy.core.version import __version__
 from understudy.io.sequences import sequence_from_arrays
 from understudy.methods import method_type
@@ -374,6 +377,53 @@ def test_a_render_mesh_has_the_corners_of_the_file(shared, tmp_path):
     assert call("understudy_part_vertex_count", model, ctypes.c_size_t(0)) == 5
     call("understudy_free_render_mesh", made, returns=None)
     call("understudy_free_model", model, returns=None)
+
+
+@pytest.mark.slow
+def test_levels_of_detail_share_coefficients(shared, tmp_path):
+    """Coefficients of the original drive a level of detail, as its own would."""
+    library = ctypes.CDLL(str(shared / "libunderstudy.so"))
+    pointer = lambda values: values.ctypes.data_as(ctypes.c_void_p)
+
+    def call(name, *arguments, returns=ctypes.c_void_p):
+        function = getattr(library, name)
+        function.restype = returns
+        return function(*arguments)
+
+    def load(name, deformer):
+        path = tmp_path / f"{name}.understudy"
+        deformer.save(path)
+        made = call("understudy_load_file", str(path).encode(), None, ctypes.c_size_t(0))
+        model = ctypes.c_void_p(made)
+        return model, ctypes.c_void_p(call("understudy_create_scratch", model, None))
+
+    full = KINDS["wide"]()
+    centres = Mesh(full.mesh.vertices[full.mesh.triangles].mean(axis=1), [], [])
+    levels = {
+        "subset": level_of_detail(full, submesh(full.mesh, np.arange(0, 30))),
+        "projected": level_of_detail(full, centres),
+    }
+    bones, _ = drivers(full, 1)
+    bones = np.ascontiguousarray(bones, np.float64)
+    original, scratch = load("full", full)
+    coefficients = np.empty(4096, np.float32)
+    given = pointer(coefficients)
+    assert not call("understudy_coefficients", original, scratch, pointer(bones), None, given)
+    for name, level in levels.items():
+        model, own = load(name, level)
+        assert call("understudy_shares_coefficients", original, model, returns=ctypes.c_int) == 1
+        got = np.empty((level.mesh.vertex_count, 3), np.float32)
+        want = np.empty_like(got)
+        assert not call("understudy_deform", model, own, pointer(bones), None, pointer(want), None)
+        assert not call(
+            "understudy_deform_coefficients", model, own, pointer(bones), given, pointer(got), None
+        )
+        np.testing.assert_array_equal(got, want)
+        reference = level.deform_reference(bones)[0]
+        np.testing.assert_allclose(got, reference, atol=1e-5 * full.mesh.height)
+    net = replace(full.nets[0], biases=(full.nets[0].biases[0] + 1, *full.nets[0].biases[1:]))
+    changed, _ = load("changed", replace(full, nets=(net, *full.nets[1:])))
+    assert call("understudy_shares_coefficients", original, changed, returns=ctypes.c_int) == 0
 
 
 def test_versions_agree():

@@ -20,10 +20,12 @@ from understudy.evaluation.metric_catalogue import digits3, size_text
 from understudy.export.character import ExportSettings
 from understudy.export.errors import Errors
 from understudy.export.job import ExportJob
+from understudy.export.levels_of_detail import make_level_of_detail
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.gltf import write_glb
 from understudy.io.onnx_weights import write_onnx_weights
 from understudy.io.registry import format_of, formats, write_character, write_deformer
+from understudy.io.sequences import read_mesh
 from understudy.viewer.subjects import ViewJob
 
 AGAINST = {"deformer": "the .understudy file", "original": "the original"}
@@ -101,6 +103,14 @@ def export(
         str | None,
         typer.Option("--rig", help=f"The rig of --clip. {RIG_HELP} Default: the rig in the file."),
     ] = None,
+    lod: Annotated[
+        Path | None,
+        typer.Option(
+            "--lod",
+            help="Mesh of a level of detail (.obj, .ply, .npz) at rest, in the file's unit and "
+            "axes: the result has its vertices and the networks of FILE (.understudy, .onnx).",
+        ),
+    ] = None,
     half: Annotated[
         bool,
         typer.Option(
@@ -113,7 +123,8 @@ def export(
 ) -> None:
     """Write a stand-in in another format.
 
-    A .onnx file holds the whole deformer as one graph. `--half` halves a .understudy file.
+    A .onnx file holds the whole deformer as one graph. `--half` halves a .understudy file. `--lod`
+    makes a level of detail that shares the networks; its error is printed.
 
     A .html file is one page that shows the character in any browser, without a server: the runtime,
     the stand-in in 16 bits, its clips, and the original where its rig or --motion has it.
@@ -136,6 +147,16 @@ def export(
     if as_json is not None:
         ensure_writable(as_json)
     deformer = Deformer.load(file)
+    if lod is not None:
+        if known.write_deformer is None:
+            raise InputError(
+                f"--lod: write a .understudy file first and export that to {known.name}"
+            )
+        level = make_level_of_detail(deformer, read_mesh(lod))
+        print(level.text())
+        deformer = level.deformer
+        if as_json is not None:
+            write_json(as_json, level.json())
     if known.write_deformer is not None:
         if clip or motion or neural:
             raise InputError(
