@@ -7,6 +7,7 @@ import pytest
 from posing_builders import BonesOnly, human_with_skin
 
 from understudy.core.deformer import Deformer
+from understudy.core.features import Features
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
@@ -198,6 +199,19 @@ def test_bones_that_a_rig_leaves_without_parents():
     assert posing.parents.tolist() == parents
     assert {h.name for h in posing.handles} == {"pelvis", "left hand", "right hand"}
     assert posing.errors["max"] < 1e-6
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_bones_that_only_networks_read_are_posed(read):
+    rng = np.random.default_rng(7)
+    poses = lambda skeleton: bend(skeleton, rng.uniform(-0.5, 0.5, (60, 3, 3)))
+    names, places = ("root", "toe", "nail"), [[0, 0, 0], [0, 1, 0], [0, 2, 0]]
+    deformer, sample = chain_character(names, [-1, 0, 1], places, poses)
+    rigid = Skin(np.zeros((12, 1), int), np.ones((12, 1)))
+    columns = np.arange(12, 24) if read else np.zeros(0, int)
+    features = Features(columns, np.full(len(columns), -9), np.full(len(columns), 9))
+    posing = fit_posing(replace(deformer, skin=rigid, features=features), sample)
+    assert posing.independent_bones.tolist() == ([0, 1] if read else [0])
 
 
 def test_bones_that_never_move():

@@ -15,6 +15,8 @@ from understudy.core.deformer import Deformer
 from understudy.geometry.bone_motion import parents_first
 from understudy.geometry.skinning import weight_matrix
 
+_RADIUS = 0.05  # of the height: the least reach of a bone, also of one that only networks read
+
 
 @dataclass(frozen=True, eq=False)
 class Levers:
@@ -70,7 +72,10 @@ def levers_of(deformer: Deformer, parents: np.ndarray) -> Levers:
         s[:, 4] - 2 * (s[:, 1:4] * place).sum(axis=1) + s[:, 0] * (place**2).sum(axis=1), 0
     )
     turn, stretch, count = about(below), about(sums), float(len(vertices))
-    per = lambda total, weight: np.sqrt(total / np.maximum(weight, 1e-9))
+    used = _used(deformer, parents, below[:, 0])
+    radius = np.where(used, _RADIUS * deformer.mesh.height, 0.0)
+    per = lambda total, weight: np.maximum(np.sqrt(total / np.maximum(weight, 1e-9)), radius)
+    all_of = lambda total: np.maximum(np.sqrt(total / count), radius / np.sqrt(count))
     tip, reach = place.copy(), np.zeros(bones)
     for b in range(bones):
         mine = own.indices[own.indptr[b] : own.indptr[b + 1]]
@@ -80,19 +85,33 @@ def levers_of(deformer: Deformer, parents: np.ndarray) -> Levers:
             tip[b], reach[b] = vertices[mine[distance.argmax()]], distance.max()
     return Levers(
         whole={
-            "rotation": np.sqrt(turn / count),
-            "move": np.sqrt(below[:, 0] / count),
-            "stretch": np.sqrt(stretch / count),
+            "rotation": all_of(turn),
+            "move": np.sqrt(np.maximum(below[:, 0], used) / count),
+            "stretch": all_of(stretch),
         },
         near={
             "rotation": per(turn, below[:, 0]),
-            "move": np.where(below[:, 0] > 1e-6, 1.0, 0.0),
+            "move": used.astype(np.float64),
             "stretch": per(stretch, sums[:, 0]),
         },
         weight=below[:, 0],
         reach=reach,
         tip=tip,
     )
+
+
+def _used(deformer: Deformer, parents: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return which bones change the result, (B,) bool: they move vertices, or networks read them.
+
+    weight  (B,) vertices that each bone and its children move
+    """
+    columns = deformer.features.columns
+    used = weight > 1e-6
+    used[np.unique(columns[columns < 12 * len(parents)] // 12)] = True
+    for b in parents_first(parents)[::-1]:
+        if used[b] and parents[b] >= 0:
+            used[parents[b]] = True
+    return used
 
 
 def tree_distances(parents: np.ndarray) -> np.ndarray:
