@@ -13,6 +13,7 @@ from understudy.core.features import Features
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis, Net
 from understudy.core.poses import Poses
+from understudy.core.posing import PosingSkeleton
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
@@ -37,6 +38,7 @@ __all__ = [
     "MissingDependencyError",
     "Net",
     "Poses",
+    "PosingSkeleton",
     "Skeleton",
     "Skin",
     "UnderstudyError",

@@ -12,6 +12,7 @@ from understudy.cli.options import File
 from understudy.cli.output import file_text, read_per_pose
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
+from understudy.core.posing import PosingSkeleton
 from understudy.evaluation.metric_catalogue import size_text
 from understudy.methods.base import Method, option_table, preset_lines
 from understudy.methods.registry import method_type, methods_by_name
@@ -43,6 +44,8 @@ def info_lines(deformer: Deformer) -> list[tuple[str, str]]:
                 f"{skin.blend} blend{virtual}",
             )
         )
+    if deformer.posing is not None:
+        lines += posing_lines(deformer.posing, mesh.unit)
     for clip in deformer.clips:
         rate = "" if clip.frame_rate is None else f" at {clip.frame_rate:g} per second"
         text = f"{clip.name}: {clip.frame_count} frames{rate}, from frame {clip.start_frame}"
@@ -67,6 +70,17 @@ def info_lines(deformer: Deformer) -> list[tuple[str, str]]:
     shown = {k: v for k, v in deformer.provenance.items() if not k.endswith("_curve")}
     lines.append(("provenance", json.dumps(shown, indent=2).replace("\n", "\n" + 13 * " ")))
     return lines
+
+
+def posing_lines(posing: PosingSkeleton, unit: str) -> list[tuple[str, str]]:
+    """(name, text) of each line about what poses a deformer without its rig."""
+    error = f"vertex error {posing.errors.get('mean', 0):.3g} {unit} mean"
+    text = (
+        f"{posing.dofs.count} degrees of freedom of {len(posing.independent_bones)} bones, "
+        f"{len(posing.helper_bones)} helper bones follow; {error}; handles: "
+        f"{', '.join(handle.name for handle in posing.handles)}"
+    )
+    return [("posing", text), *(("", note) for note in posing.notes)]
 
 
 def mesh_text(mesh: Mesh) -> str:
