@@ -177,6 +177,8 @@ export class App {
         this.#layoutChoice.value = layout;
         this.#swipe.hidden = layout !== 'swipe';
         this.#arrange();
+        // On narrow screens, what was in front of the camera may be outside of a column.
+        if (innerWidth < 720 && this.visible.some((s) => s.current)) this.#frame();
     }
 
     setMap(map: MapKind): void {
@@ -342,7 +344,8 @@ export class App {
         const right = !narrow && panel && !panel.hidden ? panel.offsetWidth : 0;
         const sheet = narrow && panel && !panel.hidden ? panel : this.timeline.element;
         const bottom = sheet.hidden ? 0 : innerHeight - sheet.getBoundingClientRect().top;
-        return {x: 0, y: 0, width: Math.max(50, innerWidth - right), height: Math.max(50, innerHeight - Math.min(bottom, 0.7 * innerHeight))};
+        const y = isSmall() ? document.getElementById('top')!.getBoundingClientRect().bottom : 0;
+        return {x: 0, y, width: Math.max(50, innerWidth - right), height: Math.max(50, innerHeight - bottom - y)};
     }
 
     #frame(first = false): void {
@@ -384,6 +387,7 @@ export class App {
         const {x, y, front} = this.stage.project(world, cell.view);
         const inside = front && x > cell.clip.x && x < cell.clip.x + cell.clip.width && y > 0 && y < cell.clip.y + cell.clip.height;
         this.#mark.hidden = !inside;
+        this.#mark.classList.toggle('bare', cell.clip.width < 260);
         this.#mark.classList.toggle('left', x > cell.clip.x + cell.clip.width - 190);
         this.#mark.style.transform = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px)`;
         this.#mark.dataset.text = `${lengthText(error.largest, this.#scene.unit)} at vertex ${error.vertex}`;
@@ -405,7 +409,7 @@ export class App {
             bar.append(el('button', {type: 'button', role: 'tab', 'data-tab': key, id: `tab-${key}`, click: () => open(key)}, text));
         panel.append(bar, ...tabs.map(([, , body]) => body));
         open('pose');
-        panel.hidden = innerWidth < 720;
+        panel.hidden = isSmall();
         const tools = el('div', {class: 'tools'}, this.#heat,
             toggle('Wire', 'wire', 'Draw the edges of the polygons (W)', false, (on) => this.setWire(on)),
             this.#handles ? toggle('Handles', 'show-handles', 'Handles to drag (H)', true, (on) => {
@@ -421,7 +425,7 @@ export class App {
             button('Panel', 'toggle-panel', 'Show or hide the panel', () => {
                 panel.hidden = !panel.hidden;
                 this.#resize();
-                if (innerWidth < 720) this.#frame();
+                if (isSmall()) this.#frame();
             }));
         this.#heat.disabled = !this.original || !this.#scene.models.length;
         this.#layoutChoice.element.hidden = this.surfaces.length < 2;
@@ -548,6 +552,11 @@ export class App {
         event.preventDefault();
         action();
     }
+}
+
+/** Whether this is the screen of a phone, upright or across; as in viewer.css. */
+function isSmall(): boolean {
+    return innerWidth < 720 || innerHeight < 480;
 }
 
 /** Colours vertices by a number each; negative: grey. */

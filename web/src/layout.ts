@@ -33,7 +33,7 @@ export function cells(
         ];
     }
     if (layout === 'side' && all.length > 1) {
-        const rows = area.height > area.width && all.length > 2 ? 2 : 1;
+        const rows = area.height > area.width && all.length > 3 ? 2 : 1;
         const columns = Math.ceil(all.length / rows);
         const width = Math.floor(area.width / columns), height = Math.floor(area.height / rows);
         return all.map((surface, i) => {

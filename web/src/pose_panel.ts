@@ -54,7 +54,7 @@ export class PosePanel {
         });
         const none = el('p', {class: 'hint', id: 'no-match', hidden: true}, 'No control has this name.');
         this.element = el('div', {class: 'tab-body', id: 'pose-panel'},
-            el('div', {class: 'buttons'}, this.#undo, this.#redo,
+            el('div', {class: 'buttons', hidden: !sliders.length}, this.#undo, this.#redo,
                 button('Reset', 'reset', 'Back to the rest pose', () => actions.reset()),
                 button('Mirror', 'mirror', 'Exchange left and right', () => actions.mirror()),
                 button('Save', 'save', 'Save this pose as a file', () => actions.save()),

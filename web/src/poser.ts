@@ -80,8 +80,9 @@ export class Poser {
     #hint(): string {
         if (this.#live) return '';
         if (this.#posing) return this.#posing.handles.length ? 'Drag the round handles on the character, or move sliders.' : '';
+        if (!this.#scene.models.length) return 'These are recorded frames: there is nothing to pose.';
         return this.sliders.length ? 'The bones follow the clip. These controls act besides them.' :
-                                     'This stand-in has no controls of its own: bones drive it.';
+                                     'This file has nothing to pose with: its bones follow the clip.';
     }
 
     /** (B,12) of the current pose. */
