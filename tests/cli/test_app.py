@@ -81,7 +81,9 @@ def test_compare_shows_both_and_one_animation_alone(work, capsys):
 
 
 def test_info_methods_ranges_and_version(work, capsys):
-    assert "networks" in run(capsys, "info", work / "fdda.understudy")[1]
+    shown = run(capsys, "info", work / "fdda.understudy")[1]
+    assert "networks" in shown
+    assert "degrees of freedom" in shown
     listed = run(capsys, "methods")[1]
     assert listed.index("two_layer") < listed.index("Baselines") < listed.index("k_largest")
     options = run(capsys, "methods", "fdda")[1]

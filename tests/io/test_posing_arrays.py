@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from mutated_files import read_mutated
 from posing_builders import small_character, two_arms
 
 from understudy.core.deformer import Deformer
@@ -103,3 +104,17 @@ def test_missing_arrays_are_refused(file, name):
                 lambda table, header: table.update({f"other.{name}": table.pop(f"posing.{name}")}),
             )
         )
+
+
+def test_mutated_files_give_an_error_or_a_pose(file, tmp_path):
+    def read(path):
+        deformer = Deformer.load(path)
+        if deformer.posing is None:
+            return np.zeros(1)
+        bones, controls = deformer.posing.pose(deformer.posing.dofs.rest[None])
+        assert np.isfinite(controls).all()
+        # Numbers near the largest may overflow, but nothing else may happen.
+        return np.nan_to_num(bones)
+
+    with np.errstate(all="ignore"):
+        assert read_mutated(file, tmp_path, read, 400, seed=1) > 100

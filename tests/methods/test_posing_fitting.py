@@ -13,7 +13,9 @@ from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.bone_motion import CHANNEL_NAMES, rotation_of
+from understudy.io.recorded_poses import write_recorded_poses
 from understudy.methods import method_type
+from understudy.methods.fitting import fit_file
 from understudy.methods.posing_fitting import fit_posing, with_posing
 from understudy.methods.posing_fitting.sides import mirror_bones, other_side
 from understudy.rigs.sampling import gaussian
@@ -240,6 +242,28 @@ def test_bones_without_sense(seed):
     deformer, sample = chain_character(tuple("abcd"), [-1, -1, 1, 0], np.zeros((4, 3)), poses)
     posing = fit_posing(deformer, sample)
     assert np.isfinite(posing.pose(posing.dofs.rest[None])[0]).all()
+
+
+def test_every_fit_to_poses_with_bones_has_it(tmp_path):
+    rig = TubeRig()
+    write_recorded_poses(rig.evaluate(gaussian(rig.controls, 60, seed=1)), tmp_path / "tube.npz")
+    for method in ("lbs", "two_layer"):
+        fit_file(method, tmp_path / "tube.npz", tmp_path / "tube.understudy")
+        posing = Deformer.load(tmp_path / "tube.understudy").posing
+        assert posing is not None, method
+        assert posing.errors["max"] < 0.05
+
+
+def test_a_fit_never_fails_because_of_it(monkeypatch):
+    rig = TubeRig()
+    poses = rig.evaluate(gaussian(rig.controls, 20, seed=1))
+    deformer = method_type("lbs")().fit(poses)
+
+    def fail(*_):
+        raise np.linalg.LinAlgError("singular")
+
+    monkeypatch.setattr("understudy.methods.posing_fitting.fit.fit_posing", fail)
+    assert with_posing(deformer, poses) is deformer
 
 
 def test_poses_without_the_bones_of_the_deformer():
