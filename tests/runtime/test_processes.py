@@ -23,46 +23,38 @@ want = deformer.deform(bones, controls, threads=3)
 """
 
 
-def run(program, timeout=60):
+def run(program, **environment):
     return subprocess.run(
         [sys.executable, "-c", START + program],
-        env=os.environ | {"PYTHONPATH": str(TESTS)},
+        env=os.environ | {"PYTHONPATH": str(TESTS)} | environment,
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=60,
     )
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_forked_child_deforms_and_ends():
+def test_a_forked_child_deforms_frees_its_pools_and_ends():
+    # Freeing a pool joins its helpers. Those do not exist in the child.
     done = run(
         """
+from understudy.runtime import native
+pool = native.compiled.Pool(3)
 child = os.fork()
 for threads in (3, 2):
     assert np.array_equal(deformer.deform(bones, controls, threads=threads), want)
+del pool
 if child:
-    assert os.waitpid(child, 0)[1] == 0
+    end = time.monotonic() + 30
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < end:
+        time.sleep(0.02)
+    if ended == (0, 0):
+        os.kill(child, 9)
+    assert ended == (child, 0), "the child hangs"
     print("both")
 """
     )
     assert (done.returncode, done.stdout.strip()) == (0, "both"), done.stderr
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity on this system")
-def test_a_forked_child_keeps_its_processors():
-    done = run(
-        """
-child = os.fork()
-before = os.sched_getaffinity(0)
-end = time.monotonic() + 0.5
-while time.monotonic() < end:
-    deformer.deform(bones, controls, threads=3)
-    assert os.sched_getaffinity(0) == before
-if child:
-    assert os.waitpid(child, 0)[1] == 0
-"""
-    )
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("attempt", range(5))
@@ -83,34 +75,28 @@ time.sleep(0.2)
 
 @pytest.mark.skipif(not hasattr(os, "truncate"), reason="no truncate on this system")
 def test_a_file_that_shrinks_while_it_is_loaded_and_played(tmp_path):
-    path = tmp_path / "a.understudy"
+    # The file shrinks when its header is parsed: a reader that had mapped it would end here, with
+    # SIGBUS, as soon as it looks at an array.
     done = run(
         f"""
+import json
 from understudy import Deformer
-from understudy.core.errors import UnderstudyError
-path = {str(path)!r}
+path = {str(tmp_path / "a.understudy")!r}
 deformer.save(path)
-data = open(path, "rb").read()
-loaded = Deformer.load(path)
-ended = threading.Event()
+parse, cuts = json.loads, []
 
-def rewrite():
-    while not ended.is_set():
+def cut_and_parse(*given, **options):
+    if not cuts:
         os.truncate(path, 100)
-        with open(path, "r+b") as file:
-            file.write(data)
+    cuts.append(path)
+    return parse(*given, **options)
 
-writer = threading.Thread(target=rewrite, daemon=True)
-writer.start()
-for _ in range(200):
-    try:
-        Deformer.load(path)
-    except UnderstudyError:
-        pass
-ended.set()
-writer.join()
+json.loads = cut_and_parse
+loaded = Deformer.load(path)
+json.loads = parse
+assert cuts, "the reader parses its header elsewhere: cut the file there"
 os.truncate(path, 0)
 assert np.array_equal(loaded.deform(bones, controls, threads=3), want)
 """
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, (done.returncode, done.stderr)
