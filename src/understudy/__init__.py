@@ -4,6 +4,8 @@ Everything here runs without torch: loading a `.understudy` file and deforming w
 SciPy and safetensors alone.
 """
 
+# First: NumPy reads the environment when it loads.
+from understudy.core import thread_environment  # noqa: F401
 from understudy.core.character import BlendShape, Character, CharacterClip
 from understudy.core.clip import Clip
 from understudy.core.controls import ControlSpec

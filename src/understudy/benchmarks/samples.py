@@ -6,7 +6,6 @@ A machine that is used for its GPU alone may have torch, NumPy and SciPy and not
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from understudy.core import threads
 from understudy.core.poses import Poses
 from understudy.core.progress import Progress
 from understudy.rigs.base import Rig, name_of
@@ -37,11 +37,11 @@ def sampled(rig: Callable[[], Rig], plan: SamplePlan, store: Path, progress: Pro
 def sampled_in_memory(
     rig: Callable[[], Rig], plan: SamplePlan, progress: Progress, processes: int | None = None
 ) -> Poses:
-    """The same poses without a store, evaluated by worker processes (None: one per core)."""
+    """The same poses without a store, evaluated by worker processes (None: `threads.count()`)."""
     here = rig()
     values = plan.values(here)
     parts = np.array_split(values, max(1, len(values) // _AT_ONCE))
-    workers = min(processes or os.cpu_count() or 1, len(parts))
+    workers = min(processes or threads.count(), len(parts))
     found = []
     with progress.task(f"sampling {name_of(here)}", len(values)) as task:
         if workers == 1:

@@ -43,7 +43,7 @@ from understudy.benchmarks import Outcome, Request
 from understudy.benchmarks.real_data import data_folder
 from understudy.benchmarks.sequence_cases import lean_row, write_poses_report
 from understudy.benchmarks.temporal_cases import Case, find_cases, read_case
-from understudy.core import checks
+from understudy.core import checks, tasks
 from understudy.core.deformer import Deformer
 from understudy.core.errors import FileError
 from understudy.core.poses import Poses
@@ -53,7 +53,6 @@ from understudy.evaluation.measure import Reference, deform_clips, deformer_figu
 from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import atomic_write
 from understudy.methods import method_type
-from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.motion import in_principal_directions, read_motion
 from understudy.methods.decomposition.transform_solve import LinearSolver, solve_transforms
@@ -265,7 +264,7 @@ def solver_times(poses: Poses, bones: int, repeats: int = 3) -> dict[str, float]
 
     The weights are random; the shortest of `repeats` runs counts.
     """
-    with kernels.own_threads():
+    with tasks.one_blas_thread():
         motion, _ = in_principal_directions(read_motion(poses)[0])
         random = np.random.default_rng(0)
         index = np.ascontiguousarray(

@@ -22,6 +22,7 @@ from understudy.cli.learn import learn
 from understudy.cli.measure import compare, evaluate
 from understudy.cli.sample import controls, sample
 from understudy.cli.show import info, methods
+from understudy.cli.threads import with_threads
 from understudy.cli.train import train
 from understudy.cli.view import view
 from understudy.core.errors import UnderstudyError
@@ -55,8 +56,10 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (data, "understudy data horse_gallop horse-gallop.zip -o data"),
     (bench, "understudy bench decompose --quick"),
 )
+LONG = (demo, learn, sample, fit, compress, evaluate, compare, export, train, bench)
 for _command, _example in COMMANDS:
-    app.command(epilog=f"\b\nExample:\n  {_example}")(_command)  # \b: keep the line breaks
+    _run = with_threads(_command) if _command in LONG else _command
+    app.command(epilog=f"\b\nExample:\n  {_example}")(_run)  # \b: keep the line breaks
 app.command("ranges", hidden=True)(controls)  # its name before version 1
 
 

@@ -84,7 +84,7 @@ def sample(
         ),
     ] = SIGMA,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes. Default: one per core.")
+        int | None, typer.Option(min=1, help="Worker processes. Default: --threads.")
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace the store instead of resuming.")] = False,
     meshes: Meshes = [],  # noqa: B006

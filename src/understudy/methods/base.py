@@ -7,15 +7,16 @@ frozen dataclass whose fields each have a default and a description in its docst
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from understudy.core import checks
+from understudy.core import checks, tasks
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
@@ -123,12 +124,18 @@ ConfigType = TypeVar("ConfigType", bound=Config)
 class Method(Generic[ConfigType]):
     """A way to make a Deformer. A subclass sets `name`, `traits` and `Config` and writes `fit`.
 
-    The first line of its docstring is what `understudy methods` prints.
+    The first line of its docstring is what `understudy methods` prints. While `fit` runs, BLAS uses
+    one thread; work for several goes through `understudy.core.tasks`.
     """
 
     name: ClassVar[str]
     traits: ClassVar[Traits]
     Config: ClassVar[type[Any]] = Config
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "fit" in vars(cls):
+            cls.fit = _on_one_blas_thread(cls.fit)  # type: ignore[method-assign]
 
     def __init__(self, config: ConfigType | None = None):
         self.config: ConfigType = self.Config() if config is None else config
@@ -149,6 +156,15 @@ class Method(Generic[ConfigType]):
         rig  the live rig, where there is one, for methods that evaluate it (`traits.asks_rig`)
         """
         raise TypeError(f"{type(self).__qualname__} does not define fit")
+
+
+def _on_one_blas_thread(fit: Callable[..., Deformer]) -> Callable[..., Deformer]:
+    @functools.wraps(fit)
+    def limited(*arguments: Any, **options: Any) -> Deformer:
+        with tasks.one_blas_thread():
+            return fit(*arguments, **options)
+
+    return limited
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
+from understudy.core import checks, threads
 from understudy.core.errors import InputError, UnderstudyError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress, Task
@@ -66,8 +66,8 @@ def sample_poses(
     rig        what `load_rig` takes (a name, `package.module:Class`, `path/to/rig.py:Class`,
                `path/to/hero.blend`), or what builds the rig: a class or function that worker
                processes can import (or a `functools.partial` of it)
-    processes  worker processes; None: one per core. With 1, or with few poses, the rig is evaluated
-               in this process
+    processes  worker processes; None: `understudy.core.threads.count()`. With 1, or with few poses,
+               the rig is evaluated in this process
     ranges     TOML file of training ranges (`ControlSpec.with_ranges`)
     overwrite  replace the store at `path`, also where it could be continued
     block      poses that are written together, and lost together when a process is killed; used
@@ -101,7 +101,7 @@ def sample_poses(
         if missing:
             todo = sum(len(store.block_controls(path, k)[0]) for k in missing)
             few = todo < FEW and not isinstance(here, ExternalRig)
-            workers = 1 if few else int(min(processes or os.cpu_count() or 1, len(missing)))
+            workers = 1 if few else int(min(processes or threads.count(), len(missing)))
             with (
                 progress.task(f"sampling {name_of(here).partition('?')[0]}", todo) as task,
                 _resumable(path, plan.count, workers),

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from understudy.core import checks
+from understudy.core import checks, threads
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.io.understudy_file import to_bytes
@@ -49,7 +49,7 @@ class Runtime:
         self._model = compiled.Model(deformer.file_bytes or _to_bytes(deformer))
         # The packed model replaces the bytes of the file.
         object.__setattr__(deformer, "file_bytes", None)
-        self._threads = min(processors(), max(1, self._model.bytes // _BYTES_PER_THREAD))
+        self._threads = min(threads.count(), max(1, self._model.bytes // _BYTES_PER_THREAD))
         self._own = threading.local()
         self._reads_bones = deformer.skeleton is not None
         self._reads_controls = deformer.reads_controls or not self._reads_bones
@@ -158,11 +158,6 @@ def runtime_of(deformer: Deformer) -> Runtime | None:
             if found is None:
                 found = _ready[deformer] = Runtime(deformer)
     return found
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def checked_threads(threads: int | None) -> int | None:

@@ -26,6 +26,7 @@ from understudy.core.progress import Progress
 from understudy.training.checkpoint import Checkpoint, run_fingerprint
 from understudy.training.grouped import GroupedTask, Stack, stack_order
 from understudy.training.schedule import Schedule, validation_poses
+from understudy.training.torch_threads import torch_threads
 
 _STEPS_BEFORE_RECORDING = 3  # libraries initialise themselves in the first steps
 _WIDE = 512  # units of a layer from which reduced precision pays off on a GPU
@@ -82,7 +83,7 @@ def train(
     device = pick_device(schedule.device)
     if not tasks:
         return TrainingResult([], np.zeros(0), np.zeros(0))
-    with _own_stream(device), _reduced_precision(schedule, device):
+    with torch_threads(), _own_stream(device), _reduced_precision(schedule, device):
         return _train(features, tasks, schedule, progress, checkpoint, device)
 
 

@@ -22,12 +22,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.core import checks
+from understudy.core import checks, tasks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress, Task
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.decomposition import clusters, kernels
+from understudy.methods.decomposition import clusters
 from understudy.methods.decomposition.bone_limit import check_bone_count
 from understudy.methods.decomposition.fit import Fit, single_bone_fit, with_exact_errors
 from understudy.methods.decomposition.motion import Motion, in_principal_directions, read_motion
@@ -82,7 +82,7 @@ class Fesam(Method[FesamConfig]):
         A skeleton of the poses is ignored.
         """
         motion, normalisation = read_motion(poses)
-        with kernels.own_threads():
+        with tasks.one_blas_thread():
             fit, errors = self._iterate(motion, progress)
         curve = [erms(error, motion, normalisation) for error in errors]
         return deformer_from_bones(

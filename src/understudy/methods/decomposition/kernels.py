@@ -6,19 +6,13 @@ is what the compiled kernels are tested against, and the fallback without them.
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from understudy.core import tasks, threads
 from understudy.methods.decomposition import reference
 from understudy.methods.decomposition.weight_problem import WeightProblem, WeightSearch
 
@@ -35,28 +29,10 @@ _PARALLEL = 2e7  # multiply-adds from which a matrix product is split over threa
 # design matrix.
 _DENSE = 12
 
-Part = TypeVar("Part")
-Result = TypeVar("Result")
-
-
-def threads() -> int:
-    """Return the number of processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextmanager
-def own_threads() -> Iterator[None]:
-    """Limit BLAS to one thread.
-
-    BLAS workers keep spinning after each product and would delay the threads of the kernels.
-    """
-    with threadpool_limits(1, "blas"):
-        yield
-
 
 def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return left @ right, computed on all threads if it is large."""
-    rows, columns, count = len(left), right.shape[1], threads()
+    rows, columns, count = len(left), right.shape[1], threads.count()
     if count == 1 or rows * left.shape[1] * columns < _PARALLEL:
         return left @ right
     result = np.empty((rows, columns))
@@ -68,21 +44,8 @@ def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         if by_row
         else np.matmul(left, right[:, part], out=result[:, part])
     )
-    parallel_map(multiply, parts)
+    tasks.parallel_map(multiply, parts)
     return result
-
-
-def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
-    """Return [work(part) for part in parts], computed on all threads.
-
-    This pays off only for work that releases the interpreter lock, as NumPy does.
-    """
-    return list(_pool(threads()).map(work, parts))
-
-
-@cache
-def _pool(count: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(count, thread_name_prefix="understudy")
 
 
 def solve_weights(
@@ -114,7 +77,7 @@ def solve_weights(
             candidates=search.candidates,
             exchanges=search.exchanges,
             from_all=search.from_all,
-            threads=threads(),
+            threads=threads.count(),
             anchor=some.anchor,
             strength=some.strength,
         )
@@ -137,7 +100,7 @@ def solve_positive(gram: np.ndarray, right: np.ndarray, ridge: float) -> np.ndar
     if native is None:
         return reference.solve_positive(gram, right, ridge)
     result = np.array(right, np.float64, order="C")
-    native.solve_positive(np.ascontiguousarray(gram), result, ridge, threads())
+    native.solve_positive(np.ascontiguousarray(gram), result, ridge, threads.count())
     return result
 
 
@@ -161,7 +124,7 @@ def normal_equations(
             gram += product(design.T, design)
             cross += product(design.T, targets[part])
         return gram, cross
-    native.normal_equations(rest, index, weight, targets, threads(), gram, cross)
+    native.normal_equations(rest, index, weight, targets, threads.count(), gram, cross)
     return gram, cross
 
 
@@ -196,7 +159,7 @@ def rigid_sweeps(
     if native is None:
         return reference.rigid_sweeps(gram, cross, transforms, sweeps)
     transforms = transforms.copy()
-    native.rigid_sweeps(gram, np.ascontiguousarray(cross), transforms, sweeps, threads())
+    native.rigid_sweeps(gram, np.ascontiguousarray(cross), transforms, sweeps, threads.count())
     return transforms
 
 

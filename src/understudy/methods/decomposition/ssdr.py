@@ -29,13 +29,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, Literal
 
-from understudy.core import checks
+from understudy.core import checks, tasks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import SILENT, Progress
 from understudy.geometry.error_norms import box_error
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.decomposition import clusters, kernels
+from understudy.methods.decomposition import clusters
 from understudy.methods.decomposition.bone_limit import MAX_BONES, check_bone_count
 from understudy.methods.decomposition.decompose import decompose, decompose_to_error
 from understudy.methods.decomposition.motion import Motion, read_motion
@@ -135,7 +135,7 @@ class Ssdr(Method[SsdrConfig]):
         )
         if config.thorough:
             plan = _thorough(motion, plan)
-        with kernels.own_threads():
+        with tasks.one_blas_thread():
             target = config.error
             if target is None:
                 fit = decompose(motion, plan)

@@ -32,7 +32,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from understudy.core import checks
+from understudy.core import checks, tasks
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses, evenly
@@ -40,7 +40,6 @@ from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin, skin_weights
 from understudy.core.version import __version__
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.bone_count import find_bone_count
 from understudy.methods.decomposition.bone_limit import check_bone_count
 from understudy.methods.decomposition.decompose import decompose
@@ -172,7 +171,7 @@ class Temporal(Method[TemporalConfig]):
         # Provenance holds no paths: the folder's name alone.
         trained = None if config.trained is None else Path(config.trained).name
         provenance: dict = {"config": {**asdict(config), "trained": trained}}
-        with kernels.own_threads():
+        with tasks.one_blas_thread():
             if config.fitting == "paper":
                 fit, errors = self._fit_as_paper(poses, motion, normalisation, provenance, progress)
             else:

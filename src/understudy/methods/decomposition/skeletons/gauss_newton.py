@@ -26,8 +26,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.core import tasks
 from understudy.geometry.transforms import rotation_from_axis_angle
-from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.skeletons.articulation import (
     Articulation,
     NormalEquations,
@@ -118,7 +118,7 @@ class _System:
             slice(start, min(start + _FRAMES, pose.frames))
             for start in range(0, pose.frames, _FRAMES)
         ]
-        eliminated = kernels.parallel_map(lambda part: self._eliminate(part, damping), parts)
+        eliminated = tasks.parallel_map(lambda part: self._eliminate(part, damping), parts)
         keep = (3 * self.free[:, None] + np.arange(3)).reshape(-1)
         matrix, right = self.joint_matrix[np.ix_(keep, keep)], self.joint_right.reshape(-1)[keep]
         matrix = matrix + damping * np.diag(np.diag(matrix))

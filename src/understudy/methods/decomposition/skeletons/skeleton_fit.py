@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from understudy.core import checks
+from understudy.core import checks, tasks
 from understudy.core.clip import Clip
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
@@ -30,7 +30,6 @@ from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import compose
-from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.motion import Motion, Normalisation, read_motion
 from understudy.methods.decomposition.result import packed_skin
@@ -111,7 +110,7 @@ def fit_skeleton(
     solver_index = np.empty(poses.vertex_count, np.int64)
     solver_index[order] = np.arange(poses.vertex_count)
     rms = lambda error: normalisation.scale * motion.coordinate_rms(error)
-    with kernels.own_threads(), progress.task(f"joining {bones} bones", 4) as bar:
+    with tasks.one_blas_thread(), progress.task(f"joining {bones} bones", 4) as bar:
         found = solve_skeleton(
             motion,
             _rigid_fit(motion, weights[order], normalisation.from_world(world_from_rest)),
