@@ -234,6 +234,10 @@ function readPosing(file: Uint8Array): PosingSkeleton|null {
     return posingSkeleton((name) => own.numbers(name), own.about);
 }
 
+function readControls(container: Container, name: string, steps: number[]): Float32Array {
+    return Float32Array.from(container.whole(name), (value, i) => value * steps[i % steps.length]);
+}
+
 function readClip(container: Container, about: any, number: number, models: Model[], bones: Bones|null): Clip {
     const name = `clip.${number}`;
     const made = new Map<string, ClipBones>();
@@ -252,7 +256,7 @@ function readClip(container: Container, about: any, number: number, models: Mode
             if (!found) made.set(entry.array, found = new ClipBones(container, entry, parents));
             return found;
         }),
-        controls: floats('controls'),
+        controls: about.controls ? readControls(container, `${name}.controls`, about.controls) : null,
         rigControls: floats('rig_controls'),
         original: about.original ? new Frames(container, `${name}.original`, about.original) : null,
         errors: errors ? models.map((_, model) => ({

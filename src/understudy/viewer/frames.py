@@ -19,9 +19,11 @@ import numpy as np
 from understudy.geometry.transforms import compose, parent_from_bone
 from understudy.viewer.packing import Container
 
-TOLERANCE = 1.5e-5  # of the character's size: the aim for the mean error of stored frames
-_TURN_STEP = 1e-6  # of the numbers of a rotation
-_MOVE_STEP = 1e-7  # of the character's size
+# The aim for the mean error of stored frames: of the character's size, or of the mean error that
+# the page will show, whichever is larger.
+TOLERANCE, TOLERANCE_OF_ERROR = 1.5e-5, 0.08
+_TURN_STEP = 3e-6  # of the numbers of a rotation
+_MOVE_STEP = 1e-6  # of the character's size
 _BLOCK = 64  # frames that are decoded at a time
 
 
@@ -58,13 +60,17 @@ class PackedFrames:
 def pack_frames(frames: np.ndarray, predicted: np.ndarray, size: float) -> PackedFrames:
     """Return frames (F,V,3) relative to a prediction (F,V,3) or (V,3), as weights and a basis.
 
-    size  of the character: the mean error will be about `TOLERANCE` of it
+    size  of the character: the mean error will be about `TOLERANCE` of it, or
+          `TOLERANCE_OF_ERROR` of the mean error of a prediction of each frame
     """
     count, vertex_count = frames.shape[:2]
     rest = (frames - predicted).astype(np.float32).transpose(0, 2, 1).reshape(count, -1)
     energy, vectors = np.linalg.eigh((rest @ rest.T).astype(np.float64))
     energy, vectors = np.maximum(energy[::-1], 0), vectors[:, ::-1]
     aim = TOLERANCE * size
+    if predicted.ndim == 3:
+        distance = np.linalg.norm(rest.reshape(count, 3, vertex_count), axis=1)
+        aim = max(aim, TOLERANCE_OF_ERROR * float(distance.mean()))
     # Root mean square distance that is left after each number of components.
     left = np.sqrt((energy.sum() - np.cumsum(energy)).clip(0) / (count * vertex_count))
     rank = int(np.argmax(left <= aim / 2)) + 1 if (left <= aim / 2).any() else count

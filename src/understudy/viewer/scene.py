@@ -33,6 +33,7 @@ from understudy.viewer.packing import Container
 VERSION = 1
 SKIN_ALONE = "skin alone"
 MOST_FRAMES = 600  # of one clip; longer ones are cut
+_CONTROL_STEP = 1e-5  # of a control's range: how exactly the controls of a clip are stored
 _SHOWN_WEIGHTS = 8  # bones per vertex whose weights the page can show
 
 
@@ -242,12 +243,14 @@ def _put_clip(
                 decoded = bones.world_from_bone(skeleton.parents)
         about["bones"].append(same)
     if clip.controls is not None:
-        scene.put(f"clip.{number}.controls", clip.controls[:frames].astype(np.float32))
+        spec = lead.deformer.control_spec
+        assert spec is not None  # it reads controls
+        about["controls"] = _put_controls(scene, number, clip.controls[:frames], spec)
     if rig is not None and clip.name in animation_names(rig):
         values = animation_curves(rig, clip.name)[0][:frames]
         scene.put(f"clip.{number}.rig_controls", values.astype(np.float32))
     if clip.original is not None:
-        controls = None if clip.controls is None else clip.controls[:frames].astype(np.float32)
+        controls = None if clip.controls is None else clip.controls[:frames]
         predicted = lead.deformer.deform(decoded, controls)
         about["original"] = pack_frames(clip.original[:frames], predicted, size).put(
             scene, f"clip.{number}.original"
@@ -259,6 +262,16 @@ def _put_clip(
         ]  # fmt: skip
         scene.put(f"clip.{number}.errors", np.stack(errors))
     return about
+
+
+def _put_controls(
+    scene: Container, number: int, values: np.ndarray, spec: ControlSpec
+) -> list[float]:
+    """Store the controls of a clip as multiples of a step each, and return the steps."""
+    least = _CONTROL_STEP * np.maximum(spec.high - spec.low, 1e-6)
+    steps = np.maximum(least, np.abs(values).max(axis=0, initial=0) / 2**28)
+    scene.put_whole(f"clip.{number}.controls", np.round(values / steps).astype(np.int64), order=1)
+    return steps.tolist()
 
 
 def _played(model: Model, number: int, frames: int) -> np.ndarray:
