@@ -17,6 +17,7 @@ from understudy.io.recorded_poses import write_recorded_poses
 from understudy.methods import method_type
 from understudy.methods.fitting import fit_file
 from understudy.methods.posing_fitting import fit_posing, with_posing
+from understudy.methods.posing_fitting.hierarchy import symmetric_parents
 from understudy.methods.posing_fitting.sides import mirror_bones, other_side
 from understudy.rigs.sampling import gaussian
 from understudy.rigs.tube import TubeRig
@@ -290,6 +291,14 @@ def test_poses_without_the_bones_of_the_deformer():
 )
 def test_other_sides_of_names(name, other):
     assert other_side(name) == other
+
+
+def test_both_sides_have_the_same_tree():
+    given, twins = np.array([-1, -1, -1, 1, 2]), np.array([0, 2, 1, 4, 3])
+    found = np.array([-1, 0, 0, 1, 0])
+    assert symmetric_parents(found, given, twins).tolist() == [-1, 0, 0, 1, 2]
+    crossed = np.array([-1, 2, 0, 1, 2])  # a bone follows its own twin: left as it is
+    assert symmetric_parents(crossed, given, twins).tolist() == crossed.tolist()
 
 
 def test_mirrored_bones_without_names():

@@ -15,7 +15,7 @@ from understudy.core.posing import PosingSkeleton, Symmetry
 from understudy.core.progress import SILENT, Progress
 from understudy.geometry.bone_motion import motion_of_bones, rotation_vector
 from understudy.methods.posing_fitting.handles import Tree, body_parts, find_handles, pelvis_of
-from understudy.methods.posing_fitting.hierarchy import find_parents
+from understudy.methods.posing_fitting.hierarchy import find_parents, symmetric_parents
 from understudy.methods.posing_fitting.independent import (
     ControlRange,
     Study,
@@ -74,7 +74,9 @@ def fit_posing(deformer: Deformer, poses: Poses) -> PosingSkeleton:
     place = skeleton.world_from_bone[:, :, 3]
     given = Tree(skeleton.names, skeleton.parents, place)
     start = pelvis_of(given, levers_of(deformer, skeleton.parents))
+    mirror, axis = mirror_bones(skeleton)
     parents = find_parents(skeleton, world[chosen], start)
+    parents = symmetric_parents(parents, skeleton.parents, mirror)
     tree = Tree(skeleton.names, parents, place)
     levers = levers_of(deformer, parents)
     pelvis = pelvis_of(tree, levers)
@@ -85,7 +87,6 @@ def fit_posing(deformer: Deformer, poses: Poses) -> PosingSkeleton:
     found = find_independent(study, controls)
     dofs = dofs_of(found, study, controls)
     handles = find_handles(tree, levers, deformer.mesh, pelvis)
-    mirror, axis = mirror_bones(skeleton)
     spec = deformer.control_spec
     parts, bone_part = body_parts(tree, handles, pelvis)
     posing = PosingSkeleton(

@@ -58,6 +58,23 @@ def find_parents(skeleton: Skeleton, world_from_bone: np.ndarray, pelvis: int) -
     return _attached(parents, pelvis, loose, np.where(allowed, moved + extra, np.inf))
 
 
+def symmetric_parents(parents: np.ndarray, given: np.ndarray, twins: np.ndarray) -> np.ndarray:
+    """Return parents (B,) in which both bones of a pair follow the two bones of a pair.
+
+    given  (B,) the parents of the skeleton; bones that kept theirs are not changed
+    twins  (B,) the bone of the other side
+
+    Poses are mirrored bone by bone, so both sides need the same tree.
+    """
+    result = parents.copy()
+    for bone in np.flatnonzero(twins > np.arange(len(twins))):
+        other, parent = twins[bone], parents[bone]
+        changed = parents[bone] != given[bone] or parents[other] != given[other]
+        if changed and parent >= 0 and parent not in (bone, other):
+            result[other] = twins[parent]
+    return result if len(parents_first(result)) == len(result) else parents
+
+
 def _carried_motion(place: np.ndarray, carrier: np.ndarray, turn: np.ndarray) -> np.ndarray:
     """Return how far bones move relative to carriers, (n,), root mean square.
 
