@@ -136,6 +136,22 @@ def test_wireframe_and_bones(tab):
     tab.picture("weights")
 
 
+def test_a_click_on_a_bone_shows_its_weights(tab):
+    tab.page.click("#tab-bones")
+    tab.page.click("#show-bones")
+    tab.settle()
+    # A point a little above the head of the bone, inside its octahedron.
+    x, y = tab.run("app.bonePlace(1)")
+    tab.page.mouse.click(x, y - 4)
+    chosen = tab.page.locator(".bone[aria-selected=true]")
+    assert chosen.count() == 1
+    assert tab.page.is_visible("#legend")
+    # A click beside the character takes it back.
+    tab.page.mouse.click(30, 500)
+    assert tab.page.locator(".bone[aria-selected=true]").count() == 0
+    assert not tab.page.is_visible("#legend")
+
+
 def test_a_slider_moves_the_mesh_and_undo_restores_it(tab):
     before = positions(tab)
     slider = tab.page.locator("[data-control=flex]")

@@ -1,5 +1,7 @@
 """What a page is given: containers, packed frames and bones, regions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from tube_scene import tube_scene, tube_subjects
 
 from understudy.core.errors import InputError
+from understudy.core.skin import Skin
 from understudy.io.understudy_file import load
 from understudy.methods.registry import method_type
 from understudy.rigs.base import animate
@@ -117,6 +120,22 @@ def test_weights_add_up():
     scene, _ = tube_scene()
     weights = scene.whole("skin.weight")
     np.testing.assert_allclose(weights.sum(axis=1), 255, atol=4)
+
+
+def test_virtual_bones_and_anchors_are_shown():
+    deformer = tube_subjects()[1].deformer
+    skin = deformer.skin
+    virtual = Skin(
+        skin.bone_index[:, :1] * 0 + np.arange(len(skin.weight))[:, None] % 2,
+        np.ones((len(skin.weight), 1)),
+        virtual_index=[[0, 1], [1, 2]],
+        virtual_weight=[[0.5, 0.5], [0.25, 0.75]],
+    )
+    made = replace(deformer, skin=virtual, posing=None, provenance={"anchors": [3, 5, -1, "x"]})
+    scene = deformer_scene([Model("two_layer", made)], "tube")
+    assert scene.about["regions"]["virtual_bones"] == 2
+    assert set(scene.whole("skin.virtual").tolist()) == {0, 1}
+    assert scene.whole("anchors").tolist() == [3, 5]  # what a forged header adds is left out
 
 
 def test_poses_and_rigs_alone():

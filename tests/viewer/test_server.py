@@ -2,8 +2,12 @@
 
 import http.client
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -192,6 +196,31 @@ def test_an_error_of_the_rig_is_told():
     with ViewServer(rig_scene(rig), rig) as server:
         status, _, data = ask(server, "/pose", "POST", controls(5))
         assert (status, data) == (500, b"RuntimeError: no licence")
+
+
+@pytest.mark.slow
+def test_the_command_serves_until_it_is_interrupted():
+    command = [sys.executable, "-m", "understudy", "view", "tube", "--no-browser"]
+    # A test run in the background ignores Ctrl-C, and so would the command.
+    code = "import signal, runpy, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    code += f"sys.argv[1:] = {command[3:]!r}; runpy.run_module('understudy', run_name='__main__')"
+    running = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        address = urlsplit(running.stdout.readline().strip())
+        assert address.hostname == "127.0.0.1"
+        connection = http.client.HTTPConnection(HOST, address.port, timeout=30)
+        connection.request("GET", f"/?{address.query}")
+        assert b"<title>tube</title>" in connection.getresponse().read()
+        connection.close()
+        running.send_signal(signal.SIGINT)
+        _, problems = running.communicate(timeout=30)
+        assert running.returncode == 0
+        assert "Traceback" not in problems
+    finally:
+        running.kill()
+        running.communicate()
 
 
 def test_a_port_in_use_is_an_error(server):

@@ -491,6 +491,14 @@ export class App {
         return niceAbove(Math.max(0, ...largest) / 3 || this.#scene.size / 500);
     }
 
+    /** Where the head of a bone is on the page. */
+    bonePlace(bone: number): [number, number] {
+        const bones = this.#bonesNow!, at = 12 * bone;
+        const world = this.stage.toWorld(new THREE.Vector3(bones[at + 3], bones[at + 7], bones[at + 11]));
+        const {x, y} = this.stage.project(world, this.#cells[0].view);
+        return [x, y];
+    }
+
     #addAnchors(): void {
         const {anchors} = this.#scene.regions, first = this.surfaces[0];
         if (!anchors || !first) return;

@@ -78,9 +78,10 @@ class ViewServer:
         self._thread.join()
 
     def wait(self) -> None:
-        """Serve until the user interrupts."""
-        while self._thread.is_alive():
-            time.sleep(0.2)
+        """Serve until the user interrupts, which is the way to end it."""
+        with contextlib.suppress(KeyboardInterrupt):
+            while self._thread.is_alive():
+                time.sleep(0.2)
 
     def __enter__(self) -> ViewServer:
         return self.start()
