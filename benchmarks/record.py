@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--ablations", action="store_true")
     for option in ("seed", "seeds", "jobs", "poses"):
         parser.add_argument(f"--{option}", type=int)
     given = vars(parser.parse_args())
@@ -41,9 +42,8 @@ def main() -> None:
         if given[option] is not None
     }
     out = given["out"] or Path("out/bench") / given["name"]
-    request = Request(
-        given["size"], data=given["data"], out=out, device=given["device"], **names, **numbers
-    )
+    plain = {option: given[option] for option in ("data", "device", "ablations")}
+    request = Request(given["size"], out=out, **plain, **names, **numbers)
     started = time.perf_counter()
     outcome = run(given["name"], request)
     content = outcome.as_json(given["name"])

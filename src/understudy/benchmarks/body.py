@@ -37,7 +37,7 @@ from understudy.benchmarks.seeds import averaged
 from understudy.benchmarks.tuning import marked
 from understudy.core import checks
 from understudy.core.deformer import Deformer
-from understudy.core.poses import Poses, evenly
+from understudy.core.poses import evenly
 from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.evaluation.measure import Reference, measure
@@ -51,7 +51,17 @@ from understudy.rigs.human.retarget import clip_names, cmu_clip
 
 QUICK_METHODS = ("fdda", "fdda-noclamp", "linear", "lbs-4")
 INFLUENCES = (1, 2, 3, 4, 6, 8, 12, 16)
-_PICTURED = ("fdda", "lbs-4", "lbs-all")  # rows with pictures and curves in the report
+# Rows with pictures and curves in the report.
+_PICTURED = (
+    "fdda", "fdda-paper", "differential", "lbs-4", "lbs-all", "rotational_regression-15",
+)  # fmt: skip
+    "fdda",
+    "fdda-paper",
+    "differential",
+    "lbs-4",
+    "lbs-all",
+    "rotational_regression-15",
+)  # rows with pictures and curves in the report
 _CURVE_POSES = 60
 
 _Curves = Callable[[], tuple[np.ndarray, float]]  # returns control curves (T,C) and frame rate
@@ -74,7 +84,7 @@ def run(request: Request, progress: Progress) -> Outcome:
         fits = BodyFits(subject, request, size, methods, progress)
         found = list(_measured(fits, mine, methods, notes, progress))
         whole = size.over_k and not request.methods
-        over_k = _lbs_over_k(fits.rig, fits.sample, progress) if whole else {}
+        over_k = _lbs_over_k(fits, progress) if whole else {}
         if can_draw():
             _write_report(request, fits, found, over_k)
         results += found
@@ -145,10 +155,9 @@ def _clip(mocap: Path, clip: str, rig: HumanRig) -> tuple[np.ndarray, float]:
     return (rig.bones_only(values) if isinstance(rig, SkeletonRig) else values), frame_rate
 
 
-def _lbs_over_k(
-    rig: HumanRig, sample: Poses, progress: Progress
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _lbs_over_k(fits: BodyFits, progress: Progress) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Figure 8: case -> (influences, mean error) of linear blend skinning fitted to the sample."""
+    sample, rig = fits.sample, fits.rig
     equations = NormalEquations.of(sample, np.arange(sample.pose_count), progress)
     skins = solve_path(equations, INFLUENCES, progress)
     curves = {}
@@ -161,7 +170,7 @@ def _lbs_over_k(
             deformer = Deformer(sample.mesh, sample.skeleton, skin=Skin(index, weight))
             difference = deformer.deform(few.world_from_bone) - true
             means.append(float(np.linalg.norm(difference, axis=2).mean()))
-        curves[name] = (np.array(INFLUENCES), np.array(means))
+        curves[f"{fits.subject}/{name}"] = (np.array(INFLUENCES), np.array(means))
     return curves
 
 

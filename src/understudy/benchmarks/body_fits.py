@@ -249,7 +249,8 @@ class BodyFits:
             deformer, figures = self._deformer(name, seed)
         if seed == self.request.seed:
             self.deformers[name] = deformer
-        return deform_poses(deformer), {**deformer_figures(deformer), **figures}
+        figures = {**deformer_figures(deformer), **_network_sizes(deformer), **figures}
+        return deform_poses(deformer), figures
 
     def _deformer(self, name: str, seed: int) -> tuple[Deformer, dict[str, float]]:
         """Fit one of our methods; the first seed is written to a file beside the sample."""
@@ -315,6 +316,19 @@ def _fit_file(
 ) -> None:
     """Fit a method and write its file; runs in its own process, to measure its peak memory."""
     fit_file(method, poses, out, options, progress=progress)
+
+
+def _network_sizes(deformer: Deformer) -> dict[str, float]:
+    """Table 1 of the FDDA paper: number of networks, and components and input bones on average."""
+    if deformer.skeleton is None or not deformer.nets:
+        return {}
+    unit = deformer.features.columns // 12
+    bones = [len(np.unique(unit[net.inputs])) for net in deformer.nets]
+    return {
+        "networks": float(len(deformer.nets)),
+        "mean_components": float(np.mean([len(net.outputs) for net in deformer.nets])),
+        "mean_inputs": float(np.mean(bones)),
+    }
 
 
 def _tight(deformer: Deformer) -> Deformer:

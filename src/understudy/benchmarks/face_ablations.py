@@ -14,16 +14,18 @@ random-0 .. -3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from understudy.benchmarks import Request
 from understudy.benchmarks.face_data import Subject, face_subject
 from understudy.benchmarks.face_rows import deformer_row, fit_deformer
+from understudy.benchmarks.seeds import at_once
 from understudy.core.mesh import Mesh
-from understudy.core.progress import Progress
+from understudy.core.progress import SILENT, Progress
 from understudy.evaluation.measure import Reference, deform_poses, measure
 from understudy.evaluation.result import CaseResult
 from understudy.methods.differential.anchors import random_anchors
@@ -65,34 +67,46 @@ _LEFT = [
 
 
 def ablations(request: Request, progress: Progress) -> list[CaseResult]:
-    """The rows of all variants, fitted to the same poses and measured on both animations."""
+    """The rows of all variants, fitted to the same poses and measured on the same others."""
     subject = face_subject(
         POSES[request.size], request.seed, request.out / "ablations.zarr", progress
     )
     references = [Reference.of(case, test()) for case, test in subject.tests.items()]
-    results = []
-    variants = list(_variants(subject))
-    with progress.task("ablations", len(variants)) as bar:
-        for name, fraction, options in variants:
-            sample = subject.sample.take(np.arange(round(fraction * subject.sample.pose_count)))
-            part = replace(subject, sample=sample)
-            deformer = fit_deformer(
-                "differential",
-                part,
-                {"seed": str(request.seed), **BASE[request.size], **options},
-                progress,
-            )
-            figures = {
-                **deformer_row(deformer, sample),
-                "anchors": deformer.training["anchors"],
-                "components": deformer.training["components"],
-            }
-            results += [
-                measure(f"differential-{name}", deform_poses(deformer), reference, figures)
-                for reference in references
-            ]
-            bar.advance()
-    return results
+    shown = progress if request.jobs == 1 else SILENT
+    rows = at_once(
+        [
+            partial(_measured, *variant, subject, references, request, shown)
+            for variant in _variants(subject)
+        ],
+        request.jobs,
+    )
+    return [result for results in rows for result in results]
+
+
+def _measured(
+    name: str,
+    fraction: float,
+    options: dict[str, str],
+    subject: Subject,
+    references: Sequence[Reference],
+    request: Request,
+    progress: Progress,
+) -> list[CaseResult]:
+    """The rows of one variant, fitted to a fraction of the poses."""
+    sample = subject.sample.take(np.arange(round(fraction * subject.sample.pose_count)))
+    basic = {"seed": str(request.seed), "device": request.device, **BASE[request.size]}
+    deformer = fit_deformer(
+        "differential", replace(subject, sample=sample), {**basic, **options}, progress
+    )
+    figures = {
+        **deformer_row(deformer, sample),
+        "anchors": deformer.training["anchors"],
+        "components": deformer.training["components"],
+    }
+    return [
+        measure(f"differential-{name}", deform_poses(deformer), reference, figures)
+        for reference in references
+    ]
 
 
 def _variants(subject: Subject) -> Iterator[tuple[str, float, dict[str, str]]]:
