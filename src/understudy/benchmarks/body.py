@@ -55,13 +55,6 @@ INFLUENCES = (1, 2, 3, 4, 6, 8, 12, 16)
 _PICTURED = (
     "fdda", "fdda-paper", "differential", "lbs-4", "lbs-all", "rotational_regression-15",
 )  # fmt: skip
-    "fdda",
-    "fdda-paper",
-    "differential",
-    "lbs-4",
-    "lbs-all",
-    "rotational_regression-15",
-)  # rows with pictures and curves in the report
 _CURVE_POSES = 60
 
 _Curves = Callable[[], tuple[np.ndarray, float]]  # returns control curves (T,C) and frame rate
