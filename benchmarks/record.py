@@ -12,10 +12,51 @@ from __future__ import annotations
 
 import argparse
 import json
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from understudy.benchmarks import NAMES, Request, run
+from understudy.core.progress import Progress, Task
+
+_EVERY_S = 15.0  # between lines of one task
+
+
+class LogProgress(Progress):
+    """Lines of text with the time and the thread, for several fits at a time and for log files."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    @contextmanager
+    def task(self, label: str, total: float) -> Iterator[Task]:
+        """Print when the work starts and ends, and how far it is."""
+        self.line(label)
+        task = _LogTask(self, label, total)
+        yield task
+        self.line(f"{label}: done")
+
+    def line(self, text: str) -> None:
+        """Print one line."""
+        passed = time.monotonic() - self._started
+        print(f"{passed:6.0f} s {threading.current_thread().name}: {text}", flush=True)
+
+
+class _LogTask(Task):
+    def __init__(self, log: LogProgress, label: str, total: float):
+        self._log, self._label, self._total = log, label, total
+        self._done, self._note, self._printed = 0.0, "", time.monotonic()
+
+    def advance(self, steps: float = 1) -> None:
+        self._done += steps
+        if time.monotonic() - self._printed > _EVERY_S:
+            self._printed = time.monotonic()
+            self._log.line(f"{self._label}: {self._done:.0f} / {self._total:.0f} {self._note}")
+
+    def note(self, text: str) -> None:
+        self._note = text
 
 
 def main() -> None:
@@ -29,6 +70,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--ablations", action="store_true")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     for option in ("seed", "seeds", "jobs", "poses"):
         parser.add_argument(f"--{option}", type=int)
     given = vars(parser.parse_args())
@@ -43,9 +85,10 @@ def main() -> None:
     }
     out = given["out"] or Path("out/bench") / given["name"]
     plain = {option: given[option] for option in ("data", "device", "ablations")}
-    request = Request(given["size"], out=out, **plain, **names, **numbers)
+    options = dict(text.split("=", 1) for text in given["set"])
+    request = Request(given["size"], out=out, options=options, **plain, **names, **numbers)
     started = time.perf_counter()
-    outcome = run(given["name"], request)
+    outcome = run(given["name"], request, LogProgress())
     content = outcome.as_json(given["name"])
     given["json"].write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     for row in content["rows"]:

@@ -8,8 +8,8 @@ JSON.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from understudy.benchmarks.tuning import marked
@@ -47,6 +47,7 @@ class Request:
     poses      body and face: number of sampled poses; None: that of the size
     device     body and face: device that networks are trained on, as option of the methods
     jobs       body and face: fits at a time, in threads of this process
+    options    body and face: options of the methods that train networks, as for `--set`
     """
 
     size: str = "default"
@@ -60,6 +61,7 @@ class Request:
     poses: int | None = None
     device: str = "auto"
     jobs: int = 1
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

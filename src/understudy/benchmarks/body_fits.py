@@ -16,7 +16,7 @@ from understudy.benchmarks.samples import sampled
 from understudy.benchmarks.seeds import at_once
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import SILENT, Progress
+from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.evaluation import machine
 from understudy.evaluation.measure import Approximation, deform_poses, deformer_figures
@@ -257,7 +257,7 @@ class BodyFits:
         method, options = method_and_options(name, self.size)
         options = {"seed": str(seed), **options}
         if name in TRAINED:
-            options["device"] = self.request.device
+            options |= {"device": self.request.device, **self.request.options}
         suffix = "" if seed == self.request.seed else f"-seed{seed}"
         file = self._file(f"{name}{suffix}.understudy")
         eq8 = name.endswith("-eq8")
@@ -268,9 +268,8 @@ class BodyFits:
         sample = self._eq8 if eq8 and self._eq8 is not None else self.sample
         kind = method_type(method)
         started = time.perf_counter()
-        shown = self.progress if self.request.jobs == 1 else SILENT
         fitting = kind(config_from_text(kind.Config, options))
-        deformer = fitting.fit(sample, rig=SUBJECTS[self.subject](), progress=shown)
+        deformer = fitting.fit(sample, rig=SUBJECTS[self.subject](), progress=self.progress)
         return deformer, {"fit_s": time.perf_counter() - started}
 
     def _clamped(self, name: str) -> list[Row]:

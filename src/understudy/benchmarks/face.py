@@ -34,7 +34,7 @@ from understudy.benchmarks.real_data import data_folder
 from understudy.benchmarks.seeds import at_once, averaged
 from understudy.core import checks
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
+from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.evaluation.camera import Camera
 from understudy.evaluation.measure import (
@@ -190,8 +190,7 @@ def _measured(
     progress: Progress,
 ) -> list[CaseResult]:
     """Fit one row with one seed and measure it on all cases; its figures are also written apart."""
-    shown = progress if request.jobs == 1 else SILENT
-    approximation, figures = fit_row(name, seed, subject, request, size, shown)
+    approximation, figures = fit_row(name, seed, subject, request, size, progress)
     results = []
     for reference in references:
         result = measure(name, approximation, reference, figures)
@@ -224,6 +223,12 @@ def fit_row(
             options["preset"] = preset
         else:
             options |= size.options | (size.anchor_options if method == "differential" else {})
+        # `local` has no anchors.
+        options |= {
+            option: value
+            for option, value in request.options.items()
+            if method == "differential" or not option.startswith("anchor")
+        }
     deformer = fit_deformer(method, subject, options, progress)
     took = time.perf_counter() - started
     epochs = {"epochs": float(len(deformer.provenance.get("training_curve", ())))}

@@ -25,7 +25,7 @@ from understudy.benchmarks.face_data import Subject, face_subject
 from understudy.benchmarks.face_rows import deformer_row, fit_deformer
 from understudy.benchmarks.seeds import at_once
 from understudy.core.mesh import Mesh
-from understudy.core.progress import SILENT, Progress
+from understudy.core.progress import Progress
 from understudy.evaluation.measure import Reference, deform_poses, measure
 from understudy.evaluation.result import CaseResult
 from understudy.methods.differential.anchors import random_anchors
@@ -72,10 +72,9 @@ def ablations(request: Request, progress: Progress) -> list[CaseResult]:
         POSES[request.size], request.seed, request.out / "ablations.zarr", progress
     )
     references = [Reference.of(case, test()) for case, test in subject.tests.items()]
-    shown = progress if request.jobs == 1 else SILENT
     rows = at_once(
         [
-            partial(_measured, *variant, subject, references, request, shown)
+            partial(_measured, *variant, subject, references, request, progress)
             for variant in _variants(subject)
         ],
         request.jobs,

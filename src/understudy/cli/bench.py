@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from understudy.benchmarks import Request, run
-from understudy.cli.options import Json, Seed, names_of
+from understudy.cli.options import Json, Seed, Settings, names_of, settings_of
 from understudy.cli.output import print_table, write_json
 from understudy.core.errors import InputError
+from understudy.core.progress import SILENT
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.atomic_write import ensure_writable
 
@@ -61,6 +62,7 @@ def bench(
     jobs: Annotated[
         int, typer.Option(min=1, help="body, face: fits at a time; several fill a GPU better.")
     ] = 1,
+    settings: Settings = [],  # noqa: B006
 ) -> None:
     """Run a comparison of the papers.
 
@@ -80,10 +82,12 @@ def bench(
         poses=poses,
         device=device,
         jobs=jobs,
+        options=settings_of(settings),
     )
     if as_json is not None:
         ensure_writable(as_json)
-    outcome = run(name, request, TerminalProgress())
+    # Bars of several fits at a time would overwrite each other.
+    outcome = run(name, request, TerminalProgress() if jobs == 1 else SILENT)
     print_table(outcome.results, outcome.unit, f"{name} ({request.size})")
     for line in outcome.notes:
         print(line)

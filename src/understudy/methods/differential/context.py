@@ -37,7 +37,7 @@ from understudy.training.schedule import Schedule
 from understudy.training.trainer import curve_numbers
 
 STILL = 1e-7  # of the height: a vertex that moves less does not move
-_CACHE_BYTES = 1 << 29
+_CACHE_BYTES = 1 << 30
 _CACHE_BLOCK = 256
 _BASIS_ERROR, _INPUT_ERROR = 1e-4, 2e-4  # of the height
 _INPUT_GAIN, _MOST_INPUTS = 0.002, 30

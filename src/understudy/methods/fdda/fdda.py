@@ -116,7 +116,7 @@ class FddaConfig(CheckedConfig):
             "activation": "tanh",  # 3.2
             "tau": 1.2,  # 3.3.3: 1.1 to 1.5
             "basis_poses": None,  # 3.3.2: all poses of the training set
-            "max_components": 1000,  # 3.3.2: the error alone decides
+            "max_components": 300,  # 3.3.2: the error alone decides, and needs far fewer
             "features": "all",  # 3.2: 12 inputs per bone, the root is not one
             "standardise": True,  # not mentioned; with translations in cm, tanh saturates
             "controls": "none",  # 5.1: deformations are a function of the skeleton
