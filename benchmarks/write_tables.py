@@ -25,6 +25,9 @@ from statistics import fmean
 from understudy.benchmarks.tuning import is_tuned, tuning_table
 from understudy.evaluation.metric_catalogue import digits3, metric_of
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import paper_tables
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -297,6 +300,7 @@ def main() -> None:
     for document, written in (
         ("docs/benchmarks.md", with_tables),
         ("docs/experiments.md", with_tuning),
+        ("docs/papers.md", paper_tables.with_papers),
         ("README.md", with_numbers),
     ):
         path = ROOT / document

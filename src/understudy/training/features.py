@@ -90,11 +90,19 @@ def varying_features(
     allowed[12 * bone_count + np.asarray(controls, int)] = True
     for root in roots:
         allowed[12 * root : 12 * root + 12] = False
-    size = np.abs(raw).max(axis=0)
-    varies = np.ptp(raw, axis=0) > _LEAST_VARIATION * np.maximum(size, 1)
-    kept = np.flatnonzero(allowed & (varies | constant))
+    kept = np.flatnonzero(allowed & (varying_columns(raw) | constant))
     unit_count = raw.shape[1] - 11 * bone_count
     return FeatureUnits(kept.astype(np.int32), unit[kept].astype(np.int32), unit_count)
+
+
+def varying_columns(values: np.ndarray) -> np.ndarray:
+    """(X,) bool: the columns of values (T,X) that vary by more than rounding errors.
+
+    >>> varying_columns(np.array([[40.0, 1.0], [40.00001, 2.0]])).tolist()
+    [False, True]
+    """
+    size = np.abs(values).max(axis=0)
+    return np.ptp(values, axis=0) > _LEAST_VARIATION * np.maximum(size, 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,7 @@ from understudy.training.features import (
     Standardisation,
     clamped_features,
     pose_features,
+    varying_columns,
 )
 
 FEATURES = ("independent", "all")
@@ -94,8 +95,7 @@ class FeatureTable:
         if translations.any():
             standardisation.centre[translations] = values[:, translations].mean()
             standardisation.spread[translations] = max(values[:, translations].std(), 1e-9)
-        constant = np.ptp(values, axis=0) == 0
-        standardisation.spread[constant & ~joints] = 1.0
+        standardisation.spread[~varying_columns(values) & ~joints] = 1.0
         return FeatureTable(
             units,
             standardisation,

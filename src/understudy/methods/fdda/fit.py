@@ -17,7 +17,12 @@ from understudy.methods.fdda.groups import Group, find_groups, find_skin
 from understudy.methods.skin_fitting.displacements import displace
 from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
-from understudy.training.features import Standardisation, clamped_features, pose_features
+from understudy.training.features import (
+    Standardisation,
+    clamped_features,
+    pose_features,
+    varying_columns,
+)
 from understudy.training.grouped import GroupedTask
 from understudy.training.inputs import InputGroups, InputSelection, needed_units
 from understudy.training.schedule import Schedule
@@ -44,7 +49,7 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
         _input_selection(config, basis_error),
         _input_groups(found.groups, skin),
         units,
-        Standardisation.of(values).apply(values),
+        standard,
         poses,
         rig,
         progress,
@@ -107,7 +112,8 @@ def _standardisation(config: FddaConfig, values: np.ndarray) -> Standardisation:
     """What brings the features (T,X) to the inputs of the networks."""
     if config.standardise:
         found = Standardisation.of(values)
-        found.spread[np.ptp(values, axis=0) == 0] = 1.0
+        # Scaled to size 1, the rounding errors of a constant would be an input.
+        found.spread[~varying_columns(values)] = 1.0
         return found
     return Standardisation(np.zeros(values.shape[1]), np.ones(values.shape[1]))
 
