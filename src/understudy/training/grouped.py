@@ -58,6 +58,7 @@ class Stack(torch.nn.Module):
         hidden: Sequence[int],
         activation: str,
         generator: torch.Generator,
+        target_scale: float | None = None,
     ):
         super().__init__()
         device = features.device
@@ -74,6 +75,8 @@ class Stack(torch.nn.Module):
             float(
                 np.sqrt(np.mean(np.square(task.targets, dtype=np.float64)) * task.targets.shape[1])
             )
+            if target_scale is None
+            else target_scale
             for task in tasks
         ]
         self.scale = torch.tensor([s if s > 0 else 1.0 for s in scales], device=device)

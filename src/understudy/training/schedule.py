@@ -24,6 +24,8 @@ class Schedule:
     loss                 l2, l1, or mixed (their sum)
     optimizer            adam, or sgd (no momentum; the loss is then the mean over outputs, as in
                          the differential paper)
+    target_scale         unit of the targets during training, which SGD depends on; None: each
+                         network's targets are brought to size 1
     weight_decay         decoupled: each step shrinks the weights by learning_rate times this
     validation_fraction  fraction of the poses that are kept out of training, to measure the error
     patience             early stopping: training ends when no network has improved on the
@@ -43,6 +45,7 @@ class Schedule:
     decay: str = "cosine"
     loss: str = "l2"
     optimizer: str = "adam"
+    target_scale: float | None = None
     weight_decay: float = 0.0
     validation_fraction: float = 0.05
     patience: int | None = None

@@ -101,7 +101,12 @@ def _train(
     order = stack_order(tasks) if device.type == "cpu" else stack_order(tasks, fill=0.0)
     stacks = [
         Stack(
-            [tasks[g] for g in members], everything, schedule.hidden, schedule.activation, generator
+            [tasks[g] for g in members],
+            everything,
+            schedule.hidden,
+            schedule.activation,
+            generator,
+            schedule.target_scale,
         )
         for members in order
     ]
@@ -126,7 +131,7 @@ def _train(
     curves = state.resume()
     take_step = _Steps(stacks, optimizer, schedule, device)
     training_zero, validation_zero = (
-        _loss_of_zero(stacks, poses, schedule.loss) for poses in (training, validation)
+        _loss_of_zero(stacks, poses, schedule) for poses in (training, validation)
     )
     with progress.task(f"training {len(tasks)} networks", schedule.epochs) as task:
         task.advance(len(curves))
@@ -332,12 +337,12 @@ def _mean(losses: Sequence[torch.Tensor]) -> float:
     return float(torch.cat(list(losses)).mean())
 
 
-def _loss_of_zero(stacks: Sequence[Stack], poses: torch.Tensor, loss: str) -> float:
+def _loss_of_zero(stacks: Sequence[Stack], poses: torch.Tensor, schedule: Schedule) -> float:
     """The mean loss of predicting zero, which curves are relative to; 1 for scaled l2 targets."""
-    if loss == "l2" or not len(poses):
+    if (schedule.loss == "l2" and schedule.target_scale is None) or not len(poses):
         return 1.0
     return (
-        sum(stack.loss_of_zero(poses, loss) for stack in stacks)
+        sum(stack.loss_of_zero(poses, schedule.loss) for stack in stacks)
         / sum(len(stack.x) for stack in stacks)
         or 1.0
     )

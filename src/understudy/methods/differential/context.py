@@ -24,6 +24,7 @@ from understudy.methods.differential.config import SubspaceConfig
 from understudy.methods.differential.features import FeatureTable, constant_controls, need_drivers
 from understudy.methods.differential.mirror import find_mirror
 from understudy.methods.differential.nets import TrainedNets
+from understudy.methods.differential.shared import Shared
 from understudy.methods.differential.skins import make_skin
 from understudy.methods.skin_fitting.displacements import (
     displace,
@@ -36,12 +37,16 @@ from understudy.training.inputs import InputGroups, InputSelection, needed_units
 from understudy.training.schedule import Schedule
 from understudy.training.trainer import curve_numbers
 
+# Of the height: the unit of the targets for SGD, 1 cm of a face of 25 cm as in the paper.
+_SGD_UNIT = 1 / 25
 STILL = 1e-7  # of the height: a vertex that moves less does not move
 _CACHE_BYTES = 1 << 30
 _CACHE_BLOCK = 256
 _BASIS_ERROR, _INPUT_ERROR = 1e-4, 2e-4  # of the height
 _INPUT_GAIN, _MOST_INPUTS = 0.002, 30
 _QUERIED_VERTICES = 60  # of a group, to find what moves it
+
+_SHARED = Shared()
 
 ConfigType = TypeVar("ConfigType", bound=SubspaceConfig)
 
@@ -57,7 +62,12 @@ class Displacements:
         self._poses, self._skin = poses, skin
         small = 12 * poses.pose_count * poses.vertex_count <= _CACHE_BYTES
         everything = np.arange(poses.pose_count)
-        self._cache = displacements_at(poses, skin, everything) if small else None
+        sources = (poses,) if skin is None else (poses, skin)
+        self._cache: np.ndarray | None = None
+        if small:
+            self._cache = _SHARED.get(
+                sources, ("displacements",), lambda: displacements_at(poses, skin, everything)
+            )
 
     def at(self, chosen: np.ndarray) -> np.ndarray:
         """The displacements of the chosen poses (t,), increasing: a new array (t,V,3) float32."""
@@ -116,7 +126,11 @@ class FitContext(Generic[ConfigType]):
         poses = poses if mirror is None else mirror.with_images(poses)
         skin = None
         if poses.skeleton is not None:
-            skin = make_skin(config.skin, poses, rig, config.influences, progress)
+            skin = _SHARED.get(
+                (poses,) if rig is None else (poses, rig),
+                ("skin", config.skin, config.influences),
+                lambda: make_skin(config.skin, poses, rig, config.influences, progress),
+            )
         displacements = Displacements(poses, skin)
         return FitContext(
             method, config, poses, rig, skin, displacements, progress, mirror is not None
@@ -206,6 +220,7 @@ class FitContext(Generic[ConfigType]):
             learning_rate=config.learning_rate,
             loss=loss,
             optimizer=config.optimizer,
+            target_scale=_SGD_UNIT * self.height if config.optimizer == "sgd" else None,
             weight_decay=config.weight_decay,
             validation_fraction=config.validation_fraction,
             patience=config.patience,

@@ -16,9 +16,9 @@ S is constant, so S^-1 is folded into the bases (`folding.py`) and nothing is so
 the result is a plain `Deformer`. `fit.py` has the steps in order.
 
 The preset `paper` is the method as published, except that anchors are selected automatically (the
-paper leaves them to an artist), that the root joint is not an input, and that coefficients are
-scaled to unit size for training; it needs a GPU. `paper-early` adds early stopping. The default
-options have small networks and generalise better from few poses. They depart from the paper:
+paper leaves them to an artist) and that the root joint is not an input; it needs a GPU.
+`paper-early` adds early stopping. The default options have small networks and generalise better
+from few poses. They depart from the paper:
 - The network is divided into regions of differential coordinates; each reads only the inputs that
   move its region. No seam opens, because the reconstruction joins the regions.
 - Anchors are selected automatically, by QR with column pivoting. Their networks are half as wide.
