@@ -19,6 +19,15 @@ print(*deformer.deform(np.tile(np.eye(3, 4), (2, 3, 1, 1)), np.zeros((2, 2))).sh
 """
 
 
+PAGE = """
+import sys, understudy
+from understudy.viewer.page import write_page
+from understudy.viewer.scene import Model, deformer_scene
+deformer = understudy.Deformer.load(sys.argv[1])
+print(write_page(deformer_scene([Model("full", deformer)], "full"), "page.html"))
+"""
+
+
 def run(*command, **options):
     return subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
 
@@ -46,6 +55,14 @@ def test_it_plays_a_file(bare, tmp_path):
     played = run(bare, "-c", PLAY, tmp_path / "a.understudy", cwd=tmp_path)
     assert played.returncode == 0, played.stderr
     assert played.stdout.split() == ["2", "24", "3"]
+
+
+@pytest.mark.slow
+def test_it_writes_a_page(bare, tmp_path):
+    full_deformer().save(tmp_path / "a.understudy")
+    written = run(bare, "-c", PAGE, tmp_path / "a.understudy", cwd=tmp_path)
+    assert written.returncode == 0, written.stderr
+    assert int(written.stdout) > 500_000  # the runtime and the script are in it
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ export class App {
         }
         for (const surface of this.surfaces) this.stage.model.add(surface.object);
         if (scene.bones) {
-            this.#bonesView = new BonesView(scene.bones, scene.size);
+            this.#bonesView = new BonesView(scene.bones, scene);
             this.#bonesView.object.visible = false;
             this.stage.model.add(this.#bonesView.object);
         }

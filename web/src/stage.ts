@@ -81,7 +81,7 @@ export class Stage {
 
     #light(): THREE.DirectionalLight {
         const key = new THREE.DirectionalLight(0xfff0de, 2.9);
-        key.position.set(-2.4, 3.4, 2.9);
+        key.position.set(-2.1, 4.0, 2.6);
         key.castShadow = true;
         key.shadow.mapSize.set(512, 512);
         key.shadow.radius = 3.5;
@@ -89,8 +89,8 @@ export class Stage {
         key.shadow.bias = -0.0004;
         key.shadow.normalBias = 0.01;
         const camera = key.shadow.camera;
-        camera.left = camera.bottom = -1.7;
-        camera.right = camera.top = 1.7;
+        camera.left = camera.bottom = -1.9;
+        camera.right = camera.top = 1.9;
         camera.near = 0.5;
         camera.far = 9;
         const fill = new THREE.DirectionalLight(0xcfe0ff, 0.55);
