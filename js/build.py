@@ -7,6 +7,7 @@ from; `tests/runtime/test_js.py` fails if the sources have changed since.
 import hashlib
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
@@ -64,16 +65,24 @@ def fingerprint() -> str:
 def build(name: str, folder: Path) -> Path:
     """Build the module `name` into `folder`; return its path."""
     flags, kernel_flags = MODULES[name]
-    objects = []
     work = BUILD / name
     work.mkdir(parents=True, exist_ok=True)
-    for source in RUNTIME.glob("src/*.cpp"):
+
+    def compiled(source: Path) -> Path:
+        """Compile one source; return the object."""
+        made = work / f"{source.stem}.o"
         is_kernel = source.stem.startswith("kernels_")
-        if is_kernel and source.stem != KERNELS[name]:
-            continue
-        objects.append(work / f"{source.stem}.o")
         own = kernel_flags if is_kernel else ["-O2"] if source.stem in FAST else ["-Oz"]
-        zig(*COMPILE, *flags, *own, "-c", source, "-o", objects[-1])
+        zig(*COMPILE, *flags, *own, "-c", source, "-o", made)
+        return made
+
+    chosen = [
+        source
+        for source in RUNTIME.glob("src/*.cpp")
+        if source.stem == KERNELS[name] or not source.stem.startswith("kernels_")
+    ]
+    with ThreadPoolExecutor(4) as pool:
+        objects = list(pool.map(compiled, chosen))
     exports = [f"-Wl,--export={export}" for export in EXPORTS]
     zig(*LINK, *exports, *sorted(objects), "-o", folder / name)
     return folder / name

@@ -4,7 +4,7 @@
 //
 //     fuzz_reader SECONDS|Ncount SEED a.understudy b.understudy ...
 //
-// "60" runs for a minute, "N1000" tries a thousand mutations of each file.
+// "60" runs for a minute, "N1000" tries a thousand mutations of each file. Both use mutate.h.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -13,6 +13,7 @@
 
 #include "../tests/check.h"
 #include "../tests/sample.h"
+#include "mutate.h"
 
 namespace {
 
@@ -53,8 +54,10 @@ void render(const understudy_model* model, const Drivers& drivers) {
     understudy_free_render_mesh(mesh);
 }
 
-// Loads the bytes and plays what loads. Returns whether it loaded.
+// Loads the bytes and plays what loads, every second file with two threads. Returns whether it
+// loaded.
 bool try_bytes(const std::uint8_t* data, std::size_t size) {
+    static understudy_pool* const helpers = understudy_create_pool(2);
     char message[100];
     const std::unique_ptr<understudy_model, FreeModel> model(
         understudy_load_memory(data, size, message, sizeof message));
@@ -62,7 +65,8 @@ bool try_bytes(const std::uint8_t* data, std::size_t size) {
         CHECK(message[0] != 0);  // an error says something
         return false;
     }
-    understudy_scratch* scratch = understudy_create_scratch(model.get(), nullptr);
+    understudy_scratch* scratch =
+        understudy_create_scratch(model.get(), data[size - 1] % 2 ? helpers : nullptr);
     if (!scratch) return true;
     constexpr std::size_t kPoses = 19;  // one lane batch and a remainder
     const Drivers drivers(model.get(), kPoses);
@@ -85,6 +89,18 @@ bool try_bytes(const std::uint8_t* data, std::size_t size) {
 
 #if defined(UNDERSTUDY_LIBFUZZER)
 
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most);
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t most, unsigned seed) {
+    if (seed % 16 == 0) return LLVMFuzzerMutate(data, size, most);
+    mutation::Random random(seed);
+    const mutation::Bytes changed = mutation::mutated({data, data + size}, random);
+    if (changed.size() > most) return LLVMFuzzerMutate(data, size, most);
+    if (!changed.empty()) std::memcpy(data, changed.data(), changed.size());
+    return changed.size();
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     try_bytes(data, size);
     return 0;
@@ -93,105 +109,24 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 #else
 
 #include <chrono>
-#include <random>
-
-namespace {
-
-using Random = std::mt19937_64;
-
-std::size_t below(Random& random, std::size_t end) { return end ? random() % end : 0; }
-
-std::size_t header_end(const std::vector<char>& file) {
-    std::uint64_t length = 0;
-    for (int byte = 7; byte >= 0; --byte)
-        length = length << 8 | static_cast<std::uint8_t>(file[static_cast<std::size_t>(byte)]);
-    return static_cast<std::size_t>(std::min<std::uint64_t>(8 + length, file.size()));
-}
-
-// Replaces a number of the header (a size, a shape, an offset). Updates the header's length.
-void change_number(std::vector<char>& file, Random& random) {
-    const std::size_t end = header_end(file);
-    std::size_t at = 8 + below(random, end - 8);
-    while (at < end && (file[at] < '0' || file[at] > '9')) ++at;
-    std::size_t last = at;
-    while (last < end && file[last] >= '0' && file[last] <= '9') ++last;
-    if (at == last) return;
-    static const char* const numbers[] = {"0",
-                                          "1",
-                                          "2",
-                                          "3",
-                                          "-1",
-                                          "65536",
-                                          "2147483647",
-                                          "2147483648",
-                                          "4294967296",
-                                          "9007199254740993",
-                                          "18446744073709551615",
-                                          "1e308",
-                                          "1.5",
-                                          "null",
-                                          "\"3\"",
-                                          "[]"};
-    const std::string number =
-        random() % 2 ? numbers[below(random, 16)] : std::to_string(below(random, 300));
-    file.erase(file.begin() + static_cast<std::ptrdiff_t>(at),
-               file.begin() + static_cast<std::ptrdiff_t>(last));
-    file.insert(file.begin() + static_cast<std::ptrdiff_t>(at), number.begin(), number.end());
-    const std::uint64_t length = end - 8 - (last - at) + number.size();
-    for (int byte = 0; byte < 8; ++byte)
-        file[static_cast<std::size_t>(byte)] = static_cast<char>(length >> (8 * byte));
-}
-
-// Replaces a number of the data by an unusual one.
-void change_data(std::vector<char>& file, Random& random) {
-    const std::size_t start = header_end(file);
-    if (file.size() < start + 4) return;
-    static const std::uint32_t words[] = {0,          1,          0xFFFFFFFF, 0x7FC00000,
-                                          0x7F800000, 0x7F7FFFFF, 0x00000001, 0x80000000,
-                                          0x7C007C00, 1000,       0x3F800000, 0xBF800000};
-    const std::uint32_t word = words[below(random, 12)];
-    std::memcpy(file.data() + start + below(random, (file.size() - start) / 4) * 4, &word, 4);
-}
-
-void mutate(std::vector<char>& file, Random& random) {
-    for (std::size_t times = 1 + below(random, 4); times; --times) {
-        if (file.size() < 16) return;
-        switch (random() % 6) {
-            case 0: file[below(random, file.size())] = static_cast<char>(random()); break;
-            case 1: file[below(random, header_end(file))] = static_cast<char>(random()); break;
-            case 2: change_number(file, random); break;
-            case 3: change_data(file, random); break;
-            case 4:
-                file[8 + below(random, header_end(file) - 8)] ^=
-                    static_cast<char>(1 << below(random, 8));
-                break;
-            case 5:
-                if (random() % 8 == 0) file.resize(below(random, file.size()));
-                break;
-        }
-    }
-}
-
-}  // namespace
 
 int main(int count, char** names) {
     CHECK(count > 3);
     const bool counted = names[1][0] == 'N';
     const long limit = std::atol(names[1] + (counted ? 1 : 0));
-    Random random(static_cast<std::uint64_t>(std::atol(names[2])));
+    mutation::Random random(static_cast<std::uint64_t>(std::atol(names[2])));
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(limit);
     long tried = 0, loaded = 0;
-    std::vector<std::vector<char> > seeds;
+    std::vector<mutation::Bytes> seeds;
     for (int i = 3; i < count; ++i) {
-        seeds.push_back(read_bytes(names[i]));
-        CHECK(try_bytes(reinterpret_cast<const std::uint8_t*>(seeds.back().data()),
-                        seeds.back().size()));
+        const std::vector<char> file = read_bytes(names[i]);
+        seeds.emplace_back(file.begin(), file.end());
+        CHECK(try_bytes(seeds.back().data(), seeds.back().size()));
     }
     for (long round = 0; counted ? round < limit : std::chrono::steady_clock::now() < end; ++round)
-        for (const std::vector<char>& seed : seeds) {
-            std::vector<char> file = seed;
-            mutate(file, random);
-            loaded += try_bytes(reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
+        for (const mutation::Bytes& seed : seeds) {
+            const mutation::Bytes file = mutation::mutated(seed, random);
+            loaded += try_bytes(file.data(), file.size());
             ++tried;
         }
     std::printf("%ld mutated files: %ld refused, %ld played\n", tried, tried - loaded, loaded);

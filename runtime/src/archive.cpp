@@ -10,19 +10,24 @@ namespace {
 
 constexpr std::size_t kMostHeader = std::size_t{64} << 20;
 
-Type type_of(const Json& text) {
+bool type_of(const Json& text, Type& type) {
     static constexpr struct {
         const char* name;
         Type type;
-    } known[] = {{"F16", Type::f16}, {"F32", Type::f32}, {"F64", Type::f64}, {"I8", Type::i8},
-                 {"I16", Type::i16}, {"I32", Type::i32}, {"U8", Type::u8},   {"U16", Type::u16}};
+    } known[] = {{"F16", Type::f16}, {"F32", Type::f32}, {"F64", Type::f64},
+                 {"I8", Type::i8},   {"I16", Type::i16}, {"I32", Type::i32},
+                 {"U8", Type::u8},   {"U16", Type::u16}, {"BOOL", Type::boolean}};
     for (const auto& one : known)
-        if (text.is(one.name)) return one.type;
-    return Type::other;
+        if (text.is(one.name)) {
+            type = one.type;
+            return true;
+        }
+    return false;
 }
 
 std::size_t bytes_of(Type type) {
     switch (type) {
+        case Type::boolean:
         case Type::i8:
         case Type::u8: return 1;
         case Type::f16:
@@ -31,7 +36,6 @@ std::size_t bytes_of(Type type) {
         case Type::f32:
         case Type::i32: return 4;
         case Type::f64: return 8;
-        case Type::other: break;
     }
     return 0;
 }
@@ -72,17 +76,67 @@ bool Archive::open(const std::uint8_t* data, std::size_t size) {
             return problem_.say("the header's entry ", word_of(name, memory_).c_str(),
                                 " is not an object");
         if (!name.is("__metadata__")) return add_entry(name, about, arrays, array_bytes);
+        if (!about.each_member([&](const Json&, const Json& value) {
+                return value.kind() == Json::Kind::text ||
+                       problem_.say("the metadata has something else than texts");
+            }))
+            return false;
         const Json found = about.find("understudy");
-        if (!found || found.kind() != Json::Kind::text) return true;
+        if (!found) return true;
         Text header_text(memory_);
         if (!found.read(header_text, problem_)) return false;
         header_ = static_cast<Text&&>(header_text);
         return true;
     });
+    if (!read || !check_places(arrays, array_bytes)) return false;
+    sort_items(arrays_.data(), arrays_.size(),
+               [](const Entry& a, const Entry& b) { return a.hash < b.hash; });
+    return check_names();
+}
+
+bool Archive::check_places(const std::uint8_t* data, std::size_t size) {
     sort_items(arrays_.data(), arrays_.size(), [](const Entry& a, const Entry& b) {
-        return a.hash != b.hash ? a.hash < b.hash : a.number < b.number;
+        return a.data != b.data ? a.data < b.data : a.bytes < b.bytes;
     });
-    return read;
+    const std::uint8_t* at = data;
+    for (const Entry& entry : arrays_) {
+        if (entry.data != at)
+            return problem_.say("array ", word_of(entry.name, memory_).c_str(),
+                                " does not lie beside another: the file is damaged");
+        at += entry.bytes;
+    }
+    return at == data + size || problem_.say("the file is longer than its arrays");
+}
+
+bool Archive::check_names() const {
+    for (std::size_t i = 1; i < arrays_.size(); ++i)
+        if (arrays_[i].hash == arrays_[i - 1].hash)
+            return problem_.say("two arrays have the same name");
+    for (const Entry& entry : arrays_) {
+        Text name(memory_);
+        if (!entry.name.read(name, problem_)) return false;
+        const auto ends_in = [&](const char* suffix) {
+            const std::size_t length = std::strlen(suffix);
+            if (name.size() < length ||
+                std::strcmp(name.c_str() + name.size() - length, suffix) != 0)
+                return false;
+            name.cut(name.size() - length);
+            return true;
+        };
+        if (ends_in(".steps")) {
+            if (entry.type != Type::i8 && entry.type != Type::i16)
+                return problem_.say("array ", name, ".steps has the wrong type");
+            if (find(name.c_str()))
+                return problem_.say("array ", name, " stands there twice, as numbers and as steps");
+        } else if (ends_in(".grid")) {
+            const Entry* of = find(name.c_str());
+            const Shape& shape = entry.shape;
+            if (!of || of->type != Type::u16 || !of->shape.axes || entry.type != Type::f32 ||
+                shape.axes != 2 || shape[0] != 2 || (shape[1] != 1 && shape[1] != of->shape.last()))
+                return problem_.say("array ", name, ".grid does not fit an array");
+        }
+    }
+    return true;
 }
 
 bool Archive::header_length(const std::uint8_t* data, std::size_t size, std::size_t& length,
@@ -104,13 +158,12 @@ bool Archive::add_entry(const Json& name, const Json& about, const std::uint8_t*
     Entry entry;
     entry.name = name;
     entry.hash = name.hash();
-    entry.number = static_cast<std::uint32_t>(arrays_.size());
     Json type, offset_list, lengths;
     if (!about.need("dtype", Json::Kind::text, type, problem_) ||
         !about.need("data_offsets", Json::Kind::array, offset_list, problem_) ||
         !about.need("shape", Json::Kind::array, lengths, problem_))
         return false;
-    entry.type = type_of(type);
+    if (!type_of(type, entry.type)) return fail(" has a type that deformers do not use");
     std::uint64_t offsets[2] = {0, 0}, ignored;
     std::size_t found = 0;
     if (!offset_list.each_item([&](const Json& item) {
@@ -136,7 +189,7 @@ bool Archive::add_entry(const Json& name, const Json& about, const std::uint8_t*
             return true;
         }))
         return false;
-    if (entry.type != Type::other && count * bytes_of(entry.type) != entry.bytes)
+    if (count * bytes_of(entry.type) != entry.bytes)
         return fail(": its shape and its bytes disagree");
     entry.data = data + offsets[0];
     return arrays_.push(entry);
@@ -150,21 +203,17 @@ bool Archive::read_header(Json& header) const {
 const Archive::Entry* Archive::find(const char* name, const char* suffix) const {
     const Words<128> full(name, suffix);
     const std::uint64_t hash = hash_of(full.c_str());
-    const Entry* at = std::upper_bound(
+    const Entry* at = std::lower_bound(
         arrays_.begin(), arrays_.end(), hash,
-        [](std::uint64_t value, const Entry& entry) { return value < entry.hash; });
-    while (at != arrays_.begin() && (--at)->hash == hash)
-        if (at->name.is(full.c_str())) return at;
-    return nullptr;
+        [](const Entry& entry, std::uint64_t value) { return entry.hash < value; });
+    return at != arrays_.end() && at->hash == hash && at->name.is(full.c_str()) ? at : nullptr;
 }
 
 const Archive::Entry* Archive::need(const char* name) const {
-    const Entry *found = find(name), *steps = find(name, ".steps");
-    if (found && steps)
-        problem_.say("array ", name, " stands there twice, as numbers and as steps");
-    else if (!found && !steps) problem_.say("array ", name, " is missing");
-    else return found ? found : steps;
-    return nullptr;
+    const Entry* found = find(name);
+    if (!found) found = find(name, ".steps");
+    if (!found) problem_.say("array ", name, " is missing");
+    return found;
 }
 
 Shape Archive::shape(const char* name) const {
@@ -208,10 +257,7 @@ bool Archive::from_grid(const char* name, std::size_t axes, Array<float>& into) 
     if (!copy(name, need(name), Type::u16, axes, numbers) ||
         !copy(grid_text, need(grid_text), Type::f32, 2, grid))
         return false;
-    const std::size_t width = shape(grid_text)[1];
-    if (shape(grid_text)[0] != 2 || !width ||
-        (width != 1 && (!axes || width != shape(name).last())))
-        return problem_.say("array ", grid_text, " does not fit ", name);
+    const std::size_t width = shape(grid_text)[1];  // checked
     if (!values.resize_without_values(numbers.size())) return false;
     for (std::size_t i = 0; i < numbers.size(); ++i)
         values[i] = grid[i % width] + static_cast<float>(numbers[i]) * grid[width + i % width];
@@ -254,6 +300,13 @@ bool Archive::integers(const char* name, std::size_t axes, Array<std::int32_t>& 
 
 bool Archive::halves(const char* name, std::size_t axes, Array<std::uint16_t>& into) const {
     return copy(name, need(name), Type::f16, axes, into) && all_finite(name, into, problem_);
+}
+
+bool Archive::need_booleans(const char* name, std::size_t count) const {
+    const Entry* found = need(name);
+    if (!found) return false;
+    return (found->type == Type::boolean && found->shape.axes == 1 && found->shape[0] == count) ||
+           problem_.say("array ", name, " has the wrong type or shape");
 }
 
 }  // namespace understudy

@@ -8,7 +8,7 @@
 
 namespace understudy {
 
-enum class Type : std::uint8_t { f16, f32, f64, i8, i16, i32, u8, u16, other };
+enum class Type : std::uint8_t { f16, f32, f64, i8, i16, i32, u8, u16, boolean };
 
 // The length of an array along each axis.
 struct Shape {
@@ -58,6 +58,8 @@ public:
     [[nodiscard]] bool integers(const char* name, std::size_t axes,
                                 Array<std::int32_t>& into) const;
     [[nodiscard]] bool halves(const char* name, std::size_t axes, Array<std::uint16_t>& into) const;
+    // Whether there is an array of `count` booleans; nothing reads their values.
+    [[nodiscard]] bool need_booleans(const char* name, std::size_t count) const;
 
 private:
     struct Entry {
@@ -66,10 +68,9 @@ private:
         const std::uint8_t* data = nullptr;
         std::size_t bytes = 0;
         Shape shape;
-        Type type = Type::other;
-        std::uint32_t number = 0;  // in the order of the file
+        Type type = Type::f32;
     };
-    // The last array of that name, as in other readers; nullptr: there is none.
+    // nullptr: there is none.
     const Entry* find(const char* name, const char* suffix = "") const;
     // The same, as numbers or as steps; nullptr, with a problem, if there is none or both.
     const Entry* need(const char* name) const;
@@ -80,10 +81,14 @@ private:
     bool widen(const char* name, Type type, std::size_t axes, Array<std::int32_t>& into) const;
     bool from_grid(const char* name, std::size_t axes, Array<float>& into) const;
     bool add_entry(const Json& name, const Json& about, const std::uint8_t* data, std::size_t size);
+    // As in other readers of safetensors, arrays lie side by side and fill the file.
+    bool check_places(const std::uint8_t* data, std::size_t size);
+    // Names are distinct; steps and grids are of the right type and belong to an array.
+    bool check_names() const;
 
     const Memory& memory_;
     Problem& problem_;
-    Array<Entry> arrays_;  // ordered by hash, then by number
+    Array<Entry> arrays_;  // ordered by hash
     std::size_t size_ = 0;
     Text header_;  // empty: there is none
 };

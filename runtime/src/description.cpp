@@ -5,11 +5,16 @@
 
 #include "affine.h"
 #include "archive.h"
+#include "sorting.h"
 
 namespace understudy {
 namespace {
 
 using Kind = Json::Kind;
+
+constexpr const char* kUnits[] = {"m", "cm", "mm", "in", "ft", "unitless"};
+constexpr const char* kUpAxes[] = {"Y", "Z", "unknown"};
+constexpr const char* kHandedness[] = {"right", "left"};
 
 bool in_range(const std::int32_t* values, std::size_t count, std::size_t size, const char* what,
               Problem& problem) {
@@ -101,8 +106,11 @@ public:
                                 "); upgrade to read it");
         if (!read_storage()) return false;
         half_biases_ = into_.half_precision && version >= kFirstNarrow;
-        if (!read_text(header_, "method", into_.method) || !read_mesh() || !read_skeleton() ||
-            !read_controls() || !read_skin())
+        Json ignored;
+        if (!read_text(header_, "method", into_.method) ||
+            !header_.need("training", Kind::object, ignored, problem_) ||
+            !header_.need("provenance", Kind::object, ignored, problem_) || !read_mesh() ||
+            !read_skeleton() || !read_controls() || !read_skin())
             return false;
         if (static_cast<bool>(header_.find("skeleton")) != into_.skinned)
             return problem_.say("a skeleton and a skin come together: one of them is missing");
@@ -128,11 +136,6 @@ private:
         return from.need(name, Kind::text, found, problem_) && found.read(text, problem_);
     }
 
-    // The same, of a member that may be missing.
-    bool read_optional_text(const Json& from, const char* name, Text& text) {
-        return !from.find(name) || read_text(from, name, text);
-    }
-
     bool read_texts(const Json& about, const char* name, Array<Text>& texts) {
         Json list;
         return about.need(name, Kind::array, list, problem_) &&
@@ -142,19 +145,45 @@ private:
                });
     }
 
-    bool read_names(const Json& about, const char* what, Array<Text>& names) {
-        if (!read_texts(about, "names", names)) return false;
-        for (const Text& name : names)
+    bool read_names(const Json& about, const char* name, const char* what, Array<Text>& names) {
+        return read_texts(about, name, names) && check_names(names, what);
+    }
+
+    // Names are not empty, and no two are the same.
+    template <class Named>
+    bool check_names(const Array<Named>& all, const char* what) {
+        Array<std::uint64_t> hashes(into_.memory);
+        if (!hashes.reserve(all.size())) return false;
+        for (const Named& one : all) {
+            const Text& name = name_of(one);
             if (name.empty()) return problem_.say(what, ": a name is missing");
+            if (!hashes.push(hash_of(name.c_str()))) return false;
+        }
+        sort_items(hashes.data(), hashes.size(),
+                   [](std::uint64_t a, std::uint64_t b) { return a < b; });
+        for (std::size_t i = 1; i < hashes.size(); ++i)
+            if (hashes[i] == hashes[i - 1]) return problem_.say(what, ": two names are the same");
         return true;
+    }
+    static const Text& name_of(const Text& text) { return text; }
+    static const Text& name_of(const Clip& clip) { return clip.name; }
+
+    // One of a few words.
+    template <std::size_t count>
+    bool read_word(const Json& from, const char* name, const char* const (&known)[count],
+                   Text& text) {
+        if (!read_text(from, name, text)) return false;
+        for (const char* word : known)
+            if (std::strcmp(text.c_str(), word) == 0) return true;
+        return problem_.say("the header's ", name, " is not known");
     }
 
     bool read_mesh() {
         Json about;
         if (!header_.need("mesh", Kind::object, about, problem_) ||
-            !read_text(about, "unit", into_.unit) ||
-            !read_optional_text(about, "up_axis", into_.up_axis) ||
-            !read_optional_text(about, "handedness", into_.handedness) ||
+            !read_word(about, "unit", kUnits, into_.unit) ||
+            !read_word(about, "up_axis", kUpAxes, into_.up_axis) ||
+            !read_word(about, "handedness", kHandedness, into_.handedness) ||
             !file_.floats("mesh.vertices", 2, into_.rest))
             return false;
         const Shape shape = file_.shape("mesh.vertices");
@@ -203,18 +232,18 @@ private:
         };
         if (!read_corners("mesh.corner_uvs", 2, surface.corner_uvs) ||
             !read_corners("mesh.corner_normals", 3, surface.corner_normals) ||
-            (about.find("materials") && !read_texts(about, "materials", surface.materials)))
+            !read_names(about, "materials", "materials", surface.materials))
             return false;
         if (file_.has("mesh.polygon_material")) {
             if (!file_.integers("mesh.polygon_material", 1, surface.polygon_material)) return false;
             if (surface.polygon_material.size() != surface.polygon_sizes.size())
                 return problem_.say("mesh.polygon_material: expected one number per polygon");
             if (!in_range(surface.polygon_material.data(), surface.polygon_material.size(),
-                          surface.materials.size(), "mesh.polygon_material", problem_))
+                          std::max<std::size_t>(1, surface.materials.size()),
+                          "mesh.polygon_material", problem_))
                 return false;
         }
         Json parts;
-        if (!about.find("parts")) return true;
         return about.need("parts", Kind::array, parts, problem_) &&
                parts.each_item([&](const Json& name) { return read_part(name); });
     }
@@ -232,7 +261,7 @@ private:
         if (!header_.find("skeleton")) return true;
         Json about;
         if (!header_.need("skeleton", Kind::object, about, problem_) ||
-            !read_names(about, "skeleton", into_.bone_names) ||
+            !read_names(about, "names", "skeleton", into_.bone_names) ||
             !file_.integers("skeleton.parents", 1, into_.parents) ||
             !file_.doubles("skeleton.world_from_bone", 3, into_.rest_bones))
             return false;
@@ -243,6 +272,9 @@ private:
         for (std::size_t bone = 0; bone < count; ++bone) {
             if (into_.parents[bone] < -1 || into_.parents[bone] >= static_cast<std::int64_t>(bone))
                 return problem_.say("skeleton.parents: a parent must come before its child");
+            for (std::size_t i = 0; i < 12; ++i)
+                if (std::abs(into_.rest_bones[12 * bone + i]) > 1e18)
+                    return problem_.say("skeleton.world_from_bone: a number is above 1e18");
             if (!(std::abs(determinant(into_.rest_bones.data() + 12 * bone)) >= 1e-12))
                 return problem_.say("skeleton.world_from_bone: a bone is squashed flat");
         }
@@ -253,17 +285,28 @@ private:
         if (!header_.find("controls")) return true;
         Json about;
         Controls& controls = into_.controls;
+        Array<double> limit_low(into_.memory), limit_high(into_.memory);
         if (!header_.need("controls", Kind::object, about, problem_) ||
-            !read_names(about, "controls", controls.names) ||
+            !read_names(about, "names", "controls", controls.names) ||
             !read_texts(about, "units", controls.units) ||
             !file_.doubles("controls.low", 1, controls.low) ||
             !file_.doubles("controls.high", 1, controls.high) ||
-            !file_.doubles("controls.rest", 1, controls.rest))
+            !file_.doubles("controls.rest", 1, controls.rest) ||
+            !file_.doubles("controls.limit_low", 1, limit_low) ||
+            !file_.doubles("controls.limit_high", 1, limit_high) ||
+            !file_.need_booleans("controls.numeric", controls.names.size()))
             return false;
         const std::size_t count = controls.names.size();
-        return (controls.units.size() == count && controls.low.size() == count &&
-                controls.high.size() == count && controls.rest.size() == count) ||
-               problem_.say("controls: their arrays do not fit their names");
+        if (controls.units.size() != count || controls.low.size() != count ||
+            controls.high.size() != count || controls.rest.size() != count ||
+            limit_low.size() != count || limit_high.size() != count)
+            return problem_.say("controls: their arrays do not fit their names");
+        for (std::size_t i = 0; i < count; ++i)
+            if (controls.low[i] > controls.high[i] || limit_low[i] > controls.low[i] ||
+                limit_high[i] < controls.high[i])
+                return problem_.say("control ", controls.names[i],
+                                    ": its range is not in order or outside its limits");
+        return true;
     }
 
     bool read_influences(const char* index, const char* weight, std::size_t targets,
@@ -370,8 +413,7 @@ private:
             (file_.has("nets.inputs") && !file_.integers("nets.inputs", 1, into_.net_inputs)) ||
             (file_.has("nets.outputs") && !file_.integers("nets.outputs", 1, into_.net_outputs)) ||
             (file_.has("nets.values") && !file_.floats("nets.values", 1, into_.net_values)) ||
-            (storage_ == Storage::half && file_.has("nets.half") &&
-             !file_.halves("nets.half", 1, into_.net_halves)))
+            (file_.has("nets.half") && !file_.halves("nets.half", 1, into_.net_halves)))
             return false;
         Cuts<std::int32_t> inputs(into_.net_inputs, "nets.inputs", problem_),
             outputs(into_.net_outputs, "nets.outputs", problem_);
@@ -403,10 +445,8 @@ private:
              !file_.integers("bases.vertices", 1, into_.basis_vertices)) ||
             (file_.has("bases.coefficients") &&
              !file_.integers("bases.coefficients", 1, into_.basis_coefficients)) ||
-            (storage_ == Storage::single && file_.has("bases.values") &&
-             !file_.floats("bases.values", 1, into_.basis_values)) ||
-            (storage_ == Storage::half && file_.has("bases.half") &&
-             !file_.halves("bases.half", 1, into_.basis_halves)))
+            (file_.has("bases.values") && !file_.floats("bases.values", 1, into_.basis_values)) ||
+            (file_.has("bases.half") && !file_.halves("bases.half", 1, into_.basis_halves)))
             return false;
         Cuts<std::int32_t> vertices(into_.basis_vertices, "bases.vertices", problem_),
             coefficients(into_.basis_coefficients, "bases.coefficients", problem_);
@@ -451,16 +491,21 @@ private:
         if (!header_.find("clips")) return true;
         Json entries;
         return header_.need("clips", Kind::array, entries, problem_) &&
-               entries.each_item([&](const Json& entry) { return read_clip(entry); });
+               entries.each_item([&](const Json& entry) { return read_clip(entry); }) &&
+               check_names(into_.clips, "clips");
     }
 
     bool read_clip(const Json& entry) {
         Clip clip(into_.memory);
         if (!read_text(entry, "name", clip.name)) return false;
-        const Json rate = entry.find("frame_rate");
-        if (rate && rate.kind() == Kind::number) clip.frame_rate = rate.number();
-        if (!(clip.frame_rate >= 0) || !std::isfinite(clip.frame_rate))
+        const Json rate = entry.find("frame_rate"), start = entry.find("start_frame");
+        const bool known = rate && rate.kind() == Kind::number;
+        if (known) clip.frame_rate = rate.number();
+        if (!rate || (!known && rate.kind() != Kind::null) || (known && !(clip.frame_rate > 0)) ||
+            !std::isfinite(clip.frame_rate))
             return problem_.say("clip ", clip.name, ": a wrong frame rate");
+        if (!start || !start.is_integer())
+            return problem_.say("clip ", clip.name, ": a wrong start frame");
         const Words<64> array("clip.", std::uint64_t{into_.clips.size()}, ".world_from_bone");
         if (!file_.doubles(array.c_str(), 4, clip.world_from_bone)) return false;
         const Shape shape = file_.shape(array.c_str());

@@ -41,42 +41,60 @@ extern const Kernels kNeon;
 namespace {
 
 #if UNDERSTUDY_X86
-#if defined(_MSC_VER)
-bool bit(const int (&registers)[4], int which, int number) {
-    return (registers[which] >> number & 1) != 0;
-}
-
-bool has_avx2() {
-    int leaf1[4], leaf7[4];
-    __cpuid(leaf1, 1);
-    __cpuidex(leaf7, 7, 0);
-    const bool saved = bit(leaf1, 2, 27) &&
-                       (_xgetbv(0) & 6) == 6;  // the operating system saves the wide registers
-    return saved && bit(leaf1, 2, 12) && bit(leaf1, 2, 29) && bit(leaf7, 1, 5);
-}
-
-bool has_avx512() {
-    int leaf7[4];
-    __cpuidex(leaf7, 7, 0);
-    return has_avx2() && (_xgetbv(0) & 0xE6) == 0xE6 && bit(leaf7, 1, 16) && bit(leaf7, 1, 17) &&
-           bit(leaf7, 1, 30) && bit(leaf7, 1, 31);
-}
-#else
-bool has_f16c() {  // older versions of clang do not know its name
+// __builtin_cpu_supports needs a part of the compiler's library that not every build for Windows
+// has.
+struct Registers {
     unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
+};
+
+Registers cpuid(unsigned leaf) {
+    Registers r;
+#if defined(_MSC_VER)
+    int found[4], most[4];
+    __cpuid(most, 0);
+    if (leaf > static_cast<unsigned>(most[0])) return r;
+    __cpuidex(found, static_cast<int>(leaf), 0);
+    r.a = static_cast<unsigned>(found[0]);
+    r.b = static_cast<unsigned>(found[1]);
+    r.c = static_cast<unsigned>(found[2]);
+    r.d = static_cast<unsigned>(found[3]);
+#else
+    if (leaf <= static_cast<unsigned>(__get_cpuid_max(0, nullptr)))
+        __cpuid_count(leaf, 0, r.a, r.b, r.c, r.d);
+#endif
+    return r;
+}
+
+bool bit(unsigned number, int which) { return (number >> which & 1) != 0; }
+
+// Which registers the operating system saves; 0 if it does not tell.
+unsigned saved_registers() {
+    if (!bit(cpuid(1).c, 27)) return 0;
+#if defined(_MSC_VER)
+    return static_cast<unsigned>(_xgetbv(0));
+#else
+    unsigned low = 0, high = 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+#endif
 }
 
 bool has_avx2() {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+    const unsigned c = cpuid(1).c;
+    const bool fma = bit(c, 12), f16c = bit(c, 29);
+    return (saved_registers() & 6) == 6 && fma && f16c && bit(cpuid(7).b, 5);
 }
 
 bool has_avx512() {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-}
+#if defined(__APPLE__)  // it saves the registers from their first use on, and says so only then
+    const unsigned needed = 6;
+#else
+    const unsigned needed = 0xE6;
 #endif
+    const unsigned b = cpuid(7).b;  // F, DQ, BW, VL
+    return has_avx2() && (saved_registers() & needed) == needed && bit(b, 16) && bit(b, 17) &&
+           bit(b, 30) && bit(b, 31);
+}
 #endif
 
 struct Tables {

@@ -316,6 +316,13 @@ double Json::number() const {
     return negative ? -value : value;
 }
 
+bool Json::is_integer() const {
+    const char* at = *at_ == '-' ? at_ + 1 : at_;
+    if (!is_digit(*at)) return false;
+    while (is_digit(*at)) ++at;
+    return *at != '.' && *at != 'e' && *at != 'E';
+}
+
 bool Json::is(const char* text) const {
     if (kind() != Kind::text) return false;
     const bool same = each_byte(at_ + 1, [&](char byte) { return *text && *text++ == byte; });
@@ -351,8 +358,8 @@ bool Json::read(Text& text, Problem& problem) const {
 }
 
 bool Json::read_whole(const char* what, std::uint64_t& number, Problem& problem) const {
-    const double value = kind() == Kind::number ? this->number() : -1;
-    if (!(value >= 0) || value > 9007199254740992.0 || value != std::floor(value))
+    const double value = is_integer() && *at_ != '-' ? this->number() : -1;
+    if (!(value >= 0) || value > 9007199254740992.0)
         return problem.say(what, " is not a whole number");
     number = static_cast<std::uint64_t>(value);
     return true;

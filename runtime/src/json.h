@@ -21,6 +21,8 @@ public:
     Kind kind() const;
     bool truth() const { return *at_ == 't'; }
     double number() const;
+    // Whether it is a number without a fraction and an exponent.
+    bool is_integer() const;
     // Whether it is this text, in UTF-8.
     bool is(const char* text) const;
     // Of a text: the same as that of `hash_of`.

@@ -204,6 +204,10 @@ public:
         bytes_.data()[bytes_.size()] = 0;
         return true;
     }
+    // Keeps the first bytes of a finished text.
+    void cut(std::size_t size) {
+        if (bytes_.resize_without_values(size) && size) bytes_.data()[size] = 0;
+    }
 
 private:
     Array<char> bytes_;

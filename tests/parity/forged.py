@@ -14,7 +14,15 @@ def forged(arrays=None, vertices=1, **header):
     text = {
         "format_version": 4,
         "method": "forged",
-        "mesh": {"unit": ""},
+        "mesh": {
+            "unit": "unitless",
+            "up_axis": "Y",
+            "handedness": "right",
+            "materials": [],
+            "parts": [],
+        },
+        "training": {},
+        "provenance": {},
         "nets": [],
         "bases": [],
         **header,
@@ -49,7 +57,7 @@ def many_writers(outputs=20_000, named=20_000):
 
 def many_values(count=4_000_000):
     """A header that holds a long list of numbers."""
-    return forged(provenance=[0] * count)
+    return forged(provenance={"seeds": [0] * count})
 
 
 def many_indices(count=39_000, components=0):

@@ -11,7 +11,7 @@ from understudy import Basis, Deformer, Features, MissingDependencyError, Net, S
 from understudy.cli import app as cli
 from understudy.core.features import raw_features
 from understudy.core.networks import NetGroups
-from understudy.io.onnx import onnx_model, onnx_nets_model, write_onnx
+from understudy.io.onnx import onnx_model, onnx_nets_inputs, onnx_nets_model, write_onnx
 from understudy.io.onnx_groups import buckets, rigid_groups
 
 ort = pytest.importorskip("onnxruntime", reason="onnxruntime checks the exported graph")
@@ -97,6 +97,7 @@ GROUPED = {
     "widths": lambda: _grouped([30] * 6, components=(5, 3, 4)),
     "several sizes": lambda: _grouped([90, 60, 12, 9, 80, 9]),
     "root": lambda: _grouped([30] * 5, reads_root=True),
+    "rest in the basis": lambda: _grouped([30] * 5, components=(7, 6), still=4),
     "half": lambda: _grouped([33] * 5).half(),
 }
 
@@ -153,7 +154,7 @@ def test_a_flat_or_vanished_parent_gives_finite_vertices():
     np.testing.assert_allclose(got[2], truth[2], rtol=0, atol=1e-5 * deformer.mesh.height)
 
 
-@pytest.mark.parametrize("name", ["even", "widths"])
+@pytest.mark.parametrize("name", GROUPED)
 def test_the_plain_graph_gives_the_displacements(name):
     deformer = GROUPED[name]()
     bones = random_motion(deformer.skeleton, 1)
@@ -161,7 +162,7 @@ def test_the_plain_graph_gives_the_displacements(name):
     features = np.clip(raw, deformer.features.low, deformer.features.high)
     model = onnx_nets_model(deformer).SerializeToString()
     session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
-    (got,) = session.run(None, {"features": features})
+    (got,) = session.run(None, onnx_nets_inputs(deformer, features))
     nets = NetGroups(deformer.nets, deformer.features.count, deformer.coefficient_count)
     coefficients = nets(features)[0]
     expected = np.concatenate(

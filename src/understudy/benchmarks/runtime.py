@@ -6,7 +6,7 @@ rig in this run. The time depends on the sizes only, so the fit is short. Method
     understudy       one call of `Deformer.deform` into a preallocated array, everything included
     understudy-fp16  the same with 16-bit storage
     onnxruntime      the exported graph, with the fastest of several settings
-    onnxruntime-nets a plain graph of the networks and bases alone, which is given the features
+    onnxruntime-nets a plain graph of the networks and bases alone, which is given their inputs
     torch            the torch module
     rig              the original, at `human`
     lbs-4, lbs-all, two_layer, two_layer-paper    skins without networks, at `elephant`

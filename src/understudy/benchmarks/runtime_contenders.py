@@ -13,7 +13,7 @@ import numpy as np
 from understudy.benchmarks.timing import Call, take_turns
 from understudy.core.deformer import Deformer
 from understudy.core.features import raw_features
-from understudy.io.onnx import onnx_model, onnx_nets_model
+from understudy.io.onnx import onnx_model, onnx_nets_inputs, onnx_nets_model
 from understudy.runtime import native
 
 CROWD = 100  # poses of a crowd
@@ -175,7 +175,7 @@ class OnnxRuntime(Contender):
 
 
 class OnnxNets(OnnxRuntime):
-    """ONNX Runtime on a plain graph of the networks and bases alone, given the features."""
+    """ONNX Runtime on a plain graph of the networks and bases alone, given their inputs."""
 
     def _graph(self) -> Any:
         return onnx_nets_model(self.deformer)
@@ -186,7 +186,7 @@ class OnnxNets(OnnxRuntime):
         raw = raw_features(self.deformer.skeleton, bones[None], own, 1)
         features = self.deformer.features
         read = np.clip(raw[:, features.columns], features.low, features.high)
-        return {"features": np.ascontiguousarray(read, np.float32)}
+        return onnx_nets_inputs(self.deformer, read)
 
     def figures(self, reference: np.ndarray, height: float) -> dict[str, float]:
         return {}  # its result is not vertices

@@ -11,6 +11,8 @@ from understudy.core import checks
 from understudy.core.errors import InputError
 from understudy.geometry.transforms import inverse
 
+_LARGEST = 1e18  # what the runtimes accept as a bone
+
 
 @dataclass(frozen=True, eq=False)
 class Skeleton:
@@ -44,6 +46,8 @@ class Skeleton:
             )
         object.__setattr__(self, "parents", parents)
         rest = checks.array(self.world_from_bone, "rest world_from_bone", (count, 3, 4), np.float64)
+        if (np.abs(rest) > _LARGEST).any():
+            raise InputError(f"rest world_from_bone: a number is above {_LARGEST:g}")
         flat = (
             np.flatnonzero(np.abs(np.linalg.det(rest[:, :, :3])) < 1e-12)
             if count

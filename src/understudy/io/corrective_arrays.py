@@ -15,6 +15,7 @@ import numpy as np
 
 from understudy.core.errors import InputError
 from understudy.core.networks import Basis, Net
+from understudy.io.strict_reading import need_kind
 
 Arrays = dict[str, np.ndarray]
 
@@ -113,6 +114,12 @@ def read_bases(arrays: Arrays, entries: list[dict[str, Any]], half: bool) -> tup
     bases = []
     for entry in entries:
         count, components, shared = entry["vertices"], entry["components"], entry["shared"]
+        for name, value, kind in (
+            ("vertices", count, int),
+            ("components", components, int),
+            ("shared", shared, bool),
+        ):
+            need_kind(value, f"{name} of basis {len(bases)}", kind)
         matrix = (halves if half else values).take(count if shared else 3 * count, components)
         shape = (3, components) if shared else (components,)
         bases.append(Basis(vertices.take(count), matrix, coefficients.take(*shape)))
@@ -152,7 +159,7 @@ class _Reader:
 
     def take(self, *shape: int) -> np.ndarray:
         """Return the next numbers, in `shape`."""
-        if any(not isinstance(n, int) or n < 0 for n in shape):
+        if any(type(n) is not int or n < 0 for n in shape):
             raise InputError(f"{self._name}: a negative or broken size {shape}")
         count = math.prod(shape)
         if self._taken + count > len(self._array):

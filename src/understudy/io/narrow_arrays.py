@@ -40,12 +40,15 @@ def widened(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if what == "steps":
             if of in arrays:
                 raise InputError(f"{of}: stored twice, as numbers and as steps")
-            steps = checks.kind_of(result.pop(name), name, "i")
+            steps = result.pop(name)
+            checks.one_of(steps.dtype.name, f"type of {name}", ("int8", "int16"))
             numbers = np.cumsum(steps, dtype=np.int64).reshape(steps.shape)
             result[of] = checks.within(numbers, name, np.int32)
         elif what == "grid":
-            numbers = arrays[of]
-            grid = checks.kind_of(result.pop(name), name, "f")
+            if of not in arrays:
+                raise InputError(f"{name}: there is no array {of}")
+            numbers, grid = arrays[of], result.pop(name)
+            checks.one_of(grid.dtype.name, f"type of {name}", ("float32",))
             grid = checks.array(grid, name, (2, None))
             widths = (1, *numbers.shape[-1:])
             if numbers.dtype != np.uint16 or not numbers.ndim or grid.shape[1] not in widths:

@@ -32,7 +32,7 @@ from understudy.io.onnx_graph import (
     quaternion_product,
     sums_at,
 )
-from understudy.io.onnx_groups import add_groups, rigid_groups
+from understudy.io.onnx_groups import add_group_displacements, add_groups, rigid_groups
 from understudy.io.onnx_nets import add_nets
 
 
@@ -74,36 +74,47 @@ def onnx_model(deformer: Deformer) -> Any:
 def onnx_nets_model(deformer: Deformer) -> Any:
     """Return a plain graph of the networks and bases alone, as an `onnx.ModelProto`, checked.
 
-    Input: `features` (T,X). Output: `displacements`, in the order of the bases. Networks of one
-    shape are one product per layer, and so are bases. `bench runtime` compares the whole graph with
-    it: the difference is the cost of features, skin and the order of the vertices.
+    Inputs: those of `onnx_nets_inputs`. Output: `displacements`, in the order of the bases.
+    Networks of one shape are one product per layer, and so are bases; nothing else is in it, if
+    each basis takes the outputs of one network. `bench runtime` compares the whole graph with it:
+    the difference is the cost of features, skin and the order of the vertices.
     """
     import onnx  # optional; `onnx_model` says how to install it
 
     graph = Graph(onnx)
-    half = deformer.storage == "float16"
-
-    def inputs(stack: NetStack) -> str:
-        """Add what a stack of networks reads; weights of padding are zero."""
-        index = np.minimum(stack.inputs, deformer.features.count - 1)
-        picked = graph.reshape(graph.gather("features", index.reshape(-1), 1), [-1, *index.shape])
-        return graph.op("Transpose", picked, perm=[1, 0, 2])
-
-    nets = stack_nets(deformer.nets, deformer.features.count, deformer.coefficient_count)
-    bases = list(stack_bases(deformer.bases))
-    aligned = len(nets) == len(bases) == 1
-    if aligned and np.array_equal(nets[0].outputs, bases[0].coefficients):
-        hidden = add_nets(graph, nets[0], inputs(nets[0]), half)
-        matrix = graph.weights(bases[0].matrix, half)
-        graph.op("MatMul", hidden, matrix, output="displacements")
-        shape: Shape = [len(bases[0].matrix), "poses", bases[0].matrix.shape[2]]
+    groups = rigid_groups(deformer)
+    if groups is not None:
+        shape: Shape = add_group_displacements(graph, deformer, groups, "inputs_0")
     else:
-        coefficients = coefficients_of(graph, deformer, inputs)
+        names = iter(f"inputs_{n}" for n in range(len(deformer.nets)))
+        coefficients = coefficients_of(graph, deformer, lambda _: next(names))
         parts = list(_basis_parts(graph, deformer, coefficients))
         graph.op("Concat", *(part for part, _ in parts), axis=1, output="displacements")
         shape = ["poses", sum(len(vertices) for _, vertices in parts), 3]
-    given: Shape = ["poses", deformer.features.count]
-    return graph.model([("features", given)], ("displacements", shape), deformer.method)
+    given: list[tuple[str, Shape]] = [
+        (f"inputs_{n}", [len(stack.inputs), "poses", stack.inputs.shape[1]])
+        for n, stack in enumerate(_stacks(deformer))
+    ]
+    return graph.model(given, ("displacements", shape), deformer.method)
+
+
+def onnx_nets_inputs(deformer: Deformer, features: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what `onnx_nets_model` is given: the inputs (G,T,I) float32 of each stack of networks.
+
+    features  (T,X), clamped
+    """
+    padded = np.concatenate([features, np.zeros((len(features), 1))], axis=1)
+    return {
+        f"inputs_{n}": np.ascontiguousarray(np.moveaxis(padded[:, stack.inputs], 1, 0), np.float32)
+        for n, stack in enumerate(_stacks(deformer))
+    }
+
+
+def _stacks(deformer: Deformer) -> list[NetStack]:
+    """Return the networks in the stacks of `onnx_nets_model`."""
+    groups = rigid_groups(deformer)
+    nets = deformer.nets if groups is None else [group.net for group in groups]
+    return stack_nets(nets, deformer.features.count, deformer.coefficient_count)
 
 
 def _points(graph: Graph, deformer: Deformer) -> str:

@@ -42,6 +42,7 @@ class Readings:
         self._count = len(read)
         self.rows = _parent_from_bone(graph, deformer, read) if len(read) else ""
         self._flat = ""
+        self._clamped_rows = ""
 
     def of_nets(self, stack: NetStack) -> str:
         """Add the clamped inputs of a stack of networks, (G,T,I); padding is zero."""
@@ -49,7 +50,14 @@ class Readings:
         inputs = stack.inputs
         used = inputs < features.count
         at = np.where(used, np.append(self._place, 0)[inputs], 0)
-        blocks = self._whole_bones(at, used)
+        blocks, bounds = self._whole_bones(at, used), self._bounds_of_rows()
+        if blocks is not None and bounds is not None:
+            # Bones are clamped once, not for each network; weights of padding are zero.
+            if not self._clamped_rows:
+                self._clamped_rows = _held(graph, self.rows, *bounds)
+            picked = graph.gather(self._clamped_rows, blocks.reshape(-1), 1)
+            picked = graph.reshape(picked, [-1, *inputs.shape])
+            return graph.op("Transpose", picked, perm=[1, 0, 2])
         if blocks is not None:
             picked = graph.gather(self.rows, blocks.reshape(-1), 1)
         else:
@@ -61,11 +69,19 @@ class Readings:
             np.where(used, np.append(np.clip(bound, -most, most), 0)[inputs], 0)
             for bound in (features.low, features.high)
         )
-        if (low > -most).any():
-            picked = graph.op("Max", picked, graph.constant(low))
-        if (high < most).any():
-            picked = graph.op("Min", picked, graph.constant(high))
-        return graph.op("Transpose", picked, perm=[1, 0, 2])
+        return graph.op("Transpose", _held(graph, picked, low, high), perm=[1, 0, 2])
+
+    def _bounds_of_rows(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the clamp of each number of `rows`, (R,12) each; None: a number has several."""
+        is_bone = self._place < 12 * self._count
+        place = self._place[is_bone]
+        if len(np.unique(place)) < len(place):
+            return None
+        most = np.finfo(np.float32).max
+        low, high = (np.full(12 * self._count, bound, np.float32) for bound in (-most, most))
+        low[place] = np.clip(self._deformer.features.low[is_bone], -most, most)
+        high[place] = np.clip(self._deformer.features.high[is_bone], -most, most)
+        return low.reshape(-1, 12), high.reshape(-1, 12)
 
     @property
     def flat(self) -> str:
@@ -96,6 +112,18 @@ class Readings:
         if not (whole | ~used.any(axis=2)).all():
             return None
         return np.where(whole, first[:, :, 0] // 12, 0)
+
+
+def _held(graph: Graph, values: str, low: np.ndarray, high: np.ndarray) -> str:
+    """Add values held between two arrays of their shape; a bound that is nowhere reached is left
+    out.
+    """
+    most = np.finfo(np.float32).max
+    if (low > -most).any():
+        values = graph.op("Max", values, graph.constant(low))
+    if (high < most).any():
+        values = graph.op("Min", values, graph.constant(high))
+    return values
 
 
 def clamped(graph: Graph, deformer: Deformer, picked: str) -> str:

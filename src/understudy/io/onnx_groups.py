@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.networks import Basis, Net, stack_nets
+from understudy.core.networks import Basis, Net, NetStack, stack_nets
 from understudy.io.onnx_features import Readings
-from understudy.io.onnx_graph import Graph
+from understudy.io.onnx_graph import Graph, Shape
 from understudy.io.onnx_nets import add_nets
 
 # Bases of different sizes are padded to one size, by this much at most.
@@ -103,6 +103,12 @@ def add_groups(graph: Graph, deformer: Deformer, groups: list[Group]) -> None:
     nets = [group.net for group in groups]
     (stack,) = stack_nets(nets, deformer.features.count, deformer.coefficient_count)
     inputs = Readings(graph, deformer).of_nets(stack)
+    width = stack.outputs.shape[1]
+    # The rest shape becomes a component whose coefficient is one, if rows of both products are then
+    # aligned. It would lose digits in 16 bits.
+    has_rest = not half and width % 4 == 3
+    if has_rest:
+        stack = _with_one(stack)
     hidden = add_nets(graph, stack, inputs, half)
     matrices = _matrices(graph, deformer, [group.bone for group in groups])
     rest = deformer.mesh.vertices.astype(np.float64)
@@ -112,9 +118,11 @@ def add_groups(graph: Graph, deformer: Deformer, groups: list[Group]) -> None:
     for bucket in runs:
         chosen = groups[bucket]
         count = len(chosen)
-        # A multiple of four: products are faster if their rows are aligned.
-        height = -(-max(len(group.vertices) for group in chosen) // 4) * 4
-        basis, at_rest = _padded(chosen, stack.outputs.shape[1], height, rest)
+        height = _height(chosen)
+        basis, at_rest = _padded(chosen, width, height, rest)
+        if has_rest:
+            flat = at_rest.reshape(count, 1, -1)
+            basis = np.concatenate([basis, flat], axis=1)
         for n, group in enumerate(chosen):
             slot = first + 3 * n * height + np.arange(len(group.vertices))
             place[group.vertices] = slot[:, None] + height * np.arange(3)
@@ -124,7 +132,7 @@ def add_groups(graph: Graph, deformer: Deformer, groups: list[Group]) -> None:
             own = graph.cut(hidden, bucket.start, bucket.stop, 0)
             bones = [graph.cut(matrix, bucket.start, bucket.stop, 1) for matrix in matrices]
         moved = graph.op("MatMul", own, graph.weights(basis, half))
-        rows.append(_skinned(graph, moved, at_rest, bones))
+        rows.append(_skinned(graph, moved, at_rest, bones, has_rest))
     joined = rows[0] if len(rows) == 1 else graph.op("Concat", *rows, axis=1)
     # Much faster than `Gather`, which copies three numbers at a time.
     poses = graph.op("Shape", "world_from_bone", start=0, end=1)
@@ -133,6 +141,42 @@ def add_groups(graph: Graph, deformer: Deformer, groups: list[Group]) -> None:
     picked = graph.op("GatherElements", joined, index, axis=1)
     shape = graph.constant([-1, deformer.mesh.vertex_count, 3], np.int64)
     graph.op("Reshape", picked, shape, output="vertices")
+
+
+def add_group_displacements(
+    graph: Graph, deformer: Deformer, groups: list[Group], inputs: str
+) -> Shape:
+    """Add the networks and bases of groups alone, with the products of `add_groups`; the result is
+    called `displacements`. Return its shape.
+
+    inputs  name of (G,T,I), the inputs of the networks
+    """
+    half = deformer.storage == "float16"
+    (stack,) = stack_nets(
+        [group.net for group in groups], deformer.features.count, deformer.coefficient_count
+    )
+    hidden = add_nets(graph, stack, inputs, half)
+    runs = buckets(groups)
+    rows, height = [], 0
+    for bucket in runs:
+        height = _height(groups[bucket])
+        basis, _ = _padded(groups[bucket], stack.outputs.shape[1], height, deformer.mesh.vertices)
+        own = hidden if len(runs) == 1 else graph.cut(hidden, bucket.start, bucket.stop, 0)
+        output = "displacements" if len(runs) == 1 else None
+        rows.append(graph.op("MatMul", own, graph.weights(basis, half), output=output))
+    if len(runs) == 1:
+        return [len(groups), "poses", 3 * height]
+    flat = [graph.reshape(graph.op("Transpose", row, perm=[1, 0, 2]), [0, -1]) for row in rows]
+    graph.op("Concat", *flat, axis=1, output="displacements")
+    return ["poses", sum(len(groups[run]) * 3 * _height(groups[run]) for run in runs)]
+
+
+def _height(groups: list[Group]) -> int:
+    """Return how many vertices the padded bases of a run have.
+
+    A multiple of four: products are faster if their rows are aligned.
+    """
+    return -(-max(len(group.vertices) for group in groups) // 4) * 4
 
 
 def _padded(
@@ -167,15 +211,26 @@ def _matrices(graph: Graph, deformer: Deformer, bones: list[int]) -> tuple[str, 
     return graph.cut(matrices, 0, 3, 3), graph.cut(matrices, 3, 4, 3)
 
 
-def _skinned(graph: Graph, moved: str, at_rest: np.ndarray, matrices: list[str]) -> str:
+def _with_one(stack: NetStack) -> NetStack:
+    """Return networks with one more output, which is always one."""
+    weights = [*stack.weights[:-1], np.pad(stack.weights[-1], ((0, 0), (0, 0), (0, 1)))]
+    biases = [*stack.biases[:-1], np.pad(stack.biases[-1], ((0, 0), (0, 1)), constant_values=1)]
+    return stack._replace(weights=weights, biases=biases)
+
+
+def _skinned(
+    graph: Graph, moved: str, at_rest: np.ndarray, matrices: list[str], has_rest: bool
+) -> str:
     """Add displaced vertices moved by their bones, (T,3 G H).
 
     moved     (G,T,3H) displacements, x then y then z
     at_rest   (G,3,H) vertices
     matrices  linear parts (T,G,3,3) and shifts (T,G,3,1)
+    has_rest  whether `moved` contains the rest shape
     """
     planes = graph.op("Transpose", moved, perm=[1, 0, 2])
-    planes = graph.reshape(planes, [-1, *at_rest.shape])
-    points = graph.op("Add", planes, graph.constant(at_rest))
+    points = graph.reshape(planes, [-1, *at_rest.shape])
+    if not has_rest:
+        points = graph.op("Add", points, graph.constant(at_rest))
     points = graph.op("Add", graph.op("MatMul", matrices[0], points), matrices[1])
     return graph.reshape(points, [-1, at_rest.size])

@@ -46,6 +46,15 @@ from understudy.io.corrective_arrays import (
 )
 from understudy.io.narrow_arrays import narrowed, widened
 from understudy.io.posing_arrays import posing_arrays, posing_entry, read_posing
+from understudy.io.strict_reading import (
+    TypedArrays,
+    check_types,
+    need_kind,
+    parse_archive_header,
+    parse_header,
+    text,
+    texts,
+)
 
 # Version 2 added 16 bits, 3 added 8 bits (no longer read), 4 added narrow arrays. A deformer in
 # float32 is written as version 1, so that older versions can read it.
@@ -77,13 +86,14 @@ def load(path: str | Path) -> Deformer:
     path = Path(path)
     data = _read_bytes(path)
     try:
-        header = json.loads(_metadata(data).get("understudy", "null"))
-        if header is None:
+        described = _metadata(data).get("understudy")
+        if not described:
             raise FileError(
                 f"{path}: a safetensors file, but not a deformer (it has no understudy header)"
             )
+        header = parse_header(described)
         version = header.get("format_version") if isinstance(header, dict) else None
-        if not isinstance(version, int) or version < 1:
+        if type(version) is not int or version < 1:
             raise FileError(f"{path}: the header has no valid format version (found {version!r})")
         if version > FORMAT_VERSION:
             raise FileError(
@@ -95,7 +105,9 @@ def load(path: str | Path) -> Deformer:
                 f"{path}: stored in 8 bits, which understudy no longer reads; export the original "
                 f"again, with --half for 16 bits"
             )
-        deformer = _from_arrays(unpack(data), header)
+        arrays = unpack(data)
+        check_types(arrays)
+        deformer = _from_arrays(arrays, header)
     except FileError:
         raise
     except (
@@ -115,7 +127,7 @@ def load(path: str | Path) -> Deformer:
 
 def _metadata(data: bytes) -> dict[str, str]:
     """Return the metadata of a safetensors file, which `safetensors.numpy.load` ignores."""
-    metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__")
+    metadata = parse_archive_header(data).get("__metadata__")
     return metadata if isinstance(metadata, dict) else {}
 
 
@@ -218,7 +230,7 @@ def _is_narrow(deformer: Deformer) -> bool:
 
 def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Deformer:
     """Return the deformer of a file; the caller turns what this raises into a `FileError`."""
-    arrays = widened(arrays)
+    arrays = TypedArrays(widened(arrays))
     for name, kind in _HEADER_TYPES.items():
         if not isinstance(header[name], kind):
             found = type(header[name]).__name__
@@ -227,14 +239,10 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
     half = storage != "float32"
     skeleton = spec = skin = None
     if "skeleton" in header:
-        names = tuple(header["skeleton"]["names"])
+        names = texts(header["skeleton"]["names"], "bone names")
         skeleton = Skeleton(names, arrays["skeleton.parents"], arrays["skeleton.world_from_bone"])
     if "controls" in header:
-        spec = ControlSpec(
-            tuple(header["controls"]["names"]),
-            units=tuple(header["controls"]["units"]),
-            **{name: arrays[f"controls.{name}"] for name in _CONTROL_ARRAYS},
-        )
+        spec = _control_spec(arrays, header["controls"])
     if "skin" in header:
         skin = Skin(
             blend=header["skin"]["blend"],
@@ -258,21 +266,44 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
         nets=read_nets(arrays, header["nets"], half, half_biases),
         bases=read_bases(arrays, header["bases"], half),
         mean=arrays.get("mean"),
-        method=header["method"],
+        method=text(header["method"], "method"),
         training=header["training"],
         provenance=header["provenance"],
-        clips=tuple(
-            Clip(
-                entry["name"],
-                arrays[f"clip.{number}.world_from_bone"],
-                entry["frame_rate"],
-                entry["start_frame"],
-            )
-            for number, entry in enumerate(header.get("clips", ()))
-        ),
+        clips=_clips(arrays, header.get("clips", [])),
         storage=storage,
         posing=posing,
     )
+
+
+def _control_spec(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> ControlSpec:
+    """Return the controls of a file; about: the header's `controls`."""
+    names = texts(about["names"], "control names")
+    units = texts(about["units"], "control units")
+    if len(units) != len(names):
+        raise InputError(f"control units: expected {len(names)}, got {len(units)}")
+    given = {
+        name: checks.shape_of(arrays[f"controls.{name}"], f"controls.{name}", (len(names),))
+        for name in _CONTROL_ARRAYS
+    }
+    return ControlSpec(names, units=units, **given)
+
+
+def _clips(arrays: dict[str, np.ndarray], entries: Any) -> tuple[Clip, ...]:
+    """Return the clips of a file; entries: the header's `clips`."""
+    clips = []
+    for number, entry in enumerate(need_kind(entries, "clips", list)):
+        rate = entry["frame_rate"]
+        if rate is not None and type(rate) not in (int, float):
+            raise InputError(f"clip {number}: expected a frame rate or null, got {rate!r}")
+        clips.append(
+            Clip(
+                text(entry["name"], f"name of clip {number}"),
+                arrays[f"clip.{number}.world_from_bone"],
+                rate,
+                need_kind(entry["start_frame"], f"start frame of clip {number}", int),
+            )
+        )
+    return tuple(clips)
 
 
 def _mesh(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Mesh:
@@ -283,12 +314,15 @@ def _mesh(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Mesh:
         arrays["mesh.polygon_vertices"],
         corner_uvs=arrays.get("mesh.corner_uvs"),
         corner_normals=arrays.get("mesh.corner_normals"),
-        materials=tuple(about["materials"]),
+        materials=texts(about["materials"], "materials"),
         polygon_material=arrays.get("mesh.polygon_material"),
-        parts={name: arrays[f"mesh.part.{number}"] for number, name in enumerate(about["parts"])},
-        unit=about["unit"],
-        up_axis=about["up_axis"],
-        handedness=about["handedness"],
+        parts={
+            name: arrays[f"mesh.part.{number}"]
+            for number, name in enumerate(texts(about["parts"], "parts"))
+        },
+        unit=text(about["unit"], "unit"),
+        up_axis=text(about["up_axis"], "up axis"),
+        handedness=text(about["handedness"], "handedness"),
     )
 
 
