@@ -20,6 +20,7 @@ from understudy.cli.export import export
 from understudy.cli.fit import fit
 from understudy.cli.learn import learn
 from understudy.cli.measure import compare, evaluate
+from understudy.cli.reduce import reduce
 from understudy.cli.sample import controls, sample
 from understudy.cli.show import info, methods
 from understudy.cli.threads import with_threads
@@ -46,6 +47,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (controls, "understudy controls hero.blend -o ranges.toml"),
     (fit, "understudy fit fdda human.zarr -o human.understudy --set epochs=50"),
     (compress, "understudy compress 'walk/*.obj' -o walk.understudy --up Z --frame-rate 30"),
+    (reduce, "understudy reduce two_layer hero.glb -o hero.understudy"),
     (evaluate, "understudy evaluate human.understudy --report report.html"),
     (compare, "understudy compare fdda.understudy lbs.understudy"),
     (view, "understudy view fdda.understudy lbs.understudy"),

@@ -132,3 +132,15 @@ def test_projection_on_the_simplex_is_the_nearest_point():
         np.linalg.norm(found - given * usable, axis=1)
         <= np.linalg.norm(other - given * usable, axis=2) + 1e-12
     ).all()
+
+
+def test_geometry_is_not_misled_by_rounding_where_the_skin_is_exact(dense, motion):
+    """A vertex that follows one bone keeps it, however small its other weights are."""
+    skin = dense.skin
+    weights = np.full(skin.weight.shape, 1e-6, np.float32)
+    weights[:, 0] = 1 - 1e-6 * (weights.shape[1] - 1)
+    nearly_rigid = replace(dense, skin=replace(skin, weight=weights))
+    kind = method_type("geometry")
+    reduced = kind(kind.Config(influences=2)).reduce(nearly_rigid, motion)
+    kept = np.take_along_axis(reduced.skin.bone_index, reduced.skin.weight.argmax(1)[:, None], 1)
+    np.testing.assert_array_equal(kept, skin.bone_index[:, :1])

@@ -23,6 +23,8 @@ from understudy.methods.skin_fitting.skin_weights import NormalEquations
 from understudy.methods.sparse_skinning.dense import DenseSkin
 from understudy.methods.sparse_skinning.reduction import Reduction, largest
 
+_ROUNDING = 1e-9  # of the largest squared residual of a single bone
+
 
 class Geometry(Reduction):
     """The K bones that fit the example poses best, with weights fitted to those poses."""
@@ -60,8 +62,12 @@ def _remove_bones(problems: SimplexQP, weights: np.ndarray, influences: int) -> 
         now, slope_now = weights[unfinished], slope[unfinished]
         others = 1.0 - now
         value = np.sum(now * slope_now, axis=1)[:, None]
+        change = now**2 * square[unfinished] - 2 * now * slope_now
+        # Where the fit is exact, the objective is rounding noise, and dividing the noise of a
+        # dominant bone by its small rest would look like a gain.
+        noise = _ROUNDING * square[unfinished].max(axis=1, keepdims=True)
         with np.errstate(divide="ignore", invalid="ignore"):
-            after = (value - 2 * now * slope_now + now**2 * square[unfinished]) / others**2
+            after = (np.maximum(value + change, 0) + noise) / others**2
         bone = np.argmin(np.where((now > 0) & (others > 0), after, np.inf), axis=1)
         rows = np.arange(len(unfinished))
         total = others[rows, bone][:, None]
