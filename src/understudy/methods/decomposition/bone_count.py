@@ -33,9 +33,9 @@ from understudy.methods.decomposition.starts import rigid_start
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
 MAX_BONES = 64  # the number of labels of the networks
-_GAMMA = 0.0757
-_EXACT, _INVISIBLE, _ZERO = 7.06e-3, 2.07e-4, 1e-6
-_EXACT_SLOPE, _INVISIBLE_SLOPE = 1.6, 0.0183
+_GAMMA = 0.0701
+_EXACT, _INVISIBLE, _ZERO = 5.18e-4, 5.01e-4, 1e-6
+_EXACT_SLOPE, _INVISIBLE_SLOPE = 2.0, 0.0352
 _FIRST_COUNTS = (2, 4, 8, 12, 16, 24, 32, MAX_BONES)
 _RESOLUTION = 0.1  # gaps between tried numbers that are narrower than this share are not refined
 _MAX_FITS = 16
