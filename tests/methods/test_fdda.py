@@ -13,6 +13,8 @@ from understudy.methods import config_from_text
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.methods.differential.local import LocalConfig
 from understudy.methods.fdda.fdda import Fdda, FddaConfig
+from understudy.methods.fdda.fit import _standardisation
+from understudy.methods.lbs import Lbs
 from understudy.rigs import animate, load_rig
 from understudy.rigs.sampling import gaussian
 
@@ -155,3 +157,32 @@ def test_an_option_that_was_renamed_names_the_new_one(config, old, new):
 def test_asking_a_rig_that_is_not_there(sampled):
     with pytest.raises(InputError, match="needs the live rig"):
         Fdda(FddaConfig(**QUICK, inputs="rig")).fit(sampled)
+
+
+def test_the_papers_preset_has_the_numbers_of_the_text():
+    paper = FddaConfig.of_preset("paper")
+    assert (paper.hidden, paper.learning_rate, paper.decay) == ((128, 128), 0.01, "none")
+    assert (paper.skin_rings, paper.seam_rings, paper.controls) == (0, 0, "none")
+    assert paper.clamp_margin is None
+    assert paper.basis_poses is None
+    assert 1.1 <= paper.tau <= 1.5
+
+
+def test_the_papers_preset_reads_twelve_numbers_of_every_bone_and_learns(tube):
+    poses = tube.evaluate(gaussian(tube.controls, 300, seed=0))
+    unseen = tube.evaluate(gaussian(tube.controls, 60, seed=1))
+    config = FddaConfig.of_preset("paper", epochs=60, batch_size=64)
+    deformer = Fdda(config).fit(poses, rig=tube)
+    assert all(len(net.inputs) % 12 == 0 for net in deformer.nets)
+    assert np.isinf(deformer.features.low).all()
+    wrong = deformer.deform(unseen.world_from_bone, unseen.controls) - unseen.vertices
+    linear = Lbs().fit(poses).deform(unseen.world_from_bone, unseen.controls) - unseen.vertices
+    assert np.linalg.norm(wrong, axis=2).mean() < 0.6 * np.linalg.norm(linear, axis=2).mean()
+
+
+def test_rounding_errors_of_a_constant_number_are_not_scaled_up():
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.normal(size=50), 40 + 1e-6 * rng.normal(size=50)], axis=1)
+    scaled = _standardisation(FddaConfig.of_preset("paper"), values).apply(values)
+    assert scaled[:, 0].std() > 0.9
+    assert np.abs(scaled[:, 1]).max() < 1e-4
