@@ -55,7 +55,12 @@ LONG = {
         (
             "fdda",
             "fdda-open",
+            "fdda-adamw",
+            "fdda-paper",
+            "fdda-paper-eq8",
             "differential",
+            "local",
+            "linear",
             "lbs-4",
             "lbs-all",
             "lbs-all-ontest",
@@ -74,7 +79,17 @@ LONG = {
             "ms": "one pose (ms)",
             "fit_s": "fit (s)",
         },
-        ("differential", "differential-paper", "local", "pca_regression", "lbs-4", "kpsa"),
+        (
+            "differential",
+            "local",
+            "differential-paper",
+            "local-paper",
+            "differential-paper-early",
+            "local-paper-early",
+            "pca_regression",
+            "lbs-4",
+            "kpsa",
+        ),
     ),
     "blender": (
         {
