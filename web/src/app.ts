@@ -471,7 +471,7 @@ export class App {
         const model = this.#scene.models[0], parts: string[] = [];
         if (model) {
             const sorted = [...this.times].sort((a, b) => a - b), median = sorted[sorted.length >> 1];
-            if (median !== undefined) parts.push(`${digits(median)} ms a pose`);
+            if (median !== undefined) parts.push(`${median < 0.1 ? '< 0.1' : digits(median)} ms a pose`);
             parts.push(sizeText(model.bytes));
         } else parts.push(`${this.#scene.vertexCount.toLocaleString('en')} vertices`);
         const error = this.errors[0];

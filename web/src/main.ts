@@ -11,9 +11,12 @@ async function embedded(): Promise<Uint8Array|null> {
     if (!place) return null;
     const text = place.textContent!.trim();
     place.remove();  // its memory is not needed twice
-    const packed = fromBase64(text);
-    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
-    return new Uint8Array(await new Response(stream).arrayBuffer());
+    try {
+        const stream = new Blob([fromBase64(text)]).stream().pipeThrough(new DecompressionStream('gzip'));
+        return new Uint8Array(await new Response(stream).arrayBuffer());
+    } catch {
+        throw new SceneError('The page is damaged or incomplete. Download it again, or write it anew with `understudy export`.');
+    }
 }
 
 function fromBase64(text: string): Uint8Array<ArrayBuffer> {
