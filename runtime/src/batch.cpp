@@ -106,6 +106,7 @@ void Batch::compute_features(std::size_t pose, std::size_t thread) {
 }
 
 VertexJob Batch::dequantized_job(std::size_t first, std::size_t last, std::size_t thread) {
+    assert(first % QuantizedVertices::kBlock == 0 && last - first <= model_.most_vertices);
     DequantizedVertices& to = scratch_.dequantized[thread];
     kernels_.dequantize_influences(model_.quantized, first, last, to.influences.data(),
                                    to.influence_starts.data());

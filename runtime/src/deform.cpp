@@ -194,13 +194,13 @@ private:
     }
 
     void blend_virtual_bones(std::size_t first, std::size_t last) {
+        assert(first % kWeightRows == 0);
+        BlendJob job{model_.virtual_bones, model_.virtual_columns.data(), model_.bone_count()};
         for (std::size_t pose = 0; pose < poses_.count; ++pose) {
-            if (model_.virtual_columns.empty())
-                kernels_.blend(model_.virtual_bones, first, last, bone_transforms(pose),
-                               transforms(pose));
-            else
-                kernels_.blend_dense(model_.virtual_columns.data(), model_.bone_count(), first,
-                                     last, bone_transforms(pose), transforms(pose));
+            job.transforms = bone_transforms(pose);
+            job.out = transforms(pose);
+            if (model_.virtual_columns.empty()) kernels_.blend(job, first, last);
+            else kernels_.blend_dense(job, first, last);
         }
     }
 
@@ -235,6 +235,7 @@ private:
     }
 
     void move_vertices(std::size_t first, std::size_t last, std::size_t thread) {
+        assert(first % kTaskVertices == 0 && last - first <= kTaskVertices);
         const bool dual = about_.skinned && about_.blend == Blend::dual_quaternion;
         VertexJob job = model_.is_quantized() ? dequantized_job(first, last, thread)
                                               : model_.vertex_job(first, last);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "description.h"
+#include "padding.h"
 
 namespace understudy {
 
@@ -15,8 +16,8 @@ namespace understudy {
 // columns one after the other, so a product reads memory sequentially and never sums across the
 // lanes of a register. Rows are padded with zeros to a multiple of 16 (one unit).
 struct Panels {
-    static constexpr std::size_t kRows = 64;  // rows per panel
-    static constexpr std::size_t kUnit = 16;  // rows per unit; every height is a multiple of it
+    static constexpr std::size_t kRows = 64;                 // rows per panel
+    static constexpr std::size_t kUnit = understudy::kUnit;  // every height is a multiple of it
 
     const void* data = nullptr;
     std::uint8_t number_size = 4;  // bytes per number: 4 (float) or 2 (half)
@@ -117,6 +118,19 @@ struct QuantizedVertices {
     const BlockStart* starts = nullptr;
 };
 
+// Rows of `out` are blends of transforms of 16 floats. Weights are sparse, in `rows`, or dense.
+//
+// Dense weights: every row has a weight for each of `count` transforms. For `blend_dense`, per
+// kWeightRows rows, `weights` holds the weights of the first transform, then those of the second,
+// and so on; the rows are padded to a multiple of kWeightRows. For `blend_dense_lanes`, row by row.
+struct BlendJob {
+    InfluenceRows rows;
+    const float* weights = nullptr;
+    std::size_t count = 0;
+    const float* transforms = nullptr;
+    float* out = nullptr;
+};
+
 // Lane kernels work on this many poses at once: number i of pose p is at index i * kLanes + p.
 constexpr std::size_t kLanes = 16;
 // Lane products may start and end at any multiple of this many rows.
@@ -149,27 +163,20 @@ struct Kernels {
     const char* name;
 
     void (*dense)(const Panels& w, std::size_t first, std::size_t last, const Product& product);
-    // Blends transforms of 16 floats into rows first..last of `out`.
-    void (*blend)(const InfluenceRows& rows, std::size_t first, std::size_t last,
-                  const float* transforms, float* out);
-    // The same where every row has a weight for each of `count` transforms. Per kWeightRows rows,
-    // `weights` holds the weights of the first transform, then those of the second, and so on.
-    // `first` is a multiple of kWeightRows; the rows are padded to a multiple.
-    void (*blend_dense)(const float* weights, std::size_t count, std::size_t first,
-                        std::size_t last, const float* transforms, float* out);
+    // Rows first..last. `first` of `blend_dense` is a multiple of kWeightRows.
+    void (*blend)(const BlendJob& job, std::size_t first, std::size_t last);
+    void (*blend_dense)(const BlendJob& job, std::size_t first, std::size_t last);
     void (*skin_linear)(const VertexJob& job);
     void (*skin_dual_quaternion)(const VertexJob& job);
 
     // Sixteen poses in lanes. `to_lanes` transposes 16 rows of `count` numbers, `stride` floats
     // apart. `first` and `last` of `dense_lanes` are rows, multiples of kLaneRows. Offsets of
-    // influences count rows of lanes. `blend_dense_lanes` reads weights row by row.
+    // influences count rows of lanes.
     void (*to_lanes)(const float* from, std::size_t stride, std::size_t count, float* to);
     void (*dense_lanes)(const Panels& w, std::size_t first, std::size_t last,
                         const LaneProduct& product);
-    void (*blend_lanes)(const InfluenceRows& rows, std::size_t first, std::size_t last,
-                        const float* transforms, float* out);
-    void (*blend_dense_lanes)(const float* weights, std::size_t count, std::size_t first,
-                              std::size_t last, const float* transforms, float* out);
+    void (*blend_lanes)(const BlendJob& job, std::size_t first, std::size_t last);
+    void (*blend_dense_lanes)(const BlendJob& job, std::size_t first, std::size_t last);
     void (*skin_lanes)(const VertexJob& job);
 
     // Vertices first..last of quantized ones, into arrays that start with vertex `first`.
@@ -189,12 +196,6 @@ struct Kernels {
                            const InterleavedPositions& to);
     // Prefetches memory that is about to be written and that another core may hold.
     void (*prefetch_write)(float* data, std::size_t count);
-
-    // For the floor that `bench runtime` measures.
-    // Reads every byte once; `size` is a multiple of 256.
-    float (*read)(const void* data, std::size_t size);
-    // At least `count` multiply-adds on numbers that stay in registers.
-    float (*multiply_add)(std::size_t count);
 };
 
 // The best table this processor can run, unless another was selected.

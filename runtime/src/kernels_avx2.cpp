@@ -77,9 +77,7 @@ extern const Kernels kAvx2{"avx2",
                            dequantize_influences,
                            widen,
                            copy_positions,
-                           prefetch_write,
-                           read,
-                           multiply_add};
+                           prefetch_write};
 
 }  // namespace understudy
 

@@ -134,9 +134,7 @@ extern const Kernels kAvx512{"avx512",
                              dequantize_influences,
                              widen,
                              copy_positions,
-                             prefetch_write,
-                             read,
-                             multiply_add};
+                             prefetch_write};
 
 }  // namespace understudy
 

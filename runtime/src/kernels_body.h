@@ -369,8 +369,10 @@ UNDERSTUDY_INLINE void blended(const Influence* at, const Influence* end, const 
     }
 }
 
-void blend(const InfluenceRows& rows, std::size_t first, std::size_t last, const float* transforms,
-           float* out) {
+void blend(const BlendJob& job, std::size_t first, std::size_t last) {
+    const InfluenceRows rows = job.rows;
+    const float* transforms = job.transforms;
+    float* out = job.out;
     for (std::size_t number = first; number < last; ++number) {
         const Row row(rows, number);
         Matrix matrix;
@@ -393,8 +395,10 @@ inline void blend_rows(const float* weights, std::size_t count, const float* tra
     for (int group = 0; group < kPerUnit; ++group) V::transpose(sum[group]);
 }
 
-void blend_dense(const float* weights, std::size_t count, std::size_t first, std::size_t last,
-                 const float* transforms, float* out) {
+void blend_dense(const BlendJob& job, std::size_t first, std::size_t last) {
+    const float *weights = job.weights, *transforms = job.transforms;
+    const std::size_t count = job.count;
+    float* out = job.out;
     for (std::size_t row = first; row < last; row += W) {
         F rows[kPerUnit][W];
         blend_rows(weights + row / kWeightRows * kWeightRows * count + row % kWeightRows, count,
@@ -611,37 +615,6 @@ void copy_positions(const float* positions, const std::uint32_t* vertices, std::
 
 void prefetch_write(float* data, std::size_t count) {
     for (std::size_t i = 0; i < count; i += 16) V::prefetch_write(data + i);
-}
-
-template <int Count>
-inline float sum_of(F (&sum)[Count]) {
-    for (int i = 1; i < Count; ++i) sum[0] = V::add(sum[0], sum[i]);
-    float lanes[W];
-    V::store(lanes, sum[0]);
-    float total = 0;
-    for (int i = 0; i < W; ++i) total += lanes[i];
-    return total;
-}
-
-float read(const void* data, std::size_t size) {
-    const float* at = static_cast<const float*>(data);
-    F sum[8];
-    for (F& s : sum) s = V::zero();
-    std::size_t left = size / sizeof(float);
-    for (; left >= 8 * W; left -= 8 * W, at += 8 * W)
-        for (int i = 0; i < 8; ++i) sum[i] = V::add(sum[i], V::load(at + i * W));
-    for (; left >= W; left -= W, at += W) sum[0] = V::add(sum[0], V::load(at));
-    return sum_of(sum);
-}
-
-float multiply_add(std::size_t count) {
-    constexpr int kChains = 12;  // as many as fit in 16 registers
-    F sum[kChains];
-    for (F& s : sum) s = V::zero();
-    const F factor = V::set1(0.5f), more = V::set1(1.0f);
-    for (std::size_t done = 0; done < count; done += kChains * W)
-        for (F& s : sum) s = V::fma(s, factor, more);
-    return sum_of(sum);
 }
 
 }  // namespace

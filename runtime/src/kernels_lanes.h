@@ -40,18 +40,33 @@ struct Count {
     static constexpr int value = N;
 };
 
-// y = W x, or y += W x if `more` is set, for as many rows as keep the sums in registers and for W
-// of the 16 poses. Columns of the weights are `step` floats apart.
+// Some columns of some rows of a matrix: the weights of the first column start at `w`, columns are
+// `step` floats apart, and `first` of them come before.
 //
 // Only the first pass over a panel reads it from memory; the others find it in the cache. Each pass
-// therefore prefetches some of the next panel, at `ahead`.
+// therefore prefetches some of the next panel, at `ahead`, `ahead_step` bytes per column.
+struct LaneRows {
+    const float* w;
+    std::size_t step, first, columns;
+    const char* ahead;
+    std::size_t ahead_step;
+
+    LaneRows from(std::size_t row) const {
+        return {w + row, step, first, columns, ahead, ahead_step};
+    }
+};
+
+// y = W x, or y += W x if columns came before, for as many rows as keep the sums in registers and
+// for W of the 16 poses.
 template <int Rows, bool Distance>
-UNDERSTUDY_LANES void lanes_of_rows(const float* w, std::size_t step, std::size_t columns,
-                                    const char* ahead, std::size_t ahead_step, const float* x,
-                                    bool more, float* y, std::size_t y_row) {
+UNDERSTUDY_LANES void lanes_of_rows(const LaneRows& rows, const float* x, float* y,
+                                    std::size_t y_row) {
+    const float* w = rows.w;
+    const char* ahead = rows.ahead;
     F sum[Rows];
-    for (int r = 0; r < Rows; ++r) sum[r] = more ? V::load(y + r * y_row) : V::zero();
-    for (std::size_t k = 0; k < columns; ++k, w += step, x += kLanes, ahead += ahead_step) {
+    for (int r = 0; r < Rows; ++r) sum[r] = rows.first ? V::load(y + r * y_row) : V::zero();
+    for (std::size_t k = 0; k < rows.columns;
+         ++k, w += rows.step, x += kLanes, ahead += rows.ahead_step) {
         V::prefetch(ahead);
         const F at = V::load(x);
         for (int r = 0; r < Rows; ++r) sum[r] = accumulate<V, Distance>(V::set1(w[r]), at, sum[r]);
@@ -59,26 +74,22 @@ UNDERSTUDY_LANES void lanes_of_rows(const float* w, std::size_t step, std::size_
     for (int r = 0; r < Rows; ++r) V::store(y + r * y_row, sum[r]);
 }
 
-// `Rows` rows (4 to 16) for all sets and poses. The weights of column `first` start at `w`.
+// `Rows` rows (4 to 16) for all sets and poses.
 template <int Rows, bool Distance>
-inline void rows_lanes(const float* w, std::size_t step, std::size_t first, std::size_t columns,
-                       const char* ahead, std::size_t ahead_step, const LaneProduct& product,
-                       float* y) {
+inline void rows_lanes(const LaneRows& rows, const LaneProduct& product, float* y) {
     // As many rows as keep the sums in registers.
     constexpr int kTogether = W == 16 || Rows < 8 ? Rows : 8;
     constexpr int kRest = Rows % kTogether;
     for (std::size_t set = 0; set < product.sets; ++set)
         for (int group = 0; group < kPerUnit; ++group) {
-            const float* x = product.x + set * product.x_set + first * kLanes + group * W;
+            const float* x = product.x + set * product.x_set + rows.first * kLanes + group * W;
             float* to = y + set * product.y_set + group * W;
             for (int row = 0; row + kTogether <= Rows; row += kTogether)
-                lanes_of_rows<kTogether, Distance>(w + row, step, columns, ahead, ahead_step, x,
-                                                   first != 0, to + row * product.y_row,
+                lanes_of_rows<kTogether, Distance>(rows.from(row), x, to + row * product.y_row,
                                                    product.y_row);
             if constexpr (kRest != 0)
-                lanes_of_rows<kRest, Distance>(w + Rows - kRest, step, columns, ahead, ahead_step,
-                                               x, first != 0, to + (Rows - kRest) * product.y_row,
-                                               product.y_row);
+                lanes_of_rows<kRest, Distance>(rows.from(Rows - kRest), x,
+                                               to + (Rows - kRest) * product.y_row, product.y_row);
         }
 }
 
@@ -86,7 +97,7 @@ inline void rows_lanes(const float* w, std::size_t step, std::size_t first, std:
 template <int Rows, bool Distance>
 void unit_lanes(const float* w, std::size_t offset, std::size_t height, std::size_t columns,
                 const char* ahead, const LaneProduct& product, float* y) {
-    rows_lanes<Rows, Distance>(w + offset, height, 0, columns, ahead, height * sizeof *w, product,
+    rows_lanes<Rows, Distance>({w + offset, height, 0, columns, ahead, height * sizeof *w}, product,
                                y);
 }
 
@@ -102,9 +113,9 @@ void unit_lanes(const std::uint16_t* w, std::size_t offset, std::size_t height, 
         for (std::size_t r = 0; r < Panels::kUnit; r += W)
             for (std::size_t k = 0; k < count; ++k)
                 V::store(wide + k * Panels::kUnit + r, V::load_half(from + k * height + r));
-        rows_lanes<Rows, Distance>(wide + offset, Panels::kUnit, first, count,
-                                   ahead + first * height * sizeof *w, height * sizeof *w, product,
-                                   y);
+        rows_lanes<Rows, Distance>({wide + offset, Panels::kUnit, first, count,
+                                    ahead + first * height * sizeof *w, height * sizeof *w},
+                                   product, y);
     }
 }
 
@@ -160,8 +171,10 @@ void dense_lanes(const Panels& w, std::size_t first, std::size_t last, const Lan
 constexpr int kNumbers = 12;
 inline std::size_t number_at(int i) { return static_cast<std::size_t>(i / 3 * 4 + i % 3) * kLanes; }
 
-void blend_lanes(const InfluenceRows& rows, std::size_t first, std::size_t last,
-                 const float* transforms, float* out) {
+void blend_lanes(const BlendJob& job, std::size_t first, std::size_t last) {
+    const InfluenceRows rows = job.rows;
+    const float* transforms = job.transforms;
+    float* out = job.out;
     for (std::size_t number = first; number < last; ++number)
         for (int group = 0; group < kPerUnit; ++group) {
             F sum[kNumbers];
@@ -198,8 +211,10 @@ inline void blend_rows_lanes(const float* weights, std::size_t count, const floa
             V::store(out + 16 * kLanes * row + number_at(i), sum[row][i]);
 }
 
-void blend_dense_lanes(const float* weights, std::size_t count, std::size_t first, std::size_t last,
-                       const float* transforms, float* out) {
+void blend_dense_lanes(const BlendJob& job, std::size_t first, std::size_t last) {
+    const float *weights = job.weights, *transforms = job.transforms;
+    const std::size_t count = job.count;
+    float* out = job.out;
     constexpr int kTogether = W == 8 ? 1 : 2;  // as many as keep the sums in registers
     for (int group = 0; group < kPerUnit; ++group) {
         const float* from = transforms + group * W;

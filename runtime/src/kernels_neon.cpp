@@ -102,9 +102,7 @@ extern const Kernels kNeon{"neon",
                            dequantize_influences,
                            widen,
                            copy_positions,
-                           prefetch_write,
-                           read,
-                           multiply_add};
+                           prefetch_write};
 
 }  // namespace understudy
 

@@ -127,8 +127,6 @@ extern const Kernels kPortable{"portable",
                                dequantize_influences,
                                widen,
                                copy_positions,
-                               prefetch_write,
-                               read,
-                               multiply_add};
+                               prefetch_write};
 
 }  // namespace understudy

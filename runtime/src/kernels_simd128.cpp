@@ -99,9 +99,7 @@ extern const Kernels kSimd128{"simd128",
                               dequantize_influences,
                               widen,
                               copy_positions,
-                              prefetch_write,
-                              read,
-                              multiply_add};
+                              prefetch_write};
 
 }  // namespace understudy
 

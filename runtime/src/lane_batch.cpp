@@ -159,7 +159,9 @@ void LaneBatch::gather(const CoefficientPlan& plan) {
 }
 
 void LaneBatch::run_span(const BasisSpan& span, const BasisSpan* next, float* displacements) {
+    assert(span.first_row % kLaneRows == 0 && span.last_row % kLaneRows == 0);
     const BasisPlan& basis = model_.bases[span.basis];
+    assert(span.last_row <= basis.matrix.rows);
     const std::size_t axes = basis.shared ? 3 : 1;
     LaneProduct product{};
     product.x = scratch_.coefficients.data() + model_.coefficients[span.basis].offset * kLanes;
@@ -174,13 +176,10 @@ void LaneBatch::run_span(const BasisSpan& span, const BasisSpan* next, float* di
 }
 
 void LaneBatch::blend_virtual_bones(const Task& task) {
-    const float* from = scratch_.lane_bones.data();
-    float* to = scratch_.lane_transforms.data();
-    if (model_.virtual_weights.empty())
-        kernels_.blend_lanes(model_.virtual_bones, task.first, task.last, from, to);
-    else
-        kernels_.blend_dense_lanes(model_.virtual_weights.data(), model_.bone_count(), task.first,
-                                   task.last, from, to);
+    const BlendJob job{model_.virtual_bones, model_.virtual_weights.data(), model_.bone_count(),
+                       scratch_.lane_bones.data(), scratch_.lane_transforms.data()};
+    if (model_.virtual_weights.empty()) kernels_.blend_lanes(job, task.first, task.last);
+    else kernels_.blend_dense_lanes(job, task.first, task.last);
 }
 
 }  // namespace understudy

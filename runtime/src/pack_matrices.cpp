@@ -73,6 +73,7 @@ public:
             pack_rows(matrix.single, which, matrix.rows, matrix.columns,
                       reinterpret_cast<float*>(to));
         used_ += packed_bytes(matrix);
+        assert(panels.rows % kUnit == 0 && used_ <= storage_.matrices.bytes());
         return panels;
     }
 

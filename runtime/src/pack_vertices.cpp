@@ -129,7 +129,7 @@ bool find_rigid_quads(Model& model) {
 }
 
 bool pack_vertices(const Description& from, const TileLayout& layout, Model& model) {
-    if (!model.base.resize(added(from.rest.size(), 4))) return false;
+    if (!model.base.resize(added(from.rest.size(), kBeyondPoint))) return false;
     for (std::size_t i = 0; i < from.rest.size(); ++i)
         model.base[i] = from.rest[i] + (from.mean.empty() ? 0 : from.mean[i]);
     return pack_slots(from, layout, model) && find_rigid_quads(model);

@@ -3,13 +3,10 @@
 
 #include <cstdint>
 
-#include "checked.h"
 #include "model.h"
+#include "padding.h"
 
 namespace understudy {
-
-// `padded` to whole units of rows.
-inline std::size_t padded(std::size_t rows) { return padded(rows, Panels::kUnit); }
 
 // Returns false, with a problem, if `count` items cannot be addressed with 31 bits.
 [[nodiscard]] bool need_addressable(std::size_t count, Problem& problem);

@@ -62,8 +62,7 @@ bool quantize_base(const Grid (&axes)[3], Model& model) {
     const std::size_t count = 3 * model.vertex_count();
     constexpr std::size_t kAxes = QuantizedVertices::kAxes;
     AlignedArray<std::uint16_t>& numbers = model.storage.quantized_base;
-    if (!numbers.resize(count + Panels::kUnit - 1) ||
-        !model.storage.quantized_axes.resize(2 * kAxes))
+    if (!numbers.resize(count + kBeyondNumbers) || !model.storage.quantized_axes.resize(2 * kAxes))
         return false;
     for (std::size_t i = 0; i < count; ++i) numbers[i] = axes[i % 3].number(model.base[i]);
     float* lows = model.storage.quantized_axes.data();
@@ -81,7 +80,7 @@ bool quantize_base(const Grid (&axes)[3], Model& model) {
 bool quantize_skin(const Grid& weights, Model& model) {
     const AlignedArray<Influence>& entries = model.storage.skin_entries;
     AlignedArray<std::uint16_t>& numbers = model.storage.quantized_influences;
-    if (!numbers.resize(2 * entries.size() + Panels::kUnit - 1)) return false;
+    if (!numbers.resize(2 * entries.size() + kBeyondNumbers)) return false;
     for (std::size_t i = 0; i < entries.size(); ++i) {
         numbers[2 * i] = static_cast<std::uint16_t>(entries[i].offset / 16);
         numbers[2 * i + 1] = weights.number(entries[i].weight);

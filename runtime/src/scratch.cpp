@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "checked.h"
 #include "lane_batch.h"
+#include "padding.h"
 
 namespace understudy {
 namespace {
 
 // Below this much memory a batch always has 16 poses; above, it may use a multiple of the file.
 constexpr std::size_t kAlwaysAllowed = std::size_t{64} << 20, kTimesTheFile = 16;
-
-// Kernels may read one float beyond a displacement, and poses must not share a cache line.
-std::size_t stride_of(std::size_t count) { return padded(added(count, 17), 16); }
 
 std::size_t sum_of(std::initializer_list<std::size_t> counts) {
     std::size_t sum = 0;

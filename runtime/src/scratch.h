@@ -71,7 +71,7 @@ struct Scratch {
     // Rendering only: all positions of the pose, tangents of the triangles, and per thread the
     // positions of one task.
     Floats render_positions{memory}, face_tangents{memory}, task_positions{memory};
-    static constexpr std::size_t kTaskPositions = 3 * kTaskVertices + 16;
+    static constexpr std::size_t kTaskPositions = 3 * kTaskVertices + kWidestRegister;
     AlignedArray<double> inverses{memory};           // 12 per bone
     Array<DequantizedVertices> dequantized{memory};  // empty unless the model is quantized
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels.h"
+#include "../../../runtime/include/understudy.h"
+#include "checked.h"
+#include "floor_loops.h"
 #include "memory.h"
 #include "pool.h"
 
@@ -20,17 +22,19 @@ public:
     float read(Pool* pool) const {
         const std::uint8_t* data = data_.as<std::uint8_t>();
         return sum_over(pool, data_.bytes(), [&](std::size_t first, std::size_t count) {
-            return kernels().read(data + first, count);
+            return loops().read(data + first, count);
         });
     }
 
     // Does `count` multiply-adds on numbers in registers.
     static float multiply_add(Pool* pool, std::size_t count) {
         return sum_over(pool, count,
-                        [](std::size_t, std::size_t some) { return kernels().multiply_add(some); });
+                        [](std::size_t, std::size_t some) { return loops().multiply_add(some); });
     }
 
 private:
+    static const FloorLoops& loops() { return floor_loops(understudy_instruction_set()); }
+
     static constexpr std::size_t kChunk = 64 << 10;
 
     // The sum of work(first, count) over chunks of 0..size.
