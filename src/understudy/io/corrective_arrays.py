@@ -111,7 +111,7 @@ def read_bases(arrays: Arrays, entries: list[dict[str, Any]], half: bool) -> tup
     vertices = _Reader(arrays, "bases.vertices")
     coefficients = _Reader(arrays, "bases.coefficients")
     values, halves = _Reader(arrays, "bases.values"), _Reader(arrays, "bases.half")
-    bases = []
+    bases: list[Basis] = []
     for entry in entries:
         count, components, shared = entry["vertices"], entry["components"], entry["shared"]
         for name, value, kind in (
