@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
+from understudy.benchmarks import two_layer
+from understudy.benchmarks.tuning import is_tuned
 from understudy.evaluation.metric_catalogue import digits3
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -264,7 +266,59 @@ def song_figure_5() -> str:
     return table(("components", "MSE of coordinates", "mean (cm)", "max (cm)"), lines)
 
 
+def _two_layer(metric: str, published: str, methods: dict[str, str]) -> str:
+    """A line for each case of Table 2 or 3, dense to 4 bones per vertex: ours, then the paper's."""
+    lines = []
+    for case in two_layer.ROWS:
+        cells = [case]
+        for method in methods:
+            known = two_layer.PUBLISHED[case, "dense-4", method].get(published)
+            beside = "" if known is None else f" / {known:g}"
+            text = ours("two-layer", case, method, metric)
+            mark = " \\*" if text != "-" and is_tuned("two-layer", case, method) else ""
+            cells.append(f"{text}{mark}{beside}")
+        lines.append(cells)
+    return table(["case, ours / paper", *methods.values()], lines)
+
+
+def two_layer_2() -> str:
+    """Table 2: Delta_W."""
+    columns = {
+        "k_largest": "`k_largest`",
+        "smooth": "`smooth`",
+        "two_layer-paper": "`two_layer-paper`",
+        "two_layer": "`two_layer`",
+    }
+    return _two_layer("delta_w", "paper_delta_w", columns)
+
+
+TWO_LAYER_3 = {
+    "k_largest": "`k_largest`",
+    "smooth": "`smooth`",
+    "two_layer-paper": "`-paper`",
+    "geometry": "`geometry`",
+    "poisson": "`poisson`",
+    "two_layer-paper-ex": "`-paper-ex`",
+    "ssdr-4": "SD, 4",
+    "dense-paper": "dense",
+    "two_layer-ex": "`two_layer-ex`",
+}
+
+
+def two_layer_3() -> str:
+    """Table 3: E."""
+    return _two_layer("e", "paper_e", TWO_LAYER_3)
+
+
+def two_layer_3_sphere() -> str:
+    """Table 3: E with the rest pose in a unit sphere, as section 4 describes it."""
+    return _two_layer("e_sphere", "paper_e", TWO_LAYER_3)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "two-layer-2": two_layer_2,
+    "two-layer-3": two_layer_3,
+    "two-layer-3-sphere": two_layer_3_sphere,
     "fdda-1": fdda_1,
     "fdda-2": fdda_2,
     "fdda-3": fdda_3,

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from understudy import Poses, benchmarks
-from understudy.benchmarks import Outcome, Request, sequence_cases, tuning
+from understudy.benchmarks import Outcome, Request, sequence_cases, tuning, two_layer
 from understudy.benchmarks.tuning import CHOICES, Choice, is_tuned, marked
 from understudy.evaluation.report import figures_table, plots
 from understudy.evaluation.report.tables import results_table
@@ -90,6 +90,11 @@ def test_every_choice_names_constants_that_exist_and_rows_of_a_benchmark():
 def test_patterns_reach_the_cases_they_name():
     """A pattern that matches no stored row is a typo, unless that benchmark has no results."""
     stored = {file.stem: json.loads(file.read_text(encoding="utf-8"))["rows"] for file in RESULTS}
+    stored["two-layer"] = [
+        {"case": case, "method": method}
+        for case in two_layer.CASES
+        for method in (*two_layer.METHODS, *two_layer.ablation_rows())
+    ]
     for choice in CHOICES:
         for pattern in choice.rows:
             name = pattern.partition(":")[0]
