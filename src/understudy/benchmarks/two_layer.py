@@ -6,6 +6,7 @@ with an optional setting after a colon:
     horse_gallop/30           dense weights to 4 blending operations per vertex; also `:dense-4`
     horse_gallop/30:dense-8   dense weights to 8
     horse_gallop/30:8-4       8 bones per vertex to 4
+    gt_lbs_wolf/21:own-4      the dense weights that the file itself has to 4
 
 Two dense `ssdr` skins with affine bones are reduced. `dense` is the one that `two_layer` fits by
 itself. `dense-paper` has bones that follow their own vertices more strongly, so that its weights
@@ -52,8 +53,10 @@ from understudy.evaluation.metrics import weight_error
 from understudy.evaluation.result import CaseResult
 from understudy.geometry.error_norms import half_diagonal, sphere_radius
 from understudy.io.atomic_write import atomic_write
+from understudy.io.npz_skin import read_npz_skin
 from understudy.io.sequences import read_sequence
 from understudy.methods import method_type
+from understudy.methods.reducing import skin_of_character
 from understudy.methods.sparse_skinning.dense import individual_of
 from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 
@@ -94,6 +97,7 @@ SETTINGS: dict[str, tuple[int | None, int]] = {
     "dense-4": (None, 4),
     "dense-8": (None, 8),
     "8-4": (8, 4),
+    "own-4": (None, 4),
 }
 _PICTURED = ("two_layer-ex", "two_layer-paper-ex", "ssdr-4", "dense")
 
@@ -165,7 +169,13 @@ PUBLISHED = _published()
 ROWS = tuple(dict.fromkeys(row for row, _, _ in PUBLISHED))
 # Sequences that no constant was chosen on, with the numbers of bones of `bench decompose`.
 UNSEEN = ("cow_elastic/24", "chicken/28")
-CASES = (*ROWS, *UNSEEN, *(f"{row}:{setting}" for setting in ("8-4", "dense-8") for row in ROWS))
+OWN = ("gt_lbs_wolf/21:own-4", "gt_lbs_cheburashka/11:own-4")
+CASES = (
+    *ROWS,
+    *UNSEEN,
+    *OWN,
+    *(f"{row}:{setting}" for setting in ("8-4", "dense-8") for row in ROWS),
+)
 
 
 @dataclass(frozen=True)
@@ -283,7 +293,9 @@ class _Inputs:
     def source(
         self, case: Case, influences: int | None, paper: bool
     ) -> tuple[Deformer, dict[str, float]]:
-        """The skin that is reduced: ours, or with the paper's conditioning."""
+        """The skin that is reduced: the file's own, ours, or with the paper's conditioning."""
+        if setting_of(case.name).startswith("own"):
+            return skin_of_character(read_npz_skin(case.file)).deformer, {}
         if paper:
             return self.ssdr(case, influences, PAPER_INDIVIDUAL)
         if influences is not None:
@@ -323,6 +335,8 @@ def _run_case(
             deformer, seconds = reduced(method, source, poses, after, request.seed)
             change = weight_error(_weight_map(source), _weight_map(deformer))
             figures = {"fit_s": seconds, "delta_w": 1000 * change, **_two_layer_figures(deformer)}
+        elif method == "dense-paper" and setting.startswith("own"):
+            continue  # the file has one skin
         elif method in (own, f"{own}-paper"):
             deformer, figures = inputs.source(case, before, method.endswith("-paper"))
         elif method == f"ssdr-{after}":
