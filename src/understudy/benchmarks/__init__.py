@@ -27,6 +27,7 @@ _BENCHMARKS = {
     "runtime": "runtime",
     "web": "web",
     "blender": "blender",
+    "scale": "scale",
     "recorded": "recorded",
 }
 NAMES = tuple(_BENCHMARKS)

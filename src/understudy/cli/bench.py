@@ -20,7 +20,8 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="body, face, recorded, blender, decompose, two-layer, temporal, runtime or web."
+            help="body, face, recorded, blender, decompose, two-layer, temporal, runtime, "
+            "web or scale."
         ),
     ],
     quick: Annotated[

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import cache
 from typing import Any, TypeVar
 
@@ -54,11 +56,32 @@ def parallel_map(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[
     This pays off only for work that releases the interpreter lock, as NumPy does. Inside a task it
     runs in the task's own thread.
     """
-    listed, workers = list(parts), threads.count()
-    if workers == 1 or len(listed) < 2 or getattr(_inside, "task", False):
-        return [work(part) for part in listed]
+    return list(parallel_results(work, parts))
+
+
+def parallel_results(work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
+    """Yield the results of `parallel_map` in order; few parts and results are held at a time.
+
+    The caller's thread takes the parts and uses the results.
+    """
+    workers = threads.count()
+    if workers == 1 or getattr(_inside, "task", False):
+        yield from map(work, parts)
+        return
+    pool, pending = _pool(workers), deque[Future[Result]]()
     with one_blas_thread():
-        return list(_pool(workers).map(work, listed))
+        try:
+            for part in parts:
+                # A copy of the context: `numpy.errstate` of the caller holds in the task.
+                pending.append(pool.submit(copy_context().run, work, part))
+                if len(pending) > workers:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+            wait(pending)  # tasks may still write to arrays of the caller
 
 
 @cache

@@ -189,6 +189,12 @@ METRICS = {
     "busy_ms_2": Metric(
         "busy 2", "ms", "time of one pose on two threads while another process occupies a core"
     ),
+    "quiet_s": Metric("alone", "s", "time of a command on two cores, alone"),
+    "busy_s": Metric("busy", "s", "time of a command while another process occupies a core"),
+    "quiet_cpu_s": Metric("CPU alone", "s", "processor time of a command on two cores, alone"),
+    "busy_cpu_s": Metric(
+        "CPU busy", "s", "processor time of a command while another process occupies a core"
+    ),
 }
 
 

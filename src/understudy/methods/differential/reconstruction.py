@@ -29,10 +29,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
-from understudy.core import checks
+from understudy.core import checks, tasks
 from understudy.methods.differential.laplacian import Laplacian
 
 _COLUMNS_AT_ONCE = 4  # right-hand sides per call of SuperLU; more are slower
+_TASK_COLUMNS = 32  # of one task
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +89,13 @@ class Reconstruction:
     def _solved(self, right: np.ndarray) -> np.ndarray:
         """S^-1 times the columns of `right` (V,m)."""
         result = np.empty_like(right)
-        for start in range(0, right.shape[1], _COLUMNS_AT_ONCE):
-            part = slice(start, start + _COLUMNS_AT_ONCE)
-            result[:, part] = self._factor.solve(np.asfortranarray(right[:, part]))
+
+        def solve(first: int) -> None:
+            for start in range(first, min(first + _TASK_COLUMNS, right.shape[1]), _COLUMNS_AT_ONCE):
+                part = slice(start, start + _COLUMNS_AT_ONCE)
+                result[:, part] = self._factor.solve(np.asfortranarray(right[:, part]))
+
+        tasks.parallel_map(solve, range(0, right.shape[1], _TASK_COLUMNS))
         return result
 
     def solve(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.core import tasks
 from understudy.core.poses import evenly
 from understudy.geometry.pca import components_for_error, principal_components
 from understudy.methods.differential.anchors import (
@@ -109,9 +110,9 @@ def find_subspace(context: FitContext[DifferentialConfig]) -> Subspace:
         components = _find_components(
             context, delta, seeds, Reconstruction(laplacian, anchors, weights)
         )
-        regions = [
-            Region(part, _offset_basis(context, sample[:, part.vertices])) for part in components
-        ]
+        regions = tasks.parallel_map(
+            lambda part: Region(part, _offset_basis(context, sample[:, part.vertices])), components
+        )
         task.advance()
     return Subspace(laplacian, mean, anchors, weights, regions)
 
@@ -166,9 +167,10 @@ def _find_components(
     most = config.max_components
     if config.components is not None:
         most = max(1, round(config.components * context.poses.vertex_count / len(regions)))
-    found = [
-        region_components(delta, region, config.metric, most, reconstruction) for region in regions
-    ]
+    found = tasks.parallel_map(
+        lambda region: region_components(delta, region, config.metric, most, reconstruction),
+        regions,
+    )
     if config.components is not None:
         return found
     some = delta[evenly(len(delta), _ERROR_POSES)]

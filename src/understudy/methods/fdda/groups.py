@@ -17,9 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from understudy.core import tasks
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
 from understudy.core.skin import Skin
@@ -114,28 +116,41 @@ def find_groups(
                 d[where] = block
             mean[together] = d.mean(axis=0, dtype=np.float64)
             d -= mean[together]
+            parts = [(np.searchsorted(together, members[g]), shares.data[spans[g]]) for g in batch]
+            bases = tasks.parallel_map(
+                partial(_basis, d, config.max_components, basis_error), parts
+            )
             found = []
-            for g in batch:
-                share = shares.data[spans[g]]
-                columns = np.searchsorted(together, members[g])
-                basis = _basis(d[:, columns], share, config.max_components, basis_error)
+            for g, (columns, share), basis in zip(batch, parts, bases):
                 if basis.shape[1]:
                     coefficients = np.empty((poses.pose_count, basis.shape[1]), np.float32)
                     found.append((columns, Group(members[g], share, basis, coefficients)))
             del d
             for where, block in displacement_blocks(poses, skin, None, together, task):
                 block -= mean[together]
-                for columns, group in found:
-                    rows = block[:, columns].reshape(len(block), -1)
-                    group.coefficients[where] = rows @ group.basis
+                tasks.parallel_map(partial(_project, block, where), found)
             groups += [group for _, group in found]
     return Groups(mean, groups)
 
 
-def _basis(d: np.ndarray, share: np.ndarray, most: int, basis_error: float) -> np.ndarray:
-    """U (3n,P) float32: the fewest components of d (S,n,3) that leave at most `basis_error`."""
+def _project(block: np.ndarray, where: slice, part: tuple[np.ndarray, Group]) -> None:
+    """Write the coefficients of the poses `where`, with displacements (t,n,3), to a group."""
+    columns, group = part
+    rows = block[:, columns].reshape(len(block), -1)
+    group.coefficients[where] = rows @ group.basis
+
+
+def _basis(
+    d: np.ndarray, most: int, basis_error: float, part: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
+    """U (3n,P) float32: the fewest components of a group that leave at most `basis_error`.
+
+    d     (S,N,3) displacements of several groups
+    part  (n,) columns of the group in d, and the share (n,) of each in the group
+    """
+    columns, share = part
     root = np.sqrt(share).astype(np.float32)
-    rows = (d * root[:, None]).reshape(len(d), -1)
+    rows = (d[:, columns] * root[:, None]).reshape(len(d), -1)
     directions = principal_components(rows, most)[0].astype(np.float32)
     count = components_for_error(
         rows[evenly(len(rows), _ERROR_POSES)], directions, 1 / root, basis_error

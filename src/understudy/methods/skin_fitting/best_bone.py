@@ -19,11 +19,12 @@ otherwise assign their vertices at random.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
 
-from understudy.core import checks
+from understudy.core import checks, tasks
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.geometry.transforms import compose
@@ -46,10 +47,14 @@ def rigid_errors(poses: Poses, chosen: np.ndarray | None = None) -> np.ndarray:
     for transforms, targets in centred_blocks(poses, chosen):
         by_bone = transforms.reshape(len(transforms), bones, 4)
         bone_products += np.matmul(by_bone.transpose(1, 2, 0), by_bone.transpose(1, 0, 2))
-        for span, target in targets:
+
+        def add(part: tuple[slice, np.ndarray], transforms: np.ndarray = transforms) -> None:
+            span, target = part
             product = (target.T @ transforms).reshape(-1, bones, 4)
             cross[span] += np.matmul(product, rest[span, :, None])[..., 0]
             square[span] += np.einsum("rv,rv->v", target, target)
+
+        deque(tasks.parallel_results(add, targets), maxlen=0)
     outer = (rest[:, :, None] * rest[:, None, :]).reshape(-1, 16)
     errors = outer @ bone_products.reshape(bones, 16).T
     errors -= 2 * cross

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from understudy.core import tasks
 from understudy.core.poses import Poses
 from understudy.core.progress import Task
 from understudy.core.skin import Skin
@@ -20,6 +21,7 @@ from understudy.methods.skin_fitting.residuals import rest_displacements
 _BLOCK_BYTES = 1 << 28
 _BYTES_PER_VERTEX = 120  # inverting a skin takes about thirty float32 per vertex and pose
 _MOST_POSES = 256
+_TASK_POSES = 32
 
 
 def displacement_blocks(
@@ -85,4 +87,12 @@ def _displaced(
         return targets - (rest if vertices is None else rest[vertices])
     vertices = np.arange(poses.vertex_count) if vertices is None else vertices
     skeleton, world_from_bone = poses.need_bones("a skin")
-    return rest_displacements(world_from_bone[at], skeleton, skin, rest, vertices, targets)
+
+    def part(first: int) -> np.ndarray:
+        some = slice(first, first + _TASK_POSES)
+        return rest_displacements(
+            world_from_bone[at[some]], skeleton, skin, rest, vertices, targets[some]
+        )
+
+    parts = tasks.parallel_map(part, range(0, len(at), _TASK_POSES))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -22,12 +22,13 @@ Departures:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core import checks
+from understudy.core import checks, tasks
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.geometry.simplex_qp import SimplexQP, solve_simplex_qp
@@ -70,9 +71,15 @@ class NormalEquations:
         with progress.task("reading poses", total) as task:
             for transforms, targets in centred_blocks(poses, chosen):
                 ata += transforms.T @ transforms
-                for span, target in targets:
+
+                def add(
+                    part: tuple[slice, np.ndarray], transforms: np.ndarray = transforms
+                ) -> None:
+                    span, target = part
                     aty[:, span] += transforms.T @ target
                     yty[span] += np.einsum("rv,rv->v", target, target)
+
+                deque(tasks.parallel_results(add, targets), maxlen=0)
                 task.advance(len(transforms) // 3)
         return NormalEquations(ata.reshape(width // 4, 4, width // 4, 4), aty, yty, rest)
 
@@ -115,8 +122,9 @@ def solve_dense(equations: NormalEquations, progress: Progress = SILENT) -> np.n
     """The best weights over all bones: (V,B) float64, rows on the simplex."""
     result = np.zeros((equations.vertex_count, equations.bone_count))
     with progress.task("weights of all bones", equations.vertex_count) as task:
-        for span in equations.chunks():
-            best = solve_simplex_qp(equations.problems(span))
+        spans = equations.chunks()
+        solve = lambda span: solve_simplex_qp(equations.problems(span))
+        for span, best in zip(spans, tasks.parallel_results(solve, spans)):
             np.add.at(
                 result[span], (np.arange(span.stop - span.start)[:, None], best.index), best.weight
             )
@@ -151,8 +159,9 @@ def solve_path(
         for k in wanted
     ]
     with progress.task(f"weights of at most {max(wanted)} bones", equations.vertex_count) as task:
-        for span in equations.chunks():
-            levels = solve_sparse_simplex_qp(equations.problems(span), max(wanted))
+        spans = equations.chunks()
+        solve = lambda span: solve_sparse_simplex_qp(equations.problems(span), max(wanted))
+        for span, levels in zip(spans, tasks.parallel_results(solve, spans)):
             for k, (index, weight) in zip(wanted, result):
                 found = levels[k - 1].compact(k)
                 index[span], weight[span] = found.index, found.weight
