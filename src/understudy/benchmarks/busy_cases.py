@@ -48,6 +48,7 @@ class BusySize:
     fitted    poses that are fitted
     epochs    of training
     frames    of the sequence that is compressed; None: all
+    bones     that compress it; None: found from the motion
     settings  further options of busy/differential
     repeats   runs of each command, alone and beside the loop in turns; the shortest counts
     """
@@ -56,16 +57,17 @@ class BusySize:
     fitted: int
     epochs: int
     frames: int | None
+    bones: int | None
     settings: Mapping[str, str]
     repeats: int
 
 
 SIZES = {
     "quick": BusySize(
-        64, 32, 1, 12, {"anchor_epochs": "1", "hidden": "16,16", "regions": "4"}, repeats=1
+        64, 32, 1, 12, 4, {"anchor_epochs": "1", "hidden": "16,16", "regions": "4"}, repeats=1
     ),
-    "default": BusySize(2000, 600, 20, None, {}, repeats=2),
-    "full": BusySize(5000, 2000, 50, None, {}, repeats=3),
+    "default": BusySize(2000, 600, 20, 40, None, {}, repeats=2),
+    "full": BusySize(5000, 2000, 50, None, None, {}, repeats=3),
 }
 
 
@@ -97,7 +99,8 @@ def _compress(folder: Path, size: BusySize, seed: int, progress: Progress) -> li
         rest=clip.mesh.vertices,
     )
     shape = ("--up", clip.mesh.up, "--unit", clip.mesh.unit, "--frame-rate", "30")
-    return ["compress", str(source), "-o", str(folder / "sequence.understudy"), *shape]
+    bones = () if size.bones is None else ("--bones", str(size.bones))
+    return ["compress", str(source), "-o", str(folder / "sequence.understudy"), *shape, *bones]
 
 
 def _set(size: BusySize, settings: Mapping[str, str], seed: int) -> list[str]:
