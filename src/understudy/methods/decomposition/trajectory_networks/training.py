@@ -49,6 +49,7 @@ from understudy.methods.decomposition.trajectory_networks.corpus import (
 )
 from understudy.methods.decomposition.trajectory_networks.generated import generate_character
 from understudy.methods.decomposition.trajectory_networks.trajectories import trajectories
+from understudy.training.torch_threads import torch_threads
 from understudy.training.trainer import pick_device
 
 _VERTICES = 1000  # of each character, drawn with repetition if it has fewer
@@ -162,6 +163,7 @@ class Network(nn.Module):
         return hidden
 
 
+@torch_threads()
 def train(
     network: str,
     data: Sequence[LabelledTrajectories],
