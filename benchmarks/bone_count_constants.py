@@ -1,4 +1,4 @@
-"""Set the constants of the bone count of `temporal` on the training families of the corpus.
+"""Fit constants of the bone count of `temporal` to the training families of the corpus.
 
     python benchmarks/bone_count_constants.py curves DATA curves.json   the error by number of bones
     python benchmarks/bone_count_constants.py fit curves.json           the best constants

@@ -6,14 +6,15 @@ Let D(B) be the error that B bones leave, as a share of the motion. The number o
 
 so that a bone must lower the error by more than the share gamma; in form, this is an information
 criterion. g has different slopes below three thresholds:
-- below `_EXACT`, steeper. Only sequences that were made by skinning get there, and their error
-  falls until the last bone is found.
-- below `_INVISIBLE`, much flatter. Differences are no longer visible.
+- below `_EXACT`, twice as steep. Only sequences that were made by skinning get there, and their
+  error falls until the last bone is found.
+- below `_INVISIBLE`, a third as steep. Differences are no longer visible, and only the drop of an
+  error that is about to vanish still counts.
 - below `_ZERO`, constant.
 
-The constants are set by `benchmarks/bone_count_constants.py` on rigged characters with known
-numbers of bones, of the families that the networks were trained on. D is measured by quick fits to
-a sample of the vertices, for a few numbers of bones.
+The constants are calibrated on rigged characters with known numbers of bones and on captured
+sequences (`docs/experiments.md`). D is measured by quick fits to a sample of the vertices, for a
+few numbers of bones.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from understudy.methods.decomposition.starts import rigid_start
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
 MAX_BONES = 64  # the number of labels of the networks
-_GAMMA = 0.0701
-_EXACT, _INVISIBLE, _ZERO = 5.18e-4, 5.01e-4, 1e-6
-_EXACT_SLOPE, _INVISIBLE_SLOPE = 2.0, 0.0352
+_GAMMA = 0.0845
+_EXACT, _INVISIBLE, _ZERO = 3e-3, 3e-4, 1e-6
+_EXACT_SLOPE, _INVISIBLE_SLOPE = 1.9, 0.29
 _FIRST_COUNTS = (2, 4, 8, 12, 16, 24, 32, MAX_BONES)
 _RESOLUTION = 0.1  # gaps between tried numbers that are narrower than this share are not refined
 _MAX_FITS = 16
