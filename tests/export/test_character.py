@@ -145,7 +145,10 @@ def test_a_compressed_sequence_keeps_its_frames(name, request):
     made, errors = make_character(deformer, clips)
     assert_playable(made)
     assert_stated(made, errors, deformer, clips)
-    assert errors.of("export", "deformer").max < 2e-3
+    error = errors.of("export", "deformer")
+    assert error.mean < 1e-4
+    # A vertex may have negative weights of virtual bones, and no engine allows those.
+    assert error.max < (2e-3 if name == "affine" else 1e-2)
     assert any("pairs of joints" in note for note in errors.notes)
     assert made.clips[0].frame_rate == 24.0
 

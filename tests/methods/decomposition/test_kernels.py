@@ -126,7 +126,7 @@ def test_nearest_rotations_agree_and_bear_degenerate_matrices():
 def test_the_result_does_not_depend_on_the_number_of_threads(problem, monkeypatch):
     results = []
     for threads in (1, 2, 5):
-        monkeypatch.setattr(kernels, "threads", lambda threads=threads: threads)
+        monkeypatch.setattr(kernels.threads, "count", lambda threads=threads: threads)
         search = WeightSearch(4, 2, 5)
         index, weight, _ = kernels.solve_weights(problem, search, *start(120, 4))
         results.append(
