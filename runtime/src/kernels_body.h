@@ -556,7 +556,11 @@ void skin_linear(const VertexJob& job) {
     VertexJob some = job;
     for (; some.first < job.last; some.first = some.last) {
         some.last = job.last - some.first < kTogether ? job.last : some.first + kTogether;
-        if (!job.positions) some.positions = own - 3 * some.first;
+        // The position of vertex `first` is the start of `own`. As an integer, since no pointer may
+        // leave its array.
+        if (!job.positions)
+            some.positions = reinterpret_cast<float*>(reinterpret_cast<std::uintptr_t>(own) -
+                                                      3 * some.first * sizeof *own);
         skin_linear_to_any(some);
         for (std::size_t vertex = some.first; vertex < some.last; ++vertex)
             std::memcpy(job.interleaved.at(vertex), some.positions + 3 * vertex, 3 * sizeof *own);
@@ -609,8 +613,9 @@ void copy_positions(const float* positions, const std::uint32_t* vertices, std::
                     const InterleavedPositions& to) {
     char* out = to.first;
     const std::size_t stride = to.stride;
+    // Three floats and no more: another thread may write the vertex behind.
     for (const std::uint32_t* end = vertices + count; vertices != end; ++vertices, out += stride)
-        S::store3(reinterpret_cast<float*>(out), S::load4(positions + 3 * std::size_t{*vertices}));
+        std::memcpy(out, positions + 3 * std::size_t{*vertices}, 3 * sizeof *positions);
 }
 
 void prefetch_write(float* data, std::size_t count) {

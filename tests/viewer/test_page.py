@@ -125,7 +125,7 @@ def test_the_swipe_moves(tab):
 def test_wireframe_and_bones(tab):
     plain = tab.stage()
     tab.page.keyboard.press("w")
-    assert different(plain, tab.stage()) > 0.002
+    assert different(plain, tab.stage()) > 0.001
     tab.page.keyboard.press("w")
     tab.page.click("#tab-bones")
     tab.page.click("#show-bones")

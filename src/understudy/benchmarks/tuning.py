@@ -174,7 +174,7 @@ def is_tuned(benchmark: str, case: str, method: str) -> bool:
 
     >>> is_tuned("two-layer", "horse_gallop/30", "two_layer")
     True
-    >>> is_tuned("two-layer", "horse_gallop/30", "dense")
+    >>> is_tuned("two-layer", "horse_gallop/30", "ssdr-4")
     False
     """
     return any(choice.covers(benchmark, case, method) for choice in CHOICES)
