@@ -1,7 +1,7 @@
 """`bench blender`: a production rig, sampled from its .blend file, against its stand-in.
 
     understudy  `differential` with its default options, fitted to sampled poses: the face from its
-                controls alone, the body from bones and controls; in 16 bits (`export --half`)
+                controls alone, the body from bones and controls
     lbs-4       linear blend skinning with fitted weights and four influences. It is given the bones
                 of every pose, which only the rig itself computes, for the face too
     blender     the rig itself: no error, and the time that Blender needs for a pose
@@ -32,7 +32,6 @@ from understudy.evaluation.measure import Reference, deformer_figures, measure
 from understudy.evaluation.result import CaseResult
 from understudy.methods import config_from_text, method_type
 from understudy.rigs.blender.rig import BlenderRig
-from understudy.runtime.half_precision import halved
 
 METHODS = ("understudy", "lbs-4", "blender")
 _BATCH = 8  # poses of one request when processes are compared
@@ -120,7 +119,7 @@ def _fit(name: str, case: Case, request: Request, size: _Size, progress: Progres
     training = case.training
     if case.name == "blenrig_face":
         training = replace(training, skeleton=None, world_from_bone=None)
-    return halved(_fitted("differential", options, training, progress))
+    return _fitted("differential", options, training, progress)
 
 
 def _fitted(method: str, options: Mapping[str, str], poses: Poses, progress: Progress) -> Deformer:
