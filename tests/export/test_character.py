@@ -145,12 +145,18 @@ def test_a_compressed_sequence_keeps_its_frames(name, request):
     made, errors = make_character(deformer, clips)
     assert_playable(made)
     assert_stated(made, errors, deformer, clips)
-    error = errors.of("export", "deformer")
-    assert error.mean < 1e-4
-    # A vertex may have negative weights of virtual bones, and no engine allows those.
-    assert error.max < (2e-3 if name == "affine" else 1e-2)
+    assert errors.of("export", "deformer").max < 2e-3
     assert any("pairs of joints" in note for note in errors.notes)
     assert made.clips[0].frame_rate == 24.0
+
+
+def test_three_virtual_bones_per_vertex_cost_more(strip):
+    """The default has fewer virtual bones, with weights that an engine follows less closely."""
+    deformer = fitted(strip, "two_layer", bones=4, bones_per_vertex=4)
+    clips = own_clips(deformer)
+    made, errors = make_character(deformer, clips)
+    assert_stated(made, errors, deformer, clips)
+    assert errors.of("export", "deformer").max < 1e-2
 
 
 def test_pairs_of_joints_are_exact(affine):

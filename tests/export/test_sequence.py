@@ -40,9 +40,14 @@ def test_the_default_is_one_skeleton_of_rotations(sequence, strip, written, caps
     assert "As .understudy (2 bones" in text
 
 
-# A vertex may have negative weights of virtual bones, and no engine allows those.
+# By default a vertex has three virtual bones, with weights that an engine follows less closely.
 @pytest.mark.parametrize(
-    ("options", "most"), [(("--transforms", "affine"), 1.5), (("--method", "two_layer"), 3.0)]
+    ("options", "most"),
+    [
+        (("--transforms", "affine"), 1.5),
+        (("--method", "two_layer", "--set", "per_vertex=2"), 1.5),
+        (("--method", "two_layer"), 3.0),
+    ],
 )
 def test_bones_that_are_asked_for_become_pairs(options, most, sequence, written, capsys, tmp_path):
     out, figures = tmp_path / "strip.character", tmp_path / "figures.json"
