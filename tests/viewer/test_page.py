@@ -127,6 +127,7 @@ def test_wireframe_and_bones(tab):
     tab.page.keyboard.press("w")
     assert different(plain, tab.stage()) > 0.001
     tab.page.keyboard.press("w")
+    assert different(plain, tab.stage()) < 0.0002  # the lines are gone, so they made the difference
     tab.page.click("#tab-bones")
     tab.page.click("#show-bones")
     assert different(plain, tab.stage()) > 0.0005
