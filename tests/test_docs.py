@@ -136,6 +136,9 @@ def test_every_method_has_a_page_with_its_options(name):
     page = (folder / link[1]).read_text(encoding="utf-8")
     assert name in page
     assert re.search(r"^<!-- options: \w+ -->$", page, re.MULTILINE)
+    better = method_type(name).traits.baseline
+    assert bool(better) == page.split("\n\n")[1].startswith("> ")
+    assert not better or f"Use [`{better}`]({better}.md)" in page
 
 
 @each_page

@@ -65,6 +65,13 @@ def test_it_is_registered_under_its_own_name_and_says_what_it_does(name):
     assert kind.traits.reduces_skin == hasattr(kind, "reduce")
 
 
+def test_products_come_before_baselines_each_of_which_names_a_product():
+    built_in = [n for n in method_names() if method_type(n).__module__.startswith("understudy.")]
+    better = [method_type(name).traits.baseline for name in built_in]
+    assert better == sorted(better, key=bool)
+    assert not any(method_type(name).traits.baseline for name in filter(None, better))
+
+
 @pytest.mark.parametrize("name", method_names())
 def test_every_option_has_a_type_and_a_meaning(name):
     for option in option_table(method_type(name).Config):

@@ -31,7 +31,7 @@ from understudy.core.errors import InputError
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.understudy_file import SUFFIX
 from understudy.methods.fitting import fit_file, rig_of
-from understudy.methods.registry import method_names
+from understudy.methods.registry import method_names, method_type
 
 
 def fit(
@@ -81,6 +81,9 @@ def fit(
         part_options(without, part_error),
     )
     print(f"{out}: {file_text(out, deformer)}")
+    better = method_type(method).traits.baseline
+    if better:
+        print(f"{method} is a baseline, for comparison; {better} is better")
     if out.suffix == SUFFIX:
         poses = "" if rig_of(deformer) else " --poses HELD_OUT.npz"
         print(f"Next: understudy evaluate {out}{poses}")

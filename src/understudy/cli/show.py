@@ -110,12 +110,13 @@ def methods(
         return
     known, problems = methods_by_name()
     presets = lambda kind: "".join(f" [--preset {name}]" for name in kind.Config.presets)
-    line = lambda kind: f"  {kind.name:<16} {kind.summary()}{presets(kind)}"
+    better = lambda kind: f" [use {kind.traits.baseline}]" if kind.traits.baseline else ""
+    line = lambda kind: f"  {kind.name:<16} {kind.summary()}{presets(kind)}{better(kind)}"
     print("Methods")
     print("\n".join(line(kind) for kind in known.values() if not kind.traits.baseline))
     for broken, problem in problems.items():
         print(f"  {broken:<16} cannot be used: {problem}")
-    print("\nBaselines of the papers, for comparison")
+    print("\nBaselines of the papers, for comparison: another method is better")
     print("\n".join(line(kind) for kind in known.values() if kind.traits.baseline))
     print("\nOptions of one method: understudy methods NAME")
 
@@ -150,6 +151,6 @@ def _needs(kind: type[Method]) -> str:
         "It finds its own bones and keeps their motion as clips." if traits.finds_bones else "",
         "It evaluates the live rig where there is one." if traits.asks_rig else "",
         "It needs torch." if traits.needs_torch else "",
-        "A baseline for comparison." if traits.baseline else "",
+        f"A baseline, for comparison; use {traits.baseline} instead." if traits.baseline else "",
     ]
     return " ".join(sentence for sentence in (takes, *more) if sentence)

@@ -39,7 +39,8 @@ class Traits:
     asks_rig          it evaluates the live rig during the fit, where there is one
     needs_torch       it trains networks
     affine_weights    its skin weights sum to one but may be negative
-    baseline          it is in the package for comparison with a paper; another method is better
+    baseline          the method that is better; this one is in the package for comparison with a
+                      paper. Empty: it is a product
     quick             options (as for `--set`) that make the fit of a small mesh take about a
                       second; the contract suite uses them
     """
@@ -52,7 +53,7 @@ class Traits:
     asks_rig: bool = False
     needs_torch: bool = False
     affine_weights: bool = False
-    baseline: bool = False
+    baseline: str = ""
     quick: Mapping[str, str] = field(default_factory=dict)
 
 

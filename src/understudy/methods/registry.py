@@ -16,6 +16,7 @@ from understudy.methods.base import Method, Traits
 
 GROUP = "understudy.methods"
 # Name -> module below understudy.methods, and its class: the one line to add for a new method.
+# Products come first, then the baselines of the papers (`Traits.baseline`).
 _BUILT_IN = {
     "fdda": "fdda.fdda:Fdda",
     "differential": "differential.differential:Differential",
@@ -34,7 +35,7 @@ _BUILT_IN = {
 
 
 def method_names() -> tuple[str, ...]:
-    """The built-in methods, then those of plug-ins."""
+    """The built-in methods, products before baselines, then those of plug-ins."""
     return tuple(dict.fromkeys([*_BUILT_IN, *plugins(GROUP)]))
 
 

@@ -73,7 +73,7 @@ class Fesam(Method[FesamConfig]):
     """FESAM-WT: weights and affine transforms of a mesh sequence, solved for in turn."""
 
     name = "fesam"
-    traits = Traits(finds_bones=True, takes_sequences=True, baseline=True)
+    traits = Traits(finds_bones=True, takes_sequences=True, baseline="temporal")
     Config = FesamConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:

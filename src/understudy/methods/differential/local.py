@@ -88,7 +88,7 @@ class Local(Method[LocalConfig]):
         controls_suffice=True,
         asks_rig=True,
         needs_torch=True,
-        baseline=True,
+        baseline="differential",
         quick={
             "epochs": "20",
             "hidden": "32,32",

@@ -89,7 +89,7 @@ class PcaRegression(Method[PcaRegressionConfig]):
     """Principal components of the displacements and a linear regression on the features."""
 
     name = "pca_regression"
-    traits = Traits(controls_suffice=True, asks_rig=True, baseline=True)
+    traits = Traits(controls_suffice=True, asks_rig=True, baseline="differential")
     Config = PcaRegressionConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:

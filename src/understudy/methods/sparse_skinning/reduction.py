@@ -44,7 +44,7 @@ class ReductionConfig(Config):
 class Reduction(SkinReducer[ReductionConfig]):
     """A weight reduction. A subclass sets `name` and `needs_examples` and writes `keep`."""
 
-    traits = Traits(takes_sequences=True, reduces_skin=True, baseline=True)
+    traits = Traits(takes_sequences=True, reduces_skin=True, baseline="two_layer")
     Config = ReductionConfig
     needs_examples = False
 
