@@ -21,12 +21,10 @@ CMU = ("cmu_09_01", "cmu_63_01", "cmu_126_03")  # took part in no choice
 
 @cache
 def rows_of(benchmark: str) -> dict[tuple[str, str], dict]:
-    """(case, method) -> the row; empty where there are no results."""
-    path = RESULTS / f"{benchmark}.json"
-    if not path.exists():
-        return {}
-    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
-    return {(row["case"], row["method"]): row for row in rows}
+    """(case, method) -> the row, with rows recorded on a GPU; empty where there are no results."""
+    paths = [RESULTS / f"{benchmark}{where}.json" for where in ("", "-gpu")]
+    contents = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+    return {(row["case"], row["method"]): row for content in contents for row in content["rows"]}
 
 
 def ours(benchmark: str, case: str, method: str, metric: str) -> str:

@@ -268,8 +268,13 @@ class _Steps:
             return
         if size not in self._recorded:
             poses, graph = batch.clone(), torch.cuda.CUDAGraph()
-            # Runs in other threads may allocate memory meanwhile.
-            with _RECORDING, torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            # Runs in other threads may allocate memory meanwhile. The stream must be this run's:
+            # one thread of torch works out all gradients of a device, and cuBLAS has a workspace
+            # per thread and stream, so graphs recorded on one stream would write into the same.
+            with (
+                _RECORDING,
+                torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"),
+            ):
                 self._step(poses)
             self._recorded[size] = poses, graph
         poses, graph = self._recorded[size]
