@@ -113,7 +113,9 @@ def test_info_and_compare_show_the_real_size_of_a_16_bit_file(work, capsys, tmp_
     assert rows[1]["bytes_read"] < 0.7 * rows[0]["bytes_read"]
 
 
-@pytest.mark.parametrize("command", [command.__name__ for command, _ in cli.COMMANDS])
+@pytest.mark.parametrize(
+    "command", [command.__name__.replace("_", "-") for command, _ in cli.COMMANDS]
+)
 def test_help_teaches(capsys, command):
     code, out, _ = run(capsys, command, "--help")
     assert code == 0

@@ -17,6 +17,7 @@ from understudy.cli.compress import compress
 from understudy.cli.data import data
 from understudy.cli.demo import demo
 from understudy.cli.export import export
+from understudy.cli.farm import farm_job
 from understudy.cli.fit import fit
 from understudy.cli.learn import learn
 from understudy.cli.measure import compare, evaluate
@@ -44,6 +45,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (demo, "understudy demo --out out/demo"),
     (learn, "understudy learn face -o face --to onnx"),
     (sample, "understudy sample human -o human.zarr --count 5000"),
+    (farm_job, "understudy farm-job hero.blend -o job --chunks 40 --count 5000"),
     (controls, "understudy controls hero.blend -o ranges.toml"),
     (fit, "understudy fit fdda human.zarr -o human.understudy --set epochs=50"),
     (compress, "understudy compress 'walk/*.obj' -o walk.understudy --up Z --frame-rate 30"),
@@ -59,9 +61,13 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (bench, "understudy bench decompose --quick"),
 )
 LONG = (demo, learn, sample, fit, compress, evaluate, compare, export, train, bench)
+# Options of another command, which they pass on.
+PASSES_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 for _command, _example in COMMANDS:
     _run = with_threads(_command) if _command in LONG else _command
-    app.command(epilog=f"\b\nExample:\n  {_example}")(_run)  # \b: keep the line breaks
+    _settings = PASSES_ON if _command is farm_job else None
+    # \b: keep the line breaks
+    app.command(epilog=f"\b\nExample:\n  {_example}", context_settings=_settings)(_run)
 app.command("ranges", hidden=True)(controls)  # its name before version 1
 
 

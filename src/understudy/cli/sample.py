@@ -16,11 +16,13 @@ from understudy.io.atomic_write import atomic_write
 from understudy.rigs.base import Rig
 from understudy.rigs.blender.options import MODIFIERS, BlenderOptions, is_blend, parse_blend
 from understudy.rigs.blender.rig import BlenderRig
+from understudy.rigs.chunk_sampling import Chunk, ChunkResult, sample_chunk
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SIGMA, SamplePlan, read_modes
 
 STORE_SUFFIX = ".zarr"
+MOST_NAMED = 20  # chunks in a message
 Meshes = Annotated[
     list[str],
     typer.Option(
@@ -87,6 +89,20 @@ def sample(
         int | None, typer.Option(min=1, help="Worker processes. Default: --threads.")
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace the store instead of resuming.")] = False,
+    chunk: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER/COUNT",
+            help="Sample one share of the poses, such as 3/40; other machines sample the others "
+            "into the same store, at any time. `understudy farm-job` writes the job for all.",
+        ),
+    ] = None,
+    block: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Poses that are written together. Default: 128, fewer for large meshes."
+        ),
+    ] = None,
     meshes: Meshes = [],  # noqa: B006
     patterns: Controls = [],  # noqa: B006
     trust_scripts: TrustScripts = False,
@@ -97,6 +113,12 @@ def sample(
 
     If it is interrupted, run the same command again: it resumes.
     """
+    asked_chunk = None if chunk is None else Chunk.from_text(chunk)
+    if asked_chunk is not None and overwrite:
+        raise InputError(
+            "--overwrite cannot be combined with --chunk: it would remove what other chunks wrote; "
+            "delete the store before the job"
+        )
     if out.suffix != STORE_SUFFIX:
         raise InputError(
             f"{out}: a pose store is a folder whose name ends in {STORE_SUFFIX}; use "
@@ -119,20 +141,41 @@ def sample(
         active=active,
         sigma=sigma,
     )
+    # Worker processes build a rig of Python again; one of Blender brings its own.
+    build = (lambda: loaded) if isinstance(loaded, BlenderRig) else rig
+    if asked_chunk is not None:
+        done = sample_chunk(build, plan, out, asked_chunk, processes, progress, ranges, block)
+        print(chunk_text(out, asked_chunk, done))
+        return
     poses = sample_poses(
-        # Worker processes build a rig of Python again; one of Blender brings its own.
-        (lambda: loaded) if isinstance(loaded, BlenderRig) else rig,
+        build,
         plan,
         out,
         processes=processes,
         progress=progress,
         ranges=ranges,
         overwrite=overwrite,
+        block=block,
     )
     method = "differential" if poses.skeleton is None else "fdda"
     print(
         f"{out}: {poses.pose_count} poses of {rig}, {poses.vertex_count} vertices. Next: "
         f"understudy fit {method} {out} -o {out.stem}.understudy"
+    )
+
+
+def chunk_text(out: Path, chunk: Chunk, done: ChunkResult) -> str:
+    """What a chunk did, and what is left, in words."""
+    there = f", {done.share - done.sampled} were there already" if done.sampled < done.share else ""
+    text = f"{out}: chunk {chunk.number}/{chunk.count}: {done.sampled} poses sampled{there}. "
+    if not done.left:
+        return f"{text}The store is complete: {done.total} poses."
+    names = ", ".join(str(n) for n in done.chunks_left[:MOST_NAMED])
+    more = len(done.chunks_left) - MOST_NAMED
+    which = "chunk" if len(done.chunks_left) == 1 else "chunks"
+    return (
+        f"{text}{done.left} of {done.total} poses are left: {which} "
+        f"{names}{f' and {more} more' if more > 0 else ''}."
     )
 
 

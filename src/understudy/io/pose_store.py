@@ -11,15 +11,18 @@ Sampling writes it by pose, and fitting reads it by vertex.
 
 A block is written whole, brought to disk, and only then marked. So a store whose writer was killed
 continues where it stopped, and a tile that is missing or truncated is noticed when the store is
-opened. Tiles have a checksum, so a changed one is noticed when it is read. They are not compressed:
-codecs save little on random poses and slow down reading (see docs/experiments.md).
+opened. Tiles have a checksum, so a changed one is noticed when it is read. A block belongs to one
+writer: processes on several machines can fill one store (`join`). Tiles are compressed with lz4,
+which is faster than most disks; stores without compression can be read and continued too.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import shutil
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -64,18 +67,28 @@ __all__ = [
     "StoredVertices",
     "block_controls",
     "controls_text",
+    "count_blocks",
     "create",
+    "default_block",
+    "join",
     "lock",
     "missing_blocks",
     "occupied",
     "open_poses",
     "provenance",
     "resume",
+    "tidy",
     "write_block",
 ]
 
 BLOCK = 128  # poses
 TILE = 1024  # vertices
+BLOCK_BYTES = 256 << 20  # of vertices at most: a writer holds a block, and its tiles, in memory
+
+
+def default_block(mesh: Mesh) -> int:
+    """Return how many poses of a mesh a block holds: 128, or fewer where the mesh is large."""
+    return int(min(BLOCK, max(1, BLOCK_BYTES // (12 * mesh.vertex_count))))
 
 
 def open_poses(path: str | Path) -> Poses:
@@ -127,16 +140,17 @@ def create(
     control_spec: ControlSpec,
     controls: np.ndarray,
     provenance: Mapping[str, Any],
-    block: int = BLOCK,
+    block: int | None = None,
     overwrite: bool = False,
 ) -> None:
     """Make an empty store for the poses at `controls`, to be filled with `write_block`.
 
     controls    (T,C) control values of the poses
     provenance  JSON that says how the poses are made: rig, plan, seed, version
-    block       poses per block, about
+    block       poses per block, about; None: `default_block`
     overwrite   replace a pose store that is there; nothing else is ever replaced
     """
+    block = default_block(mesh) if block is None else block
     path = Path(path)
     controls = control_spec.check(controls)
     if not len(controls):
@@ -154,16 +168,23 @@ def create(
         "bytes_per_pose": 12 * mesh.vertex_count + 96 * (skeleton.bone_count if skeleton else 0),
         "belongs_to": full_provenance(mesh, skeleton, control_spec, controls, provenance),
     }
-    draft = path.with_name(f".{path.name}.partial")
+    # A name of its own: other processes may create the same store at this moment (`join`).
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     with _writing(path, header):
         _need_space(path, header, len(controls))
         draft.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(draft, ignore_errors=True)  # of a writer that was killed at this point
-        _write_draft(draft, header, mesh, skeleton, control_spec, controls)
-        # The store appears whole or not at all.
-        if path.exists():
-            shutil.rmtree(path)
-        draft.rename(path)
+        try:
+            _write_draft(draft, header, mesh, skeleton, control_spec, controls)
+            # The store appears whole or not at all.
+            if overwrite and path.exists():
+                shutil.rmtree(path)
+            elif path.is_dir():
+                with contextlib.suppress(OSError):
+                    path.rmdir()  # an empty folder
+            draft.rename(path)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
         folder_to_disk(path.parent)
 
 
@@ -177,9 +198,68 @@ def resume(
 ) -> list[int]:
     """Return the blocks still to write of a store made by `create` with the same arguments.
 
-    A store of another rig or plan is a `FileError` that says what differs.
+    A store of another rig or plan is a `FileError` that says what differs. No other process may
+    write to the store.
     """
     path = Path(path)
+    missing = _missing_of_same(path, mesh, skeleton, control_spec, controls, provenance)
+    header = read_header(path)
+    with _writing(path, header):
+        _remove_drafts(path)
+        _need_space(path, header, sum(len(rows_of_block(header, k)) for k in missing))
+    return missing
+
+
+def join(
+    path: str | Path,
+    mesh: Mesh,
+    skeleton: Skeleton | None,
+    control_spec: ControlSpec,
+    controls: np.ndarray,
+    provenance: Mapping[str, Any],
+    block: int | None = None,
+) -> list[int]:
+    """Return the blocks still to write of a store that several processes fill; create it if needed.
+
+    Processes may run on several machines that share the disk. If several create the store at once,
+    one succeeds and the others use its store. Arguments as in `create`.
+    """
+    path = Path(path)
+    for attempt in range(2):
+        if not occupied(path):
+            try:
+                create(path, mesh, skeleton, control_spec, controls, provenance, block)
+            except FileError:
+                if attempt or not occupied(path):
+                    raise
+                continue  # another process was faster
+        break
+    return _missing_of_same(path, mesh, skeleton, control_spec, controls, provenance)
+
+
+def tidy(path: str | Path) -> None:
+    """Remove what killed writers left of a store that is complete."""
+    path = Path(path)
+    with _writing(path, read_header(path)):
+        _remove_drafts(path)
+
+
+def _remove_drafts(path: Path) -> None:
+    for left in path.rglob("*.partial"):
+        left.unlink(missing_ok=True)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _missing_of_same(
+    path: Path,
+    mesh: Mesh,
+    skeleton: Skeleton | None,
+    control_spec: ControlSpec,
+    controls: np.ndarray,
+    provenance: Mapping[str, Any],
+) -> list[int]:
+    """Return the blocks still to write; `FileError` if the store holds another sample."""
     header = read_header(path)
     now = full_provenance(mesh, skeleton, control_spec, controls, provenance)
     found = differences(header["belongs_to"], now)
@@ -189,12 +269,7 @@ def resume(
             f"overwrite it"
         )
     verify_files(path, header["files"], REPAIR)
-    missing = missing_blocks(path)
-    with _writing(path, header):
-        for left in path.rglob("*.partial"):  # of a writer that was killed
-            left.unlink()
-        _need_space(path, header, sum(len(rows_of_block(header, k)) for k in missing))
-    return missing
+    return missing_blocks(path)
 
 
 def missing_blocks(path: str | Path) -> list[int]:
@@ -203,6 +278,11 @@ def missing_blocks(path: str | Path) -> list[int]:
     header = read_header(path)
     done = set(intact_blocks(path, header))
     return [k for k in range(block_count(header)) if k not in done]
+
+
+def count_blocks(path: str | Path) -> int:
+    """Return how many blocks the store has."""
+    return block_count(read_header(Path(path)))
 
 
 def block_controls(path: str | Path, k: int) -> tuple[range, np.ndarray]:
@@ -229,18 +309,27 @@ def write_block(path: str | Path, k: int, poses: Poses) -> None:
         shape = (len(rows), *open_array(path, name).shape[1:])
         checks.shape_of(values, f"{name} of block {k}", shape)
         _refuse_nan(path, header, name, values, rows)
-    with _writing(path, header):
-        files: dict[str, int] = {}
-        for name, values in data.items():
-            array = open_array(path, name, mode="r+")
-            array[rows.start : rows.stop] = values
-            tiles = [
-                f"{name}/" + array.metadata.encode_chunk_key((k, *rest))
-                for rest in np.ndindex(array.cdata_shape[1:])
-            ]
-            files |= {tile: to_disk(path / tile) for tile in tiles}
-            folder_to_disk(path / name)
-        write_text(marker_of_block(path, k), json.dumps(files, indent=1))
+    try:
+        with _writing(path, header):
+            _write_tiles(path, k, rows, data)
+    except FileError:
+        # Another process wrote this block at the same time, completed the store and removed drafts.
+        if k in missing_blocks(path):
+            raise
+
+
+def _write_tiles(path: Path, k: int, rows: range, data: Mapping[str, np.ndarray]) -> None:
+    files: dict[str, int] = {}
+    for name, values in data.items():
+        array = open_array(path, name, mode="r+")
+        array[rows.start : rows.stop] = values
+        tiles = [
+            f"{name}/" + array.metadata.encode_chunk_key((k, *rest))
+            for rest in np.ndindex(array.cdata_shape[1:])
+        ]
+        files |= {tile: to_disk(path / tile) for tile in tiles}
+        folder_to_disk(path / name)
+    write_text(marker_of_block(path, k), json.dumps(files, indent=1))
 
 
 def occupied(path: Path) -> bool:

@@ -115,13 +115,22 @@ def _read_part(path: Path, name: str, array: zarr.Array, where: Selection) -> np
 def new_array(
     group: zarr.Group, name: str, shape: tuple[int, ...], dtype: Any, tile: tuple[int, ...]
 ) -> zarr.Array:
-    """Return a new array of `group`, with a checksum on every tile and no compression."""
+    """Return a new array of `group`; tiles of floats are compressed, and every tile has a checksum.
+
+    The tiles of one array hold the same bytes whichever process writes them.
+    """
+    codecs = zarr_module().codecs
+    compressors: list[Any] = [codecs.Crc32cCodec()]
+    if np.dtype(dtype).kind == "f":
+        size = np.dtype(dtype).itemsize
+        fast = codecs.BloscCodec(cname="lz4", clevel=5, shuffle="shuffle", typesize=size)
+        compressors = [fast, *compressors]
     return group.create_array(
         name,
         shape=shape,
         dtype=dtype,
         chunks=tuple(max(1, n) for n in tile),
-        compressors=[zarr_module().codecs.Crc32cCodec()],
+        compressors=compressors,
         fill_value=np.nan if np.dtype(dtype).kind == "f" else 0,
         # All tiles in one folder, which is brought to disk at once.
         chunk_key_encoding={"name": "default", "separator": "."},

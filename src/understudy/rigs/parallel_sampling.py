@@ -17,9 +17,10 @@ import queue
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,9 +29,12 @@ from typing import Any
 import numpy as np
 
 from understudy.core import checks, threads
+from understudy.core.controls import ControlSpec
 from understudy.core.errors import InputError, UnderstudyError
+from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress, Task
+from understudy.core.skeleton import Skeleton
 from understudy.core.version import __version__
 from understudy.io import pose_store as store
 from understudy.rigs.base import ExternalRig, Rig, name_of
@@ -59,7 +63,7 @@ def sample_poses(
     progress: Progress = SILENT,
     ranges: str | Path | None = None,
     overwrite: bool = False,
-    block: int = store.BLOCK,
+    block: int | None = None,
 ) -> Poses:
     """The poses of `plan`, evaluated into the store at `path`, which an interrupted call continues.
 
@@ -71,51 +75,105 @@ def sample_poses(
     ranges     TOML file of training ranges (`ControlSpec.with_ranges`)
     overwrite  replace the store at `path`, also where it could be continued
     block      poses that are written together, and lost together when a process is killed; used
-               only when the store is created
+               only when the store is created. None: by the size of the mesh
 
     In a script, call it under `if __name__ == "__main__":`, because worker processes import the
     script.
     """
-    build = partial(load_rig, rig) if isinstance(rig, str) else rig
-    if not callable(build):
-        raise InputError(
-            f"rig: expected a rig's name or what builds a rig (a class or function), got "
-            f"{type(rig).__qualname__}"
-        )
+    job = SamplingJob.of(rig, plan, ranges, block)
     checks.between(1 if processes is None else processes, "processes", low=1)
-    here = checked_rig(build(), "rig")
-    name = portable_name(rig) if isinstance(rig, str) else name_of(here)
-    spec = here.controls if ranges is None else here.controls.with_ranges(ranges)
-    values = plan.values(here, spec)
-    facts = {"rig": name, "plan": plan.facts(), "understudy": __version__}
     with store.lock(path):
         if store.occupied(Path(path)) and not overwrite:
-            missing = store.resume(path, here.mesh, here.skeleton, spec, values, facts)
+            missing = store.resume(path, *job.contents)
         else:
+            store.create(path, *job.contents, job.block, overwrite=overwrite)
+            missing = store.missing_blocks(path)
+        job.write(path, missing, processes, progress)
+    return store.open_poses(path)
+
+
+@dataclass(frozen=True, eq=False)
+class SamplingJob:
+    """What is sampled: the same in every process that takes part.
+
+    build     builds the rig
+    rig       the rig, in this process
+    spec      its controls, with the training ranges
+    values    (T,C) control values of all poses
+    facts     the provenance of the poses
+    block     poses per block of the store
+    """
+
+    build: Callable[[], Rig]
+    rig: Rig
+    spec: ControlSpec
+    values: np.ndarray
+    facts: Mapping[str, Any]
+    block: int
+
+    @staticmethod
+    def of(
+        rig: str | Callable[[], Rig],
+        plan: SamplePlan,
+        ranges: str | Path | None,
+        block: int | None,
+    ) -> SamplingJob:
+        """The job of a plan; arguments as in `sample_poses`."""
+        build = partial(load_rig, rig) if isinstance(rig, str) else rig
+        if not callable(build):
+            raise InputError(
+                f"rig: expected a rig's name or what builds a rig (a class or function), got "
+                f"{type(rig).__qualname__}"
+            )
+        here = checked_rig(build(), "rig")
+        name = portable_name(rig) if isinstance(rig, str) else name_of(here)
+        spec = here.controls if ranges is None else here.controls.with_ranges(ranges)
+        facts = {"rig": name, "plan": plan.facts(), "understudy": __version__}
+        if block is None:
+            block = store.default_block(here.mesh)
             if isinstance(here, ExternalRig):  # every worker gets some, and little is lost
                 block = min(block, max(8, -(-plan.count // EXTERNAL_BLOCKS)))
-            store.create(
-                path, here.mesh, here.skeleton, spec, values, facts, block, overwrite=overwrite
-            )
-            missing = store.missing_blocks(path)
-        if missing:
-            todo = sum(len(store.block_controls(path, k)[0]) for k in missing)
-            few = todo < FEW and not isinstance(here, ExternalRig)
-            workers = 1 if few else int(min(processes or threads.count(), len(missing)))
-            with (
-                progress.task(f"sampling {name_of(here).partition('?')[0]}", todo) as task,
-                _resumable(path, plan.count, workers),
-            ):
-                if todo < plan.count:
-                    task.note(f"{plan.count - todo} of {plan.count} poses were there already")
-                if isinstance(here, ExternalRig) and workers > 1:
-                    _sample_side_by_side(here, path, missing, workers, task)
-                elif workers == 1:
-                    for k in missing:
-                        sample_block(here, path, k, task.advance)
-                else:
-                    _sample_in_processes(build, path, missing, workers, task)
-    return store.open_poses(path)
+        return SamplingJob(build, here, spec, plan.values(here, spec), facts, block)
+
+    @property
+    def contents(
+        self,
+    ) -> tuple[Mesh, Skeleton | None, ControlSpec, np.ndarray, Mapping[str, Any]]:
+        """What `store.create`, `resume` and `join` take after the path."""
+        return self.rig.mesh, self.rig.skeleton, self.spec, self.values, self.facts
+
+    def write(
+        self,
+        path: str | Path,
+        missing: list[int],
+        processes: int | None,
+        progress: Progress,
+        share: int | None = None,
+    ) -> None:
+        """Evaluate and write the blocks `missing` of the store at `path`.
+
+        share  poses of this process, with those that were there already; None: all
+        """
+        if not missing:
+            return
+        count = len(self.values)
+        todo = sum(len(store.block_controls(path, k)[0]) for k in missing)
+        share = count if share is None else share
+        few = todo < FEW and not isinstance(self.rig, ExternalRig)
+        workers = 1 if few else int(min(processes or threads.count(), len(missing)))
+        with (
+            progress.task(f"sampling {name_of(self.rig).partition('?')[0]}", todo) as task,
+            _resumable(path, count, workers),
+        ):
+            if todo < share:
+                task.note(f"{share - todo} of {share} poses were there already")
+            if isinstance(self.rig, ExternalRig) and workers > 1:
+                _sample_side_by_side(self.rig, path, missing, workers, task)
+            elif workers == 1:
+                for k in missing:
+                    sample_block(self.rig, path, k, task.advance)
+            else:
+                _sample_in_processes(self.build, path, missing, workers, task)
 
 
 def sample_block(
