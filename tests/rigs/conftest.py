@@ -1,25 +1,3 @@
-"""Small .blend files for the tests of Blender rigs; Blender itself builds them."""
+"""The .blend files that tests of rigs read."""
 
-from pathlib import Path
-
-import needs
-import pytest
-
-from understudy.core.errors import MissingDependencyError
-from understudy.io.blender import launch
-
-BUILD = Path(__file__).parent / "inside_blender" / "build_blend.py"
-
-
-@pytest.fixture(scope="session")
-def files(tmp_path_factory):
-    """A folder with arm.blend and python.blend, and a cache of its own."""
-    try:
-        launch.find_blender()
-    except MissingDependencyError as problem:
-        needs.missing(str(problem))
-    folder = tmp_path_factory.mktemp("blend")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("UNDERSTUDY_CACHE", str(folder / "cache"))
-        launch.run_script(BUILD, {"folder": str(folder)}, timeout=120)
-        yield folder
+from blend_files import blend_files  # noqa: F401

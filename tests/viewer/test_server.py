@@ -11,9 +11,11 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from blend_files import blend_files  # noqa: F401
 from tube_scene import tube_scene
 
 from understudy.core.errors import InputError
+from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.registry import load_rig
 from understudy.viewer.packing import Container
 from understudy.viewer.scene import rig_scene
@@ -122,6 +124,19 @@ def test_a_pose_of_the_rig(server):
     np.testing.assert_allclose(
         reply.arrays["bones"].reshape(-1, 3, 4), poses.world_from_bone[0], atol=1e-5
     )
+
+
+@pytest.mark.slow
+def test_poses_of_a_rig_in_blender(files):
+    with BlenderRig(files / "arm.blend") as rig, ViewServer(rig_scene(rig), rig) as server:
+        shown = []
+        for values in (rig.controls.high, rig.controls.rest):
+            body = json.dumps({"controls": values.tolist()}).encode()
+            status, _, data = ask(server, "/pose", "POST", body)
+            assert status == 200
+            shown.append(Container.from_bytes(data).arrays["original"])
+            np.testing.assert_array_equal(shown[-1], rig.evaluate(values[None]).vertices[0])
+        assert abs(shown[0] - shown[1]).max() > 0.1
 
 
 def test_values_outside_the_limits_are_clamped(server):
