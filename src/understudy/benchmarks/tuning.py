@@ -97,6 +97,13 @@ CHOICES: tuple[Choice, ...] = (
         data="smoothness of the displacements of the built-in face",
     ),
     Choice(
+        ("_CLEARLY_LESS", "_LEAST_GAIN", "_WIDTHS", "_RIDGES"),
+        "methods/skin_fitting/evidence.py",
+        ("fdda", "differential", "local", "understudy"),
+        ("blender:blenrig_body", "recorded:85_02", "recorded:126_03"),
+        "random poses of the built-in human",
+    ),
+    Choice(
         ("anchor_share",),
         "benchmarks/baselines/rotational_regression.py",
         ("rotational_regression*",),
