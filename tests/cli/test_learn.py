@@ -54,8 +54,8 @@ def test_a_rig_is_learned_and_the_same_command_continues(tmp_path, capsys, monke
     assert "tube/wave" in said
     rows = json.loads(Path("hero/errors.json").read_text())["rows"]
     by_method = {r["method"]: r["mean"] for r in rows if r["case"] == "tube/wave"}
-    assert by_method["differential"] < 0.5 * by_method["lbs"]
-    assert Deformer.load("hero/tube.understudy").method == "differential"
+    assert by_method["corrected_skin"] < 0.5 * by_method["lbs"]
+    assert Deformer.load("hero/tube.understudy").method == "corrected_skin"
     # Another run finds everything done: neither sampling nor fitting is called again.
     for name in ("sample_poses", "fit_poses", "write_deformer"):
         monkeypatch.setattr(learning, name, lambda *a, **k: pytest.fail("a step ran twice"))
@@ -84,7 +84,7 @@ def test_an_interrupted_job_keeps_its_finished_steps(tmp_path, capsys, monkeypat
     code, _, err = run(capsys, *command)
     assert code == 130
     assert "run the same command again" in err
-    assert Path("hero/differential.understudy").exists()
+    assert Path("hero/corrected_skin.understudy").exists()
     assert not Path("hero/poses.understudy").exists()
 
     def second(job, *rest):
@@ -93,7 +93,7 @@ def test_an_interrupted_job_keeps_its_finished_steps(tmp_path, capsys, monkeypat
 
     monkeypatch.setattr(learning, "fit_poses", second)
     succeed(capsys, *command)
-    assert fitted == ["differential", "lbs"]
+    assert fitted == ["corrected_skin", "lbs"]
 
 
 @pytest.mark.slow
@@ -120,7 +120,7 @@ def test_parts_of_recorded_poses_are_left_out(tmp_path, capsys, monkeypatch):
 def test_a_method_that_is_worse_than_skinning_is_not_kept(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     recorded("poses.npz")
-    spoiled = ("--set", "learning_rate=0.5", "--set", "linear=false", "--set", "epochs=1")
+    spoiled = ("--set", "learning_rate=0.5", "--set", "guard=false", "--set", "epochs=1")
     said = succeed(capsys, "learn", "poses.npz", "-o", "hero", *spoiled)
     assert "So lbs is kept" in said
     assert Deformer.load("hero/poses.understudy").method == "lbs"

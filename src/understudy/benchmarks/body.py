@@ -32,6 +32,7 @@ from understudy.benchmarks.body_fits import (
     Size,
     SkeletonRig,
 )
+from understudy.benchmarks.body_times import pose_times
 from understudy.benchmarks.real_data import data_folder
 from understudy.benchmarks.seeds import averaged
 from understudy.benchmarks.tuning import marked
@@ -53,7 +54,8 @@ QUICK_METHODS = ("fdda", "fdda-noclamp", "linear", "lbs-4")
 INFLUENCES = (1, 2, 3, 4, 6, 8, 12, 16)
 # Rows with pictures and curves in the report.
 _PICTURED = (
-    "fdda", "fdda-paper", "differential", "lbs-4", "lbs-all", "rotational_regression-15",
+    "corrected_skin", "fdda", "fdda-paper", "differential", "lbs-4", "lbs-all",
+    "rotational_regression-15",
 )  # fmt: skip
 _CURVE_POSES = 60
 
@@ -75,7 +77,11 @@ def run(request: Request, progress: Progress) -> Outcome:
             QUICK_METHODS if request.size == "quick" else DEFAULT_METHODS[subject]
         )
         fits = BodyFits(subject, request, size, methods, progress)
-        found = list(_measured(fits, mine, methods, notes, progress))
+        times = pose_times(fits.deformers, fits.sample, size.seconds) if fits.deformers else {}
+        found = [
+            replace(row, figures={**row.figures, **times.get(row.method, {})})
+            for row in _measured(fits, mine, methods, notes, progress)
+        ]
         whole = size.over_k and not request.methods
         over_k = _lbs_over_k(fits, progress) if whole else {}
         if can_draw():
@@ -193,7 +199,14 @@ def _findings(results: list[CaseResult]) -> Iterator[str]:
         ours, lbs, free, tight, opened = (
             row.get((case, m)) for m in ("fdda", "lbs-4", "fdda-noclamp", "fdda-tight", "fdda-open")
         )
-        other = row.get((case, "differential"))
+        other, default = row.get((case, "differential")), row.get((case, "corrected_skin"))
+        if ours and default:
+            ratios = ", ".join(
+                f"{name} {default[name] / ours[name]:.2f}"
+                for name in ("mean", "p99", "max", "bytes", "ms_1")
+                if ours.get(name) and name in default
+            )
+            yield f"{case}: corrected_skin / fdda: {ratios}"
         if ours and other:
             yield (
                 f"{case}: differential / fdda: mean {other['mean'] / ours['mean']:.2f}, max "

@@ -31,6 +31,7 @@ from understudy.rigs.human import HumanRig
 from understudy.rigs.sampling import SIGMA, SIGMA_EQUATION_8, SamplePlan
 
 METHODS = (
+    "corrected_skin",
     "fdda", "fdda-noclamp", "fdda-tight", "fdda-open", "fdda-adamw", "fdda-paper", "fdda-paper-eq8",
     "differential", "local", "differential-paper-early",
     "linear", "lbs-4", "lbs-all", "lbs-4-ontest", "lbs-all-ontest",
@@ -39,7 +40,9 @@ METHODS = (
     "wpsd-10", "wpsd-50", "wpsd-100", "wpsd-10-ontest", "wpsd-50-ontest", "wpsd-100-ontest",
 )  # fmt: skip
 FOR_GPU = ("differential-paper-early",)
-TRAINED = tuple(name for name in METHODS if name.startswith(("fdda", "differential", "local")))
+TRAINED = tuple(
+    name for name in METHODS if name.startswith(("corrected", "fdda", "differential", "local"))
+)
 # What a plain run fits to each subject; the order of METHODS.
 DEFAULT_METHODS = {
     "skeleton": tuple(
@@ -47,7 +50,7 @@ DEFAULT_METHODS = {
         for name in METHODS
         if name not in (*FOR_GPU, "fdda-noclamp", "fdda-tight", "fdda-open", "lbs-4-ontest")
     ),
-    "human": ("fdda", "fdda-noclamp", "fdda-tight", "fdda-open", "differential"),
+    "human": ("corrected_skin", "fdda", "fdda-noclamp", "fdda-tight", "fdda-open", "differential"),
 }
 # Rows that are another row's networks with other clamps.
 _CLAMPED = ("fdda-noclamp", "fdda-tight")
@@ -71,6 +74,8 @@ class Size:
     baseline_poses  poses that rotational regression and pose space deformation are fitted to
     over_k          whether the curve over the number of influences is measured
     differential    options of differential
+    corrected_skin  options of corrected_skin
+    seconds         that the times of one pose are measured for
     """
 
     poses: int
@@ -79,6 +84,8 @@ class Size:
     baseline_poses: int
     over_k: bool
     differential: dict[str, str] = field(default_factory=dict)
+    corrected_skin: dict[str, str] = field(default_factory=dict)
+    seconds: float = 20.0
 
 
 # A body has more parts that move independently than a face, and its rig takes ten times as long to
@@ -102,6 +109,8 @@ SIZES = {
         200,
         False,
         {**_BODY_NETS, "epochs": "4", "anchor_epochs": "4", "input_poses": "1"},
+        {"epochs": "20", "input_poses": "1"},
+        1.0,
     ),
     "default": Size(5000, {}, (*SEEN_CLIPS, *UNSEEN_CLIPS), 1000, True, _BODY_NETS),
     "full": Size(
@@ -123,6 +132,7 @@ def method_and_options(name: str, size: Size) -> tuple[str, dict[str, str]]:
         if not option.startswith("anchor")
     }
     return {
+        "corrected_skin": ("corrected_skin", size.corrected_skin),
         "fdda": ("fdda", size.fdda),
         "fdda-open": ("fdda", {**size.fdda, "skin_rings": "0", "seam_rings": "0"}),
         "fdda-adamw": ("fdda", {**_ADAMW, **size.fdda}),

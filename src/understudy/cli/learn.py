@@ -349,7 +349,7 @@ def method_for(poses: Poses) -> str:
     """The method that suits poses with bones or controls."""
     if poses.skeleton is not None and poses.pose_count < FEW_POSES:
         return SIMPLE
-    return "differential"
+    return "differential" if poses.skeleton is None else "corrected_skin"
 
 
 def _fit_and_measure(

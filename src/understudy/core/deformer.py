@@ -209,9 +209,10 @@ class Deformer:
         return SERVICES.deform_displaced(self, world_from_bone, displacements)
 
     def cost(self) -> dict[str, int]:
-        """Return `bytes`, the size of its arrays in 32 bits, and `multiply_adds` of one pose.
+        """Return `bytes`, the size of its arrays, and `multiply_adds` of one pose.
 
-        The arrays include the transforms of its clips.
+        The arrays include the transforms of its clips. In float16, networks and bases have two
+        bytes per number.
         `understudy.runtime.native.runtime_of(deformer).bytes` is what the runtime reads.
         """
         net_values = sum(
@@ -232,7 +233,8 @@ class Deformer:
         rest_values = 3 * self.mesh.vertex_count * (1 if self.mean is None else 2)
         clip_values = sum(clip.world_from_bone.size for clip in self.clips)
         values = net_values + basis_values + index_values + skin_values + rest_values + clip_values
-        return {"bytes": 4 * values, "multiply_adds": net_work + basis_work + skin_work}
+        saved = 0 if self.storage == "float32" else 2 * (net_work + basis_values)
+        return {"bytes": 4 * values - saved, "multiply_adds": net_work + basis_work + skin_work}
 
     def half(self) -> Deformer:
         """Return the same deformer in 16 bits; see `understudy.runtime.half_precision`."""

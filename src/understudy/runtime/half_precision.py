@@ -34,19 +34,25 @@ def halved(deformer: Deformer) -> Deformer:
     """Return the same deformer with its numbers rounded to 16 bits."""
     if deformer.storage != "float32":
         return deformer
-    nets = tuple(_round_net(net, _middle(deformer)) for net in deformer.nets)
-    bases = tuple(
-        Basis(b.vertices, round_to_half(b.matrix, f"basis {number}"), b.coefficients)
-        for number, b in enumerate(deformer.bases)
-    )
     mesh, mean = _round_rest(deformer)
     return replace(
+        halved_correctives(deformer), mesh=mesh, mean=mean, skin=_round_skin(deformer.skin)
+    )
+
+
+def halved_correctives(deformer: Deformer) -> Deformer:
+    """Return the same deformer with its networks and bases rounded to 16 bits.
+
+    The rest shape and the skin stay as they are. They are a small part of the bytes.
+    """
+    middle = _middle(deformer)
+    return replace(
         deformer,
-        mesh=mesh,
-        mean=mean,
-        skin=_round_skin(deformer.skin),
-        nets=nets,
-        bases=bases,
+        nets=tuple(_round_net(net, middle) for net in deformer.nets),
+        bases=tuple(
+            Basis(b.vertices, round_to_half(b.matrix, f"basis {number}"), b.coefficients)
+            for number, b in enumerate(deformer.bases)
+        ),
         storage="float16",
     )
 

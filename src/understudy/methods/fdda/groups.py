@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
@@ -26,7 +27,6 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.geometry.pca import components_for_error, principal_components
-from understudy.methods.fdda.fdda import FddaConfig
 from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors
 from understudy.methods.skin_fitting.blended_skin import blended_skin, soft_membership
 from understudy.methods.skin_fitting.displacements import displacement_blocks
@@ -37,16 +37,31 @@ _ERROR_POSES = 300
 _BATCH_BYTES = 1 << 30  # of displacements held at a time
 
 
+class GroupOptions(Protocol):
+    """The options that groups depend on, as in `FddaConfig`."""
+
+    @property
+    def seam_rings(self) -> int: ...
+
+    @property
+    def basis_poses(self) -> int | None: ...
+
+    @property
+    def max_components(self) -> int: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
     """The vertices that one network predicts.
 
+    label         its number
     vertices      (n,) int32
     share         (n,) the share of each vertex in this group
     basis         (3n,P) float32, U: coefficients to displacements times the share
     coefficients  (T,P) float32, what the network has to predict
     """
 
+    label: int
     vertices: np.ndarray
     share: np.ndarray
     basis: np.ndarray
@@ -86,14 +101,15 @@ def find_skin(poses: Poses, tau: float, rings: int, progress: Progress) -> tuple
 
 def find_groups(
     poses: Poses,
-    skin: Skin,
+    skin: Skin | None,
     labels: np.ndarray,
-    config: FddaConfig,
+    config: GroupOptions,
     basis_error: float,
     progress: Progress,
 ) -> Groups:
     """The principal components and coefficients of every group.
 
+    skin         the skin of the deformer; None where there are no bones
     labels       (V,) the group of each vertex
     basis_error  mean distance per vertex that the components may leave
     A group that does not move relative to the skin is left out. Two passes read the poses block by
@@ -124,7 +140,7 @@ def find_groups(
             for g, (columns, share), basis in zip(batch, parts, bases):
                 if basis.shape[1]:
                     coefficients = np.empty((poses.pose_count, basis.shape[1]), np.float32)
-                    found.append((columns, Group(members[g], share, basis, coefficients)))
+                    found.append((columns, Group(g, members[g], share, basis, coefficients)))
             del d
             for where, block in displacement_blocks(poses, skin, None, together, task):
                 block -= mean[together]

@@ -1,0 +1,209 @@
+"""The steps of `corrected_skin`: skin, regions, components, inputs, networks, guard, 16 bits.
+
+Letters: T poses, V vertices, R regions, P components.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError
+from understudy.core.networks import Basis
+from understudy.core.poses import Poses, evenly
+from understudy.core.progress import Progress
+from understudy.core.skin import Skin
+from understudy.methods.corrected_skin.corrected_skin import CorrectedSkinConfig
+from understudy.methods.corrected_skin.guard import (
+    clips_aside,
+    mean_error,
+    needless_regions,
+    without_correctives,
+)
+from understudy.methods.corrected_skin.regions import Regions, find_regions
+from understudy.methods.differential.context import (
+    Correctives,
+    Displacements,
+    FitContext,
+    make_deformer,
+)
+from understudy.methods.differential.features import FeatureTable
+from understudy.methods.differential.nets import NetTasks, train_nets
+from understudy.methods.differential.skins import make_skin
+from understudy.methods.fdda.groups import Group, find_groups
+from understudy.rigs.base import Rig
+from understudy.runtime.half_precision import halved_correctives
+from understudy.training.schedule import validation_poses
+
+_BASIS_ERROR = 6e-5  # of the height
+_HALF_ERROR = 1.01  # factor by which 16 bits may increase the error
+_HALF_POSES = 100
+_STEPS_PER_EPOCH, _LEAST_BATCH = 20, 16
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Everything but the networks.
+
+    groups      the regions that move relative to the skin
+    network_of  the network of each of these
+    mean        (V,3) mean displacement
+    table       features of the poses
+    inputs      features (n,) of each network
+    """
+
+    groups: list[Group]
+    network_of: np.ndarray
+    mean: np.ndarray
+    table: FeatureTable
+    inputs: list[np.ndarray]
+
+    def of_network(self, network: int) -> list[Group]:
+        """The regions of a network."""
+        return [self.groups[g] for g in np.flatnonzero(self.network_of == network)]
+
+    def targets(self, network: int) -> np.ndarray:
+        """The coefficients (T,P) of all regions of a network."""
+        return np.concatenate([g.coefficients for g in self.of_network(network)], axis=1)
+
+
+Context = FitContext[CorrectedSkinConfig]
+
+
+def fit_corrected_skin(
+    config: CorrectedSkinConfig, poses: Poses, rig: Rig | None, progress: Progress
+) -> Deformer:
+    """The deformer of `poses`; `rig`, where there is one, is perturbed to select inputs."""
+    if config.skin == "auto" and poses.skeleton is not None:
+        # The transforms of the rig itself need more components than the other two.
+        context = FitContext.of("corrected_skin", config, poses, None, progress)
+        context = replace(context, rig=rig)
+    else:
+        context = FitContext.of("corrected_skin", config, poses, rig, progress)
+    poses = context.poses
+    regions = _regions(context)
+    aside = clips_aside(poses, config.validation_fraction if config.guard else 0.0)
+    needless: np.ndarray | None = None
+    if len(aside):
+        needless = _needless_on_clips(context, regions, aside)
+        config = replace(config, validation_fraction=0.0, patience=None)
+        context = replace(context, config=config)
+    else:
+        aside = validation_poses(poses.pose_count, context.region_schedule())
+    deformer = trained_deformer(context, prepare(context, regions))
+    kept = poses.take(aside if len(aside) else evenly(poses.pose_count, _HALF_POSES))
+    if config.guard and context.skin is not None and len(aside):
+        fitted = make_skin("fitted", poses, None, config.influences, progress)
+        if needless is None:
+            plain = replace(deformer, skin=fitted, nets=(), bases=(), mean=None)
+            needless = needless_regions(deformer, plain, kept, regions.labels)
+        vertices = np.flatnonzero(np.isin(regions.labels, needless))
+        deformer = without_correctives(deformer, vertices, fitted)
+        figures = {**deformer.training, "uncorrected_regions": len(needless)}
+        deformer = replace(deformer, training=figures)
+    return _stored(deformer, config.storage, kept)
+
+
+def _regions(context: Context) -> Regions:
+    with context.progress.task("finding regions", 1) as task:
+        sample = context.basis_sample()
+        sample -= sample.mean(axis=0, dtype=np.float64).astype(np.float32)
+        config = context.config
+        found = find_regions(context.poses.mesh, sample, config.regions, config.networks)
+        task.advance()
+    return found
+
+
+def _needless_on_clips(context: Context, regions: Regions, aside: np.ndarray) -> np.ndarray:
+    """The regions (n,) whose correctives, learned from the other clips, do not help on `aside`."""
+    poses = context.poses
+    others = poses.take(np.setdiff1d(np.arange(poses.pose_count), aside))
+    config = replace(
+        context.config, validation_fraction=0.0, patience=None, checkpoint=_beside(context)
+    )
+    skin: Skin | None = context.skin
+    first = replace(
+        context,
+        config=config,
+        poses=others,
+        displacements=Displacements(others, skin),
+    )
+    corrected = trained_deformer(first, prepare(first, regions))
+    if skin is None:
+        return np.zeros(0, int)
+    fitted = make_skin("fitted", others, None, config.influences, context.progress)
+    plain = replace(corrected, skin=fitted, nets=(), bases=(), mean=None)
+    return needless_regions(corrected, plain, poses.take(aside), regions.labels)
+
+
+def _beside(context: Context) -> str | None:
+    """The checkpoint of the first training, beside that of the second."""
+    path = context.config.checkpoint
+    return None if path is None else f"{path}.aside"
+
+
+def prepare(context: Context, regions: Regions) -> Prepared:
+    """Find components and inputs."""
+    config, poses = context.config, context.poses
+    given = config.basis_error
+    error = _BASIS_ERROR * context.height if given is None else given
+    found = find_groups(poses, context.skin, regions.labels, config, error, context.progress)
+    network_of = np.array([regions.network_of[g.label] for g in found.groups], int)
+    network_of = np.unique(network_of, return_inverse=True)[1].reshape(-1)
+    table = context.feature_table([group.coefficients for group in found.groups])
+    prepared = Prepared(found.groups, network_of, found.mean, table, [])
+    networks = range(int(network_of.max(initial=-1)) + 1)
+    vertices = [
+        np.unique(np.concatenate([g.core for g in prepared.of_network(n)])) for n in networks
+    ]
+    inputs = context.select_inputs(table, vertices, [prepared.targets(n) for n in networks])
+    context.displacements.release()
+    return replace(prepared, inputs=inputs)
+
+
+def trained_deformer(context: Context, prepared: Prepared) -> Deformer:
+    """Train the networks and put the deformer together."""
+    networks = range(len(prepared.inputs))
+    tasks = NetTasks(
+        prepared.inputs, [prepared.targets(n) for n in networks], 0, context.config.linear
+    )
+    # Few poses: smaller batches, so that an epoch still has enough steps.
+    size = max(_LEAST_BATCH, context.poses.pose_count // _STEPS_PER_EPOCH)
+    schedule = context.region_schedule()
+    schedule = replace(schedule, batch_size=min(schedule.batch_size, size))
+    trained = train_nets(prepared.table, tasks, schedule, context.progress, context.checkpoint())
+    bases, first = [], 0
+    for n in networks:
+        for group in prepared.of_network(n):
+            outputs = np.arange(first, first + group.basis.shape[1])
+            bases.append(Basis(group.vertices, group.basis, outputs))
+            first += len(outputs)
+    figures = {"components": first, "regions": len(bases), "networks": len(prepared.inputs)}
+    return make_deformer(
+        context,
+        prepared.table,
+        Correctives(trained.nets, bases, prepared.mean),
+        trained,
+        figures,
+        {},
+    )
+
+
+def _stored(deformer: Deformer, storage: str, poses: Poses) -> Deformer:
+    """The deformer in 16 bits, if that is asked for or costs nothing on some poses."""
+    if storage == "float32" or not deformer.nets:
+        return deformer
+    try:
+        half = halved_correctives(deformer)
+    except InputError:
+        # A weight exceeds the largest 16-bit float.
+        if storage == "float16":
+            raise
+        return deformer
+    if storage == "auto":
+        few = poses.take(evenly(poses.pose_count, _HALF_POSES))
+        if mean_error(half, few) > _HALF_ERROR * mean_error(deformer, few):
+            return deformer
+    return half

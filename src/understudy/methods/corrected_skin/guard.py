@@ -1,0 +1,157 @@
+"""Keeps correctives only where they beat fitted linear blend skinning on poses kept aside.
+
+Letters: T poses, V vertices, R regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from understudy.core.deformer import Deformer
+from understudy.core.networks import Basis, Net
+from understudy.core.poses import Poses, evenly
+from understudy.core.skin import Skin
+
+_POSES = 400  # kept-aside poses that are measured, at most
+_FEWEST_FRAMES = 8
+_BLOCK = 32
+
+
+def clips_aside(poses: Poses, fraction: float) -> np.ndarray:
+    """The frames (n,) of recorded clips to keep aside, increasing; empty for a random sample.
+
+    fraction  of the poses to keep aside, at least
+    The last clips where there are several, the end of the recording where there is one.
+    """
+    count, wanted = poses.pose_count, fraction * poses.pose_count
+    none = np.zeros(0, np.int64)
+    if not wanted:
+        return none
+    if len(poses.spans) > 1:
+        ends = np.cumsum([span.frame_count for span in poses.spans])
+        starts = [int(end - span.frame_count) for end, span in zip(ends, poses.spans)]
+        # As few of the last clips as are enough, and never more than half of the poses.
+        start = next((s for s in reversed(starts[1:]) if count - s >= wanted), starts[1])
+        return none if count - start > count / 2 else np.arange(start, count)
+    if poses.frame_rate is None or wanted < _FEWEST_FRAMES:
+        return none
+    return np.arange(count - int(np.ceil(wanted)), count)
+
+
+def region_errors(deformer: Deformer, poses: Poses, labels: np.ndarray) -> np.ndarray:
+    """The mean and the root-mean-square error of each region on some poses: (2,R).
+
+    labels  (V,) the region of each vertex
+    """
+    size = np.bincount(labels)
+    sums = np.zeros((2, len(size)))
+    count = 0
+    for true, world_from_bone, controls in _blocks(poses):
+        error = np.linalg.norm(deformer.deform_reference(world_from_bone, controls) - true, axis=2)
+        sums[0] += np.bincount(labels, error.sum(axis=0, dtype=np.float64), len(size))
+        sums[1] += np.bincount(labels, np.square(error).sum(axis=0, dtype=np.float64), len(size))
+        count += len(error)
+    sums /= np.maximum(size, 1) * max(count, 1)
+    sums[1] = np.sqrt(sums[1])
+    return sums
+
+
+def mean_error(deformer: Deformer, poses: Poses) -> float:
+    """The mean distance of a deformer from some poses."""
+    one = np.zeros(poses.vertex_count, int)
+    return float(region_errors(deformer, poses, one)[0, 0])
+
+
+def needless_regions(
+    corrected: Deformer, plain: Deformer, poses: Poses, labels: np.ndarray
+) -> np.ndarray:
+    """The regions (n,) whose correctives leave a larger error than a plain skin.
+
+    corrected, plain  the two deformers
+    poses             poses that took no part in either
+    labels            (V,) the region of each vertex
+    """
+    few = poses.take(evenly(poses.pose_count, _POSES))
+    ours, theirs = (region_errors(d, few, labels) for d in (corrected, plain))
+    return np.flatnonzero((ours > theirs).any(axis=0))
+
+
+def without_correctives(deformer: Deformer, vertices: np.ndarray, skin: Skin) -> Deformer:
+    """`deformer` with another skin, and no correctives, for some vertices.
+
+    vertices  (n,) these vertices
+    skin      of all vertices, with at most as many influences
+    """
+    if not len(vertices) or deformer.skin is None:
+        return deformer
+    width = max(deformer.skin.influences, skin.influences)
+    index, weight = (
+        np.stack([_padded(a, width), _padded(b, width)])
+        for a, b in (
+            (deformer.skin.bone_index, skin.bone_index),
+            (deformer.skin.weight, skin.weight),
+        )
+    )
+    chosen = np.zeros(deformer.mesh.vertex_count, int)
+    chosen[vertices] = 1
+    rows = np.arange(len(chosen))
+    mean = None if deformer.mean is None else np.where(chosen[:, None] == 1, 0, deformer.mean)
+    bases = []
+    for basis in deformer.bases:
+        kept = chosen[basis.vertices] == 0
+        if kept.any():
+            matrix = basis.matrix.reshape(len(basis.vertices), 3, -1)[kept]
+            bases.append(
+                Basis(
+                    basis.vertices[kept],
+                    matrix.reshape(-1, basis.matrix.shape[1]),
+                    basis.coefficients,
+                )
+            )
+    nets, bases = _used(deformer.nets, bases)
+    return replace(
+        deformer,
+        skin=Skin(index[chosen, rows], weight[chosen, rows]),
+        mean=mean,
+        nets=tuple(nets),
+        bases=tuple(bases),
+    )
+
+
+def _used(nets: tuple[Net, ...], bases: list[Basis]) -> tuple[list[Net], list[Basis]]:
+    """The outputs of networks that some basis reads, renumbered without gaps."""
+    used = np.unique(np.concatenate([b.coefficients for b in bases]) if bases else np.zeros(0, int))
+    kept_nets = []
+    for net in nets:
+        kept = np.isin(net.outputs, used)
+        if kept.any():
+            kept_nets.append(
+                Net(
+                    net.inputs,
+                    (*net.weights[:-1], net.weights[-1][kept]),
+                    (*net.biases[:-1], net.biases[-1][kept]),
+                    np.searchsorted(used, net.outputs[kept]),
+                    net.activation,
+                )
+            )
+    renumbered = [Basis(b.vertices, b.matrix, np.searchsorted(used, b.coefficients)) for b in bases]
+    return kept_nets, renumbered
+
+
+def _padded(rows: np.ndarray, width: int) -> np.ndarray:
+    """Rows (V,K) with zeros up to `width` columns."""
+    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
+
+
+def _blocks(poses: Poses) -> Iterator[tuple[np.ndarray, np.ndarray | None, np.ndarray | None]]:
+    """Yield vertices (t,V,3), bones and controls, block by block."""
+    bones, controls = poses.world_from_bone, poses.controls
+    for where, true in poses.pose_blocks(_BLOCK):
+        yield (
+            true,
+            None if bones is None else bones[where],
+            None if controls is None else controls[where],
+        )
