@@ -141,7 +141,7 @@ def test_poses_recorded_without_bones_are_fitted_by_their_controls(capsys, tmp_p
     code, _, err = run(capsys, "fit", "lbs", "train.npz", "-o", "x.understudy")
     assert code == 2
     assert "lbs needs bones, and 'train' has controls and no bones" in err
-    assert "(corrected_skin, differential, temporal, ssdr, two_layer)" in err
+    assert "(auto, corrected_skin, differential, temporal, ssdr, two_layer)" in err
     succeed(capsys, "fit", "pca_regression", "train.npz", "-o", "x.understudy")
     np.savez("held_out.npz", **recorded(tube, 20, 1, bones=False))
     succeed(capsys, "evaluate", "x.understudy", "--poses", "held_out.npz")

@@ -13,15 +13,20 @@ from understudy.cli.options import (
     Clips,
     FrameOffset,
     FrameRate,
+    MaxBytes,
+    MaxError,
+    MaxMs,
     Meshes,
     Out,
     PartErrors,
     Preset,
     Rest,
     Settings,
+    TimeLimit,
     Unit,
     UpAxis,
     Without,
+    budget_settings,
     part_options,
     read_options,
     settings_of,
@@ -64,17 +69,26 @@ def fit(
     clip: Clips = [],  # noqa: B006
     mesh: Meshes = [],  # noqa: B006
     frame_offset: FrameOffset = None,
+    max_error: MaxError = None,
+    max_ms: MaxMs = None,
+    max_bytes: MaxBytes = None,
+    limit: TimeLimit = None,
 ) -> None:
     """Fit a method to poses and write a .understudy file.
 
-    If it is interrupted, run the same command again: it resumes.
+    `auto` chooses the method and its options by --max-error, --max-ms and --max-bytes. If it is
+    interrupted, run the same command again: it resumes.
     """
     refuse_swapped(method, source)
     deformer = fit_file(
         method,
         source,
         out,
-        settings_of(settings, preset),
+        budget_settings(
+            method,
+            settings_of(settings, preset),
+            {"max_error": max_error, "max_ms": max_ms, "max_bytes": max_bytes, "time": limit},
+        ),
         rig,
         read_options(up, unit, frame_rate, rest, CharacterOptions(cache, clip, mesh, frame_offset)),
         TerminalProgress(),

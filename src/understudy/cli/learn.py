@@ -16,19 +16,25 @@ from understudy.cli.job_folder import JobFolder, source_facts
 from understudy.cli.learned_exports import Learned, export_all
 from understudy.cli.measure import CaseSet, Outputs, cases_of_rig, measure_files
 from understudy.cli.options import (
+    AUTO,
     Cache,
     CharacterOptions,
     Clips,
     FrameOffset,
     FrameRate,
+    MaxBytes,
+    MaxError,
+    MaxMs,
     Out,
     PartErrors,
     Rest,
     Seed,
     Settings,
+    TimeLimit,
     Unit,
     UpAxis,
     Without,
+    budget_settings,
     names_of,
     part_options,
     read_options,
@@ -123,22 +129,32 @@ def learn(
     cache: Cache = None,
     clip: Clips = [],  # noqa: B006
     frame_offset: FrameOffset = None,
+    max_error: MaxError = None,
+    max_ms: MaxMs = None,
+    max_bytes: MaxBytes = None,
+    limit: TimeLimit = None,
     overwrite: Annotated[bool, typer.Option(help="Start anew in a folder that is in use.")] = False,
 ) -> None:
     """Learn a character: everything from the source to the files of an engine.
 
     Samples the rig or reads the file, fits the method that suits it, measures it on animation that
     took no part in the fit, beside linear blend skinning, writes a report and exports. Everything
-    goes to one folder. If it is interrupted, run the same command again: it resumes.
+    goes to one folder. With a budget (--max-error, --max-ms, --max-bytes) the method is `auto`. If
+    it is interrupted, run the same command again: it resumes.
     """
     need_drawing()
+    budget = {"max_error": max_error, "max_ms": max_ms, "max_bytes": max_bytes, "time": limit}
+    if method is None and any(value is not None for value in budget.values()):
+        method = AUTO
     wanted = names_of(to)
     for suffix in wanted:
         format_of(f"hero.{suffix.lstrip('.')}", to="write")
     request = Request(
         list(source),
         method,
-        settings_of(settings),
+        budget_settings(
+            method or "the method that suits the source", settings_of(settings), budget
+        ),
         count,
         seed,
         processes,

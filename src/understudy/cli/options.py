@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +13,8 @@ from understudy.core.errors import InputError
 from understudy.io.registry import ReadOptions
 from understudy.methods.base import PRESET
 from understudy.methods.fitting import PartOptions
+
+AUTO = "auto"  # the method that takes a budget
 
 RIG_HELP = (
     "A built-in rig (human, face, tube), a plug-in's name, package.module:Class, "
@@ -95,6 +97,21 @@ PartErrors = Annotated[
     ),
 ]
 
+MaxError = Annotated[
+    str | None,
+    typer.Option(
+        help="auto: largest mean error on poses held out: 0.5mm, 0.02% (of the height), or a "
+        "number in model units."
+    ),
+]
+MaxMs = Annotated[
+    float | None, typer.Option(help="auto: largest time of one pose on one thread, in ms.")
+]
+MaxBytes = Annotated[str | None, typer.Option(help="auto: largest size, such as 5MB.")]
+TimeLimit = Annotated[
+    str | None, typer.Option("--time", help="auto: begin no further fit after this: 10min, 90s.")
+]
+
 
 def part_options(without: Sequence[str], errors: Sequence[str]) -> PartOptions:
     """How to treat the parts of a character, from `--without` and `--part-error`.
@@ -132,6 +149,24 @@ def settings_of(texts: Sequence[str], preset: str | None = None) -> dict[str, st
             raise InputError(f"--set {name} is given twice: {found[name]} and {value}")
         found[name] = value
     return found
+
+
+def budget_settings(
+    method: str, settings: Mapping[str, str], budget: Mapping[str, str | float | None]
+) -> dict[str, str]:
+    """The settings of a method with those of a budget, which `auto` alone takes.
+
+    >>> budget_settings("auto", {}, {"max_error": "0.5mm", "max_ms": None})
+    {'max_error': '0.5mm'}
+    """
+    given = {name: str(value) for name, value in budget.items() if value is not None}
+    for name in given:
+        flag = "--" + name.replace("_", "-")
+        if method != AUTO:
+            raise InputError(f"{flag}: {method} has no budget; use the method {AUTO}")
+        if name in settings:
+            raise InputError(f"{flag} and --set {name} are the same option; give one of them")
+    return {**settings, **given}
 
 
 def names_of(text: str) -> tuple[str, ...]:

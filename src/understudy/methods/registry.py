@@ -18,6 +18,7 @@ GROUP = "understudy.methods"
 # Name -> module below understudy.methods, and its class: the one line to add for a new method.
 # Products come first, then the baselines of the papers (`Traits.baseline`).
 _BUILT_IN = {
+    "auto": "auto.auto:Auto",
     "corrected_skin": "corrected_skin.corrected_skin:CorrectedSkin",
     "fdda": "fdda.fdda:Fdda",
     "differential": "differential.differential:Differential",

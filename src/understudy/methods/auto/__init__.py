@@ -1,0 +1,1 @@
+"""The cheapest deformer that keeps a budget of error, time and bytes."""
