@@ -126,7 +126,7 @@ def test_recorded_poses_go_all_the_way(capsys, tmp_path, monkeypatch):
         (
             ("fit", "fdda", "bare.npz", "-o", "x.understudy"),
             "fdda needs bones, and 'bare' has vertices alone. Use a method that does not "
-            r"\(temporal, ssdr, two_layer\), or record the bones",
+            r"\(auto, temporal, ssdr, two_layer\), or record the bones",
         ),
     ):
         code, _, err = run(capsys, *arguments)

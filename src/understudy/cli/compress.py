@@ -229,11 +229,13 @@ def options_of(
 
 
 def _sequence_methods() -> list[str]:
-    """The methods for mesh sequences, without the baselines."""
+    """The methods for mesh sequences, without the baselines and `auto`, which takes a budget."""
     return [
         name
         for name, kind in methods_by_name()[0].items()
-        if kind.traits.takes_sequences and not kind.traits.baseline
+        if kind.traits.takes_sequences
+        and not kind.traits.controls_suffice
+        and not kind.traits.baseline
     ]
 
 
