@@ -379,6 +379,25 @@ UNDERSTUDY_API understudy_status understudy_deform_render(const understudy_model
                                                           const double* controls,
                                                           const understudy_vertex_buffer* buffer);
 
+/* ---- Poses outside the training data ------------------------------------------------------ */
+
+/* Whether the file has the range of its training poses. Then coefficients stay inside their range,
+   and correctives fade out as a pose leaves the data. */
+UNDERSTUDY_API int understudy_is_bounded(const understudy_model* model);
+/* Computes how far one pose lies from the training poses, as the largest distance of a bone or
+   control that networks read.
+
+   model, scratch, world_from_bone, controls  as for `understudy_deform`
+   distance  receives one number: at most 1 for every training pose; correctives fade from 1 on. 0
+             where the file has no range
+
+   Does not allocate. Thread-safe with a scratch per thread. */
+UNDERSTUDY_API understudy_status understudy_distance_from_data(const understudy_model* model,
+                                                               understudy_scratch* scratch,
+                                                               const double* world_from_bone,
+                                                               const double* controls,
+                                                               float* distance);
+
 /* ---- On the GPU ----------------------------------------------------------------------------- */
 
 /* The networks run on the CPU and give a few hundred coefficients; bases and skin run on the GPU.

@@ -441,6 +441,21 @@ understudy_status understudy_coefficients(const understudy_model* model,
     return UNDERSTUDY_OK;
 }
 
+int understudy_is_bounded(const understudy_model* model) { return model->is_bounded(); }
+
+understudy_status understudy_distance_from_data(const understudy_model* model,
+                                                understudy_scratch* scratch,
+                                                const double* world_from_bone,
+                                                const double* controls, float* distance) {
+    understudy::Poses pose{1, world_from_bone, controls, nullptr, nullptr};
+    const understudy_status status = check_drivers(model, scratch, pose);
+    if (status != UNDERSTUDY_OK) return status;
+    if (!distance) return UNDERSTUDY_MISSING_ARGUMENT;
+    if (!are_in_range(*model, pose)) return UNDERSTUDY_NOT_FINITE;
+    *distance = understudy::compute_distance(*model, *scratch, understudy::kernels(), pose);
+    return UNDERSTUDY_OK;
+}
+
 understudy_status understudy_transforms(const understudy_model* model, understudy_scratch* scratch,
                                         const double* world_from_bone, float* transforms) {
     if (!model || !scratch || !transforms || (model->bone_count() && !world_from_bone))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "affine.h"
 
@@ -83,6 +84,7 @@ void Batch::compute_features(std::size_t pose, std::size_t thread) {
     for (std::size_t bone = 0; bone < bones; ++bone)
         if (model_.bone_is_inverted[bone]) bounded_invert(world + 12 * bone, inverses + 12 * bone);
     float* features = this->features(pose);
+    float* bounded = model_.is_bounded() ? readings(thread) : nullptr;
     std::size_t known = bones;  // the bone whose transform is in `local`; features of one bone are
     double local[12];           // usually neighbours
     for (std::size_t i = 0; i < about_.feature_columns.size(); ++i) {
@@ -100,9 +102,69 @@ void Batch::compute_features(std::size_t pose, std::size_t thread) {
             }
             raw = local[column - 12 * bone];
         }
-        features[i] = std::min(std::max(static_cast<float>(raw), about_.feature_low[i]),
-                               about_.feature_high[i]);
+        const float reading = static_cast<float>(raw);
+        features[i] =
+            std::min(std::max(reading, about_.feature_low[i]), about_.feature_high[i]);
+        if (bounded)
+            bounded[i] = std::min(std::max(reading, -kLargestFeature), kLargestFeature);
     }
+    if (bounded) compute_fades(pose, thread);
+}
+
+// The squared distance of a unit from the nearest cluster of its training poses.
+float Batch::squared_distance(std::size_t unit, const float* readings) const {
+    constexpr std::size_t kAtOnce = 8;
+    const Bounds& bounds = about_.bounds;
+    const std::size_t width = bounds.features_per_unit, clusters = bounds.cluster_count;
+    const std::int32_t* features = bounds.features.data() + unit * width;
+    const float *scale = bounds.scale.data() + unit * width,
+                *centres = model_.centres.data() + unit * width * clusters;
+    float nearest = std::numeric_limits<float>::infinity();
+    for (std::size_t first = 0; first < clusters; first += kAtOnce) {
+        const std::size_t count = std::min(kAtOnce, clusters - first);
+        float sum[kAtOnce] = {};
+        for (std::size_t d = 0; d < width; ++d) {
+            const float x = readings[features[d]], weight = scale[d];
+            const float* centre = centres + d * clusters + first;
+            const auto add = [&](std::size_t k) {
+                const float off = x - centre[k];
+                sum[k] += off * off * weight;
+            };
+            if (count == kAtOnce)
+                for (std::size_t k = 0; k < kAtOnce; ++k) add(k);
+            else
+                for (std::size_t k = 0; k < count; ++k) add(k);
+        }
+        for (std::size_t k = 0; k < count; ++k) nearest = std::min(nearest, sum[k]);
+    }
+    return nearest;
+}
+
+float Batch::squared_distance(std::size_t thread) {
+    float largest = 0;
+    for (std::size_t unit = 0; unit < about_.bounds.unit_count; ++unit)
+        largest = std::max(largest, squared_distance(unit, readings(thread)));
+    return largest;
+}
+
+void Batch::compute_fades(std::size_t pose, std::size_t thread) {
+    const Bounds& bounds = about_.bounds;
+    float *of_units = scratch_.unit_fades.data() + thread * scratch_.unit_stride,
+          *fades = this->fades(pose);
+    const float end = bounds.fade_end * bounds.fade_end, slope = 1 / (end - 1);
+    for (std::size_t unit = 0; unit < bounds.unit_count; ++unit) {
+        const float distance = squared_distance(unit, readings(thread)),
+                    s = std::min(std::max((end - distance) * slope, 0.0f), 1.0f);
+        of_units[unit] = s * s * (3 - 2 * s);
+    }
+    const std::int32_t* unit = bounds.units.data();
+    for (std::size_t group = 0; group < bounds.group_count; ++group) {
+        float least = 1;
+        for (std::size_t n = 0; n < bounds.units_per_group; ++n)
+            least = std::min(least, of_units[*unit++]);
+        fades[group] = least;
+    }
+    fades[bounds.group_count] = 1;
 }
 
 VertexJob Batch::dequantized_job(std::size_t first, std::size_t last, std::size_t thread) {

@@ -25,7 +25,8 @@ protected:
     void run(Pool* pool, const Phases& last_phases, const Prepared& prepared,
              const RunTask& run_task) {
         const std::size_t poses = poses_.count;
-        const bool has_features = !about_.feature_columns.empty() && !poses_.coefficients;
+        const bool has_features =
+            (!about_.feature_columns.empty() || model_.is_bounded()) && !poses_.coefficients;
         const std::size_t jobs = has_features ? 2 * poses : poses;
         parallel_for(pool, jobs, [&](std::size_t job, std::size_t thread) {
             if (job < poses) compute_transforms(job);
@@ -56,6 +57,9 @@ protected:
 
     void compute_transforms(std::size_t pose);
     void compute_features(std::size_t pose, std::size_t thread);
+    // The largest squared distance of a unit from the training poses. The pose of this thread is
+    // the last one that `compute_features` was called for.
+    float squared_distance(std::size_t thread);
 
     // Calls work(number, thread) for every number below `count`; `pool` may be nullptr.
     template <class Work>
@@ -78,6 +82,11 @@ protected:
     }
     float* features(std::size_t pose) {
         return scratch_.features.data() + pose * scratch_.feature_stride;
+    }
+    // One number per group of coefficients, then 1.
+    float* fades(std::size_t pose) { return scratch_.fades.data() + pose * scratch_.fade_stride; }
+    float* readings(std::size_t thread) {
+        return scratch_.readings.data() + thread * scratch_.feature_stride;
     }
     float* centre(std::size_t pose) { return scratch_.centres.data() + pose * Scratch::kCentre; }
 
@@ -107,6 +116,8 @@ protected:
     const Poses poses_;
 
 private:
+    float squared_distance(std::size_t unit, const float* readings) const;
+    void compute_fades(std::size_t pose, std::size_t thread);
     // Of poses first..last.
     void compute_face_normals(const Task& task, std::size_t first, std::size_t last);
     void compute_vertex_normals(const Task& task, std::size_t first, std::size_t last);

@@ -28,7 +28,13 @@ public:
             return kind == Task::Kind::layer || kind == Task::Kind::layers;
         });
         for (const CoefficientPlan& plan : model_.coefficients)
-            gather(plan, values(0), out + plan.offset);
+            gather(plan, 0, out + plan.offset);
+    }
+
+    // The distance of one pose from the training poses.
+    float run_to_distance() {
+        compute_features(0, 0);
+        return std::sqrt(squared_distance(0));
     }
 
     // Runs what comes before the skin and does not belong to the correctives, for one pose. The
@@ -136,10 +142,20 @@ private:
     void gather(const CoefficientPlan& plan) {
         float* to = scratch_.coefficients.data() + plan.offset * scratch_.batch_poses;
         for (std::size_t pose = 0; pose < poses_.count; ++pose)
-            gather(plan, values(pose), to + pose * plan.count);
+            gather(plan, pose, to + pose * plan.count);
     }
 
-    static void gather(const CoefficientPlan& plan, const float* from, float* to) {
+    void gather(const CoefficientPlan& plan, std::size_t pose, float* to) {
+        sum_writers(plan, values(pose), to);
+        if (!model_.is_bounded()) return;
+        const float *low = model_.coefficient_low.data() + plan.offset,
+                    *high = model_.coefficient_high.data() + plan.offset, *fade = fades(pose);
+        const std::uint32_t* group = model_.coefficient_group.data() + plan.offset;
+        for (std::size_t p = 0; p < plan.count; ++p)
+            to[p] = std::min(std::max(to[p], low[p]), high[p]) * fade[group[p]];
+    }
+
+    static void sum_writers(const CoefficientPlan& plan, const float* from, float* to) {
         for (std::size_t p = 0; p < plan.count; ++p) {
             if (plan.one_writer_each) {
                 to[p] = from[plan.writers[p]];
@@ -320,6 +336,11 @@ void compute_coefficients(const Model& model, Scratch& scratch, const Kernels& k
     with_pool(scratch, [&](Pool* pool) {
         SerialBatch(model, scratch, kernels, pose).run_to_coefficients(pool, coefficients);
     });
+}
+
+float compute_distance(const Model& model, Scratch& scratch, const Kernels& kernels,
+                       const Poses& pose) {
+    return model.is_bounded() ? SerialBatch(model, scratch, kernels, pose).run_to_distance() : 0;
 }
 
 void compute_transforms(const Model& model, Scratch& scratch, const Kernels& kernels,

@@ -37,6 +37,9 @@ void deform(const Model& model, Scratch& scratch, const Kernels& kernels, const 
 // The coefficients of one pose, basis after basis: see `understudy_coefficients`.
 void compute_coefficients(const Model& model, Scratch& scratch, const Kernels& kernels,
                           const Poses& pose, float* coefficients);
+// How far one pose lies from the training poses: see `understudy_distance_from_data`.
+float compute_distance(const Model& model, Scratch& scratch, const Kernels& kernels,
+                       const Poses& pose);
 // The transforms that the skin refers to, of one pose: see `understudy_transforms`.
 void compute_transforms(const Model& model, Scratch& scratch, const Kernels& kernels,
                         const Poses& pose, float* transforms);

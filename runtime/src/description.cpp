@@ -114,7 +114,7 @@ public:
             return false;
         if (static_cast<bool>(header_.find("skeleton")) != into_.skinned)
             return problem_.say("a skeleton and a skin come together: one of them is missing");
-        return read_features() && read_nets() && read_bases() && read_clips();
+        return read_features() && read_nets() && read_bases() && read_bounds() && read_clips();
     }
 
 private:
@@ -485,6 +485,59 @@ private:
             return !basis.matrix.columns || into_.bases.push(basis);
         });
         return read && vertices.end() && coefficients.end() && matrices.end();
+    }
+
+    bool read_bounds() {
+        if (!header_.find("bounds")) return true;
+        Json about, end;
+        Bounds& bounds = into_.bounds;
+        if (!header_.need("bounds", Kind::object, about, problem_) ||
+            !about.need("fade_end", Kind::number, end, problem_))
+            return false;
+        if (!(end.number() > 1 && end.number() <= 1e6))
+            return problem_.say("bounds: fade_end is not a distance above 1");
+        bounds.given = true;
+        bounds.fade_end = static_cast<float>(end.number());
+        if (!file_.floats("bounds.low", 1, bounds.low) ||
+            !file_.floats("bounds.high", 1, bounds.high) ||
+            !file_.integers("bounds.group", 1, bounds.group) ||
+            !file_.integers("bounds.units", 2, bounds.units) ||
+            !file_.integers("bounds.features", 2, bounds.features) ||
+            !file_.floats("bounds.scale", 2, bounds.scale) ||
+            !file_.floats("bounds.centres", 3, bounds.centres))
+            return false;
+        const std::size_t count = into_.coefficient_count;
+        if (bounds.low.size() != count || bounds.high.size() != count ||
+            bounds.group.size() != count)
+            return problem_.say("bounds: expected one number per coefficient");
+        for (std::size_t n = 0; n < count; ++n)
+            if (bounds.low[n] > bounds.high[n]) return problem_.say("bounds: low is above high");
+        const Shape units = file_.shape("bounds.units"), features = file_.shape("bounds.features"),
+                    centres = file_.shape("bounds.centres");
+        bounds.group_count = units[0];
+        bounds.units_per_group = units[1];
+        bounds.unit_count = features[0];
+        bounds.features_per_unit = features[1];
+        bounds.cluster_count = centres[1];
+        if (!(file_.shape("bounds.scale") == features) || centres[0] != features[0] ||
+            centres[2] != features[1])
+            return problem_.say("bounds: features, scale and centres have different shapes");
+        if ((bounds.unit_count && bounds.centres.empty()) ||
+            (bounds.group_count && bounds.units.empty()))
+            return problem_.say(
+                "bounds: every unit needs a feature and a cluster, every group a unit");
+        for (const float scale : bounds.scale)
+            if (scale < 0) return problem_.say("bounds.scale: a number is negative");
+        for (const float centre : bounds.centres)
+            if (std::abs(centre) > kLargestFeature)
+                return problem_.say("bounds.centres: a number is above 1e15");
+        for (const std::int32_t group : bounds.group)
+            if (group < -1 || group >= static_cast<std::int64_t>(bounds.group_count))
+                return problem_.say("bounds.group: an index is out of range");
+        return in_range(bounds.units.data(), bounds.units.size(), bounds.unit_count,
+                        "bounds.units", problem_) &&
+               in_range(bounds.features.data(), bounds.features.size(),
+                        into_.feature_columns.size(), "bounds.features", problem_);
     }
 
     bool read_clips() {

@@ -94,6 +94,32 @@ struct Surface {
     Array<Part> parts;
 };
 
+// Features are compared with the centres of clusters inside this range, so that no square overflows.
+constexpr float kLargestFeature = 1e15f;
+
+// The range of the training poses, which bounds the coefficients: see core/bounds.py.
+struct Bounds {
+    explicit Bounds(const Memory& memory)
+        : low(memory),
+          high(memory),
+          group(memory),
+          units(memory),
+          features(memory),
+          scale(memory),
+          centres(memory) {}
+
+    bool given = false;
+    float fade_end = 0;          // a distance, above 1
+    Array<float> low, high;      // per coefficient
+    Array<std::int32_t> group;   // per coefficient; -1: it never fades
+    Array<std::int32_t> units;   // group after group
+    std::size_t group_count = 0, units_per_group = 0;
+    Array<std::int32_t> features;  // unit after unit
+    Array<float> scale;            // the same
+    Array<float> centres;          // per unit, per cluster: one per feature
+    std::size_t unit_count = 0, cluster_count = 0, features_per_unit = 0;
+};
+
 struct Description {
     explicit Description(const Memory& given) : memory(given) {}
     Description(const Description&) = delete;  // nets and bases refer to its arrays
@@ -120,6 +146,7 @@ struct Description {
     Array<NetLayer> layers{memory};  // net after net
     Array<Basis> bases{memory};
     std::size_t coefficient_count = 0;
+    Bounds bounds{memory};
     Array<Clip> clips{memory};
 
     std::size_t vertex_count() const { return rest.size() / 3; }

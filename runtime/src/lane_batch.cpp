@@ -28,9 +28,13 @@ void LaneBatch::fill_lanes(Pool* pool) {
     const std::size_t bone_tasks = (numbers + kTaskNumbers - 1) / kTaskNumbers;
     const std::size_t feature_tasks = (feature_count + kTaskNumbers - 1) / kTaskNumbers;
     parallel_for(pool, bone_tasks + feature_tasks, [&](std::size_t task, std::size_t) {
-        if (!task)
+        if (!task) {
             kernels_.to_lanes(centre(0), Scratch::kCentre, Scratch::kCentre,
                               scratch_.lane_centres.data());
+            if (model_.is_bounded())
+                kernels_.to_lanes(fades(0), scratch_.fade_stride, model_.fade_count(),
+                                  scratch_.lane_fades.data());
+        }
         if (task < bone_tasks) {
             const std::size_t first = task * kTaskNumbers;
             kernels_.to_lanes(bone_transforms(0) + first, bone_stride,
@@ -144,6 +148,19 @@ VertexJob LaneBatch::tile_job(const Tile& tile, std::size_t thread) {
 
 void LaneBatch::gather(const CoefficientPlan& plan) {
     float* to = scratch_.coefficients.data() + plan.offset * kLanes;
+    sum_writers(plan, to);
+    if (!model_.is_bounded()) return;
+    const float *low = model_.coefficient_low.data() + plan.offset,
+                *high = model_.coefficient_high.data() + plan.offset;
+    const std::uint32_t* group = model_.coefficient_group.data() + plan.offset;
+    for (std::size_t p = 0; p < plan.count; ++p, to += kLanes) {
+        const float* fade = scratch_.lane_fades.data() + std::size_t{group[p]} * kLanes;
+        for (std::size_t lane = 0; lane < kLanes; ++lane)
+            to[lane] = std::min(std::max(to[lane], low[p]), high[p]) * fade[lane];
+    }
+}
+
+void LaneBatch::sum_writers(const CoefficientPlan& plan, float* to) {
     for (std::size_t p = 0; p < plan.count; ++p) {
         if (plan.one_writer_each) {
             copy_lanes(values() + std::size_t{plan.writers[p]} * kLanes, to + p * kLanes);

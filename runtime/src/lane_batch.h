@@ -26,6 +26,7 @@ private:
     void move_tile(const Tile& tile, std::size_t thread);
     VertexJob tile_job(const Tile& tile, std::size_t thread);
     void gather(const CoefficientPlan& plan);
+    void sum_writers(const CoefficientPlan& plan, float* to);
     void run_span(const BasisSpan& span, const BasisSpan* next, float* displacements);
     void blend_virtual_bones(const Task& task);
 

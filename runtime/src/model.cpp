@@ -16,7 +16,9 @@ std::size_t bytes_read(const Model& model) {
            s.skin_starts.bytes() + s.virtual_entries.bytes() + s.virtual_starts.bytes() +
            model.virtual_weights.bytes() + s.quantized_base.bytes() + s.quantized_axes.bytes() +
            s.quantized_influences.bytes() + s.quantized_ends.bytes() + s.quantized_runs.bytes() +
-           s.quantized_starts.bytes();
+           s.quantized_starts.bytes() + model.coefficient_low.bytes() +
+           model.coefficient_high.bytes() + model.coefficient_group.bytes() +
+           model.centres.bytes();
 }
 
 template <class Item>
@@ -41,6 +43,18 @@ bool same_layers(const LayerPlan& a, const LayerPlan& b) {
            same_items(a.inputs, b.inputs, v.columns);
 }
 
+bool same_bounds(const Model& a, const Model& b) {
+    const Bounds &from = a.description.bounds, &to = b.description.bounds;
+    return from.given == to.given && from.fade_end == to.fade_end &&
+           from.group_count == to.group_count && from.unit_count == to.unit_count &&
+           from.cluster_count == to.cluster_count && same_arrays(from.units, to.units) &&
+           same_arrays(from.features, to.features) && same_arrays(from.scale, to.scale) &&
+           same_arrays(a.centres, b.centres) &&
+           same_arrays(a.coefficient_low, b.coefficient_low) &&
+           same_arrays(a.coefficient_high, b.coefficient_high) &&
+           same_arrays(a.coefficient_group, b.coefficient_group);
+}
+
 bool same_writers(const CoefficientPlan& a, const CoefficientPlan& b) {
     if (a.count != b.count || a.one_writer_each != b.one_writer_each) return false;
     if (a.one_writer_each) return same_items(a.writers, b.writers, a.count);
@@ -61,7 +75,7 @@ bool shares_coefficients(const Model& a, const Model& b) {
         !same_arrays(from.feature_columns, to.feature_columns) ||
         !same_arrays(from.feature_low, to.feature_low) ||
         !same_arrays(from.feature_high, to.feature_high) || a.layers.size() != b.layers.size() ||
-        a.coefficients.size() != b.coefficients.size())
+        a.coefficients.size() != b.coefficients.size() || !same_bounds(a, b))
         return false;
     for (std::size_t n = 0; n < a.layers.size(); ++n)
         if (!same_layers(a.layers[n], b.layers[n])) return false;
@@ -79,7 +93,7 @@ bool Model::load(const std::uint8_t* data, std::size_t size, Problem& problem) {
     Array<LayerStep> order(memory);
     if (!pack_bones(from, *this) || !find_tiles(from, *this, layout) ||
         !order_layers(from, order) || !pack_matrices(from, order, layout, *this, problem) ||
-        !pack_skin(from, *this, problem) || !pack_vertices(from, layout, *this) ||
+        !pack_bounds(from, *this) || !pack_skin(from, *this, problem) || !pack_vertices(from, layout, *this) ||
         !quantize_vertices(from, *this) || !pack_adjacency(from, *this, problem) ||
         !plan_tasks(from, order, *this))
         return false;
@@ -92,6 +106,10 @@ bool Model::load(const std::uint8_t* data, std::size_t size, Problem& problem) {
     from.net_outputs.release();
     from.basis_vertices.release();
     from.basis_coefficients.release();
+    from.bounds.low.release();
+    from.bounds.high.release();
+    from.bounds.group.release();
+    from.bounds.centres.release();
     return true;
 }
 
@@ -131,6 +149,32 @@ bool pack_bones(const Description& from, Model& model) {
     model.virtual_count =
         virtual_bones.width ? virtual_bones.index.size() / virtual_bones.width : 0;
     model.transform_count = !from.skinned ? 1 : model.virtual_count ? model.virtual_count : bones;
+    return true;
+}
+
+bool pack_bounds(const Description& from, Model& model) {
+    const Bounds& bounds = from.bounds;
+    if (!bounds.given) return true;
+    for (const Basis& basis : from.bases) {
+        const std::size_t named = basis.matrix.columns * (basis.shared ? 3 : 1);
+        for (std::size_t p = 0; p < named; ++p) {
+            const std::size_t n = static_cast<std::size_t>(basis.coefficients[p]);
+            const std::uint32_t group = static_cast<std::uint32_t>(
+                bounds.group[n] < 0 ? bounds.group_count : std::size_t(bounds.group[n]));
+            if (!model.coefficient_low.push(bounds.low[n]) ||
+                !model.coefficient_high.push(bounds.high[n]) ||
+                !model.coefficient_group.push(group))
+                return false;
+        }
+    }
+    // Clusters become the inner axis, so that several are compared at once.
+    const std::size_t clusters = bounds.cluster_count, width = bounds.features_per_unit;
+    if (!model.centres.resize(bounds.centres.size())) return false;
+    for (std::size_t unit = 0; unit < bounds.unit_count; ++unit)
+        for (std::size_t k = 0; k < clusters; ++k)
+            for (std::size_t d = 0; d < width; ++d)
+                model.centres[(unit * width + d) * clusters + k] =
+                    bounds.centres[(unit * clusters + k) * width + d];
     return true;
 }
 

@@ -134,6 +134,10 @@ struct Model {
     Array<CoefficientPlan> coefficients{memory};  // one per basis
     Array<BasisPlan> bases{memory};
     Array<std::uint32_t> basis_vertices{memory};  // of all bases, in the order of their rows
+    // Bounds, empty if there are none: per coefficient of all bases its range and the group it fades
+    // with (the last group never fades), and per unit the centres, feature by feature.
+    Array<float> coefficient_low{memory}, coefficient_high{memory}, centres{memory};
+    Array<std::uint32_t> coefficient_group{memory};
     std::size_t value_count = 0;                  // of all layers, padded
     std::size_t coefficient_count = 0;            // of all bases
     std::size_t displacement_count = 0;           // of all bases, padded
@@ -171,6 +175,11 @@ struct Model {
 
     std::size_t vertex_count() const { return description.vertex_count(); }
     std::size_t bone_count() const { return description.bone_count(); }
+    bool is_bounded() const { return description.bounds.given; }
+    // Numbers that `Batch::compute_fades` writes: one per group, and that of coefficients without.
+    std::size_t fade_count() const {
+        return is_bounded() ? added(description.bounds.group_count, 1) : 0;
+    }
     bool is_quantized() const { return quantized.base != nullptr; }
     // The arguments for vertices first..last that all poses share. Not for quantized vertices.
     VertexJob vertex_job(std::size_t first, std::size_t last) const;

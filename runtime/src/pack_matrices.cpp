@@ -179,7 +179,8 @@ bool pack_coefficients(const Description& from, const Array<std::size_t>& output
             continue;
         }
         plan.writers += begins[b];
-        plan.contiguous = plan.count && !from.bases[b].shared;
+        // Bounded coefficients are never the values of a layer.
+        plan.contiguous = plan.count && !from.bases[b].shared && !from.bounds.given;
         for (std::size_t p = 1; p < plan.count && plan.contiguous; ++p)
             plan.contiguous = plan.writers[p] == plan.writers[p - 1] + 1;
     }

@@ -43,6 +43,7 @@ struct LayerStep {
 
 // Functions return false if memory is short, or with a problem.
 [[nodiscard]] bool pack_bones(const Description& from, Model& model);
+[[nodiscard]] bool pack_bounds(const Description& from, Model& model);
 [[nodiscard]] bool find_tiles(const Description& from, Model& model, TileLayout& layout);
 [[nodiscard]] bool order_layers(const Description& from, Array<LayerStep>& order);
 [[nodiscard]] bool pack_matrices(const Description& from, const Array<LayerStep>& order,

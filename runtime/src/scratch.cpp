@@ -36,18 +36,21 @@ bool Scratch::allocate() {
     transform_stride = stride_of(multiplied(16, model.transform_count));
     bone_stride = stride_of(multiplied(16, model.bone_count()));
     normal_stride = stride_of(about.triangles.size());
+    fade_stride = stride_of(model.fade_count());
+    unit_stride = stride_of(about.bounds.unit_count);
     const std::size_t coefficient_stride = stride_of(model.coefficient_count);
 
     const std::size_t allowed =
         std::max(kAlwaysAllowed, multiplied(kTimesTheFile, about.file_size));
     const std::size_t shared_floats =
-        sum_of({feature_stride, value_stride, bone_stride, transform_stride, coefficient_stride});
+        sum_of({feature_stride, value_stride, bone_stride, transform_stride, coefficient_stride,
+                fade_stride});
     serial_poses = poses_within(
         allowed / 2, sum_of({shared_floats, displacement_stride, dual ? transform_stride : 0}));
     normal_poses = poses_within(allowed / 2, normal_stride);
     tile_stride = stride_of(multiplied(kLanes, model.widest_tile));
     const std::size_t lane_floats =
-        added(multiplied(kLanes, sum_of({shared_floats, feature_stride, bone_stride,
+        added(multiplied(kLanes, sum_of({shared_floats, feature_stride, bone_stride, fade_stride,
                                          model.virtual_count ? transform_stride : 0})),
               multiplied(threads, tile_stride));
     lanes = LaneBatch::can_play(about) && multiplied(4, lane_floats) <= allowed;
@@ -72,6 +75,10 @@ bool Scratch::allocate() {
            take(lane_features, lanes ? kLanes : 0, feature_stride) &&
            take(lane_bones, lanes ? kLanes : 0, std::max(bone_stride, stride_of(16))) &&
            take(lane_transforms, lanes && model.virtual_count ? kLanes : 0, transform_stride) &&
+           take(fades, batch_poses, fade_stride) &&
+           take(lane_fades, lanes ? kLanes : 0, fade_stride) &&
+           take(readings, model.is_bounded() ? threads : 0, feature_stride) &&
+           take(unit_fades, threads, unit_stride) &&
            take(lane_centres, lanes ? kLanes : 0, kCentre) &&
            take(gathered, threads, gather_stride) && take(planes, threads, plane_stride) &&
            take(tile_displacements, threads, tile_stride) &&

@@ -56,17 +56,20 @@ struct Scratch {
 
     // Per pose, `*_stride` floats apart.
     std::size_t feature_stride = 0, value_stride = 0, displacement_stride = 0, transform_stride = 0,
-                bone_stride = 0, normal_stride = 0;
+                bone_stride = 0, normal_stride = 0, fade_stride = 0;
     using Floats = AlignedArray<float>;
     Floats features{memory}, values{memory}, displacements{memory}, bones{memory},
-        transforms{memory}, dual_quaternions{memory}, face_normals{memory}, centres{memory};
+        transforms{memory}, dual_quaternions{memory}, face_normals{memory}, centres{memory},
+        fades{memory};
     Floats coefficients{memory};  // basis after basis; per basis, of all poses of a batch
     // Lane batches only. `values` serves both kinds of batch.
-    Floats lane_features{memory}, lane_bones{memory}, lane_transforms{memory}, lane_centres{memory};
+    Floats lane_features{memory}, lane_bones{memory}, lane_transforms{memory}, lane_centres{memory},
+        lane_fades{memory};
 
     // Per thread, `*_stride` items apart.
     std::size_t gather_stride = 0, plane_stride = 0, inverse_stride = 0, tile_stride = 0,
-                wide_bias_stride = 0;
+                wide_bias_stride = 0, unit_stride = 0;
+    Floats readings{memory}, unit_fades{memory};  // of the bounds; `feature_stride` apart
     Floats gathered{memory}, planes{memory}, tile_displacements{memory}, wide_biases{memory};
     // Rendering only: all positions of the pose, tangents of the triangles, and per thread the
     // positions of one task.

@@ -3,7 +3,9 @@
     x    = clamp(features(bones, controls))                   one vector per pose, clamped to the
                                                               range of the training poses
     c    = sum over nets g of  scatter(O_g, net_g(x[I_g]))            coefficients
-    d    = mean + sum over bases b of  scatter(S_b, basis_b @ c[J_b])   displacements at rest
+    c'   = clamp(c) * fade                                    the range of the training poses, and 1
+                                                              near them, 0 far away; see `Bounds`
+    d    = mean + sum over bases b of  scatter(S_b, basis_b @ c'[J_b])  displacements at rest
     M    = world_from_bone @ bone_from_rest                   (B,3,4); without bones the identity
     M'   = D @ M                                              virtual bones, if there are any
     v_i  = blend over k of  w_ik, M'[b_ik]  applied to (rest_i + d_i, 1)
@@ -24,6 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from understudy.core import checks
+from understudy.core.bounds import Bounds
 from understudy.core.clip import Clip
 from understudy.core.controls import ControlSpec
 from understudy.core.errors import InputError
@@ -58,6 +61,9 @@ class Deformer:
     storage       "float32", or "float16": files and runtimes store weights and bases, and the rest
                   shape and the skin where they allow it, in 16 bits (see `half`)
     posing        how to pose it without its rig, or None
+    bounds        the range of its training poses, which bounds the coefficients; None: no bounds
+    held_out_error  (V,) float32, the mean distance of each vertex from poses that were kept out of
+                  the training, in `mesh.unit`; or None
     file_bytes    the file it was loaded from, until the compiled runtime has read it; else None
     """
 
@@ -75,6 +81,8 @@ class Deformer:
     clips: tuple[Clip, ...] = ()
     storage: str = "float32"
     posing: PosingSkeleton | None = None
+    bounds: Bounds | None = None
+    held_out_error: np.ndarray | None = None
     file_bytes: bytes | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self):
@@ -115,6 +123,20 @@ class Deformer:
                 self.coefficient_count,
                 basis.coefficients.shape,
             )
+        if self.bounds is not None:
+            checks.index(
+                self.bounds.features,
+                "bounds features",
+                self.features.count,
+                self.bounds.features.shape,
+            )
+            bounded = len(self.bounds.low)
+            checks.same_count(
+                bounded, self.coefficient_count, "coefficients", "the bounds", "the nets"
+            )
+        if self.held_out_error is not None:
+            error = checks.array(self.held_out_error, "held-out error", (vertex_count,))
+            put("held_out_error", error)
         if self.posing is not None:
             posed, given = self.posing.skeleton.bone_count, len(self.posing.control_rest)
             checks.same_count(posed, bones, "bones", "the posing skeleton", "the skeleton")
@@ -208,6 +230,15 @@ class Deformer:
         """
         return SERVICES.deform_displaced(self, world_from_bone, displacements)
 
+    def distance_from_data(self, world_from_bone: Any = None, controls: Any = None) -> np.ndarray:
+        """Return how far each pose lies from the training poses, (T,) float32.
+
+        Every training pose has at most 1. Correctives fade from there on and are zero from
+        `bounds.fade_end` on. It is the largest distance of a bone or control that networks read.
+        Arguments as in `deform`; a single pose gives (). Raises if the deformer has no bounds.
+        """
+        return SERVICES.distance_from_data(self, world_from_bone, controls)
+
     def cost(self) -> dict[str, int]:
         """Return `bytes`, the size of its arrays, and `multiply_adds` of one pose.
 
@@ -261,6 +292,14 @@ class Deformer:
         """Return the same deformer with features that are not clamped, for comparison."""
         wide = np.full(self.features.count, np.inf, np.float32)
         return replace(self, features=replace(self.features, low=-wide, high=wide))
+
+    def without_bounds(self) -> Deformer:
+        """Return the same deformer with coefficients that are not bounded, for comparison."""
+        return replace(self, bounds=None)
+
+    def skin_alone(self) -> Deformer:
+        """Return its skin without correctives: where these fade to, but for the mean."""
+        return replace(self, features=Features(), nets=(), bases=(), bounds=None)
 
     def need_skin(self) -> tuple[Skeleton, Skin]:
         """Return the skeleton and the skin, or raise if there are none."""

@@ -110,12 +110,16 @@ def level_of_detail(deformer: Deformer, coarse: Mesh, parents: Parents | None = 
     )
     checks.index(parents.index, "parents", mesh.vertex_count, parents.index.shape)
     matrix = parents.matrix(mesh.vertex_count)
+    error = deformer.held_out_error
+    if error is not None:
+        error = parents.blended(error[:, None])[:, 0]
     made = replace(
         deformer,
         mesh=_with_names(coarse, mesh, parents),
         skin=None if deformer.skin is None else _blended_skin(deformer, parents, matrix),
         bases=tuple(_blended_basis(basis, matrix) for basis in deformer.bases),
         mean=None if deformer.mean is None else parents.blended(deformer.mean),
+        held_out_error=error,
         storage=deformer.storage if parents.is_subset else "float32",
     )
     return made if made.storage == deformer.storage else made.half()

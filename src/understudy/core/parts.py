@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from understudy.core import checks
+from understudy.core.bounds import join_bounds
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.features import Features
@@ -149,15 +150,30 @@ def join_deformers(mesh: Mesh, fitted: Mapping[str, tuple[np.ndarray, Deformer]]
         feature += deformer.features.count
         coefficient += deformer.coefficient_count
     joined = lambda name: np.concatenate([getattr(f, name) for f in features])
+    bounds = [(d.bounds, d.features.count, d.coefficient_count) for _, d in fitted.values()]
     return replace(
         first,
         mesh=mesh,
+        bounds=join_bounds(bounds),
+        held_out_error=_join_errors(mesh.vertex_count, fitted),
         skin=_join_skins(mesh.vertex_count, fitted),
         features=Features(joined("columns"), joined("low"), joined("high")),
         nets=tuple(nets),
         bases=tuple(bases),
         mean=mean if mean.any() else None,
     )
+
+
+def _join_errors(
+    vertex_count: int, fitted: Mapping[str, tuple[np.ndarray, Deformer]]
+) -> np.ndarray | None:
+    """Return the held-out errors of the parts as one array; None if one of them has none."""
+    result = np.zeros(vertex_count, np.float32)
+    for vertices, deformer in fitted.values():
+        if deformer.held_out_error is None:
+            return None
+        result[vertices] = deformer.held_out_error
+    return result
 
 
 def _join_skins(

@@ -26,6 +26,7 @@ class Services:
     deform_reference  the same in NumPy
     displacements     the correctives alone
     deform_displaced  the skin alone, on given displacements
+    distance_from_data  how far poses lie from the training poses
     half              the deformer with 16-bit numbers
     save, load        the `.understudy` file
     """
@@ -34,6 +35,7 @@ class Services:
     deform_reference: Callable[..., np.ndarray] = _not_registered
     displacements: Callable[..., np.ndarray] = _not_registered
     deform_displaced: Callable[..., np.ndarray] = _not_registered
+    distance_from_data: Callable[..., np.ndarray] = _not_registered
     half: Callable[..., Any] = _not_registered
     save: Callable[..., None] = _not_registered
     load: Callable[..., Any] = _not_registered

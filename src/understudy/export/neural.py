@@ -42,7 +42,7 @@ from understudy.export.shapes import ShapeBasis
 from understudy.export.skin import packed, plays_as_it_is
 from understudy.io.onnx_weights import WeightsNet
 from understudy.runtime.drivers import drivers
-from understudy.runtime.reference import pose_features
+from understudy.runtime.reference import coefficients_of, pose_readings
 
 HELD_OUT = "held-out poses"
 EXACT = "The net is the deformer's own, projected to the blend shapes."
@@ -217,8 +217,10 @@ def _wanted(
 def _read(deformer: Deformer, clip: SourceClip) -> np.ndarray:
     """Return the coefficients and the features of a clip, (F,N+X) float64."""
     given = drivers(deformer, clip.world_from_bone, clip.controls)
-    features = pose_features(deformer, given.world_from_bone, given.controls)
-    return np.concatenate([deformer.net_groups(features), features], axis=1).astype(np.float64)
+    readings = pose_readings(deformer, given.world_from_bone, given.controls)
+    features = np.clip(readings, deformer.features.low, deformer.features.high)
+    parts = [coefficients_of(deformer, readings), features]
+    return np.concatenate(parts, axis=1).astype(np.float64)
 
 
 def _projected(deformer: Deformer, basis: ShapeBasis) -> tuple[np.ndarray, np.ndarray]:

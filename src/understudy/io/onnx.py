@@ -22,6 +22,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError, MissingDependencyError
 from understudy.core.networks import NetStack, stack_bases, stack_nets
 from understudy.io.atomic_write import atomic_write
+from understudy.io.onnx_bounds import add_bounds
 from understudy.io.onnx_features import Readings
 from understudy.io.onnx_graph import (
     Graph,
@@ -128,7 +129,10 @@ def _points(graph: Graph, deformer: Deformer) -> str:
         poses = graph.op("Shape", driver, start=0, end=1)
         shape = graph.op("Concat", poses, graph.constant(base.shape, np.int64), axis=0)
         return graph.op("Expand", graph.constant(base[None]), shape)
-    coefficients = coefficients_of(graph, deformer, Readings(graph, deformer).of_nets)
+    readings = Readings(graph, deformer)
+    coefficients = coefficients_of(graph, deformer, readings.of_nets)
+    if deformer.bounds is not None:
+        coefficients = add_bounds(graph, deformer.bounds, coefficients, readings.of_features())
     slots: list[list[int]] = [[] for _ in range(deformer.mesh.vertex_count)]
     rows, first = [], 0
     for part, vertices in _basis_parts(graph, deformer, coefficients):
@@ -144,7 +148,8 @@ def _points(graph: Graph, deformer: Deformer) -> str:
 
 
 def coefficients_of(graph: Graph, deformer: Deformer, inputs: Callable[[NetStack], str]) -> str:
-    """Add the coefficients (T,N); nets of one shape are stacked, as in `core.networks`.
+    """Add the coefficients (T,N), not bounded; nets of one shape are stacked, as in
+    `core.networks`.
 
     inputs  adds what a stack of networks reads, (G,T,I)
     """

@@ -71,6 +71,10 @@ class Readings:
         )
         return graph.op("Transpose", _held(graph, picked, low, high), perm=[1, 0, 2])
 
+    def of_features(self) -> str:
+        """Add the features (T,X), not clamped."""
+        return self._graph.gather(self.flat, self._place, 1)
+
     def _bounds_of_rows(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the clamp of each number of `rows`, (R,12) each; None: a number has several."""
         is_bone = self._place < 12 * self._count

@@ -41,6 +41,8 @@ def rigid_groups(deformer: Deformer) -> list[Group] | None:
     skin, nets, bases = deformer.skin, deformer.nets, deformer.bases
     if skin is None or skin.virtual is not None or skin.blend != "linear" or not nets:
         return None
+    if deformer.bounds is not None:
+        return None
     if not (np.count_nonzero(skin.weight, axis=1) == 1).all() or len(nets) != len(bases):
         return None
     if any(basis.shared or not basis.matrix.size for basis in bases):

@@ -21,6 +21,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import MissingDependencyError
 from understudy.io.atomic_write import atomic_write
 from understudy.io.onnx import coefficients_of
+from understudy.io.onnx_bounds import add_bounds
 from understudy.io.onnx_features import clamped, inputs_from
 from understudy.io.onnx_graph import Graph, Shape
 
@@ -81,8 +82,10 @@ def onnx_weights_model(net: WeightsNet, about: Mapping[str, Any], text: str) -> 
         which = np.searchsorted(net.controls, columns[~of_bone] - count)
         place[~of_bone] = 12 * len(net.bones) + which
     raw = graph.op("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
-    features = clamped(graph, net.deformer, graph.gather(raw, place, 1))
+    readings = graph.gather(raw, place, 1)
+    features = clamped(graph, net.deformer, readings)
     read = coefficients_of(graph, net.deformer, inputs_from(graph, features))
+    read = add_bounds(graph, net.deformer.bounds, read, readings)
     width = net.deformer.coefficient_count
     matrix = net.matrix[:, :width]
     if np.any(net.matrix[:, width:]):

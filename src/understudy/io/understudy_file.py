@@ -3,7 +3,8 @@
 Every array of a `Deformer` has a dotted name. Networks and bases are flat arrays, with their sizes
 in the header (`understudy.io.corrective_arrays`). A deformer in 16 bits has all arrays in the
 narrowest type that represents them (`understudy.io.narrow_arrays`). What poses a character without
-its rig is optional (`understudy.io.posing_arrays`). The header is the value of the
+its rig is optional (`understudy.io.posing_arrays`), and so is the range of the training poses
+(`understudy.io.bounds_arrays`). The header is the value of the
 safetensors metadata key `understudy`. There is no other key, because the order of several keys
 would vary from run to run.
 
@@ -36,6 +37,7 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.core.storage import is_half
 from understudy.io.atomic_write import atomic_write
+from understudy.io.bounds_arrays import bounds_arrays, bounds_entry, read_bounds
 from understudy.io.corrective_arrays import (
     basis_arrays,
     basis_entries,
@@ -213,6 +215,11 @@ def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any
     }
     if narrow:
         given = narrowed(given)
+    if deformer.bounds is not None:
+        header["bounds"] = bounds_entry(deformer.bounds)
+        given |= bounds_arrays(deformer.bounds)
+    if deformer.held_out_error is not None:
+        given["held_out_error"] = deformer.held_out_error
     if deformer.posing is not None:
         header["posing"] = posing_entry(deformer.posing)
         given |= posing_arrays(deformer.posing)  # small, and read by scripts: never narrowed
@@ -257,6 +264,7 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
         posing = read_posing(arrays, header["posing"], skeleton, rest)
     features = (arrays[f"features.{name}"] for name in ("columns", "low", "high"))
     half_biases = half and header["format_version"] >= _FIRST_NARROW
+    bounds = read_bounds(arrays, header["bounds"]) if "bounds" in header else None
     return Deformer(
         mesh=_mesh(arrays, header["mesh"]),
         skeleton=skeleton,
@@ -272,6 +280,8 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
         clips=_clips(arrays, header.get("clips", [])),
         storage=storage,
         posing=posing,
+        bounds=bounds,
+        held_out_error=arrays.get("held_out_error"),
     )
 
 

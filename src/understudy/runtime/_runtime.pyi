@@ -38,6 +38,9 @@ class Scratch:
     def coefficients(
         self, world_from_bone: np.ndarray | None, controls: np.ndarray | None, out: np.ndarray
     ) -> None: ...
+    def distance_from_data(
+        self, world_from_bone: np.ndarray | None, controls: np.ndarray | None
+    ) -> float: ...
     def transforms(self, world_from_bone: np.ndarray | None, out: np.ndarray) -> None: ...
 
 class Floor:

@@ -182,17 +182,23 @@ public:
         const understudy_model* model = model_.get();
         need(out.shape(0) >= understudy_count_gpu_arrays(model).coefficients,
              "out: expected (coefficient_count,)");
-        if (bones)
-            need(bones->shape(0) == 1 && bones->shape(1) == understudy_bone_count(model) &&
-                     bones->shape(2) == 3 && bones->shape(3) == 4,
-                 "world_from_bone: expected shape (1, B, 3, 4)");
-        if (controls)
-            need(controls->shape(0) == 1 && controls->shape(1) == understudy_control_count(model),
-                 "controls: expected shape (1, C)");
+        need_one_pose(bones, controls);
         need(understudy_coefficients(model, scratch_, bones ? bones->data() : nullptr,
                                      controls ? controls->data() : nullptr,
                                      out.data()) == UNDERSTUDY_OK,
              "drivers: missing, or not finite");
+    }
+
+    // How far one pose lies from the training poses; drivers have a first axis of one pose.
+    float distance_from_data(std::optional<Bones> bones, std::optional<Controls> controls) {
+        const understudy_model* model = model_.get();
+        need_one_pose(bones, controls);
+        float distance = 0;
+        need(understudy_distance_from_data(model, scratch_, bones ? bones->data() : nullptr,
+                                           controls ? controls->data() : nullptr,
+                                           &distance) == UNDERSTUDY_OK,
+             "drivers: missing, or not finite");
+        return distance;
     }
 
     void transforms(std::optional<PoseBones> bones, Array<float, 3> out) {
@@ -210,6 +216,17 @@ public:
     }
 
 private:
+    void need_one_pose(const std::optional<Bones>& bones, const std::optional<Controls>& controls) {
+        const understudy_model* model = model_.get();
+        if (bones)
+            need(bones->shape(0) == 1 && bones->shape(1) == understudy_bone_count(model) &&
+                     bones->shape(2) == 3 && bones->shape(3) == 4,
+                 "world_from_bone: expected shape (1, B, 3, 4)");
+        if (controls)
+            need(controls->shape(0) == 1 && controls->shape(1) == understudy_control_count(model),
+                 "controls: expected shape (1, C)");
+    }
+
     understudy_scratch* scratch_;
     const Model& model_;  // nanobind keeps it alive
 };
@@ -258,6 +275,8 @@ NB_MODULE(_runtime, m) {
              "positions"_a, "normals"_a.none() = nb::none())
         .def("coefficients", &Scratch::coefficients, "world_from_bone"_a.none(),
              "controls"_a.none(), "out"_a.noconvert())
+        .def("distance_from_data", &Scratch::distance_from_data, "world_from_bone"_a.none(),
+             "controls"_a.none())
         .def("transforms", &Scratch::transforms, "world_from_bone"_a.none(), "out"_a.noconvert());
     nb::class_<Floor>(m, "Floor")
         .def(nb::init<std::size_t, int>(), "bytes"_a, "threads"_a)

@@ -110,6 +110,12 @@ class Runtime:
         """Write the coefficients of one pose; drivers have a first axis of one pose."""
         self._scratch(1).coefficients(world_from_bone, controls, out)
 
+    def distance_from_data(
+        self, world_from_bone: np.ndarray | None, controls: np.ndarray | None
+    ) -> float:
+        """Return how far one pose lies from the training poses; drivers as in `coefficients`."""
+        return self._scratch(1).distance_from_data(world_from_bone, controls)
+
     def transforms(self, world_from_bone: np.ndarray | None, out: np.ndarray) -> None:
         """Write the transforms (n,3,4) that the skin blends; bones are (B,3,4)."""
         self._scratch(1).transforms(world_from_bone, out)
@@ -136,7 +142,7 @@ def _to_bytes(deformer: Deformer) -> bytes:
         polygon_material=None,
         parts={},
     )
-    return to_bytes(replace(deformer, mesh=mesh, clips=(), training={}, provenance={}, posing=None))
+    return to_bytes(replace(deformer, mesh=mesh, clips=(), training={}, provenance={}, posing=None, held_out_error=None))
 
 
 def runtime_of(deformer: Deformer) -> Runtime | None:

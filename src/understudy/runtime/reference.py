@@ -8,6 +8,7 @@ import numpy as np
 
 from understudy.core import checks
 from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError
 from understudy.core.features import raw_features
 from understudy.core.services import SERVICES
 from understudy.geometry.skinning import dual_quaternion_blend, linear_blend, weight_matrix
@@ -41,8 +42,8 @@ def displacements(
 ) -> np.ndarray:
     """Return the correctives alone; see `Deformer.displacements`."""
     given = drivers(deformer, world_from_bone, controls)
-    features = pose_features(deformer, given.world_from_bone, given.controls)
-    d = _displacements(deformer, features)
+    readings = pose_readings(deformer, given.world_from_bone, given.controls)
+    d = _displacements(deformer, readings)
     return d[0] if given.single else d
 
 
@@ -59,10 +60,10 @@ def deform_displaced(
     return _skinned(deformer, world_from_bone, points).astype(np.float32)
 
 
-def pose_features(
+def pose_readings(
     deformer: Deformer, world_from_bone: np.ndarray | None, controls: np.ndarray | None
 ) -> np.ndarray:
-    """Return what the nets read, (T,X) float32, clamped.
+    """Return the features of some poses before they are clamped, (T,X) float32.
 
     world_from_bone  (T,B,3,4), or None if the deformer has no bones
     controls         (T,C), or None if the deformer reads none
@@ -71,15 +72,46 @@ def pose_features(
     if not deformer.features.count:
         return np.zeros((count, 0), np.float32)
     raw = raw_features(deformer.skeleton, world_from_bone, controls, count)
-    return np.clip(raw[:, deformer.features.columns], deformer.features.low, deformer.features.high)
+    return raw[:, deformer.features.columns]
 
 
-def _displacements(deformer: Deformer, features: np.ndarray) -> np.ndarray:
-    """Return d of the equations, (T,V,3) float32, of features (T,X)."""
-    d = np.zeros((len(features), deformer.mesh.vertex_count, 3), np.float32)
+def pose_features(
+    deformer: Deformer, world_from_bone: np.ndarray | None, controls: np.ndarray | None
+) -> np.ndarray:
+    """Return what the nets read, (T,X) float32, clamped; arguments as in `pose_readings`."""
+    readings = pose_readings(deformer, world_from_bone, controls)
+    return np.clip(readings, deformer.features.low, deformer.features.high)
+
+
+def coefficients_of(deformer: Deformer, readings: np.ndarray) -> np.ndarray:
+    """Return the coefficients of some poses, bounded: (T,N) float32, of readings (T,X)."""
+    features = np.clip(readings, deformer.features.low, deformer.features.high)
+    coefficients = deformer.net_groups(features)
+    bounds = deformer.bounds
+    return coefficients if bounds is None else bounds.bounded(coefficients, readings)
+
+
+def distance_from_data(
+    deformer: Deformer, world_from_bone: Any = None, controls: Any = None
+) -> np.ndarray:
+    """Return how far poses lie from the training poses; see `Deformer.distance_from_data`."""
+    if deformer.bounds is None:
+        raise InputError(
+            f"this deformer has no bounds, so it cannot say how far a pose lies from its training "
+            f"poses: {deformer.method} makes none, or it was made by an older version; fit again"
+        )
+    given = drivers(deformer, world_from_bone, controls)
+    readings = pose_readings(deformer, given.world_from_bone, given.controls)
+    squared = deformer.bounds.squared_distances(readings).max(axis=1, initial=0)
+    return np.sqrt(squared[0] if given.single else squared)
+
+
+def _displacements(deformer: Deformer, readings: np.ndarray) -> np.ndarray:
+    """Return d of the equations, (T,V,3) float32, of readings (T,X)."""
+    d = np.zeros((len(readings), deformer.mesh.vertex_count, 3), np.float32)
     if deformer.mean is not None:
         d += deformer.mean
-    coefficients = deformer.net_groups(features)
+    coefficients = coefficients_of(deformer, readings)
     for basis in deformer.bases:
         if basis.shared:
             part = np.einsum(
@@ -87,7 +119,7 @@ def _displacements(deformer: Deformer, features: np.ndarray) -> np.ndarray:
             )
         else:
             part = (coefficients[:, basis.coefficients] @ basis.matrix.T).reshape(
-                len(features), -1, 3
+                len(readings), -1, 3
             )
         d[:, basis.vertices] += part
     return d
@@ -97,8 +129,8 @@ def _deform_block(
     deformer: Deformer, world_from_bone: np.ndarray | None, controls: np.ndarray | None
 ) -> np.ndarray:
     """Return the vertices of some poses at once, (t,V,3)."""
-    features = pose_features(deformer, world_from_bone, controls)
-    points = deformer.mesh.vertices + _displacements(deformer, features)
+    readings = pose_readings(deformer, world_from_bone, controls)
+    points = deformer.mesh.vertices + _displacements(deformer, readings)
     return points if world_from_bone is None else _skinned(deformer, world_from_bone, points)
 
 
@@ -125,3 +157,4 @@ def _skinned(deformer: Deformer, world_from_bone: np.ndarray, points: np.ndarray
 SERVICES.deform_reference = deform_reference
 SERVICES.displacements = displacements
 SERVICES.deform_displaced = deform_displaced
+SERVICES.distance_from_data = distance_from_data

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from understudy.core.bounds import LARGEST_FEATURE
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError, MissingDependencyError
 from understudy.core.networks import stack_bases, stack_nets
@@ -44,6 +45,13 @@ class TorchDeformer(nn.Module):
     bone_index: Tensor
     weight: Tensor
     virtual: Tensor
+    bound_low: Tensor
+    bound_high: Tensor
+    bound_group: Tensor
+    bound_units: Tensor
+    bound_features: Tensor
+    bound_scale: Tensor
+    bound_centres: Tensor
 
     def __init__(self, deformer: Deformer):
         super().__init__()
@@ -72,6 +80,13 @@ class TorchDeformer(nn.Module):
             for layer, (weight, bias) in enumerate(zip(weights, biases)):
                 self._keep(f"net{g}_weight{layer}", weight)
                 self._keep(f"net{g}_bias{layer}", bias[:, None])
+        self._fade_end: float | None = None
+        if deformer.bounds is not None:
+            self._fade_end = deformer.bounds.fade_end
+            for name in ("low", "high", "scale", "centres"):
+                self._keep(f"bound_{name}", getattr(deformer.bounds, name))
+            for name in ("group", "units", "features"):
+                self._keep(f"bound_{name}", getattr(deformer.bounds, name).astype(np.int64))
         self._stacks = 0
         for b, (vertices, matrix, coefficients) in enumerate(stack_bases(deformer.bases)):
             self._stacks = b + 1
@@ -147,7 +162,9 @@ class TorchDeformer(nn.Module):
         points = self.base.expand(poses, -1, -1)
         if not self._stacks:
             return points
-        coefficients = self._coefficients(self._features(world, controls))
+        readings = self._readings(world, controls)
+        features = torch.minimum(torch.maximum(readings, self.low), self.high)
+        coefficients = self._bounded(self._coefficients(features), readings)
         moved = torch.cat([points, points[:, :1]], dim=1)
         for b in range(self._stacks):
             matrix, picked = (
@@ -161,16 +178,33 @@ class TorchDeformer(nn.Module):
             moved.index_add_(1, getattr(self, f"basis{b}_vertices"), part.reshape(poses, -1, 3))
         return moved[:, :-1]
 
-    def _features(self, world: Tensor | None, controls: Tensor | None) -> Tensor:
-        """Return what the nets read, (T,X), clamped."""
+    def _readings(self, world: Tensor | None, controls: Tensor | None) -> Tensor:
+        """Return what the nets read, (T,X), before it is clamped."""
         parts = []
         if world is not None:
             parts.append(_parent_from_bone(world.double(), self.parents).flatten(1).float())
         if controls is not None and self._reads_controls:
             parts.append(controls.float())
-        return torch.minimum(
-            torch.maximum(torch.cat(parts, dim=1)[:, self.columns], self.low), self.high
-        )
+        return torch.cat(parts, dim=1)[:, self.columns]
+
+    def _bounded(self, coefficients: Tensor, readings: Tensor) -> Tensor:
+        """Return the same as `Bounds.bounded`; without bounds, the coefficients."""
+        if self._fade_end is None:
+            return coefficients
+        coefficients = torch.minimum(torch.maximum(coefficients, self.bound_low), self.bound_high)
+        if not len(self.bound_features):
+            return coefficients
+        held = readings.clamp(-LARGEST_FEATURE, LARGEST_FEATURE)[:, self.bound_features]
+        nearest = torch.full(held.shape[:2], torch.inf, device=held.device)
+        for k in range(self.bound_centres.shape[1]):
+            off = ((held - self.bound_centres[:, k]) ** 2 * self.bound_scale).sum(dim=2)
+            nearest = torch.minimum(nearest, off)
+        end = self._fade_end**2
+        s = ((end - nearest) / (end - 1)).clamp(0, 1)
+        of_groups = (s * s * (3 - 2 * s))[:, self.bound_units].amin(dim=2)
+        # The last column serves coefficients without a group.
+        ones = of_groups.new_ones(len(of_groups), 1)
+        return coefficients * torch.cat([of_groups, ones], dim=1)[:, self.bound_group]
 
     def _coefficients(self, features: Tensor) -> Tensor:
         """Return the coefficients (T,N) of features (T,X)."""

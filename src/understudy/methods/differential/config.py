@@ -44,6 +44,7 @@ PAPER: Mapping[str, Any] = {
     "input_poses": 100,  # 3.2.4
     "mirror": "none",  # none is mentioned
     "clamp_margin": None,  # none is mentioned
+    "bounded": False,  # none is mentioned
     "validation_fraction": 0.0,  # 4: all 9,800 training poses are trained on
 }
 # Ours: the wide network overfits, so training stops by poses that are kept out of it. Their error
@@ -113,6 +114,7 @@ class SubspaceConfig(CheckedConfig):
     input_error: float | None = None
     controls: str = "auto"
     clamp_margin: float | None = 0.5
+    bounded: bool = True
     validation_fraction: float = 0.05
     patience: int | None = None
     device: str = "auto"

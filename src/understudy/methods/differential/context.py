@@ -20,6 +20,7 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
+from understudy.methods.bounding import with_bounds
 from understudy.methods.differential.config import SubspaceConfig
 from understudy.methods.differential.features import FeatureTable, constant_controls, need_drivers
 from understudy.methods.differential.mirror import find_mirror
@@ -34,7 +35,7 @@ from understudy.methods.skin_fitting.displacements import (
 from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.training.inputs import InputGroups, InputSelection, needed_units
-from understudy.training.schedule import Schedule
+from understudy.training.schedule import Schedule, validation_poses
 from understudy.training.trainer import curve_numbers
 
 # Of the height: the unit of the targets for SGD, 1 cm of a face of 25 cm as in the paper.
@@ -268,7 +269,7 @@ def make_deformer(
     """
     poses, config = context.poses, context.config
     given = poses.pose_count // 2 if context.mirrored else poses.pose_count
-    return Deformer(
+    deformer = Deformer(
         mesh=poses.mesh,
         skeleton=poses.skeleton,
         control_spec=poses.control_spec,
@@ -288,4 +289,9 @@ def make_deformer(
             "validation_curve": curve_numbers(trained.validation_curve),
             **provenance,
         },
+    )
+    if not config.bounded:
+        return deformer
+    return with_bounds(
+        deformer, poses, validation_poses(poses.pose_count, context.region_schedule())
     )

@@ -29,7 +29,8 @@ from few poses. They depart from the paper:
 - A ridge regression precedes every network, which learns the residual with Adam.
 - The loss is L1 plus L2. Its mean error is that of L1, and its largest errors are smaller.
 - Recorded poses of a symmetric mesh are augmented with their mirror images.
-- Features are clamped to their training range, widened by `clamp_margin`.
+- Features are clamped to their training range, widened by `clamp_margin`, and coefficients are
+  bounded by theirs (`bounded`, see `core/bounds.py`).
 - The folded bases are truncated to the rank that matters (`fold_error`).
 
 `docs/experiments.md` has the measurements behind these choices.
@@ -142,6 +143,8 @@ class DifferentialConfig(SubspaceConfig):
                          held-out poses clearly better
     clamp_margin         features are clamped to their training range, widened on each side by this
                          fraction of its width; none: no clamping
+    bounded              keep each coefficient in its range over the training poses, and fade the
+                         correctives out as a pose leaves these poses
     validation_fraction  fraction of the poses that are kept out of training, to measure errors and
                          to weight the anchors
     patience             early stopping: training ends after this many epochs without an improvement

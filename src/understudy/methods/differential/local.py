@@ -70,6 +70,8 @@ class LocalConfig(SubspaceConfig):
                          held-out poses clearly better
     clamp_margin         features are clamped to their training range, widened on each side by this
                          fraction of its width; none: no clamping
+    bounded              keep each coefficient in its range over the training poses, and fade the
+                         correctives out as a pose leaves these poses
     validation_fraction  fraction of the poses that are kept out of training, to measure the error
     patience             early stopping: training ends after this many epochs without an improvement
                          on the validation poses, and every network keeps its best weights; none:

@@ -26,6 +26,7 @@ from understudy.core.progress import SILENT, Progress
 from understudy.core.version import __version__
 from understudy.geometry.pca import components_for_error, principal_components
 from understudy.methods.base import Method, Traits
+from understudy.methods.bounding import with_bounds
 from understudy.methods.checked_config import (
     AT_LEAST_ONE,
     NOT_NEGATIVE,
@@ -65,6 +66,8 @@ class PcaRegressionConfig(CheckedConfig):
                   clearly better
     clamp_margin  features are clamped to their training range, widened on each side by this
                   fraction of its width; none: no clamping
+    bounded       keep each coefficient in its range over the training poses, and fade the
+                  correctives out as a pose leaves these poses
     """
 
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"skin": SKINS, "controls": CONTROLS}
@@ -83,6 +86,7 @@ class PcaRegressionConfig(CheckedConfig):
     influences: int = 4
     controls: str = "auto"
     clamp_margin: float | None = 0.5
+    bounded: bool = True
 
 
 class PcaRegression(Method[PcaRegressionConfig]):
@@ -119,7 +123,7 @@ class PcaRegression(Method[PcaRegressionConfig]):
             fold = table.standardisation.fold
             nets.append(fold(table.all_inputs(), [weight], [bias], numbers, "tanh"))
             bases.append(Basis(np.arange(poses.vertex_count), basis, numbers))
-        return Deformer(
+        deformer = Deformer(
             mesh=poses.mesh,
             skeleton=poses.skeleton,
             control_spec=poses.control_spec,
@@ -137,6 +141,7 @@ class PcaRegression(Method[PcaRegressionConfig]):
                 "controls_never_seen": constant_controls(poses),
             },
         )
+        return with_bounds(deformer, poses) if config.bounded else deformer
 
     def _basis(self, sample: np.ndarray, height: float) -> np.ndarray:
         """(3V,P) float32: the fewest components of a sample (T,3V) within the basis error."""

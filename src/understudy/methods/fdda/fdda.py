@@ -21,7 +21,7 @@ as grouped matrix products.
 Where it departs, and why:
 - Features are clamped to their training range, widened by `clamp_margin`. The paper's largest
   error, 19 cm, is a leg stretched beyond the training poses. Clamping to the exact range increases
-  the error just outside it.
+  the error just outside it. Coefficients are bounded too (`bounded`, see `core/bounds.py`).
 - Seams are closed. The paper assigns each vertex to one bone and one network, so the surface tears
   where two networks have different errors. Here the skin blends over `skin_rings` rings of edges at
   the borders of its bones, and the networks overlap over `seam_rings` rings with weights that sum
@@ -100,6 +100,8 @@ class FddaConfig(CheckedConfig):
                          blending, as in the paper
     clamp_margin         features are clamped to their training range, widened on each side by this
                          fraction of its width; none: no clamping
+    bounded              keep each coefficient in its range over the training poses, and fade the
+                         correctives out as a pose leaves these poses
     validation_fraction  fraction of the poses that are kept out of training, to measure the error
     device               auto (a GPU where torch finds one), cpu, cuda or cuda:N
     checkpoint           file that stores the state of training, so that an interrupted fit can
@@ -123,6 +125,7 @@ class FddaConfig(CheckedConfig):
             "skin_rings": 0,  # 3.1.1: each vertex has a single bone
             "seam_rings": 0,  # 3.1.2: disjoint sets of vertices
             "clamp_margin": None,  # none is mentioned
+            "bounded": False,  # none is mentioned
             "validation_fraction": 0.0,  # none is mentioned
         }
     }
@@ -171,6 +174,7 @@ class FddaConfig(CheckedConfig):
     skin_rings: int = 4
     seam_rings: int = 3
     clamp_margin: float | None = 0.5
+    bounded: bool = True
     validation_fraction: float = 0.05
     device: str = "auto"
     checkpoint: str | None = None

@@ -12,6 +12,7 @@ from understudy.core.poses import Poses
 from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
+from understudy.methods.bounding import with_bounds
 from understudy.methods.fdda.fdda import FddaConfig
 from understudy.methods.fdda.groups import Group, find_groups, find_skin
 from understudy.methods.skin_fitting.displacements import displace
@@ -25,7 +26,7 @@ from understudy.training.features import (
 )
 from understudy.training.grouped import GroupedTask
 from understudy.training.inputs import InputGroups, InputSelection, needed_units
-from understudy.training.schedule import Schedule
+from understudy.training.schedule import Schedule, validation_poses
 from understudy.training.trainer import TrainingResult, curve_numbers, train
 
 _BASIS_ERROR = 1.6e-4  # of the height
@@ -66,7 +67,7 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
         nets.append(standardisation.fold(task.inputs, weights, biases, outputs, config.activation))
         bases.append(Basis(group.vertices, group.basis, outputs))
         first += len(outputs)
-    return Deformer(
+    deformer = Deformer(
         mesh=poses.mesh,
         skeleton=skeleton,
         control_spec=poses.control_spec,
@@ -87,6 +88,9 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
             "validation_curve": curve_numbers(trained.validation_curve),
         },
     )
+    if not config.bounded:
+        return deformer
+    return with_bounds(deformer, poses, validation_poses(poses.pose_count, _schedule(config)))
 
 
 def _input_selection(config: FddaConfig, basis_error: float) -> InputSelection:

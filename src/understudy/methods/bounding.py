@@ -1,0 +1,224 @@
+"""What bounds a deformer outside its training poses: the one step that all methods share.
+
+`understudy.core.bounds` has the equations. Here their numbers are found:
+
+- The range of each coefficient is that of the networks over the training poses, not widened.
+- Each bone or control that networks read is a unit. Its training poses are covered by a few
+  clusters: farthest points first, then k-means. All clusters of a unit have one radius, so that
+  every training pose is inside.
+- That radius is widened until poses that are kept aside are inside too, and by a share of the size
+  of the whole cloud, so that nothing fades near the data. Kept aside are, in turn, consecutive
+  blocks of the poses, and clusters of the others are found without them.
+
+Letters: T poses, X features, U units, K clusters, D features per unit, N coefficients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from understudy.core.bounds import Bounds
+from understudy.core.deformer import Deformer
+from understudy.core.poses import Poses, evenly
+from understudy.runtime.reference import deform_reference, pose_readings
+
+_CLUSTERS = 8
+_ROUNDS = 8  # of k-means
+_BLOCKS = 5  # of poses that are kept aside in turn
+_MOST_POSES = 1000  # for clusters; ranges use all of them
+_MARGIN = 0.5  # of the radius of the cloud, added to the radius of the clusters
+FADE_END = 3.0
+# The least size of a cloud: of the entries of a bone's matrix (0.2 is a turn by 8 degrees), and of
+# its position, relative to the height of the mesh.
+_LEAST_TURN, _LEAST_MOVE = 0.2, 0.01
+_LEAST_SIZE = 1e-6  # of a control, relative to its values
+_BLOCK_POSES = 256  # evaluated at once
+_MEASURED_POSES = 60
+
+
+def with_bounds(deformer: Deformer, poses: Poses, held_out: np.ndarray | None = None) -> Deformer:
+    """Return `deformer` bounded by the poses it was trained on.
+
+    poses     all poses of the fit
+    held_out  numbers of those that were kept out of the training, on which the error of each vertex
+              is measured; None or empty: it is not measured
+
+    A deformer without networks has nothing to bound.
+    """
+    if not deformer.nets:
+        return deformer
+    readings = _readings(deformer, poses)
+    bounded = replace(deformer, bounds=find_bounds(deformer, readings))
+    if held_out is None or not len(held_out):
+        return bounded
+    return replace(bounded, held_out_error=_error_of_vertices(bounded, poses, held_out))
+
+
+def find_bounds(deformer: Deformer, readings: np.ndarray) -> Bounds:
+    """Return the bounds of a deformer, of the features (T,X) of its training poses."""
+    low, high = _coefficient_range(deformer, readings)
+    unit_of_feature = _units(deformer)
+    used = np.unique(np.concatenate([net.inputs for net in deformer.nets]))
+    units = np.unique(unit_of_feature[used])
+    some = readings[evenly(len(readings), _MOST_POSES)].astype(np.float64)
+    found = []
+    for unit in units:
+        features = np.flatnonzero(unit_of_feature == unit)
+        found.append(_cover(features, some[:, features], _sizes(deformer, features)))
+    group, of_groups = _groups(deformer, unit_of_feature, units)
+    return Bounds(low, high, group, of_groups, *_stacked(found), fade_end=FADE_END)
+
+
+class _Cover(NamedTuple):
+    """The clusters of one unit: its features (D,), their scale (D,) and the centres (K,D)."""
+
+    features: np.ndarray
+    scale: np.ndarray
+    centres: np.ndarray
+
+
+def _cover(features: np.ndarray, values: np.ndarray, least: np.ndarray) -> _Cover:
+    """Return the clusters of a unit with features (D,).
+
+    values  (T,D) of the training poses
+    least   (D,) the least size of each feature's range
+    """
+    scaled = values / least
+    middle = (scaled.min(axis=0) + scaled.max(axis=0)) / 2
+    size = max(1.0, float(np.sqrt(np.square(scaled - middle).sum(axis=1).max(initial=0))))
+    if len(features) == 1:  # one number: its range is the cluster
+        centres, radius = middle[None], size
+    else:
+        centres = _clusters(scaled)
+        radius = max(float(_distances(scaled, centres).max(initial=0)), _kept_aside(scaled))
+    radius += _MARGIN * size
+    return _Cover(features, 1 / np.square(least * radius), centres * least)
+
+
+def _kept_aside(values: np.ndarray) -> float:
+    """Return how far blocks of poses lie from the clusters of the others."""
+    blocks = np.array_split(np.arange(len(values)), _BLOCKS)
+    far = [0.0]
+    for block in blocks:
+        others = np.delete(values, block, axis=0)
+        if len(block) and len(others):
+            far.append(float(_distances(values[block], _clusters(others)).max()))
+    # One block may be a motion like no other; it does not decide alone.
+    return sorted(far)[-2] if len(far) > 2 else far[-1]
+
+
+def _clusters(values: np.ndarray) -> np.ndarray:
+    """Return the centres (K,D) of clusters of values (T,D)."""
+    chosen = [int(np.square(values - values.mean(axis=0)).sum(axis=1).argmin())]
+    nearest = np.square(values - values[chosen[0]]).sum(axis=1)
+    while len(chosen) < _CLUSTERS and nearest.max() > 0:
+        chosen.append(int(nearest.argmax()))
+        nearest = np.minimum(nearest, np.square(values - values[chosen[-1]]).sum(axis=1))
+    centres = values[chosen]
+    for _ in range(_ROUNDS):
+        owner = _squared(values, centres).argmin(axis=1)
+        sums = np.zeros_like(centres)
+        np.add.at(sums, owner, values)
+        count = np.bincount(owner, minlength=len(centres))[:, None]
+        centres = np.where(count > 0, sums / np.maximum(count, 1), centres)
+    return centres
+
+
+def _squared(values: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Return the squared distances (T,K) of values (T,D) from centres (K,D)."""
+    return np.square(values[:, None] - centres).sum(axis=2)
+
+
+def _distances(values: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Return the distances (T,) of values (T,D) from the nearest of centres (K,D)."""
+    return np.sqrt(_squared(values, centres).min(axis=1))
+
+
+def _stacked(found: list[_Cover]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return features (U,D), scale (U,D) and centres (U,K,D), padded as `Bounds` asks."""
+    width = max((len(cover.features) for cover in found), default=0)
+    clusters = max((len(cover.centres) for cover in found), default=0)
+    features = np.zeros((len(found), width), np.int32)
+    scale = np.zeros((len(found), width))
+    centres = np.zeros((len(found), clusters, width))
+    for u, cover in enumerate(found):
+        own = len(cover.features)
+        features[u] = cover.features[0]
+        features[u, :own] = cover.features
+        scale[u, :own] = cover.scale
+        centres[u, :, :own] = cover.centres[0]
+        centres[u, : len(cover.centres), :own] = cover.centres
+    return features, scale, centres
+
+
+def _units(deformer: Deformer) -> np.ndarray:
+    """Return the unit (X,) of each feature: bone b is b, control c is B + c."""
+    columns, bones = deformer.features.columns, deformer.bone_count
+    return np.where(columns < 12 * bones, columns // 12, columns - 11 * bones)
+
+
+def _sizes(deformer: Deformer, features: np.ndarray) -> np.ndarray:
+    """Return the least size (D,) of the range of some features of one unit."""
+    columns = deformer.features.columns[features]
+    if columns[0] >= 12 * deformer.bone_count:
+        bounds = deformer.features
+        width = np.minimum(np.abs(bounds.low), np.abs(bounds.high))[features]
+        return np.full(len(features), _LEAST_SIZE * max(1.0, float(np.min(width))))
+    move = _LEAST_MOVE * deformer.mesh.height
+    return np.where(columns % 4 == 3, max(move, 1e-9), _LEAST_TURN)
+
+
+def _groups(
+    deformer: Deformer, unit_of_feature: np.ndarray, units: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the group (N,) of each coefficient and the units (G,S) of each group."""
+    reads = np.zeros((deformer.coefficient_count, len(units)), bool)
+    for net in deformer.nets:
+        own = np.searchsorted(units, np.unique(unit_of_feature[net.inputs]))
+        reads[np.ix_(net.outputs, own)] = True
+    rows, group = np.unique(reads, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    most = int(rows.sum(axis=1).max(initial=1))
+    of_groups = np.zeros((len(rows), most), np.int32)
+    for place, row in zip(of_groups, rows):
+        own = np.flatnonzero(row)
+        if len(own):
+            place[:] = own[0]
+            place[: len(own)] = own
+    return np.where(reads.any(axis=1), group, -1), of_groups if len(units) else of_groups[:0]
+
+
+def _readings(deformer: Deformer, poses: Poses) -> np.ndarray:
+    """Return the features (T,X) of the poses, not clamped."""
+    parts = []
+    for start in range(0, poses.pose_count, _BLOCK_POSES):
+        part = slice(start, start + _BLOCK_POSES)
+        bones = None if poses.world_from_bone is None else poses.world_from_bone[part]
+        controls = None if poses.controls is None else poses.controls[part]
+        bones = None if deformer.skeleton is None else bones
+        parts.append(pose_readings(deformer, bones, controls))
+    return np.concatenate(parts)
+
+
+def _coefficient_range(deformer: Deformer, readings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the largest value (N,) of each coefficient over poses (T,X)."""
+    features = deformer.features
+    low = np.full(deformer.coefficient_count, np.inf, np.float32)
+    high = -low
+    for start in range(0, len(readings), _BLOCK_POSES):
+        part = np.clip(readings[start : start + _BLOCK_POSES], features.low, features.high)
+        found = deformer.net_groups(part)
+        low, high = np.minimum(low, found.min(axis=0)), np.maximum(high, found.max(axis=0))
+    return low, high
+
+
+def _error_of_vertices(deformer: Deformer, poses: Poses, held_out: np.ndarray) -> np.ndarray:
+    """Return the mean distance (V,) float32 of each vertex from some poses."""
+    some = np.sort(held_out)[evenly(len(held_out), _MEASURED_POSES)]
+    measured = poses.take(some)
+    found = deform_reference(deformer, measured.world_from_bone, measured.controls)
+    off = np.linalg.norm(found - np.asarray(measured.vertices), axis=2)
+    return off.mean(axis=0, dtype=np.float64).astype(np.float32)
