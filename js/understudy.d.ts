@@ -58,6 +58,8 @@ export interface Deformer {
     readonly upAxis: string;
     /** "right" or "left"; empty where the file does not say. */
     readonly handedness: string;
+    /** Whether the file has the range of its training poses, which bounds the correctives. */
+    readonly isBounded: boolean;
     /** "simd128" or "portable". */
     readonly instructionSet: string;
     readonly boneNames: readonly string[];
@@ -109,6 +111,12 @@ export interface Deformer {
      * @returns `coefficients`
      */
     computeCoefficients(bones?: Numbers, controls?: Numbers): Float32Array;
+
+    /**
+     * Returns how far one pose lies from the training poses: at most 1 for each of them;
+     * correctives fade from 1 on. 0 where the file has no range of its training poses.
+     */
+    distanceFromData(bones?: Numbers, controls?: Numbers): number;
 
     /** Fills `bones` from (B,16) matrices, column after column, as three.js and glTF have them. */
     setBoneMatrices(matrices: Numbers): void;

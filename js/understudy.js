@@ -78,6 +78,7 @@ class Deformer {
     #wasm;
     #model;
     #scratch;
+    #distance;
 
     constructor(wasm, bytes) {
         this.#wasm = wasm;
@@ -90,6 +91,7 @@ class Deformer {
         this.boneCount = wasm.understudy_bone_count(model);
         this.controlCount = wasm.understudy_control_count(model);
         this.readsControls = wasm.understudy_reads_controls(model) !== 0;
+        this.isBounded = wasm.understudy_is_bounded(model) !== 0;
         this.method = this.#text(wasm.understudy_method(model));
         this.unit = this.#text(wasm.understudy_unit(model));
         this.upAxis = this.#text(wasm.understudy_up_axis(model));
@@ -111,6 +113,7 @@ class Deformer {
             positions: this.#allocate(4 * 3 * this.vertexCount),
             normals: this.#allocate(4 * 3 * this.vertexCount),
             coefficients: this.#allocate(4 * coefficientCount),
+            distance: this.#allocate(4),
         };
         if (!this.#scratch) throw new UnderstudyError('not enough memory for this file');
 
@@ -131,6 +134,7 @@ class Deformer {
         this.positions = this.#floats(places.positions, 3 * this.vertexCount);
         this.normals = this.#floats(places.normals, 3 * this.vertexCount);
         this.coefficients = this.#floats(places.coefficients, coefficientCount);
+        this.#distance = this.#floats(places.distance, 1);
         this.bones.set(this.restBones);
         this.controls.set(this.controlRest);
         this.positions.set(this.restPositions);
@@ -159,6 +163,15 @@ class Deformer {
             this.#input('controls', controls, this.controls), this.coefficients.byteOffset);
         if (status) throw new UnderstudyError(STATUS[status] ?? `status ${status}`);
         return this.coefficients;
+    }
+
+    /** Returns how far one pose lies from the training poses: at most 1 for each of them. */
+    distanceFromData(bones = this.bones, controls = this.controls) {
+        const status = this.#wasm.understudy_distance_from_data(
+            this.#model, this.#scratch, this.#input('bones', bones, this.bones),
+            this.#input('controls', controls, this.controls), this.#distance.byteOffset);
+        if (status) throw new UnderstudyError(STATUS[status] ?? `status ${status}`);
+        return this.#distance[0];
     }
 
     /** Fills `bones` from 4x4 matrices, column after column, as three.js and glTF have them. */

@@ -41,6 +41,10 @@ for (const name of names)
             assert.equal(coefficients, hero.coefficients);
             assert.ok(coefficients.every(Number.isFinite));
 
+            const distance = hero.distanceFromData();
+            assert.ok(hero.isBounded ? distance >= 0 : distance === 0);
+            assert.equal(hero.isBounded, name.includes('bounded'));
+
             // Arrays of other types and other memory give the same.
             const before = positions.slice();
             hero.deform(Array.from(hero.bones), new Float64Array(hero.controls));

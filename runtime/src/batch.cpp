@@ -103,10 +103,8 @@ void Batch::compute_features(std::size_t pose, std::size_t thread) {
             raw = local[column - 12 * bone];
         }
         const float reading = static_cast<float>(raw);
-        features[i] =
-            std::min(std::max(reading, about_.feature_low[i]), about_.feature_high[i]);
-        if (bounded)
-            bounded[i] = std::min(std::max(reading, -kLargestFeature), kLargestFeature);
+        features[i] = std::min(std::max(reading, about_.feature_low[i]), about_.feature_high[i]);
+        if (bounded) bounded[i] = std::min(std::max(reading, -kLargestFeature), kLargestFeature);
     }
     if (bounded) compute_fades(pose, thread);
 }

@@ -27,8 +27,7 @@ public:
         run_phases(pool, [](Task::Kind kind) {
             return kind == Task::Kind::layer || kind == Task::Kind::layers;
         });
-        for (const CoefficientPlan& plan : model_.coefficients)
-            gather(plan, 0, out + plan.offset);
+        for (const CoefficientPlan& plan : model_.coefficients) gather(plan, 0, out + plan.offset);
     }
 
     // The distance of one pose from the training poses.

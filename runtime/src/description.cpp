@@ -534,8 +534,8 @@ private:
         for (const std::int32_t group : bounds.group)
             if (group < -1 || group >= static_cast<std::int64_t>(bounds.group_count))
                 return problem_.say("bounds.group: an index is out of range");
-        return in_range(bounds.units.data(), bounds.units.size(), bounds.unit_count,
-                        "bounds.units", problem_) &&
+        return in_range(bounds.units.data(), bounds.units.size(), bounds.unit_count, "bounds.units",
+                        problem_) &&
                in_range(bounds.features.data(), bounds.features.size(),
                         into_.feature_columns.size(), "bounds.features", problem_);
     }

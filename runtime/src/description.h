@@ -94,7 +94,8 @@ struct Surface {
     Array<Part> parts;
 };
 
-// Features are compared with the centres of clusters inside this range, so that no square overflows.
+// Features are compared with the centres of clusters inside this range, so that no square
+// overflows.
 constexpr float kLargestFeature = 1e15f;
 
 // The range of the training poses, which bounds the coefficients: see core/bounds.py.
@@ -109,10 +110,10 @@ struct Bounds {
           centres(memory) {}
 
     bool given = false;
-    float fade_end = 0;          // a distance, above 1
-    Array<float> low, high;      // per coefficient
-    Array<std::int32_t> group;   // per coefficient; -1: it never fades
-    Array<std::int32_t> units;   // group after group
+    float fade_end = 0;         // a distance, above 1
+    Array<float> low, high;     // per coefficient
+    Array<std::int32_t> group;  // per coefficient; -1: it never fades
+    Array<std::int32_t> units;  // group after group
     std::size_t group_count = 0, units_per_group = 0;
     Array<std::int32_t> features;  // unit after unit
     Array<float> scale;            // the same

@@ -17,8 +17,7 @@ std::size_t bytes_read(const Model& model) {
            model.virtual_weights.bytes() + s.quantized_base.bytes() + s.quantized_axes.bytes() +
            s.quantized_influences.bytes() + s.quantized_ends.bytes() + s.quantized_runs.bytes() +
            s.quantized_starts.bytes() + model.coefficient_low.bytes() +
-           model.coefficient_high.bytes() + model.coefficient_group.bytes() +
-           model.centres.bytes();
+           model.coefficient_high.bytes() + model.coefficient_group.bytes() + model.centres.bytes();
 }
 
 template <class Item>
@@ -49,8 +48,7 @@ bool same_bounds(const Model& a, const Model& b) {
            from.group_count == to.group_count && from.unit_count == to.unit_count &&
            from.cluster_count == to.cluster_count && same_arrays(from.units, to.units) &&
            same_arrays(from.features, to.features) && same_arrays(from.scale, to.scale) &&
-           same_arrays(a.centres, b.centres) &&
-           same_arrays(a.coefficient_low, b.coefficient_low) &&
+           same_arrays(a.centres, b.centres) && same_arrays(a.coefficient_low, b.coefficient_low) &&
            same_arrays(a.coefficient_high, b.coefficient_high) &&
            same_arrays(a.coefficient_group, b.coefficient_group);
 }
@@ -93,9 +91,9 @@ bool Model::load(const std::uint8_t* data, std::size_t size, Problem& problem) {
     Array<LayerStep> order(memory);
     if (!pack_bones(from, *this) || !find_tiles(from, *this, layout) ||
         !order_layers(from, order) || !pack_matrices(from, order, layout, *this, problem) ||
-        !pack_bounds(from, *this) || !pack_skin(from, *this, problem) || !pack_vertices(from, layout, *this) ||
-        !quantize_vertices(from, *this) || !pack_adjacency(from, *this, problem) ||
-        !plan_tasks(from, order, *this))
+        !pack_bounds(from, *this) || !pack_skin(from, *this, problem) ||
+        !pack_vertices(from, layout, *this) || !quantize_vertices(from, *this) ||
+        !pack_adjacency(from, *this, problem) || !plan_tasks(from, order, *this))
         return false;
     bytes = bytes_read(*this);
     // The packed copies replace these.

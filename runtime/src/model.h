@@ -134,16 +134,16 @@ struct Model {
     Array<CoefficientPlan> coefficients{memory};  // one per basis
     Array<BasisPlan> bases{memory};
     Array<std::uint32_t> basis_vertices{memory};  // of all bases, in the order of their rows
-    // Bounds, empty if there are none: per coefficient of all bases its range and the group it fades
-    // with (the last group never fades), and per unit the centres, feature by feature.
+    // Bounds, empty if there are none: per coefficient of all bases its range and the group it
+    // fades with (the last group never fades), and per unit the centres, feature by feature.
     Array<float> coefficient_low{memory}, coefficient_high{memory}, centres{memory};
     Array<std::uint32_t> coefficient_group{memory};
-    std::size_t value_count = 0;                  // of all layers, padded
-    std::size_t coefficient_count = 0;            // of all bases
-    std::size_t displacement_count = 0;           // of all bases, padded
-    std::size_t widest_gather = 0;                // most inputs of a first layer
-    std::size_t tallest_half_bias = 0;            // most rows of a layer whose bias is in 16 bits
-    std::size_t tallest_shared = 0;               // most rows of a task on a shared basis
+    std::size_t value_count = 0;         // of all layers, padded
+    std::size_t coefficient_count = 0;   // of all bases
+    std::size_t displacement_count = 0;  // of all bases, padded
+    std::size_t widest_gather = 0;       // most inputs of a first layer
+    std::size_t tallest_half_bias = 0;   // most rows of a layer whose bias is in 16 bits
+    std::size_t tallest_shared = 0;      // most rows of a task on a shared basis
 
     // Vertices. A model in 16 bits is quantized if its numbers allow: then base, slot_starts and
     // skin are empty, and slots are stored per run.

@@ -42,9 +42,8 @@ bool Scratch::allocate() {
 
     const std::size_t allowed =
         std::max(kAlwaysAllowed, multiplied(kTimesTheFile, about.file_size));
-    const std::size_t shared_floats =
-        sum_of({feature_stride, value_stride, bone_stride, transform_stride, coefficient_stride,
-                fade_stride});
+    const std::size_t shared_floats = sum_of({feature_stride, value_stride, bone_stride,
+                                              transform_stride, coefficient_stride, fade_stride});
     serial_poses = poses_within(
         allowed / 2, sum_of({shared_floats, displacement_stride, dual ? transform_stride : 0}));
     normal_poses = poses_within(allowed / 2, normal_stride);

@@ -6,6 +6,7 @@ SciPy and safetensors alone.
 
 # First: NumPy reads the environment when it loads.
 from understudy.core import thread_environment  # noqa: F401
+from understudy.core.bounds import Bounds
 from understudy.core.character import BlendShape, Character, CharacterClip
 from understudy.core.clip import Clip
 from understudy.core.controls import ControlSpec
@@ -28,6 +29,7 @@ from understudy.runtime import half_precision, play  # noqa: F401
 __all__ = [
     "Basis",
     "BlendShape",
+    "Bounds",
     "Character",
     "CharacterClip",
     "Clip",

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
 
-from understudy import Basis, ControlSpec, Deformer, Features, Net, Skin
+from understudy import Basis, Bounds, ControlSpec, Deformer, Features, Net, Skin
 from understudy.runtime.half_precision import round_to_half
+from understudy.runtime.reference import pose_readings
 
 
 def _skin(influences: int, blend: str = "linear", seed: int = 0) -> Deformer:
@@ -182,6 +183,42 @@ def _halved_by_version_2(deformer: Deformer) -> Deformer:
     return replace(deformer, nets=nets, bases=bases, storage="float16")
 
 
+def bounded(deformer: Deformer) -> Deformer:
+    """The same deformer with bounds that clamp many coefficients of `drivers` and fade some.
+
+    Units have different numbers of features and clusters, groups different numbers of units, and
+    some coefficients never fade.
+    """
+    rng = np.random.default_rng(9)
+    bones, controls = drivers(deformer)
+    given = pose_readings(deformer, bones, controls)
+    found = deformer.net_groups(np.clip(given, deformer.features.low, deformer.features.high))
+    low, high = np.sort(np.quantile(found, [0.2, 0.7], axis=0), axis=0)
+    units, clusters, width = 6, 11, min(5, given.shape[1])
+    features = rng.integers(0, given.shape[1], (units, width))
+    scale = rng.uniform(0.2, 1.2, (units, width))
+    scale[1:3, 1:] = 0  # of a repeated feature
+    features[1:3, 1:] = features[1:3, :1]
+    centres = given[rng.integers(0, len(given), (units, clusters))][
+        np.arange(units)[:, None, None], np.arange(clusters)[:, None], features[:, None]
+    ]
+    centres[3, 4:] = centres[3, 0]
+    centres += rng.normal(size=centres.shape) * 0.5
+    of_groups = rng.integers(0, units, (4, 3))
+    of_groups[0] = of_groups[0, 0]
+    bounds = Bounds(
+        low=low,
+        high=high,
+        group=rng.integers(-1, 4, len(low)),
+        units=of_groups,
+        features=features,
+        scale=scale * 4,
+        centres=centres,
+        fade_end=1.7,
+    )
+    return replace(deformer, bounds=bounds)
+
+
 KINDS = {
     **{
         f"full-{blend}-{'virtual' if virtual else 'direct'}-{activation}": (
@@ -217,6 +254,12 @@ KINDS = {
     "rigid-packed": lambda: upright(KINDS["rigid"]()).half(),
     "controls-packed": lambda: upright(_controls_only()).half(),
     "unclamped": lambda: full_deformer().without_clamp(),
+    "full-bounded": lambda: bounded(full_deformer()),
+    "wide-bounded": lambda: bounded(_wide()),
+    "wide-bounded-packed": lambda: bounded(upright(_wide()).half()),
+    "side-by-side-bounded": lambda: bounded(_side_by_side()),
+    "side-by-side-bounded-dual": lambda: bounded(_side_by_side("dual_quaternion")),
+    "controls-bounded": lambda: bounded(_controls_only()),
     "mean-only": lambda: replace(full_deformer(), nets=(), bases=(), features=Features()),
 }
 

@@ -48,6 +48,21 @@ def test_one_pose_and_many_agree(kind):
         np.testing.assert_allclose(one, many[t], rtol=0, atol=last_digits)
 
 
+def test_distance_from_data(kind):
+    bones, controls = drivers(kind)
+    packed = runtime.runtime_of(kind)
+    at = lambda values, t: None if values is None else values[t : t + 1]
+    found = [
+        packed.distance_from_data(at(bones, t), at(controls if kind.reads_controls else None, t))
+        for t in range(3)
+    ]
+    if kind.bounds is None:
+        assert found == [0, 0, 0]
+    else:
+        want = kind.distance_from_data(bones, controls)[:3]
+        np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
 @pytest.mark.parametrize("threads", [2, 3, 7])
 def test_threads_change_no_bit(kind, threads):
     bones, controls = drivers(kind, 19)

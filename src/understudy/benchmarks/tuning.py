@@ -59,6 +59,13 @@ CHOICES: tuple[Choice, ...] = (
         _WALK_AND_KICK,
     ),
     Choice(
+        ("_CLUSTERS", "_MARGIN", "FADE_END"),
+        "methods/bounding.py",
+        ("fdda", "differential", "local", "pca_regression"),
+        ("recorded:*",),
+        "poses of the built-in tube, human and face outside the range of their controls",
+    ),
+    Choice(
         ("learning_rate",),
         "methods/fdda/fdda.py",
         ("fdda", "fdda-noclamp", "fdda-tight", "fdda-open"),

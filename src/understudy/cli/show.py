@@ -6,6 +6,7 @@ import json
 import textwrap
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from understudy.cli.options import File
@@ -18,6 +19,7 @@ from understudy.methods.base import Method, option_table, preset_lines
 from understudy.methods.registry import method_type, methods_by_name
 
 _WIDTH = 100
+_REGIONS = 4  # that `info` names
 
 
 def info(file: File) -> None:
@@ -58,6 +60,7 @@ def info_lines(deformer: Deformer) -> list[tuple[str, str]]:
                 f"{deformer.coefficient_count} coefficients",
             )
         )
+    lines += range_lines(deformer)
     read = read_per_pose(deformer)
     bytes_read = "" if read is None else f"{size_text(read)} read and "
     work = deformer.cost()["multiply_adds"] / 1e6
@@ -70,6 +73,41 @@ def info_lines(deformer: Deformer) -> list[tuple[str, str]]:
     shown = {k: v for k, v in deformer.provenance.items() if not k.endswith("_curve")}
     lines.append(("provenance", json.dumps(shown, indent=2).replace("\n", "\n" + 13 * " ")))
     return lines
+
+
+def range_lines(deformer: Deformer) -> list[tuple[str, str]]:
+    """(name, text) of each line about the training poses of a deformer."""
+    lines = []
+    if deformer.bounds is not None:
+        bounds = deformer.bounds
+        text = (
+            f"training poses of {bounds.unit_count} bones and controls in up to "
+            f"{bounds.centres.shape[1]} clusters each; correctives fade from distance 1 to "
+            f"{bounds.fade_end:g}"
+        )
+        lines.append(("range", text))
+    error = deformer.held_out_error
+    if error is not None:
+        unit = deformer.mesh.unit
+        text = f"mean {error.mean():.3g} {unit}, worst vertex {error.max():.3g} {unit}"
+        regions = ", ".join(f"{name} {mean:.3g}" for name, mean in _worst_regions(deformer))
+        lines.append(("held out", f"{text}; largest by region: {regions}"))
+    return lines
+
+
+def _worst_regions(deformer: Deformer) -> list[tuple[str, float]]:
+    """(name, mean held-out error) of the regions with the largest: parts, or vertices by bone."""
+    error, parts = deformer.held_out_error, deformer.mesh.parts
+    assert error is not None
+    if deformer.skeleton is not None and deformer.skin is not None:
+        rows, skin = deformer.skin_matrix, deformer.skin
+        names = deformer.skeleton.names
+        if skin.virtual_index is None:
+            owner = np.asarray(rows.argmax(axis=1)).ravel()
+            parts = {name: np.flatnonzero(owner == bone) for bone, name in enumerate(names)}
+    parts = parts or {"all": np.arange(len(error))}
+    means = [(name, float(error[at].mean())) for name, at in parts.items() if len(at)]
+    return sorted(means, key=lambda region: -region[1])[:_REGIONS]
 
 
 def posing_lines(posing: PosingSkeleton, unit: str) -> list[tuple[str, str]]:

@@ -81,7 +81,11 @@ def measure_deformers(
                     name,
                     deform_as(deformer, reference.poses),
                     reference,
-                    {**deformer_figures(deformer), **(figures or {}).get(name, {})},
+                    {
+                        **deformer_figures(deformer),
+                        **distance_figures(deformer, reference.poses),
+                        **(figures or {}).get(name, {}),
+                    },
                     pictured,
                 )
                 pictured = row.worst_pose if pictured is None else pictured
@@ -239,3 +243,11 @@ def deformer_figures(deformer: Deformer) -> dict[str, float]:
             frames, deformer.mesh.vertex_count, skeleton.bone_count, weight_count
         )
     return figures
+
+
+def distance_figures(deformer: Deformer, poses: Poses) -> dict[str, float]:
+    """How far poses lie from the training poses: distance, outside_pct; empty without bounds."""
+    if deformer.bounds is None or (poses.world_from_bone is None and poses.controls is None):
+        return {}
+    far = deformer.distance_from_data(poses.world_from_bone, poses.controls)
+    return {"distance": float(far.max()), "outside_pct": 100 * float((far > 1).mean())}

@@ -104,6 +104,15 @@ METRICS = {
         "average angle between the face normals of the original and the stand-in",
         True,
     ),
+    "distance": Metric(
+        "distance",
+        "",
+        "how far the farthest pose lies from the training poses; these lie within 1, and "
+        "correctives fade beyond",
+    ),
+    "outside_pct": Metric(
+        "outside", "%", "share of the poses that lie farther from the training poses than 1"
+    ),
     "crp": Metric("CRP", "%", "compression rate: the share of the numbers that is saved"),
     "delta_w": Metric(
         "ΔW", "", "root-mean-square error of the compressed skin weights, in thousandths", True

@@ -24,7 +24,7 @@ def add_bounds(graph: Graph, bounds: Bounds | None, coefficients: str, readings:
 
 def _fades(graph: Graph, bounds: Bounds, readings: str) -> str:
     """Add the fade of every coefficient, (T,N)."""
-    units, clusters, width = bounds.centres.shape
+    units, _, width = bounds.centres.shape
     limit, last = np.float32(LARGEST_FEATURE), graph.constant([2], np.int64)
     near = graph.op("Max", readings, graph.constant([-limit]))
     near = graph.op("Min", near, graph.constant([limit]))

@@ -142,7 +142,17 @@ def _to_bytes(deformer: Deformer) -> bytes:
         polygon_material=None,
         parts={},
     )
-    return to_bytes(replace(deformer, mesh=mesh, clips=(), training={}, provenance={}, posing=None, held_out_error=None))
+    return to_bytes(
+        replace(
+            deformer,
+            mesh=mesh,
+            clips=(),
+            training={},
+            provenance={},
+            posing=None,
+            held_out_error=None,
+        )
+    )
 
 
 def runtime_of(deformer: Deformer) -> Runtime | None:

@@ -1,0 +1,114 @@
+"""What bounds learned deformers: thrown far outside its data, none is much worse than its skin."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from understudy.evaluation.measure import measure_deformers
+from understudy.methods import config_from_text, method_type
+from understudy.rigs import load_rig
+from understudy.rigs.sampling import SamplePlan
+
+METHODS = ("fdda", "differential", "local", "pca_regression")
+
+
+@pytest.fixture(scope="module")
+def tube():
+    return load_rig("tube")
+
+
+@pytest.fixture(scope="module")
+def poses(tube):
+    return tube.evaluate(SamplePlan(300).values(tube))
+
+
+@pytest.fixture(scope="module")
+def fitted(tube, poses):
+    pytest.importorskip("torch")
+
+    def fit(name, **options):
+        kind = method_type(name)
+        texts = {**kind.traits.quick, **options}
+        return kind(config_from_text(kind.Config, texts)).fit(poses, rig=tube)
+
+    made = {name: fit(name) for name in METHODS}
+    return {**made, "unbounded": fit("pca_regression", bounded="false")}
+
+
+def thrown(rig, count=60):
+    """Poses outside the range of the controls: three times as far, and random rotations."""
+    rng, spec = np.random.default_rng(5), rig.controls
+    middle, half = (spec.low + spec.high) / 2, (spec.high - spec.low) / 2
+    inside = middle + rng.uniform(-1, 1, (count, spec.count)) * half
+    turned = inside.copy()
+    turns = np.array([unit == "deg" for unit in spec.units])
+    turned[:, turns] = rng.uniform(-180, 180, (count, turns.sum()))
+    limited = lambda values: np.clip(values, spec.limit_low, spec.limit_high)
+    return {
+        "inside": rig.evaluate(inside),
+        "three times": rig.evaluate(limited(middle + 3 * (inside - middle))),
+        "rotations": rig.evaluate(limited(turned)),
+    }
+
+
+def mean_error(deformer, poses):
+    got = deformer.deform(poses.world_from_bone, poses.controls)
+    return float(np.linalg.norm(got - poses.vertices, axis=2).mean())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METHODS)
+def test_never_much_worse_than_the_skin(tube, fitted, name):
+    deformer = fitted[name]
+    for case, poses in thrown(tube).items():
+        skin = mean_error(deformer.skin_alone(), poses)
+        assert mean_error(deformer, poses) <= 1.2 * skin, case
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METHODS)
+def test_nothing_changes_inside(tube, fitted, name):
+    deformer, poses = fitted[name], tube.evaluate(SamplePlan(200, seed=7).values(tube))
+    assert deformer.distance_from_data(poses.world_from_bone, poses.controls).max() < 1
+    bounded, free = mean_error(deformer, poses), mean_error(deformer.without_bounds(), poses)
+    assert bounded == pytest.approx(free, rel=0.01)
+
+
+@pytest.mark.slow
+def test_networks_that_go_wrong_are_bounded(tube, fitted):
+    """With weights that explode outside the data, the bounds decide."""
+    deformer = fitted["pca_regression"]
+    features = replace(
+        deformer.features,
+        low=np.full(deformer.features.count, -np.inf),
+        high=np.full(deformer.features.count, np.inf),
+    )
+    free = replace(deformer, features=features)
+    poses = thrown(tube)["rotations"]
+    far = poses.world_from_bone.copy()
+    far[:, 1:, :, :3] *= 500  # bones that are stretched like none in the data
+    moved = np.abs(free.displacements(far, poses.controls) - deformer.mean).max()
+    wild = np.abs(free.without_bounds().displacements(far, poses.controls) - deformer.mean).max()
+    assert moved == 0
+    assert wild > deformer.mesh.height
+
+
+@pytest.mark.slow
+def test_figures_of_the_range(tube, fitted):
+    rows = measure_deformers({"local": fitted["local"]}, thrown(tube))
+    inside, three, _ = (row.figures for row in rows)
+    assert inside["outside_pct"] == 0
+    assert inside["distance"] < 1
+    assert three["outside_pct"] > 50
+    assert three["distance"] > 1.2
+    error = fitted["local"].held_out_error
+    assert error.shape == (tube.mesh.vertex_count,)
+    assert 0 < error.mean() < 0.1 * tube.mesh.height
+    assert fitted["pca_regression"].held_out_error is None
+    assert fitted["unbounded"].bounds is None
+
+
+def test_papers_have_no_bounds():
+    for name in ("fdda", "differential", "local"):
+        assert method_type(name).Config.presets["paper"]["bounded"] is False
