@@ -142,7 +142,7 @@ def test_a_face_of_controls_alone(face):
 
 
 def test_a_skin_alone_has_no_net(tube, range_poses):
-    bare = replace(tube, nets=(), bases=(), mean=None)
+    bare = replace(tube.skin_alone(), mean=None)
     with pytest.raises(InputError, match="leave out --neural"):
         make_neural_morphs(bare, range_poses)
     with pytest.raises(InputError, match="fitted to poses"):

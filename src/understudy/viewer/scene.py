@@ -18,7 +18,6 @@ import numpy as np
 from understudy.core.controls import ControlSpec
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
-from understudy.core.features import Features
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
@@ -362,7 +361,7 @@ def _skin_alone(models: Sequence[Model]) -> list[Model]:
     deformer = first.deformer
     if len(models) > 1 or deformer.skin is None or not (deformer.nets or deformer.bases):
         return []
-    bare = replace(deformer, nets=(), bases=(), mean=None, features=Features())
+    bare = replace(deformer.skin_alone(), mean=None)
     return [Model(SKIN_ALONE, bare, first.clips)]
 
 
