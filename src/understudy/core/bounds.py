@@ -18,7 +18,7 @@ entry; a repeated feature has scale 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -79,6 +79,16 @@ class Bounds:
     def unit_count(self) -> int:
         """U."""
         return len(self.features)
+
+    def need_counts(self, feature_count: int, coefficient_count: int) -> None:
+        """Raise unless these bounds belong to that many features and coefficients."""
+        checks.index(self.features, "bounds features", feature_count, self.features.shape)
+        have = len(self.low)
+        checks.same_count(have, coefficient_count, "coefficients", "the bounds", "the nets")
+
+    def take(self, kept: np.ndarray) -> Bounds:
+        """Return the bounds of some coefficients (n,), in the order given."""
+        return replace(self, low=self.low[kept], high=self.high[kept], group=self.group[kept])
 
     def squared_distances(self, readings: np.ndarray) -> np.ndarray:
         """Return e of the equations, (T,U) float32.

@@ -61,7 +61,8 @@ class Deformer:
     storage       "float32", or "float16": files and runtimes store weights and bases, and the rest
                   shape and the skin where they allow it, in 16 bits (see `half`)
     posing        how to pose it without its rig, or None
-    bounds        the range of its training poses, which bounds the coefficients; None: no bounds
+    bounds        the range of its training poses, which bounds the coefficients; None: no bounds.
+                  Without networks there are none
     held_out_error  (V,) float32, the mean distance of each vertex from poses that were kept out of
                   the training, in `mesh.unit`; or None
     file_bytes    the file it was loaded from, until the compiled runtime has read it; else None
@@ -123,17 +124,10 @@ class Deformer:
                 self.coefficient_count,
                 basis.coefficients.shape,
             )
+        if not self.nets:
+            put("bounds", None)
         if self.bounds is not None:
-            checks.index(
-                self.bounds.features,
-                "bounds features",
-                self.features.count,
-                self.bounds.features.shape,
-            )
-            bounded = len(self.bounds.low)
-            checks.same_count(
-                bounded, self.coefficient_count, "coefficients", "the bounds", "the nets"
-            )
+            self.bounds.need_counts(self.features.count, self.coefficient_count)
         if self.held_out_error is not None:
             error = checks.array(self.held_out_error, "held-out error", (vertex_count,))
             put("held_out_error", error)
@@ -299,7 +293,7 @@ class Deformer:
 
     def skin_alone(self) -> Deformer:
         """Return its skin without correctives: where these fade to, but for the mean."""
-        return replace(self, features=Features(), nets=(), bases=(), bounds=None)
+        return replace(self, features=Features(), nets=(), bases=())
 
     def need_skin(self) -> tuple[Skeleton, Skin]:
         """Return the skeleton and the skin, or raise if there are none."""

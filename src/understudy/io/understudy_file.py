@@ -265,7 +265,7 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
     features = (arrays[f"features.{name}"] for name in ("columns", "low", "high"))
     half_biases = half and header["format_version"] >= _FIRST_NARROW
     bounds = read_bounds(arrays, header["bounds"]) if "bounds" in header else None
-    return Deformer(
+    deformer = Deformer(
         mesh=_mesh(arrays, header["mesh"]),
         skeleton=skeleton,
         control_spec=spec,
@@ -283,6 +283,9 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
         bounds=bounds,
         held_out_error=arrays.get("held_out_error"),
     )
+    if bounds is not None:  # also where there are no networks, as in C++
+        bounds.need_counts(deformer.features.count, deformer.coefficient_count)
+    return deformer
 
 
 def _control_spec(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> ControlSpec:

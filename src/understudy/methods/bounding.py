@@ -54,7 +54,17 @@ def with_bounds(deformer: Deformer, poses: Poses, held_out: np.ndarray | None = 
     bounded = replace(deformer, bounds=find_bounds(deformer, readings))
     if held_out is None or not len(held_out):
         return bounded
-    return replace(bounded, held_out_error=_error_of_vertices(bounded, poses, held_out))
+    return with_held_out_error(bounded, poses, held_out)
+
+
+def with_held_out_error(deformer: Deformer, poses: Poses, held_out: np.ndarray) -> Deformer:
+    """Return `deformer` with the mean error of each vertex on some of the poses, by number."""
+    some = np.sort(held_out)[evenly(len(held_out), _MEASURED_POSES)]
+    measured = poses.take(some)
+    found = deform_reference(deformer, measured.world_from_bone, measured.controls)
+    off = np.linalg.norm(found - np.asarray(measured.vertices), axis=2)
+    error = off.mean(axis=0, dtype=np.float64).astype(np.float32)
+    return replace(deformer, held_out_error=error)
 
 
 def find_bounds(deformer: Deformer, readings: np.ndarray) -> Bounds:
@@ -213,12 +223,3 @@ def _coefficient_range(deformer: Deformer, readings: np.ndarray) -> tuple[np.nda
         found = deformer.net_groups(part)
         low, high = np.minimum(low, found.min(axis=0)), np.maximum(high, found.max(axis=0))
     return low, high
-
-
-def _error_of_vertices(deformer: Deformer, poses: Poses, held_out: np.ndarray) -> np.ndarray:
-    """Return the mean distance (V,) float32 of each vertex from some poses."""
-    some = np.sort(held_out)[evenly(len(held_out), _MEASURED_POSES)]
-    measured = poses.take(some)
-    found = deform_reference(deformer, measured.world_from_bone, measured.controls)
-    off = np.linalg.norm(found - np.asarray(measured.vertices), axis=2)
-    return off.mean(axis=0, dtype=np.float64).astype(np.float32)

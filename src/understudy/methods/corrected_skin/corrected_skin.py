@@ -86,6 +86,8 @@ class CorrectedSkinConfig(SubspaceConfig):
                          the error on poses kept aside by less than 1 %
     clamp_margin         features are clamped to their training range, widened on each side by this
                          fraction of its width; none: no clamping
+    bounded              keep each coefficient in its range over the training poses, and fade the
+                         correctives out as a pose leaves these poses
     validation_fraction  fraction of the poses that are kept aside; of recorded clips whole ones
     patience             early stopping: training ends after this many epochs without an improvement
                          on the poses kept aside; none: all epochs

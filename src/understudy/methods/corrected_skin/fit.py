@@ -15,6 +15,7 @@ from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
 from understudy.core.skin import Skin
+from understudy.methods.bounding import with_held_out_error
 from understudy.methods.corrected_skin.corrected_skin import CorrectedSkinConfig
 from understudy.methods.corrected_skin.guard import (
     clips_aside,
@@ -103,6 +104,8 @@ def fit_corrected_skin(
         deformer = without_correctives(deformer, vertices, fitted)
         figures = {**deformer.training, "uncorrected_regions": len(needless)}
         deformer = replace(deformer, training=figures)
+        if deformer.held_out_error is not None:
+            deformer = with_held_out_error(deformer, poses, aside)
     return _stored(deformer, config.storage, kept)
 
 

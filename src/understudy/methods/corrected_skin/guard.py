@@ -111,9 +111,14 @@ def without_correctives(deformer: Deformer, vertices: np.ndarray, skin: Skin) ->
                     basis.coefficients,
                 )
             )
+    read = [np.zeros(0, int), *(basis.coefficients for basis in bases)]
+    bounds = (
+        None if deformer.bounds is None else deformer.bounds.take(np.unique(np.concatenate(read)))
+    )
     nets, bases = _used(deformer.nets, bases)
     return replace(
         deformer,
+        bounds=bounds,
         skin=Skin(index[chosen, rows], weight[chosen, rows]),
         mean=mean,
         nets=tuple(nets),
