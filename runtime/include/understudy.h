@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #define UNDERSTUDY_VERSION "0.1.0"
-#define UNDERSTUDY_FORMAT_VERSION 4
+#define UNDERSTUDY_FORMAT_VERSION 5
 
 #if defined(UNDERSTUDY_SHARED) && defined(_WIN32)
 #if defined(UNDERSTUDY_BUILDING)

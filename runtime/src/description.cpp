@@ -559,13 +559,71 @@ private:
             return problem_.say("clip ", clip.name, ": a wrong frame rate");
         if (!start || !start.is_integer())
             return problem_.say("clip ", clip.name, ": a wrong start frame");
-        const Words<64> array("clip.", std::uint64_t{into_.clips.size()}, ".world_from_bone");
+        const std::uint64_t number{into_.clips.size()};
+        const Words<64> keys("clip.", number, ".keys");
+        if (file_.has(keys.c_str())) {
+            if (!read_keys(keys.c_str(), clip)) return false;
+            return into_.clips.push(static_cast<Clip&&>(clip));
+        }
+        const Words<64> array("clip.", number, ".world_from_bone");
         if (!file_.doubles(array.c_str(), 4, clip.world_from_bone)) return false;
         const Shape shape = file_.shape(array.c_str());
         if (shape[0] < 1 || shape[1] != into_.bone_count() || shape[2] != 3 || shape[3] != 4)
             return problem_.say("clip ", clip.name, ": expected shape (F, B, 3, 4)");
         clip.frame_count = shape[0];
         return into_.clips.push(static_cast<Clip&&>(clip));
+    }
+
+    // Reads which bone has a key in which frame (F,B), and the transforms of all keys (n,12), frame
+    // by frame. Between two keys a bone's transform changes linearly.
+    bool read_keys(const char* name, Clip& clip) {
+        Array<std::int32_t> keys(into_.memory);
+        Array<float> values(into_.memory);
+        const Words<64> array("clip.", std::uint64_t{into_.clips.size()}, ".values");
+        if (!file_.integers(name, 2, keys) || !file_.floats(array.c_str(), 2, values)) return false;
+        const Shape shape = file_.shape(name), of_values = file_.shape(array.c_str());
+        const std::size_t frames = shape[0], bones = shape[1];
+        std::size_t count = 0;
+        for (const std::int32_t key : keys) {
+            if (key != 0 && key != 1) return problem_.say("clip ", clip.name, ": a wrong key");
+            count += static_cast<std::size_t>(key);
+        }
+        if (frames < 1 || bones != into_.bone_count() || of_values[0] != count || of_values[1] != 12)
+            return problem_.say("clip ", clip.name, ": keys (F, B) and values (n, 12) do not fit");
+        for (std::size_t bone = 0; bone < bones; ++bone)
+            if (!keys[bone] || !keys[(frames - 1) * bones + bone])
+                return problem_.say("clip ", clip.name, ": no key in the first or last frame");
+        if (!clip.world_from_bone.resize(multiplied(keys.size(), 12))) return false;
+        double* into = clip.world_from_bone.data();
+        const float* value = values.data();
+        for (std::size_t place = 0; place < keys.size(); ++place)
+            if (keys[place])
+                for (std::size_t i = 0; i < 12; ++i) into[12 * place + i] = *value++;
+        for (std::size_t bone = 0; bone < bones; ++bone) {
+            std::size_t before = 0;  // the last frame with a key
+            for (std::size_t frame = 1; frame < frames; ++frame) {
+                if (!keys[frame * bones + bone]) continue;
+                fill_between(into + 12 * bone, 12 * bones, before, frame);
+                before = frame;
+            }
+        }
+        clip.frame_count = frames;
+        return true;
+    }
+
+    // Interpolates the frames between two frames of one bone.
+    static void fill_between(double* bone, std::size_t stride, std::size_t first,
+                             std::size_t last) {
+        const double *from = bone + stride * first, *to = bone + stride * last;
+        for (std::size_t frame = first + 1; frame < last; ++frame) {
+            const double share =
+                static_cast<double>(frame - first) / static_cast<double>(last - first);
+            double* into = bone + stride * frame;
+            for (std::size_t i = 0; i < 12; ++i) {
+                const double step = (to[i] - from[i]) * share;
+                into[i] = from[i] + step;
+            }
+        }
     }
 
     const Archive& file_;

@@ -118,11 +118,17 @@ CHOICES: tuple[Choice, ...] = (
         "twelve random poses of the built-in human",
     ),
     Choice(
-        ("_GAMMA", "_EXACT", "_INVISIBLE", "_EXACT_SLOPE", "_INVISIBLE_SLOPE"),
+        ("_GAMMA", "_VISIBLE", "_INVISIBLE"),
         "methods/decomposition/bone_count.py",
         ("temporal",),
         ("temporal:horse_gallop*", "temporal:elephant_gallop*", "temporal:samba*"),
-        "corpus characters of the families that the networks were trained on",
+    ),
+    Choice(
+        ("_EXACT", "_NEGLIGIBLE", "_RISE", "_COLLAPSE", "_STEEP", "_OVERFIT"),
+        "methods/decomposition/bone_count.py",
+        ("temporal",),
+        data="corpus characters of the families that the networks were trained on, and the errors "
+        "by number of bones of all sequences",
     ),
     Choice(
         ("SPLIT_SHARES",),

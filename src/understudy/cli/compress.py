@@ -30,17 +30,19 @@ from understudy.cli.options import (
     settings_of,
 )
 from understudy.cli.output import file_size, write_json
+from understudy.core.clip import ClipKeys
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.terminal_progress import TerminalProgress
-from understudy.evaluation.measure import Reference, measure, measure_deformers
+from understudy.evaluation.measure import Reference, measure, measure_deformers, sequence_error
 from understudy.evaluation.metric_catalogue import digits3, metric_of, size_text
 from understudy.export.sequence import INFLUENCES as ENGINE_INFLUENCES
 from understudy.export.sequence import engine_character
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.registry import format_of, source_provenance, write_character
+from understudy.methods.decomposition.compact import compact, default_tolerance
 from understudy.methods.fitting import FitJob, with_source
 from understudy.methods.registry import method_type, methods_by_name
 from understudy.viewer.measured import KeptFrames
@@ -98,6 +100,14 @@ def compress(
             "retarget (temporal).",
         ),
     ] = False,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Error E that storing may add: key frames only where they are needed, in 16 bits. "
+            "Default: a tenth of the error, at least 0.1; 0: every frame as it was fitted.",
+        ),
+    ] = None,
     preset: Preset = None,
     settings: Settings = [],  # noqa: B006
     rest: Rest = None,
@@ -129,6 +139,11 @@ def compress(
         "seed": seed or None,
     }
     for_engine = format_of(out, to="write").write_deformer is None
+    if for_engine and tolerance is not None:
+        raise InputError(
+            f"--tolerance is about key frames of .understudy files; {out.suffix} files have a key "
+            "in every frame. Leave it out"
+        )
     if for_engine and skeleton and influences is None:
         flags["influences"] = ENGINE_INFLUENCES
     given = {flag: str(value) for flag, value in flags.items() if value is not None}
@@ -150,6 +165,9 @@ def compress(
     deformer = job.fit(poses, progress=progress)
     fit_time = {chosen: {"fit_s": time.perf_counter() - started}}
     kept = KeptFrames({poses.name: poses})
+    added = 0.0
+    if not for_engine:
+        deformer, added = _compacted(deformer, poses, tolerance)
     rows = measure_deformers({chosen: deformer}, kept.cases, fit_time, progress)
     if page is not None:
         kept.write_page({chosen: deformer}, poses.name, page)
@@ -161,6 +179,7 @@ def compress(
         bytes_before=12 * poses.vertex_count * poses.pose_count,
         bytes_after=0,
         error_asked=None if asked in (None, "none") else float(asked),
+        error_added=added,
     )
     if for_engine:
         as_asked = skeleton or transforms is not None or method is not None
@@ -180,6 +199,19 @@ def compress(
     if as_json is not None:
         sizes = {"bytes_before": result.bytes_before, "bytes_after": file_size(out)}
         write_json(as_json, {"unit": deformer.mesh.unit, **sizes, **figures})
+
+
+def _places(keys: ClipKeys) -> int:
+    return int(keys.is_key.size)
+
+
+def _compacted(deformer: Deformer, poses: Poses, tolerance: float | None) -> tuple[Deformer, float]:
+    """The deformer in as few bytes as the tolerance allows, and the error E that this adds."""
+    error = lambda of: sequence_error(poses, of)
+    before = error(deformer)
+    allowed = default_tolerance(before) if tolerance is None else tolerance
+    smaller = compact(deformer, allowed)
+    return smaller, error(smaller) - before if smaller is not deformer else 0.0
 
 
 def default_method(given: Mapping[str, str]) -> str:
@@ -254,6 +286,7 @@ class Compressed:
     bytes_before  of the vertices of the sequence in float32
     bytes_after   of the file
     error_asked   the error E that was asked for, or None
+    error_added   the error E that storing added
     """
 
     deformer: Deformer
@@ -261,6 +294,7 @@ class Compressed:
     bytes_before: int
     bytes_after: int
     error_asked: float | None
+    error_added: float = 0.0
 
     def summary(self, out: Path) -> str:
         """The lines that the command prints at the end."""
@@ -277,7 +311,9 @@ class Compressed:
         lines += [
             f"error        {shown_errors(f, mesh)}",
             f"size         {size_text(self.bytes_before)} of float32 positions before, "
-            f"{size_text(self.bytes_after)} in the file after",
+            f"{size_text(self.bytes_after)} in the file after"
+            f" ({100 * self.bytes_after / self.bytes_before:.3g} %)",
+            *self.storage_lines(),
             *([f"compression  {shown_figure('crp', f, mesh)}"] if "crp" in f else []),
             f"time         {f['fit_s']:.1f} s",
         ]
@@ -287,6 +323,17 @@ class Compressed:
                 "influences, or affine transforms."
             )
         return "\n".join(lines)
+
+    def storage_lines(self) -> list[str]:
+        """The line about key frames and bits, if the clips have keys."""
+        keys = [clip.keys for clip in self.deformer.clips if clip.keys is not None]
+        if not keys:
+            return []
+        count, of = (sum(key(one) for one in keys) for key in (lambda k: k.is_key.sum(), _places))
+        return [
+            f"stored       {count} of {of} key frames of bones, {self.deformer.storage}: adds E "
+            f"{digits3(self.error_added)}"
+        ]
 
     def sequence_line(self) -> str:
         """The line about the sequence."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Mapping
 from typing import Annotated
 
 import numpy as np
@@ -15,6 +16,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.posing import PosingSkeleton
 from understudy.evaluation.metric_catalogue import size_text
+from understudy.io.byte_shares import byte_shares
 from understudy.methods.base import Method, option_table, preset_lines
 from understudy.methods.registry import method_type, methods_by_name
 
@@ -26,8 +28,22 @@ def info(file: File) -> None:
     """Show what is in a .understudy file."""
     deformer = Deformer.load(file)
     print(f"{file}: {file_text(file, deformer)}")
-    for name, text in info_lines(deformer):
+    for name, text in (("bytes", bytes_text(byte_shares(file))), *info_lines(deformer)):
         print(f"{name:<12} {text}")
+
+
+def bytes_text(shares: Mapping[str, int]) -> str:
+    """Where the bytes of a file are; shares: name of a part -> its bytes.
+
+    >>> bytes_text({"clips": 3000, "mesh": 1000, "skin": 0})
+    'clips 3.0 kB (75 %), mesh 1.0 kB (25 %)'
+    """
+    total = sum(shares.values())
+    return ", ".join(
+        f"{name} {size_text(size)} ({100 * size / total:.0f} %)"
+        for name, size in shares.items()
+        if size
+    )
 
 
 def info_lines(deformer: Deformer) -> list[tuple[str, str]]:
@@ -51,6 +67,8 @@ def info_lines(deformer: Deformer) -> list[tuple[str, str]]:
     for clip in deformer.clips:
         rate = "" if clip.frame_rate is None else f" at {clip.frame_rate:g} per second"
         text = f"{clip.name}: {clip.frame_count} frames{rate}, from frame {clip.start_frame}"
+        if clip.keys is not None:
+            text += f", {clip.keys.is_key.sum()} of {clip.keys.is_key.size} key frames of bones"
         lines.append(("clip", text))
     if deformer.nets:
         lines.append(

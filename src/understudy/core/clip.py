@@ -1,4 +1,7 @@
-"""`Clip`: bone transforms of an animation. `ClipSpan`: which frames of a sequence are one clip."""
+"""`Clip`: bone transforms of an animation. `ClipSpan`: which frames of a sequence are one clip.
+
+`ClipKeys` is how a file may store a clip: keys where they are needed, in 32 or 16 bits.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,48 @@ from understudy.core.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
+class ClipKeys:
+    """Keys of bones: between two keys, every number of a bone's transform changes linearly.
+
+    is_key  (F,B) bool, which bone has a key in which frame; every bone in the first and the last
+    values  (n,12) float32, the transforms of all keys, frame by frame
+
+    >>> keys = ClipKeys(np.array([[1], [0], [1]], bool), np.array([[0.0] * 12, [1.0] * 12]))
+    >>> keys.world_from_bone()[1].max()
+    np.float64(0.5)
+    """
+
+    is_key: np.ndarray
+    values: np.ndarray
+
+    def __post_init__(self):
+        put = lambda name, value: object.__setattr__(self, name, value)
+        put("is_key", np.ascontiguousarray(checks.shape_of(self.is_key, "keys", (None, None))))
+        checks.kind_of(self.is_key, "keys", "b")
+        put("values", checks.array(self.values, "values of keys", (None, 12), np.float32))
+        checks.same_count(
+            int(self.is_key.sum()), len(self.values), "keys", "is_key", "values of keys"
+        )
+        if not len(self.is_key) or not self.is_key[[0, -1]].all():
+            raise InputError("keys: every bone needs one in the first and in the last frame")
+
+    def world_from_bone(self) -> np.ndarray:
+        """Return the transforms of all frames, (F,B,3,4) float64."""
+        frames, bones = self.is_key.shape
+        at = np.where(self.is_key, np.arange(frames)[:, None], -1)
+        before = np.maximum.accumulate(at, axis=0)
+        after = np.where(self.is_key, at, frames)
+        after = np.minimum.accumulate(after[::-1], axis=0)[::-1]
+        keys = np.zeros((frames, bones, 12))
+        keys[self.is_key] = self.values
+        bone = np.arange(bones)
+        start = keys[before, bone]
+        share = (np.arange(frames)[:, None] - before) / np.maximum(after - before, 1)
+        moved = start + (keys[after, bone] - start) * share[..., None]
+        return moved.reshape(frames, bones, 3, 4)
+
+
+@dataclass(frozen=True, eq=False)
 class Clip:
     """Bone transforms of every frame, which drive `Deformer.deform`.
 
@@ -19,6 +64,8 @@ class Clip:
     world_from_bone  (F,B,3,4) float64, one transform per bone and frame
     frame_rate       frames per second, or None: unknown
     start_frame      the number of its first frame in the original sequence
+    keys             how a file stores it, or None: every frame in float64. Keys that do not give
+                     `world_from_bone` are dropped
 
     >>> Clip("walk", np.tile(np.eye(3, 4), (24, 2, 1, 1)), frame_rate=24.0).duration
     1.0
@@ -28,6 +75,7 @@ class Clip:
     world_from_bone: np.ndarray
     frame_rate: float | None = None
     start_frame: int = 0
+    keys: ClipKeys | None = None
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)
@@ -59,6 +107,17 @@ class Clip:
                 f"{self.start_frame!r}"
             )
         put("start_frame", int(self.start_frame))
+        if self.keys is not None and not np.array_equal(
+            self.keys.world_from_bone(), self.world_from_bone
+        ):
+            put("keys", None)
+
+    @staticmethod
+    def from_keys(
+        name: str, keys: ClipKeys, frame_rate: float | None = None, start_frame: int = 0
+    ) -> Clip:
+        """Return the clip of some keys."""
+        return Clip(name, keys.world_from_bone(), frame_rate, start_frame, keys)
 
     @property
     def frame_count(self) -> int:

@@ -113,6 +113,17 @@ def deform_clips(deformer: Deformer) -> np.ndarray:
     )
 
 
+def sequence_error(poses: Poses, deformer: Deformer) -> float:
+    """The error E of the deformer's own clips on the sequence that they were fitted to."""
+    shown = deform_clips(deformer)
+    checks.shape_of(shown, "frames of the clips", (poses.pose_count, poses.vertex_count, 3))
+    square = 0.0
+    for where, block in poses.pose_blocks(16):
+        square += float(((block.astype(np.float64) - shown[where]) ** 2).sum())
+    diagonal = float(np.linalg.norm(np.ptp(poses.mesh.vertices.astype(np.float64), axis=0)))
+    return 2000 * np.sqrt(square / shown.size) / diagonal if diagonal else 0.0
+
+
 def measure(
     method: str,
     approximation: Approximation,

@@ -1,8 +1,8 @@
 """The bones that an export starts from: those of the deformer, or its virtual bones.
 
-Bones that a decomposition found have no parents, and their bind pose is the identity at the origin
-of the world. An export places each at the centre of its vertices. That changes no vertex, and
-engines can interpolate and show such bones.
+Bones that a decomposition found have no parents, and their bind pose is not rotated. An export
+places each at the centre of its vertices. That changes no vertex, and engines can interpolate and
+show such bones.
 
 Letters: F frames, V vertices, B bones, N virtual bones.
 """
@@ -46,7 +46,7 @@ class EngineBones:
         skeleton, skin = deformer.need_skin()
         virtual, names = None, skeleton.names
         found = bool((skeleton.parents < 0).all()) and np.allclose(
-            skeleton.world_from_bone, np.eye(3, 4)
+            skeleton.world_from_bone[..., :3], np.eye(3)
         )
         if skin.virtual is not None and is_rigid:
             dense = skin_weights(skin, skeleton.bone_count).toarray()
@@ -74,8 +74,10 @@ class EngineBones:
     def motion(self, world_from_bone: np.ndarray, skeleton: Skeleton) -> np.ndarray:
         """Return these bones, (F,N,3,4), in poses (F,B,3,4) of the deformer's `skeleton`."""
         moved = world_from_bone
+        if self.rest is not None:
+            moved = compose(moved, skeleton.bone_from_world)
         if self.virtual is not None:
-            since_rest = compose(moved, skeleton.bone_from_world)
+            since_rest = moved
             frames, count = since_rest.shape[:2]
             flat = np.moveaxis(since_rest, 1, 0).reshape(count, -1)
             blended = (self.virtual @ flat).reshape(-1, frames, 3, 4)

@@ -16,12 +16,17 @@ from understudy.core.storage import from_grid, grid_of
 _ON_GRIDS = ("mesh.vertices", "mesh.corner_uvs", "mesh.corner_normals", "mean", "skin.weight")
 
 
+def _on_grid(name: str) -> bool:
+    """Return whether the numbers of an array may be on a grid."""
+    return name in _ON_GRIDS or (name.startswith("clip.") and name.endswith(".values"))
+
+
 def narrowed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return arrays by name in the narrowest types that represent them exactly."""
     result: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         found = None
-        if name in _ON_GRIDS:
+        if _on_grid(name):
             found = grid_of(array.reshape(-1, 1) if name == "skin.weight" else array)
         if found is not None:
             result |= {name: found[0].reshape(array.shape), f"{name}.grid": found[1]}

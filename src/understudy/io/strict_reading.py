@@ -38,6 +38,8 @@ _ARRAYS = {
     **dict.fromkeys(("skin.bone_index", "skin.virtual_index"), (_WHOLE, 2)),
     "skeleton.world_from_bone": (("float64",), 3),
     "clip.#.world_from_bone": (("float64",), 4),
+    "clip.#.keys": (_WHOLE, 2),
+    "clip.#.values": (("float32",), 2),
     "controls.numeric": (("bool",), 1),
 }  # fmt: skip
 

@@ -26,7 +26,7 @@ from safetensors.numpy import load as unpack
 from safetensors.numpy import save as pack
 
 from understudy.core import checks
-from understudy.core.clip import Clip
+from understudy.core.clip import Clip, ClipKeys
 from understudy.core.controls import ControlSpec
 from understudy.core.deformer import STORAGES, Deformer
 from understudy.core.errors import FileError, InputError
@@ -58,10 +58,10 @@ from understudy.io.strict_reading import (
     texts,
 )
 
-# Version 2 added 16 bits, 3 added 8 bits (no longer read), 4 added narrow arrays. A deformer in
-# float32 is written as version 1, so that older versions can read it.
-FORMAT_VERSION = 4
-_FIRST_HALF, _FIRST_NARROW = 2, 4
+# Version 2 added 16 bits, 3 added 8 bits (no longer read), 4 added narrow arrays, 5 keys of clips.
+# A deformer in float32 without keys is written as version 1, so that older versions can read it.
+FORMAT_VERSION = 5
+_FIRST_HALF, _FIRST_NARROW, _FIRST_KEYS = 2, 4, 5
 SUFFIX = ".understudy"
 _MAX_HEADER = 64 << 20  # bytes; a longer one is forged, and is not read
 _HEADER_TYPES = {"method": str, "training": dict, "provenance": dict, "nets": list, "bases": list}
@@ -207,7 +207,12 @@ def _to_arrays(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict[str, Any
             for clip in deformer.clips
         ]
         for number, clip in enumerate(deformer.clips):
-            arrays[f"clip.{number}.world_from_bone"] = clip.world_from_bone
+            if clip.keys is None or (half and not narrow):
+                arrays[f"clip.{number}.world_from_bone"] = clip.world_from_bone
+            else:
+                header["format_version"] = _FIRST_KEYS
+                arrays[f"clip.{number}.keys"] = clip.keys.is_key.astype(np.uint8)
+                arrays[f"clip.{number}.values"] = clip.keys.values
     arrays |= net_arrays(deformer.nets, half, half_biases=narrow)
     arrays |= basis_arrays(deformer.bases, half)
     given = {
@@ -308,15 +313,21 @@ def _clips(arrays: dict[str, np.ndarray], entries: Any) -> tuple[Clip, ...]:
         rate = entry["frame_rate"]
         if rate is not None and type(rate) not in (int, float):
             raise InputError(f"clip {number}: expected a frame rate or null, got {rate!r}")
-        clips.append(
-            Clip(
-                text(entry["name"], f"name of clip {number}"),
-                arrays[f"clip.{number}.world_from_bone"],
-                rate,
-                need_kind(entry["start_frame"], f"start frame of clip {number}", int),
-            )
-        )
+        name = text(entry["name"], f"name of clip {number}")
+        start = need_kind(entry["start_frame"], f"start frame of clip {number}", int)
+        if f"clip.{number}.keys" in arrays:
+            clips.append(Clip.from_keys(name, _keys(arrays, f"clip.{number}"), rate, start))
+        else:
+            clips.append(Clip(name, arrays[f"clip.{number}.world_from_bone"], rate, start))
     return tuple(clips)
+
+
+def _keys(arrays: dict[str, np.ndarray], clip: str) -> ClipKeys:
+    """Return the keys of a clip of a file; clip: what the names of its arrays start with."""
+    is_key = arrays[f"{clip}.keys"]
+    if is_key.max(initial=0) > 1 or is_key.min(initial=0) < 0:
+        raise InputError(f"{clip}.keys: expected 0 or 1")
+    return ClipKeys(is_key.astype(bool), arrays[f"{clip}.values"])
 
 
 def _mesh(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Mesh:

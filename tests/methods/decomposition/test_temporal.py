@@ -9,7 +9,11 @@ from understudy.core.progress import Task
 from understudy.evaluation import metrics
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition import clusters, fesam
-from understudy.methods.decomposition.bone_count import ErrorCurve, find_bone_count
+from understudy.methods.decomposition.bone_count import (
+    ErrorCurve,
+    find_bone_count,
+    most_bones,
+)
 from understudy.methods.decomposition.fesam import Fesam, FesamConfig
 from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.motion import in_principal_directions, read_motion
@@ -194,7 +198,7 @@ def test_a_static_or_translated_mesh_needs_one_bone(frames):
             [1.0, 0.4, 0.2]
         )
         motion, normalisation = read_motion(Poses(mesh, shapes))
-        assert find_bone_count(motion, 6, normalisation.rounding)[0] == 1
+        assert find_bone_count(motion, 6, normalisation.rounding).bones == 1
 
 
 def test_a_rigidly_moving_mesh_is_one_bone():
@@ -224,25 +228,47 @@ def test_one_frame_two_vertices_and_an_outlier_give_few_bones():
     assert metrics.distortion_percentage(shapes[:, others], play(odd)[:, others]) < 3
 
 
+def curve(errors):
+    return ErrorCurve(errors, dict.fromkeys(errors, 0.0))
+
+
 def test_the_bone_count_is_where_another_bone_gains_too_little():
-    falls = ErrorCurve(
-        {bones: 0.5 * 0.85**bones for bones in (1, 2, 4, 8, 16)}
-    )  # each bone gains 15 %
+    falls = curve({bones: 20 * 0.85**bones for bones in (1, 2, 4, 8, 16)})  # 15 % for each bone
     assert falls.best() == 16
-    stalls = ErrorCurve({1: 0.5, 2: 0.2, 4: 0.05, 8: 0.048, 16: 0.046})
+    stalls = curve({1: 50, 2: 20, 4: 1.5, 8: 1.45, 16: 1.4})
     assert stalls.best() == 4
-    exact = ErrorCurve({1: 0.5, 2: 0.2, 4: 0.05, 8: 1e-5, 16: 5e-6})
-    assert exact.best() == 8
-    assert exact.next() == 6
+    assert stalls.next() == 3
 
 
-def test_up_to_one_bone_per_four_vertices_is_tried():
+def test_bones_pay_only_for_what_can_be_seen():
+    invisible = curve({1: 50, 2: 20, 4: 2, 8: 0.45, 16: 0.04, 32: 0.001})
+    assert invisible.best() == 8
+    visible = curve({1: 50, 2: 20, 4: 4.0, 8: 3.9, 16: 2.0, 32: 1.9})
+    assert visible.best() == 16
+    assert ErrorCurve({1: 50, 2: 1.0, 4: 0.9}, {1: 200, 2: 30, 4: 5}).best() == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 3])
+def test_the_bones_of_an_exact_skin_are_counted(seed):
+    motion, normalisation = read_motion(generate_character(seed).poses())
+    found = find_bone_count(motion, 6, normalisation.rounding)
+    assert found.exact
+    assert found.bones == generate_character(seed).bones
+    assert found.transforms.shape == (motion.rows, 4 * found.bones)
+
+
+def test_no_more_bones_than_the_frames_tell_apart():
+    poses = generate_character(4).poses().take(np.arange(0, 40, 4))
+    motion, normalisation = read_motion(poses)
+    found = find_bone_count(motion, 6, normalisation.rounding)
+    assert found.bones <= most_bones(motion) == 7
     random = np.random.default_rng(0)
-    poses = Poses(
+    few = Poses(
         Mesh.from_faces(random.normal(size=(30, 3)), [[0, 1, 2]]), random.normal(size=(20, 30, 3))
     )
-    count, curve = find_bone_count(read_motion(poses)[0], 6)
-    assert count <= max(curve.remaining) == 7
+    count = find_bone_count(read_motion(few)[0], 6)
+    assert count.bones <= max(count.curve.error) == 7
 
 
 def test_pruning_removes_the_bone_that_another_replaces(character):

@@ -42,6 +42,9 @@ _LAST_DETAIL = 2e-3  # share of the squared error that the last iterations may i
 # lower, but the weights cannot be simplified. A weak pull towards the bones' own vertices prevents
 # it.
 _INDIVIDUAL = 3e-6
+# The same pull for an exact skin, weaker: it only decides what the motion leaves open, such as how
+# a flat patch stretches along its normal. Otherwise transforms may be too large to be stored well.
+_WELL_DETERMINED = 1e-7
 
 
 def decompose(motion: Motion, plan: Plan) -> Fit:
@@ -100,7 +103,37 @@ def _decompose_affine(motion: Motion, plan: Plan) -> Fit:
         plan.bar.advance()
     fit = min(fits, key=lambda fit: fit.error)
     transforms = extend_rows(sample, fit, plan.individual or 0.0)
-    leading = reduced.leading_rows(_LAST_DETAIL * fit.error * motion.vertex_count / len(vertices))
+    detail = _LAST_DETAIL * fit.error * motion.vertex_count / len(vertices)
+    return _last_iterations(motion, (reduced, directions), transforms, detail, plan)
+
+
+def decompose_from(motion: Motion, plan: Plan, transforms: np.ndarray) -> Fit:
+    """Return the fit that the iterations on all vertices reach from given affine transforms.
+
+    transforms  (3F,4B), close to those of the result; `plan.bones` is not used
+    """
+    with plan.progress.task(f"fitting {transforms.shape[1] // 4} bones to all vertices", 1) as bar:
+        plan = replace(plan, bones=transforms.shape[1] // 4, bar=bar, individual=_WELL_DETERMINED)
+        reduced, directions = in_principal_directions(motion)
+        projected = np.ascontiguousarray(directions.T @ transforms)
+        return _last_iterations(motion, (reduced, directions), projected, 0.0, plan)
+
+
+def _last_iterations(
+    motion: Motion,
+    principal: tuple[Motion, np.ndarray],
+    transforms: np.ndarray,
+    detail: float,
+    plan: Plan,
+) -> Fit:
+    """Return the fit after the iterations on all vertices.
+
+    principal   the motion in its principal directions, and these directions
+    transforms  (n,4B) in these directions
+    detail      squared motion that the iterations may ignore
+    """
+    reduced, directions = principal
+    leading = reduced.leading_rows(detail)
     fit = solve_weights(
         leading,
         np.ascontiguousarray(transforms[: leading.rows]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from understudy.methods.decomposition.fit import Fit
@@ -41,6 +43,18 @@ def prune_bones(motion: Motion, fit: Fit, bones: int, influences: int) -> Fit:
             transforms = solve_transforms(motion, fit)
             fit = solve_weights(motion, transforms, (fit.index, fit.weight), search(fit.bones))
     return fit
+
+
+def without_one_bone(motion: Motion, fit: Fit, influences: int, tries: int) -> Iterator[Fit]:
+    """Yield the fits without one of the `tries` bones that the others replace best.
+
+    Weights are solved for again; transforms stay as they are.
+    """
+    search = WeightSearch(min(influences, fit.bones - 1), candidates=2, exchanges=1)
+    order = np.argsort(removal_costs(motion, fit), kind="stable")
+    for bone in order[: min(tries, fit.bones)]:
+        transforms, index, weight = _without(fit, np.array([bone]), influences)
+        yield solve_weights(motion, transforms, (index, weight), search)
 
 
 def removal_costs(motion: Motion, fit: Fit) -> np.ndarray:

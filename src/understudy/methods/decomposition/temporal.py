@@ -13,8 +13,9 @@ Departures of the default, and why:
   scaling the whole sequence changes nothing (`trajectory_networks.trajectories`).
 - Labels are places on a body that all characters share, because bones of different characters have
   no common names (`trajectory_networks.body_labels`).
-- The number of bones is where more bones explain little more motion (`bone_count`). It is not the
-  number of labels in use, which hardly depends on the motion.
+- The number of bones is what can be seen, or what made the motion (`bone_count`). It is not the
+  number of labels in use, which hardly depends on the motion. Where normals still deviate visibly,
+  bones are added.
 - With kind=auto, the networks of both kinds predict, and the prediction that explains more motion
   is used.
 - Five iterations from the network's weights leave much of the possible improvement. Clusters of
@@ -40,10 +41,10 @@ from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin, skin_weights
 from understudy.core.version import __version__
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.decomposition.bone_count import find_bone_count
+from understudy.methods.decomposition.bone_count import find_bone_count, most_bones
 from understudy.methods.decomposition.bone_limit import check_bone_count
-from understudy.methods.decomposition.decompose import decompose
-from understudy.methods.decomposition.fit import Fit, with_exact_errors
+from understudy.methods.decomposition.decompose import decompose, decompose_from
+from understudy.methods.decomposition.fit import Fit, predict, with_exact_errors
 from understudy.methods.decomposition.motion import (
     Motion,
     Normalisation,
@@ -76,6 +77,8 @@ from understudy.rigs.base import Rig
 # Section 4.2 names these the most appropriate choices.
 _PAPER_NETWORKS = {"animals": "lstm", "humans": "cnn"}
 _SAMPLE = 1000  # vertices whose labels are predicted
+_MAX_DISTORTION = 0.12  # radians that normals may deviate on average
+_NORMAL_FRAMES = 24  # in which that is measured
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,8 @@ class Temporal(Method[TemporalConfig]):
             if config.fitting == "paper":
                 fit, errors = self._fit_as_paper(poses, motion, normalisation, provenance, progress)
             else:
-                fit, errors = self._fit(motion, normalisation, provenance, progress)
+                triangles = np.argsort(normalisation.order)[poses.mesh.triangles]
+                fit, errors = self._fit(motion, normalisation, triangles, provenance, progress)
         skin, world_from_rest = skin_and_bones(fit, normalisation)
         if config.skeleton:
             return self._with_skeleton(poses, skin, world_from_rest, provenance, progress)
@@ -190,26 +194,32 @@ class Temporal(Method[TemporalConfig]):
         )
 
     def _fit(
-        self, motion: Motion, normalisation: Normalisation, provenance: dict, progress: Progress
+        self,
+        motion: Motion,
+        normalisation: Normalisation,
+        triangles: np.ndarray,
+        provenance: dict,
+        progress: Progress,
     ) -> tuple[Fit, list[float]]:
         """Return the fit of `ssdr` with additional starts from clusters of the network.
 
         Also returns the squared errors of its iterations on all vertices.
+
+        triangles  (M,3) of the vertices of `motion`
         """
         config = self.config
-        bones = config.bones
-        if bones is None:
-            bones, curve = find_bone_count(
-                motion, config.influences, normalisation.rounding, progress
-            )
-            provenance["motion_left_by_bones"] = {
-                str(count): share for count, share in sorted(curve.remaining.items())
+        count = None
+        if config.bones is None:
+            count = find_bone_count(motion, config.influences, normalisation.rounding, progress)
+            provenance["e_by_bones"] = {
+                str(bones): float(f"{error:.4g}")
+                for bones, error in sorted(count.curve.error.items())
             }
         vertices = evenly(motion.vertex_count, _SAMPLE)
         provenance["kind"], label = self._most_likely(motion, vertices)
         errors: list[float] = []
         plan = Plan(
-            min(bones, motion.vertex_count),
+            config.bones or 1,
             config.influences,
             rigid=config.skeleton,
             iterations=THOROUGH_ITERATIONS,
@@ -218,8 +228,28 @@ class Temporal(Method[TemporalConfig]):
             record=errors.append,
             progress=progress,
         )
-        fit = decompose(motion, plan)
+        if count is None:
+            fit = decompose(motion, replace(plan, bones=min(plan.bones, motion.vertex_count)))
+        elif count.transforms is not None and not config.skeleton:
+            fit = decompose_from(motion, plan, count.transforms)
+        else:
+            fit = self._visibly_right(motion, replace(plan, bones=count.bones), triangles, errors)
         return fit, [*errors, fit.error]
+
+    def _visibly_right(
+        self, motion: Motion, plan: Plan, triangles: np.ndarray, errors: list[float]
+    ) -> Fit:
+        """Return the fit of `plan`, with more bones if normals deviate visibly.
+
+        triangles  (M,3) of the vertices of `motion`
+        errors     of the iterations; only those of the returned fit are left in it
+        """
+        fit, limit = decompose(motion, plan), most_bones(motion)
+        while plan.bones < limit and _normal_distortion(motion, fit, triangles) > _MAX_DISTORTION:
+            plan = replace(plan, bones=min(limit, -(-4 * plan.bones // 3)))
+            errors.clear()
+            fit = decompose(motion, plan)
+        return fit
 
     def _most_likely(self, motion: Motion, vertices: np.ndarray) -> tuple[str, np.ndarray]:
         """Return the kind of network that explains some vertices (n,) best, and their labels (n,).
@@ -319,3 +349,29 @@ def _fit_transforms(motion: Motion, index: np.ndarray, weight: np.ndarray) -> Fi
     bones = int(index.max()) + 1
     fit = Fit(np.zeros((motion.rows, 4 * bones)), index, weight, motion.square)
     return with_exact_errors(motion, replace(fit, transforms=solve_transforms(motion, fit)))
+
+
+def _normal_distortion(motion: Motion, fit: Fit, triangles: np.ndarray) -> float:
+    """Return the mean angle between the normals of a fit and of the motion, in radians.
+
+    triangles  (M,3); each counts by its area
+
+    It is measured in some of the frames.
+    """
+    frames = evenly(motion.rows // 3, _NORMAL_FRAMES)
+    rows = (3 * frames[:, None] + np.arange(3)).reshape(-1)
+    shown = predict(motion, replace(fit, transforms=fit.transforms[rows]))
+    true, approx = (
+        _area_vectors(some.reshape(len(some), -1, 3), triangles)
+        for some in (motion.targets[:, rows], shown)
+    )
+    areas, others = (np.linalg.norm(vectors, axis=-1) for vectors in (true, approx))
+    sines = np.linalg.norm(np.cross(true, approx), axis=-1) / np.maximum(others, 1e-30)
+    total = float(areas.sum())
+    return float(np.arcsin(min(1.0, sines.sum() / total))) if total else 0.0
+
+
+def _area_vectors(positions: np.ndarray, triangles: np.ndarray) -> np.ndarray:
+    """Return the normals (M,F,3) of triangles, as long as twice their areas; positions (V,F,3)."""
+    one, two, three = (positions[triangles[:, corner]] for corner in range(3))
+    return np.cross(two - one, three - one)
