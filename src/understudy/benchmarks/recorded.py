@@ -6,6 +6,7 @@ Each case is a clip that is left out; the methods learn the other clips (`record
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from understudy.evaluation.measure import Reference, deform_poses, deformer_figu
 from understudy.evaluation.result import CaseResult
 from understudy.methods import config_from_text, method_type
 
-METHODS = ("lbs-4", "fdda", "differential")
+METHODS = ("lbs-4", "corrected_skin", "fdda", "differential", "auto")
 _FIGURES = ("mean", "p99", "max")
 
 
@@ -71,7 +72,8 @@ def _row(
     kind = method_type(name.partition("-")[0])
     options = {"seed": str(request.seed)}
     if kind.traits.needs_torch:
-        options |= size.options
+        known = {field.name for field in dataclasses.fields(kind.Config)}
+        options |= {key: value for key, value in size.options.items() if key in known}
     started = time.perf_counter()
     deformer = kind(config_from_text(kind.Config, options)).fit(training, progress=progress)
     figures = {**deformer_figures(deformer), "fit_s": time.perf_counter() - started}

@@ -7,14 +7,14 @@ the vertices. Each case is one clip, learned from the five others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from understudy.core.errors import FileError
 from understudy.core.mesh import Mesh
-from understudy.core.poses import Poses
+from understudy.core.poses import Poses, join_poses
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.skinning import linear_blend, weight_matrix
 from understudy.geometry.transforms import compose
@@ -38,8 +38,10 @@ class Recording:
 
     def split(self, clip: str) -> tuple[Poses, Poses]:
         """The poses of all other clips, and those of `clip`."""
-        own = self.clip == clip
-        return self.poses.take(np.flatnonzero(~own)), self.poses.take(np.flatnonzero(own))
+        parts = {name: self.poses.take(np.flatnonzero(self.clip == name)) for name in self.clips}
+        test = parts.pop(clip)
+        named = [replace(part, name=name) for name, part in parts.items()]
+        return join_poses(named, name=self.poses.name), test
 
 
 def load_recording(data: Path) -> Recording:

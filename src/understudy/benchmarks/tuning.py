@@ -53,6 +53,19 @@ _FACE = ("face:face/speech", "face:face/expressions")
 _SEQUENCES = tuple(f"temporal:{name}*" for name in ("horse_gallop", "elephant_gallop", "samba"))
 CHOICES: tuple[Choice, ...] = (
     Choice(
+        ("networks", "hidden", "linear", "weight_decay", "epochs"),
+        "methods/corrected_skin/corrected_skin.py",
+        ("corrected_skin", "auto"),
+        ("body:human/walk", "body:human/kick", "body:human/cmu_02_01", "body:human/cmu_10_01"),
+    ),
+    Choice(
+        ("_CLEARLY_LESS", "_LEAST_GAIN"),
+        "methods/skin_fitting/evidence.py",
+        ("corrected_skin", "fdda", "differential", "auto"),
+        ("recorded:85_02", "recorded:126_03"),
+        "BlenRig's body, the built-in human",
+    ),
+    Choice(
         ("clamp_margin", "skin_rings", "seam_rings"),
         "methods/fdda/fdda.py",
         ("fdda", "fdda-noclamp", "fdda-tight", "fdda-open", "fdda-adamw"),

@@ -21,7 +21,7 @@ def bench(
         str,
         typer.Argument(
             help="body, face, recorded, blender, decompose, two-layer, temporal, runtime, "
-            "web or scale."
+            "web, scale or auto."
         ),
     ],
     quick: Annotated[

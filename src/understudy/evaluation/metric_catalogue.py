@@ -198,6 +198,11 @@ METRICS = {
     "busy_ms_2": Metric(
         "busy 2", "ms", "time of one pose on two threads while another process occupies a core"
     ),
+    "cost": Metric("cost", "", "bytes of the choice, or its error where the budget has none"),
+    "best_cost": Metric("best cost", "", "the same of the best candidate of a full sweep"),
+    "cost_ratio": Metric("cost /best", "", "cost relative to the best candidate of the sweep"),
+    "time_share": Metric("time share", "", "time of the fits relative to those of the sweep"),
+    "kept": Metric("kept", "", "1 if unseen poses keep the budget, else 0"),
     "quiet_s": Metric("alone", "s", "time of a command on two cores, alone"),
     "busy_s": Metric("busy", "s", "time of a command while another process occupies a core"),
     "quiet_cpu_s": Metric("CPU alone", "s", "processor time of a command on two cores, alone"),

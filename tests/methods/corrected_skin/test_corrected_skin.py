@@ -10,6 +10,7 @@ from understudy.core.poses import join_poses
 from understudy.methods import config_from_text, method_type
 from understudy.methods.corrected_skin.guard import (
     clips_aside,
+    in_motion,
     mean_error,
     needless_regions,
     without_correctives,
@@ -109,6 +110,13 @@ def test_whole_clips_are_kept_aside(sample):
     assert clips_aside(parts, 0.0).size == 0
     assert clips_aside(clip(200, "walk"), 0.05).tolist() == list(range(190, 200))
     assert clips_aside(sample, 0.05).size == 0  # random poses are kept aside one by one
+
+
+def test_a_recording_that_does_not_say_so_is_recognised(tube, sample):
+    poses = tube.evaluate(np.repeat(tube.animation("wave")[0], 5, axis=0))
+    assert poses.frame_rate is None
+    assert clips_aside(poses, 0.1).size >= 8
+    assert not in_motion(sample)
 
 
 @pytest.mark.slow

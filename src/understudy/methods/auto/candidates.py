@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from understudy.core.poses import Poses
 
-SKIN_INFLUENCES = (1, 2, 4, 8)
+SKIN_INFLUENCES = (1, 2, 4)
 # Of the height: what the components of a region may leave.
 _BASIS_ERROR = 6e-5
 # Regions, networks, hidden width and basis error (in units of the default) of corrected_skin.
@@ -18,10 +18,10 @@ _CORRECTED = (
     (32, 12, 16, 6.0),
     (48, 16, 24, 4.0),
     (64, 24, 32, 2.8),
-    (96, 32, 40, 2.0),
-    (128, 48, 48, 1.4),
-    (128, 48, 64, 1.0),
-    (160, 64, 80, 0.7),
+    (96, 24, 48, 2.0),
+    (128, 32, 48, 1.4),
+    (128, 32, 64, 1.0),
+    (160, 48, 96, 0.7),
     (192, 64, 128, 0.5),
 )
 # Regions, hidden width and basis error of differential.

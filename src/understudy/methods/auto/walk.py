@@ -59,7 +59,7 @@ def walk(
     if not levels or (found and fits.out_of_time):
         return found
     if budget.max_error is None:
-        _largest_within(budget, levels, fits, whole)
+        _largest_within(budget, levels, fits, whole, bool(found))
     else:
         _smallest_accurate(budget, levels, fits, whole, bool(found))
     return found
@@ -70,8 +70,12 @@ def _largest_within(
     levels: tuple[Candidate, ...],
     fits: Fits,
     whole: Callable[[Candidate], Measured],
+    anything: bool,
 ) -> None:
-    """Fit the largest level whose bytes and time are within the budget."""
+    """Fit the largest level whose bytes and time are within the budget.
+
+    anything  whether some whole fit exists, so that there may be none of a level
+    """
     low, high = 0, len(levels)
     while low < high and not fits.out_of_time:
         middle = (low + high) // 2
@@ -83,7 +87,7 @@ def _largest_within(
     for level in range(low - 1, -1, -1):
         if not budget.too_costly(whole(levels[level])) or fits.out_of_time:
             return
-    if low == 0:
+    if low == 0 and not anything:
         whole(levels[0])
 
 

@@ -109,8 +109,8 @@ class CorrectedSkinConfig(SubspaceConfig):
     }
 
     regions: int = 128
-    networks: int = 48
-    hidden: tuple[int, ...] = (48, 48)
+    networks: int = 32
+    hidden: tuple[int, ...] = (64, 64)
     linear: bool = False
     epochs: int = 100
     batch_size: int = 256

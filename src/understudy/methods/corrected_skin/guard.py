@@ -18,13 +18,15 @@ from understudy.core.skin import Skin
 _POSES = 400  # kept-aside poses that are measured, at most
 _FEWEST_FRAMES = 8
 _BLOCK = 32
+_ALIKE = 0.5  # distance of neighbours relative to that of any two poses, in a motion
 
 
 def clips_aside(poses: Poses, fraction: float) -> np.ndarray:
     """The frames (n,) of recorded clips to keep aside, increasing; empty for a random sample.
 
     fraction  of the poses to keep aside, at least
-    The last clips where there are several, the end of the recording where there is one.
+    The last clips where there are several, the end of the recording where there is one. A recording
+    need not say that it is one: its neighbouring frames are alike.
     """
     count, wanted = poses.pose_count, fraction * poses.pose_count
     none = np.zeros(0, np.int64)
@@ -36,9 +38,28 @@ def clips_aside(poses: Poses, fraction: float) -> np.ndarray:
         # As few of the last clips as are enough, and never more than half of the poses.
         start = next((s for s in reversed(starts[1:]) if count - s >= wanted), starts[1])
         return none if count - start > count / 2 else np.arange(start, count)
-    if poses.frame_rate is None or wanted < _FEWEST_FRAMES:
+    if wanted < _FEWEST_FRAMES or not (poses.frame_rate is not None or in_motion(poses)):
         return none
     return np.arange(count - int(np.ceil(wanted)), count)
+
+
+def in_motion(poses: Poses) -> bool:
+    """Whether neighbouring poses are much more alike than others, as frames of a motion are."""
+    parts = [
+        values.reshape(len(values), -1)
+        for values in (poses.world_from_bone, poses.controls)
+        if values is not None
+    ]
+    if not parts or poses.pose_count < 2 * _FEWEST_FRAMES:
+        return False
+    rows = np.concatenate(parts, axis=1)
+    rows = rows[:, np.ptp(rows, axis=0) > 0]
+    if not rows.shape[1]:
+        return False
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    far = rows[np.random.default_rng(0).permutation(len(rows))]
+    step = np.median(np.linalg.norm(np.diff(rows, axis=0), axis=1))
+    return bool(step < _ALIKE * np.median(np.linalg.norm(rows - far, axis=1)))
 
 
 def region_errors(deformer: Deformer, poses: Poses, labels: np.ndarray) -> np.ndarray:
