@@ -14,7 +14,6 @@ from understudy.core.errors import InputError
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
-from understudy.core.skin import Skin
 from understudy.methods.bounding import with_held_out_error
 from understudy.methods.corrected_skin.corrected_skin import CorrectedSkinConfig
 from understudy.methods.corrected_skin.guard import (
@@ -85,7 +84,8 @@ def fit_corrected_skin(
         context = FitContext.of("corrected_skin", config, poses, rig, progress)
     poses = context.poses
     regions = _regions(context)
-    aside = clips_aside(poses, config.validation_fraction if config.guard else 0.0)
+    guarded = config.guard and context.skin is not None
+    aside = clips_aside(poses, config.validation_fraction if guarded else 0.0)
     needless: np.ndarray | None = None
     if len(aside):
         needless = _needless_on_clips(context, regions, aside)
@@ -95,7 +95,7 @@ def fit_corrected_skin(
         aside = validation_poses(poses.pose_count, context.region_schedule())
     deformer = trained_deformer(context, prepare(context, regions))
     kept = poses.take(aside if len(aside) else evenly(poses.pose_count, _HALF_POSES))
-    if config.guard and context.skin is not None and len(aside):
+    if guarded and len(aside):
         fitted = make_skin("fitted", poses, None, config.influences, progress)
         if needless is None:
             plain = replace(deformer, skin=fitted, nets=(), bases=(), mean=None)
@@ -126,16 +126,13 @@ def _needless_on_clips(context: Context, regions: Regions, aside: np.ndarray) ->
     config = replace(
         context.config, validation_fraction=0.0, patience=None, checkpoint=_beside(context)
     )
-    skin: Skin | None = context.skin
     first = replace(
         context,
         config=config,
         poses=others,
-        displacements=Displacements(others, skin),
+        displacements=Displacements(others, context.skin),
     )
     corrected = trained_deformer(first, prepare(first, regions))
-    if skin is None:
-        return np.zeros(0, int)
     fitted = make_skin("fitted", others, None, config.influences, context.progress)
     plain = replace(corrected, skin=fitted, nets=(), bases=(), mean=None)
     return needless_regions(corrected, plain, poses.take(aside), regions.labels)
