@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from understudy import InputError, Mesh
+from understudy.core import memory
 from understudy.evaluation.measure import Reference, deform_poses, measure
 from understudy.methods import config_from_text
 from understudy.methods.differential.differential import DifferentialConfig
@@ -186,3 +187,13 @@ def test_rounding_errors_of_a_constant_number_are_not_scaled_up():
     scaled = _standardisation(FddaConfig.of_preset("paper"), values).apply(values)
     assert scaled[:, 0].std() > 0.9
     assert np.abs(scaled[:, 1]).max() < 1e-4
+
+
+def test_the_memory_changes_no_byte(tube, sampled, tmp_path):
+    files = []
+    for size in (1 << 16, 8 << 30):  # of 500 poses, a vertex has 6 kB
+        with memory.using(size):
+            made = Fdda(FddaConfig(**{**QUICK, "epochs": 2})).fit(sampled, rig=tube)
+        made.save(tmp_path / "fdda.understudy")
+        files.append((tmp_path / "fdda.understudy").read_bytes())
+    assert files[0] == files[1]

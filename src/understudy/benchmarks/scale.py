@@ -1,16 +1,49 @@
-"""`bench scale`: what a job costs beside other work (`busy/<command>`, `busy_cases.py`)."""
+"""`bench scale`: what a job costs beside other work, and how the cost grows with its size.
+
+`busy/<command>` (`busy_cases.py`) times a command alone and beside a busy loop. `astrid/<poses>`
+and `vertices/<vertices>` (`size_cases.py`) have time, memory and disk against size.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from understudy.benchmarks import Outcome, Request
-from understudy.benchmarks.busy_cases import CASES, SIZES, measure_busy
+from understudy.benchmarks.busy_cases import CASES as BUSY
+from understudy.benchmarks.busy_cases import SIZES, measure_busy
+from understudy.benchmarks.size_cases import (
+    RIGS,
+    findings,
+    measure_size,
+    simulated_farm,
+    size_case,
+)
 from understudy.core import checks
 from understudy.core.progress import Progress
 from understudy.evaluation.result import CaseResult
 
 METHODS = ("understudy",)
+POSES = (16, 32, 250, 500, 1000, 2000, 5000, 10_000, 20_000)
+CASES = (
+    *BUSY,
+    *(f"astrid/{poses}" for poses in POSES),
+    *(f"vertices/{vertices}" for vertices in RIGS),
+)
+# The cases of each size, and the poses of `vertices/...`.
+DEFAULT_CASES = {
+    "quick": ("busy/sample", "vertices/10005"),
+    "default": (
+        *BUSY,
+        "astrid/250",
+        "astrid/500",
+        "astrid/1000",
+        *(f"vertices/{vertices}" for vertices in RIGS),
+    ),
+    "full": CASES,
+}
+VERTEX_POSES = {"quick": 16, "default": 250, "full": 1000}
+# The quick size shows that the commands work; its networks are not trained.
+SETTINGS = {"quick": ("epochs=1", "hidden=16,16"), "default": (), "full": ()}
 
 
 def run(request: Request, progress: Progress) -> Outcome:
@@ -19,16 +52,29 @@ def run(request: Request, progress: Progress) -> Outcome:
         checks.one_of(name, "method of bench scale", METHODS)
     for name in request.cases:
         checks.one_of(name, "case of bench scale", CASES)
-    size = SIZES[request.size]
     results = [
-        measure_busy(name, size, request.out, request.seed, progress)
-        for name in request.cases or CASES
+        _measure(name, request, progress) for name in request.cases or DEFAULT_CASES[request.size]
     ]
-    return Outcome(results, "m", list(_findings(results)))
+    return Outcome(results, "m", [*_busy_findings(results), *findings(results), *_farm(results)])
 
 
-def _findings(results: Sequence[CaseResult]) -> Iterator[str]:
+def _measure(name: str, request: Request, progress: Progress) -> CaseResult:
+    if name in BUSY:
+        return measure_busy(name, SIZES[request.size], request.out, request.seed, progress)
+    case = size_case(name, SETTINGS[request.size], VERTEX_POSES[request.size])
+    return measure_size(name, case, request.out, request.seed, progress)
+
+
+def _busy_findings(results: Sequence[CaseResult]) -> Iterator[str]:
     """One sentence for each case."""
     for row in results:
-        quiet, busy = row.figures["quiet_s"], row.figures["busy_s"]
-        yield f"{row.case}: beside a busy loop on two cores {busy / quiet:.2f} x the time alone"
+        if row.case in BUSY:
+            quiet, busy = row.figures["quiet_s"], row.figures["busy_s"]
+            yield f"{row.case}: beside a busy loop on two cores {busy / quiet:.2f} x the time alone"
+
+
+def _farm(results: Sequence[CaseResult]) -> Iterator[str]:
+    """The simulation on paper, from the largest case."""
+    sized = [row for row in results if "store_bytes" in row.figures]
+    if sized:
+        yield simulated_farm(max(sized, key=lambda row: row.figures["store_bytes"]))

@@ -21,6 +21,7 @@ from understudy.cli.farm import farm_job
 from understudy.cli.fit import fit
 from understudy.cli.learn import learn
 from understudy.cli.measure import compare, evaluate
+from understudy.cli.memory import with_memory
 from understudy.cli.reduce import reduce
 from understudy.cli.sample import controls, sample
 from understudy.cli.show import info, methods
@@ -61,10 +62,12 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (bench, "understudy bench decompose --quick"),
 )
 LONG = (demo, learn, sample, fit, compress, evaluate, compare, export, train, bench)
+MANY_POSES = (learn, sample, fit, evaluate, compare)
 # Options of another command, which they pass on.
 PASSES_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 for _command, _example in COMMANDS:
     _run = with_threads(_command) if _command in LONG else _command
+    _run = with_memory(_run) if _command in MANY_POSES else _run
     _settings = PASSES_ON if _command is farm_job else None
     # \b: keep the line breaks
     app.command(epilog=f"\b\nExample:\n  {_example}", context_settings=_settings)(_run)

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from understudy.cli.memory import with_memory
 from understudy.cli.options import RIG_HELP, Out
 from understudy.cli.sample import STORE_SUFFIX, load_asked, sample
 from understudy.cli.threads import with_threads
@@ -212,7 +213,7 @@ def _stem(rig: str) -> str:
 def _sample_options(rig: str, store: Path, words: Sequence[str]) -> dict[str, Any]:
     """The options of `sample` in `words`, read and checked by its own parser."""
     app = typer.Typer()
-    app.command(name="sample")(with_threads(sample))
+    app.command(name="sample")(with_memory(with_threads(sample)))
     command = typer.main.get_command(app)
     context = command.make_context("understudy farm-job", [rig, "-o", str(store), *words])
     for name in ("chunk", "overwrite"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -22,6 +23,7 @@ from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
 
 _BLOCK = 256  # poses read from a store at a time
+_BLOCK_BYTES = 1 << 28  # at most, of their vertices
 
 
 @runtime_checkable
@@ -43,6 +45,11 @@ class VertexSource(Protocol):
         ...
 
 
+def pose_tile(source: VertexSource) -> tuple[int, int]:
+    """Return the poses that a source reads as one, and how far into such a tile its poses start."""
+    return getattr(source, "pose_tile", (1, 0))
+
+
 class PoseRange:
     """Some consecutive poses of a `VertexSource`, read when they are asked for.
 
@@ -54,6 +61,8 @@ class PoseRange:
     def __init__(self, source: VertexSource, start: int, stop: int):
         self.source, self.start, self.stop = source, start, stop
         self.shape = (stop - start, source.shape[1], 3)
+        height, first = pose_tile(source)
+        self.pose_tile = (height, first + start)
 
     def read_poses(self, start: int, stop: int) -> np.ndarray:
         """Return all vertices of some poses, (stop-start, V, 3) float32."""
@@ -180,11 +189,45 @@ class Poses:
             return self.vertices[start:stop, vertices]
         return self.vertices.read(start, min(stop, self.pose_count), np.asarray(vertices))
 
-    def pose_blocks(self, size: int = _BLOCK) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield all poses in blocks: a slice of poses, and their vertices (n,V,3)."""
+    def pose_blocks(
+        self, size: int | None = None, vertices: np.ndarray | None = None
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield all poses in blocks: a slice of poses, and their vertices (t,V,3).
+
+        size      poses of a block; None: as many as take little memory
+        vertices  (n,) the vertices to read, then (t,n,3); None: all
+
+        Every tile of a store is read once, whatever the size.
+        """
+        size = self.block_size() if size is None else size
+        read = self.read_poses if vertices is None else partial(self._read_some, vertices)
+        in_memory = isinstance(self.vertices, np.ndarray)
+        height, first = (1, 0) if in_memory else pose_tile(self.vertices)  # type: ignore[arg-type]
+        loaded, tile, tile_start = -1, np.zeros(0), 0
         for start in range(0, self.pose_count, size):
             stop = min(start + size, self.pose_count)
-            yield slice(start, stop), self.read_poses(start, stop)
+            if height == 1:
+                yield slice(start, stop), read(start, stop)
+                continue
+            pieces = []
+            at = start
+            while at < stop:
+                number = (at + first) // height
+                end = min((number + 1) * height - first, self.pose_count)
+                if number != loaded:
+                    tile_start = max(0, number * height - first)
+                    loaded, tile = number, np.zeros(0)  # frees the last one before the next is read
+                    tile = read(tile_start, end)
+                pieces.append(tile[at - tile_start : min(stop, end) - tile_start])
+                at = min(stop, end)
+            yield slice(start, stop), pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+    def block_size(self, most: int = _BLOCK, most_bytes: int = _BLOCK_BYTES) -> int:
+        """Return how many poses have at most `most_bytes` of vertices: 1 to `most`."""
+        return int(np.clip(most_bytes // (12 * self.vertex_count), 1, most))
+
+    def _read_some(self, vertices: np.ndarray, start: int, stop: int) -> np.ndarray:
+        return self.read(start, stop, vertices)
 
     def clips(self, world_from_bone: np.ndarray) -> tuple[Clip, ...]:
         """Return bones (T,B,3,4) fitted to these poses as one `Clip` per span."""
@@ -200,11 +243,14 @@ class Poses:
         poses = checks.index(poses, "poses to take", self.pose_count, dtype=np.int64)
         if isinstance(self.vertices, np.ndarray):
             vertices = self.vertices[poses]
-        else:  # reads each block of the store once
+        else:  # reads each tile of the store once
             vertices = np.empty((len(poses), self.vertex_count, 3), np.float32)
-            for start in np.unique(poses // _BLOCK * _BLOCK):
-                hit = np.flatnonzero(poses // _BLOCK * _BLOCK == start)
-                vertices[hit] = self.read_poses(int(start), int(start) + _BLOCK)[poses[hit] - start]
+            height, first = pose_tile(self.vertices)
+            number = (poses + first) // height
+            for tile in np.unique(number):
+                hit = np.flatnonzero(number == tile)
+                low, high = int(poses[hit].min()), int(poses[hit].max()) + 1
+                vertices[hit] = self.read_poses(low, high)[poses[hit] - low]
         return replace(
             self,
             vertices=vertices,

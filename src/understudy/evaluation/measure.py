@@ -27,7 +27,7 @@ from understudy.evaluation.result import CaseResult
 # What is measured: a function from poses to vertices (T,V,3), or the vertices of all poses.
 Approximation = Callable[[Poses], np.ndarray] | np.ndarray
 
-_BLOCK = 32  # poses compared at a time
+_BLOCK, _BLOCK_BYTES = 32, 1 << 25  # poses compared at a time, and their vertices
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,10 +154,9 @@ def measure(
     else:
         summary = ErrorSummary(height=mesh.height, edges=mesh.edges, labels=reference.labels)
     sequence = _SequenceErrors(poses) if poses.skeleton is None and poses.controls is None else None
-    for start in range(0, poses.pose_count, _BLOCK):
-        at = np.arange(start, min(start + _BLOCK, poses.pose_count))
-        block = poses.take(at)
-        true, approx = block.read_poses(0, len(at)), approximated(at, block)
+    for where, true in poses.pose_blocks(poses.block_size(_BLOCK, _BLOCK_BYTES)):
+        at = np.arange(where.start, where.stop)
+        approx = approximated(at, poses.between(where.start, where.stop))
         summary.add(true, approx)
         if sequence is not None:
             sequence.add(true, approx)

@@ -209,6 +209,17 @@ METRICS = {
     "busy_cpu_s": Metric(
         "CPU busy", "s", "processor time of a command while another process occupies a core"
     ),
+    "poses": Metric("poses", "", "poses that are sampled, fitted and measured"),
+    "vertices": Metric("vertices", "", "vertices of the mesh"),
+    "sample_s": Metric("sample", "s", "time of sampling"),
+    "sample_cpu_s": Metric("CPU sample", "s", "processor time of sampling"),
+    "sample_peak_bytes": Metric("memory sample", "B", "largest memory of sampling"),
+    "fit_cpu_s": Metric("CPU fit", "s", "processor time of the fit"),
+    "fit_peak_bytes": Metric("memory fit", "B", "largest memory of the fit"),
+    "evaluate_s": Metric("evaluate", "s", "time of measuring"),
+    "evaluate_cpu_s": Metric("CPU evaluate", "s", "processor time of measuring"),
+    "evaluate_peak_bytes": Metric("memory evaluate", "B", "largest memory of measuring"),
+    "store_bytes": Metric("disk", "B", "size of the pose store"),
 }
 
 

@@ -32,8 +32,10 @@ class StoredVertices:
 
     def __init__(self, path: Path):
         self.path = path
-        poses, vertices, _ = open_array(path, "vertices").shape
+        array = open_array(path, "vertices")
+        poses, vertices, _ = array.shape
         self.shape: tuple[int, int, int] = (poses, vertices, 3)
+        self.pose_tile = (int(array.chunks[0]), 0)
 
     def read_poses(self, start: int, stop: int) -> np.ndarray:
         """Return all vertices of some poses, (stop-start, V, 3) float32."""

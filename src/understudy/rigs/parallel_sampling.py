@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks, threads
+from understudy.core import checks, memory, threads
 from understudy.core.controls import ControlSpec
 from understudy.core.errors import InputError, UnderstudyError
 from understudy.core.mesh import Mesh
@@ -142,6 +142,11 @@ class SamplingJob:
         """What `store.create`, `resume` and `join` take after the path."""
         return self.rig.mesh, self.rig.skeleton, self.spec, self.values, self.facts
 
+    @property
+    def bytes_per_worker(self) -> int:
+        """About what one process takes: itself, a block, and its compressed tiles."""
+        return (200 << 20) + int(2.5 * 12 * self.block * self.rig.mesh.vertex_count)
+
     def write(
         self,
         path: str | Path,
@@ -161,6 +166,7 @@ class SamplingJob:
         share = count if share is None else share
         few = todo < FEW and not isinstance(self.rig, ExternalRig)
         workers = 1 if few else int(min(processes or threads.count(), len(missing)))
+        workers = max(1, min(workers, memory.budget() // self.bytes_per_worker))
         with (
             progress.task(f"sampling {name_of(self.rig).partition('?')[0]}", todo) as task,
             _resumable(path, count, workers),

@@ -22,7 +22,7 @@ from typing import Protocol
 
 import numpy as np
 
-from understudy.core import tasks
+from understudy.core import memory, tasks
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
 from understudy.core.skin import Skin
@@ -34,7 +34,8 @@ from understudy.methods.skin_fitting.displacements import displacement_blocks
 # Enough poses to assign bones, and to measure what a basis leaves.
 _ASSIGNMENT_POSES = 1000
 _ERROR_POSES = 300
-_BATCH_BYTES = 1 << 30  # of displacements held at a time
+_BATCH_BYTES = 1 << 30  # of displacements held at a time, at most
+_BATCH_SHARE = 0.25  # of the memory
 
 
 class GroupOptions(Protocol):
@@ -177,9 +178,9 @@ def _basis(
 def _batches(sizes: Sequence[int], pose_count: int) -> list[list[int]]:
     """Group numbers in batches whose displacements over `pose_count` poses fit in memory."""
     batches: list[list[int]] = [[]]
-    held = 0
+    held, most = 0, memory.share(_BATCH_SHARE, _BATCH_BYTES)
     for g, size in enumerate(sizes):
-        if batches[-1] and held + size * pose_count * 12 > _BATCH_BYTES:
+        if batches[-1] and held + size * pose_count * 12 > most:
             batches.append([])
             held = 0
         batches[-1].append(g)

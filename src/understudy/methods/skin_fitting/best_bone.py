@@ -145,7 +145,7 @@ def centred_blocks(
     """
     skeleton, world_from_bone = poses.need_bones("a fit of skin weights")
     centre = poses.mesh.vertices.astype(np.float64).mean(axis=0)
-    size = int(np.clip(_BLOCK_BYTES // (12 * poses.vertex_count), 8, 256))
+    size = poses.block_size(256, _BLOCK_BYTES)
     if chosen is not None:
         chosen = checks.index(chosen, "chosen poses", poses.pose_count, dtype=np.int64)
         if (np.diff(chosen) <= 0).any() or not len(chosen):

@@ -18,10 +18,11 @@ from understudy.core.progress import Task
 from understudy.core.skin import Skin
 from understudy.methods.skin_fitting.residuals import rest_displacements
 
-_BLOCK_BYTES = 1 << 28
+_BLOCK_BYTES = 1 << 27
 _BYTES_PER_VERTEX = 120  # inverting a skin takes about thirty float32 per vertex and pose
+_TASK_BYTES = 1 << 27
 _MOST_POSES = 256
-_TASK_POSES = 32
+_MOST_TASK_POSES = 32
 
 
 def displacement_blocks(
@@ -39,22 +40,17 @@ def displacement_blocks(
     task      is advanced by the number of poses read, chosen or not
     """
     chosen = np.arange(poses.pose_count) if chosen is None else chosen
-    count = poses.vertex_count if vertices is None else len(vertices)
-    size = int(np.clip(_BLOCK_BYTES // (_BYTES_PER_VERTEX * count), 1, _MOST_POSES))
-    for start in range(0, poses.pose_count, size):
-        stop = min(start + size, poses.pose_count)
-        first, last = np.searchsorted(chosen, [start, stop])
+    # The blocks do not depend on `vertices`: products of their rows are the same bytes however the
+    # vertices are divided.
+    size = poses.block_size(_MOST_POSES, _BLOCK_BYTES)
+    for where, read in poses.pose_blocks(size, vertices):
+        first, last = np.searchsorted(chosen, [where.start, where.stop])
         if first < last:
             at = chosen[first:last]
-            read = (
-                poses.read_poses(start, stop)
-                if vertices is None
-                else poses.read(start, stop, vertices)
-            )
-            targets = read[at - start]
+            targets = read if len(at) == len(read) else read[at - where.start]
             yield slice(int(first), int(last)), _displaced(poses, skin, at, targets, vertices)
         if task is not None:
-            task.advance(stop - start)
+            task.advance(where.stop - where.start)
 
 
 def displacements_at(poses: Poses, skin: Skin | None, chosen: np.ndarray) -> np.ndarray:
@@ -88,11 +84,13 @@ def _displaced(
     vertices = np.arange(poses.vertex_count) if vertices is None else vertices
     skeleton, world_from_bone = poses.need_bones("a skin")
 
+    step = int(np.clip(_TASK_BYTES // (_BYTES_PER_VERTEX * len(vertices)), 1, _MOST_TASK_POSES))
+
     def part(first: int) -> np.ndarray:
-        some = slice(first, first + _TASK_POSES)
+        some = slice(first, first + step)
         return rest_displacements(
             world_from_bone[at[some]], skeleton, skin, rest, vertices, targets[some]
         )
 
-    parts = tasks.parallel_map(part, range(0, len(at), _TASK_POSES))
+    parts = tasks.parallel_map(part, range(0, len(at), step))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -23,11 +23,12 @@ import numpy as np
 
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
-from understudy.methods.skin_fitting.displacements import displacements_at
+from understudy.methods.skin_fitting.displacements import displacement_blocks
 from understudy.training.features import pose_features
 
 ENOUGH_POSES = 25  # to hold some out
 _POSES = 500
+_BYTES = 1 << 28  # of displacements held at a time
 _BLOCKS, _HELD_OUT_EVERY, _HELD_OUT_FIRST = 25, 5, 2
 _WIDTHS = (2.0, 8.0, 32.0)  # of the kernel, in median squared distances
 _RIDGES = (1e-5, 1e-3)
@@ -58,9 +59,19 @@ class Evidence:
         # Whole blocks of time are held out: in an animation, neighbouring frames are nearly equal.
         block = np.arange(len(chosen)) * _BLOCKS // len(chosen)
         held_out = block % _HELD_OUT_EVERY == _HELD_OUT_FIRST
-        d = displacements_at(poses, skin, chosen).reshape(len(chosen), -1)
-        d -= d[~held_out].mean(axis=0)
-        return Evidence(poses, chosen, held_out, (d @ d.T).astype(np.float64))
+        products = np.zeros((len(chosen), len(chosen)))
+        width = max(1, _BYTES // (12 * len(chosen)))
+        for first in range(0, poses.vertex_count, width):
+            part = np.arange(first, min(first + width, poses.vertex_count))
+            d = np.empty((len(chosen), len(part), 3), np.float32)
+            # All vertices of a small mesh are read as they lie.
+            some = None if len(part) == poses.vertex_count else part
+            for where, block in displacement_blocks(poses, skin, chosen, some):
+                d[where] = block
+            rows = d.reshape(len(chosen), -1)
+            rows -= rows[~held_out].mean(axis=0)
+            products += rows @ rows.T
+        return Evidence(poses, chosen, held_out, products)
 
     @property
     def motion(self) -> float:

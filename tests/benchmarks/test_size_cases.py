@@ -1,0 +1,72 @@
+"""`bench scale` against size: the rig, the commands it runs, and the slopes it reports."""
+
+import json
+
+import numpy as np
+import pytest
+
+from understudy.benchmarks import Request, run, size_cases
+from understudy.benchmarks.astrid_rig import Limbs10k, Limbs169k
+from understudy.benchmarks.process_cost import run_command
+from understudy.core.errors import UnderstudyError
+from understudy.evaluation.result import CaseResult
+from understudy.rigs.registry import checked_rig
+from understudy.rigs.sampling import gaussian
+
+
+def test_the_rig_has_the_size_of_astrid_and_rests_at_zero():
+    rig = checked_rig(Limbs169k(), "limbs")
+    assert (rig.mesh.vertex_count, rig.skeleton.bone_count) == (168_635, 45)
+    poses = rig.evaluate(np.zeros((1, 90)))
+    assert np.allclose(poses.world_from_bone[0], rig.skeleton.world_from_bone, atol=1e-12)
+    moved = np.linalg.norm(poses.vertices[0] - rig.mesh.vertices, axis=1)
+    assert moved.max() < 3  # cm: the bulges alone
+
+
+def test_a_limb_moves_alone_and_bulges():
+    rig = Limbs10k()
+    values = np.zeros((2, 90))
+    values[1, 2 * 12] = 25  # bone 3 of the second limb
+    rest, bent = rig.evaluate(values).vertices
+    moved = np.flatnonzero(np.abs(bent - rest).max(axis=1) > 1e-4) // (69 * 29)
+    assert set(moved) == {1}
+    linear = rig.evaluate(gaussian(rig.controls, 2, 0))
+    again = Limbs10k().evaluate(gaussian(rig.controls, 2, 0))
+    assert np.array_equal(linear.vertices, again.vertices)
+
+
+@pytest.mark.slow
+def test_a_row_has_time_memory_and_disk(tmp_path):
+    outcome = run("scale", Request("quick", out=tmp_path, cases=("vertices/10005",)))
+    (row,) = json.loads(json.dumps(outcome.as_json("scale")))["rows"]
+    assert (row["poses"], row["vertices"]) == (16, 10_005)
+    for step in size_cases.STEPS:
+        assert row[f"{step}_s"] > 0
+        assert row[f"{step}_cpu_s"] > 0
+        assert 1e7 < row[f"{step}_peak_bytes"] < 4e9
+    raw = 16 * 10_005 * 12
+    assert 0.5 * raw < row["store_bytes"] < 1.5 * raw
+    assert not (tmp_path / "vertices/10005/poses.zarr").exists()
+    assert (tmp_path / "vertices/10005/fdda.understudy").is_file()
+    assert any("the shared disk is the first limit" in note for note in outcome.notes)
+
+
+def row(poses: int, seconds: float) -> CaseResult:
+    figures = {"poses": poses, "vertices": 168_635, "store_bytes": 1e6 * poses}
+    for step in size_cases.STEPS:
+        figures |= {f"{step}_s": seconds, f"{step}_cpu_s": seconds, f"{step}_peak_bytes": 2e9}
+    return CaseResult(f"astrid/{poses}", "understudy", figures)
+
+
+def test_findings_have_slopes_and_a_projection():
+    rows = [row(1000, 40.0), row(500, 20.0), row(2000, 80.0)]
+    slopes, projection = size_cases.findings(rows)
+    assert "sample 1.00, fit 1.00, evaluate 1.00" in slopes
+    assert "2.00 GB" in slopes
+    assert "together 40 min; 20 GB on disk" in projection  # 3 x 0.04 s x 20,000 poses
+    assert size_cases.findings(rows[:1]) == []
+
+
+def test_a_command_that_fails():
+    with pytest.raises(UnderstudyError, match=r"missing\.understudy"):
+        run_command(["info", "missing.understudy"])
