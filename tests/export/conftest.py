@@ -66,8 +66,8 @@ def affine(strip):
 
 @pytest.fixture(scope="session")
 def two_layer(strip):
-    """The strip as virtual bones, two per vertex, with weights of both signs."""
-    return fitted(strip, "two_layer", bones=4, bones_per_vertex=4, per_vertex=2)
+    """The strip as virtual bones, with weights of both signs."""
+    return fitted(strip, "two_layer", bones=4, bones_per_vertex=4)
 
 
 @pytest.fixture(scope="session")

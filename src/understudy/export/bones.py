@@ -9,7 +9,7 @@ Letters: F frames, V vertices, B bones, N virtual bones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -61,10 +61,18 @@ class EngineBones:
             if is_rigid:
                 skeleton = Skeleton(names, skeleton.parents, rigid(rest))
             return EngineBones(skeleton, skin, is_rigid=is_rigid)
-        rest = np.tile(np.eye(3, 4), (len(names), 1, 1))
-        rest[:, :, 3] = _centres(skin, deformer.mesh.vertices, len(names))
-        placed = Skeleton(names, np.full(len(names), -1), rest)
-        return EngineBones(placed, skin, virtual, rest, is_rigid)
+        placed = _placed(names, skin, deformer.mesh.vertices)
+        return EngineBones(placed, skin, virtual, placed.world_from_bone, is_rigid)
+
+    def with_virtual(self, virtual: sp.csr_matrix, skin: Skin, vertices: np.ndarray) -> EngineBones:
+        """Return other virtual bones (N,B) of the same number, with their skin.
+
+        vertices  (V,3) of the mesh at rest
+        """
+        placed = _placed(self.skeleton.names, skin, vertices)
+        return replace(
+            self, skeleton=placed, skin=skin, virtual=virtual, rest=placed.world_from_bone
+        )
 
     @property
     def found(self) -> bool:
@@ -85,6 +93,13 @@ class EngineBones:
         if self.rest is not None:
             moved = compose(moved, self.rest)
         return rigid(moved) if self.is_rigid else moved
+
+
+def _placed(names: tuple[str, ...], skin: Skin, vertices: np.ndarray) -> Skeleton:
+    """Return bones without parents, each at the centre of its vertices (V,3)."""
+    rest = np.tile(np.eye(3, 4), (len(names), 1, 1))
+    rest[:, :, 3] = _centres(skin, vertices, len(names))
+    return Skeleton(names, np.full(len(names), -1), rest)
 
 
 def _centres(skin: Skin, vertices: np.ndarray, bones: int) -> np.ndarray:

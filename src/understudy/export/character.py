@@ -1,6 +1,7 @@
 """`make_character`: a deformer as stock engines play it, with what that costs.
 
 1. The bones of the clips become joints that a translation, rotation and scale describe (`joints`).
+   Virtual bones with weights of both signs first get convex ones (`virtual_bones`).
 2. The skin is fitted again with few influences, to the clips and to poses of the training range
    (`skin`). Without the latter it would be overfitted to the clips.
 3. What the skin leaves of the deformer in the frames of the clips becomes blend shapes (`shapes`).
@@ -35,6 +36,7 @@ from understudy.export.own_shapes import own_shapes
 from understudy.export.residuals import SkinnedFrames, low_rank_displacements
 from understudy.export.shapes import MAX_SHAPES, corrective_shapes
 from understudy.export.skin import packed, plays_as_it_is, refit_skin
+from understudy.export.virtual_bones import convex_virtual_bones
 
 BONES = ("pair", "rigid")
 TARGETS = ("deformer", "original")
@@ -90,6 +92,9 @@ def make_character(
     bones = joints = None
     if deformer.skeleton is not None:
         bones = EngineBones.of(deformer, settings.bones == "rigid")
+        bones = convex_virtual_bones(
+            bones, deformer, [*clips, *spare], settings.influences, progress
+        )
     original = settings.target == "original"
     for clip in clips:
         if original and clip.original is None:

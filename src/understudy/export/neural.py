@@ -40,6 +40,7 @@ from understudy.export.joints import Joints, make_joints
 from understudy.export.residuals import SkinnedFrames, low_rank_displacements
 from understudy.export.shapes import ShapeBasis
 from understudy.export.skin import packed, plays_as_it_is
+from understudy.export.virtual_bones import convex_virtual_bones
 from understudy.io.onnx_weights import WeightsNet
 from understudy.runtime.drivers import drivers
 from understudy.runtime.reference import coefficients_of, pose_readings
@@ -135,6 +136,7 @@ def make_neural_morphs(
     bones = None
     if deformer.skeleton is not None:
         bones = EngineBones.of(deformer, settings.bones == "rigid")
+        bones = convex_virtual_bones(bones, deformer, sources, settings.influences, progress)
     frames = [deformed_frames(deformer, bones, clip) for clip in sources]
     base, joints, exact = _skinned(deformer, bones, frames, settings, name, progress)
     with progress.task("finding blend shapes", 1) as task:

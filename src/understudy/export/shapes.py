@@ -118,7 +118,7 @@ def _sparse_components(centred: np.ndarray, limit: int, invisible: float) -> np.
     needed = min(len(values), int(np.argmax(np.append(left, 0.0) <= enough)))
     basis = directions[:, :needed]
     reach = np.abs(centred @ basis).max(axis=0, initial=0.0) * np.abs(basis)  # largest offsets
-    seen = (reach.reshape(-1, 3, needed).max(axis=1) >= invisible).repeat(3, axis=0)
+    seen = (reach.reshape(len(basis) // 3, 3, needed).max(axis=1) >= invisible).repeat(3, axis=0)
     sparse = np.where(seen, basis * values[:needed], 0.0)
     strength = np.linalg.norm(sparse, axis=0)
     order = np.argsort(-strength, kind="stable")
