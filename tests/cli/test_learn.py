@@ -55,7 +55,8 @@ def test_a_rig_is_learned_and_the_same_command_continues(tmp_path, capsys, monke
     rows = json.loads(Path("hero/errors.json").read_text())["rows"]
     by_method = {r["method"]: r["mean"] for r in rows if r["case"] == "tube/wave"}
     assert by_method["corrected_skin"] < 0.5 * by_method["lbs"]
-    assert Deformer.load("hero/tube.understudy").method == "corrected_skin"
+    learned = Deformer.load("hero/tube.understudy")
+    assert (learned.method, learned.storage) == ("corrected_skin", "float16")
     # Another run finds everything done: neither sampling nor fitting is called again.
     for name in ("sample_poses", "fit_poses", "write_deformer"):
         monkeypatch.setattr(learning, name, lambda *a, **k: pytest.fail("a step ran twice"))

@@ -32,6 +32,24 @@ def test_constant_numbers_roots_and_unwanted_controls_are_no_features():
     assert found.varying.tolist() == [False, True, False, False, True]
 
 
+def test_rounding_errors_of_bones_are_no_features():
+    """A short bone turns by the rounding errors of its ends; a control is exact however small."""
+    rng = np.random.default_rng(0)
+    raw = np.tile(np.eye(3, 4).reshape(-1), (50, 4)).astype(np.float32)
+    raw[:, 12 + 3] = 0.4  # the largest offset of a bone
+    raw[:, 12 + 7] = 0.3 + 1e-3 * rng.normal(size=50)  # slides
+    raw[:, 24 + 1] = 1e-4 * rng.normal(size=50)  # noise of a turn
+    raw[:, 24 + 3] = 0.1 + 1e-6 * rng.normal(size=50)  # noise of an offset
+    raw[:, 36 + 1] = 1e-2 * rng.normal(size=50)  # turns
+    raw = np.concatenate([raw, 1e-3 * rng.normal(size=(50, 1)).astype(np.float32)], axis=1)
+    found = varying_features(raw, 4, np.array([0]), np.array([0]))
+    assert found.columns.tolist() == [12 + 7, 36 + 1, 48]
+    # The matrix of a bone that scales by a hundredth holds small numbers, which are no noise.
+    scaled = raw.copy()
+    scaled[:, 36:48] *= 0.01
+    assert 36 + 1 in varying_features(scaled, 4, np.array([0]), np.array([0])).columns
+
+
 def test_inputs_are_learned_from_the_poses():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(600, 40))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,10 +68,11 @@ from understudy.io.registry import (
     write_deformer,
 )
 from understudy.methods.character_deformer import deformer_of_character
+from understudy.methods.compact import compact
 from understudy.methods.fitting import FitJob, PartOptions, fit_poses, with_source
 from understudy.methods.held_out import split_poses
 from understudy.methods.posing_fitting import with_posing
-from understudy.methods.registry import method_names
+from understudy.methods.registry import method_names, method_type
 from understudy.rigs.base import animation_names
 from understudy.rigs.blender.options import MODIFIERS, BlenderOptions
 from understudy.rigs.blender.rig import BlenderRig
@@ -133,6 +134,13 @@ def learn(
     max_ms: MaxMs = None,
     max_bytes: MaxBytes = None,
     limit: TimeLimit = None,
+    full_precision: Annotated[
+        bool,
+        typer.Option(
+            "--float32",
+            help="Store 32-bit numbers, also where 16 bits do not change the error.",
+        ),
+    ] = False,
     overwrite: Annotated[bool, typer.Option(help="Start anew in a folder that is in use.")] = False,
 ) -> None:
     """Learn a character: everything from the source to the files of an engine.
@@ -166,6 +174,7 @@ def learn(
         BlenderOptions(tuple(meshes), tuple(patterns), trust_scripts, ignore_drivers, modifiers),
         ranges,
         active,
+        full_precision,
     )
     folder = JobFolder(out, name_of_source(source), request.facts(), overwrite)
     learned = learner_of(request)(request, folder, TerminalProgress())
@@ -189,6 +198,7 @@ class Request:
     blender: BlenderOptions
     ranges: Path | None
     active: float
+    full_precision: bool = False
 
     def facts(self) -> dict[str, Any]:
         """What defines the job; the number of processes does not change it."""
@@ -206,6 +216,7 @@ class Request:
             "blender": {k: v for k, v in vars(self.blender).items() if v},
             "ranges": None if self.ranges is None else source_facts([str(self.ranges)]),
             "active": self.active,
+            "full_precision": self.full_precision,
             "read": {k: str(v) if isinstance(v, Path) else v for k, v in read.items()},
         }
 
@@ -451,10 +462,17 @@ def _fit(
     lesson: Lesson,
     progress: TerminalProgress,
 ) -> None:
+    # Some methods decide on 16 bits themselves.
+    decides = any(field.name == "storage" for field in fields(method_type(method).Config))
+    if decides and request.full_precision:
+        options = {"storage": "float32", **options}
     job = FitJob.of(method, out, options)
     errors = request.parts.errors if method != SIMPLE else {}
     parts = replace(request.parts, errors=errors)
-    job.write(fit_poses(job, lesson.poses, lesson.made_by, "auto", parts, progress))
+    made = fit_poses(job, lesson.poses, lesson.made_by, "auto", parts, progress)
+    if not decides and not request.full_precision:
+        made = compact(made, without_parts(lesson.poses, parts.without))
+    job.write(made)
 
 
 def _measure(

@@ -43,7 +43,9 @@ from understudy.rigs.sampling import SamplePlan
 
 # Poses given to the rig at once: bounds its scratch memory and the time between progress updates.
 STEP = 16
-EXTERNAL_BLOCKS = 16  # of a store whose rig another program evaluates; such rigs are slow
+# Of a store whose rig another program evaluates. Such rigs are slow; with small blocks, workers end
+# at nearly the same time and little is lost.
+EXTERNAL_BLOCKS = 32
 FEW = 64  # starting processes takes longer than evaluating this many poses
 THREAD_SETTINGS = (
     "OMP_NUM_THREADS",

@@ -19,6 +19,10 @@ from understudy.core.poses import Poses
 
 CONTROLS = ("auto", "numeric", "all", "none")
 _LEAST_VARIATION = 1e-5  # of a feature's size (at least 1): features that vary less are constant
+# Features of bones that vary less hold the rounding errors of the rig that computed them. A short
+# bone turns by the rounding errors of its ends divided by its length. Of the size of the bone's
+# 3x3 matrix (a turn of 0.06 degrees), and of the largest distance of a bone from its parent.
+_LEAST_TURN, _LEAST_OFFSET = 1e-3, 3e-5
 _LEAST_SPREAD = 1e-9
 
 
@@ -90,9 +94,25 @@ def varying_features(
     allowed[12 * bone_count + np.asarray(controls, int)] = True
     for root in roots:
         allowed[12 * root : 12 * root + 12] = False
-    kept = np.flatnonzero(allowed & (varying_columns(raw) | constant))
+    varying = varying_columns(raw)
+    varying[: 12 * bone_count] &= _moving_bones(raw[:, : 12 * bone_count], roots)
+    kept = np.flatnonzero(allowed & (varying | constant))
     unit_count = raw.shape[1] - 11 * bone_count
     return FeatureUnits(kept.astype(np.int32), unit[kept].astype(np.int32), unit_count)
+
+
+def _moving_bones(raw: np.ndarray, roots: np.ndarray) -> np.ndarray:
+    """(12 B,) bool: the features of bones (T,12 B) that vary by more than errors of a rig.
+
+    roots  (r,) root bones, whose offset is no distance between bones
+    """
+    low, high = (bound.reshape(-1, 3, 4) for bound in (raw.min(axis=0), raw.max(axis=0)))
+    size = np.maximum(np.abs(low), np.abs(high))
+    least = np.empty_like(size)
+    least[:, :, :3] = _LEAST_TURN * size[:, :, :3].max(axis=(1, 2), keepdims=True, initial=0)
+    offsets = np.delete(size[:, :, 3], roots, axis=0)
+    least[:, :, 3] = _LEAST_OFFSET * offsets.max(initial=0)
+    return (high - low > least).reshape(-1)
 
 
 def varying_columns(values: np.ndarray) -> np.ndarray:

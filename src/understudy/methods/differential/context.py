@@ -40,7 +40,7 @@ from understudy.training.trainer import curve_numbers
 
 # Of the height: the unit of the targets for SGD, 1 cm of a face of 25 cm as in the paper.
 _SGD_UNIT = 1 / 25
-STILL = 1e-7  # of the height: a vertex that moves less does not move
+STILL = 1e-6  # of the height: a vertex that moves less, by rounding errors, does not move
 _CACHE_BYTES = 1 << 30
 _CACHE_BLOCK = 256
 _BASIS_ERROR, _INPUT_ERROR = 1e-4, 2e-4  # of the height

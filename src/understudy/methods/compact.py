@@ -1,0 +1,44 @@
+"""`compact`: a deformer in 16 bits, where that does not change its error.
+
+Letters: T poses, V vertices.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError
+from understudy.core.poses import Poses, evenly
+from understudy.runtime.half_precision import halved_correctives
+
+_POSES = 100  # that both are compared on
+# Largest mean distance between both: as a fraction of the error of the deformer, or of the height.
+_OF_ERROR, _OF_HEIGHT = 0.1, 1e-6
+
+
+def compact(deformer: Deformer, poses: Poses) -> Deformer:
+    """`deformer` in 16 bits, or as it is where that moves vertices by a visible part of its error.
+
+    poses  that it was fitted to
+    A deformer without networks stays as it is: it is small. Rest positions stay in
+    32 bits: they are few bytes, and their rounding is an error in every pose.
+    """
+    if not deformer.nets:
+        return deformer
+    try:
+        small = halved_correctives(deformer)
+    except InputError:  # a number exceeds the range of 16 bits
+        return deformer
+    some = poses.take(evenly(poses.pose_count, _POSES))
+    bones = None if deformer.skeleton is None else some.world_from_bone
+    controls = some.controls if deformer.reads_controls else None
+    shown, rounded = deformer.deform(bones, controls), small.deform(bones, controls)
+    error = _mean_distance(shown, some.read_poses(0, some.pose_count))
+    allowed = max(_OF_ERROR * error, _OF_HEIGHT * deformer.mesh.height)
+    return small if _mean_distance(shown, rounded) <= allowed else deformer
+
+
+def _mean_distance(one: np.ndarray, other: np.ndarray) -> float:
+    """The mean distance between the vertices (T,V,3) of both."""
+    return float(np.linalg.norm(one - other, axis=2).mean(dtype=np.float64))
