@@ -109,31 +109,27 @@ void Batch::compute_features(std::size_t pose, std::size_t thread) {
     if (bounded) compute_fades(pose, thread);
 }
 
-// The squared distance of a unit from the nearest cluster of its training poses.
-float Batch::squared_distance(std::size_t unit, const float* readings) const {
-    constexpr std::size_t kAtOnce = 8;
+// The squared distance of a unit from the nearest cluster of its training poses, or that from any
+// cluster that is at most `enough`.
+float Batch::squared_distance(std::size_t unit, const float* readings, float enough) const {
     const Bounds& bounds = about_.bounds;
-    const std::size_t width = bounds.features_per_unit, clusters = bounds.cluster_count;
+    const std::size_t width = bounds.features_per_unit;
     const std::int32_t* features = bounds.features.data() + unit * width;
     const float *scale = bounds.scale.data() + unit * width,
-                *centres = model_.centres.data() + unit * width * clusters;
+                *centre = bounds.centres.data() + unit * width * bounds.cluster_count;
     float nearest = std::numeric_limits<float>::infinity();
-    for (std::size_t first = 0; first < clusters; first += kAtOnce) {
-        const std::size_t count = std::min(kAtOnce, clusters - first);
-        float sum[kAtOnce] = {};
-        for (std::size_t d = 0; d < width; ++d) {
-            const float x = readings[features[d]], weight = scale[d];
-            const float* centre = centres + d * clusters + first;
-            const auto add = [&](std::size_t k) {
-                const float off = x - centre[k];
-                sum[k] += off * off * weight;
-            };
-            if (count == kAtOnce)
-                for (std::size_t k = 0; k < kAtOnce; ++k) add(k);
-            else
-                for (std::size_t k = 0; k < count; ++k) add(k);
-        }
-        for (std::size_t k = 0; k < count; ++k) nearest = std::min(nearest, sum[k]);
+    for (std::size_t k = 0; k < bounds.cluster_count; ++k, centre += width) {
+        const auto term = [&](std::size_t d) {
+            const float off = readings[features[d]] - centre[d];
+            return off * off * scale[d];
+        };
+        float sums[3] = {};  // that do not wait for each other
+        std::size_t d = 0;
+        for (; d + 3 <= width; d += 3)
+            for (std::size_t i = 0; i < 3; ++i) sums[i] += term(d + i);
+        for (; d < width; ++d) sums[0] += term(d);
+        nearest = std::min(nearest, sums[0] + sums[1] + sums[2]);
+        if (nearest <= enough) break;
     }
     return nearest;
 }
@@ -141,7 +137,7 @@ float Batch::squared_distance(std::size_t unit, const float* readings) const {
 float Batch::squared_distance(std::size_t thread) {
     float largest = 0;
     for (std::size_t unit = 0; unit < about_.bounds.unit_count; ++unit)
-        largest = std::max(largest, squared_distance(unit, readings(thread)));
+        largest = std::max(largest, squared_distance(unit, readings(thread), -1));
     return largest;
 }
 
@@ -150,19 +146,20 @@ void Batch::compute_fades(std::size_t pose, std::size_t thread) {
     float *of_units = scratch_.unit_fades.data() + thread * scratch_.unit_stride,
           *fades = this->fades(pose);
     const float end = bounds.fade_end * bounds.fade_end, slope = 1 / (end - 1);
+    float least = 1;
     for (std::size_t unit = 0; unit < bounds.unit_count; ++unit) {
-        const float distance = squared_distance(unit, readings(thread)),
+        // Most poses are inside the first cluster: nothing fades up to 1.
+        const float distance = squared_distance(unit, readings(thread), 1),
                     s = std::min(std::max((end - distance) * slope, 0.0f), 1.0f);
         of_units[unit] = s * s * (3 - 2 * s);
+        least = std::min(least, s);
     }
+    std::fill(fades, fades + bounds.group_count + 1, 1.0f);
+    if (least == 1) return;  // inside the data
     const std::int32_t* unit = bounds.units.data();
-    for (std::size_t group = 0; group < bounds.group_count; ++group) {
-        float least = 1;
+    for (std::size_t group = 0; group < bounds.group_count; ++group)
         for (std::size_t n = 0; n < bounds.units_per_group; ++n)
-            least = std::min(least, of_units[*unit++]);
-        fades[group] = least;
-    }
-    fades[bounds.group_count] = 1;
+            fades[group] = std::min(fades[group], of_units[*unit++]);
 }
 
 VertexJob Batch::dequantized_job(std::size_t first, std::size_t last, std::size_t thread) {

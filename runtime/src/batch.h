@@ -116,7 +116,7 @@ protected:
     const Poses poses_;
 
 private:
-    float squared_distance(std::size_t unit, const float* readings) const;
+    float squared_distance(std::size_t unit, const float* readings, float enough) const;
     void compute_fades(std::size_t pose, std::size_t thread);
     // Of poses first..last.
     void compute_face_normals(const Task& task, std::size_t first, std::size_t last);

@@ -150,6 +150,12 @@ private:
         const float *low = model_.coefficient_low.data() + plan.offset,
                     *high = model_.coefficient_high.data() + plan.offset, *fade = fades(pose);
         const std::uint32_t* group = model_.coefficient_group.data() + plan.offset;
+        if (plan.one_group && plan.count) {
+            const float all = fade[group[0]];
+            for (std::size_t p = 0; p < plan.count; ++p)
+                to[p] = std::min(std::max(to[p], low[p]), high[p]) * all;
+            return;
+        }
         for (std::size_t p = 0; p < plan.count; ++p)
             to[p] = std::min(std::max(to[p], low[p]), high[p]) * fade[group[p]];
     }

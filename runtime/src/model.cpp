@@ -17,7 +17,8 @@ std::size_t bytes_read(const Model& model) {
            model.virtual_weights.bytes() + s.quantized_base.bytes() + s.quantized_axes.bytes() +
            s.quantized_influences.bytes() + s.quantized_ends.bytes() + s.quantized_runs.bytes() +
            s.quantized_starts.bytes() + model.coefficient_low.bytes() +
-           model.coefficient_high.bytes() + model.coefficient_group.bytes() + model.centres.bytes();
+           model.coefficient_high.bytes() + model.coefficient_group.bytes() +
+           model.description.bounds.scale.bytes() + model.description.bounds.centres.bytes();
 }
 
 template <class Item>
@@ -48,7 +49,8 @@ bool same_bounds(const Model& a, const Model& b) {
            from.group_count == to.group_count && from.unit_count == to.unit_count &&
            from.cluster_count == to.cluster_count && same_arrays(from.units, to.units) &&
            same_arrays(from.features, to.features) && same_arrays(from.scale, to.scale) &&
-           same_arrays(a.centres, b.centres) && same_arrays(a.coefficient_low, b.coefficient_low) &&
+           same_arrays(from.centres, to.centres) &&
+           same_arrays(a.coefficient_low, b.coefficient_low) &&
            same_arrays(a.coefficient_high, b.coefficient_high) &&
            same_arrays(a.coefficient_group, b.coefficient_group);
 }
@@ -107,7 +109,6 @@ bool Model::load(const std::uint8_t* data, std::size_t size, Problem& problem) {
     from.bounds.low.release();
     from.bounds.high.release();
     from.bounds.group.release();
-    from.bounds.centres.release();
     return true;
 }
 
@@ -153,9 +154,11 @@ bool pack_bones(const Description& from, Model& model) {
 bool pack_bounds(const Description& from, Model& model) {
     const Bounds& bounds = from.bounds;
     if (!bounds.given) return true;
-    for (const Basis& basis : from.bases) {
-        const std::size_t named = basis.matrix.columns * (basis.shared ? 3 : 1);
-        for (std::size_t p = 0; p < named; ++p) {
+    for (std::size_t b = 0; b < from.bases.size(); ++b) {
+        const Basis& basis = from.bases[b];
+        CoefficientPlan& plan = model.coefficients[b];
+        plan.one_group = true;
+        for (std::size_t p = 0; p < plan.count; ++p) {
             const std::size_t n = static_cast<std::size_t>(basis.coefficients[p]);
             const std::uint32_t group = static_cast<std::uint32_t>(
                 bounds.group[n] < 0 ? bounds.group_count : std::size_t(bounds.group[n]));
@@ -163,16 +166,9 @@ bool pack_bounds(const Description& from, Model& model) {
                 !model.coefficient_high.push(bounds.high[n]) ||
                 !model.coefficient_group.push(group))
                 return false;
+            plan.one_group = plan.one_group && group == model.coefficient_group[plan.offset];
         }
     }
-    // Clusters become the inner axis, so that several are compared at once.
-    const std::size_t clusters = bounds.cluster_count, width = bounds.features_per_unit;
-    if (!model.centres.resize(bounds.centres.size())) return false;
-    for (std::size_t unit = 0; unit < bounds.unit_count; ++unit)
-        for (std::size_t k = 0; k < clusters; ++k)
-            for (std::size_t d = 0; d < width; ++d)
-                model.centres[(unit * width + d) * clusters + k] =
-                    bounds.centres[(unit * clusters + k) * width + d];
     return true;
 }
 

@@ -36,6 +36,7 @@ struct CoefficientPlan {
     std::size_t count = 0;
     std::size_t offset = 0;  // of its first coefficient
     bool one_writer_each = false;
+    bool one_group = false;   // bounded coefficients fade alike
     bool contiguous = false;  // the writers are consecutive: a serial batch reads the values
 };
 
@@ -135,8 +136,8 @@ struct Model {
     Array<BasisPlan> bases{memory};
     Array<std::uint32_t> basis_vertices{memory};  // of all bases, in the order of their rows
     // Bounds, empty if there are none: per coefficient of all bases its range and the group it
-    // fades with (the last group never fades), and per unit the centres, feature by feature.
-    Array<float> coefficient_low{memory}, coefficient_high{memory}, centres{memory};
+    // fades with. The last group never fades.
+    Array<float> coefficient_low{memory}, coefficient_high{memory};
     Array<std::uint32_t> coefficient_group{memory};
     std::size_t value_count = 0;         // of all layers, padded
     std::size_t coefficient_count = 0;   // of all bases

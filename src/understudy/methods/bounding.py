@@ -130,16 +130,17 @@ def _clusters(values: np.ndarray) -> np.ndarray:
     centres = values[chosen]
     for _ in range(_ROUNDS):
         owner = _squared(values, centres).argmin(axis=1)
-        sums = np.zeros_like(centres)
-        np.add.at(sums, owner, values)
-        count = np.bincount(owner, minlength=len(centres))[:, None]
-        centres = np.where(count > 0, sums / np.maximum(count, 1), centres)
+        member = (owner == np.arange(len(centres))[:, None]).astype(np.float64)  # (K,T)
+        count = member.sum(axis=1, keepdims=True)
+        centres = np.where(count > 0, member @ values / np.maximum(count, 1), centres)
     return centres
 
 
 def _squared(values: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """Return the squared distances (T,K) of values (T,D) from centres (K,D)."""
-    return np.square(values[:, None] - centres).sum(axis=2)
+    products = values @ centres.T
+    squares = np.square(values).sum(axis=1)[:, None] + np.square(centres).sum(axis=1)
+    return np.maximum(squares - 2 * products, 0)
 
 
 def _distances(values: np.ndarray, centres: np.ndarray) -> np.ndarray:
