@@ -588,7 +588,8 @@ private:
             if (key != 0 && key != 1) return problem_.say("clip ", clip.name, ": a wrong key");
             count += static_cast<std::size_t>(key);
         }
-        if (frames < 1 || bones != into_.bone_count() || of_values[0] != count || of_values[1] != 12)
+        if (frames < 1 || bones != into_.bone_count() || of_values[0] != count ||
+            of_values[1] != 12)
             return problem_.say("clip ", clip.name, ": keys (F, B) and values (n, 12) do not fit");
         for (std::size_t bone = 0; bone < bones; ++bone)
             if (!keys[bone] || !keys[(frames - 1) * bones + bone])
