@@ -174,7 +174,16 @@ CHOICES: tuple[Choice, ...] = (
         ("temporal:horse_gallop*",),
     ),
     Choice(
-        ("finish", "per_vertex", "max_coefficient", "smoothness", "detail", "_SMOOTHNESS", "_ROOM"),
+        (
+            "finish",
+            "per_vertex",
+            "max_coefficient",
+            "smoothness",
+            "detail",
+            "_SMOOTHNESS",
+            "_WEIGHTS_SMOOTHNESS",
+            "_ROOM",
+        ),
         "methods/sparse_skinning/two_layer.py",
         ("two_layer", "two_layer-ex"),
         _TWO_LAYER,

@@ -86,6 +86,7 @@ from understudy.rigs.base import Rig
 
 _IMPORTANCE = 0.2, 8.0  # smallest and largest factor of the residual of a vertex
 _SMOOTHNESS, _FEW = 31.0, 351  # smoothness for so many virtual bones; falls with their square
+_WEIGHTS_SMOOTHNESS = 1.0  # at most, where the weights alone are approximated
 # Bones per virtual bone: those with more weight than this, at all but one per cent of the vertices,
 # and a third more.
 _SMALL_WEIGHT, _USUAL, _ROOM = 0.01, 0.99, 4 / 3
@@ -103,7 +104,7 @@ class TwoLayerConfig(Config):
                        poses, which is the error E above that of the dense skin, Delta_W without;
                        none: no threshold
     per_vertex         virtual bones per vertex, 1 to 4; none: 3, or 2 if bones_per_vertex is 3 or
-                       less
+                       less; without example poses 3 or 2, what approximates the weights better
     bones_per_virtual  largest number of bones per virtual bone, c; none: from bones_counted
     bones_counted      needed: c is what nearly all vertices need; all: one more than the largest
                        number of bones of a vertex
@@ -123,7 +124,8 @@ class TwoLayerConfig(Config):
     every_shell        offer new virtual bones to every connected component
     max_coefficient    largest coefficient of a vertex; none: no limit
     smoothness         weight of the differences between the errors of neighbours: less error in the
-                       normals for more in the positions; none: by the number of virtual bones
+                       normals for more in the positions; none: by the number of virtual bones,
+                       without example poses at most 1
     detail             exponent with which vertices count more where edges are shorter
     examples           fit the example poses, if there are any; false: fit the weights alone
     bones              number of bones to find by ssdr, if the poses have none; none: as many as
@@ -207,11 +209,19 @@ class TwoLayerConfig(Config):
             return self.per_vertex
         return 3 if self.bones_per_vertex > 3 else 2
 
-    def scheme(self, atoms: int) -> Scheme:
+    def without_examples(self) -> tuple[TwoLayerConfig, ...]:
+        """What to try where the weights alone are approximated; the best is kept."""
+        free = self.per_vertex is None and self.virtual_bones is None and self.error is None
+        counts = (3, 2) if free and self.virtual_per_vertex == 3 else (self.virtual_per_vertex,)
+        return tuple(replace(self, per_vertex=count) for count in counts)
+
+    def scheme(self, atoms: int, by_examples: bool = True) -> Scheme:
         """How the factors are updated, for so many virtual bones."""
         smoothness = self.smoothness
         if smoothness is None:
             smoothness = _SMOOTHNESS * (_FEW / max(atoms, 0.8 * _FEW)) ** 2
+            if not by_examples:
+                smoothness = min(smoothness, _WEIGHTS_SMOOTHNESS)
         return Scheme(
             exact=self.dictionary == "exact",
             keep_largest=self.pruning == "largest",
@@ -267,35 +277,13 @@ class TwoLayer(SkinReducer[TwoLayerConfig]):
         dense = DenseSkin.of(
             deformer, world_from_bone, vertices, examples=config.examples, who=self.name
         )
-        count, bones = dense.weights.shape
-        counted = _bones_per_virtual(config, dense.weights)
-        per_atom = min(bones, counted)
         examples = None if dense.poses is None else Examples.of(dense.poses, dense.chosen)
-        limits = Limits(
-            atoms=_atom_count(config, count, counted),
-            error=config.error,
-            per_vertex=config.virtual_per_vertex,
-            per_atom=per_atom,
-            kappa=config.kappa,
-            rounds=config.rounds,
-            finish=config.finish,
-        )
-        objective = (
-            Objective.weights(dense.weights)
-            if examples is None
-            else Objective.examples(
-                examples, dense.weights, _importance(deformer.mesh, config.detail)
-            )
-        )
-        factors = factorize(
-            objective,
-            dense.weights,
-            mesh_adjacency(deformer.mesh),
-            limits,
-            config.scheme(limits.atoms),
-            _spatial_order(deformer.mesh) if config.order == "spatial" else None,
-            progress,
-        )
+        per_atom = min(dense.weights.shape[1], _bones_per_virtual(config, dense.weights))
+        tried = [
+            _factors(option, dense, examples, deformer.mesh, progress)
+            for option in ((config,) if examples else config.without_examples())
+        ]
+        factors = min(tried, key=lambda found: np.sum((found.weights() - dense.weights) ** 2))
         factors = _without_unused(factors)
         virtual_index, virtual_weight = float32_influences(
             *dense_to_influences(factors.dictionary, per_atom)
@@ -308,6 +296,41 @@ class TwoLayer(SkinReducer[TwoLayerConfig]):
             **_error_figures(dense, factors, examples),
         }
         return self.with_skin(deformer, skin, training)
+
+
+def _factors(
+    config: TwoLayerConfig,
+    dense: DenseSkin,
+    examples: Examples | None,
+    mesh: Mesh,
+    progress: Progress,
+) -> Factors:
+    """The two layers of a dense skin, by example poses or by its weights alone."""
+    count, bones = dense.weights.shape
+    counted = _bones_per_virtual(config, dense.weights)
+    limits = Limits(
+        atoms=_atom_count(config, count, counted),
+        error=config.error,
+        per_vertex=config.virtual_per_vertex,
+        per_atom=min(bones, counted),
+        kappa=config.kappa,
+        rounds=config.rounds,
+        finish=config.finish,
+    )
+    objective = (
+        Objective.weights(dense.weights)
+        if examples is None
+        else Objective.examples(examples, dense.weights, _importance(mesh, config.detail))
+    )
+    return factorize(
+        objective,
+        dense.weights,
+        mesh_adjacency(mesh),
+        limits,
+        config.scheme(limits.atoms, examples is not None),
+        _spatial_order(mesh) if config.order == "spatial" else None,
+        progress,
+    )
 
 
 def _bones_per_virtual(config: TwoLayerConfig, weights: np.ndarray) -> int:
