@@ -32,7 +32,7 @@ from understudy.benchmarks.body_fits import (
     Size,
     SkeletonRig,
 )
-from understudy.benchmarks.body_times import pose_times
+from understudy.benchmarks.pose_times import pose_times
 from understudy.benchmarks.real_data import data_folder
 from understudy.benchmarks.seeds import averaged
 from understudy.benchmarks.tuning import marked

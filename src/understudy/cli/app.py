@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from understudy.cli.bench import bench
+from understudy.cli.compare import compare
 from understudy.cli.compress import compress
 from understudy.cli.data import data
 from understudy.cli.demo import demo
@@ -20,7 +21,7 @@ from understudy.cli.export import export
 from understudy.cli.farm import farm_job
 from understudy.cli.fit import fit
 from understudy.cli.learn import learn
-from understudy.cli.measure import compare, evaluate
+from understudy.cli.measure import evaluate
 from understudy.cli.memory import with_memory
 from understudy.cli.reduce import reduce
 from understudy.cli.sample import controls, sample
@@ -52,7 +53,7 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (compress, "understudy compress 'walk/*.obj' -o walk.understudy --up Z --frame-rate 30"),
     (reduce, "understudy reduce two_layer hero.glb -o hero.understudy"),
     (evaluate, "understudy evaluate human.understudy --report report.html"),
-    (compare, "understudy compare fdda.understudy lbs.understudy"),
+    (compare, "understudy compare human -o compared --methods corrected_skin,fdda,lbs"),
     (view, "understudy view fdda.understudy lbs.understudy"),
     (export, "understudy export human.understudy human.glb --clip kick --morphs 64"),
     (info, "understudy info human.understudy"),

@@ -1,4 +1,4 @@
-"""`understudy evaluate` and `understudy compare`: stand-ins against the original poses.
+"""`understudy evaluate`, and what measures stand-ins against the original poses.
 
 The original is the rig that the file was learned from (its provenance says which), a rig that the
 user names, or recorded poses that took no part in the fit.
@@ -14,12 +14,12 @@ from typing import Annotated, Any
 
 import typer
 
+from understudy.benchmarks.pose_times import pose_times
 from understudy.cli.options import (
     RIG_HELP,
     Cache,
     CharacterOptions,
     Clips,
-    Deformers,
     File,
     FrameOffset,
     Json,
@@ -48,6 +48,7 @@ from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
 from understudy.viewer.measured import KeptFrames, page_beside
 
+_TIMING_S = 2.0  # for each file
 RANDOM_POSES = 200  # held-out poses of a rig that has no animations
 
 RigOption = Annotated[
@@ -91,21 +92,6 @@ def evaluate(
     run("evaluate", [file], Original(rig, poses, animation, read), report, as_json)
 
 
-def compare(
-    files: Deformers,
-    rig: RigOption = None,
-    poses: PosesOption = [],  # noqa: B006
-    animation: Animation = [],  # noqa: B006
-    report: Report = None,
-    as_json: Json = None,
-) -> None:
-    """Measure several stand-ins side by side.
-
-    As `evaluate`, for several files of one character.
-    """
-    run("compare", files, Original(rig, poses, animation), report, as_json)
-
-
 @dataclass(frozen=True)
 class Original:
     """What the user says the stand-ins are measured against; empty: the rig in their files."""
@@ -137,11 +123,13 @@ class Outputs:
 
     report  HTML, or None
     json    or None
+    times   also measure the time of one pose of each file, in turns
     """
 
     command: str
     report: Path | None = None
     json: Path | None = None
+    times: bool = False
 
 
 def run(
@@ -165,7 +153,7 @@ def run(
         rig = _load_original(_rig_name(original, by_file), by_file)
         test = cases_of_rig(rig, original.animations, by_file)
     text = f"understudy {command} {' '.join(f.name for f in files)}"
-    measure_files(files, test, Outputs(text, report, as_json), progress)
+    measure_files(files, test, Outputs(text, report, as_json, command == "compare"), progress)
 
 
 def measure_files(
@@ -183,6 +171,13 @@ def measure_files(
     figures = {label: _sizes(f, d) for f, (label, d) in zip(files, deformers.items())}
     for label, seconds in (fit_seconds or {}).items():
         figures[label]["fit_s"] = seconds
+    if outputs.times:
+        with progress.task("timing one pose", 1) as task:
+            first = next(iter(test.cases.values()))
+            poses = first() if callable(first) else first
+            for label, times in pose_times(deformers, poses, _TIMING_S * len(files)).items():
+                figures[label] |= times
+            task.advance()
     kept = KeptFrames(test.cases)
     cases = test.cases if outputs.report is None else kept.cases
     results = measure_deformers(deformers, cases, figures, progress)

@@ -12,6 +12,7 @@ from understudy.evaluation.report import plots
 from understudy.evaluation.report.case_section import case_section
 from understudy.evaluation.report.error_map import error_map
 from understudy.evaluation.report.headline import headline
+from understudy.evaluation.report.pareto import pareto
 from understudy.evaluation.report.tables import (
     deformers_table,
     glossary,
@@ -28,6 +29,7 @@ def page(data: ReportData) -> str:
     sections = [
         headline(data),
         results_table(data, styles),
+        pareto(data, styles),
         *(case_section(data, case, styles) for case in data.cases),
         parts_table(data),
         error_map(data),

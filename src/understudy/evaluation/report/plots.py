@@ -174,6 +174,68 @@ def over_k(
         return _inline(figure, "Linear blend skinning over influences per vertex", key)
 
 
+def pareto(
+    points: Mapping[str, tuple[float, float]],
+    styles: Mapping[str, Style],
+    cost: str,
+    unit: str,
+    key: str = "",
+) -> str:
+    """Error against cost on logarithmic axes, with the frontier: lower left is better.
+
+    points  method -> (cost, error), both above zero
+    cost    label of the axis of costs
+    """
+    with _plot(height=2.7) as (figure, axes):
+        edge = frontier(points)
+        costs = [points[method][0] for method in edge]
+        errors = [points[method][1] for method in edge]
+        axes.step(costs, errors, where="post", color=_INK, linewidth=1.0, alpha=0.45)
+        for method, (x, y) in points.items():
+            colour, _ = styles[method]
+            inside = method in edge
+            axes.plot(
+                x,
+                y,
+                marker="o",
+                markersize=7,
+                color=colour,
+                markerfacecolor=colour if inside else "none",
+                markeredgewidth=1.6,
+            )
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(_decades())
+            axis.set_major_formatter(lambda value, _: f"{value:g}")
+            axis.set_minor_formatter(lambda value, _: "")
+        axes.margins(0.15)
+        _label(axes, cost, f"mean error, {unit}")
+        return _inline(figure, f"Error against {cost}", key)
+
+
+def frontier(points: Mapping[str, tuple[float, float]]) -> list[str]:
+    """The methods that no other one beats in both cost and error, cheapest first.
+
+    >>> frontier({"a": (1.0, 5.0), "b": (2.0, 6.0), "c": (3.0, 1.0)})
+    ['a', 'c']
+    """
+    found: list[str] = []
+    lowest = np.inf
+    for method in sorted(points, key=lambda name: points[name]):
+        if points[method][1] < lowest:
+            found.append(method)
+            lowest = points[method][1]
+    return found
+
+
+def _decades():
+    """Ticks at 1, 2 and 5 of every decade."""
+    from matplotlib.ticker import LogLocator  # optional dependency
+
+    return LogLocator(base=10, subs=(1.0, 2.0, 5.0))
+
+
 def _short_count(y: float) -> str:
     """The label of a tick of a counting axis: 1, 10, 1k, 1M; "" below one."""
     if y < 1:

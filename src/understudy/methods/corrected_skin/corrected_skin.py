@@ -47,7 +47,8 @@ STORAGE_CHOICES = ("auto", *STORAGES)
 class CorrectedSkinConfig(SubspaceConfig):
     """Options of corrected_skin.
 
-    regions              number of regions, each with its own principal components
+    regions              number of regions, each with its own principal components; at most one per
+                         16 vertices
     networks             number of networks; each predicts the coefficients of several regions
     hidden               widths of the hidden layers of every network
     activation           activation function of the hidden layers

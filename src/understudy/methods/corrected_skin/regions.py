@@ -21,6 +21,7 @@ from understudy.methods.differential.regions import mesh_regions
 
 _SEED_POSES = 600
 _SEED_MODES = 100
+_LEAST_VERTICES = 16  # of a region, on average
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ def find_regions(mesh: Mesh, displacements: np.ndarray, regions: int, networks: 
         directions * sizes,
         mesh.vertices.astype(np.float64),
         np.zeros(mesh.vertex_count, int),
-        min(regions, mesh.vertex_count),
+        min(regions, max(1, mesh.vertex_count // _LEAST_VERTICES)),
     )
     labels = cell_labels(mesh, seeds)
     coarse = cell_labels(mesh, seeds[:networks])
