@@ -1,8 +1,8 @@
 """`bench blender`: a production rig, sampled from its .blend file, against its stand-in.
 
-    understudy  `differential` with its default options, fitted to sampled poses and stored in 16
-                bits, as `learn` does: the face from its controls alone, the body from bones and
-                controls
+    understudy  the method that `learn` selects, with its default options, fitted to sampled poses
+                and stored in 16 bits as `learn` does: the face from its controls alone
+                (`differential`), the body from bones and controls (`corrected_skin`)
     lbs-4       linear blend skinning with fitted weights and four influences. It is given the bones
                 of every pose, which only the rig itself computes, for the face too
     blender     the rig itself: no error, and the time that Blender needs for a pose
@@ -32,7 +32,8 @@ from understudy.core.progress import Progress
 from understudy.evaluation.measure import Reference, deformer_figures, measure
 from understudy.evaluation.result import CaseResult
 from understudy.methods import config_from_text, method_type
-from understudy.methods.compact import compact
+from understudy.methods.compact import compact, decides_storage
+from understudy.methods.fitting import method_for
 from understudy.rigs.blender.rig import BlenderRig
 
 METHODS = ("understudy", "lbs-4", "blender")
@@ -44,7 +45,7 @@ class _Size:
     """The work of a run.
 
     counts   case -> training and test poses
-    options  of differential
+    options  of the methods that `learn` selects
     seconds  of timing for each case
     repeats  of the comparison of one process with two; block_s: seconds of each side
     """
@@ -53,7 +54,7 @@ class _Size:
     seconds: float
     repeats: int
     block_s: float
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 SIZES = {
@@ -62,7 +63,15 @@ SIZES = {
         2.0,
         1,
         0.0,
-        {"epochs": "4", "anchor_epochs": "4", "hidden": "32,32", "regions": "6", "skin": "blended"},
+        {
+            "differential": {
+                "epochs": "4",
+                "anchor_epochs": "4",
+                "hidden": "32,32",
+                "regions": "6",
+            },
+            "corrected_skin": {"epochs": "4", "hidden": "32", "regions": "16", "skin": "blended"},
+        },
     ),
     "default": _Size({"blenrig_face": (2000, 100), "blenrig_body": (2000, 100)}, 20.0, 6, 2.0),
     "full": _Size({"blenrig_face": (6000, 400), "blenrig_body": (6000, 400)}, 60.0, 6, 4.0),
@@ -119,11 +128,13 @@ def _fit(name: str, case: Case, request: Request, size: _Size, progress: Progres
     """The deformer of one row."""
     if name == "lbs-4":
         return _fitted("lbs", {}, case.training, progress)
-    options = {"seed": str(request.seed), **size.options}
     training = case.training
     if case.name == "blenrig_face":
         training = replace(training, skeleton=None, world_from_bone=None)
-    return compact(_fitted("differential", options, training, progress), training)
+    method = method_for(training)
+    options = {"seed": str(request.seed), **size.options.get(method, {})}
+    made = _fitted(method, options, training, progress)
+    return made if decides_storage(method_type(method)) else compact(made, training)
 
 
 def _fitted(method: str, options: Mapping[str, str], poses: Poses, progress: Progress) -> Deformer:

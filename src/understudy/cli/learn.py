@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,8 +68,15 @@ from understudy.io.registry import (
     write_deformer,
 )
 from understudy.methods.character_deformer import deformer_of_character
-from understudy.methods.compact import compact
-from understudy.methods.fitting import FitJob, PartOptions, fit_poses, with_source
+from understudy.methods.compact import compact, decides_storage
+from understudy.methods.fitting import (
+    SIMPLE,
+    FitJob,
+    PartOptions,
+    fit_poses,
+    method_for,
+    with_source,
+)
 from understudy.methods.held_out import split_poses
 from understudy.methods.posing_fitting import with_posing
 from understudy.methods.registry import method_names, method_type
@@ -79,9 +86,6 @@ from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.registry import is_rig
 from understudy.rigs.sampling import SamplePlan
-
-SIMPLE = "lbs"  # what every engine has; a result that is worse is of no use
-FEW_POSES = 40  # networks need more
 
 
 def learn(
@@ -372,13 +376,6 @@ class Lesson:
     own: Deformer | None = None
 
 
-def method_for(poses: Poses) -> str:
-    """The method that suits poses with bones or controls."""
-    if poses.skeleton is not None and poses.pose_count < FEW_POSES:
-        return SIMPLE
-    return "differential" if poses.skeleton is None else "corrected_skin"
-
-
 def _fit_and_measure(
     request: Request, folder: JobFolder, progress: TerminalProgress, lesson: Lesson
 ) -> Path:
@@ -462,8 +459,7 @@ def _fit(
     lesson: Lesson,
     progress: TerminalProgress,
 ) -> None:
-    # Some methods decide on 16 bits themselves.
-    decides = any(field.name == "storage" for field in fields(method_type(method).Config))
+    decides = decides_storage(method_type(method))
     if decides and request.full_precision:
         options = {"storage": "float32", **options}
     job = FitJob.of(method, out, options)

@@ -5,16 +5,24 @@ Letters: T poses, V vertices.
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses, evenly
+from understudy.methods.base import Method
 from understudy.runtime.half_precision import halved_correctives
 
 _POSES = 100  # that both are compared on
 # Largest mean distance between both: as a fraction of the error of the deformer, or of the height.
 _OF_ERROR, _OF_HEIGHT = 0.1, 1e-6
+
+
+def decides_storage(kind: type[Method]) -> bool:
+    """Whether a method decides on 16 bits itself, by its option `storage`."""
+    return any(option.name == "storage" for option in fields(kind.Config))
 
 
 def compact(deformer: Deformer, poses: Poses) -> Deformer:

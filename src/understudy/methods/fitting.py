@@ -47,6 +47,8 @@ from understudy.rigs.part_rig import PartRig
 from understudy.rigs.registry import load_rig
 
 Source = str | Path
+SIMPLE = "lbs"  # what every engine has; a result that is worse is of no use
+FEW_POSES = 40  # networks need more
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,13 @@ class FitJob:
         # A method may keep several checkpoints.
         for kept in self.checkpoint.parent.glob(f"{glob.escape(self.checkpoint.name)}*"):
             kept.unlink(missing_ok=True)
+
+
+def method_for(poses: Poses) -> str:
+    """The method that suits poses with bones or controls."""
+    if poses.skeleton is not None and poses.pose_count < FEW_POSES:
+        return SIMPLE
+    return "differential" if poses.skeleton is None else "corrected_skin"
 
 
 def fit_file(
