@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,14 +12,16 @@ import typer
 
 from understudy.cli.options import RIG_HELP, Out, Seed
 from understudy.core.errors import InputError
+from understudy.core.progress import SILENT, Progress
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.atomic_write import atomic_write
 from understudy.rigs.base import Rig
 from understudy.rigs.blender.options import MODIFIERS, BlenderOptions, is_blend, parse_blend
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.chunk_sampling import Chunk, ChunkResult, sample_chunk
-from understudy.rigs.parallel_sampling import sample_poses
-from understudy.rigs.registry import load_rig
+from understudy.rigs.parallel_sampling import SamplingJob, sample_poses
+from understudy.rigs.ray_sampling import Cluster, sample_on_cluster
+from understudy.rigs.registry import absolute_name, load_rig
 from understudy.rigs.sampling import SIGMA, SamplePlan, read_modes
 
 STORE_SUFFIX = ".zarr"
@@ -103,6 +106,13 @@ def sample(
             min=1, help="Poses that are written together. Default: 128, fewer for large meshes."
         ),
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="Sample with the workers of a Ray cluster: auto, or its address (ray://...). The "
+            "store must lie on a disk that they share."
+        ),
+    ] = None,
     meshes: Meshes = [],  # noqa: B006
     patterns: Controls = [],  # noqa: B006
     trust_scripts: TrustScripts = False,
@@ -119,6 +129,8 @@ def sample(
             "--overwrite cannot be combined with --chunk: it would remove what other chunks wrote; "
             "delete the store before the job"
         )
+    if asked_chunk is not None and cluster is not None:
+        raise InputError("--cluster cannot be combined with --chunk; give one of them")
     if out.suffix != STORE_SUFFIX:
         raise InputError(
             f"{out}: a pose store is a folder whose name ends in {STORE_SUFFIX}; use "
@@ -147,16 +159,27 @@ def sample(
         done = sample_chunk(build, plan, out, asked_chunk, processes, progress, ranges, block)
         print(chunk_text(out, asked_chunk, done))
         return
-    poses = sample_poses(
-        build,
-        plan,
-        out,
-        processes=processes,
-        progress=progress,
-        ranges=ranges,
-        overwrite=overwrite,
-        block=block,
-    )
+    if cluster is not None:
+        there = partial(load_asked, absolute_name(rig), asked, None)
+        poses = sample_on_cluster(
+            SamplingJob.of(build, plan, ranges, block),
+            out,
+            Cluster(cluster, processes),
+            there,
+            overwrite,
+            progress,
+        )
+    else:
+        poses = sample_poses(
+            build,
+            plan,
+            out,
+            processes=processes,
+            progress=progress,
+            ranges=ranges,
+            overwrite=overwrite,
+            block=block,
+        )
     method = "differential" if poses.skeleton is None else "fdda"
     print(
         f"{out}: {poses.pose_count} poses of {rig}, {poses.vertex_count} vertices. Next: "
@@ -216,7 +239,7 @@ def controls(
     print(f"{out}: {len(lines)} lines. Edit it, then: understudy sample {rig} --ranges {out} ...")
 
 
-def load_asked(text: str, asked: BlenderOptions, progress: TerminalProgress) -> Rig:
+def load_asked(text: str, asked: BlenderOptions, progress: Progress | None) -> Rig:
     """The rig that `text` names; `asked` adds to the options of a .blend file in the text."""
     if not is_blend(text):
         if asked != BlenderOptions():
@@ -236,5 +259,5 @@ def load_asked(text: str, asked: BlenderOptions, progress: TerminalProgress) -> 
             modifiers=options.modifiers if asked.modifiers == MODIFIERS[0] else asked.modifiers,
             bendy=options.bendy,
         ),
-        progress,
+        progress or SILENT,
     )

@@ -85,12 +85,7 @@ def sample_poses(
     job = SamplingJob.of(rig, plan, ranges, block)
     checks.between(1 if processes is None else processes, "processes", low=1)
     with store.lock(path):
-        if store.occupied(Path(path)) and not overwrite:
-            missing = store.resume(path, *job.contents)
-        else:
-            store.create(path, *job.contents, job.block, overwrite=overwrite)
-            missing = store.missing_blocks(path)
-        job.write(path, missing, processes, progress)
+        job.write(path, job.open_store(path, overwrite), processes, progress)
     return store.open_poses(path)
 
 
@@ -144,6 +139,16 @@ class SamplingJob:
         """What `store.create`, `resume` and `join` take after the path."""
         return self.rig.mesh, self.rig.skeleton, self.spec, self.values, self.facts
 
+    def open_store(self, path: str | Path, overwrite: bool) -> list[int]:
+        """The blocks to write of the store at `path`, which is created if it is not there.
+
+        overwrite  replace the store, also where it could be continued
+        """
+        if store.occupied(Path(path)) and not overwrite:
+            return store.resume(path, *self.contents)
+        store.create(path, *self.contents, self.block, overwrite=overwrite)
+        return store.missing_blocks(path)
+
     @property
     def bytes_per_worker(self) -> int:
         """About what one process takes: itself, a block, and its compressed tiles."""
@@ -171,7 +176,7 @@ class SamplingJob:
         workers = max(1, min(workers, memory.budget() // self.bytes_per_worker))
         with (
             progress.task(f"sampling {name_of(self.rig).partition('?')[0]}", todo) as task,
-            _resumable(path, count, workers),
+            resumable(path, count, workers),
         ):
             if todo < share:
                 task.note(f"{share - todo} of {share} poses were there already")
@@ -250,7 +255,7 @@ def _evaluate_checked(rig: Rig, values: np.ndarray) -> Poses:
 
 
 @contextlib.contextmanager
-def _resumable(path: str | Path, count: int, workers: int) -> Iterator[None]:
+def resumable(path: str | Path, count: int, workers: int) -> Iterator[None]:
     """Add to every error and interruption what is kept and how to resume."""
 
     def kept() -> str:

@@ -86,6 +86,19 @@ def portable_name(text: str) -> str:
     return f"{_file_name(where)}{colon}{name}" if _is_file(where) else text
 
 
+def absolute_name(text: str) -> str:
+    """`text` with the path of a rig's file made absolute, for processes in other folders.
+
+    >>> absolute_name("human"), absolute_name("/rigs/lid.py:Lid")
+    ('human', '/rigs/lid.py:Lid')
+    """
+    if is_blend(text):
+        path, mark, options = text.partition("?")
+        return f"{Path(path).absolute()}{mark}{options}"
+    where, colon, name = text.rpartition(":")
+    return f"{Path(where).absolute()}{colon}{name}" if _is_file(where) else text
+
+
 def checked_rig(rig: Any, who: str) -> Rig:
     """`rig`, or an `InputError` that names what it lacks. `who`: what the error calls it."""
     missing = [n for n in ("mesh", "skeleton", "controls", "evaluate") if not hasattr(rig, n)]
