@@ -92,7 +92,9 @@ def connected(cluster: str) -> Iterator[Any]:
             try:
                 ray.init(address="auto", **quiet)
             except ConnectionError:
-                ray.init(include_dashboard=False, num_cpus=threads.count(), **quiet)
+                # Without an address, ray looks for a cluster again, also for one that has ended.
+                own = {"num_cpus": threads.count(), "include_dashboard": False}
+                ray.init(address="local", **own, **quiet)
         else:
             ray.init(address=cluster, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as problem:
