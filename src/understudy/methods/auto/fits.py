@@ -82,6 +82,13 @@ class MeasuredFits:
         self._lesson, self._rig, self._progress = lesson, rig, progress
         self._end = None if seconds is None else time.monotonic() + seconds
         self._kept, self._device = kept, device
+        poses = lesson.fit
+        # One object for all cheap fits: what they share, such as skins, is found once.
+        self._few = (
+            poses
+            if poses is lesson.held_out
+            else poses.take(evenly(poses.pose_count, cheap_pose_count(poses.pose_count)))
+        )
         self._made: dict[tuple[str, bool], tuple[Measured, Deformer]] = {}
         self._data = "" if kept is None else fingerprint(lesson.fit)
 
@@ -113,8 +120,7 @@ class MeasuredFits:
         options = dict(candidate.options)
         if cheap:
             options |= candidate.cheap or {}
-            if poses is not self._lesson.held_out:
-                poses = poses.take(evenly(poses.pose_count, cheap_pose_count(poses.pose_count)))
+            poses = self._few
         kind = method_type(candidate.method)
         names = {field.name for field in dataclasses.fields(kind.Config)}
         if "device" in names:

@@ -23,6 +23,7 @@ from understudy.methods.corrected_skin.guard import (
     without_correctives,
 )
 from understudy.methods.corrected_skin.regions import Regions, find_regions
+from understudy.methods.corrected_skin.skins import skins_of
 from understudy.methods.differential.context import (
     Correctives,
     Displacements,
@@ -78,8 +79,10 @@ def fit_corrected_skin(
     """The deformer of `poses`; `rig`, where there is one, is perturbed to select inputs."""
     if config.skin == "auto" and poses.skeleton is not None:
         # The transforms of the rig itself need more components than the other two.
-        context = FitContext.of("corrected_skin", config, poses, None, progress)
-        context = replace(context, rig=rig)
+        skin = skins_of(poses, config.influences, progress).chosen
+        context = Context(
+            "corrected_skin", config, poses, rig, skin, Displacements(poses, skin), progress
+        )
     else:
         context = FitContext.of("corrected_skin", config, poses, rig, progress)
     poses = context.poses
@@ -96,7 +99,7 @@ def fit_corrected_skin(
     deformer = trained_deformer(context, prepare(context, regions))
     kept = poses.take(aside if len(aside) else evenly(poses.pose_count, _HALF_POSES))
     if guarded and len(aside):
-        fitted = make_skin("fitted", poses, None, config.influences, progress)
+        fitted = skins_of(poses, config.influences, progress).fitted
         if needless is None:
             plain = replace(deformer, skin=fitted, nets=(), bases=(), mean=None)
             needless = needless_regions(deformer, plain, kept, regions.labels)
