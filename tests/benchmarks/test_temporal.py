@@ -57,6 +57,9 @@ def test_it_writes_its_rows(data, no_pages, tmp_path, capsys):
             "influences",
             "fit_s",
             "peak_mb",
+            "e",
+            "bytes",
+            "joints_outside",
         ):
             assert math.isfinite(row[name])
         assert row["influences"] <= 6
@@ -90,7 +93,7 @@ def test_unseen_characters_are_found_and_counted(data, no_pages, tmp_path):
     )
     own = outcome.results[0].figures
     assert own["true_bones"] == generate_character(1).with_merged_bones().bones
-    assert any("within a factor of 1.5" in note for note in outcome.notes)
+    assert any("within a factor of 1.25" in note for note in outcome.notes)
     assert any("DisPer below that of ssdr" in note for note in outcome.notes)
 
 

@@ -6,15 +6,19 @@ A case is `<sequence>/<bones>`, optionally followed by `:<variant>`. Its sequenc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from understudy.benchmarks import Request
 from understudy.benchmarks.real_data import data_folder
 from understudy.benchmarks.tuning import marked
 from understudy.core.errors import FileError, InputError
 from understudy.core.poses import Poses
+from understudy.core.skeleton import Skeleton
+from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.evaluation import machine
 from understudy.evaluation.report import write_report
@@ -28,7 +32,8 @@ _TABLE_FIGURES = (
     "e", "paper_e", "e_sphere", "delta_e", "memory_pct", "erms",
     "disper", "max_avg_dist", "norm_distort", "crp", "delta_w",
     "paper_delta_w", "bones", "influences", "virtual_bones",
-    "bytes", "fit_s", "time_ratio", "error_ratio", "peak_mb", "true_bones", "paper_bones",
+    "bytes", "fit_s", "time_ratio", "error_ratio", "peak_mb", "true_bones", "joints_outside",
+    "joint_outermost", "joints_found", "paper_bones",
     "paper_erms", "rival_erms", "erms_low", "erms_high", "rounds_to_fesam", "cg_ms",
     "direct_ms",
 )  # fmt: skip
@@ -99,9 +104,19 @@ def write_sequence_report(
 
 
 def write_poses_report(
-    poses: Poses, title: str, results: Sequence[CaseResult], request: Request, command: str
+    poses: Poses,
+    title: str,
+    results: Sequence[CaseResult],
+    request: Request,
+    command: str,
+    skins: Mapping[str, tuple[Skeleton, Skin]] | None = None,
+    true_joints: np.ndarray | None = None,
 ) -> None:
-    """Write the report of rows that approximate the same poses."""
+    """Write the report of rows that approximate the same poses.
+
+    skins        method -> skeleton and skin to show
+    true_joints  (n,3) joints of the character's own rig that move, or None
+    """
     mesh = poses.mesh
     data = ReportData(
         title=title,
@@ -118,5 +133,7 @@ def write_poses_report(
             "command": f"understudy {command} ({request.size})",
             "seed": request.seed,
         },
+        skins=skins or {},
+        true_joints=true_joints,
     )
     write_report(request.out / f"{title}.html", data)

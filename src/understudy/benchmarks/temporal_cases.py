@@ -47,12 +47,14 @@ _PER_FAMILY = 2  # characters of a family in the default size
 class Case:
     """Poses to fit.
 
-    true_bones  number of bones that made them and move apart in them; None: unknown
+    true_bones   number of bones that made them and move apart in them; None: unknown
+    true_joints  (n,3) the joints of these bones at rest; None: unknown
     """
 
     name: str
     poses: Poses
     true_bones: int | None = None
+    true_joints: np.ndarray | None = None
 
     @property
     def sequence(self) -> str:
@@ -128,7 +130,8 @@ def read_case(name: str, folder: Path) -> Case:
         characters = list(read_characters(file))
         checks.between(int(number), f"animation of {stem}", 0, len(characters) - 1)
         character = characters[int(number)]
-        return Case(name, character.poses(), character.with_merged_bones().bones)
+        merged = character.with_merged_bones()
+        return Case(name, character.poses(), merged.bones, merged.joints)
     sequence, _, share = name.partition(":")
     file = folder / "sequences" / f"{sequence}.npz"
     if share and (not share.isdigit() or not 1 <= int(share) <= 100):

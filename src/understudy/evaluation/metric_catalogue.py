@@ -140,7 +140,16 @@ METRICS = {
     "anchors": Metric("anchors", "count", "vertices whose displacement has its own network"),
     "components": Metric("components", "count", "principal components of all regions"),
     "bones": Metric("bones", "count", "bones of the skin"),
-    "true_bones": Metric("true bones", "count", "bones that move the character in its own rig"),
+    "true_bones": Metric("true bones", "count", "bones that move apart in the character's own rig"),
+    "joints_outside": Metric(
+        "joints outside", "count", "joints outside the mesh, by more than 2 % of its size"
+    ),
+    "joint_outermost": Metric(
+        "outermost joint", "%", "largest distance of a joint outside the mesh, of its size"
+    ),
+    "joints_found": Metric(
+        "joints found", "share", "true joints with a joint within 5 % of the size"
+    ),
     "paper_bones": Metric("paper bones", "count", "bones used in the paper of the method"),
     "rounds_to_fesam": Metric(
         "rounds to FESAM", "count", "iterations until the error is below the final one of FESAM-WT"

@@ -12,6 +12,8 @@ import numpy as np
 from understudy.core import checks
 from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
+from understudy.core.skeleton import Skeleton
+from understudy.core.skin import Skin
 from understudy.evaluation.metric_catalogue import metric_of
 
 TUNED_MARK = "*"
@@ -124,6 +126,8 @@ class ReportData:
     training    method -> (epochs (n,), error (n,))
     lbs_over_k  case -> (K (n,), mean error (n,)) of linear blend skinning
     page        address of the page that shows the character, relative to the report; "": none
+    skins       method -> skeleton and skin that it found
+    true_joints (n,3) joints of the character's own rig that move, at rest; None: unknown
     """
 
     title: str
@@ -139,6 +143,8 @@ class ReportData:
     training: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     lbs_over_k: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     page: str = ""
+    skins: Mapping[str, tuple[Skeleton, Skin]] = field(default_factory=dict)
+    true_joints: np.ndarray | None = None
 
     def __post_init__(self):
         if not self.results:

@@ -9,6 +9,8 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
+from understudy.core.skeleton import Skeleton
+from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.evaluation import machine
 from understudy.evaluation.report.page import page
@@ -65,7 +67,17 @@ def report_data(
         subject=next((method for method in deformers if method in measured), ""),
         provenance={"understudy": __version__, **provenance},
         training=curves,
+        skins=found_skins(deformers),
     )
+
+
+def found_skins(deformers: Mapping[str, Deformer]) -> dict[str, tuple[Skeleton, Skin]]:
+    """Method -> skeleton and skin of the deformers that were fitted to sequences."""
+    return {
+        method: deformer.need_skin()
+        for method, deformer in deformers.items()
+        if deformer.clips and deformer.skin is not None and deformer.skeleton is not None
+    }
 
 
 def write_report(path: str | Path, data: ReportData) -> Path:

@@ -9,6 +9,7 @@ from html import escape
 from importlib import resources
 
 from understudy.evaluation.report import plots
+from understudy.evaluation.report.bones_section import bones_section
 from understudy.evaluation.report.case_section import case_section
 from understudy.evaluation.report.error_map import error_map
 from understudy.evaluation.report.headline import headline
@@ -33,6 +34,7 @@ def page(data: ReportData) -> str:
         *(case_section(data, case, styles) for case in data.cases),
         parts_table(data),
         error_map(data),
+        bones_section(data),
         deformers_table(data, styles),
         glossary(data),
         _provenance(data),

@@ -30,6 +30,7 @@ from understudy.methods.decomposition.starts import (
     affine_starts,
     extend_rows,
     rigid_start,
+    rigid_transforms,
     without_and_with_clusters,
 )
 from understudy.methods.decomposition.transform_solve import solve_transforms
@@ -45,6 +46,7 @@ _INDIVIDUAL = 3e-6
 # The same pull for an exact skin, weaker: it only decides what the motion leaves open, such as how
 # a flat patch stretches along its normal. Otherwise transforms may be too large to be stored well.
 _WELL_DETERMINED = 1e-7
+_RIGID_SWEEPS, _RIGID_ITERATIONS = 10, 8  # from affine to rigid bones
 
 
 def decompose(motion: Motion, plan: Plan) -> Fit:
@@ -111,12 +113,28 @@ def decompose_from(motion: Motion, plan: Plan, transforms: np.ndarray) -> Fit:
     """Return the fit that the iterations on all vertices reach from given affine transforms.
 
     transforms  (3F,4B), close to those of the result; `plan.bones` is not used
+
+    For rigid bones, the affine ones are fitted first: they find the weights, which are what rigid
+    bones lack.
     """
     with plan.progress.task(f"fitting {transforms.shape[1] // 4} bones to all vertices", 1) as bar:
-        plan = replace(plan, bones=transforms.shape[1] // 4, bar=bar, individual=_WELL_DETERMINED)
+        affine = replace(
+            plan,
+            bones=transforms.shape[1] // 4,
+            bar=bar,
+            individual=_WELL_DETERMINED,
+            rigid=False,
+        )
         reduced, directions = in_principal_directions(motion)
         projected = np.ascontiguousarray(directions.T @ transforms)
-        return _last_iterations(motion, (reduced, directions), projected, 0.0, plan)
+        fit = _last_iterations(motion, (reduced, directions), projected, 0.0, affine)
+        if not plan.rigid:
+            return fit
+        fit = replace(fit, transforms=rigid_transforms(motion, fit, _RIGID_SWEEPS))
+        rigid = replace(affine, rigid=True, extension=RIGID)
+        return with_exact_errors(
+            motion, solve_alternating(motion, fit, rigid, _RIGID_ITERATIONS, thorough=False)
+        )
 
 
 def _last_iterations(

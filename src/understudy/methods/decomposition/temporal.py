@@ -230,7 +230,7 @@ class Temporal(Method[TemporalConfig]):
         )
         if count is None:
             fit = decompose(motion, replace(plan, bones=min(plan.bones, motion.vertex_count)))
-        elif count.transforms is not None and not config.skeleton:
+        elif count.transforms is not None:
             fit = decompose_from(motion, plan, count.transforms)
         else:
             fit = self._visibly_right(motion, replace(plan, bones=count.bones), triangles, errors)

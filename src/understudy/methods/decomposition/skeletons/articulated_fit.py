@@ -45,6 +45,7 @@ class ArticulatedFit:
     fit          the transforms of `pose`, weights and errors
     rest         (V,4) homogeneous rest shape
     held_joints  (B,3) where the joints are held
+    hold         how firmly, in multiples of the usual
     errors       squared errors of the last alternating solve: at its start and after each iteration
     """
 
@@ -53,6 +54,7 @@ class ArticulatedFit:
     rest: np.ndarray
     held_joints: np.ndarray
     errors: tuple[float, ...] = ()
+    hold: float = 1.0
 
     @property
     def error(self) -> float:
@@ -182,5 +184,5 @@ def _joint_prior(equations: NormalEquations, fitted: ArticulatedFit) -> JointPri
     shared = equations.gram.reshape(bones, 4, bones, 4)[:, 3, :, 3]
     below = tree.descends.astype(float)
     carried = np.einsum("kb,bc,kc->k", below, shared, below, optimize=True)  # sum_i W_ik^2
-    strength = _HOLD * frames * (carried + _MIN_HELD * shared.sum() / bones)
+    strength = fitted.hold * _HOLD * frames * (carried + _MIN_HELD * shared.sum() / bones)
     return JointPrior(fitted.held_joints, strength)

@@ -34,6 +34,8 @@ from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.motion import Motion, Normalisation, read_motion
 from understudy.methods.decomposition.result import packed_skin
 from understudy.methods.decomposition.skeletons.articulated_fit import ArticulatedFit
+from understudy.methods.decomposition.skeletons.bone_names import bone_names
+from understudy.methods.decomposition.skeletons.joint_places import Body
 from understudy.methods.decomposition.skeletons.rest_frames import (
     central_bone,
     parents_first,
@@ -114,12 +116,13 @@ def fit_skeleton(
         found = solve_skeleton(
             motion,
             _rigid_fit(motion, weights[order], normalisation.from_world(world_from_rest)),
-            solver_index[poses.mesh.edges],
+            solver_index[poses.mesh.triangles],
             influences,
             bar,
             lambda error: f"ERMS {100 * rms(error):.3f}",
         )
-    skeleton, bone_order = _artist_skeleton(found, normalisation, poses.mesh.up)
+    body = Body(motion.rest[:, :3], solver_index[poses.mesh.triangles])
+    skeleton, bone_order = _artist_skeleton(found, normalisation, poses.mesh.up, body)
     new_index = np.argsort(bone_order).astype(np.int32)
     skin = packed_skin(new_index[found.fit.index], found.fit.weight, order)
     solved = normalisation.to_world(found.pose.transforms())
@@ -143,7 +146,7 @@ def _rigid_fit(motion: Motion, weights: np.ndarray, transforms: np.ndarray) -> F
 
 
 def _artist_skeleton(
-    found: ArticulatedFit, normalisation: Normalisation, up_axis: str
+    found: ArticulatedFit, normalisation: Normalisation, up_axis: str, body: Body
 ) -> tuple[Skeleton, np.ndarray]:
     """Return the skeleton as artists expect it, and the solver's bone that each of its bones is."""
     fit, bones = found.fit, found.fit.bones
@@ -158,11 +161,11 @@ def _artist_skeleton(
         total[:, None] > 0, sums / np.maximum(total, 1e-300)[:, None], found.pose.joints
     )
     root = central_bone(found.pose.tree, mass)
-    pose = found.pose.rooted_at(root, centres[root])
+    pose = found.pose.rooted_at(root, body.moved_inside(centres[[root]])[0])
     order = parents_first(pose.tree, mass)
     new_index = np.argsort(order)
     parents = np.where(pose.tree.parents < 0, -1, new_index[pose.tree.parents])[order]
     frames = rest_frames(pose.tree, pose.joints, centres, mass, up_axis)[order]
     frames[..., 3] = normalisation.scale * frames[..., 3] + normalisation.centre
-    names = tuple(f"bone_{number}" for number in range(bones))
+    names = bone_names(pose.joints[order], parents, body.vertices)
     return Skeleton(names, parents, frames), order

@@ -7,7 +7,10 @@ more than K, then K, on a sample of the vertices and frames. Then it searches fo
 (`tree_search`), and the last iterations use all vertices and frames.
 
 If the bones already belong to a skeleton, they are best left as they are. Therefore the tree over
-the given bones is tried too, and the better of the two is used.
+the given bones is tried first. If its error is invisible, nothing else is tried; else the better of
+the two is used.
+
+Before the last iterations, the joints are placed inside the body (`joint_places`), and stay there.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from understudy.methods.decomposition.skeletons.articulated_fit import (
 )
 from understudy.methods.decomposition.skeletons.articulation import Articulation, NormalEquations
 from understudy.methods.decomposition.skeletons.gauss_newton import JointPrior, solve_articulation
+from understudy.methods.decomposition.skeletons.joint_places import Body, placed_joints
 from understudy.methods.decomposition.skeletons.joints import (
     Borders,
     cluster_borders,
@@ -44,22 +48,21 @@ from understudy.methods.decomposition.transform_solve import nearest_rigid, solv
 from understudy.methods.decomposition.weight_problem import WeightSearch
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
-_VERTICES, _FRAMES = 2000, 64  # size of the sample that the first iterations use
+_VERTICES, _FRAMES = 1500, 32  # size of the sample that the first iterations use
 _REPEATS = 10  # of fitting rigid clusters and assigning the vertices again
 _SPLIT_SHARE = 0.25  # of a cluster that a bone without vertices takes over
 _ITERATIONS, _LAST_ITERATIONS = 50, 60
 _NEIGHBOURS = 4  # sample vertices that another vertex takes its change of the rest shape from
 _REST_REPEATS = 5  # of solving for the rest shape and weights of all vertices
-_MIN_SHARED = 1e-3  # sum of products of weights from which two bones share vertices
-# Mean square of a rotation of about six degrees: a smaller rotation about an axis does not
-# determine where the joint is along the others.
-_CENTRE_HOLD = 1e-2
+_INVISIBLE = 0.5  # E, in thousandths of half the size
+_PLACED, _FIXED = 10.0, 1e3  # times the usual hold of joints that were placed inside the body
+_FIXED_ITERATIONS = 10  # where joints had to be fixed
 
 
 def solve_skeleton(
     motion: Motion,
     start: Fit,
-    edges: np.ndarray,
+    triangles: np.ndarray,
     influences: int,
     bar: Task,
     note: Callable[[float], str],
@@ -67,7 +70,7 @@ def solve_skeleton(
     """Return a tree over the bones of `start`, its motion, weights and rest shape.
 
     start       rigid transforms (3F,4B) and weights
-    edges       (E,2) of the mesh
+    triangles   (M,3) of the mesh
     influences  largest number of bones per vertex
     bar         advances by four steps
     note        text beside the bar for a squared error
@@ -77,23 +80,28 @@ def solve_skeleton(
     sample = motion.subset(vertices, rows)
     last, more = min(influences, start.bones), min(influences + 2, start.bones)
 
+    edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
     given, clustered = _initial_trees(motion, start, edges)
     given = limit_influences(sample, solve_motion(sample, _take(given, vertices, frames)), last)
     given = solve_articulated(sample, given, last, _ITERATIONS)
     bar.advance()
 
-    found = solve_motion(sample, _take(clustered, vertices, frames))
-    for count in sorted({min(count, start.bones) for count in (2, 4, influences + 2)} - {last}):
-        found = solve_articulated(sample, found, count, _ITERATIONS)
-    found = solve_articulated(sample, limit_influences(sample, found, last), last, _ITERATIONS)
-    found = min(found, given, key=lambda fitted: fitted.error)
+    found = given
+    if not _is_invisible(sample, given):
+        found = solve_motion(sample, _take(clustered, vertices, frames))
+        for count in sorted({min(count, start.bones) for count in (2, 4, influences + 2)} - {last}):
+            found = solve_articulated(sample, found, count, _ITERATIONS)
+        found = solve_articulated(sample, limit_influences(sample, found, last), last, _ITERATIONS)
+        found = min(found, given, key=lambda fitted: fitted.error)
     bar.advance()
 
-    found = search_trees(sample, found, last)
+    if not _is_invisible(sample, found):
+        found = search_trees(sample, found, last)
     bar.advance()
 
     all_frames = motion.subset(vertices)
-    found = _centre_joints(all_frames, _all_frames(all_frames, found, frames))
+    body = Body(motion.rest[:, :3], triangles)
+    found = _with_placed_joints(all_frames, _all_frames(all_frames, found, frames), body)
     found = _all_vertices(motion, all_frames.rest, found, more)
     found = solve_articulated(
         motion, found, more, _LAST_ITERATIONS // 2, fit_rest=True, extend=False
@@ -106,8 +114,31 @@ def solve_skeleton(
         lambda error: bar.note(note(error)),
         fit_rest=True,
     )
+    found = _inside(motion, found, body, last)
     bar.advance()
     return found
+
+
+def _inside(motion: Motion, fitted: ArticulatedFit, body: Body, influences: int) -> ArticulatedFit:
+    """Return the fit, with joints that the last iterations moved outside fixed inside the body."""
+    pose = fitted.pose
+    outside = ~body.contains(pose.joints)
+    outside[pose.tree.root] = False  # it is where the root is, not where it turns
+    if not outside.any():
+        return fitted
+    joints = pose.joints.copy()
+    joints[outside] = body.just_inside(joints[outside])
+    fixed = replace(fitted.with_pose(replace(pose, joints=joints)), hold=_FIXED)
+    fixed = solve_motion(motion, fixed)
+    return solve_articulated(
+        motion, fixed, influences, _FIXED_ITERATIONS, fit_rest=True, extend=False
+    )
+
+
+def _is_invisible(motion: Motion, fitted: ArticulatedFit) -> bool:
+    """Return whether the error of a fit is too small to be seen, so that no search is needed."""
+    size = float(np.linalg.norm(np.ptp(motion.rest[:, :3], axis=0)))
+    return 2000 * motion.coordinate_rms(fitted.error) <= _INVISIBLE * size
 
 
 def _initial_trees(
@@ -207,29 +238,12 @@ def _all_frames(motion: Motion, fitted: ArticulatedFit, frames: np.ndarray) -> A
     return solve_motion(motion, replace(fitted, pose=start))
 
 
-def _centre_joints(motion: Motion, fitted: ArticulatedFit) -> ArticulatedFit:
-    """Return the fit with joints moved to where their bones share vertices.
-
-    They move only as far as the motion leaves it open. Along a hinge axis a joint may be anywhere,
-    but an artist expects it inside the body. From here on the joints are held there.
-    """
-    pose = fitted.pose
-    children = np.flatnonzero(np.arange(fitted.fit.bones) != pose.tree.root)
-    parents = pose.tree.parents[children]
-    relative = pose.rotations[:, parents] - pose.rotations[:, children]
-    stiffness = np.einsum("tkij,tkil->kjl", relative, relative, optimize=True) / pose.frames
-    joints = pose.joints.copy()
-    weight = dense_weights(fitted.fit)
-    shared = weight[:, children] * weight[:, parents]
-    total = shared.sum(axis=0)[:, None]
-    meeting = np.divide(
-        shared.T @ fitted.rest[:, :3], total, out=joints[children], where=total > _MIN_SHARED
-    )
-    away = meeting - joints[children]
-    joints[children] += np.linalg.solve(
-        stiffness + _CENTRE_HOLD * np.eye(3), _CENTRE_HOLD * away[..., None]
-    )[..., 0]
-    return solve_motion(motion, fitted.with_pose(replace(pose, joints=joints)))
+def _with_placed_joints(motion: Motion, fitted: ArticulatedFit, body: Body) -> ArticulatedFit:
+    """Return the fit with joints inside the body, where they are held from here on."""
+    weight, rest = dense_weights(fitted.fit), fitted.rest[:, :3]
+    joints = placed_joints(fitted.pose, weight, rest, body)
+    placed = fitted.with_pose(replace(fitted.pose, joints=joints))
+    return solve_motion(motion, replace(placed, hold=_PLACED))
 
 
 def _all_vertices(

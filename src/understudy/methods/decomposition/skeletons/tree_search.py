@@ -35,9 +35,9 @@ _FIRST_ITERATIONS, _ITERATIONS = 60, 40
 _PERTURBED_ITERATIONS, _TREE_ITERATIONS = 25, 20
 _PERTURBATIONS = (2, -1)  # influences more than allowed
 # At most so many repetitions; none after one that lowers the squared error by less than this share
-_REPETITIONS, _MIN_GAIN = 6, 2e-3
+_REPETITIONS, _MIN_GAIN = 4, 5e-3
 _TREES_PER_LINK = 2  # trees considered for every cut link
-_TREES_SOLVED = 24  # trees whose motion is solved for
+_TREES_SOLVED = 16  # trees whose motion is solved for
 _TREES_TRIED = 3  # trees that get iterations
 _SWEEPS = 8  # of independent bones
 _STEPS, _STEP_GAIN = 6, 1e-3  # of Gauss-Newton for a new tree

@@ -37,6 +37,8 @@ class Character:
 
     weights     (V,B) float32 of the bones that move vertices
     transforms  (F,B,3,4) world_from_rest of these bones
+    joints      (B,3) their joints at rest, or None: unknown
+    depth       (B,) number of their ancestors, or None: unknown
     """
 
     name: str
@@ -45,6 +47,8 @@ class Character:
     mesh: Mesh
     weights: np.ndarray
     transforms: np.ndarray
+    joints: np.ndarray | None = None
+    depth: np.ndarray | None = None
 
     @property
     def bones(self) -> int:
@@ -70,8 +74,13 @@ class Character:
         return Poses(self.mesh, self.vertices(), name=self.name)
 
     def with_merged_bones(self) -> Character:
-        """Return the character with bones that move alike merged."""
+        """Return the character with bones that move alike merged.
+
+        The joint of merged bones is that of the one nearest to the root.
+        """
         weights, transforms = self.weights.astype(np.float64), self.transforms
+        joints = np.zeros((self.bones, 3)) if self.joints is None else self.joints.copy()
+        depth = np.zeros(self.bones) if self.depth is None else self.depth.copy()
         rest = self.homogeneous_rest
         vertices = self.vertices().astype(np.float64)
         limit = (_SAME_MOTION**2) * float(((vertices - vertices.mean(axis=0)) ** 2).sum())
@@ -81,9 +90,18 @@ class Character:
             if cost[merged, into] > limit:
                 break
             weights[:, into] += weights[:, merged]
+            if depth[merged] < depth[into]:
+                joints[into], depth[into] = joints[merged], depth[merged]
             weights = np.delete(weights, merged, axis=1)
             transforms = np.delete(transforms, merged, axis=1)
-        return replace(self, weights=weights.astype(np.float32), transforms=transforms)
+            joints, depth = np.delete(joints, merged, axis=0), np.delete(depth, merged)
+        return replace(
+            self,
+            weights=weights.astype(np.float32),
+            transforms=transforms,
+            joints=None if self.joints is None else joints,
+            depth=None if self.depth is None else depth,
+        )
 
 
 def _merge_costs(rest: np.ndarray, weights: np.ndarray, transforms: np.ndarray) -> np.ndarray:
@@ -137,6 +155,7 @@ def read_characters(file: Path) -> Iterator[Character]:
                 data[name] for name in ("rest", "faces", "weight_index", "weight_value")
             )
             bind = data["inverse_bind"].astype(np.float64)
+            parents = data["parents"] if "parents" in data.files else np.full(len(bind), -1)
             names = sorted(
                 name for name in data.files if name.startswith("anim_") and name != "anim_names"
             )
@@ -159,4 +178,18 @@ def read_characters(file: Path) -> Iterator[Character]:
             mesh,
             np.ascontiguousarray(weights[:, used]),
             compose(joints[:, used], bind[used, :3]),
+            np.linalg.inv(bind[used])[:, :3, 3],
+            _depths(parents)[used],
         )
+
+
+def _depths(parents: np.ndarray) -> np.ndarray:
+    """Return the number of ancestors (J,) of joints with parents (J,), -1 for a root."""
+    depth, above = np.zeros(len(parents), np.int64), np.array(parents, np.int64)
+    for _ in range(len(parents)):  # as many as the longest chain can have
+        known = above >= 0
+        if not known.any():
+            break
+        depth[known] += 1
+        above[known] = parents[above[known]]
+    return depth

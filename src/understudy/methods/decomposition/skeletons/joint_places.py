@@ -1,0 +1,86 @@
+"""Joints inside the limbs that they turn.
+
+The motion determines where a joint is across its axis of rotation, if its bones turn enough. Along
+the axis, and where bones hardly turn, it leaves the place open, and the shape decides: the joint
+moves to the middle of the vertices that its bones share, or, if that is outside the body, half-way
+through the body beneath the nearest point of the surface. A joint that is still outside then moves
+beneath the nearest point of the surface, as little as possible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from understudy.geometry.inside import are_inside, medial_points, surface_points
+from understudy.methods.decomposition.skeletons.articulation import Articulation
+
+_MIN_SHARED = 1e-3  # sum of products of weights from which two bones share vertices
+# Mean square of a rotation of about six degrees: a smaller rotation about an axis does not
+# determine where the joint is along the others.
+_HOLD = 1e-2
+_BENEATH = 0.01  # of the size: how deep beneath the surface joints outside are moved
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """The rest shape that joints are to be inside of: vertices (V,3), triangles (M,3)."""
+
+    vertices: np.ndarray
+    triangles: np.ndarray
+
+    def contains(self, points: np.ndarray) -> np.ndarray:
+        """Return which points (n,3) are inside, (n,) bool; without triangles, all."""
+        if not len(self.triangles):
+            return np.ones(len(points), bool)
+        return are_inside(points, self.vertices, self.triangles)
+
+    def moved_inside(self, points: np.ndarray) -> np.ndarray:
+        """Return the points (n,3), those outside moved to the middle of the body nearby."""
+        result = points.copy()
+        outside = np.flatnonzero(~self.contains(points))
+        if len(outside):
+            result[outside] = medial_points(points[outside], self.vertices, self.triangles)
+        return result
+
+    def just_inside(self, points: np.ndarray) -> np.ndarray:
+        """Return the points (n,3), those outside moved beneath the nearest point of the surface."""
+        result = points.copy()
+        outside = np.flatnonzero(~self.contains(points))
+        if len(outside):
+            middle = medial_points(points[outside], self.vertices, self.triangles)
+            surface = surface_points(points[outside], self.vertices, self.triangles)
+            size = float(np.linalg.norm(np.ptp(self.vertices, axis=0)))
+            depth = np.linalg.norm(middle - surface, axis=1, keepdims=True)
+            share = np.minimum(1.0, _BENEATH * size / np.maximum(depth, 1e-300))
+            result[outside] = surface + share * (middle - surface)
+        return result
+
+
+def placed_joints(
+    pose: Articulation, weight: np.ndarray, rest: np.ndarray, body: Body
+) -> np.ndarray:
+    """Return the joints (B,3) of a tree in motion, moved inside the body.
+
+    weight  (V,B) of the vertices at rest (V,3)
+    """
+    children = np.flatnonzero(np.arange(pose.tree.bones) != pose.tree.root)
+    joints = pose.joints.copy()
+    if not len(children):
+        return joints
+    parents = pose.tree.parents[children]
+    relative = pose.rotations[:, parents] - pose.rotations[:, children]
+    stiffness = np.einsum("tkij,tkil->kjl", relative, relative, optimize=True) / pose.frames
+    shared = weight[:, children] * weight[:, parents]
+    total = shared.sum(axis=0)[:, None]
+    middle = np.divide(shared.T @ rest, total, out=joints[children], where=total > _MIN_SHARED)
+    middle = body.moved_inside(middle)
+    found = (
+        joints[children]
+        + np.linalg.solve(
+            stiffness + _HOLD * np.eye(3), _HOLD * (middle - joints[children])[..., None]
+        )[..., 0]
+    )
+    joints[children] = body.just_inside(found)
+    return joints
