@@ -162,6 +162,12 @@ CHOICES: tuple[Choice, ...] = (
         ("temporal:samba*",),
     ),
     Choice(
+        ("_MIN_SHARED", "_HOLD", "_BENEATH"),
+        "methods/decomposition/skeletons/joint_places.py",
+        ("temporal-skeleton",),
+        ("temporal:corpus/robot_qmech_Leela/3",),
+    ),
+    Choice(
         ("CONVEXITY",),
         "methods/decomposition/published_fit.py",
         ("temporal-paper*",),

@@ -2,9 +2,10 @@
 
 The motion determines where a joint is across its axis of rotation, if its bones turn enough. Along
 the axis, and where bones hardly turn, it leaves the place open, and the shape decides: the joint
-moves to the middle of the vertices that its bones share, or, if that is outside the body, half-way
-through the body beneath the nearest point of the surface. A joint that is still outside then moves
-beneath the nearest point of the surface, as little as possible.
+moves to the middle of the vertices that its bones share (of the limb, if there are none: separate
+shells may move on a hinge between them), or, if that is outside the body, half-way through the body
+beneath the nearest point of the surface. A joint that is still outside then moves beneath the
+nearest point of the surface, as little as possible.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from understudy.geometry.inside import are_inside, medial_points, surface_points
 from understudy.methods.decomposition.skeletons.articulation import Articulation
 
-_MIN_SHARED = 1e-3  # sum of products of weights from which two bones share vertices
+_MIN_SHARED = 0.5  # sum of products of weights from which two bones share vertices: two halves
 # Mean square of a rotation of about six degrees: a smaller rotation about an axis does not
 # determine where the joint is along the others.
 _HOLD = 1e-2
@@ -74,7 +75,13 @@ def placed_joints(
     stiffness = np.einsum("tkij,tkil->kjl", relative, relative, optimize=True) / pose.frames
     shared = weight[:, children] * weight[:, parents]
     total = shared.sum(axis=0)[:, None]
-    middle = np.divide(shared.T @ rest, total, out=joints[children], where=total > _MIN_SHARED)
+    # Separate shells share no vertices. A hinge is then in the middle of the limb that it turns.
+    mass = weight[:, children].sum(axis=0)[:, None]
+    turns = (np.einsum("kii->k", stiffness) > _HOLD)[:, None] & (mass > _MIN_SHARED)
+    middle = np.where(
+        turns, weight[:, children].T @ rest / np.maximum(mass, _MIN_SHARED), joints[children]
+    )
+    middle = np.divide(shared.T @ rest, total, out=middle, where=total > _MIN_SHARED)
     middle = body.moved_inside(middle)
     found = (
         joints[children]
