@@ -165,7 +165,7 @@ CHOICES: tuple[Choice, ...] = (
         ("_MIN_SHARED", "_HOLD", "_BENEATH"),
         "methods/decomposition/skeletons/joint_places.py",
         ("temporal-skeleton",),
-        ("temporal:corpus/robot_qmech_Leela/3",),
+        data="skeletons of the corpus characters robot_qmech_Leela/3 and animal_qfarm_Pig/2",
     ),
     Choice(
         ("CONVEXITY",),
