@@ -25,7 +25,7 @@ int main(int count, char** names) {
             std::vector<float> out(19 * 3 * understudy_vertex_count(model)), normals(out.size());
             const understudy_gpu_counts counts = understudy_count_gpu_arrays(model);
             std::vector<float> vertices(6 * understudy_render_vertex_count(mesh)),
-                coefficients(counts.coefficients), transforms(12 * counts.transforms);
+                coefficients(counts.coefficients + 1), transforms(12 * counts.transforms);
             const understudy_vertex_buffer buffer{vertices.data(), 24, vertices.data() + 3, 24,
                                                   nullptr,         0};
             const long before = allocations.load();
@@ -40,6 +40,8 @@ int main(int count, char** names) {
                                               coefficients.data()) == UNDERSTUDY_OK);
                 CHECK(understudy_transforms(model, scratch, bones, transforms.data()) ==
                       UNDERSTUDY_OK);
+                CHECK(understudy_distance_from_data(model, scratch, bones, controls,
+                                                    coefficients.data()) == UNDERSTUDY_OK);
             }
             CHECK(allocations.load() == before);
             understudy_free_scratch(scratch);

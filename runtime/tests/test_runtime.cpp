@@ -198,6 +198,14 @@ void test_gpu_arrays(const understudy_model* model) {
           UNDERSTUDY_OK);
     CHECK(understudy_transforms(model, scratch, bones, transforms.data()) == UNDERSTUDY_OK);
     CHECK(understudy_transforms(model, scratch, bones, nullptr) == UNDERSTUDY_MISSING_ARGUMENT);
+    float distance = -1;
+    CHECK(understudy_distance_from_data(model, scratch, bones, controls, &distance) ==
+          UNDERSTUDY_OK);
+    CHECK(understudy_is_bounded(model) ? distance >= 0 : distance == 0);
+    CHECK(understudy_distance_from_data(model, scratch, bones, controls, nullptr) ==
+          UNDERSTUDY_MISSING_ARGUMENT);
+    CHECK(understudy_distance_from_data(nullptr, scratch, bones, controls, &distance) ==
+          UNDERSTUDY_MISSING_ARGUMENT);
     if (counts.coefficients)
         CHECK(understudy_coefficients(model, scratch, bones, controls, nullptr) ==
               UNDERSTUDY_MISSING_ARGUMENT);
@@ -206,6 +214,8 @@ void test_gpu_arrays(const understudy_model* model) {
         CHECK(understudy_transforms(model, scratch, bones, transforms.data()) ==
               UNDERSTUDY_NOT_FINITE);
         CHECK(understudy_coefficients(model, scratch, bones, controls, coefficients.data()) ==
+              UNDERSTUDY_NOT_FINITE);
+        CHECK(understudy_distance_from_data(model, scratch, bones, controls, &distance) ==
               UNDERSTUDY_NOT_FINITE);
     }
     understudy_free_scratch(scratch);

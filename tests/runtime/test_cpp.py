@@ -354,7 +354,7 @@ def test_levels_of_detail_share_coefficients(shared, tmp_path):
         model = ctypes.c_void_p(made)
         return model, ctypes.c_void_p(call("understudy_create_scratch", model, None))
 
-    full = KINDS["wide"]()
+    full = KINDS["wide-bounded"]()
     centres = Mesh(full.mesh.vertices[full.mesh.triangles].mean(axis=1), [], [])
     levels = {
         "subset": level_of_detail(full, submesh(full.mesh, np.arange(0, 30))),
@@ -381,6 +381,9 @@ def test_levels_of_detail_share_coefficients(shared, tmp_path):
     net = replace(full.nets[0], biases=(full.nets[0].biases[0] + 1, *full.nets[0].biases[1:]))
     changed, _ = load("changed", replace(full, nets=(net, *full.nets[1:])))
     assert call("understudy_shares_coefficients", original, changed, returns=ctypes.c_int) == 0
+    for bounds in (None, replace(full.bounds, high=full.bounds.high + 1)):
+        other, _ = load("other", replace(full, bounds=bounds))
+        assert call("understudy_shares_coefficients", original, other, returns=ctypes.c_int) == 0
 
 
 def test_versions_agree():
