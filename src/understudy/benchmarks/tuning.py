@@ -72,11 +72,12 @@ CHOICES: tuple[Choice, ...] = (
         _WALK_AND_KICK,
     ),
     Choice(
-        ("_CLUSTERS", "_MARGIN", "FADE_END"),
+        ("_CLUSTERS", "_MARGIN", "FADE_END", "_SAMPLED_MARGIN"),
         "methods/bounding.py",
         ("fdda", "differential", "local", "pca_regression"),
         ("recorded:*",),
-        "poses of the built-in tube, human and face outside the range of their controls",
+        "poses of the built-in tube, human and face outside the range of their controls; "
+        "animations of the tube",
     ),
     Choice(
         ("learning_rate",),

@@ -2,7 +2,9 @@
 
 `understudy.core.bounds` has the equations. Here their numbers are found:
 
-- The range of each coefficient is that of the networks over the training poses, not widened.
+- The range of each coefficient is that of the networks over the training poses. It is widened for
+  random poses, which fill their range, so that networks extrapolate well; and not for recorded
+  motion, which leaves most of it empty.
 - Each bone or control that networks read is a unit. Its training poses are covered by a few
   clusters: farthest points first, then k-means. All clusters of a unit have one radius, so that
   every training pose is inside.
@@ -31,6 +33,8 @@ _BLOCKS = 5  # of poses that are kept aside in turn
 _MOST_POSES = 1000  # for clusters; ranges use all of them
 _MARGIN = 0.5  # of the radius of the cloud, added to the radius of the clusters
 FADE_END = 3.0
+_SAMPLED_MARGIN = 0.25  # of the range of a coefficient, where poses are random
+_MOTION = 0.5  # poses are motion if neighbours differ less than this share of any two poses
 # The least size of a cloud: of the entries of a bone's matrix (0.2 is a turn by 8 degrees), and of
 # its position, relative to the height of the mesh.
 _LEAST_TURN, _LEAST_MOVE = 0.2, 0.01
@@ -70,6 +74,8 @@ def with_held_out_error(deformer: Deformer, poses: Poses, held_out: np.ndarray) 
 def find_bounds(deformer: Deformer, readings: np.ndarray) -> Bounds:
     """Return the bounds of a deformer, of the features (T,X) of its training poses."""
     low, high = _coefficient_range(deformer, readings)
+    if not is_motion(readings):
+        low, high = low - _SAMPLED_MARGIN * (high - low), high + _SAMPLED_MARGIN * (high - low)
     unit_of_feature = _units(deformer)
     used = np.unique(np.concatenate([net.inputs for net in deformer.nets]))
     units = np.unique(unit_of_feature[used])
@@ -80,6 +86,23 @@ def find_bounds(deformer: Deformer, readings: np.ndarray) -> Bounds:
         found.append(_cover(features, some[:, features], _sizes(deformer, features)))
     group, of_groups = _groups(deformer, unit_of_feature, units)
     return Bounds(low, high, group, of_groups, *_stacked(found), fade_end=FADE_END)
+
+
+def is_motion(readings: np.ndarray) -> bool:
+    """Return whether poses with features (T,X) follow each other in time.
+
+    >>> is_motion(np.sin(np.arange(100)[:, None] / 10))
+    True
+    >>> is_motion(np.random.default_rng(0).normal(size=(100, 3)))
+    False
+    """
+    if len(readings) < 3:
+        return True
+    spread = readings.std(axis=0, dtype=np.float64)
+    scaled = readings / np.where(spread > 0, spread, 1)
+    other = np.random.default_rng(0).permutation(len(scaled))
+    apart = lambda values: float(np.sqrt(np.square(values).sum(axis=1)).mean())
+    return apart(np.diff(scaled, axis=0)) < _MOTION * apart(scaled - scaled[other])
 
 
 class _Cover(NamedTuple):
