@@ -6,6 +6,7 @@ Every cluster runs in a process of its own, so that none of it outlives its test
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 from understudy.core.errors import InputError
 from understudy.io import pose_store as store
 from understudy.rigs.parallel_sampling import sample_poses
+from understudy.rigs.ray_sampling import connected, running_cluster
 from understudy.rigs.sampling import SamplePlan
 
 PLAN, BLOCK = SamplePlan(120, seed=3), 10
@@ -143,11 +145,23 @@ def test_a_driver_that_was_killed_is_continued_by_the_next(rig, whole, tmp_path)
     assert contents(path) == whole
 
 
-def test_an_address_where_nothing_answers():
-    from understudy.rigs import ray_sampling
+def test_a_cluster_that_was_killed_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    assert running_cluster() is None
+    (tmp_path / "ray").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        (tmp_path / "ray/ray_current_cluster").write_text(address)
+        assert running_cluster() == address
+    assert running_cluster() is None
+    monkeypatch.setenv("RAY_ADDRESS", "rubbish")
+    assert running_cluster() is None
 
+
+def test_an_address_where_nothing_answers():
     with (
         pytest.raises(InputError, match="no Ray cluster answers at 'nowhere'"),
-        ray_sampling.connected("nowhere"),
+        connected("nowhere"),
     ):
         pass

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from understudy.rigs.base import Rig, name_of
 from understudy.rigs.parallel_sampling import SamplingJob, resumable, sample_block
 
 _LOST_IN_A_ROW = 10  # actors that die without a finished block between them: something is wrong
+_CONNECT_TIMEOUT = 3.0
 _INTERVAL = 0.5  # seconds; Ctrl-C is noticed in between
 
 
@@ -88,15 +90,12 @@ def connected(cluster: str) -> Iterator[Any]:
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
     try:
-        if cluster == "auto":
-            try:
-                ray.init(address="auto", **quiet)
-            except ConnectionError:
-                # Without an address, ray looks for a cluster again, also for one that has ended.
-                own = {"num_cpus": threads.count(), "include_dashboard": False}
-                ray.init(address="local", **own, **quiet)
+        found = running_cluster() if cluster == "auto" else cluster
+        if found is None:
+            own: dict[str, Any] = {"num_cpus": threads.count(), "include_dashboard": False}
+            ray.init(address="local", **own, **quiet)
         else:
-            ray.init(address=cluster, **quiet)
+            ray.init(address=found, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as problem:
         raise InputError(
             f"cluster: no Ray cluster answers at {cluster!r} ({problem}); start one with `ray "
@@ -106,6 +105,26 @@ def connected(cluster: str) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def running_cluster() -> str | None:
+    """The address of the Ray cluster that this machine belongs to; None: none answers.
+
+    Ray itself waits for minutes for a cluster whose processes were killed.
+    """
+    file = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / "ray_current_cluster"
+    address = os.environ.get("RAY_ADDRESS")
+    if address is None:
+        try:
+            address = file.read_text(encoding="utf-8").strip()
+        except OSError:
+            return None
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT):
+            return address
+    except (OSError, ValueError):
+        return None
 
 
 class _Worker:
