@@ -271,7 +271,8 @@ def _first_fits(fits: QuickFits, limit: int, bar: Task) -> tuple[ErrorCurve, Fit
     if curve.error[largest] > _INVISIBLE or not curve.is_steep():
         return curve, None
     fit = _overfit(fits, largest, limit, bar)
-    if fits.error(fit) > _EXACT:
+    # Where frames or vertices limit the number of bones, an exact skin may need a few more.
+    if fits.error(fit) > (_EXACT if limit < MAX_BONES else _NEGLIGIBLE):
         return curve, None
     fit = _prune(fits, fit, curve, bar)
     half = fit.bones // 2
