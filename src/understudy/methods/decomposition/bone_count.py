@@ -213,14 +213,12 @@ class QuickFits:
 
 
 def size_of(points: np.ndarray) -> float:
-    """Return the diagonal of the box around points (n,3) in their own principal directions.
+    """Return the diagonal of the bounding box of points (n,3), which E refers to.
 
     >>> size_of(np.array([[0.0, 0, 0], [3, 0, 0], [0, 4, 0], [3, 4, 0]]))
     5.0
     """
-    centred = points - points.mean(axis=0)
-    axes = np.linalg.eigh(centred.T @ centred)[1]
-    return float(np.linalg.norm(np.ptp(centred @ axes, axis=0))) or 1.0
+    return float(np.linalg.norm(np.ptp(points, axis=0))) or 1.0
 
 
 def most_bones(motion: Motion) -> int:
