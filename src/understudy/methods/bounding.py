@@ -83,7 +83,8 @@ def find_bounds(deformer: Deformer, readings: np.ndarray) -> Bounds:
     found = []
     for unit in units:
         features = np.flatnonzero(unit_of_feature == unit)
-        found.append(_cover(features, some[:, features], _sizes(deformer, features)))
+        values = some[:, features]
+        found.append(_cover(features, values, _sizes(deformer, features, values)))
     group, of_groups = _groups(deformer, unit_of_feature, units)
     return Bounds(low, high, group, of_groups, *_stacked(found), fade_end=FADE_END)
 
@@ -194,13 +195,11 @@ def _units(deformer: Deformer) -> np.ndarray:
     return np.where(columns < 12 * bones, columns // 12, columns - 11 * bones)
 
 
-def _sizes(deformer: Deformer, features: np.ndarray) -> np.ndarray:
-    """Return the least size (D,) of the range of some features of one unit."""
+def _sizes(deformer: Deformer, features: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the least size (D,) of the range of some features of one unit, values (T,D)."""
     columns = deformer.features.columns[features]
     if columns[0] >= 12 * deformer.bone_count:
-        bounds = deformer.features
-        width = np.minimum(np.abs(bounds.low), np.abs(bounds.high))[features]
-        return np.full(len(features), _LEAST_SIZE * max(1.0, float(np.min(width))))
+        return np.full(len(features), _LEAST_SIZE * max(1.0, float(np.abs(values).max(initial=0))))
     move = _LEAST_MOVE * deformer.mesh.height
     return np.where(columns % 4 == 3, max(move, 1e-9), _LEAST_TURN)
 
