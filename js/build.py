@@ -24,6 +24,7 @@ KERNELS = {"understudy.simd.wasm": "kernels_simd128", "understudy.wasm": "kernel
 COMPILE = (
     "-target", "wasm32-wasi", "-std=c++17", "-fno-exceptions", "-fno-rtti",
     "-DUNDERSTUDY_NO_THREADS", "-DUNDERSTUDY_ONE_POSE", "-g0", "-Wall", "-Wextra",
+    "-flto",
 )  # fmt: skip
 LINK = (
     "-target", "wasm32-wasi", "-mexec-model=reactor", "-nostdlib++", "-Wl,--strip-all",

@@ -80,6 +80,18 @@ CHOICES: tuple[Choice, ...] = (
         "animations of the tube",
     ),
     Choice(
+        ("weight_decay",),
+        "methods/fdda/fdda.py",
+        ("fdda", "fdda-noclamp", "fdda-tight", "fdda-open"),
+        (*_WALK_AND_KICK, "recorded:05_02", "recorded:49_02"),
+    ),
+    Choice(
+        ("_STEPS_PER_EPOCH", "_LEAST_BATCH"),
+        "training/schedule.py",
+        ("fdda", "differential", "local", "corrected_skin"),
+        (*_WALK_AND_KICK, "recorded:05_02", "recorded:49_02"),
+    ),
+    Choice(
         ("learning_rate",),
         "methods/fdda/fdda.py",
         ("fdda", "fdda-noclamp", "fdda-tight", "fdda-open"),

@@ -9,6 +9,7 @@ import numpy as np
 
 _SGD_DECAY = 1e-6  # per step, as in the differential paper
 DECAYS = ("cosine", "none")
+_STEPS_PER_EPOCH, _LEAST_BATCH = 20, 16
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,19 @@ class Schedule:
     mirrored: bool = False
     seed: int = 0
     device: str = "auto"
+
+    def for_poses(self, count: int) -> Schedule:
+        """The schedule with smaller batches where an epoch of `count` poses has too few steps.
+
+        The optimisers of the papers (SGD, Adam with a constant rate) keep their batches.
+
+        >>> Schedule(batch_size=256).for_poses(400).batch_size
+        20
+        """
+        if self.optimizer == "sgd" or self.decay == "none":
+            return self
+        size = max(_LEAST_BATCH, count // _STEPS_PER_EPOCH)
+        return replace(self, batch_size=min(self.batch_size, size))
 
     def learning_rate_at(self, step: int, step_count: int) -> float:
         """The learning rate at a step of `step_count`.

@@ -109,6 +109,7 @@ def test_folded_is_solved_on_the_face(options):
             "anchor_epochs": 3,
             "input_poses": 1,
             "clamp_margin": None,
+            "bounded": False,
             "fold_error": 1e-7,
         },
         **options,

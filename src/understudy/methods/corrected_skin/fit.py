@@ -41,7 +41,6 @@ from understudy.training.schedule import validation_poses
 _BASIS_ERROR = 6e-5  # of the height
 _HALF_ERROR = 1.01  # factor by which 16 bits may increase the error
 _HALF_POSES = 100
-_STEPS_PER_EPOCH, _LEAST_BATCH = 20, 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,10 +171,7 @@ def trained_deformer(context: Context, prepared: Prepared) -> Deformer:
     tasks = NetTasks(
         prepared.inputs, [prepared.targets(n) for n in networks], 0, context.config.linear
     )
-    # Few poses: smaller batches, so that an epoch still has enough steps.
-    size = max(_LEAST_BATCH, context.poses.pose_count // _STEPS_PER_EPOCH)
     schedule = context.region_schedule()
-    schedule = replace(schedule, batch_size=min(schedule.batch_size, size))
     trained = train_nets(prepared.table, tasks, schedule, context.progress, context.checkpoint())
     bases, first = [], 0
     for n in networks:

@@ -228,7 +228,7 @@ class FitContext(Generic[ConfigType]):
             mirrored=self.mirrored,
             seed=config.seed,
             device=config.device,
-        )
+        ).for_poses(self.poses.pose_count)
 
     def region_schedule(self) -> Schedule:
         """How the networks of the regions are trained."""

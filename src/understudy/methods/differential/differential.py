@@ -84,7 +84,7 @@ class DifferentialConfig(SubspaceConfig):
     hidden               widths of the hidden layers of every region's network
     activation           activation function of the hidden layers
     epochs               passes over the training poses
-    batch_size           poses per training step
+    batch_size           poses per training step; fewer if an epoch would have less than 20 steps
     learning_rate        initial learning rate; Adam's decays to zero along a cosine, SGD's as
                          1 / (1 + 1e-6 steps)
     optimizer            adam, or sgd without momentum

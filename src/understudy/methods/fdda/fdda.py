@@ -71,7 +71,7 @@ class FddaConfig(CheckedConfig):
 
     hidden               widths of the hidden layers of every network
     epochs               passes over the training poses
-    batch_size           poses per training step
+    batch_size           poses per training step; fewer if an epoch would have less than 20 steps
     learning_rate        initial learning rate of Adam
     decay                of the learning rate: cosine (to zero), or none, as in the paper
     weight_decay         decoupled weight decay of Adam
@@ -114,6 +114,7 @@ class FddaConfig(CheckedConfig):
             "hidden": (128, 128),  # 3.3 and 4: two layers of 128 nodes
             "learning_rate": 0.01,  # 3.2: alpha of Adam
             "decay": "none",  # 3.2: none is mentioned
+            "weight_decay": 0.0,  # none is mentioned
             "loss": "l2",  # Eq. 5
             "activation": "tanh",  # 3.2
             "tau": 1.2,  # 3.3.3: 1.1 to 1.5
@@ -159,7 +160,7 @@ class FddaConfig(CheckedConfig):
     batch_size: int = 256
     learning_rate: float = 0.005
     decay: str = "cosine"
-    weight_decay: float = 0.0
+    weight_decay: float = 0.3
     loss: str = "l2"
     activation: str = "tanh"
     tau: float = 1.2

@@ -60,7 +60,8 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
         for row, group in zip(needs, found.groups)
     ]
     checkpoint = None if config.checkpoint is None else Path(config.checkpoint)
-    trained = train(standard.astype(np.float32), tasks, _schedule(config), progress, checkpoint)
+    schedule = _schedule(config, poses.pose_count)
+    trained = train(standard.astype(np.float32), tasks, schedule, progress, checkpoint)
     nets, bases, first = [], [], 0
     for group, task, (weights, biases) in zip(found.groups, tasks, trained.nets):
         outputs = np.arange(first, first + group.basis.shape[1])
@@ -90,7 +91,7 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
     )
     if not config.bounded:
         return deformer
-    return with_bounds(deformer, poses, validation_poses(poses.pose_count, _schedule(config)))
+    return with_bounds(deformer, poses, validation_poses(poses.pose_count, schedule))
 
 
 def _input_selection(config: FddaConfig, basis_error: float) -> InputSelection:
@@ -122,7 +123,7 @@ def _standardisation(config: FddaConfig, values: np.ndarray) -> Standardisation:
     return Standardisation(np.zeros(values.shape[1]), np.ones(values.shape[1]))
 
 
-def _schedule(config: FddaConfig) -> Schedule:
+def _schedule(config: FddaConfig, pose_count: int) -> Schedule:
     return Schedule(
         hidden=config.hidden,
         epochs=config.epochs,
@@ -135,7 +136,7 @@ def _schedule(config: FddaConfig) -> Schedule:
         validation_fraction=config.validation_fraction,
         seed=config.seed,
         device=config.device,
-    )
+    ).for_poses(pose_count)
 
 
 def _training_figures(
