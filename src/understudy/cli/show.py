@@ -36,7 +36,7 @@ def bytes_text(shares: Mapping[str, int]) -> str:
     """Where the bytes of a file are; shares: name of a part -> its bytes.
 
     >>> bytes_text({"clips": 3000, "mesh": 1000, "skin": 0})
-    'clips 3.0 kB (75 %), mesh 1.0 kB (25 %)'
+    'clips 3.00 kB (75 %), mesh 1.00 kB (25 %)'
     """
     total = sum(shares.values())
     return ", ".join(

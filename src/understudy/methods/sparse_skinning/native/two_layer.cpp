@@ -21,6 +21,9 @@ constexpr double kRidge = 1e-7;
 // With coupling, every change of a vertex lets its neighbours gain a little: a search goes on only
 // for more than that.
 constexpr double kCoupledGain = 0.03;
+// And by this share of the squared size of the targets: residuals are floats, and neighbours whose
+// errors are rounding errors would improve each other for ever.
+constexpr double kRounding = 1e-11;
 constexpr int kMaxPoint = 4;       // numbers of a point
 constexpr int kFewCandidates = 8;  // atoms tried for a vertex that loses one of its own
 
@@ -129,6 +132,10 @@ Factorization::Factorization(const Problem& problem)
                     }
                     products_.push_back(sum);
                 }
+    for (int i = 0; i < n; ++i) {
+        const float* y = target_.data() + static_cast<std::size_t>(i) * q_;
+        rounding_ += kRounding / n * dot(y, y, q_);
+    }
     residual_.assign(static_cast<std::size_t>(n) * q_, 0.0f);
     goal_.assign(q_, 0.0f);
     degree_.assign(n, 0.0);
@@ -302,7 +309,8 @@ bool Factorization::improve(int vertex, const int* candidates, int count) {
     float* kept = residual_.data() + static_cast<std::size_t>(vertex) * q_;
     for (int l = 0; l < q_; ++l) kept[l] = x[l] + goal_[l];
     error_[vertex] = dot(kept, kept, q_);
-    return !problem_.coupling || found.error < now * (1 - kCoupledGain);
+    return !problem_.coupling ||
+           (found.error < now * (1 - kCoupledGain) && now - found.error > rounding_);
 }
 
 // The recursion of Algorithm 2 with an explicit stack: the neighbours of a vertex that improved try

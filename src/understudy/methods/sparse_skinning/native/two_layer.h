@@ -129,6 +129,7 @@ private:
     mutable std::vector<float> scratch_;  // (kMaxCandidates + 1, q_) residuals
     std::vector<float> residual_;         // (n,q_) x
     std::vector<float> goal_;             // (q_,)
+    double rounding_ = 0;                 // gains below it are rounding errors
     std::vector<double> degree_;          // (n,) sum of the coupling of each vertex
     std::vector<double> gram_;            // products of candidate residuals
     std::vector<std::pair<int, std::int64_t>> stack_;  // of `propagate`: vertex, next neighbour
