@@ -153,8 +153,8 @@ CHOICES: tuple[Choice, ...] = (
         ("_EXACT", "_NEGLIGIBLE", "_RISE", "_COLLAPSE", "_STEEP", "_OVERFIT"),
         "methods/decomposition/bone_count.py",
         ("temporal",),
-        data="corpus characters of the families that the networks were trained on, and the errors "
-        "by number of bones of all sequences",
+        data="corpus characters of the families that the networks were trained on, the errors by "
+        "number of bones of all sequences, and three characters of other families (Cow, Pug, Pig)",
     ),
     Choice(
         ("SPLIT_SHARES",),

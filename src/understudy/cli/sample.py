@@ -180,7 +180,7 @@ def sample(
             overwrite=overwrite,
             block=block,
         )
-    method = "differential" if poses.skeleton is None else "fdda"
+    method = "differential" if poses.skeleton is None else "corrected_skin"
     print(
         f"{out}: {poses.pose_count} poses of {rig}, {poses.vertex_count} vertices. Next: "
         f"understudy fit {method} {out} -o {out.stem}.understudy"
