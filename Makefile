@@ -114,7 +114,10 @@ $(VENV)/bin/python:
 
 # What the demo uses: the command line and the learned methods. torch comes first and pinned, so that
 # nothing pulls another build of it.
-$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
+# A change of the compiled parts builds them again.
+NATIVE := CMakeLists.txt $(shell find runtime/src runtime/include src -name '*.cpp' -o -name '*.h')
+
+$(VENV)/.demo: pyproject.toml constraints.txt $(NATIVE) | $(VENV)/bin/python
 	@echo "Setting up $(VENV) (once; about a minute)"
 	$(PIP) install -c constraints.txt torch==2.13.0
 	$(PIP) install -c constraints.txt -e '.[cli,fit]'
