@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from command_line import run
+from store_files import contents
 
 from understudy.core.errors import FileError, InputError
 from understudy.io import pose_store as store
@@ -36,12 +37,6 @@ class Lid(BendingRig):
             raise RuntimeError("the licence server does not answer")
         return super().evaluate(values)
 """
-
-
-def contents(path: Path) -> dict[str, bytes]:
-    return {
-        str(f.relative_to(path)): f.read_bytes() for f in sorted(path.rglob("*")) if f.is_file()
-    }
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from store_files import contents
 
 from understudy.core.errors import InputError
 from understudy.io import pose_store as store
@@ -60,12 +61,6 @@ job = SamplingJob.of(rig, SamplePlan(120, seed=3), None, 10)
 poses = sample_on_cluster(job, path, Cluster(nodes.address, 2))
 print("poses", poses.pose_count, flush=True)
 """
-
-
-def contents(path: Path) -> dict[str, bytes]:
-    return {
-        str(f.relative_to(path)): f.read_bytes() for f in sorted(path.rglob("*")) if f.is_file()
-    }
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
+from understudy.cli.added_option import with_option
 from understudy.core import memory
 
 Memory = Annotated[
@@ -31,12 +31,4 @@ def with_memory(command: Callable[..., None]) -> Callable[..., None]:
         with memory.using(size):
             command(*arguments, **options)
 
-    signature = inspect.signature(command, eval_str=True)
-    option = inspect.Parameter(
-        "memory_asked", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Memory
-    )
-    limited.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), option]
-    )
-    limited.__annotations__ = {**command.__annotations__, "memory_asked": Memory}
-    return limited
+    return with_option(limited, command, "memory_asked", Memory)

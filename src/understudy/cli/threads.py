@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
+from understudy.cli.added_option import with_option
 from understudy.core import tasks, threads
 
 Threads = Annotated[
@@ -30,12 +30,4 @@ def with_threads(command: Callable[..., None]) -> Callable[..., None]:
         with threads.using(threads_asked), tasks.one_blas_thread():
             command(*arguments, **options)
 
-    signature = inspect.signature(command, eval_str=True)
-    option = inspect.Parameter(
-        "threads_asked", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Threads
-    )
-    limited.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), option]
-    )
-    limited.__annotations__ = {**command.__annotations__, "threads_asked": Threads}
-    return limited
+    return with_option(limited, command, "threads_asked", Threads)
