@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from understudy.benchmarks.outside import LIMIT, bare_skin
+from understudy.benchmarks.outside_poses import outside_poses
 from understudy.evaluation.measure import measure_deformers
 from understudy.methods import config_from_text, method_type
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import SamplePlan
 
-METHODS = ("fdda", "differential", "local", "pca_regression")
+METHODS = ("corrected_skin", "fdda", "differential", "local", "pca_regression")
 
 
 @pytest.fixture(scope="module")
@@ -36,22 +38,6 @@ def fitted(tube, poses):
     return {**made, "unbounded": fit("pca_regression", bounded="false")}
 
 
-def thrown(rig, count=60):
-    """Poses outside the range of the controls: three times as far, and random rotations."""
-    rng, spec = np.random.default_rng(5), rig.controls
-    middle, half = (spec.low + spec.high) / 2, (spec.high - spec.low) / 2
-    inside = middle + rng.uniform(-1, 1, (count, spec.count)) * half
-    turned = inside.copy()
-    turns = np.array([unit == "deg" for unit in spec.units])
-    turned[:, turns] = rng.uniform(-180, 180, (count, turns.sum()))
-    limited = lambda values: np.clip(values, spec.limit_low, spec.limit_high)
-    return {
-        "inside": rig.evaluate(inside),
-        "three times": rig.evaluate(limited(middle + 3 * (inside - middle))),
-        "rotations": rig.evaluate(limited(turned)),
-    }
-
-
 def mean_error(deformer, poses):
     got = deformer.deform(poses.world_from_bone, poses.controls)
     return float(np.linalg.norm(got - poses.vertices, axis=2).mean())
@@ -61,9 +47,9 @@ def mean_error(deformer, poses):
 @pytest.mark.parametrize("name", METHODS)
 def test_never_much_worse_than_the_skin(tube, fitted, name):
     deformer = fitted[name]
-    for case, poses in thrown(tube).items():
-        skin = mean_error(deformer.skin_alone(), poses)
-        assert mean_error(deformer, poses) <= 1.2 * skin, case
+    for case, poses in outside_poses(tube).items():
+        skin = mean_error(bare_skin(deformer), poses)
+        assert mean_error(deformer, poses) <= LIMIT * skin, case
 
 
 @pytest.mark.slow
@@ -85,7 +71,7 @@ def test_networks_that_go_wrong_are_bounded(tube, fitted):
         high=np.full(deformer.features.count, np.inf),
     )
     free = replace(deformer, features=features)
-    poses = thrown(tube)["rotations"]
+    poses = outside_poses(tube)["rotations"]
     far = poses.world_from_bone.copy()
     far[:, 1:, :, :3] *= 500  # bones that are stretched like none in the data
     moved = np.abs(free.displacements(far, poses.controls) - deformer.mean).max()
@@ -96,8 +82,8 @@ def test_networks_that_go_wrong_are_bounded(tube, fitted):
 
 @pytest.mark.slow
 def test_figures_of_the_range(tube, fitted):
-    rows = measure_deformers({"local": fitted["local"]}, thrown(tube))
-    inside, three, _ = (row.figures for row in rows)
+    rows = measure_deformers({"local": fitted["local"]}, outside_poses(tube))
+    inside, three, *_ = (row.figures for row in rows)
     assert inside["outside_pct"] == 0
     assert inside["distance"] < 1
     assert three["outside_pct"] > 50

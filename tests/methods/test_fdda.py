@@ -93,8 +93,10 @@ def test_a_larger_tau_means_fewer_networks(tube, sampled, fitted):
 
 
 def test_features_are_held_near_the_range_seen_and_not_without_a_clamp(tube, sampled, fitted):
-    raw = sampled.controls[:, tube.controls.names.index("flex")]
-    at = fitted.features.columns.tolist().index(12 * 3 + tube.controls.names.index("flex"))
+    flex = tube.controls.names.index("flex")
+    ends = tube.controls.low[flex], tube.controls.high[flex]  # of the range-of-motion poses
+    raw = np.append(sampled.controls[:, flex], ends)
+    at = fitted.features.columns.tolist().index(12 * 3 + flex)
     width = raw.max() - raw.min()
     assert fitted.features.high[at] == pytest.approx(raw.max() + 0.5 * width, rel=1e-5)
     free = Fdda(FddaConfig(**QUICK, clamp_margin=None)).fit(sampled, rig=tube)

@@ -29,6 +29,7 @@ _BENCHMARKS = {
     "blender": "blender",
     "scale": "scale",
     "recorded": "recorded",
+    "outside": "outside",
     "auto": "auto",
 }
 NAMES = tuple(_BENCHMARKS)

@@ -75,9 +75,15 @@ CHOICES: tuple[Choice, ...] = (
         ("_CLUSTERS", "_MARGIN", "FADE_END", "_SAMPLED_MARGIN"),
         "methods/bounding.py",
         ("fdda", "differential", "local", "pca_regression"),
-        ("recorded:*",),
+        ("recorded:*", "outside:*"),
         "poses of the built-in tube, human and face outside the range of their controls; "
         "animations of the tube",
+    ),
+    Choice(
+        ("rom_share",),
+        "methods/differential/config.py",
+        ("fdda", "differential", "local", "corrected_skin"),
+        ("body:human/walk", "body:human/kick", *_FACE, "outside:*"),
     ),
     Choice(
         ("weight_decay",),

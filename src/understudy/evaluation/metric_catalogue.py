@@ -113,6 +113,10 @@ METRICS = {
     "outside_pct": Metric(
         "outside", "%", "share of the poses that lie farther from the training poses than 1"
     ),
+    "skin_mean": Metric("skin", "{unit}", "the mean error of its skin alone, without correctives"),
+    "skin_ratio": Metric(
+        "/ skin", "", "the mean error divided by that of its skin alone, without correctives", True
+    ),
     "crp": Metric("CRP", "%", "compression rate: the share of the numbers that is saved"),
     "delta_w": Metric(
         "ΔW", "", "root-mean-square error of the compressed skin weights, in thousandths", True

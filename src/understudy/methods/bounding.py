@@ -43,19 +43,26 @@ _BLOCK_POSES = 256  # evaluated at once
 _MEASURED_POSES = 60
 
 
-def with_bounds(deformer: Deformer, poses: Poses, held_out: np.ndarray | None = None) -> Deformer:
+def with_bounds(
+    deformer: Deformer,
+    poses: Poses,
+    held_out: np.ndarray | None = None,
+    added: Poses | None = None,
+) -> Deformer:
     """Return `deformer` bounded by the poses it was trained on.
 
     poses     all poses of the fit
     held_out  numbers of those that were kept out of the training, on which the error of each vertex
               is measured; None or empty: it is not measured
+    added     further training poses
 
     A deformer without networks has nothing to bound.
     """
     if not deformer.nets:
         return deformer
     readings = _readings(deformer, poses)
-    bounded = replace(deformer, bounds=find_bounds(deformer, readings))
+    more = None if added is None else _readings(deformer, added)
+    bounded = replace(deformer, bounds=find_bounds(deformer, readings, more))
     if held_out is None or not len(held_out):
         return bounded
     return with_held_out_error(bounded, poses, held_out)
@@ -71,15 +78,23 @@ def with_held_out_error(deformer: Deformer, poses: Poses, held_out: np.ndarray) 
     return replace(deformer, held_out_error=error)
 
 
-def find_bounds(deformer: Deformer, readings: np.ndarray) -> Bounds:
-    """Return the bounds of a deformer, of the features (T,X) of its training poses."""
-    low, high = _coefficient_range(deformer, readings)
+def find_bounds(
+    deformer: Deformer, readings: np.ndarray, added: np.ndarray | None = None
+) -> Bounds:
+    """Return the bounds of a deformer.
+
+    readings  (T,X) the features of its training poses
+    added     (R,X) those of further training poses
+    """
+    every = readings if added is None else np.concatenate([readings, added])
+    low, high = _coefficient_range(deformer, every)
     if not is_motion(readings):
         low, high = low - _SAMPLED_MARGIN * (high - low), high + _SAMPLED_MARGIN * (high - low)
     unit_of_feature = _units(deformer)
     used = np.unique(np.concatenate([net.inputs for net in deformer.nets]))
     units = np.unique(unit_of_feature[used])
     some = readings[evenly(len(readings), _MOST_POSES)].astype(np.float64)
+    some = some if added is None else np.concatenate([some, added])
     found = []
     for unit in units:
         features = np.flatnonzero(unit_of_feature == unit)

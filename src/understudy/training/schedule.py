@@ -34,6 +34,7 @@ class Schedule:
                          of its best epoch; None: all epochs, and the weights of the last
     mirrored             the second half of the poses are mirror images of the first; a pose and its
                          image are both training poses or both validation poses
+    added                that many poses at the end, which are always training poses
     seed                 seed of the initial weights, the order of poses and the validation poses
     device               cpu, cuda, cuda:N, or auto (a GPU where torch finds one)
     """
@@ -51,6 +52,7 @@ class Schedule:
     validation_fraction: float = 0.05
     patience: int | None = None
     mirrored: bool = False
+    added: int = 0
     seed: int = 0
     device: str = "auto"
 
@@ -86,8 +88,9 @@ def validation_poses(count: int, schedule: Schedule) -> np.ndarray:
     >>> len(validation_poses(100, Schedule(validation_fraction=0.1)))
     10
     """
+    count -= schedule.added
     if schedule.mirrored:
-        half = validation_poses(count // 2, replace(schedule, mirrored=False))
+        half = validation_poses(count // 2, replace(schedule, mirrored=False, added=0))
         return np.concatenate([half, half + count // 2])
     wanted = round(schedule.validation_fraction * count)
     if not wanted or count - wanted < 1:

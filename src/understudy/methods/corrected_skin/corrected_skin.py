@@ -89,6 +89,9 @@ class CorrectedSkinConfig(SubspaceConfig):
                          fraction of its width; none: no clamping
     bounded              keep each coefficient in its range over the training poses, and fade the
                          correctives out as a pose leaves these poses
+    rom_share            weight of range-of-motion poses in training (rest, and each control alone
+                         at the ends of its range), as a fraction of the poses; they are evaluated
+                         by the live rig; 0: none
     validation_fraction  fraction of the poses that are kept aside; of recorded clips whole ones
     patience             early stopping: training ends after this many epochs without an improvement
                          on the poses kept aside; none: all epochs

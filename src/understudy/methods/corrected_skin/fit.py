@@ -33,7 +33,8 @@ from understudy.methods.differential.context import (
 from understudy.methods.differential.features import FeatureTable
 from understudy.methods.differential.nets import NetTasks, train_nets
 from understudy.methods.differential.skins import make_skin
-from understudy.methods.fdda.groups import Group, find_groups
+from understudy.methods.fdda.groups import Group, Groups, find_groups
+from understudy.methods.range_of_motion import range_of_motion
 from understudy.rigs.base import Rig
 from understudy.runtime.half_precision import halved_correctives
 from understudy.training.schedule import validation_poses
@@ -68,6 +69,14 @@ class Prepared:
         """The coefficients (T,P) of all regions of a network."""
         return np.concatenate([g.coefficients for g in self.of_network(network)], axis=1)
 
+    def targets_of(self, displacements: np.ndarray) -> list[np.ndarray]:
+        """The coefficients (t,P) of every network, of displacements (t,V,3)."""
+        rows = Groups(self.mean, self.groups).coefficients(displacements)
+        return [
+            np.concatenate([rows[g] for g in np.flatnonzero(self.network_of == n)], axis=1)
+            for n in range(len(self.inputs))
+        ]
+
 
 Context = FitContext[CorrectedSkinConfig]
 
@@ -80,7 +89,14 @@ def fit_corrected_skin(
         # The transforms of the rig itself need more components than the other two.
         skin = skins_of(poses, config.influences, progress).chosen
         context = Context(
-            "corrected_skin", config, poses, rig, skin, Displacements(poses, skin), progress
+            "corrected_skin",
+            config,
+            poses,
+            rig,
+            skin,
+            Displacements(poses, skin),
+            progress,
+            added=range_of_motion(poses, rig, config.added_share),
         )
     else:
         context = FitContext.of("corrected_skin", config, poses, rig, progress)
@@ -169,7 +185,11 @@ def trained_deformer(context: Context, prepared: Prepared) -> Deformer:
     """Train the networks and put the deformer together."""
     networks = range(len(prepared.inputs))
     tasks = NetTasks(
-        prepared.inputs, [prepared.targets(n) for n in networks], 0, context.config.linear
+        prepared.inputs,
+        [prepared.targets(n) for n in networks],
+        0,
+        context.config.linear,
+        added=context.added_targets(prepared.targets_of),
     )
     schedule = context.region_schedule()
     trained = train_nets(prepared.table, tasks, schedule, context.progress, context.checkpoint())

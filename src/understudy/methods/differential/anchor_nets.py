@@ -16,6 +16,7 @@ from understudy.methods.differential.context import STILL, FitContext
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.methods.differential.features import FeatureTable
 from understudy.methods.differential.nets import NetTasks, TrainedNets, train_nets
+from understudy.methods.differential.subspace import Subspace
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,16 +71,28 @@ def train_anchor_nets(
     table: FeatureTable,
     anchors: AnchorTargets,
     inputs: list[np.ndarray],
-    first_output: int,
+    subspace: Subspace,
 ) -> TrainedNets:
     """One network per anchor that moves, or a single one for all of them (`anchor_nets`).
 
-    inputs        (k,) the features that each network reads
-    first_output  number of the first coefficient
+    inputs    (k,) the features that each network reads
+    subspace  of the regions, whose coefficients come first
     """
     config, targets = context.config, anchors.targets
-    if config.anchor_nets == "single" and targets:
+    single = config.anchor_nets == "single" and bool(targets)
+    if single:
         inputs, targets = [table.all_inputs()], [np.concatenate(targets, axis=1)]
+
+    def added(displacements: np.ndarray) -> list[np.ndarray]:
+        found = (displacements - subspace.mean)[:, anchors.vertices[anchors.moving]]
+        return [found.reshape(len(found), -1)] if single else list(np.moveaxis(found, 1, 0))
+
     schedule = context.schedule(config.anchor_hidden, config.anchor_epochs, config.anchor_loss)
-    tasks = NetTasks(inputs, targets, first_output, config.linear)
+    tasks = NetTasks(
+        inputs,
+        targets,
+        subspace.coefficient_count,
+        config.linear,
+        added=context.added_targets(added),
+    )
     return train_nets(table, tasks, schedule, context.progress, context.checkpoint("-anchors"))

@@ -45,6 +45,7 @@ PAPER: Mapping[str, Any] = {
     "mirror": "none",  # none is mentioned
     "clamp_margin": None,  # none is mentioned
     "bounded": False,  # none is mentioned
+    "rom_share": 0.0,  # none is mentioned
     "validation_fraction": 0.0,  # 4: all 9,800 training poses are trained on
 }
 # Ours: the wide network overfits, so training stops by poses that are kept out of it. Their error
@@ -86,6 +87,7 @@ class SubspaceConfig(CheckedConfig):
         "input_poses": AT_LEAST_ONE,
         "input_error": POSITIVE,
         "clamp_margin": NOT_NEGATIVE,
+        "rom_share": Limit(low=0, high=1),
         "validation_fraction": Limit(low=0, high=0.9),
         "patience": AT_LEAST_ONE,
     }
@@ -115,6 +117,7 @@ class SubspaceConfig(CheckedConfig):
     controls: str = "auto"
     clamp_margin: float | None = 0.5
     bounded: bool = True
+    rom_share: float = 0.05
     validation_fraction: float = 0.05
     patience: int | None = None
     device: str = "auto"
@@ -133,3 +136,8 @@ class SubspaceConfig(CheckedConfig):
                 "patience stops training by validation poses, and validation_fraction is 0; raise "
                 "it, or leave patience at none"
             )
+
+    @property
+    def added_share(self) -> float:
+        """The weight of range-of-motion poses; the loss of the paper has none."""
+        return 0.0 if self.loss_space == "vertices" else self.rom_share

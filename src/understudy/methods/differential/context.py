@@ -5,7 +5,7 @@ Letters: T poses, V vertices, X features, P coefficients.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,7 @@ from understudy.methods.differential.mirror import find_mirror
 from understudy.methods.differential.nets import TrainedNets
 from understudy.methods.differential.shared import Shared
 from understudy.methods.differential.skins import make_skin
+from understudy.methods.range_of_motion import range_of_motion
 from understudy.methods.skin_fitting.displacements import (
     displace,
     displacement_blocks,
@@ -102,6 +103,7 @@ class FitContext(Generic[ConfigType]):
     displacements  of `poses`, before `skin`
     progress       for the progress bars
     mirrored       whether the second half of `poses` are mirror images of the first
+    added          range-of-motion poses of the rig, which are trained on too; None: there are none
     """
 
     method: str
@@ -112,6 +114,7 @@ class FitContext(Generic[ConfigType]):
     displacements: Displacements
     progress: Progress
     mirrored: bool = False
+    added: Poses | None = None
 
     @staticmethod
     def of(
@@ -134,7 +137,15 @@ class FitContext(Generic[ConfigType]):
             )
         displacements = Displacements(poses, skin)
         return FitContext(
-            method, config, poses, rig, skin, displacements, progress, mirror is not None
+            method,
+            config,
+            poses,
+            rig,
+            skin,
+            displacements,
+            progress,
+            mirror is not None,
+            range_of_motion(poses, rig, config.added_share),
         )
 
     @property
@@ -159,6 +170,7 @@ class FitContext(Generic[ConfigType]):
         targets  (T,...) what they have to predict; it is an error if they vary and no feature does
         """
         table = FeatureTable.of(self.poses, self.controls, self.config.features)
+        table = table if self.added is None else table.with_added(self.added)
         if not table.count and any(
             np.abs(rows).max(initial=0) > STILL * self.height for rows in targets
         ):
@@ -230,6 +242,18 @@ class FitContext(Generic[ConfigType]):
             device=config.device,
         ).for_poses(self.poses.pose_count)
 
+    @cached_property
+    def added_displacements(self) -> np.ndarray | None:
+        """The displacements (R,V,3) of the range-of-motion poses; None where there are none."""
+        return None if self.added is None else displace(self.added, self.skin)
+
+    def added_targets(
+        self, targets: Callable[[np.ndarray], Sequence[np.ndarray]]
+    ) -> tuple[Sequence[np.ndarray], float] | None:
+        """What `NetTasks.added` takes; `targets` projects displacements (R,V,3) to (R,P) each."""
+        given = self.added_displacements
+        return None if given is None else (targets(given), self.config.added_share)
+
     def region_schedule(self) -> Schedule:
         """How the networks of the regions are trained."""
         return self.schedule(self.config.hidden, self.config.epochs, self.config.loss)
@@ -292,6 +316,5 @@ def make_deformer(
     )
     if not config.bounded:
         return deformer
-    return with_bounds(
-        deformer, poses, validation_poses(poses.pose_count, context.region_schedule())
-    )
+    held_out = validation_poses(poses.pose_count, context.region_schedule())
+    return with_bounds(deformer, poses, held_out, context.added)

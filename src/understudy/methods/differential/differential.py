@@ -145,6 +145,9 @@ class DifferentialConfig(SubspaceConfig):
                          fraction of its width; none: no clamping
     bounded              keep each coefficient in its range over the training poses, and fade the
                          correctives out as a pose leaves these poses
+    rom_share            weight of range-of-motion poses in training (rest, and each control alone
+                         at the ends of its range), as a fraction of the poses; they are evaluated
+                         by the live rig; 0: none, as with loss_space=vertices
     validation_fraction  fraction of the poses that are kept out of training, to measure errors and
                          to weight the anchors
     patience             early stopping: training ends after this many epochs without an improvement

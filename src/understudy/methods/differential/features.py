@@ -17,13 +17,13 @@ Letters: T poses, X features; a unit is a bone (its 12 numbers) or a control.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import qr
 
 from understudy.core.errors import InputError
-from understudy.core.features import Features
+from understudy.core.features import Features, raw_features
 from understudy.core.poses import Poses
 from understudy.training.features import (
     FeatureUnits,
@@ -49,6 +49,7 @@ class FeatureTable:
     standardisation  centre and spread of each
     low, high        (X,) float64, range over the poses
     standard         (T,X) float32, standardised
+    added            (R,X) float32, the same of range-of-motion poses; None where there are none
     """
 
     units: FeatureUnits
@@ -56,6 +57,7 @@ class FeatureTable:
     low: np.ndarray
     high: np.ndarray
     standard: np.ndarray
+    added: np.ndarray | None = None
 
     @staticmethod
     def of(poses: Poses, controls: str, features: str = "independent") -> FeatureTable:
@@ -102,6 +104,18 @@ class FeatureTable:
             values.min(axis=0),
             values.max(axis=0),
             standardisation.apply(values).astype(np.float32),
+        )
+
+    def with_added(self, more: Poses) -> FeatureTable:
+        """The table with the features of range-of-motion poses, which widen their range."""
+        count = more.pose_count
+        raw = raw_features(more.skeleton, more.world_from_bone, more.controls, count)
+        values = raw[:, self.units.columns].astype(np.float64)
+        return replace(
+            self,
+            low=np.minimum(self.low, values.min(axis=0)),
+            high=np.maximum(self.high, values.max(axis=0)),
+            added=self.standardisation.apply(values).astype(np.float32),
         )
 
     @property

@@ -14,6 +14,7 @@ Letters: T poses, V vertices, n anchors, P components of coordinates, Q componen
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from understudy.methods.differential.features import FeatureTable
 from understudy.methods.differential.folding import fold_anchors, fold_regions
 from understudy.methods.differential.nets import NetTasks, TrainedNets, train_nets
 from understudy.methods.differential.reconstruction import Reconstruction
-from understudy.methods.differential.subspace import Subspace, find_subspace
+from understudy.methods.differential.subspace import Region, Subspace, find_subspace
 from understudy.methods.differential.validation import (
     Predictions,
     Weighted,
@@ -105,9 +106,7 @@ def train_model(context: FitContext[DifferentialConfig]) -> TrainedModel:
         anchors = read_anchors(context, vertices, subspace.mean)
         anchor_inputs = context.select_inputs(table, anchors.groups, anchors.targets)
         context.displacements.release()
-    anchor_nets = train_anchor_nets(
-        context, table, anchors, anchor_inputs, subspace.coefficient_count
-    )
+    anchor_nets = train_anchor_nets(context, table, anchors, anchor_inputs, subspace)
     weighted = weigh_equations(context, table, subspace, predictions, anchors, anchor_nets)
     return TrainedModel(
         table, subspace, targets.coefficients, coordinate_nets, anchors, anchor_nets, weighted
@@ -127,16 +126,31 @@ def project_poses(context: FitContext[DifferentialConfig], subspace: Subspace) -
             anchored[where] = block[:, subspace.anchors]
             delta = subspace.laplacian.coordinates(block)
             for region, rows in zip(regions, coefficients):
-                rows[where, : region.split] = region.components.coefficients(delta)
+                rows[where] = region_coefficients(region, block, delta)
                 if beyond is not None:
                     basis = region.components.basis.astype(np.float32)
                     spanned = rows[where, : region.split] @ basis.T
                     beyond[where] = delta.reshape(len(delta), -1) - spanned
-                flat = block[:, region.vertices].reshape(len(block), -1)
-                rows[where, region.split :] = flat @ region.offsets
             task.advance(len(block))
     anchors = AnchorTargets.of(subspace.anchors, anchored, context.height)
     return Targets(coefficients, anchors, beyond)
+
+
+def region_coefficients(region: Region, block: np.ndarray, delta: np.ndarray) -> np.ndarray:
+    """The coefficients (t,P+Q) of one region.
+
+    block  (t,V,3) displacements without the mean
+    delta  (t,V,3) their differential coordinates
+    """
+    flat = block[:, region.vertices].reshape(len(block), -1)
+    return np.concatenate([region.components.coefficients(delta), flat @ region.offsets], axis=1)
+
+
+def all_coefficients(subspace: Subspace, displacements: np.ndarray) -> list[np.ndarray]:
+    """The coefficients (t,P+Q) of every region, of displacements (t,V,3)."""
+    block = displacements - subspace.mean
+    delta = subspace.laplacian.coordinates(block)
+    return [region_coefficients(region, block, delta) for region in subspace.regions]
 
 
 def select_inputs(
@@ -176,7 +190,13 @@ def train_coordinate_nets(
     whole = targets.beyond is not None and first.count > 0
     loss_map = first.basis.astype(np.float32) if whole else None
     tasks = NetTasks(
-        inputs.regions, targets.coefficients, 0, linear, loss_map, targets.beyond if whole else None
+        inputs.regions,
+        targets.coefficients,
+        0,
+        linear,
+        loss_map,
+        targets.beyond if whole else None,
+        context.added_targets(partial(all_coefficients, subspace)),
     )
     return train_nets(
         table, tasks, context.region_schedule(), context.progress, context.checkpoint()

@@ -72,6 +72,9 @@ class LocalConfig(SubspaceConfig):
                          fraction of its width; none: no clamping
     bounded              keep each coefficient in its range over the training poses, and fade the
                          correctives out as a pose leaves these poses
+    rom_share            weight of range-of-motion poses in training (rest, and each control alone
+                         at the ends of its range), as a fraction of the poses; they are evaluated
+                         by the live rig; 0: none, as with loss_space=vertices
     validation_fraction  fraction of the poses that are kept out of training, to measure the error
     patience             early stopping: training ends after this many epochs without an improvement
                          on the validation poses, and every network keeps its best weights; none:

@@ -49,6 +49,12 @@ def fit_local(config: LocalConfig, poses: Poses, rig: Rig | None, progress: Prog
         config.linear,
         bases[0] if whole else None,
         beyond if whole else None,
+        context.added_targets(
+            lambda d: [
+                (d[:, region] - mean[region]).reshape(len(d), -1) @ basis
+                for region, basis in zip(regions, bases)
+            ]
+        ),
     )
     trained = train_nets(table, tasks, context.region_schedule(), progress, context.checkpoint())
     shaped = [

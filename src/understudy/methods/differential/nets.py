@@ -8,7 +8,7 @@ both parts stay side by side in the deformer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from understudy.core.networks import Net, NetGroups
 from understudy.core.progress import Progress
 from understudy.methods.differential.features import FeatureTable
 from understudy.methods.differential.ridge import ridge_regression
+from understudy.methods.range_of_motion import AddedRows
 from understudy.training.grouped import GroupedTask
 from understudy.training.schedule import Schedule, validation_poses
 from understudy.training.trainer import train
@@ -32,6 +33,8 @@ class NetTasks:
     linear        whether a ridge regression precedes each network
     loss_map      (Q,P), for a single network: the loss is taken after this map
     beyond        (T,Q), what the targets leave of the truth after this map
+    added         (R,P) each target at range-of-motion poses, and the weight of these as a fraction
+                  of the poses; None: there are none
     """
 
     inputs: Sequence[np.ndarray]
@@ -40,6 +43,7 @@ class NetTasks:
     linear: bool
     loss_map: np.ndarray | None = None
     beyond: np.ndarray | None = None
+    added: tuple[Sequence[np.ndarray], float] | None = None
 
     @property
     def outputs(self) -> list[np.ndarray]:
@@ -86,18 +90,32 @@ def train_nets(
     grouped: list[GroupedTask] = []
     written: list[np.ndarray] = []
     linear_maps: list[Net] = []
-    for inputs, target, numbers in zip(tasks.inputs, tasks.targets, outputs):
+    rows = _added_rows(table, tasks)
+    added: list[np.ndarray] = []
+    for task, numbers in enumerate(outputs):
         if not len(numbers):
             continue
-        residual = target
+        inputs, target = tasks.inputs[task], tasks.targets[task]
+        residual, own = target, None if rows is None else rows.targets[task]
         if tasks.linear:
-            weight, bias = ridge_regression(table.standard[training][:, inputs], target[training])
+            x, y = table.standard[training][:, inputs], target[training]
+            if rows is not None and own is not None:
+                x, y = rows.below(x, rows.features[:, inputs]), rows.below(y, own)
+            weight, bias = ridge_regression(x, y)
             linear_maps.append(fold(inputs, [weight], [bias], numbers, schedule.activation))
             residual = target - table.standard[:, inputs] @ weight.T - bias
+            if rows is not None and own is not None:
+                own = own - rows.features[:, inputs] @ weight.T - bias
         residual = np.ascontiguousarray(residual, np.float32)
         grouped.append(GroupedTask(inputs, residual, tasks.loss_map, tasks.beyond))
         written.append(numbers)
-    trained = train(table.standard, grouped, schedule, progress, checkpoint)
+        if own is not None:
+            added.append(own)
+    standard = table.standard
+    if rows is not None:
+        rows = replace(rows, targets=added)
+        standard, grouped, schedule = rows.added_to(standard, grouped, schedule)
+    trained = train(standard, grouped, schedule, progress, checkpoint)
     nets = [
         fold(task.inputs, weights, biases, numbers, schedule.activation)
         for task, (weights, biases), numbers in zip(grouped, trained.nets, written)
@@ -105,3 +123,10 @@ def train_nets(
     return TrainedNets(
         (*nets, *linear_maps), tuple(outputs), trained.training_curve, trained.validation_curve
     )
+
+
+def _added_rows(table: FeatureTable, tasks: NetTasks) -> AddedRows | None:
+    if tasks.added is None or table.added is None:
+        return None
+    targets, share = tasks.added
+    return AddedRows.of(table.added, targets, share, len(table.standard))

@@ -102,6 +102,9 @@ class FddaConfig(CheckedConfig):
                          fraction of its width; none: no clamping
     bounded              keep each coefficient in its range over the training poses, and fade the
                          correctives out as a pose leaves these poses
+    rom_share            weight of range-of-motion poses in training (rest, and each control alone
+                         at the ends of its range), as a fraction of the poses; they are evaluated
+                         by the live rig; 0: none
     validation_fraction  fraction of the poses that are kept out of training, to measure the error
     device               auto (a GPU where torch finds one), cpu, cuda or cuda:N
     checkpoint           file that stores the state of training, so that an interrupted fit can
@@ -127,6 +130,7 @@ class FddaConfig(CheckedConfig):
             "seam_rings": 0,  # 3.1.2: disjoint sets of vertices
             "clamp_margin": None,  # none is mentioned
             "bounded": False,  # none is mentioned
+            "rom_share": 0.0,  # none is mentioned
             "validation_fraction": 0.0,  # none is mentioned
         }
     }
@@ -152,6 +156,7 @@ class FddaConfig(CheckedConfig):
         "skin_rings": Limit(low=0, high=20),
         "seam_rings": Limit(low=0, high=20),
         "clamp_margin": NOT_NEGATIVE,
+        "rom_share": Limit(low=0, high=1),
         "validation_fraction": Limit(low=0, high=0.9),
     }
 
@@ -176,6 +181,7 @@ class FddaConfig(CheckedConfig):
     seam_rings: int = 3
     clamp_margin: float | None = 0.5
     bounded: bool = True
+    rom_share: float = 0.05
     validation_fraction: float = 0.05
     device: str = "auto"
     checkpoint: str | None = None

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from understudy.core.deformer import Deformer
+from understudy.core.features import raw_features
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses
 from understudy.core.progress import Progress
@@ -15,6 +16,7 @@ from understudy.core.version import __version__
 from understudy.methods.bounding import with_bounds
 from understudy.methods.fdda.fdda import FddaConfig
 from understudy.methods.fdda.groups import Group, find_groups, find_skin
+from understudy.methods.range_of_motion import AddedRows, range_of_motion
 from understudy.methods.skin_fitting.displacements import displace
 from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
@@ -61,7 +63,21 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
     ]
     checkpoint = None if config.checkpoint is None else Path(config.checkpoint)
     schedule = _schedule(config, poses.pose_count)
-    trained = train(standard.astype(np.float32), tasks, schedule, progress, checkpoint)
+    more = range_of_motion(poses, rig, config.rom_share)
+    low, high = values.min(axis=0), values.max(axis=0)
+    rows, every, training = standard.astype(np.float32), tasks, schedule
+    if more is not None:
+        raw = raw_features(more.skeleton, more.world_from_bone, more.controls, more.pose_count)
+        own = raw[:, units.columns]
+        low, high = np.minimum(low, own.min(axis=0)), np.maximum(high, own.max(axis=0))
+        added = AddedRows.of(
+            standardisation.apply(own),
+            found.coefficients(displace(more, skin)),
+            config.rom_share,
+            poses.pose_count,
+        )
+        rows, every, training = added.added_to(rows, tasks, schedule)
+    trained = train(rows, every, training, progress, checkpoint)
     nets, bases, first = [], [], 0
     for group, task, (weights, biases) in zip(found.groups, tasks, trained.nets):
         outputs = np.arange(first, first + group.basis.shape[1])
@@ -73,9 +89,7 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
         skeleton=skeleton,
         control_spec=poses.control_spec,
         skin=skin,
-        features=clamped_features(
-            units.columns, values.min(axis=0), values.max(axis=0), config.clamp_margin
-        ),
+        features=clamped_features(units.columns, low, high, config.clamp_margin),
         nets=tuple(nets),
         bases=tuple(bases),
         mean=found.mean,
@@ -91,7 +105,7 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
     )
     if not config.bounded:
         return deformer
-    return with_bounds(deformer, poses, validation_poses(poses.pose_count, schedule))
+    return with_bounds(deformer, poses, validation_poses(poses.pose_count, schedule), more)
 
 
 def _input_selection(config: FddaConfig, basis_error: float) -> InputSelection:

@@ -81,6 +81,13 @@ class Groups:
     mean: np.ndarray
     groups: list[Group]
 
+    def coefficients(self, displacements: np.ndarray) -> list[np.ndarray]:
+        """The coefficients (t,P) of every group, of displacements (t,V,3)."""
+        block = displacements - self.mean
+        return [
+            block[:, group.vertices].reshape(len(block), -1) @ group.basis for group in self.groups
+        ]
+
 
 def assign_bones(poses: Poses, tau: float) -> np.ndarray:
     """The bone of each vertex, (V,): the best one over example poses, of as few bones as allowed.

@@ -1,0 +1,104 @@
+"""Range-of-motion poses: the rest pose, and each control alone at both ends of its range.
+
+Characters start from rest, and most of their motion moves few controls at a time. A random sample
+has no such pose: with many controls, some are always far from rest. Where there is a live rig,
+these poses are therefore evaluated and added to the training poses. They take no part in the
+components, and are never validation poses.
+
+Recorded poses have no such poses: their mesh at rest need not be what the rig shows at rest.
+
+Letters: T poses, R range-of-motion poses, V vertices, C controls, X features, P coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from understudy.core.controls import ControlSpec
+from understudy.core.poses import Poses, evenly
+from understudy.rigs.base import Rig
+from understudy.training.grouped import GroupedTask
+from understudy.training.schedule import Schedule
+
+_MOST = 0.25  # of the number of training poses
+_MOST_BYTES = 1 << 28  # of their vertices
+_AT_ONCE = 16
+
+
+def range_of_motion(poses: Poses, rig: Rig | None, share: float) -> Poses | None:
+    """The range-of-motion poses of `rig`; None without a rig or a share, or if it is another mesh.
+
+    poses  the training poses, with the training ranges
+    share  their weight, as a fraction of the training poses
+    """
+    spec = poses.control_spec
+    if rig is None or spec is None or not share or rig.mesh.vertex_count != poses.vertex_count:
+        return None
+    most = min(_MOST * poses.pose_count, _MOST_BYTES / (12 * poses.vertex_count))
+    values = range_of_motion_values(spec, max(1, int(most)))
+    parts = [rig.evaluate(values[k : k + _AT_ONCE]) for k in range(0, len(values), _AT_ONCE)]
+    bones = [part.world_from_bone for part in parts if part.world_from_bone is not None]
+    return Poses(
+        poses.mesh,
+        np.concatenate([part.read_poses(0, part.pose_count) for part in parts]),
+        poses.skeleton,
+        np.concatenate(bones) if bones else None,
+        spec,
+        values,
+        name="range of motion",
+    )
+
+
+def range_of_motion_values(spec: ControlSpec, most: int) -> np.ndarray:
+    """Control values (R,C) float64: rest, then each control alone at its low and high end.
+
+    most  upper limit of R; with fewer, some controls are left out
+
+    >>> range_of_motion_values(ControlSpec(("a", "b"), [-1.0, 0.0], [1.0, 0.0]), 9).tolist()
+    [[0.0, 0.0], [-1.0, 0.0], [1.0, 0.0]]
+    """
+    ends = np.stack([spec.low, spec.high], axis=1)  # (C,2)
+    control, end = np.nonzero((ends != spec.rest[:, None]) & (spec.low < spec.high)[:, None])
+    kept = evenly(len(control), max(0, most - 1))
+    values = np.tile(spec.rest.astype(np.float64), (1 + len(kept), 1))
+    values[1 + np.arange(len(kept)), control[kept]] = ends[control[kept], end[kept]]
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class AddedRows:
+    """What range-of-motion poses add to the rows of a training.
+
+    features  (R,X) float32, standardised
+    targets   (R,P) of each network
+    copies    how often each of them is added
+    """
+
+    features: np.ndarray
+    targets: Sequence[np.ndarray]
+    copies: int
+
+    @staticmethod
+    def of(
+        features: np.ndarray, targets: Sequence[np.ndarray], share: float, pose_count: int
+    ) -> AddedRows:
+        """Rows with the weight of about `share` of `pose_count` poses, each at least once."""
+        return AddedRows(features, targets, max(1, round(share * pose_count / len(features))))
+
+    def added_to(
+        self, standard: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule
+    ) -> tuple[np.ndarray, list[GroupedTask], Schedule]:
+        """Features (T,X), tasks and schedule with these rows at the end, never for validation."""
+        more = [
+            replace(task, targets=self.below(task.targets, own))
+            for task, own in zip(tasks, self.targets, strict=True)
+        ]
+        schedule = replace(schedule, added=self.copies * len(self.features))
+        return self.below(standard, self.features), more, schedule
+
+    def below(self, rows: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Rows (T,n), then all copies of `own` (R,n): float32."""
+        return np.concatenate([rows, np.tile(own, (self.copies, 1))]).astype(np.float32)
