@@ -1,24 +1,19 @@
-"""Sampling on a real Ray cluster of several nodes: the bytes of one machine, whoever is killed.
+"""Sampling on a real Ray cluster of several nodes: the bytes of one machine, whoever is killed."""
 
-Every cluster runs in a process of its own, so that none of it outlives its test.
-"""
-
-import os
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from ray_nodes import TWO_NODES, end_session, finish, start
 from store_files import contents
 
+from understudy.core.cluster import connected, running_cluster
 from understudy.core.errors import InputError
 from understudy.io import pose_store as store
 from understudy.rigs.parallel_sampling import sample_poses
-from understudy.rigs.ray_sampling import connected, running_cluster
 from understudy.rigs.sampling import SamplePlan
 
 PLAN, BLOCK = SamplePlan(120, seed=3), 10
@@ -34,20 +29,16 @@ class Wrong(BendingRig):
         raise ZeroDivisionError("the rig divided by nothing")
 """
 # Two nodes of one processor each; one is killed after some blocks.
-DRIVER = """
-import sys, threading, time
-from ray.cluster_utils import Cluster as Nodes
+DRIVER = (
+    TWO_NODES
+    + """
+from understudy.core.cluster import Cluster
 from understudy.io import pose_store as store
 from understudy.rigs.parallel_sampling import SamplingJob
-from understudy.rigs.ray_sampling import Cluster, sample_on_cluster
+from understudy.rigs.ray_sampling import sample_on_cluster
 from understudy.rigs.sampling import SamplePlan
 
 rig, path, kill = sys.argv[1], sys.argv[2], sys.argv[3] == "kill"
-small = {"object_store_memory": 80_000_000}
-head = {"num_cpus": 0, "include_dashboard": False, **small}
-nodes = Nodes(initialize_head=True, head_node_args=head)
-workers = [nodes.add_node(num_cpus=1, **small) for _ in range(2)]
-nodes.wait_for_nodes()
 
 def end_one():
     while not store.occupied(store.Path(path)) or len(store.missing_blocks(path)) > 9:
@@ -61,6 +52,7 @@ job = SamplingJob.of(rig, SamplePlan(120, seed=3), None, 10)
 poses = sample_on_cluster(job, path, Cluster(nodes.address, 2))
 print("poses", poses.pose_count, flush=True)
 """
+)
 
 
 @pytest.fixture
@@ -77,44 +69,10 @@ def whole(rig, tmp_path):
     return contents(tmp_path / "whole.zarr")
 
 
-def start(tmp_path, *words) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, str(tmp_path / "driver.py"), *map(str, words)],
-        env={**os.environ, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def finish(running: subprocess.Popen) -> str:
-    """The output of a driver; whatever it started ends with it."""
-    try:
-        out, _ = running.communicate(timeout=240)
-    finally:
-        end_session(running)
-    assert running.returncode == 0, out
-    return out
-
-
-def end_session(running: subprocess.Popen) -> None:
-    """End a driver and the processes of its cluster, which share its session."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            session = int(entry.joinpath("stat").read_text().rpartition(")")[2].split()[3])
-            if session == running.pid:
-                os.kill(int(entry.name), signal.SIGKILL)
-        except (OSError, ValueError):
-            continue
-    running.wait()
-    running.stdout.close()
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="clusters of several nodes run on Linux")
 def test_a_node_killed_while_sampling_changes_no_byte(rig, whole, tmp_path):
-    out = finish(start(tmp_path, rig, tmp_path / "s.zarr", "kill"))
+    out = finish(start(tmp_path / "driver.py", rig, tmp_path / "s.zarr", "kill"))
     assert "poses 120" in out
     assert "killed at" in out
     assert "killed at 0" not in out
@@ -125,7 +83,7 @@ def test_a_node_killed_while_sampling_changes_no_byte(rig, whole, tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="clusters of several nodes run on Linux")
 def test_a_driver_that_was_killed_is_continued_by_the_next(rig, whole, tmp_path):
     path = tmp_path / "s.zarr"
-    first = start(tmp_path, rig, path, "go")
+    first = start(tmp_path / "driver.py", rig, path, "go")
     try:
         deadline = time.monotonic() + 200
         while not store.occupied(path) or len(store.missing_blocks(path)) > 10:

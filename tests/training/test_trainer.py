@@ -7,7 +7,7 @@ import torch
 
 from understudy import InputError
 from understudy.core.progress import SILENT
-from understudy.training import trainer
+from understudy.training import stack_training
 from understudy.training.grouped import GroupedTask, Stack, stack_order
 from understudy.training.schedule import Schedule, validation_poses
 from understudy.training.trainer import train
@@ -79,7 +79,7 @@ def test_same_seed_same_weights_other_seed_other_weights():
 @contextlib.contextmanager
 def interrupted_after(steps):
     """Ctrl-C in the middle of an epoch: step number `steps` is never made."""
-    step, done = trainer._Steps.__call__, 0
+    step, done = stack_training.Steps.__call__, 0
 
     def counted(self, *arguments):
         nonlocal done
@@ -88,11 +88,11 @@ def interrupted_after(steps):
             raise KeyboardInterrupt
         return step(self, *arguments)
 
-    trainer._Steps.__call__ = counted
+    stack_training.Steps.__call__ = counted
     try:
         yield
     finally:
-        trainer._Steps.__call__ = step
+        stack_training.Steps.__call__ = step
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from understudy.cli.options import (
     settings_of,
 )
 from understudy.cli.output import file_text
+from understudy.core.cluster import Cluster, using
 from understudy.core.errors import InputError
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.understudy_file import SUFFIX
@@ -73,6 +74,20 @@ def fit(
     max_ms: MaxMs = None,
     max_bytes: MaxBytes = None,
     limit: TimeLimit = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            help="Fit with the workers of a Ray cluster: auto, or its address (ray://...). Source "
+            "and output must lie on a disk that they share; the result is the same.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--processes", min=1, help="Workers of the cluster. Default: one for each processor."
+        ),
+    ] = None,
 ) -> None:
     """Fit a method to poses and write a .understudy file.
 
@@ -80,20 +95,26 @@ def fit(
     interrupted, run the same command again: it resumes.
     """
     refuse_swapped(method, source)
-    deformer = fit_file(
-        method,
-        source,
-        out,
-        budget_settings(
+    if workers is not None and address is None:
+        raise InputError("--processes is for --cluster; threads are set with --threads")
+    wanted = None if address is None else Cluster(address, workers)
+    with using(wanted, Path(f"{out}.checkpoint-cluster")):
+        deformer = fit_file(
             method,
-            settings_of(settings, preset),
-            {"max_error": max_error, "max_ms": max_ms, "max_bytes": max_bytes, "time": limit},
-        ),
-        rig,
-        read_options(up, unit, frame_rate, rest, CharacterOptions(cache, clip, mesh, frame_offset)),
-        TerminalProgress(),
-        part_options(without, part_error),
-    )
+            source,
+            out,
+            budget_settings(
+                method,
+                settings_of(settings, preset),
+                {"max_error": max_error, "max_ms": max_ms, "max_bytes": max_bytes, "time": limit},
+            ),
+            rig,
+            read_options(
+                up, unit, frame_rate, rest, CharacterOptions(cache, clip, mesh, frame_offset)
+            ),
+            TerminalProgress(),
+            part_options(without, part_error),
+        )
     print(f"{out}: {file_text(out, deformer)}")
     better = method_type(method).traits.baseline
     if better:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from understudy.cli.options import RIG_HELP, Out, Seed
+from understudy.core.cluster import Cluster
 from understudy.core.errors import InputError
 from understudy.core.progress import SILENT, Progress
 from understudy.core.terminal_progress import TerminalProgress
@@ -20,7 +21,7 @@ from understudy.rigs.blender.options import MODIFIERS, BlenderOptions, is_blend,
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.chunk_sampling import Chunk, ChunkResult, sample_chunk
 from understudy.rigs.parallel_sampling import SamplingJob, sample_poses
-from understudy.rigs.ray_sampling import Cluster, sample_on_cluster
+from understudy.rigs.ray_sampling import sample_on_cluster
 from understudy.rigs.registry import absolute_name, load_rig
 from understudy.rigs.sampling import SIGMA, SamplePlan, read_modes
 

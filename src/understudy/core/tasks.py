@@ -65,7 +65,7 @@ def parallel_results(work: Callable[[Part], Result], parts: Iterable[Part]) -> I
     The caller's thread takes the parts and uses the results.
     """
     workers = threads.count()
-    if workers == 1 or getattr(_inside, "task", False):
+    if workers == 1 or inside():
         yield from map(work, parts)
         return
     pool, pending = _pool(workers), deque[Future[Result]]()
@@ -82,6 +82,11 @@ def parallel_results(work: Callable[[Part], Result], parts: Iterable[Part]) -> I
             for future in pending:
                 future.cancel()
             wait(pending)  # tasks may still write to arrays of the caller
+
+
+def inside() -> bool:
+    """Return whether the caller runs in a thread of `parallel_map`."""
+    return getattr(_inside, "task", False)
 
 
 @cache

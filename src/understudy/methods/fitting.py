@@ -13,13 +13,16 @@ from __future__ import annotations
 import dataclasses
 import glob
 import importlib.util
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from understudy.core import cluster
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError, MissingDependencyError
 from understudy.core.parts import (
@@ -44,7 +47,8 @@ from understudy.methods.registry import method_type, methods_by_name
 from understudy.rigs.base import Rig
 from understudy.rigs.blender.options import is_blend
 from understudy.rigs.part_rig import PartRig
-from understudy.rigs.registry import load_rig
+from understudy.rigs.ray_sampling import ClusterRig
+from understudy.rigs.registry import absolute_name, load_rig
 
 Source = str | Path
 SIMPLE = "lbs"  # what every engine has; a result that is worse is of no use
@@ -183,7 +187,10 @@ class FitJob:
         """Remove what an interrupted fit would continue from."""
         # A method may keep several checkpoints.
         for kept in self.checkpoint.parent.glob(f"{glob.escape(self.checkpoint.name)}*"):
-            kept.unlink(missing_ok=True)
+            if kept.is_dir():  # files of a cluster
+                shutil.rmtree(kept, ignore_errors=True)
+            else:
+                kept.unlink(missing_ok=True)
 
 
 def method_for(poses: Poses) -> str:
@@ -312,4 +319,7 @@ def live_rig(
             f"controls, {poses.name!r} has {poses.vertex_count} and {controls}: it is not the rig "
             "these poses come from; pass that rig, or --rig none"
         )
-    return rig
+    workers = cluster.current()
+    if workers is None:
+        return rig
+    return ClusterRig(rig, partial(load_rig, absolute_name(name)), workers)

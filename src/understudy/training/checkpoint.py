@@ -25,13 +25,14 @@ from understudy.training.grouped import GroupedTask
 from understudy.training.schedule import Schedule
 
 _WRITE_EVERY_S = 30.0
+_VERSION = 2  # of the file and of the stacks; those of other versions are ignored
 
-Curves = list[tuple[float, float]]  # training and validation loss of each epoch
+Curves = list[list[list[float]]]  # of each epoch: training and validation losses of each stack
 
 
 def run_fingerprint(features: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule) -> str:
     """A hash of everything that determines the result of a training run."""
-    digest = sha256(json.dumps(asdict(schedule), sort_keys=True).encode())
+    digest = sha256(json.dumps([_VERSION, asdict(schedule)], sort_keys=True).encode())
     parts = [features]
     for task in tasks:
         parts += [task.inputs, task.targets]
@@ -45,8 +46,7 @@ def run_fingerprint(features: np.ndarray, tasks: Sequence[GroupedTask], schedule
 class Checkpoint:
     """The state of one training run, kept in memory at the end of each epoch and on disk.
 
-    parameters   of all networks, in a fixed order
-    optimizer    whose moments are part of the state
+    parameters   of all networks, in a fixed order, each with the optimizer that has its moments
     path         file to use; None: nothing is kept
     fingerprint  of the run, from `run_fingerprint`
     more         further tensors of the state
@@ -54,13 +54,12 @@ class Checkpoint:
 
     def __init__(
         self,
-        parameters: Sequence[torch.nn.Parameter],
-        optimizer: torch.optim.Optimizer,
+        parameters: Sequence[tuple[torch.nn.Parameter, torch.optim.Optimizer]],
         path: Path | None,
         fingerprint: str,
         more: Sequence[torch.Tensor] = (),
     ):
-        self._parameters, self._optimizer = parameters, optimizer
+        self._parameters = parameters
         self._path, self._fingerprint, self._more = path, fingerprint, more
         self._written = time.monotonic()
         self._state: tuple[Curves, dict[str, torch.Tensor]] | None = None
@@ -77,17 +76,17 @@ class Checkpoint:
                 tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
         except (SafetensorError, KeyError, TypeError, ValueError, OSError):
             return []  # damaged: start again
-        for number, parameter in enumerate(self._parameters):
+        for number, (parameter, optimizer) in enumerate(self._parameters):
             parameter.data.copy_(tensors[f"weight.{number}"])
             if f"step.{number}" in tensors:  # SGD has no state
-                self._optimizer.state[parameter] = {
+                optimizer.state[parameter] = {
                     "step": tensors[f"step.{number}"].to(parameter.device),
                     "exp_avg": tensors[f"first.{number}"].to(parameter.device),
                     "exp_avg_sq": tensors[f"second.{number}"].to(parameter.device),
                 }
         for number, tensor in enumerate(self._more):
             tensor.copy_(tensors[f"more.{number}"])
-        return [(float(training), float(validation)) for training, validation in about["curves"]]
+        return [[[float(loss) for loss in part] for part in epoch] for epoch in about["curves"]]
 
     def keep(self, curves: Curves, last: bool = False) -> None:
         """Copy the state at the end of an epoch, and write it if the last write is long ago.
@@ -98,11 +97,11 @@ class Checkpoint:
         if self._path is None:
             return
         due = time.monotonic() - self._written > _WRITE_EVERY_S
-        if self._parameters[0].device.type != "cpu" and not (due or last):
+        if self._parameters[0][0].device.type != "cpu" and not (due or last):
             return
         tensors: dict[str, torch.Tensor] = {}
-        for number, parameter in enumerate(self._parameters):
-            state = self._optimizer.state[parameter]
+        for number, (parameter, optimizer) in enumerate(self._parameters):
+            state = optimizer.state[parameter]
             parts = {"weight": parameter.data}
             if "exp_avg" in state:
                 parts["step"] = state["step"]

@@ -18,6 +18,9 @@ import torch
 # A network joins a stack if its input width is at least this fraction of the stack's widest. Lower
 # values waste products on padding, higher ones make many small stacks.
 _FILL = 0.6
+# Stacks are trained apart on a cluster, so there are several where that costs little: a stack has
+# no more networks than these, unless they are so small that calls would take longer than products.
+_MOST_NETWORKS, _FEW_WEIGHTS = 8, 200_000
 _LAST_LAYER_SCALE = 0.1  # training starts near the mean shape
 
 
@@ -173,10 +176,13 @@ class Stack(torch.nn.Module):
         return result
 
 
-def stack_order(tasks: Sequence[GroupedTask], fill: float = _FILL) -> list[list[int]]:
+def stack_order(
+    tasks: Sequence[GroupedTask], hidden: Sequence[int] = (), fill: float = _FILL
+) -> list[list[int]]:
     """Task numbers grouped into stacks of similar input width, widest first.
 
-    fill  smallest input width as a fraction of the stack's widest; 0: one stack for all
+    hidden  widths of the hidden layers, which limit the networks of a stack; empty: no limit
+    fill    smallest input width as a fraction of the stack's widest; 0: one stack for all
     """
     order = sorted(range(len(tasks)), key=lambda g: (-len(tasks[g].inputs), g))
     stacks: list[list[int]] = []
@@ -185,4 +191,25 @@ def stack_order(tasks: Sequence[GroupedTask], fill: float = _FILL) -> list[list[
             stacks[-1].append(g)
         else:
             stacks.append([g])
-    return stacks
+    if not hidden:
+        return stacks
+    return [part for stack in stacks for part in _even_parts(stack, _most(stack, tasks, hidden))]
+
+
+def _most(stack: Sequence[int], tasks: Sequence[GroupedTask], hidden: Sequence[int]) -> int:
+    """How many networks like those of a stack are trained as one."""
+    widest_in = max(len(tasks[g].inputs) for g in stack)
+    widest_out = max(tasks[g].targets.shape[1] for g in stack)
+    sizes = [widest_in, *hidden, widest_out]
+    weights = sum(rows * columns for rows, columns in zip(sizes, sizes[1:]))
+    return max(_MOST_NETWORKS, _FEW_WEIGHTS // max(1, weights))
+
+
+def _even_parts(stack: Sequence[int], most: int) -> list[list[int]]:
+    """A stack in parts of nearly equal size, of at most `most`.
+
+    >>> _even_parts([5, 6, 7], 2)
+    [[5, 6], [7]]
+    """
+    count = -(-len(stack) // most)
+    return [part.tolist() for part in np.array_split(np.asarray(stack), count)]

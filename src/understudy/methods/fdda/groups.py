@@ -1,41 +1,32 @@
 """Groups of vertices of `fdda`: the skin, one group per bone, and the principal components of each.
 
 A group is the set of vertices that one network predicts. Groups overlap at their borders: vertex v
-has the share s_vg in group g, with sum_g s_vg = 1 (`soft_membership`). The components of a group
-minimise the share-weighted error: with rows of d scaled by sqrt(s),
-
-    sqrt(s) d ~ Q c        Q (3n,P) orthonormal, principal components
-    s d ~ U c,  c = U^T d  with U = sqrt(s) Q
-
-so |c - c'|^2 is the share-weighted squared error of the vertices, and adding U_g c_g over all
-groups gives the displacement.
+has the share s_vg in group g, with sum_g s_vg = 1 (`soft_membership`). `components.py` finds the
+components of each group.
 
 Letters: T poses, V vertices, n vertices of a group, P components.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import numpy as np
 
-from understudy.core import memory, tasks
+from understudy.core import cluster
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
 from understudy.core.skin import Skin
-from understudy.geometry.pca import components_for_error, principal_components
+from understudy.io.store_arrays import StoredVertices
+from understudy.methods.fdda.cluster_groups import groups_on_cluster
+from understudy.methods.fdda.components import BasisOptions, Group, Membership, components_of
 from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors
 from understudy.methods.skin_fitting.blended_skin import blended_skin, soft_membership
-from understudy.methods.skin_fitting.displacements import displacement_blocks
 
-# Enough poses to assign bones, and to measure what a basis leaves.
-_ASSIGNMENT_POSES = 1000
-_ERROR_POSES = 300
-_BATCH_BYTES = 1 << 30  # of displacements held at a time, at most
-_BATCH_SHARE = 0.25  # of the memory
+__all__ = ["Group", "Groups", "assign_bones", "find_groups", "find_skin"]
+
+_ASSIGNMENT_POSES = 1000  # enough to assign bones
 
 
 class GroupOptions(Protocol):
@@ -49,29 +40,6 @@ class GroupOptions(Protocol):
 
     @property
     def max_components(self) -> int: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """The vertices that one network predicts.
-
-    label         its number
-    vertices      (n,) int32
-    share         (n,) the share of each vertex in this group
-    basis         (3n,P) float32, U: coefficients to displacements times the share
-    coefficients  (T,P) float32, what the network has to predict
-    """
-
-    label: int
-    vertices: np.ndarray
-    share: np.ndarray
-    basis: np.ndarray
-    coefficients: np.ndarray
-
-    @property
-    def core(self) -> np.ndarray:
-        """The vertices that mostly belong to this group, and so determine its inputs."""
-        return self.vertices[self.share >= min(0.3, self.share.max())]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,70 +94,17 @@ def find_groups(
     shares = soft_membership(poses.mesh, labels, config.seam_rings).tocsc()
     shares.sort_indices()
     spans = [slice(*shares.indptr[g : g + 2]) for g in range(shares.shape[1])]
-    members = [shares.indices[span].astype(np.int32) for span in spans]
-    sample = evenly(poses.pose_count, config.basis_poses)
+    given = [
+        Membership(g, shares.indices[span].astype(np.int32), shares.data[span])
+        for g, span in enumerate(spans)
+    ]
     mean = np.zeros((poses.vertex_count, 3), np.float32)
-    groups: list[Group] = []
-    batches = _batches([len(m) for m in members], len(sample))
-    total = 2 * len(batches) * poses.pose_count
-    with progress.task("finding the components of each group", total) as task:
-        for batch in batches:
-            together = np.unique(np.concatenate([members[g] for g in batch]))
-            d = np.empty((len(sample), len(together), 3), np.float32)
-            for where, block in displacement_blocks(poses, skin, sample, together, task):
-                d[where] = block
-            mean[together] = d.mean(axis=0, dtype=np.float64)
-            d -= mean[together]
-            parts = [(np.searchsorted(together, members[g]), shares.data[spans[g]]) for g in batch]
-            bases = tasks.parallel_map(
-                partial(_basis, d, config.max_components, basis_error), parts
-            )
-            found = []
-            for g, (columns, share), basis in zip(batch, parts, bases):
-                if basis.shape[1]:
-                    coefficients = np.empty((poses.pose_count, basis.shape[1]), np.float32)
-                    found.append((columns, Group(g, members[g], share, basis, coefficients)))
-            del d
-            for where, block in displacement_blocks(poses, skin, None, together, task):
-                block -= mean[together]
-                tasks.parallel_map(partial(_project, block, where), found)
-            groups += [group for _, group in found]
-    return Groups(mean, groups)
-
-
-def _project(block: np.ndarray, where: slice, part: tuple[np.ndarray, Group]) -> None:
-    """Write the coefficients of the poses `where`, with displacements (t,n,3), to a group."""
-    columns, group = part
-    rows = block[:, columns].reshape(len(block), -1)
-    group.coefficients[where] = rows @ group.basis
-
-
-def _basis(
-    d: np.ndarray, most: int, basis_error: float, part: tuple[np.ndarray, np.ndarray]
-) -> np.ndarray:
-    """U (3n,P) float32: the fewest components of a group that leave at most `basis_error`.
-
-    d     (S,N,3) displacements of several groups
-    part  (n,) columns of the group in d, and the share (n,) of each in the group
-    """
-    columns, share = part
-    root = np.sqrt(share).astype(np.float32)
-    rows = (d[:, columns] * root[:, None]).reshape(len(d), -1)
-    directions = principal_components(rows, most)[0].astype(np.float32)
-    count = components_for_error(
-        rows[evenly(len(rows), _ERROR_POSES)], directions, 1 / root, basis_error
-    )
-    return directions[:, :count] * np.repeat(root, 3)[:, None]
-
-
-def _batches(sizes: Sequence[int], pose_count: int) -> list[list[int]]:
-    """Group numbers in batches whose displacements over `pose_count` poses fit in memory."""
-    batches: list[list[int]] = [[]]
-    held, most = 0, memory.share(_BATCH_SHARE, _BATCH_BYTES)
-    for g, size in enumerate(sizes):
-        if batches[-1] and held + size * pose_count * 12 > most:
-            batches.append([])
-            held = 0
-        batches[-1].append(g)
-        held += size * pose_count * 12
-    return batches
+    options = BasisOptions(config.basis_poses, config.max_components, float(basis_error))
+    workers = cluster.current()
+    with progress.task("finding the components of each group", 2 * poses.pose_count) as task:
+        if workers is not None and isinstance(poses.vertices, StoredVertices):
+            found = groups_on_cluster(workers, poses.vertices.path, skin, given, options, task)
+        else:
+            found = components_of(poses, skin, given, options, task)
+    mean[found.vertices] = found.mean
+    return Groups(mean, found.groups)

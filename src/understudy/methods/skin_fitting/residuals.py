@@ -69,7 +69,7 @@ def rest_displacements(
 def _unskin_rigid(
     inverses: np.ndarray, bone: np.ndarray, targets: np.ndarray, centre: np.ndarray
 ) -> np.ndarray:
-    """Positions before skinning of vertices with one bone each: one matrix product per bone.
+    """Positions before skinning of vertices with one bone each, bone by bone.
 
     inverses  (T,B,3,4) inverse bone transforms
     bone      (n,) bone of each vertex
@@ -79,7 +79,5 @@ def _unskin_rigid(
     for b in np.unique(bone):
         members = np.flatnonzero(bone == b)
         centred = (targets[:, members] - centre[:, None]).astype(np.float32)
-        result[:, members] = (
-            centred @ np.swapaxes(inverses[:, b, :, :3], 1, 2) + inverses[:, b, None, :, 3]
-        )
+        result[:, members] = apply(inverses[:, b, None], centred)
     return result

@@ -1,0 +1,319 @@
+"""Work on a Ray cluster: actors that share the parts of a job.
+
+An actor keeps one object, the work, and calls it with one part after the other: the work can keep
+a rig open, or a file. Parts are numbers, names or paths. Large arrays travel as files in a folder
+that all nodes share. A part whose actor or node died is given to another actor; work that writes
+files can keep what it had finished.
+
+    with using(Cluster("auto", workers=4), folder):
+        found = current()               # in `find_groups`, the trainer, ...; None without a cluster
+        with found.pool(work) as pool:
+            results = pool.run(parts)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from understudy.core import memory, tasks, threads
+from understudy.core.errors import InputError, MissingDependencyError, UnderstudyError
+from understudy.core.progress import Task
+
+_LOST_IN_A_ROW = 10  # actors that die without a finished part between them: something is wrong
+_CONNECT_TIMEOUT = 3.0
+_INTERVAL = 0.5  # seconds; Ctrl-C is noticed in between
+
+# Called with a part and with what counts the progress inside it.
+Advance = Callable[[float], None]
+Work = Callable[[Any, Advance], Any]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A Ray cluster and how many of its workers to use.
+
+    address  auto (the cluster that this machine belongs to, else one of its own processors), or the
+             address of a cluster: ray://host:port or host:port
+    workers  actors; None: one for each processor of the cluster
+    """
+
+    address: str = "auto"
+    workers: int | None = None
+
+
+class Workers:
+    """The workers of a cluster that is connected.
+
+    ray     the package
+    count   actors of a pool, at most
+    folder  on a disk that all nodes share, for the files of a job
+    """
+
+    def __init__(self, ray: Any, count: int, folder: Path):
+        self.ray, self.count, self.folder = ray, count, folder
+        self._open: Pool | None = None
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs the cluster has."""
+        return int(self.ray.cluster_resources().get("GPU", 0))
+
+    def pool(self, work: Work, most: int | None = None, gpu: bool = False) -> Pool:
+        """Actors that keep `work`; the pool that was open before is closed, to free processors.
+
+        most  actors, at most; None: all workers
+        gpu   each actor has a GPU
+        """
+        self.close()
+        count = self.count if most is None else min(self.count, most)
+        self._open = Pool(self.ray, work, max(1, count), gpu)
+        return self._open
+
+    def close(self) -> None:
+        """End all actors."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+
+_current: Workers | None = None
+
+
+def current() -> Workers | None:
+    """The workers of `using`; None: there is no cluster."""
+    return _current
+
+
+@contextlib.contextmanager
+def using(cluster: Cluster | None, folder: Path) -> Iterator[Workers | None]:
+    """Let this process give work to a cluster; None: to none.
+
+    folder  on a disk that all nodes share, for the files of a job; made when it is needed
+    """
+    global _current
+    if cluster is None:
+        yield None
+        return
+    with connected(cluster.address) as ray:
+        before, _current = _current, Workers(ray, worker_count(ray, cluster), folder.absolute())
+        try:
+            yield _current
+        finally:
+            _current.close()
+            _current = before
+
+
+def worker_count(ray: Any, cluster: Cluster) -> int:
+    """How many actors to use: what was asked for, else one for each processor."""
+    return cluster.workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """The package ray, connected to a cluster; one that was connected before stays so."""
+    try:
+        import ray
+    except ImportError as problem:
+        raise MissingDependencyError(
+            "--cluster needs the package ray: pip install 'understudy[cluster]'"
+        ) from problem
+    if ray.is_initialized():
+        yield ray
+        return
+    quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+    try:
+        found = running_cluster() if address == "auto" else address
+        if found is None:
+            own: dict[str, Any] = {"num_cpus": threads.count(), "include_dashboard": False}
+            ray.init(address="local", **own, **quiet)
+        else:
+            ray.init(address=found, **quiet)
+    except (ConnectionError, ValueError, RuntimeError) as problem:
+        raise InputError(
+            f"cluster: no Ray cluster answers at {address!r} ({problem}); start one with `ray "
+            "start --head`, or use --cluster auto"
+        ) from problem
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def running_cluster() -> str | None:
+    """The address of the Ray cluster that this machine belongs to; None: none answers.
+
+    Ray itself waits for minutes for a cluster whose processes were killed.
+    """
+    file = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / "ray_current_cluster"
+    address = os.environ.get("RAY_ADDRESS")
+    if address is None:
+        try:
+            address = file.read_text(encoding="utf-8").strip()
+        except OSError:
+            return None
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT):
+            return address
+    except (OSError, ValueError):
+        return None
+
+
+class _Worker:
+    """In an actor: the work, and how far it is."""
+
+    def __init__(self, work: Work, budget: int):
+        self._work, self._budget, self._advanced = work, budget, 0.0
+
+    def ready(self) -> None:
+        """Return once the actor runs."""
+
+    def run(self, part: Any) -> Any:
+        """Do one part."""
+        self._advanced = 0.0
+        # Linear algebra of one thread: every processor has its own actor.
+        with threads.using(1), memory.using(self._budget), tasks.one_blas_thread():
+            return self._work(part, self._advance)
+
+    def advanced(self) -> float:
+        """How far the present part is; answered while `run` is busy."""
+        return self._advanced
+
+    def _advance(self, amount: float = 1) -> None:
+        self._advanced += amount
+
+
+class PartTask(Task):
+    """Reports progress inside a part of a job."""
+
+    def __init__(self, advance: Advance):
+        self._advance = advance
+
+    def advance(self, steps: float = 1) -> None:
+        """Report that `steps` more are done."""
+        self._advance(steps)
+
+
+class Pool:
+    """Actors that share the parts of a job; those that die are replaced.
+
+    A replacement may wait until a node has a processor to spare. Parts are given only to actors
+    that run.
+    """
+
+    def __init__(self, ray: Any, work: Work, count: int, gpu: bool = False):
+        self._ray = ray
+        kind = ray.remote(num_cpus=1, num_gpus=int(gpu), max_restarts=0, max_concurrency=2)
+        self._kind = kind(_Worker)
+        self._given = (ray.put(work), max(memory.LEAST // 2, memory.budget() // count))
+        self._lost, self.closed = 0, False
+        self._idle: list[Any] = []
+        self._actors: list[Any] = []
+        self._running: dict[Any, tuple[Any, int | None]] = {}  # None: the actor starts
+        self._asked: dict[Any, Any] = {}  # actors that were asked how far they are
+        self._inside: dict[Any, float] = {}  # how far the present part of each actor is
+        for _ in range(count):
+            self._start()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(
+        self,
+        parts: Sequence[Any],
+        sizes: Sequence[int] | None = None,
+        task: Task | None = None,
+    ) -> list[Any]:
+        """The results of the work for all parts; an error of the work is raised here.
+
+        sizes  by how much each part advances `task`; None: 1
+        """
+        sizes = [1] * len(parts) if sizes is None else sizes
+        results: list[Any] = [None] * len(parts)
+        left = deque(range(len(parts)))
+        finished, shown = 0, 0.0
+        while left or any(k is not None for _, k in self._running.values()):
+            while left and self._idle:
+                actor, k = self._idle.pop(), left.popleft()
+                self._running[actor.run.remote(parts[k])] = (actor, k)
+            done, _ = self._ray.wait(list(self._running), num_returns=1, timeout=_INTERVAL)
+            if not done:
+                self._ask()
+            for result in done:
+                actor, part = self._running.pop(result)
+                self._inside.pop(actor, None)
+                if not self._take(result, part, left, results):
+                    self._actors.remove(actor)
+                    self._start()
+                    continue
+                self._idle.append(actor)
+                finished += 0 if part is None else sizes[part]
+            now = finished + sum(self._inside.values())
+            if task is not None and now > shown:
+                task.advance(now - shown)
+            shown = max(now, shown)
+        return results
+
+    def close(self) -> None:
+        """End the actors; what they have begun is lost."""
+        for actor in self._actors:
+            with contextlib.suppress(Exception):
+                self._ray.kill(actor)
+        self._actors, self._idle, self._running, self.closed = [], [], {}, True
+
+    def _start(self) -> None:
+        actor = self._kind.remote(*self._given)
+        self._actors.append(actor)
+        self._running[actor.ready.remote()] = (actor, None)
+
+    def _ask(self) -> None:
+        """Read how far busy actors are, and ask those again that owe no answer."""
+        answers = list(self._asked)
+        ready = self._ray.wait(answers, num_returns=len(answers), timeout=0)[0] if answers else []
+        busy = [actor for actor, part in self._running.values() if part is not None]
+        for answer in ready:
+            actor = self._asked.pop(answer)
+            with contextlib.suppress(Exception):  # an actor that died is noticed by its part
+                amount = self._ray.get(answer)
+                if actor in busy:
+                    self._inside[actor] = amount
+        owing = list(self._asked.values())
+        self._asked |= {actor.advanced.remote(): actor for actor in busy if actor not in owing}
+
+    def _take(self, result: Any, k: int | None, left: deque[int], results: list[Any]) -> bool:
+        """Keep a result; False: the actor is lost, and its part is to be done again."""
+        errors = self._ray.exceptions
+        lost = (
+            errors.RayActorError,
+            errors.WorkerCrashedError,
+            errors.NodeDiedError,
+            errors.OutOfMemoryError,
+        )
+        try:
+            found = self._ray.get(result)
+        except lost as problem:
+            self._lost += 1
+            if self._lost > _LOST_IN_A_ROW:
+                raise UnderstudyError(
+                    f"cluster: {self._lost} workers died one after the other "
+                    f"({type(problem).__name__}); look into their memory and the log of Ray"
+                ) from problem
+            if k is not None:
+                left.appendleft(k)
+            return False
+        except errors.RayTaskError as problem:
+            raise problem.cause if isinstance(problem.cause, Exception) else problem from None
+        if k is not None:
+            results[k] = found
+            self._lost = 0
+        return True
