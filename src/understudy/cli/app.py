@@ -21,6 +21,7 @@ from understudy.cli.export import export
 from understudy.cli.farm import farm_job
 from understudy.cli.fit import fit
 from understudy.cli.learn import learn
+from understudy.cli.learning_curve import learning_curve
 from understudy.cli.measure import evaluate
 from understudy.cli.memory import with_memory
 from understudy.cli.reduce import reduce
@@ -54,6 +55,10 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (reduce, "understudy reduce two_layer hero.glb -o hero.understudy"),
     (evaluate, "understudy evaluate human.understudy --report report.html"),
     (compare, "understudy compare human -o compared --methods corrected_skin,fdda,lbs"),
+    (
+        learning_curve,
+        "understudy learning-curve corrected_skin human.zarr -o curve --max-error 0.3mm",
+    ),
     (view, "understudy view fdda.understudy lbs.understudy"),
     (export, "understudy export human.understudy human.glb --clip kick --morphs 64"),
     (info, "understudy info human.understudy"),
@@ -62,8 +67,10 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (data, "understudy data horse_gallop horse-gallop.zip -o data"),
     (bench, "understudy bench decompose --quick"),
 )
-LONG = (demo, learn, sample, fit, compress, evaluate, compare, export, train, bench)
-MANY_POSES = (learn, sample, fit, evaluate, compare)
+LONG = (
+    demo, learn, sample, fit, compress, evaluate, compare, learning_curve, export, train, bench
+)  # fmt: skip
+MANY_POSES = (learn, sample, fit, evaluate, compare, learning_curve)
 # Options of another command, which they pass on.
 PASSES_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 for _command, _example in COMMANDS:

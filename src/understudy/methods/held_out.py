@@ -18,6 +18,7 @@ from understudy.core.poses import Poses
 
 FRACTION = 0.15  # of the poses
 _FEWEST = 8  # poses to fit and to measure
+_GROWTH = 4  # the least ratio of the largest and the smallest of several subsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +70,41 @@ def split_poses(poses: Poses, clips: Sequence[str] = (), fraction: float = FRACT
         {f"{poses.name}/held-out": poses.between(start, poses.pose_count)},
         f"Measured on the last {count} {what}, which took no part in the fit.",
     )
+
+
+def nested_subsets(poses: Poses, count: int, smallest: int) -> list[np.ndarray]:
+    """Numbers of poses (n,), increasing, each subset about twice as large as the one before.
+
+    count     number of subsets; the last is all poses
+    smallest  upper limit of the size of the first
+
+    Whole clips where there are enough of them, the start of the poses elsewhere: frames picked from
+    between others would look like more data than they are.
+
+    >>> from understudy.rigs import load_rig
+    >>> rig = load_rig("tube")
+    >>> poses = rig.evaluate(np.tile(rig.controls.rest, (80, 1)))
+    >>> [len(chosen) for chosen in nested_subsets(poses, 3, 40)]
+    [20, 40, 80]
+    """
+    total = poses.pose_count
+    ends = np.cumsum([span.frame_count for span in poses.spans], dtype=int)
+    if len(ends) > count:
+        wanted = total / 2.0 ** np.arange(count - 1, -1, -1)
+        # The number of clips nearest to each size, each at least one more than the last.
+        clips: list[int] = []
+        for place, size in enumerate(wanted):
+            nearest = int(np.abs(ends - size).argmin())
+            left = len(ends) - (count - place)
+            clips.append(min(max(nearest, clips[-1] + 1 if clips else 0), left))
+        return [np.arange(ends[clip]) for clip in clips]
+    first = min(smallest, total / 2.0 ** (count - 1))
+    sizes = np.unique(np.round(np.geomspace(max(first, _FEWEST), total, count)).astype(int))
+    if len(sizes) < 3 or sizes[-1] < _GROWTH * sizes[0]:
+        raise InputError(
+            f"{poses.name!r} has {total} poses to fit, too few for {count} subsets; give more poses"
+        )
+    return [np.arange(size) for size in sizes]
 
 
 def _by_name(poses: Poses, clips: Sequence[str]) -> Split:
