@@ -109,8 +109,13 @@ def test_read_a_store(tmp_path):
         assert registry.source_provenance(path)["rig"] == "strip"
     with pytest.raises(InputError, match="own rest shape"):
         read_poses(path, ReadOptions(rest="a.obj"))
-    with pytest.raises(InputError, match="read alone, got 2"):
-        read_poses([path, path])
+    both = read_poses([path, path])
+    assert both.pose_count == 2 * len(frames())
+    np.testing.assert_array_equal(both.read_poses(0, 99), np.concatenate([frames(), frames()]))
+    assert registry.source_provenance([path, path])["rig"] == "strip"
+    write_recorded_poses(Poses(grid_mesh(), frames(), name="a"), tmp_path / "a.npz")
+    with pytest.raises(InputError, match="with other pose stores"):
+        read_poses([path, tmp_path / "a.npz"])
 
 
 def test_read_sequences(tmp_path):

@@ -30,6 +30,7 @@ _BENCHMARKS = {
     "scale": "scale",
     "recorded": "recorded",
     "outside": "outside",
+    "active": "active",
     "auto": "auto",
 }
 NAMES = tuple(_BENCHMARKS)

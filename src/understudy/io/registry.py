@@ -23,6 +23,7 @@ from understudy.core import checks
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError, MissingDependencyError
+from understudy.core.joined_samples import join_samples
 from understudy.core.mesh import UNITS, UP_AXES, Mesh
 from understudy.core.plugins import load_plugin, plugins
 from understudy.core.poses import Poses, join_poses
@@ -373,7 +374,8 @@ def read_poses(
     """Return the poses of one or several sources, checked.
 
     sources   a pose store, a `.npz`, a folder or pattern of `.obj` or `.ply` files, a file of a
-              plug-in's format; or several of these, which become one clip each
+              plug-in's format; or several of these, which become one clip each; or several pose
+              stores of one rig, which become one sample
     options   what the files cannot say
     """
     options = ReadOptions() if options is None else options
@@ -389,10 +391,12 @@ def read_poses(
         poses = read_sequence(given, options.rest, progress=progress)
     elif len(given) == 1:
         poses = _read_one(kinds[0], given[0], options, progress)
+    elif all(kind is STORE for kind in kinds):
+        poses = join_samples([_read_one(k, s, options, progress) for k, s in zip(kinds, given)])
     elif STORE in kinds:
         raise InputError(
-            f"sources: a pose store is read alone, got {len(given)} sources; "
-            "sample one store with all poses, or pass them one by one"
+            "sources: pose stores are read alone or with other pose stores, got "
+            f"{', '.join(Path(source).name for source in given)}"
         )
     else:
         poses = join_poses([_read_one(k, s, options, progress) for k, s in zip(kinds, given)])
@@ -402,13 +406,18 @@ def read_poses(
 def source_provenance(sources: Source | Iterable[Source]) -> dict[str, Any]:
     """Return where poses come from: a store's own provenance, else {"source": file name}.
 
-    Several sources give a list of file names.
+    Several sources give a list of file names, and the rig where all are stores of the same.
     """
     given = [sources] if isinstance(sources, str | Path) else list(sources)
     if len(given) == 1 and format_of(given[0]) is STORE:
         return dict(pose_store.provenance(given[0]))
     names = [Path(source).name for source in given]
-    return {"source": names[0] if len(names) == 1 else names}
+    found: dict[str, Any] = {"source": names[0] if len(names) == 1 else names}
+    if all(format_of(source) is STORE for source in given):
+        rigs = {str(pose_store.provenance(source).get("rig", "")) for source in given}
+        if len(rigs) == 1 and "" not in rigs:
+            found["rig"] = rigs.pop()
+    return found
 
 
 def write_deformer(deformer: Deformer, path: Source) -> None:
