@@ -15,6 +15,7 @@ from understudy.core.errors import InputError
 from understudy.io.registry import read_character, write_character
 from understudy.io.sequence_writing import file_name
 from understudy.io.vertex_caches import read_pc2
+from understudy.methods.registry import method_type
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
 
@@ -33,7 +34,7 @@ def recorded(path, count=120, seed=0, **more):
     poses = rig.evaluate(gaussian(rig.controls, count, seed))
     np.savez(
         path,
-        vertices=poses.vertices,
+        vertices=more.pop("vertices", poses.vertices),
         rest=rig.mesh.vertices,
         faces=rig.mesh.triangles,
         world_from_bone=poses.world_from_bone,
@@ -125,6 +126,29 @@ def test_a_method_that_is_worse_than_skinning_is_not_kept(tmp_path, capsys, monk
     said = succeed(capsys, "learn", "poses.npz", "-o", "hero", *spoiled)
     assert "So lbs is kept" in said
     assert Deformer.load("hero/poses.understudy").method == "lbs"
+
+
+@pytest.mark.slow
+def test_the_default_is_auto_which_keeps_an_exact_skin(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rig = load_rig("tube")
+    poses = rig.evaluate(gaussian(rig.controls, 60, 0))
+    skinned = method_type("lbs")().fit(poses).deform(poses.world_from_bone)
+    recorded("poses.npz", count=60, vertices=skinned)
+    succeed(capsys, "learn", "poses.npz", "-o", "hero")
+    deformer = Deformer.load("hero/poses.understudy")
+    assert deformer.method == "lbs"
+    assert "auto" in deformer.provenance
+
+
+@pytest.mark.slow
+def test_the_default_gives_networks_where_a_skin_misses(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorded("poses.npz")
+    succeed(capsys, "learn", "poses.npz", "-o", "hero", "--set", "epochs=5", "--float32")
+    deformer = Deformer.load("hero/auto.understudy")
+    assert (deformer.method, deformer.storage) == ("corrected_skin", "float32")
+    assert deformer.training["poses"] == 102
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """lbs: invariants of linear skins, and recovery of the skin that made the poses."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -75,9 +76,18 @@ def test_a_skin_is_given_back(bent):
 
 
 def test_same_poses_same_skin(bent):
-    one, two = fit(bent), fit(bent)
+    one, two = fit(replace(bent)), fit(replace(bent))
     np.testing.assert_array_equal(one.skin.weight, two.skin.weight)
     np.testing.assert_array_equal(one.skin.bone_index, two.skin.bone_index)
+
+
+def test_weights_that_come_with_those_of_more_influences_are_the_same(bent):
+    poses = replace(bent)
+    fit(poses, influences=4)
+    for count in (1, 2, 3):
+        known, alone = fit(poses, influences=count), fit(replace(bent), influences=count)
+        np.testing.assert_array_equal(known.skin.weight, alone.skin.weight)
+        np.testing.assert_array_equal(known.skin.bone_index, alone.skin.bone_index)
 
 
 def test_far_from_the_origin(bent):
@@ -110,7 +120,7 @@ def test_progress_is_reported(bent):
             return super().task(label, total)
 
     labels = []
-    Lbs().fit(bent, progress=Count())
+    Lbs().fit(replace(bent), progress=Count())  # the weights of `bent` itself are known already
     assert labels == [("reading poses", 50), ("weights of at most 4 bones", bent.vertex_count)]
 
 

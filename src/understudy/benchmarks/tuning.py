@@ -53,6 +53,19 @@ _FACE = ("face:face/speech", "face:face/expressions")
 _SEQUENCES = tuple(f"temporal:{name}*" for name in ("horse_gallop", "elephant_gallop", "samba"))
 CHOICES: tuple[Choice, ...] = (
     Choice(
+        ("CORRECTED", "DIFFERENTIAL"),
+        "methods/auto/candidates.py",
+        ("auto",),
+        ("auto:human/*", "auto:face/*", "auto:blenrig_face/*"),
+    ),
+    Choice(
+        ("_FIRST_GAIN", "_TWO_LAYERS", "_SHRINKABLE"),
+        "methods/auto/walk.py",
+        ("auto",),
+        ("auto:human/*", "auto:face/*", "auto:blenrig_face/*"),
+    ),
+    Choice(("FAMILIES",), "methods/auto/sequences.py", ("auto",), ("auto:samba/*",)),
+    Choice(
         ("networks", "hidden", "linear", "weight_decay", "epochs"),
         "methods/corrected_skin/corrected_skin.py",
         ("corrected_skin", "auto"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,13 @@ import typer
 from understudy.cli.compress import compress
 from understudy.cli.job_folder import JobFolder, source_facts
 from understudy.cli.learned_exports import Learned, export_all
-from understudy.cli.measure import CaseSet, Outputs, cases_of_rig, measure_files
+from understudy.cli.measure import (
+    CaseSet,
+    Outputs,
+    cases_of_rig,
+    load_deformers,
+    measure_files,
+)
 from understudy.cli.options import (
     AUTO,
     Cache,
@@ -67,6 +73,7 @@ from understudy.io.registry import (
     source_provenance,
     write_deformer,
 )
+from understudy.methods.base import PRESET
 from understudy.methods.character_deformer import deformer_of_character
 from understudy.methods.compact import compact, decides_storage
 from understudy.methods.fitting import (
@@ -99,7 +106,10 @@ def learn(
     out: Out,
     method: Annotated[
         str | None,
-        typer.Option(help="Method to fit. Default: the one that suits the source."),
+        typer.Option(
+            help="Method to fit. Default: auto; with --part-error, or --set of another method's "
+            "option, the one that suits the source."
+        ),
     ] = None,
     settings: Settings = [],  # noqa: B006
     to: Annotated[
@@ -151,8 +161,10 @@ def learn(
 
     Samples the rig or reads the file, fits the method that suits it, measures it on animation that
     took no part in the fit, beside linear blend skinning, writes a report and exports. Everything
-    goes to one folder. With a budget (--max-error, --max-ms, --max-bytes) the method is `auto`. If
-    it is interrupted, run the same command again: it resumes.
+    goes to one folder. The method is `auto`: the cheapest that keeps a budget (--max-error,
+    --max-ms, --max-bytes). Without one, it is a plain skin where that has no visible error, else
+    the default size of the method that suits the source. If it is interrupted, run the same command
+    again: it resumes.
     """
     need_drawing()
     budget = {"max_error": max_error, "max_ms": max_ms, "max_bytes": max_bytes, "time": limit}
@@ -383,7 +395,7 @@ def _fit_and_measure(
 
     A skin that the source has is measured too.
     """
-    poses, chosen = lesson.poses, request.method or method_for(lesson.poses)
+    poses, chosen = lesson.poses, request.method or default_method(request, lesson.poses)
     names = [chosen]
     if request.method is None and chosen == SIMPLE:
         print(f"{poses.pose_count} poses are too few for networks: a linear skin is fitted.")
@@ -401,22 +413,27 @@ def _fit_and_measure(
         made = with_source(lesson.own, lesson.made_by)
         file = files[made.method] = folder.path / f"{made.method}.understudy"
         folder.step("convert", [file], partial(write_deformer, made, file))
-    deformers = {file: Deformer.load(file) for file in files.values()}
+    loaded = load_deformers(list(files.values()))
+    deformers = dict(zip(files.values(), loaded.values()))
+    # Rows have the name of the method, which `auto` chooses.
+    row = dict(zip(files, loaded))
     test = lesson.cases(deformers)
-    results = _measure(folder, list(files.values()), test, progress, fitted)
+    seconds = {row[name]: taken for name, taken in fitted.items()}
+    results = _measure(folder, list(files.values()), test, progress, seconds)
     best = chosen
-    error = {name: overall(results, name)["mean"] for name in files}
+    error = {name: overall(results, row[name])["mean"] for name in files}
     if len(names) > 1:
         worse = error[chosen] > error[SIMPLE]
         best = SIMPLE if worse and request.method is None else chosen
         share = f"{digits3(100 * error[chosen] / error[SIMPLE])} %" if error[SIMPLE] else "more"
-        print(f"The mean error of {chosen} is {share} of linear blend skinning's.")
+        fit = row[chosen]
+        print(f"The mean error of {fit} is {share} of linear blend skinning's.")
         if best != chosen:
-            print(f"So {SIMPLE} is kept. More poses, or poses nearer to the tests, help {chosen}.")
+            print(f"So {SIMPLE} is kept. More poses, or poses nearer to the tests, help {fit}.")
     # The skin of the file says which bones carry a part; fitted weights may be on any bone.
     skinned = lesson.own or deformers[files[best]]
     missed = {
-        name: _unexplained(test, skinned, [r for r in results if r.method == name])
+        name: _unexplained(test, skinned, [r for r in results if r.method == row[name]])
         for name in files
     }
     if lesson.own is not None:
@@ -429,6 +446,18 @@ def _fit_and_measure(
     learned = folder.file(".understudy")
     folder.step(f"keep {best}", [learned], partial(_copy, files[best], learned))
     return learned
+
+
+def default_method(request: Request, poses: Poses) -> str:
+    """The method where the user names none.
+
+    Few poses suit a skin alone. Options that `auto` does not have are those of the method that
+    suits the poses; so is an error of a part.
+    """
+    suits = method_for(poses)
+    own = {option.name for option in fields(method_type(AUTO).Config)}
+    others = request.parts.errors or set(request.options) - own - {PRESET}
+    return suits if suits == SIMPLE or others or PRESET in request.options else AUTO
 
 
 def _unexplained(

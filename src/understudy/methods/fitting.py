@@ -194,7 +194,7 @@ class FitJob:
 
 
 def method_for(poses: Poses) -> str:
-    """The method that suits poses with bones or controls."""
+    """The method that suits poses with bones or controls; `auto` without a budget takes it too."""
     if poses.skeleton is not None and poses.pose_count < FEW_POSES:
         return SIMPLE
     return "differential" if poses.skeleton is None else "corrected_skin"

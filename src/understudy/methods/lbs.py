@@ -31,7 +31,11 @@ from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.geometry.influences import dense_to_influences, float32_weights
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_dense, solve_sparse
+from understudy.methods.skin_fitting.skin_weights import (
+    NormalEquations,
+    solve_dense,
+    sparse_weights,
+)
 from understudy.rigs.base import Rig
 
 _MEASURED_POSES = 256  # training errors are measured on at most this many
@@ -67,11 +71,13 @@ class Lbs(Method[LbsConfig]):
         """A linear skin with weights for every vertex; `poses` must have a skeleton."""
         skeleton = poses.need_skeleton("lbs")
         chosen = evenly(poses.pose_count, self.config.max_poses)
-        equations = NormalEquations.of(poses, chosen, progress)
         if self.config.influences is None:
+            equations = NormalEquations.of(poses, chosen, progress)
             index, weight = dense_to_influences(solve_dense(equations, progress))
         else:
-            index, weight = solve_sparse(equations, self.config.influences, progress)
+            index, weight = sparse_weights(
+                poses, self.config.influences, self.config.max_poses, progress
+            )
         deformer = Deformer(
             mesh=poses.mesh,
             skeleton=skeleton,

@@ -1,9 +1,13 @@
 """`auto`: the cheapest deformer that keeps a budget on poses that it has not seen.
 
-No paper. Candidates are plain skins and levels of correctives from small to large
-(`candidates.py`); a walk decides which of them are fitted (`walk.py`). A tenth of the poses, whole
+No paper. Candidates are plain skins, skins of two layers and networks of several sizes
+(`candidates.py`, `sequences.py`); a walk decides which of them are fitted (`walk.py`), and
+components that the budget does not need are left out (`shrinking.py`). A tenth of the poses, whole
 clips of a recording, takes no part in any fit and measures all of them. The result is one of the
 deformers that were measured; it is not fitted again.
+
+Without a budget the result has no visible error, or else is what the method that suits the poses
+makes of all of them with its default options (`default_walk`).
 """
 
 from __future__ import annotations
@@ -17,9 +21,10 @@ from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.methods.auto.budget import Budget, Measured, bytes_of, seconds_of
-from understudy.methods.auto.candidates import candidates_of
-from understudy.methods.auto.fits import Lesson, MeasuredFits
-from understudy.methods.auto.walk import walk
+from understudy.methods.auto.candidates import Maker, candidates_of
+from understudy.methods.auto.fits import Lesson, MeasuredFits, Settings
+from understudy.methods.auto.sequences import Prediction, sequence_candidates, walk_sequence
+from understudy.methods.auto.walk import default_walk, walk
 from understudy.methods.base import Method, Traits
 from understudy.methods.checked_config import (
     AT_LEAST_ONE,
@@ -38,17 +43,23 @@ class AutoConfig(CheckedConfig):
     """Options of auto.
 
     max_error   largest mean error on held-out poses: a length (0.5mm), a share of the height
-                (0.02%), or a number in model units; none: no limit. Without any limit it is 0.02 %
+                (0.02%), or a number in model units; none: no limit. Without any limit the result is
+                a plain skin if that misses by less than 0.002 % of the height, which nobody sees,
+                else the default size of the method that suits the poses
     max_ms      largest time of one pose on one thread, in milliseconds; none: no limit
     max_bytes   largest size, such as 5MB; none: no limit
     time        no further fit begins after this, such as 10min; none: no limit
     levels      upper limit of levels of correctives to choose from; none: all
-    epochs      passes over the poses when networks are trained; none: 100
+    epochs      passes over the poses when networks are trained; none: 100, without a budget those
+                of the method
+    storage     of networks and bases: float32, or auto: 16 bits where that does not change the
+                error
     device      auto (a GPU where torch finds one), cpu, cuda or cuda:N
     checkpoint  start of the names of files that keep finished fits, so that an interrupted run can
                 continue
     """
 
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"storage": ("auto", "float32")}
     limits: ClassVar[Mapping[str, Limit]] = {
         "max_ms": POSITIVE,
         "levels": AT_LEAST_ONE,
@@ -61,6 +72,7 @@ class AutoConfig(CheckedConfig):
     time: str | None = None
     levels: int | None = None
     epochs: int | None = None
+    storage: str = "auto"
     device: str = "auto"
     checkpoint: str | None = None
 
@@ -89,20 +101,38 @@ class Auto(Method[AutoConfig]):
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
         """The deformer of `poses`: with bones, controls, both, or a mesh sequence."""
         config = self.config
-        budget = Budget.of(poses.mesh, config.max_error, config.max_ms, config.max_bytes)
+        given = Budget.of(poses.mesh, config.max_error, config.max_ms, config.max_bytes)
+        budget = Budget.unseen(poses.mesh) if given is None else given
         kept = None if config.checkpoint is None else Path(config.checkpoint)
         seconds = None if config.time is None else seconds_of(config.time)
-        lesson = Lesson.of(poses, config.seed)
-        fits = MeasuredFits(lesson, rig, progress, seconds, kept, config.device)
-        candidates = candidates_of(poses, config.seed, config.epochs, config.levels)
+        driven = poses.skeleton is not None or poses.controls is not None
+        whole = given is None and driven
+        lesson = Lesson.of_all(poses, config.seed) if whole else Lesson.of(poses, config.seed)
+        settings = Settings(seconds, kept, config.device, config.storage)
+        fits = MeasuredFits(lesson, rig, progress, settings)
         unit = poses.mesh.unit
 
         def show(found: list[Measured]) -> None:
             progress.say(frontier_line(found[-1], budget, unit))
 
-        found = walk(budget, candidates, fits, show)
-        best = budget.best(found)
-        progress.say(verdict(best, budget, unit))
+        fits.prepare()
+        if not driven:
+            found = walk_sequence(
+                budget,
+                sequence_candidates(poses, config.seed, config.levels),
+                fits,
+                Prediction(poses.vertex_count, poses.pose_count),
+                show,
+            )
+        elif whole:
+            maker = Maker(poses, config.seed, config.epochs)
+            found = default_walk(budget, maker.default_candidates(), fits, show)
+        else:
+            candidates = candidates_of(poses, config.seed, config.epochs, config.levels)
+            found = walk(budget, candidates, fits, show)
+        best = found[-1] if whole and not any(budget.keeps(one) for one in found) else None
+        best = budget.best(found) if best is None else best
+        progress.say(default_verdict(best, budget) if whole else verdict(best, budget, unit))
         return with_budget(fits.deformer(best.name), budget, found, best)
 
 
@@ -131,18 +161,25 @@ def with_budget(
 def frontier_line(found: Measured, budget: Budget, unit: str) -> str:
     """What one candidate costs, in a line."""
     unit = "units" if unit == "unitless" else unit
-    mark = "within" if budget.excess(found) <= 1 else "outside"
+    mark = "within" if budget.keeps(found) else "outside"
     return (
-        f"  {found.name:<18} error {found.error:.3g} {unit}, {found.bytes / 1e6:.2f} MB, "
+        f"  {found.name:<24} error {found.error:.3g} {unit}, {found.bytes / 1e6:.2f} MB, "
         f"{found.ms:.3f} ms: {mark} the budget"
     )
 
 
 def verdict(best: Measured, budget: Budget, unit: str) -> str:
     """Which candidate was chosen, and whether it keeps the budget."""
-    if budget.excess(best) <= 1:
+    if budget.keeps(best):
         return f"{best.name} is the cheapest that keeps the budget ({budget.text(unit)})."
     return (
         f"No candidate keeps the budget ({budget.text(unit)}) on poses held out; the nearest is "
         f"{best.name}, {budget.excess(best):.2f} x over. More poses or a wider budget help."
     )
+
+
+def default_verdict(best: Measured, budget: Budget) -> str:
+    """Which candidate was chosen where there is no budget."""
+    if budget.keeps(best):
+        return f"{best.name} has no visible error."
+    return f"{best.name} is kept: no plain skin is without visible error."

@@ -11,8 +11,8 @@ from understudy.core.mesh import Mesh
 _METRES = {"mm": 1e-3, "cm": 1e-2, "m": 1.0}
 _BYTES = {"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9}
 _SECONDS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0}
-# Mean error of a budget that says nothing, as a fraction of the height.
-DEFAULT_ERROR = 2e-4
+# Mean error that nobody sees, as a fraction of the height.
+_UNSEEN_ERROR = 2e-5
 # Poses that nobody has seen have a slightly larger error than those that chose the deformer.
 _MARGIN = 0.95
 
@@ -21,11 +21,12 @@ _MARGIN = 0.95
 class Measured:
     """What a deformer costs.
 
-    name     of the candidate
-    error    mean distance on poses that took no part in its fit, in model units
-    bytes    of its arrays
-    ms       of one pose on one thread
-    seconds  that its fit took
+    name        of the candidate
+    error       mean distance on poses that took no part in its fit, in model units
+    bytes       of its arrays
+    ms          of one pose on one thread
+    seconds     of the processor that it took to make it
+    kept_share  of the components of a fit that it still has
     """
 
     name: str
@@ -33,6 +34,7 @@ class Measured:
     bytes: float
     ms: float
     seconds: float = 0.0
+    kept_share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -51,18 +53,37 @@ class Budget:
     @staticmethod
     def of(
         mesh: Mesh, max_error: str | None, max_ms: float | None, max_bytes: str | None
-    ) -> Budget:
-        """The budget of texts such as `0.5mm` and `5MB`; one without limits is `DEFAULT_ERROR`."""
+    ) -> Budget | None:
+        """The budget of texts such as `0.5mm` and `5MB`; None: there are no limits."""
         error = None if max_error is None else distance_of(max_error, mesh)
         size = None if max_bytes is None else bytes_of(max_bytes)
         if error is None and max_ms is None and size is None:
-            error = DEFAULT_ERROR * mesh.height
+            return None
         return Budget(error, max_ms, size)
+
+    @staticmethod
+    def unseen(mesh: Mesh) -> Budget:
+        """The budget of a mean error that nobody sees."""
+        return Budget(max_error=_UNSEEN_ERROR * mesh.height)
+
+    def keeps(self, found: Measured) -> bool:
+        """Whether a deformer keeps the budget."""
+        return self.excess(found) <= 1
+
+    @property
+    def error_limit(self) -> float | None:
+        """The error that is asked of the poses that choose; None: no limit."""
+        return None if self.max_error is None else _MARGIN * self.max_error
+
+    def widened(self, factor: float) -> Budget:
+        """The budget with more room for time and bytes."""
+        wider = lambda limit: None if limit is None else factor * limit
+        return Budget(self.max_error, wider(self.max_ms), wider(self.max_bytes))
 
     def excess(self, found: Measured) -> float:
         """The largest of error, time and bytes relative to its limit; at most 1: it is kept."""
         limits = (
-            (found.error, None if self.max_error is None else _MARGIN * self.max_error),
+            (found.error, self.error_limit),
             (found.ms, self.max_ms),
             (found.bytes, self.max_bytes),
         )

@@ -1,6 +1,7 @@
-"""The candidates of `auto`: plain skins, and levels of correctives from small to large.
+"""The candidates of `auto`: plain skins, and networks of several sizes.
 
-Letters: T poses.
+A size is fitted with fine components; `shrinking.py` leaves out those that a budget does not need.
+`sequences.py` has the candidates of mesh sequences.
 """
 
 from __future__ import annotations
@@ -10,38 +11,32 @@ from dataclasses import dataclass, field
 
 from understudy.core.poses import Poses
 
-SKIN_INFLUENCES = (1, 2, 4)
-# Of the height: what the components of a region may leave.
-_BASIS_ERROR = 6e-5
-# Regions, networks, hidden width and basis error (in units of the default) of corrected_skin.
-_CORRECTED = (
-    (32, 12, 16, 6.0),
-    (48, 16, 24, 4.0),
-    (64, 24, 32, 2.8),
-    (96, 24, 48, 2.0),
-    (128, 32, 48, 1.4),
-    (128, 32, 64, 1.0),
-    (160, 48, 96, 0.7),
-    (192, 64, 128, 0.5),
+SKIN_INFLUENCES = (4, 2, 1)
+_SKIN_POSES = "1000"  # as many as the skins of networks have, so that they are fitted once
+# Regions, networks, hidden width and basis error (in units of the default) of corrected_skin. The
+# fourth is its default.
+CORRECTED = (
+    ((32, 12, 16), 2.4),
+    ((64, 24, 32), 1.4),
+    ((96, 24, 48), 1.0),
+    ((128, 32, 64), 1.0),
+    ((192, 64, 128), 0.5),
 )
-# Regions, hidden width and basis error of differential.
-_DIFFERENTIAL = (
-    (8, 16, 8.0),
-    (12, 24, 5.0),
-    (16, 32, 3.0),
-    (24, 48, 2.0),
-    (24, 64, 1.4),
-    (24, 96, 1.0),
-    (24, 128, 0.7),
-    (24, 192, 0.5),
+_CORRECTED_ERROR = 6e-5  # of the height: what the components of a region may leave
+# Regions, hidden width and basis error of differential; the last but one is its default.
+DIFFERENTIAL = (
+    ((8, 16), 4.0),
+    ((12, 24), 2.4),
+    ((16, 32), 1.6),
+    ((24, 64), 1.0),
+    ((24, 128), 0.7),
+    ((24, 192), 0.5),
 )
 _DIFFERENTIAL_ERROR = 1e-4
-# Bones and influences of a mesh sequence.
-_SEQUENCE = ((4, 2), (8, 2), (8, 4), (12, 4), (16, 4), (20, 4), (28, 4), (40, 4), (56, 4), (80, 6))
 _EPOCHS = 100
 # A cheap fit has this share of the poses and of the epochs, but not fewer than these.
-_CHEAP_SHARE, _CHEAP_POSES, _CHEAP_EPOCHS = 0.25, 200, 8
-_CHEAP_ITERATIONS = 8
+_CHEAP_SHARE, _CHEAP_POSES, _CHEAP_EPOCHS = 0.25, 150, 8
+_CHEAP_INPUT_POSES = "2"
 
 
 @dataclass(frozen=True)
@@ -64,85 +59,137 @@ class Candidate:
 class Candidates:
     """What `auto` chooses from.
 
-    skins   quick fits, which are all made
-    levels  costly fits, from small to large
+    skins    quick fits, which are all made, most influences first
+    layered  a skin of two layers, for skins that need many influences; None: there are no bones
+    levels   costly fits, from small to large
     """
 
     skins: tuple[Candidate, ...]
+    layered: Candidate | None
     levels: tuple[Candidate, ...]
 
 
 def candidates_of(poses: Poses, seed: int, epochs: int | None, levels: int | None) -> Candidates:
-    """The candidates for poses with bones, with controls alone, or with neither.
+    """The candidates for poses with bones, or with controls alone.
 
     epochs  of networks; None: as many as suit
     levels  upper limit of their number; None: all
     """
-    base = {"seed": str(seed)}
-    if poses.skeleton is None and poses.controls is None:
-        found = tuple(_sequence(bones, influences, base) for bones, influences in _SEQUENCE)
-        return Candidates((), _few(found, levels))
-    epochs = _EPOCHS if epochs is None else epochs
-    base["epochs"] = str(epochs)
-    cheap = {"epochs": str(max(min(_CHEAP_EPOCHS, epochs), round(_CHEAP_SHARE * epochs)))}
-    height = poses.mesh.height or 1.0
+    maker = Maker(poses, seed, epochs)
     if poses.skeleton is None:
+        found = [
+            maker.differential(f"differential/{number}", *size)
+            for number, size in enumerate(DIFFERENTIAL, 1)
+        ]
+        return Candidates((), None, _few(tuple(found), levels))
+    found = [
+        maker.corrected(f"corrected_skin/{number}", *size)
+        for number, size in enumerate(CORRECTED, 1)
+    ]
+    skins = tuple(maker.skin(k) for k in SKIN_INFLUENCES)
+    return Candidates(skins, maker.layered(), _few(tuple(found), levels))
+
+
+@dataclass(frozen=True, eq=False)
+class Maker:
+    """Makes candidates for some poses; `epochs` as in `candidates_of`."""
+
+    poses: Poses
+    seed: int
+    epochs: int | None = None
+
+    def default_candidates(self) -> Candidates:
+        """Skins, and the method that suits the poses with its default options."""
+        method = "differential" if self.poses.skeleton is None else "corrected_skin"
+        options = {"seed": str(self.seed)}
+        if self.epochs is not None:
+            options["epochs"] = str(self.epochs)
+            if method == "differential":
+                options["anchor_epochs"] = options["epochs"]
+        level = Candidate(method, method, options)
+        if self.poses.skeleton is None:
+            return Candidates((), None, (level,))
+        skins = tuple(self.skin(k) for k in SKIN_INFLUENCES)
+        return Candidates(skins, self.layered(), (level,))
+
+    def skin(self, influences: int) -> Candidate:
+        """Fitted skinning."""
+        options = {"influences": str(influences), "max_poses": _SKIN_POSES}
+        return Candidate(f"lbs/{influences}", "lbs", {"seed": str(self.seed), **options})
+
+    def layered(self) -> Candidate:
+        """Fitted skinning by all bones, as two sparse layers."""
+        return Candidate("two_layer/4", "two_layer", {"seed": str(self.seed), "finish": "8"})
+
+    def corrected(
+        self, name: str, shape: tuple[int, int, int], error: float, **options: str
+    ) -> Candidate:
+        """`corrected_skin` of a size.
+
+        shape  regions, networks and hidden width
+        error  of the basis, in units of the default
+        """
+        regions, networks, hidden = shape
+        most = max(1, self.poses.vertex_count // 16)
+        chosen = {
+            **self._base(),
+            "regions": str(min(regions, most)),
+            "networks": str(min(networks, most)),
+            "hidden": f"{hidden},{hidden}",
+            "basis_error": f"{error * _CORRECTED_ERROR * self._height:.6g}",
+            **options,
+        }
+        cheap = {"guard": "false", "input_poses": _CHEAP_INPUT_POSES}
+        return Candidate(name, "corrected_skin", chosen, {**self._cheap_epochs(), **cheap})
+
+    def differential(
+        self, name: str, shape: tuple[int, int], error: float, **options: str
+    ) -> Candidate:
+        """`differential` of a size.
+
+        shape  regions and hidden width
+        error  of the basis, in units of the default
+        """
+        regions, hidden = shape
+        base, cheap = self._base(), self._cheap_epochs()
         base["anchor_epochs"], cheap["anchor_epochs"] = base["epochs"], cheap["epochs"]
-        found = tuple(
-            Candidate(
-                f"differential/{number}",
-                "differential",
-                {
-                    **base,
-                    "regions": str(regions),
-                    "hidden": f"{hidden},{hidden}",
-                    "anchor_hidden": f"{hidden // 2},{hidden // 2}",
-                    "basis_error": f"{error * _DIFFERENTIAL_ERROR * height:.6g}",
-                },
-                cheap,
-            )
-            for number, (regions, hidden, error) in enumerate(_DIFFERENTIAL, 1)
-        )
-        return Candidates((), _few(found, levels))
-    most = max(1, poses.vertex_count // 16)
-    found = tuple(
-        Candidate(
-            f"corrected_skin/{number}",
-            "corrected_skin",
-            {
-                **base,
-                "regions": str(min(regions, most)),
-                "networks": str(min(networks, most)),
-                "hidden": f"{hidden},{hidden}",
-                "basis_error": f"{error * _BASIS_ERROR * height:.6g}",
-            },
-            {**cheap, "guard": "false"},
-        )
-        for number, (regions, networks, hidden, error) in enumerate(_CORRECTED, 1)
-    )
-    skins = tuple(
-        Candidate(f"lbs/{k}", "lbs", {"seed": str(seed), "influences": str(k)})
-        for k in SKIN_INFLUENCES
-    )
-    return Candidates(skins, _few(found, levels))
+        chosen = {
+            **base,
+            "regions": str(regions),
+            "hidden": f"{hidden},{hidden}",
+            "anchor_hidden": f"{hidden // 2},{hidden // 2}",
+            "basis_error": f"{error * _DIFFERENTIAL_ERROR * self._height:.6g}",
+            **options,
+        }
+        return Candidate(name, "differential", chosen, cheap)
+
+    def plain(self, name: str, method: str, **options: str) -> Candidate:
+        """Another method that trains networks, with its default size."""
+        return Candidate(name, method, {**self._base(), **options}, self._cheap_epochs())
+
+    @property
+    def _height(self) -> float:
+        return self.poses.mesh.height or 1.0
+
+    def _base(self) -> dict[str, str]:
+        return {"seed": str(self.seed), "epochs": str(self._epochs)}
+
+    @property
+    def _epochs(self) -> int:
+        return _EPOCHS if self.epochs is None else self.epochs
+
+    def _cheap_epochs(self) -> dict[str, str]:
+        least = min(_CHEAP_EPOCHS, self._epochs)
+        return {"epochs": str(max(least, round(_CHEAP_SHARE * self._epochs)))}
 
 
 def cheap_pose_count(pose_count: int) -> int:
     """The number of poses of a cheap fit.
 
     >>> cheap_pose_count(4000), cheap_pose_count(300)
-    (1000, 200)
+    (1000, 150)
     """
     return min(pose_count, max(_CHEAP_POSES, round(_CHEAP_SHARE * pose_count)))
-
-
-def _sequence(bones: int, influences: int, base: Mapping[str, str]) -> Candidate:
-    return Candidate(
-        f"ssdr/{bones}x{influences}",
-        "ssdr",
-        {**base, "bones": str(bones), "influences": str(influences)},
-        {"iterations": str(_CHEAP_ITERATIONS)},
-    )
 
 
 def _few(found: tuple[Candidate, ...], most: int | None) -> tuple[Candidate, ...]:

@@ -1,4 +1,7 @@
-"""Fits of candidates, measured on poses that took no part; finished ones are kept in files."""
+"""Fits of candidates, measured on poses that took no part; finished ones are kept in files.
+
+Times are processor times of this process: other programs do not change them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,17 +19,24 @@ from understudy.core.errors import FileError
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
 from understudy.io.atomic_write import atomic_write
-from understudy.methods.auto.budget import Measured
+from understudy.methods.auto.budget import Budget, Measured
 from understudy.methods.auto.candidates import Candidate, cheap_pose_count
+from understudy.methods.auto.shrinking import Components, in_16_bits
 from understudy.methods.base import config_from_text
+from understudy.methods.compact import compact, decides_storage
 from understudy.methods.corrected_skin.guard import clips_aside, mean_error
+from understudy.methods.corrected_skin.skins import share_skins, skins_of
 from understudy.methods.registry import method_type
+from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.runtime.pose_time import pose_ms
+from understudy.training.schedule import Schedule, validation_poses
 
 _HELD_OUT = 0.1  # of the poses
 _FEWEST = 40  # poses; networks need more, so nothing is held out of fewer
-_MEASURED = 400  # poses that an error is measured on, at most
+_MEASURED = 150  # poses that an error is measured on, at most
+_INFLUENCES = 4
+_SEARCH_STEPS = 3  # errors that are measured to find how many components can be left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +48,7 @@ class Lesson:
 
     @staticmethod
     def of(poses: Poses, seed: int) -> Lesson:
-        """Hold out whole clips of a recording, and every tenth pose of a random sample.
+        """Hold out whole clips of a recording, and some poses of a random sample.
 
         A mesh sequence is measured on itself: its bones exist in its own frames alone.
         """
@@ -48,9 +58,16 @@ class Lesson:
         aside = clips_aside(poses, _HELD_OUT)
         if not len(aside):
             order = np.random.default_rng([seed, 5]).permutation(count)
-            aside = np.sort(order[: round(_HELD_OUT * count)])
+            aside = np.sort(order[: min(_MEASURED, round(_HELD_OUT * count))])
         rest = np.setdiff1d(np.arange(count), aside)
         return Lesson(_taken(poses, rest), _taken(poses, aside[evenly(len(aside), _MEASURED)]))
+
+    @staticmethod
+    def of_all(poses: Poses, seed: int) -> Lesson:
+        """Fit all poses, and measure on those that networks keep aside from their training."""
+        aside = validation_poses(poses.pose_count, Schedule(seed=seed))
+        some = aside if len(aside) else np.arange(poses.pose_count)
+        return Lesson(poses, poses.take(some[evenly(len(some), _MEASURED)]))
 
 
 def _taken(poses: Poses, chosen: np.ndarray) -> Poses:
@@ -60,14 +77,28 @@ def _taken(poses: Poses, chosen: np.ndarray) -> Poses:
     return poses.take(chosen)
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How to fit.
+
+    seconds   after which no further fit should begin; None: no limit
+    kept      start of the names of files of finished fits; None: none are kept
+    device    of training
+    storage   auto: 16 bits where that does not change the error; float32
+    """
+
+    seconds: float | None = None
+    kept: Path | None = None
+    device: str = "auto"
+    storage: str = "auto"
+
+
 class MeasuredFits:
     """Fits each candidate once, in memory, and in files where a run may be interrupted.
 
     lesson    what to fit and to measure on
     rig       the live rig, or None
-    seconds   after which no further fit should begin; None: no limit
-    kept      start of the names of files of finished fits; None: none are kept
-    device    of training
+    settings  how to fit
     """
 
     def __init__(
@@ -75,13 +106,12 @@ class MeasuredFits:
         lesson: Lesson,
         rig: Rig | None,
         progress: Progress,
-        seconds: float | None = None,
-        kept: Path | None = None,
-        device: str = "auto",
+        settings: Settings | None = None,
     ):
         self._lesson, self._rig, self._progress = lesson, rig, progress
+        self._settings = settings or Settings()
+        seconds = self._settings.seconds
         self._end = None if seconds is None else time.monotonic() + seconds
-        self._kept, self._device = kept, device
         poses = lesson.fit
         # One object for all cheap fits: what they share, such as skins, is found once.
         self._few = (
@@ -90,12 +120,25 @@ class MeasuredFits:
             else poses.take(evenly(poses.pose_count, cheap_pose_count(poses.pose_count)))
         )
         self._made: dict[tuple[str, bool], tuple[Measured, Deformer]] = {}
-        self._data = "" if kept is None else fingerprint(lesson.fit)
+        self._components: dict[str, Components] = {}
+        self._data = "" if self._settings.kept is None else fingerprint(lesson.fit)
+        self._controls: str | None = None
 
     @property
     def out_of_time(self) -> bool:
         """Whether no further fit should begin."""
         return self._end is not None and time.monotonic() > self._end
+
+    def prepare(self) -> float:
+        """Find what all fits share, the skins and the inputs; return the seconds that it took."""
+        start = time.process_time()
+        poses = self._lesson.fit
+        if poses.skeleton is not None:
+            skins = skins_of(poses, _INFLUENCES, self._progress)
+            self._controls = resolve_controls("auto", poses, skins.chosen)
+            if self._few is not poses:
+                share_skins(self._few, poses)
+        return time.process_time() - start
 
     def whole(self, candidate: Candidate) -> Measured:
         """Fit a candidate with all poses."""
@@ -106,8 +149,102 @@ class MeasuredFits:
         return self._get(candidate, candidate.cheap is not None)[0]
 
     def deformer(self, name: str) -> Deformer:
-        """The whole fit of the candidate called `name`."""
+        """The whole fit of the candidate called `name`, or what `shrunk` made of one."""
         return self._made[name, False][1]
+
+    def shrunk(self, candidate: Candidate, budget: Budget) -> Measured:
+        """The whole fit of a candidate with as few components as a budget asks for or allows.
+
+        Components are left out until bytes and time are within the budget, and further as long as
+        the error is. Where the error has no limit, no more are left out.
+        """
+        measured, deformer = self._get(candidate, False)
+        if not deformer.nets:
+            return measured
+        start = time.process_time()
+        self._progress.say(f"{candidate.name} with fewer components")
+        if candidate.name not in self._components:
+            self._components[candidate.name] = Components.of(deformer, self._few)
+        components = self._components[candidate.name]
+        if self._settings.storage == "auto":
+            deformer = in_16_bits(deformer)
+        found = measured
+        if deformer.storage != self._made[candidate.name, False][1].storage:
+            found = self._measured(candidate.name, deformer)
+        least = self._least_left_out(deformer, components, budget)
+        best = least, found if not least else self._without(candidate, deformer, components, least)
+        limit = budget.error_limit
+        if limit is not None and best[1].error < limit:
+            best = self._most_left_out(candidate, deformer, components, best, limit)
+        number, result = best
+        name = f"{candidate.name}-{components.count - number}of{components.count}"
+        result = replace(result, name=name, seconds=time.process_time() - start)
+        result = replace(result, kept_share=1 - number / max(1, components.count))
+        self._made[name, False] = result, components.without(deformer, number)
+        return result
+
+    def _least_left_out(self, deformer: Deformer, components: Components, budget: Budget) -> int:
+        """The smallest number of components to leave out so that bytes and time are in budget."""
+        if budget.max_ms is None and budget.max_bytes is None:
+            return 0
+
+        def fits(number: int) -> bool:
+            small = components.without(deformer, number)
+            ms = 0.0 if budget.max_ms is None else pose_ms(small, self._lesson.held_out)
+            return not budget.too_costly(Measured("", 0.0, float(small.cost()["bytes"]), ms))
+
+        if fits(0):
+            return 0
+        low, high = 0, components.count
+        while high - low > max(1, components.count // 64):
+            middle = (low + high) // 2
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        return high
+
+    def _most_left_out(
+        self,
+        candidate: Candidate,
+        deformer: Deformer,
+        components: Components,
+        start: tuple[int, Measured],
+        limit: float,
+    ) -> tuple[int, Measured]:
+        """The largest number of components to leave out, with an error of at most `limit`.
+
+        The error is sqrt(e^2 + (k d)^2), with d the distance that the vertices move; k is found.
+        """
+        first, best = start[1].error, start
+        factor = 1.0
+        too_many = components.count + 1
+        for _ in range(_SEARCH_STEPS):
+            distance = float(np.sqrt(limit**2 - first**2)) / factor
+            number = min(components.number_within(distance), too_many - 1)
+            if number <= best[0]:
+                break
+            tried = self._without(candidate, deformer, components, number)
+            if tried.error <= limit:
+                best = number, tried
+            else:
+                too_many = number
+            moved = float(np.sqrt(components.moved[components.order[:number]].sum()))
+            if not moved or tried.error <= first:
+                break
+            factor = float(np.sqrt(tried.error**2 - first**2)) / moved * 1.02
+        return best
+
+    def _without(
+        self, candidate: Candidate, deformer: Deformer, components: Components, number: int
+    ) -> Measured:
+        return self._measured(candidate.name, components.without(deformer, number))
+
+    def _measured(self, name: str, deformer: Deformer, seconds: float = 0.0) -> Measured:
+        return Measured(
+            name,
+            self._error(deformer),
+            float(deformer.cost()["bytes"]),
+            pose_ms(deformer, self._lesson.held_out),
+            seconds,
+        )
 
     def _get(self, candidate: Candidate, cheap: bool) -> tuple[Measured, Deformer]:
         key = candidate.name, cheap
@@ -118,28 +255,28 @@ class MeasuredFits:
     def _fit(self, candidate: Candidate, cheap: bool) -> tuple[Measured, Deformer]:
         poses = self._lesson.fit
         options = dict(candidate.options)
+        kind = method_type(candidate.method)
+        names = {field.name for field in dataclasses.fields(kind.Config)}
         if cheap:
             options |= candidate.cheap or {}
             poses = self._few
-        kind = method_type(candidate.method)
-        names = {field.name for field in dataclasses.fields(kind.Config)}
+            if "controls" in names and self._controls is not None:
+                options.setdefault("controls", self._controls)
         if "device" in names:
-            options["device"] = self._device
+            options["device"] = self._settings.device
+        if decides_storage(kind) and self._settings.storage != "auto":
+            options["storage"] = self._settings.storage
         file = self._file(candidate, cheap)
         if file is not None and "checkpoint" in names:
             options["checkpoint"] = f"{file}.training"
         self._progress.say(f"{candidate.name}{' (cheap)' if cheap else ''}")
-        start = time.perf_counter()
+        start = time.process_time()
         method = kind(config_from_text(kind.Config, options))
         deformer = method.fit(poses, rig=self._rig, progress=self._progress)
-        seconds = time.perf_counter() - start
-        measured = Measured(
-            candidate.name,
-            self._error(deformer),
-            float(deformer.cost()["bytes"]),
-            pose_ms(deformer, self._lesson.held_out),
-            seconds,
-        )
+        if not decides_storage(kind) and self._settings.storage == "auto":
+            deformer = compact(deformer, poses)
+        measured = self._measured(candidate.name, deformer)
+        measured = replace(measured, seconds=time.process_time() - start)
         if file is not None:
             deformer.save(file)
             facts = {"data": self._data, "candidate": dataclasses.asdict(candidate)}
@@ -162,10 +299,10 @@ class MeasuredFits:
         return sums / (first * poses.vertex_count)
 
     def _file(self, candidate: Candidate, cheap: bool) -> Path | None:
-        if self._kept is None:
+        if self._settings.kept is None:
             return None
         name = candidate.name.replace("/", "-") + ("-cheap" if cheap else "")
-        return Path(f"{self._kept}.{name}.understudy")
+        return Path(f"{self._settings.kept}.{name}.understudy")
 
     def _read(self, candidate: Candidate, cheap: bool) -> tuple[Measured, Deformer] | None:
         """A fit that an interrupted run finished; None: there is none of the same data."""

@@ -2,8 +2,9 @@
 
 Bytes and time of a candidate hardly depend on how long it was trained, so a cheap fit tells them.
 Its error is that of the whole fit times a factor that is about the same for all levels. So the
-walk bisects the levels by cheap fits, fits the chosen level wholly, and then moves to its
-neighbours as long as that can pay.
+walk bisects the levels by cheap fits and fits the chosen level wholly. Components that the budget
+does not need are then left out (`shrinking.py`), which takes no training. A neighbour is fitted
+only if the level misses the error, or if most of its components were needless.
 """
 
 from __future__ import annotations
@@ -15,9 +16,15 @@ from understudy.methods.auto.budget import Budget, Measured
 from understudy.methods.auto.candidates import Candidate, Candidates
 
 # Error of a whole fit relative to a cheap one, until one of each was made.
-_FIRST_GAIN = 0.6
-# A neighbour is worth a whole fit if its predicted error is within this factor of the budget.
-_HOPE = 1.05
+_FIRST_GAIN = 0.5
+# The error of a level should be this share of the budget: what is left is spent on components.
+_ROOM = 0.9
+# A smaller level is tried if no more than this share of the components is needed.
+_MOSTLY_NEEDLESS = 0.2
+# Usual error of a skin of two layers, relative to four influences: its weights may be negative.
+_TWO_LAYERS = 0.8
+# A level may have so many times the bytes or the time of the budget: components will be left out.
+_SHRINKABLE = 1.25
 
 
 class Fits(Protocol):
@@ -29,9 +36,39 @@ class Fits(Protocol):
     def cheap(self, candidate: Candidate) -> Measured:
         """Fit a candidate with few poses and epochs."""
 
+    def shrunk(self, candidate: Candidate, budget: Budget) -> Measured:
+        """Leave components of a whole fit out, as many as a budget asks for or allows."""
+
     @property
     def out_of_time(self) -> bool:
         """Whether no further fit should begin."""
+
+
+class Walk:
+    """One walk: the whole fits that it made, in order.
+
+    show  is called with these after every whole fit
+    """
+
+    def __init__(self, budget: Budget, fits: Fits, show: Callable[[list[Measured]], None]):
+        self.budget, self.fits, self._show = budget, fits, show
+        self.found: list[Measured] = []
+
+    def add(self, made: Measured) -> Measured:
+        """Remember a fit."""
+        self.found.append(made)
+        self._show(self.found)
+        return made
+
+    @property
+    def kept(self) -> bool:
+        """Whether something keeps the budget."""
+        return any(self.budget.excess(one) <= 1 for one in self.found)
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether the time is over and there is something to hand back."""
+        return self.fits.out_of_time and bool(self.found)
 
 
 def walk(
@@ -40,70 +77,96 @@ def walk(
     fits: Fits,
     show: Callable[[list[Measured]], None] = lambda found: None,
 ) -> list[Measured]:
-    """The whole fits that the walk made; `budget.best` of them is the result.
-
-    show  is called with these after every whole fit
-    """
-    found: list[Measured] = []
-
-    def whole(candidate: Candidate) -> Measured:
-        found.append(fits.whole(candidate))
-        show(found)
-        return found[-1]
-
+    """The whole fits that the walk made; `budget.best` of them is the result."""
+    run = Walk(budget, fits, show)
     for skin in candidates.skins:
-        whole(skin)
-    levels = candidates.levels
-    if budget.max_error is not None and any(budget.excess(one) <= 1 for one in found):
-        return found  # a plain skin is cheaper than any correctives
-    if not levels or (found and fits.out_of_time):
-        return found
+        run.add(fits.whole(skin))
+    layered, levels = candidates.layered, candidates.levels
+    if layered is not None and not run.must_stop and worth_two_layers(budget, run.found):
+        run.add(fits.whole(layered))
+    # A plain skin is cheaper than any correctives.
+    if not levels or run.must_stop or (budget.max_error is not None and run.kept):
+        return run.found
     if budget.max_error is None:
-        _largest_within(budget, levels, fits, whole, bool(found))
+        fitted = _largest_within(run, levels)
+        if not fitted and layered is not None and not budget.too_costly(run.found[0]):
+            run.add(fits.whole(layered))
     else:
-        _smallest_accurate(budget, levels, fits, whole, bool(found))
-    return found
+        _smallest_accurate(run, levels)
+    return run.found
 
 
-def _largest_within(
+def default_walk(
     budget: Budget,
-    levels: tuple[Candidate, ...],
+    candidates: Candidates,
     fits: Fits,
-    whole: Callable[[Candidate], Measured],
-    anything: bool,
-) -> None:
-    """Fit the largest level whose bytes and time are within the budget.
+    show: Callable[[list[Measured]], None] = lambda found: None,
+) -> list[Measured]:
+    """The fits where a user gives no budget; the last one is the result if none keeps `budget`.
 
-    anything  whether some whole fit exists, so that there may be none of a level
+    budget      an error that nobody sees
+    candidates  with one level, which is fitted if no skin keeps the budget
     """
+    run = Walk(budget, fits, show)
+    for skin in candidates.skins:
+        run.add(fits.whole(skin))
+    layered = candidates.layered
+    if layered is not None and worth_two_layers(budget, run.found):
+        run.add(fits.whole(layered))
+    if not run.kept:
+        for level in candidates.levels:
+            run.add(fits.whole(level))
+            if run.kept:
+                run.add(fits.shrunk(level, budget))
+    return run.found
+
+
+def worth_two_layers(budget: Budget, skins: list[Measured]) -> bool:
+    """Whether a skin of two layers may keep a budget that one layer does not.
+
+    skins  those of 4, 2 and 1 bones per vertex
+    Each doubling of the influences lowers the error by a share of what the last one did; that
+    series ends at the error of all bones.
+    """
+    if len(skins) != 3 or budget.too_costly(skins[0]):
+        return False
+    four, two, one = (skin.error for skin in skins)
+    last, before = two - four, one - two
+    share = min(last / before, 0.9) if before > 0 else 0.9
+    least = min(four - max(last, 0.0) * share / (1 - share), _TWO_LAYERS * four)
+    return budget.error_limit is not None and least <= budget.error_limit < four
+
+
+def _largest_within(run: Walk, levels: tuple[Candidate, ...]) -> bool:
+    """Fit the largest level whose bytes and time are near the budget, and shrink it to that.
+
+    Returns whether one keeps the budget.
+    """
+    budget, fits = run.budget, run.fits
+    wide = budget.widened(_SHRINKABLE)
     low, high = 0, len(levels)
     while low < high and not fits.out_of_time:
         middle = (low + high) // 2
-        if budget.too_costly(fits.cheap(levels[middle])):
+        if wide.too_costly(fits.cheap(levels[middle])):
             high = middle
         else:
             low = middle + 1
-    # Whole fits may cost a little more than cheap ones.
-    for level in range(low - 1, -1, -1):
-        if not budget.too_costly(whole(levels[level])) or fits.out_of_time:
-            return
-    if low == 0 and not anything:
-        whole(levels[0])
+    # Even if the smallest level is far above the budget, it may fit with few components.
+    smallest = budget.widened(2 * _SHRINKABLE)
+    if low == 0 and run.kept and (run.must_stop or smallest.too_costly(fits.cheap(levels[0]))):
+        return False
+    level = levels[max(low - 1, 0)]
+    made = run.add(fits.whole(level))
+    if budget.too_costly(made):
+        made = run.add(fits.shrunk(level, budget))
+    return not budget.too_costly(made)
 
 
-def _smallest_accurate(
-    budget: Budget,
-    levels: tuple[Candidate, ...],
-    fits: Fits,
-    whole: Callable[[Candidate], Measured],
-    anything: bool,
-) -> None:
-    """Fit the smallest level whose error is within the budget, and neighbours that might be.
-
-    anything  whether some whole fit exists, so that the walk may end before its first
-    """
+def _smallest_accurate(run: Walk, levels: tuple[Candidate, ...]) -> None:
+    """Fit the smallest level whose error is well within the budget, and shrink it to that."""
+    budget, fits = run.budget, run.fits
+    limit = budget.error_limit or 0.0
     gain = _FIRST_GAIN
-    limit = budget.max_error or 0.0
     cheap: dict[int, Measured] = {}
 
     def predicted(level: int) -> float:
@@ -114,24 +177,29 @@ def _smallest_accurate(
     low, high = 0, len(levels) - 1
     while low < high and not fits.out_of_time:
         middle = (low + high) // 2
-        if predicted(middle) <= limit:
+        if predicted(middle) <= _ROOM * limit:
             high = middle
         else:
             low = middle + 1
     level, tried = low, set[int]()
-    while level not in tried and not (fits.out_of_time and (tried or anything)):
+    while level not in tried and not run.must_stop:
         tried.add(level)
-        predicted(level)  # a cheap fit of the same level says how much a whole one gains
-        made = whole(levels[level])
-        if cheap[level].error > 0:
+        made = run.add(fits.whole(levels[level]))
+        if level in cheap and cheap[level].error > 0:
             gain = made.error / cheap[level].error
-        accurate = budget.excess(made) <= 1 or (made.error <= limit and budget.too_costly(made))
-        below, above = level - 1, level + 1
-        if accurate and below >= 0 and below not in tried and not fits.out_of_time:
-            if predicted(below) > _HOPE * limit:
+        if made.error > limit:
+            # Larger levels cost more, so they do not help where the cost is the obstacle too.
+            if level + 1 == len(levels) or budget.too_costly(made):
                 return
-            level = below
-        elif not accurate and above < len(levels) and not budget.too_costly(made):
-            level = above
-        else:
+            level += 1
+            # A cheap fit takes less time than a whole one that misses the error too.
+            while level + 1 < len(levels) and not run.must_stop and predicted(level) > limit:
+                level += 1
+            continue
+        small = run.add(fits.shrunk(levels[level], budget))
+        needless = small.kept_share < _MOSTLY_NEEDLESS
+        if not needless or level == 0 or level - 1 in tried or fits.out_of_time:
             return
+        if predicted(level - 1) > limit:
+            return
+        level -= 1

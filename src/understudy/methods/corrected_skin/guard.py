@@ -136,7 +136,7 @@ def without_correctives(deformer: Deformer, vertices: np.ndarray, skin: Skin) ->
     bounds = (
         None if deformer.bounds is None else deformer.bounds.take(np.unique(np.concatenate(read)))
     )
-    nets, bases = _used(deformer.nets, bases)
+    nets, bases = with_used_outputs(deformer.nets, bases)
     return replace(
         deformer,
         bounds=bounds,
@@ -147,9 +147,10 @@ def without_correctives(deformer: Deformer, vertices: np.ndarray, skin: Skin) ->
     )
 
 
-def _used(nets: tuple[Net, ...], bases: list[Basis]) -> tuple[list[Net], list[Basis]]:
-    """The outputs of networks that some basis reads, renumbered without gaps."""
-    used = np.unique(np.concatenate([b.coefficients for b in bases]) if bases else np.zeros(0, int))
+def with_used_outputs(nets: tuple[Net, ...], bases: list[Basis]) -> tuple[list[Net], list[Basis]]:
+    """Networks with the outputs that some basis reads, renumbered without gaps, and the bases."""
+    read = [np.zeros(0, int), *(basis.coefficients.reshape(-1) for basis in bases)]
+    used = np.unique(np.concatenate(read))
     kept_nets = []
     for net in nets:
         kept = np.isin(net.outputs, used)

@@ -40,3 +40,8 @@ def skins_of(poses: Poses, influences: int, progress: Progress) -> Skins:
             chosen = min((blended, fitted), key=lambda skin: Evidence.of(poses, skin).error("all"))
         kept[influences] = Skins(fitted, chosen)
     return kept[influences]
+
+
+def share_skins(few: Poses, poses: Poses) -> None:
+    """Let fits of `few` use the skins of `poses`, of which they are a part."""
+    _KEPT[few] = _KEPT.setdefault(poses, {})

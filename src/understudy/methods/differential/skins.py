@@ -37,7 +37,7 @@ from understudy.geometry.transforms import compose
 from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors
 from understudy.methods.skin_fitting.blended_skin import blended_skin
 from understudy.methods.skin_fitting.evidence import ENOUGH_POSES, Evidence
-from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_sparse
+from understudy.methods.skin_fitting.skin_weights import NormalEquations, sparse_weights
 from understudy.rigs.base import PerturbableRig, Rig
 
 SKINS = ("auto", "perturbed", "fitted", "blended")
@@ -73,11 +73,7 @@ def make_skin(
             )
         return perturbed_skin(poses, rig, influences, progress)
     if kind == "fitted":
-        index, weight = solve_sparse(
-            NormalEquations.of(poses, evenly(poses.pose_count, _FIT_POSES), progress),
-            influences,
-            progress,
-        )
+        index, weight = sparse_weights(poses, influences, _FIT_POSES, progress)
         return Skin(index, float32_weights(weight / weight.sum(axis=1, keepdims=True)))
     errors = rigid_errors(poses, evenly(poses.pose_count, _FIT_POSES))
     return blended_skin(poses, best_bone(errors, reduce_bones(errors, _TAU)), _RINGS, influences)

@@ -17,6 +17,7 @@ Letters: T poses, X features, V vertices.
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,9 @@ _RIDGES = (1e-5, 1e-3)
 # All controls are read if they lower the held-out squared error to this fraction, and by this share
 # of the squared motion. Angles predict a little better than matrices even where both say the same.
 _CLEARLY_LESS, _LEAST_GAIN = 0.9, 0.005
+# The products of some poses with some skin: the skin and the controls are decided from the same.
+_Products = weakref.WeakKeyDictionary[Skin, np.ndarray]
+_KEPT: weakref.WeakKeyDictionary[Poses, _Products] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,24 +58,15 @@ class Evidence:
 
     @staticmethod
     def of(poses: Poses, skin: Skin) -> Evidence:
-        """The evidence of poses with this skin."""
+        """The evidence of poses with this skin, which is kept as long as both are."""
         chosen = evenly(poses.pose_count, _POSES)
         # Whole blocks of time are held out: in an animation, neighbouring frames are nearly equal.
         block = np.arange(len(chosen)) * _BLOCKS // len(chosen)
         held_out = block % _HELD_OUT_EVERY == _HELD_OUT_FIRST
-        products = np.zeros((len(chosen), len(chosen)))
-        width = max(1, _BYTES // (12 * len(chosen)))
-        for first in range(0, poses.vertex_count, width):
-            part = np.arange(first, min(first + width, poses.vertex_count))
-            d = np.empty((len(chosen), len(part), 3), np.float32)
-            # All vertices of a small mesh are read as they lie.
-            some = None if len(part) == poses.vertex_count else part
-            for where, block in displacement_blocks(poses, skin, chosen, some):
-                d[where] = block
-            rows = d.reshape(len(chosen), -1)
-            rows -= rows[~held_out].mean(axis=0)
-            products += rows @ rows.T
-        return Evidence(poses, chosen, held_out, products)
+        kept = _KEPT.setdefault(poses, weakref.WeakKeyDictionary())
+        if skin not in kept:
+            kept[skin] = _products(poses, skin, chosen, held_out)
+        return Evidence(poses, chosen, held_out, kept[skin])
 
     @property
     def motion(self) -> float:
@@ -88,6 +83,23 @@ class Evidence:
         if not features.shape[1]:
             return self.motion
         return prediction_error(features, self.products, self.held_out)
+
+
+def _products(poses: Poses, skin: Skin, chosen: np.ndarray, held_out: np.ndarray) -> np.ndarray:
+    """D D^T (T,T) of the displacements of the `chosen` poses; see `Evidence`."""
+    products = np.zeros((len(chosen), len(chosen)))
+    width = max(1, _BYTES // (12 * len(chosen)))
+    for first in range(0, poses.vertex_count, width):
+        part = np.arange(first, min(first + width, poses.vertex_count))
+        d = np.empty((len(chosen), len(part), 3), np.float32)
+        # All vertices of a small mesh are read as they lie.
+        some = None if len(part) == poses.vertex_count else part
+        for where, block in displacement_blocks(poses, skin, chosen, some):
+            d[where] = block
+        rows = d.reshape(len(chosen), -1)
+        rows -= rows[~held_out].mean(axis=0)
+        products += rows @ rows.T
+    return products
 
 
 def resolve_controls(choice: str, poses: Poses, skin: Skin | None) -> str:

@@ -1,0 +1,125 @@
+"""Smaller deformers made of one that is trained: without some of its components, in 16 bits.
+
+A component is a column of a basis and the output of a network that drives it. Those that move the
+vertices least are left out; their mean goes to the mean displacement. Nothing is trained again, so
+one fit gives deformers of many sizes.
+
+With var(c_j) the variance of coefficient j over the poses and U_j its columns, a component moves
+the vertices by
+
+    d_j^2 = var(c_j) |U_j|^2 / V                            mean square distance per vertex
+
+Letters: T poses, V vertices, N coefficients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError
+from understudy.core.networks import Basis
+from understudy.core.poses import Poses, evenly
+from understudy.methods.corrected_skin.guard import with_used_outputs
+from understudy.runtime.half_precision import halved_correctives
+from understudy.runtime.reference import coefficients_of, pose_readings
+
+_POSES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """What the components of a deformer contribute.
+
+    mean   (N,) mean of each coefficient
+    unit   (N,) the component of each coefficient; a basis that x, y and z share has three for each
+    moved  (U,) d^2 of each component
+    order  (U,) the components, those that move the vertices least for their bytes first
+    """
+
+    mean: np.ndarray
+    unit: np.ndarray
+    moved: np.ndarray
+    order: np.ndarray
+
+    @staticmethod
+    def of(deformer: Deformer, poses: Poses) -> Components:
+        """The components of a deformer over some of the poses that it was fitted to."""
+        some = poses.take(evenly(poses.pose_count, _POSES))
+        readings = pose_readings(deformer, some.world_from_bone, some.controls)
+        coefficients = coefficients_of(deformer, readings)
+        count = coefficients.shape[1]
+        variance = coefficients.var(axis=0, dtype=np.float64)
+        links = [np.zeros((2, 0), int)]
+        square, size = np.zeros(count), np.ones(count)
+        for basis in deformer.bases:
+            column = np.square(basis.matrix, dtype=np.float64).sum(axis=0)
+            rows = np.atleast_2d(basis.coefficients)
+            for row in rows:
+                np.add.at(square, row, column)
+                np.add.at(size, row, len(basis.matrix) / len(rows))
+                links.append(np.stack([rows[0], row]))
+        pairs = np.concatenate(links, axis=1)
+        graph = sp.coo_matrix((np.ones(pairs.shape[1]), pairs), shape=(count, count))
+        units, unit = connected_components(graph, directed=False)
+        moved = np.bincount(unit, variance * square, units) / deformer.mesh.vertex_count
+        order = np.argsort(moved / np.bincount(unit, size, units), kind="stable")
+        return Components(coefficients.mean(axis=0, dtype=np.float64), unit, moved, order)
+
+    @property
+    def count(self) -> int:
+        """U."""
+        return len(self.moved)
+
+    def number_within(self, distance: float) -> int:
+        """How many components can be left out if the vertices may move by `distance`."""
+        sums = np.cumsum(self.moved[self.order])
+        return int(np.searchsorted(sums, distance**2, side="right"))
+
+    def without(self, deformer: Deformer, number: int) -> Deformer:
+        """`deformer` without the first `number` components of `order`."""
+        if not number:
+            return deformer
+        left_out = np.zeros(self.count, bool)
+        left_out[self.order[:number]] = True
+        gone = left_out[self.unit]
+        shift = np.zeros((deformer.mesh.vertex_count, 3))
+        bases = []
+        for basis in deformer.bases:
+            columns = gone[np.atleast_2d(basis.coefficients)[0]]
+            still = self.mean[basis.coefficients[..., columns]]
+            moved = basis.matrix[:, columns].astype(np.float64) @ still.T
+            shift[basis.vertices] += moved.reshape(len(basis.vertices), 3)
+            if not columns.all():
+                bases.append(
+                    Basis(
+                        basis.vertices, basis.matrix[:, ~columns], basis.coefficients[..., ~columns]
+                    )
+                )
+        mean = shift if deformer.mean is None else deformer.mean + shift
+        bounds = deformer.bounds
+        if bounds is not None:
+            read = [np.zeros(0, int), *(basis.coefficients.reshape(-1) for basis in bases)]
+            bounds = bounds.take(np.unique(np.concatenate(read)))
+        nets, bases = with_used_outputs(deformer.nets, bases)
+        return replace(
+            deformer,
+            nets=tuple(nets),
+            bases=tuple(bases),
+            bounds=bounds,
+            mean=mean.astype(np.float32),
+        )
+
+
+def in_16_bits(deformer: Deformer) -> Deformer:
+    """`deformer` in 16 bits; as it is where a number exceeds their range."""
+    if not deformer.nets or deformer.storage != "float32":
+        return deformer
+    try:
+        return halved_correctives(deformer)
+    except InputError:
+        return deformer
