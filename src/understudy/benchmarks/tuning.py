@@ -200,6 +200,12 @@ CHOICES: tuple[Choice, ...] = (
         data="skeletons of the corpus characters robot_qmech_Leela/3 and animal_qfarm_Pig/2",
     ),
     Choice(
+        ("_OUTSIDE", "_LAST_OUTSIDE", "_PLACED"),
+        "methods/decomposition/skeletons/skeleton_solve.py",
+        ("temporal-skeleton",),
+        data="the skeleton of the corpus character animal_qfarm_Pig/2",
+    ),
+    Choice(
         ("CONVEXITY",),
         "methods/decomposition/published_fit.py",
         ("temporal-paper*",),

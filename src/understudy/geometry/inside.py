@@ -7,12 +7,15 @@ triangles, over 4 pi: 1 inside a closed mesh, 0 outside, in between where a mesh
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from understudy.geometry.closest_points import closest_points
 
 _BLOCK = 2**21  # pairs of points and triangles at a time
 _INSIDE = 0.5
 _START = 1e-4  # of the size: how far from the surface a ray starts
+_SHRINKS = 20  # of a ball that is too large
+_SAMPLES = 12  # points of the surface for every ball
 
 
 def winding_numbers(points: np.ndarray, vertices: np.ndarray, triangles: np.ndarray) -> np.ndarray:
@@ -85,6 +88,63 @@ def medial_points(points: np.ndarray, vertices: np.ndarray, triangles: np.ndarra
         better &= depth > deepest  # the longer chord, if both are inside
         result[better], deepest[better] = middle[better], depth[better]
     return result
+
+
+def interior_balls(
+    vertices: np.ndarray, triangles: np.ndarray, count: int = 600
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the centres (n,3) and radii (n,) of at most 2 `count` balls that fill a body.
+
+    The balls are about as large as fit: each touches the surface at one point, and shrinks until no
+    other point of the surface is inside it (Ma et al. 2012). A mesh that encloses nothing has none.
+    """
+    points, normals = surface_samples(vertices, triangles, _SAMPLES * count)
+    if not len(points):
+        return np.zeros((0, 3)), np.zeros(0)
+    tree = cKDTree(points)
+    chosen = np.arange(0, len(points), _SAMPLES)
+    at = points[chosen]
+    found = []
+    for side in (-1.0, 1.0):  # the faces may face either way
+        inwards = side * normals[chosen]
+        radius = np.full(len(at), float(np.linalg.norm(np.ptp(points, axis=0))) / 2)
+        for _ in range(_SHRINKS):
+            near = points[tree.query(at + radius[:, None] * inwards)[1]] - at
+            along = np.einsum("ni,ni->n", near, inwards)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                touching = (near**2).sum(axis=1) / (2 * along)
+            smaller = (along > 0) & (touching < radius)
+            if not smaller.any():
+                break
+            radius[smaller] = touching[smaller]
+        found.append(at + radius[:, None] * inwards)
+    centres = np.concatenate(found)
+    centres = centres[are_inside(centres, vertices, triangles)]
+    return centres, tree.query(centres)[0]
+
+
+def surface_samples(
+    vertices: np.ndarray, triangles: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return points (count,3) spread evenly over a surface, and its normals (count,3) there.
+
+    Nothing is random. A mesh without area has no points.
+    """
+    corners = np.asarray(vertices, np.float64)[triangles]
+    normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    area = np.linalg.norm(normal, axis=1)
+    total = np.cumsum(area)
+    if not len(total) or not total[-1] > 0:
+        return np.zeros((0, 3)), np.zeros((0, 3))
+    number = np.arange(count)
+    triangle = np.searchsorted(total, (number + 0.5) / count * total[-1])
+    # The sequence of Roberts: evenly spread pairs in the unit square, folded into a triangle.
+    u, v = (number * 0.7548776662466927) % 1, (number * 0.5698402909980532) % 1
+    folded = u + v > 1
+    u, v = np.where(folded, 1 - u, u), np.where(folded, 1 - v, v)
+    weights = np.stack([1 - u - v, u, v], axis=1)
+    unit = normal / np.maximum(area, 1e-300)[:, None]
+    return np.einsum("nk,nki->ni", weights, corners[triangle]), unit[triangle]
 
 
 def first_hits(starts: np.ndarray, directions: np.ndarray, corners: np.ndarray) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Clips in few bytes: key frames where they are needed, 16 bits, and the error that this adds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from understudy import Deformer, InputError
 from understudy.core.clip import Clip, ClipKeys
 from understudy.evaluation.measure import sequence_error
 from understudy.io.byte_shares import byte_shares
+from understudy.io.understudy_file import to_bytes
 from understudy.methods.decomposition.compact import compact, default_tolerance
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
 from understudy.methods.decomposition.trajectory_networks.generated import generate_character
@@ -76,3 +79,16 @@ def test_keys_that_do_not_give_the_transforms_are_dropped():
 def test_wrong_keys_are_refused(is_key, count):
     with pytest.raises(InputError, match="keys"):
         ClipKeys(np.array(is_key, bool), np.zeros((count, 12)))
+
+
+def test_the_rest_shape_has_16_bits(fitted):
+    stretched = replace(
+        fitted, mesh=replace(fitted.mesh, vertices=fitted.mesh.vertices * [40, 1, 1])
+    )
+    for deformer in (fitted, stretched):
+        low = deformer.mesh.vertices.min(axis=0)
+        extent = np.ptp(deformer.mesh.vertices, axis=0)
+        small = compact(deformer, 0.1)
+        moved = np.abs(small.mesh.vertices - deformer.mesh.vertices)
+        assert (moved <= extent / 65534 + 1e-6 * np.abs(low).max()).all()
+        assert len(to_bytes(small)) < len(to_bytes(replace(small, mesh=deformer.mesh)))

@@ -10,9 +10,11 @@ from understudy.evaluation import metrics
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition import clusters, fesam
 from understudy.methods.decomposition.bone_count import (
+    MAX_BONES,
     ErrorCurve,
     find_bone_count,
     most_bones,
+    small_enough,
 )
 from understudy.methods.decomposition.fesam import Fesam, FesamConfig
 from understudy.methods.decomposition.fit import Fit
@@ -256,6 +258,28 @@ def test_the_bones_of_an_exact_skin_are_counted(seed):
     assert found.exact
     assert found.bones == generate_character(seed).bones
     assert found.transforms.shape == (motion.rows, 4 * found.bones)
+
+
+@pytest.mark.slow
+def test_an_exact_skin_loses_bones_while_nothing_can_be_seen():
+    motion, normalisation = read_motion(generate_character(2).poses())
+    true = generate_character(2).bones
+    less = find_bone_count(motion, 6, normalisation.rounding, most=true - 1)
+    assert less.exact
+    assert less.bones in (true - 1, true)
+    assert less.curve.error[less.bones] <= 0.5
+    least = find_bone_count(motion, 6, normalisation.rounding, most=1)
+    assert least.bones > 1  # one bone would be visible
+    assert least.curve.error[least.bones] <= 0.5
+
+
+def test_short_sequences_and_small_files_lose_no_bones():
+    motion = read_motion(generate_character(4).poses())[0]
+    bones = small_enough(motion, 6, 2 * motion.vertex_count)
+    assert 1 <= bones <= small_enough(motion, 4, 2 * motion.vertex_count)
+    assert small_enough(motion.subset(np.arange(9)), 6, 14) == 1
+    few = read_motion(generate_character(4).poses().take(np.arange(20)))[0]
+    assert small_enough(few, 6, 2 * few.vertex_count) == MAX_BONES
 
 
 def test_no_more_bones_than_the_frames_tell_apart():

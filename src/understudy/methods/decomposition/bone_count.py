@@ -6,7 +6,8 @@ frames can tell apart: F frames have 3F rows and an affine bone has four columns
 
 **Exact skinning.** If the error collapses at some number of bones, the motion was made by that many
 bones. More bones than needed are fitted, then removed one by one while the error stays negligible.
-An error collapses if half as many bones leave `_COLLAPSE` times as much.
+An error collapses if half as many bones leave `_COLLAPSE` times as much. If the file would still be
+larger than a quarter of the positions, more bones go while nothing can be seen.
 
 **Any other motion.** The number of bones minimises
 
@@ -53,6 +54,10 @@ _RESOLUTION = 0.1  # gaps between tried numbers that are narrower than this shar
 _MAX_FITS = 16
 _SMOOTH_FROM = 8  # bones
 _MIN_VERTICES = 4  # that determine an affine bone
+# A file of at least so many frames has at most this share of the bytes of its float32 positions.
+_LONG, _MAX_SHARE = 30, 0.25
+# Bytes of a file: its header; of a vertex, an influence and a triangle; of a bone, and of one key.
+_HEADER, _VERTEX, _INFLUENCE, _TRIANGLE, _BONE, _KEY = 2600, 6, 3, 7, 130, 25
 _SAMPLE, _ITERATIONS, _DETAIL = 800, 25, 1e-8  # of the quick fits
 _PRUNED_ITERATIONS = 4  # after a removal
 _TRIES, _LAST_TRY = 5, 20  # other bones, and iterations, before a removal is given up
@@ -227,16 +232,33 @@ def most_bones(motion: Motion) -> int:
     return max(1, min(MAX_BONES, motion.vertex_count // _MIN_VERTICES, 3 * frames // 4))
 
 
+def small_enough(motion: Motion, influences: int, triangles: int) -> int:
+    """Return the largest number of bones whose file is at most a quarter of the positions.
+
+    triangles  their number
+
+    Short sequences have no such limit: their mesh alone may be larger.
+    """
+    frames, vertices = motion.rows // 3, motion.vertex_count
+    if frames < _LONG:
+        return MAX_BONES
+    mesh = vertices * (_VERTEX + influences * _INFLUENCE) + triangles * _TRIANGLE
+    left = _MAX_SHARE * 12 * frames * vertices - _HEADER - mesh
+    return max(1, int(left // (_BONE + _KEY * frames)))
+
+
 def find_bone_count(
     motion: Motion,
     influences: int,
     rounding: float = 0.0,
+    most: int = MAX_BONES,
     progress: Progress = SILENT,
 ) -> BoneCount:
     """Return the number of bones a motion needs, at most `most_bones`.
 
     influences  largest number of bones per vertex
     rounding    see `motion.Normalisation`
+    most        an exact skin loses bones down to this number while nothing can be seen
     """
     fits, limit = QuickFits(motion, influences, rounding), most_bones(motion)
     with progress.task("deciding the number of bones", _MAX_FITS) as bar:
@@ -244,6 +266,7 @@ def find_bone_count(
             return BoneCount(1, ErrorCurve({1: 0.0}, {1: 0.0}))
         curve, exact = _first_fits(fits, limit, bar)
         if exact is not None:
+            exact = _shrink(fits, exact, curve, most)
             return BoneCount(exact.bones, curve, fits.in_frames(exact))
         while len(curve.error) < _MAX_FITS:
             following = curve.next()
@@ -314,13 +337,26 @@ def _prune(fits: QuickFits, fit: Fit, curve: ErrorCurve, bar: Task) -> Fit:
     return fit
 
 
-def _with_less(fits: QuickFits, fit: Fit, limit: float) -> Fit:
+def _shrink(fits: QuickFits, fit: Fit, curve: ErrorCurve, most: int) -> Fit:
+    """Return an exact fit with at most so many bones, or with as few as leave nothing visible."""
+    while fit.bones > max(1, most):
+        less = _with_less(fits, fit, _INVISIBLE, many=False)
+        if fits.error(less) > _INVISIBLE:
+            break
+        fit = less
+        curve.add(fit.bones, min(fits.error(fit), curve.error.get(fit.bones, np.inf)))
+    return fit
+
+
+def _with_less(fits: QuickFits, fit: Fit, limit: float, many: bool = True) -> Fit:
     """Return the fit with fewer bones; its error is above `limit` if none was found below.
 
-    Many bones go at a time while the error is far below the limit. Where the removal of one fails,
+    many  whether several bones may go at a time, while the error is far below the limit
+
+    Where the removal of one fails,
     others are tried with more iterations.
     """
-    removals = (max(1, fit.bones // 8), 1) if fits.error(fit) < limit / 8 else (1,)
+    removals = (max(1, fit.bones // 8), 1) if fits.error(fit) < limit / 8 and many else (1,)
     for removed in removals:
         less = prune_bones(fits.sample, fit, fit.bones - removed, fits.influences)
         less = fits.improve(less, _PRUNED_ITERATIONS)

@@ -2,9 +2,9 @@
 
 Rest shape, weights and indices have 16 bits (`Deformer.half`). Bones without a place of their own
 are placed at the centres of their vertices, so that rounding a rotation moves vertices little. A
-bone has keys only in the frames
-that linear interpolation between other keys misses by more than the tolerance, and the numbers of
-the keys have 16 bits on a grid, or 32 where a grid would be too coarse. Bones of a skeleton have a
+bone has keys only in the frames that linear interpolation between other keys misses by more than
+the tolerance, and the numbers of the keys have 16 bits on a grid, or 32 where a grid would be too
+coarse. Bones of a skeleton have a
 key in every frame, in 32 bits: interpolated or rounded matrices are no rotations.
 
 A change dM of the transform of bone b displaces the vertices by w_ib dM v~_i. With the moments
@@ -58,6 +58,8 @@ def compact(deformer: Deformer, tolerance: float) -> Deformer:
     if deformer.skin is None or deformer.skeleton is None or not deformer.clips or not tolerance:
         return deformer
     deformer = _centred(deformer)
+    if tolerance >= _HALF:
+        deformer = _rest_on_grid(deformer)
     allowed = _Allowed.of(deformer, tolerance)
     clips = tuple(_with_keys(clip, allowed) for clip in deformer.clips)
     short = {
@@ -95,6 +97,17 @@ def _centred(deformer: Deformer) -> Deformer:
             for clip in deformer.clips
         ),
     )
+
+
+def _rest_on_grid(deformer: Deformer) -> Deformer:
+    """Return the deformer with its rest shape on a grid of 16 bits, if that cannot be seen."""
+    rest = deformer.mesh.vertices.astype(np.float64)
+    step = grid_step(np.ptp(rest, axis=0), spare=1)
+    rounded = np.rint(rest / step) * step
+    diagonal = float(np.linalg.norm(np.ptp(rest, axis=0))) or 1.0
+    if 2000 * np.sqrt(((rounded - rest) ** 2).mean()) > _HALF * diagonal:
+        return deformer
+    return replace(deformer, mesh=replace(deformer.mesh, vertices=rounded.astype(np.float32)))
 
 
 @dataclass(frozen=True, eq=False)

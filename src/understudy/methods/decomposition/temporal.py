@@ -41,7 +41,12 @@ from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin, skin_weights
 from understudy.core.version import __version__
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.decomposition.bone_count import find_bone_count, most_bones
+from understudy.methods.decomposition.bone_count import (
+    MAX_BONES,
+    find_bone_count,
+    most_bones,
+    small_enough,
+)
 from understudy.methods.decomposition.bone_limit import check_bone_count
 from understudy.methods.decomposition.decompose import decompose, decompose_from
 from understudy.methods.decomposition.fit import Fit, predict, with_exact_errors
@@ -210,7 +215,13 @@ class Temporal(Method[TemporalConfig]):
         config = self.config
         count = None
         if config.bones is None:
-            count = find_bone_count(motion, config.influences, normalisation.rounding, progress)
+            # Clips of a skeleton have a key in every frame, in 32 bits: its use is not to be small.
+            most = MAX_BONES
+            if not config.skeleton:
+                most = small_enough(motion, config.influences, len(triangles))
+            count = find_bone_count(
+                motion, config.influences, normalisation.rounding, most, progress
+            )
             provenance["e_by_bones"] = {
                 str(bones): float(f"{error:.4g}")
                 for bones, error in sorted(count.curve.error.items())

@@ -17,7 +17,12 @@ from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.momentum import Extension, Failure, Schedule, alternate
 from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.skeletons.articulation import Articulation, NormalEquations
-from understudy.methods.decomposition.skeletons.gauss_newton import JointPrior, solve_articulation
+from understudy.methods.decomposition.skeletons.gauss_newton import (
+    JointPrior,
+    outside_cost,
+    solve_articulation,
+)
+from understudy.methods.decomposition.skeletons.joint_region import JointRegion
 from understudy.methods.decomposition.skeletons.rest_shape import solve_rest_shape
 from understudy.methods.decomposition.weight_problem import WeightSearch
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
@@ -46,6 +51,9 @@ class ArticulatedFit:
     rest         (V,4) homogeneous rest shape
     held_joints  (B,3) where the joints are held
     hold         how firmly, in multiples of the usual
+    region       where joints should be; None: anywhere
+    outside      how much leaving it costs: a distance outside costs as much as this share of it for
+                 every vertex of an average bone, in squares
     errors       squared errors of the last alternating solve: at its start and after each iteration
     """
 
@@ -55,10 +63,21 @@ class ArticulatedFit:
     held_joints: np.ndarray
     errors: tuple[float, ...] = ()
     hold: float = 1.0
+    region: JointRegion | None = None
+    outside: float = 0.0
 
     @property
     def error(self) -> float:
-        return self.fit.error
+        """The squared error, and what joints outside the region cost."""
+        pose = self.pose
+        return self.fit.error + outside_cost(
+            self.region, self.outside_strength, pose.joints, pose.tree.root
+        )
+
+    @property
+    def outside_strength(self) -> float:
+        """The cost of a squared distance outside the region."""
+        return self.outside * self.pose.frames * len(self.rest) / self.fit.bones
 
     def motion(self, motion: Motion) -> Motion:
         """Return `motion` with this rest shape."""
@@ -185,4 +204,4 @@ def _joint_prior(equations: NormalEquations, fitted: ArticulatedFit) -> JointPri
     below = tree.descends.astype(float)
     carried = np.einsum("kb,bc,kc->k", below, shared, below, optimize=True)  # sum_i W_ik^2
     strength = fitted.hold * _HOLD * frames * (carried + _MIN_HELD * shared.sum() / bones)
-    return JointPrior(fitted.held_joints, strength)
+    return JointPrior(fitted.held_joints, strength, fitted.region, fitted.outside_strength)

@@ -10,7 +10,10 @@ If the bones already belong to a skeleton, they are best left as they are. There
 the given bones is tried first. If its error is invisible, nothing else is tried; else the better of
 the two is used.
 
-Before the last iterations, the joints are placed inside the body (`joint_places`), and stay there.
+A joint outside the body costs as much as an error of its vertices (`joint_region`), from the first
+tree on: joints that are moved inside at the end only would no longer fit weights and motion. Before
+the last iterations, joints whose place the motion leaves open are placed by the shape
+(`joint_places`); a joint that is still outside after them is fixed inside.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from understudy.methods.decomposition.skeletons.articulated_fit import (
 from understudy.methods.decomposition.skeletons.articulation import Articulation, NormalEquations
 from understudy.methods.decomposition.skeletons.gauss_newton import JointPrior, solve_articulation
 from understudy.methods.decomposition.skeletons.joint_places import Body, placed_joints
+from understudy.methods.decomposition.skeletons.joint_region import JointRegion
 from understudy.methods.decomposition.skeletons.joints import (
     Borders,
     cluster_borders,
@@ -56,6 +60,7 @@ _NEIGHBOURS = 4  # sample vertices that another vertex takes its change of the r
 _REST_REPEATS = 5  # of solving for the rest shape and weights of all vertices
 _INVISIBLE = 0.5  # E, in thousandths of half the size
 _PLACED, _FIXED = 10.0, 1e3  # times the usual hold of joints that were placed inside the body
+_OUTSIDE, _LAST_OUTSIDE = 0.03, 0.3  # cost of joints outside; see `ArticulatedFit`
 _FIXED_ITERATIONS = 10  # where joints had to be fixed
 
 
@@ -75,13 +80,17 @@ def solve_skeleton(
     bar         advances by four steps
     note        text beside the bar for a squared error
     """
-    vertices, frames = evenly(motion.vertex_count, _VERTICES), evenly(motion.rows // 3, _FRAMES)
+    vertices, frames = _sample(motion)
     rows = (3 * frames[:, None] + np.arange(3)).reshape(-1)
     sample = motion.subset(vertices, rows)
-    last, more = min(influences, start.bones), min(influences + 2, start.bones)
+    last = min(influences, start.bones)
 
     edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
-    given, clustered = _initial_trees(motion, start, edges)
+    region = JointRegion.of(motion.rest[:, :3], triangles) if len(triangles) else None
+    given, clustered = (
+        replace(tree, region=region, outside=_OUTSIDE)
+        for tree in _initial_trees(motion, start, edges)
+    )
     given = limit_influences(sample, solve_motion(sample, _take(given, vertices, frames)), last)
     given = solve_articulated(sample, given, last, _ITERATIONS)
     bar.advance()
@@ -99,40 +108,65 @@ def solve_skeleton(
         found = search_trees(sample, found, last)
     bar.advance()
 
-    all_frames = motion.subset(vertices)
-    body = Body(motion.rest[:, :3], triangles)
-    found = _with_placed_joints(all_frames, _all_frames(all_frames, found, frames), body)
-    found = _all_vertices(motion, all_frames.rest, found, more)
-    found = solve_articulated(
-        motion, found, more, _LAST_ITERATIONS // 2, fit_rest=True, extend=False
-    )
-    found = solve_articulated(
-        motion,
-        limit_influences(motion, found, last),
-        last,
-        _LAST_ITERATIONS,
-        lambda error: bar.note(note(error)),
-        fit_rest=True,
-    )
-    found = _inside(motion, found, body, last)
+    found = _finish(motion, found, triangles, influences, lambda error: bar.note(note(error)))
     bar.advance()
     return found
 
 
-def _inside(motion: Motion, fitted: ArticulatedFit, body: Body, influences: int) -> ArticulatedFit:
-    """Return the fit, with joints that the last iterations moved outside fixed inside the body."""
-    pose = fitted.pose
-    outside = ~body.contains(pose.joints)
-    outside[pose.tree.root] = False  # it is where the root is, not where it turns
-    if not outside.any():
+def _finish(
+    motion: Motion,
+    found: ArticulatedFit,
+    triangles: np.ndarray,
+    influences: int,
+    report: Callable[[float], object],
+) -> ArticulatedFit:
+    """Return the fit to all vertices and frames, with joints inside the body.
+
+    found  of the sample
+    """
+    vertices, frames = _sample(motion)
+    last, more = min(influences, found.fit.bones), min(influences + 2, found.fit.bones)
+    all_frames = motion.subset(vertices)
+    body = Body(motion.rest[:, :3], triangles)
+    found = _with_placed_joints(all_frames, _all_frames(all_frames, found, frames), body)
+    found = _in_own_shape(_all_vertices(motion, all_frames.rest, found, more), triangles)
+    found = solve_articulated(
+        motion, found, more, _LAST_ITERATIONS // 2, fit_rest=True, extend=False
+    )
+    found = limit_influences(motion, found, last)
+    found = solve_articulated(motion, found, last, _LAST_ITERATIONS, report, fit_rest=True)
+    return _inside(motion, found, triangles, last)
+
+
+def _sample(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
+    """Return the vertices and frames that the first iterations use."""
+    return evenly(motion.vertex_count, _VERTICES), evenly(motion.rows // 3, _FRAMES)
+
+
+def _inside(
+    motion: Motion, fitted: ArticulatedFit, triangles: np.ndarray, influences: int
+) -> ArticulatedFit:
+    """Return the fit, with joints that are still outside its rest shape fixed inside."""
+    if not len(triangles):
         return fitted
-    joints = pose.joints.copy()
-    joints[outside] = body.just_inside(joints[outside])
-    fixed = replace(fitted.with_pose(replace(pose, joints=joints)), hold=_FIXED)
-    fixed = solve_motion(motion, fixed)
+    region = JointRegion.of(fitted.rest[:, :3], triangles)
+    joints = region.nearest(fitted.pose.joints)
+    joints[fitted.pose.tree.root] = fitted.pose.joints[fitted.pose.tree.root]
+    if np.array_equal(joints, fitted.pose.joints):
+        return fitted
+    fixed = fitted.with_pose(replace(fitted.pose, joints=joints))
+    fixed = solve_motion(motion, replace(fixed, hold=_FIXED, region=region))
     return solve_articulated(
         motion, fixed, influences, _FIXED_ITERATIONS, fit_rest=True, extend=False
     )
+
+
+def _in_own_shape(fitted: ArticulatedFit, triangles: np.ndarray) -> ArticulatedFit:
+    """Return the fit with its own rest shape as the region of its joints."""
+    if not len(triangles):
+        return fitted
+    region = JointRegion.of(fitted.rest[:, :3], triangles)
+    return replace(fitted, region=region, outside=_LAST_OUTSIDE)
 
 
 def _is_invisible(motion: Motion, fitted: ArticulatedFit) -> bool:
