@@ -17,6 +17,8 @@ from understudy.core.errors import InputError
 from understudy.core.progress import SILENT, Progress
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.atomic_write import atomic_write
+from understudy.io.bucket import place
+from understudy.io.store_header import Place
 from understudy.rigs.base import Rig
 from understudy.rigs.blender.options import MODIFIERS, BlenderOptions, is_blend, parse_blend
 from understudy.rigs.blender.rig import BlenderRig
@@ -179,7 +181,7 @@ def sample(
         return
     if asked_chunk is not None:
         done = sample_chunk(build, plan, out, asked_chunk, processes, progress, ranges, block)
-        print(chunk_text(out, asked_chunk, done))
+        print(chunk_text(place(out), asked_chunk, done))
         return
     if cluster is not None:
         there = partial(load_asked, absolute_name(rig), asked, None)
@@ -202,14 +204,15 @@ def sample(
             overwrite=overwrite,
             block=block,
         )
+    where = place(out)
     method = "differential" if poses.skeleton is None else "corrected_skin"
     print(
-        f"{out}: {poses.pose_count} poses of {rig}, {poses.vertex_count} vertices. Next: "
-        f"understudy fit {method} {out} -o {out.stem}.understudy"
+        f"{where}: {poses.pose_count} poses of {rig}, {poses.vertex_count} vertices. Next: "
+        f"understudy fit {method} {where} -o {where.stem}.understudy"
     )
 
 
-def chunk_text(out: Path, chunk: Chunk, done: ChunkResult) -> str:
+def chunk_text(out: Place, chunk: Chunk, done: ChunkResult) -> str:
     """What a chunk did, and what is left, in words."""
     there = f", {done.share - done.sampled} were there already" if done.sampled < done.share else ""
     text = f"{out}: chunk {chunk.number}/{chunk.count}: {done.sampled} poses sampled{there}. "

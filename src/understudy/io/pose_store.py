@@ -24,6 +24,7 @@ import json
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,9 @@ from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
+from understudy.io.bucket import BucketPath, client_errors, explained, place
 from understudy.io.durable import folder_to_disk, is_disk_full, to_disk, write_text
-from understudy.io.file_lock import lock
+from understudy.io.file_lock import lock as file_lock
 from understudy.io.store_arrays import (
     StoredVertices,
     new_array,
@@ -50,6 +52,7 @@ from understudy.io.store_header import (
     FORMAT_VERSION,
     REPAIR,
     Header,
+    Place,
     block_count,
     complete_blocks,
     differences,
@@ -86,18 +89,27 @@ TILE = 1024  # vertices
 BLOCK_BYTES = 256 << 20  # of vertices at most: a writer holds a block, and its tiles, in memory
 
 
+def lock(path: str | Place) -> AbstractContextManager[None]:
+    """Hold the right to write the store at `path`; a bucket has no locks.
+
+    Two processes that write the same blocks of a bucket write the same bytes.
+    """
+    where = place(path)
+    return contextlib.nullcontext() if isinstance(where, BucketPath) else file_lock(where)
+
+
 def default_block(mesh: Mesh) -> int:
     """Return how many poses of a mesh a block holds: 128, or fewer where the mesh is large."""
     return int(min(BLOCK, max(1, BLOCK_BYTES // (12 * mesh.vertex_count))))
 
 
-def open_poses(path: str | Path) -> Poses:
+def open_poses(path: str | Place) -> Poses:
     """Return the poses of a finished store; the vertices stay on disk.
 
     A `FileError` says if there is no store, it is something else, of a newer format, not finished,
     or damaged.
     """
-    path = Path(path)
+    path = place(path)
     header = read_header(path)
     done = sum(len(rows_of_block(header, k)) for k in complete_blocks(path, header))
     count = header["pose_count"]
@@ -128,13 +140,13 @@ def open_poses(path: str | Path) -> Poses:
         ) from problem
 
 
-def provenance(path: str | Path) -> dict[str, Any]:
+def provenance(path: str | Place) -> dict[str, Any]:
     """Return the facts given to `create`, and fingerprints of mesh, skeleton, ranges, controls."""
-    return read_header(Path(path))["belongs_to"]
+    return read_header(place(path))["belongs_to"]
 
 
 def create(
-    path: str | Path,
+    path: str | Place,
     mesh: Mesh,
     skeleton: Skeleton | None,
     control_spec: ControlSpec,
@@ -151,7 +163,7 @@ def create(
     overwrite   replace a pose store that is there; nothing else is ever replaced
     """
     block = default_block(mesh) if block is None else block
-    path = Path(path)
+    path = place(path)
     controls = control_spec.check(controls)
     if not len(controls):
         raise InputError("controls: there are no poses to store")
@@ -168,6 +180,11 @@ def create(
         "bytes_per_pose": 12 * mesh.vertex_count + 96 * (skeleton.bone_count if skeleton else 0),
         "belongs_to": full_provenance(mesh, skeleton, control_spec, controls, provenance),
     }
+    if isinstance(path, BucketPath):
+        with _writing(path, header):
+            path.remove()
+            _write_draft(path, header, mesh, skeleton, control_spec, controls)
+        return
     # A name of its own: other processes may create the same store at this moment (`join`).
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     with _writing(path, header):
@@ -189,7 +206,7 @@ def create(
 
 
 def resume(
-    path: str | Path,
+    path: str | Place,
     mesh: Mesh,
     skeleton: Skeleton | None,
     control_spec: ControlSpec,
@@ -201,7 +218,7 @@ def resume(
     A store of another rig or plan is a `FileError` that says what differs. No other process may
     write to the store.
     """
-    path = Path(path)
+    path = place(path)
     missing = _missing_of_same(path, mesh, skeleton, control_spec, controls, provenance)
     header = read_header(path)
     with _writing(path, header):
@@ -211,7 +228,7 @@ def resume(
 
 
 def join(
-    path: str | Path,
+    path: str | Place,
     mesh: Mesh,
     skeleton: Skeleton | None,
     control_spec: ControlSpec,
@@ -224,7 +241,7 @@ def join(
     Processes may run on several machines that share the disk. If several create the store at once,
     one succeeds and the others use its store. Arguments as in `create`.
     """
-    path = Path(path)
+    path = place(path)
     for attempt in range(2):
         if not occupied(path):
             try:
@@ -237,14 +254,16 @@ def join(
     return _missing_of_same(path, mesh, skeleton, control_spec, controls, provenance)
 
 
-def tidy(path: str | Path) -> None:
+def tidy(path: str | Place) -> None:
     """Remove what killed writers left of a store that is complete."""
-    path = Path(path)
+    path = place(path)
     with _writing(path, read_header(path)):
         _remove_drafts(path)
 
 
-def _remove_drafts(path: Path) -> None:
+def _remove_drafts(path: Place) -> None:
+    if isinstance(path, BucketPath):
+        return
     for left in path.rglob("*.partial"):
         left.unlink(missing_ok=True)
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
@@ -252,7 +271,7 @@ def _remove_drafts(path: Path) -> None:
 
 
 def _missing_of_same(
-    path: Path,
+    path: Place,
     mesh: Mesh,
     skeleton: Skeleton | None,
     control_spec: ControlSpec,
@@ -272,32 +291,32 @@ def _missing_of_same(
     return missing_blocks(path)
 
 
-def missing_blocks(path: str | Path) -> list[int]:
+def missing_blocks(path: str | Place) -> list[int]:
     """Return the blocks that are not complete, or whose files have changed in size."""
-    path = Path(path)
+    path = place(path)
     header = read_header(path)
     done = set(intact_blocks(path, header))
     return [k for k in range(block_count(header)) if k not in done]
 
 
-def count_blocks(path: str | Path) -> int:
+def count_blocks(path: str | Place) -> int:
     """Return how many blocks the store has."""
-    return block_count(read_header(Path(path)))
+    return block_count(read_header(place(path)))
 
 
-def block_controls(path: str | Path, k: int) -> tuple[range, np.ndarray]:
+def block_controls(path: str | Place, k: int) -> tuple[range, np.ndarray]:
     """Return which poses block `k` holds, and their control values (n,C) float64."""
-    path = Path(path)
+    path = place(path)
     rows = rows_of_block(read_header(path), k)
     return rows, read_array(path, "control_values", slice(rows.start, rows.stop))
 
 
-def write_block(path: str | Path, k: int, poses: Poses) -> None:
+def write_block(path: str | Place, k: int, poses: Poses) -> None:
     """Write the poses of block `k` and, once they are on disk, mark it as complete.
 
     Different blocks may be written by different processes.
     """
-    path = Path(path)
+    path = place(path)
     header = read_header(path)
     rows = rows_of_block(header, k)
     data = {"vertices": np.asarray(poses.read_poses(0, poses.pose_count), np.float32)}
@@ -318,22 +337,42 @@ def write_block(path: str | Path, k: int, poses: Poses) -> None:
             raise
 
 
-def _write_tiles(path: Path, k: int, rows: range, data: Mapping[str, np.ndarray]) -> None:
+def _write_tiles(path: Place, k: int, rows: range, data: Mapping[str, np.ndarray]) -> None:
     files: dict[str, int] = {}
     for name, values in data.items():
         array = open_array(path, name, mode="r+")
         array[rows.start : rows.stop] = values
+        if isinstance(path, BucketPath):
+            first = array.metadata.encode_chunk_key((k, *(0 for _ in array.cdata_shape[1:])))
+            files |= path.sizes(f"{name}/" + first.rpartition(f"{k}.")[0] + f"{k}.")
+            continue
         tiles = [
             f"{name}/" + array.metadata.encode_chunk_key((k, *rest))
             for rest in np.ndindex(array.cdata_shape[1:])
         ]
         files |= {tile: to_disk(path / tile) for tile in tiles}
         folder_to_disk(path / name)
-    write_text(marker_of_block(path, k), json.dumps(files, indent=1))
+    marker, text = marker_of_block(path, k), json.dumps(files, indent=1)
+    if isinstance(marker, BucketPath):
+        marker.write_text(text)
+    else:
+        write_text(marker, text)
 
 
-def occupied(path: Path) -> bool:
-    """Return whether something is there that a new store would replace; not an empty folder."""
+def occupied(path: str | Place) -> bool:
+    """Return whether something is there that a new store would replace; not an empty folder.
+
+    In a bucket, a header without its facts is that of a store whose creation was interrupted.
+    """
+    path = place(path)
+    if isinstance(path, BucketPath):
+        try:
+            read_attributes(path)
+        except FileError as problem:
+            if isinstance(problem.__cause__, FileNotFoundError) or problem.__cause__ is None:
+                return False
+            raise
+        return True
     return path.exists() and not (path.is_dir() and not any(path.iterdir()))
 
 
@@ -354,7 +393,7 @@ def controls_text(spec: ControlSpec, values: np.ndarray, most: int = 12) -> str:
 
 
 def _write_draft(
-    draft: Path,
+    draft: Place,
     header: Header,
     mesh: Mesh,
     skeleton: Skeleton | None,
@@ -363,7 +402,8 @@ def _write_draft(
 ) -> None:
     """Write everything but the poses into a folder of its own, and complete the header."""
     block, count, vertices = header["block"], header["pose_count"], mesh.vertex_count
-    root = zarr_module().create_group(draft, zarr_format=3)
+    where = draft.zarr_store() if isinstance(draft, BucketPath) else draft
+    root = zarr_module().create_group(where, zarr_format=3)
     nouns = {"mesh": mesh, "skeleton": skeleton, "controls": spec}
     header["nouns"] = {
         name: write_noun(root, name, noun) for name, noun in nouns.items() if noun is not None
@@ -375,7 +415,11 @@ def _write_draft(
         new_array(root, "world_from_bone", (count, *shape), np.float64, (block, *shape))
     tile = (block, controls.shape[1])
     new_array(root, "control_values", controls.shape, np.float64, tile)[...] = controls
-    marker_of_block(draft, 0).parent.mkdir()
+    if isinstance(draft, BucketPath):
+        header["files"] = {n: size for n, size in draft.sizes().items() if n != "zarr.json"}
+        root.update_attributes(header)
+        return
+    (draft / "vertices/done").mkdir()
     files = sorted(
         file for file in draft.rglob("*") if file.is_file() and file != draft / "zarr.json"
     )
@@ -384,7 +428,7 @@ def _write_draft(
     to_disk(draft / "zarr.json")
 
 
-def _refuse_nan(path: Path, header: Header, name: str, values: np.ndarray, rows: range) -> None:
+def _refuse_nan(path: Place, header: Header, name: str, values: np.ndarray, rows: range) -> None:
     """Raise if `values` (n, vertices or bones, ...) has a number that is not finite."""
     finite = np.isfinite(values).reshape(*values.shape[:2], -1).all(axis=2)
     if finite.all():
@@ -400,11 +444,21 @@ def _refuse_nan(path: Path, header: Header, name: str, values: np.ndarray, rows:
 
 
 @contextlib.contextmanager
-def _writing(path: Path, header: Header) -> Iterator[None]:
+def _writing(path: Place, header: Header) -> Iterator[None]:
     """Turn errors of the system into a `FileError`; if the disk is full, say what is needed."""
     try:
         yield
+    except client_errors() as problem:
+        raise FileError(
+            f"{path}: the bucket does not answer ({explained(problem)}); run the same command "
+            "again when it does"
+        ) from problem
     except OSError as problem:
+        if isinstance(path, BucketPath):
+            raise FileError(
+                f"{path}: the bucket does not answer ({problem.strerror}); run the same command "
+                "again when it does"
+            ) from problem
         if is_disk_full(problem):
             raise FileError(
                 f"{path}: no space left on the disk: "
@@ -414,7 +468,9 @@ def _writing(path: Path, header: Header) -> Iterator[None]:
         raise FileError(f"{path}: cannot be written: {problem.strerror or problem}") from problem
 
 
-def _need_space(path: Path, header: Header, poses: int) -> None:
+def _need_space(path: Place, header: Header, poses: int) -> None:
+    if isinstance(path, BucketPath):
+        return
     if poses * header["bytes_per_pose"] > _free(path):
         raise FileError(
             f"{path}: too little space on the disk: {_space_text(path, header, poses)}; free some, "

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +14,8 @@ import numpy as np
 
 from understudy.core import checks
 from understudy.core.errors import FileError, InputError, MissingDependencyError
-from understudy.io.store_header import REPAIR
+from understudy.io.bucket import BucketPath, client_errors, explained
+from understudy.io.store_header import REPAIR, Place
 
 if TYPE_CHECKING:
     import zarr
@@ -30,7 +30,7 @@ _Noun = TypeVar("_Noun")
 class StoredVertices:
     """The vertices (T,V,3) of a complete store; a `VertexSource` that several threads may read."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Place):
         self.path = path
         array = open_array(path, "vertices")
         poses, vertices, _ = array.shape
@@ -90,28 +90,41 @@ def zarr_module() -> Any:
     return zarr
 
 
-def open_array(path: Path, name: str, mode: str = "r") -> zarr.Array:
+def open_array(path: Place, name: str, mode: str = "r") -> zarr.Array:
     """Return an array of the store at `path`."""
     package = zarr_module()
     try:
+        if isinstance(path, BucketPath):
+            return package.open_array(path.zarr_store(), path=name, mode=mode, zarr_format=3)
         return package.open_array(path / name, mode=mode, zarr_format=3)
+    except client_errors() as problem:
+        raise _no_answer(path, problem) from problem
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise FileError(
             f"{path}: the array {name} cannot be opened ({problem}); {REPAIR}"
         ) from problem
 
 
-def read_array(path: Path, name: str, where: Selection = ...) -> np.ndarray:
+def read_array(path: Place, name: str, where: Selection = ...) -> np.ndarray:
     """Return an array of the store at `path`, or the part `where` of it."""
     return _read_part(path, name, open_array(path, name), where)
 
 
-def _read_part(path: Path, name: str, array: zarr.Array, where: Selection) -> np.ndarray:
+def _read_part(path: Place, name: str, array: zarr.Array, where: Selection) -> np.ndarray:
     """Return a part of an array; a wrong checksum or length is a `FileError`."""
     try:
         return np.asarray(array[where])
+    except client_errors() as problem:
+        raise _no_answer(path, problem) from problem
     except (ValueError, OSError, RuntimeError) as problem:
         raise FileError(f"{path}: {name} cannot be read ({problem}); {REPAIR}") from problem
+
+
+def _no_answer(path: Place, problem: Exception) -> FileError:
+    return FileError(
+        f"{path}: the bucket does not answer ({explained(problem)}); run the same command again "
+        "when it does"
+    )
 
 
 def new_array(
@@ -163,7 +176,7 @@ def write_noun(root: zarr.Group, name: str, noun: Any) -> dict[str, Any]:
     return {"words": others, "arrays": list(arrays), "tables": tables}
 
 
-def read_noun(path: Path, name: str, kind: type[_Noun], facts: Mapping[str, Any]) -> _Noun:
+def read_noun(path: Place, name: str, kind: type[_Noun], facts: Mapping[str, Any]) -> _Noun:
     """Return what `write_noun` wrote: a dataclass of type `kind`.
 
     facts  what `write_noun` returned, out of the header

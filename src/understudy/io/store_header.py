@@ -20,29 +20,44 @@ from understudy.core.controls import ControlSpec
 from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
+from understudy.io.bucket import BucketPath
 
 FORMAT_VERSION = 1
 REPAIR = "the store is damaged: sample it again with overwrite, or restore the files"
 SAMPLE_AGAIN = "the store is damaged: run the same sampling command again to redo those poses"
 
 Header = dict[str, Any]
+Place = Path | BucketPath
 
 
-def read_attributes(path: Path) -> Header:
+def read_attributes(path: Place) -> Header:
     """Return the attributes of a pose store of any version; `FileError` if it is not one."""
-    if not path.exists():
+    if isinstance(path, Path) and not path.exists():
         raise FileError(f"{path}: no such pose store; `understudy sample` makes one")
     try:
         attributes = json.loads((path / "zarr.json").read_text(encoding="utf-8"))["attributes"]
         attributes["understudy_poses"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        if isinstance(path, BucketPath):
+            _explain(path, problem)
         raise FileError(
             f"{path}: not a pose store (no zarr.json with the attribute understudy_poses in it)"
         ) from None
     return attributes
 
 
-def read_header(path: Path) -> Header:
+def _explain(path: BucketPath, problem: Exception) -> None:
+    """Raise what went wrong in a bucket, if it is not an object of another kind."""
+    if isinstance(problem, FileNotFoundError):
+        raise FileError(f"{path}: no such pose store; `understudy sample` makes one") from problem
+    if isinstance(problem, OSError):
+        raise FileError(
+            f"{path}: the bucket does not answer ({problem.strerror}); run the same command again "
+            "when it does"
+        ) from problem
+
+
+def read_header(path: Place) -> Header:
     """Return the header of a store that this version can read."""
     header = read_attributes(path)
     version = header["understudy_poses"]
@@ -70,54 +85,88 @@ def rows_of_block(header: Header, k: int) -> range:
     return range(k * header["block"], min((k + 1) * header["block"], header["pose_count"]))
 
 
-def marker_of_block(path: Path, k: int) -> Path:
+def marker_of_block(path: Place, k: int) -> Place:
     """Return the file whose presence says that block `k` is complete."""
     return path / f"vertices/done/{k}.json"
 
 
-def complete_blocks(path: Path, header: Header) -> Iterator[int]:
+def complete_blocks(path: Place, header: Header) -> Iterator[int]:
     """Yield the complete blocks; a complete block that is damaged is a `FileError`."""
+    sizes = _sizes(path, "vertices/done/")
     for k in range(block_count(header)):
         try:
-            _verify_block(path, k)
+            _verify_block(path, k, sizes)
         except FileNotFoundError:
             continue
         yield k
 
 
-def intact_blocks(path: Path, header: Header) -> Iterator[int]:
+def intact_blocks(path: Place, header: Header) -> Iterator[int]:
     """Yield the complete blocks that are not damaged."""
+    sizes = _sizes(path, "vertices/done/")
     for k in range(block_count(header)):
         try:
-            _verify_block(path, k)
-        except (FileNotFoundError, FileError):
+            _verify_block(path, k, sizes)
+        except (FileNotFoundError, DamagedBlock):
             continue
         yield k
 
 
-def _verify_block(path: Path, k: int) -> None:
-    """Raise `FileNotFoundError` if block `k` is not complete, `FileError` if it is damaged."""
+class DamagedBlock(FileError):
+    """A block of poses whose files are not what was written."""
+
+
+def _sizes(path: Place, needed: str) -> Mapping[str, int] | None:
+    """Return the sizes of all objects of a store in a bucket, at once; None on a disk.
+
+    needed  if no name starts with it, there is nothing to compare
+    """
+    if not isinstance(path, BucketPath):
+        return None
     try:
-        files = json.loads(marker_of_block(path, k).read_text(encoding="utf-8"))
+        sizes = path.sizes()
+    except OSError as problem:
+        _explain(path, problem)
+        raise
+    return sizes if any(name.startswith(needed) for name in sizes) else {}
+
+
+def _verify_block(path: Place, k: int, sizes: Mapping[str, int] | None) -> None:
+    """Raise `FileNotFoundError` if block `k` is not complete, `DamagedBlock` if it is damaged."""
+    marker = marker_of_block(path, k)
+    if sizes is not None and f"vertices/done/{marker.name}" not in sizes:
+        raise FileNotFoundError(str(marker))
+    try:
+        files = json.loads(marker.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise
     except (ValueError, OSError) as problem:
-        raise FileError(
+        if isinstance(path, BucketPath) and isinstance(problem, OSError):
+            _explain(path, problem)
+        raise DamagedBlock(
             f"{path}: the marker of block {k} cannot be read ({problem}); {SAMPLE_AGAIN}"
         ) from problem
-    verify_files(path, files, SAMPLE_AGAIN)
+    try:
+        verify_files(path, files, SAMPLE_AGAIN, sizes)
+    except FileError as problem:
+        raise DamagedBlock(str(problem)) from problem
 
 
-def verify_files(path: Path, files: Mapping[str, int], advice: str) -> None:
+def verify_files(
+    path: Place, files: Mapping[str, int], advice: str, sizes: Mapping[str, int] | None = None
+) -> None:
     """Raise unless every file is there and has the size it was written with.
 
     files   name below `path` -> bytes
     advice  what to do about it, for the error
+    sizes   of all objects of a bucket; None: they are looked up
     """
+    if sizes is None:
+        sizes = _sizes(path, "")
     for name, size in files.items():
         try:
-            have = os.stat(path / name).st_size
-        except OSError:
+            have = os.stat(str(path / name)).st_size if sizes is None else sizes[name]
+        except (OSError, KeyError):
             raise FileError(f"{path}: the file {name} is missing; {advice}") from None
         if have != size:
             raise FileError(

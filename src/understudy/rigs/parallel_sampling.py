@@ -144,7 +144,7 @@ class SamplingJob:
 
         overwrite  replace the store, also where it could be continued
         """
-        if store.occupied(Path(path)) and not overwrite:
+        if store.occupied(path) and not overwrite:
             return store.resume(path, *self.contents)
         store.create(path, *self.contents, self.block, overwrite=overwrite)
         return store.missing_blocks(path)

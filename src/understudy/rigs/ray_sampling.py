@@ -8,7 +8,6 @@ driver dies, its actors end; finished blocks are kept, and the same command cont
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from understudy.core.cluster import Advance, Cluster, Pool, Workers, connected, 
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.io import pose_store as store
+from understudy.io.bucket import place
 from understudy.rigs.base import Rig, name_of
 from understudy.rigs.parallel_sampling import SamplingJob, resumable, sample_block
 
@@ -50,7 +50,7 @@ def sample_on_cluster(
                 if sum(sizes) < count:
                     task.note(f"{count - sum(sizes)} of {count} poses were there already")
                 workers = min(worker_count(ray, cluster), len(missing))
-                work = _Sampler(build or job.build, os.path.abspath(path))
+                work = _Sampler(build or job.build, str(place(path).absolute()))
                 with Pool(ray, work, workers) as pool:
                     pool.run(missing, sizes, task)
     return store.open_poses(path)

@@ -22,6 +22,7 @@ from understudy.core.progress import Task
 from understudy.core.skin import Skin
 from understudy.io.array_file import read_arrays, write_arrays
 from understudy.io.pose_store import open_poses, provenance
+from understudy.io.store_header import Place
 from understudy.methods.fdda.components import (
     BasisOptions,
     Components,
@@ -35,7 +36,7 @@ _DIGITS = 24  # of the fingerprint
 
 def groups_on_cluster(
     workers: Workers,
-    store: Path,
+    store: Place,
     skin: Skin | None,
     given: Sequence[Membership],
     options: BasisOptions,
@@ -71,7 +72,7 @@ def groups_on_cluster(
 class _Finding:
     """The work: the components of the groups of part `k`."""
 
-    def __init__(self, store: Path, folder: Path, options: BasisOptions, blend: str | None):
+    def __init__(self, store: Place, folder: Path, options: BasisOptions, blend: str | None):
         self._store, self._folder, self._options, self._blend = store, folder, options, blend
         self._opened: tuple[Poses, Skin | None] | None = None
 
