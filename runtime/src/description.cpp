@@ -63,9 +63,8 @@ public:
              const char* name, Problem& problem)
         : storage_(storage), values_(values, name, problem), halves_(halves, name, problem) {}
 
-    // `exact`: always in single precision.
-    bool cut(MatrixView& matrix, bool exact) {
-        return storage_ == Storage::half && !exact
+    bool cut(MatrixView& matrix) {
+        return storage_ == Storage::half
                    ? halves_.cut(matrix.rows, matrix.columns, matrix.half)
                    : values_.cut(matrix.rows, matrix.columns, matrix.single);
     }
@@ -375,11 +374,9 @@ private:
         if (activation.is("tanh")) net.activation = Activation::tanh;
         else if (activation.is("relu")) net.activation = Activation::relu;
         else if (activation.is("gelu")) net.activation = Activation::gelu;
-        else if (activation.is("rbf")) net.activation = Activation::rbf;
+        else if (activation.is("rbf"))
+            return problem_.say("nets: radial basis functions, which only older versions read");
         else return problem_.say("nets: unknown activation");
-        // Centres of radial functions stay in single precision, because features are compared with
-        // them.
-        const bool exact = net.activation == Activation::rbf;
         net.first_layer = into_.layers.size();
         std::size_t before = 0, count = 0;
         if (!sizes.each_item([&](const Json& item) {
@@ -391,8 +388,8 @@ private:
                     NetLayer layer;
                     layer.weight.columns = before;
                     layer.weight.rows = size;
-                    const bool half = half_biases_ && count > 2 && !exact;
-                    if (!matrices.cut(layer.weight, exact) || !matrices.cut_bias(layer, half) ||
+                    const bool half = half_biases_ && count > 2;
+                    if (!matrices.cut(layer.weight) || !matrices.cut_bias(layer, half) ||
                         !into_.layers.push(layer))
                         return false;
                 }
@@ -467,7 +464,7 @@ private:
             basis.matrix.rows = multiplied(basis.vertex_count, basis.shared ? 1 : 3);
             const std::size_t named = basis.shared ? 3 : 1;
             if (!vertices.cut(basis.vertex_count, 1, basis.vertices) ||
-                !matrices.cut(basis.matrix, false) ||
+                !matrices.cut(basis.matrix) ||
                 !coefficients.cut(named, basis.matrix.columns, basis.coefficients) ||
                 !in_range(basis.vertices, basis.vertex_count, into_.vertex_count(),
                           "bases.vertices", problem_) ||

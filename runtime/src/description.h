@@ -9,8 +9,8 @@
 
 namespace understudy {
 
-// `rbf` replaces W x + bias by exp(-bias |x - w|^2). `linear` is that of last layers.
-enum class Activation : std::uint8_t { linear, tanh, relu, gelu, rbf };
+// `linear` is that of last layers.
+enum class Activation : std::uint8_t { linear, tanh, relu, gelu };
 enum class Blend : std::uint8_t { linear, dual_quaternion };
 
 // A matrix, row by row, in single or half precision. The description owns the numbers.

@@ -33,13 +33,6 @@ struct V {
     static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
     static F max(F a, F b) { return _mm512_max_ps(a, b); }
     static F min(F a, F b) { return _mm512_min_ps(a, b); }
-    static F round(F a) {
-        return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    }
-    static F power_of_two(F n) {
-        return _mm512_castsi512_ps(
-            _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
-    }
     // Pairs of a transform's index and a weight's number, as `Influence`s.
     static F load_influences(const std::uint16_t* p, F low, F step) {
         const __m512i pair =

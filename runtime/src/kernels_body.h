@@ -2,7 +2,7 @@
 // type `V`, which each instruction set defines before it includes this file:
 //
 //     V::F                 a register of V::W floats (4, 8 or 16)
-//     load store load_half load_u16 set1 zero add sub mul div max min round power_of_two(n)
+//     load store load_half load_u16 set1 zero add sub mul div max min
 //     fma(a, b, c)         a b + c
 //     load_influences      see `dequantize_influences`
 //     transpose(rows)      W registers as a W x W matrix
@@ -12,7 +12,7 @@
 //                                then V::kSums is the number of sums that stay in registers
 //     kQuads, moved_quad, store_quad, of_quad    see `skin_quad`; only where Skinning has kPairs
 //     V::Narrow            registers for products of halves with one vector:
-//                          load_half set1 zero add sub fma store
+//                          load_half set1 zero add fma store
 //     V::Skinning          registers that skin one pose, of at most 16 floats:
 //         load store set1 zero add mul fma
 //         apply(matrix, point)   four columns of four times (x, y, z, 1)
@@ -42,26 +42,6 @@ using F = V::F;
 constexpr int W = V::W;
 constexpr int kPerUnit = 16 / W;  // registers for 16 rows
 
-// Bounds are the first operands of min and max here and below: NaN then stays NaN on every
-// processor.
-inline F exp_of(F x) {
-    x = V::min(V::set1(88.0f), V::max(V::set1(-87.0f), x));
-    const F n = V::round(V::mul(x, V::set1(1.44269504f)));
-    // ln 2 is split in two, so that the difference is exact to the last bits.
-    F r = V::fma(n, V::set1(-0.693359375f), x);
-    r = V::fma(n, V::set1(2.12194440e-4f), r);
-    // Taylor series on |r| <= ln 2 / 2, where the next term is below 2e-8.
-    F p = V::set1(1.0f / 5040);
-    p = V::fma(p, r, V::set1(1.0f / 720));
-    p = V::fma(p, r, V::set1(1.0f / 120));
-    p = V::fma(p, r, V::set1(1.0f / 24));
-    p = V::fma(p, r, V::set1(1.0f / 6));
-    p = V::fma(p, r, V::set1(0.5f));
-    p = V::fma(p, r, V::set1(1.0f));
-    p = V::fma(p, r, V::set1(1.0f));
-    return V::mul(p, V::power_of_two(n));
-}
-
 // x P(x^2) / Q(x^2), both of degree `Degree`, coefficients in rising powers.
 // tools/activations.py fits them.
 template <int Degree>
@@ -75,6 +55,8 @@ inline F odd_ratio(F x, const float (&p)[Degree + 1], const float (&q)[Degree + 
     return V::div(V::mul(x, top), bottom);
 }
 
+// Bounds are the first operands of min and max here and below: NaN then stays NaN on every
+// processor.
 inline F tanh_of(F x) {
     // Beyond 8.5, tanh differs from 1 by less than 8e-8. The error stays below 4e-7.
     constexpr float p[] = {0.999999946f, 0.134062054f, 0.00352581857f, 2.11215628e-05f,
@@ -106,7 +88,6 @@ F activated(F sum, F bias, Activation activation) {
         case Activation::tanh: return tanh_of(V::add(sum, bias));
         case Activation::relu: return V::max(V::zero(), V::add(sum, bias));
         case Activation::gelu: return gelu_of(V::add(sum, bias));
-        case Activation::rbf: return exp_of(V::sub(V::zero(), V::mul(bias, sum)));
     }
     return sum;
 }
@@ -120,13 +101,6 @@ inline typename R::F load_weight(const std::uint16_t* w) {
     return R::load_half(w);
 }
 
-template <class R, bool Distance>
-inline typename R::F accumulate(typename R::F weight, typename R::F x, typename R::F sum) {
-    if (!Distance) return R::fma(weight, x, sum);
-    const typename R::F difference = R::sub(x, weight);
-    return R::fma(difference, difference, sum);
-}
-
 #if defined(UNDERSTUDY_FEW_REGISTERS)
 
 // Finishes `count` sums.
@@ -138,7 +112,7 @@ void activate(float* y, std::size_t count, const float* bias, Activation activat
 
 // The sums of one pose over some registers of a panel, whose columns are `step` numbers apart;
 // added to y if `more` is set.
-template <int Registers, bool Distance, class Weight>
+template <int Registers, class Weight>
 void sum_rows(const Weight* w, std::size_t step, std::size_t columns, const float* x, bool more,
               float* y) {
     F sum[Registers];
@@ -146,14 +120,14 @@ void sum_rows(const Weight* w, std::size_t step, std::size_t columns, const floa
     for (std::size_t k = 0; k < columns; ++k, w += step) {
         const F at = V::set1(x[k]);
         for (int r = 0; r < Registers; ++r)
-            sum[r] = accumulate<V, Distance>(load_weight<V>(w + r * W), at, sum[r]);
+            sum[r] = V::fma(load_weight<V>(w + r * W), at, sum[r]);
     }
     for (int r = 0; r < Registers; ++r) V::store(y + r * W, sum[r]);
 }
 
 // One panel and one pose. Some columns at a time, so that memory is read almost sequentially though
 // the registers hold the sums of a part of the rows only.
-template <bool Distance, class Weight>
+template <class Weight>
 void panel(const Weight* w, std::size_t height, std::size_t columns, const float* x, float* y) {
     constexpr std::size_t kColumns = 32;
     for (std::size_t first = 0; first == 0 || first < columns; first += kColumns) {
@@ -161,15 +135,15 @@ void panel(const Weight* w, std::size_t height, std::size_t columns, const float
         const Weight* from = w + first * height;
         std::size_t row = 0;
         for (; row + V::kSums * W <= height; row += V::kSums * W)
-            sum_rows<V::kSums, Distance>(from + row, height, count, x + first, first != 0, y + row);
+            sum_rows<V::kSums>(from + row, height, count, x + first, first != 0, y + row);
         if constexpr (V::kSums * W > 16)
             for (; row < height; row += 16)
-                sum_rows<kPerUnit, Distance>(from + row, height, count, x + first, first != 0,
+                sum_rows<kPerUnit>(from + row, height, count, x + first, first != 0,
                                              y + row);
     }
 }
 
-template <bool Distance, class Weight>
+template <class Weight>
 void panels(const Panels& matrix, std::size_t first, std::size_t last, const Product& of) {
     for (std::size_t number = first; number < last; ++number) {
         const std::size_t top = number * Panels::kRows, left = matrix.rows - top,
@@ -177,16 +151,15 @@ void panels(const Panels& matrix, std::size_t first, std::size_t last, const Pro
         const Weight* w = static_cast<const Weight*>(matrix.data) + top * matrix.columns;
         for (std::size_t pose = 0; pose < of.poses; ++pose) {
             float* y = of.y + pose * of.y_stride + top;
-            panel<Distance>(w, height, matrix.columns, of.x + pose * of.x_stride, y);
+            panel(w, height, matrix.columns, of.x + pose * of.x_stride, y);
             activate(y, height, of.bias ? of.bias + top : nullptr, of.activation);
         }
     }
 }
 
 void dense(const Panels& w, std::size_t first, std::size_t last, const Product& of) {
-    if (w.number_size == 2) panels<false, std::uint16_t>(w, first, last, of);
-    else if (of.activation == Activation::rbf) panels<true, float>(w, first, last, of);
-    else panels<false, float>(w, first, last, of);
+    if (w.number_size == 2) panels<std::uint16_t>(w, first, last, of);
+    else panels<float>(w, first, last, of);
 }
 
 #else
@@ -204,7 +177,7 @@ struct RegistersFor<float> {
 // The sums of one pose over a panel of `Units` units. Each register is summed in `Chains`
 // independent chains, so that additions need not wait for each other. Memory is read sequentially;
 // prefetching by hand was slower at every distance tried.
-template <int Units, int Chains, bool Distance, class Weight>
+template <int Units, int Chains, class Weight>
 inline void panel_one(const Weight* w, std::size_t columns, const float* x,
                       F (&sum)[Units * kPerUnit]) {
     using R = typename RegistersFor<Weight>::R;
@@ -218,13 +191,13 @@ inline void panel_one(const Weight* w, std::size_t columns, const float* x,
             const typename R::F at = R::set1(x[k + c]);
             for (int r = 0; r < kRegisters; ++r)
                 partial[c][r] =
-                    accumulate<R, Distance>(load_weight<R>(w + r * R::W), at, partial[c][r]);
+                    R::fma(load_weight<R>(w + r * R::W), at, partial[c][r]);
         }
     for (; k < columns; ++k, w += Units * 16) {
         const typename R::F at = R::set1(x[k]);
         for (int r = 0; r < kRegisters; ++r)
             partial[0][r] =
-                accumulate<R, Distance>(load_weight<R>(w + r * R::W), at, partial[0][r]);
+                R::fma(load_weight<R>(w + r * R::W), at, partial[0][r]);
     }
     for (int c = 1; c < Chains; ++c)
         for (int r = 0; r < kRegisters; ++r) partial[0][r] = R::add(partial[0][r], partial[c][r]);
@@ -234,7 +207,7 @@ inline void panel_one(const Weight* w, std::size_t columns, const float* x,
 }
 
 // The sums of `Poses` poses over some registers of a panel, whose columns are `step` numbers apart.
-template <int Registers, int Poses, bool Distance, class Weight>
+template <int Registers, int Poses, class Weight>
 inline void panel_many(const Weight* w, std::size_t step, std::size_t columns, const float* x,
                        std::size_t x_stride, F (&sum)[Poses][Registers]) {
     for (int p = 0; p < Poses; ++p)
@@ -245,7 +218,7 @@ inline void panel_many(const Weight* w, std::size_t step, std::size_t columns, c
         for (int p = 0; p < Poses; ++p) {
             const F at = V::set1(x[p * x_stride + k]);
             for (int r = 0; r < Registers; ++r)
-                sum[p][r] = accumulate<V, Distance>(weight[r], at, sum[p][r]);
+                sum[p][r] = V::fma(weight[r], at, sum[p][r]);
         }
     }
 }
@@ -268,7 +241,7 @@ inline void write_rows(const F (&sum)[Registers], const Rows& rows, float* y) {
 // The functions below take the fields of `Product` one by one: gcc generates slower loops for
 // halves where they are passed in a struct.
 
-template <int Units, int Poses, bool Distance, class Weight>
+template <int Units, int Poses, class Weight>
 void poses_of_panel(const Weight* w, std::size_t columns, const float* x, std::size_t x_stride,
                     const Rows& rows, float* y, std::size_t y_stride) {
     // As many units at a time as keep the sums in registers: 32 registers of 16 floats, else 16 or
@@ -276,29 +249,29 @@ void poses_of_panel(const Weight* w, std::size_t columns, const float* x, std::s
     constexpr int kTogether = W == 16 ? Units : 1;
     for (int unit = 0; unit < Units; unit += kTogether) {
         F sum[Poses][kTogether * kPerUnit];
-        panel_many<kTogether * kPerUnit, Poses, Distance>(w + unit * 16, Units * 16, columns, x,
+        panel_many<kTogether * kPerUnit, Poses>(w + unit * 16, Units * 16, columns, x,
                                                           x_stride, sum);
         for (int p = 0; p < Poses; ++p)
             write_rows(sum[p], rows.from(unit * 16), y + p * y_stride + unit * 16);
     }
 }
 
-template <int Units, bool Distance, class Weight>
+template <int Units, class Weight>
 void panel(const Weight* w, std::size_t columns, const float* x, std::size_t x_stride,
            std::size_t poses, const Rows& rows, float* y, std::size_t y_stride) {
     if (poses == 1) {
         F sum[Units * kPerUnit];
-        panel_one<Units, 4 / Units, Distance>(w, columns, x, sum);
+        panel_one<Units, 4 / Units>(w, columns, x, sum);
         return write_rows(sum, rows, y);
     }
     for (; poses >= 4; poses -= 4, x += 4 * x_stride, y += 4 * y_stride)
-        poses_of_panel<Units, 4, Distance>(w, columns, x, x_stride, rows, y, y_stride);
-    if (poses == 3) poses_of_panel<Units, 3, Distance>(w, columns, x, x_stride, rows, y, y_stride);
-    if (poses == 2) poses_of_panel<Units, 2, Distance>(w, columns, x, x_stride, rows, y, y_stride);
-    if (poses == 1) poses_of_panel<Units, 1, Distance>(w, columns, x, x_stride, rows, y, y_stride);
+        poses_of_panel<Units, 4>(w, columns, x, x_stride, rows, y, y_stride);
+    if (poses == 3) poses_of_panel<Units, 3>(w, columns, x, x_stride, rows, y, y_stride);
+    if (poses == 2) poses_of_panel<Units, 2>(w, columns, x, x_stride, rows, y, y_stride);
+    if (poses == 1) poses_of_panel<Units, 1>(w, columns, x, x_stride, rows, y, y_stride);
 }
 
-template <bool Distance, class Weight>
+template <class Weight>
 void panels(const Panels& matrix, std::size_t first, std::size_t last, const float* x,
             std::size_t x_stride, std::size_t poses, const Rows& all, float* y,
             std::size_t y_stride) {
@@ -307,23 +280,21 @@ void panels(const Panels& matrix, std::size_t first, std::size_t last, const flo
         const std::size_t left = matrix.rows - row, columns = matrix.columns;
         const Weight* w = static_cast<const Weight*>(matrix.data) + row * columns;
         const Rows rows = all.from(row);
-        if (left >= 64) panel<4, Distance>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
+        if (left >= 64) panel<4>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
         else if (left == 48)
-            panel<3, Distance>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
+            panel<3>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
         else if (left == 32)
-            panel<2, Distance>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
-        else panel<1, Distance>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
+            panel<2>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
+        else panel<1>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
     }
 }
 
 void dense(const Panels& w, std::size_t first, std::size_t last, const Product& of) {
     const Rows rows{of.bias, of.activation};
     if (w.number_size == 2)
-        panels<false, std::uint16_t>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y,
+        panels<std::uint16_t>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y,
                                      of.y_stride);
-    else if (of.activation == Activation::rbf)
-        panels<true, float>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y, of.y_stride);
-    else panels<false, float>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y, of.y_stride);
+    else panels<float>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y, of.y_stride);
 }
 
 #endif

@@ -58,7 +58,7 @@ struct LaneRows {
 
 // y = W x, or y += W x if columns came before, for as many rows as keep the sums in registers and
 // for W of the 16 poses.
-template <int Rows, bool Distance>
+template <int Rows>
 UNDERSTUDY_LANES void lanes_of_rows(const LaneRows& rows, const float* x, float* y,
                                     std::size_t y_row) {
     const float* w = rows.w;
@@ -69,13 +69,13 @@ UNDERSTUDY_LANES void lanes_of_rows(const LaneRows& rows, const float* x, float*
          ++k, w += rows.step, x += kLanes, ahead += rows.ahead_step) {
         V::prefetch(ahead);
         const F at = V::load(x);
-        for (int r = 0; r < Rows; ++r) sum[r] = accumulate<V, Distance>(V::set1(w[r]), at, sum[r]);
+        for (int r = 0; r < Rows; ++r) sum[r] = V::fma(V::set1(w[r]), at, sum[r]);
     }
     for (int r = 0; r < Rows; ++r) V::store(y + r * y_row, sum[r]);
 }
 
 // `Rows` rows (4 to 16) for all sets and poses.
-template <int Rows, bool Distance>
+template <int Rows>
 inline void rows_lanes(const LaneRows& rows, const LaneProduct& product, float* y) {
     // As many rows as keep the sums in registers.
     constexpr int kTogether = W == 16 || Rows < 8 ? Rows : 8;
@@ -85,24 +85,24 @@ inline void rows_lanes(const LaneRows& rows, const LaneProduct& product, float* 
             const float* x = product.x + set * product.x_set + rows.first * kLanes + group * W;
             float* to = y + set * product.y_set + group * W;
             for (int row = 0; row + kTogether <= Rows; row += kTogether)
-                lanes_of_rows<kTogether, Distance>(rows.from(row), x, to + row * product.y_row,
+                lanes_of_rows<kTogether>(rows.from(row), x, to + row * product.y_row,
                                                    product.y_row);
             if constexpr (kRest != 0)
-                lanes_of_rows<kRest, Distance>(rows.from(Rows - kRest), x,
+                lanes_of_rows<kRest>(rows.from(Rows - kRest), x,
                                                to + (Rows - kRest) * product.y_row, product.y_row);
         }
 }
 
 // `Rows` rows, from row `offset`, of a unit whose weights start at `w` in a panel of `height` rows.
-template <int Rows, bool Distance>
+template <int Rows>
 void unit_lanes(const float* w, std::size_t offset, std::size_t height, std::size_t columns,
                 const char* ahead, const LaneProduct& product, float* y) {
-    rows_lanes<Rows, Distance>({w + offset, height, 0, columns, ahead, height * sizeof *w}, product,
+    rows_lanes<Rows>({w + offset, height, 0, columns, ahead, height * sizeof *w}, product,
                                y);
 }
 
 // The same for halves. Some columns at a time are widened once for all sets and poses.
-template <int Rows, bool Distance>
+template <int Rows>
 void unit_lanes(const std::uint16_t* w, std::size_t offset, std::size_t height, std::size_t columns,
                 const char* ahead, const LaneProduct& product, float* y) {
     constexpr std::size_t kColumns = 128;
@@ -113,13 +113,13 @@ void unit_lanes(const std::uint16_t* w, std::size_t offset, std::size_t height, 
         for (std::size_t r = 0; r < Panels::kUnit; r += W)
             for (std::size_t k = 0; k < count; ++k)
                 V::store(wide + k * Panels::kUnit + r, V::load_half(from + k * height + r));
-        rows_lanes<Rows, Distance>({wide + offset, Panels::kUnit, first, count,
+        rows_lanes<Rows>({wide + offset, Panels::kUnit, first, count,
                                     ahead + first * height * sizeof *w, height * sizeof *w},
                                    product, y);
     }
 }
 
-template <bool Distance, class Weight>
+template <class Weight>
 void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last,
                   const LaneProduct& product) {
     for (std::size_t unit = first / Panels::kUnit * Panels::kUnit; unit < last;
@@ -135,7 +135,7 @@ void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last,
                                   : w + height * matrix.columns;
         float* y = product.y + (begin - first) * product.y_row;
         const auto compute = [&](auto rows, std::size_t row) {
-            unit_lanes<decltype(rows)::value, Distance>(w, row - unit, height, matrix.columns,
+            unit_lanes<decltype(rows)::value>(w, row - unit, height, matrix.columns,
                                                         reinterpret_cast<const char*>(ahead),
                                                         product, y + (row - begin) * product.y_row);
         };
@@ -161,10 +161,8 @@ void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last,
 }
 
 void dense_lanes(const Panels& w, std::size_t first, std::size_t last, const LaneProduct& product) {
-    if (w.number_size == 2) panels_lanes<false, std::uint16_t>(w, first, last, product);
-    else if (product.activation == Activation::rbf)
-        panels_lanes<true, float>(w, first, last, product);
-    else panels_lanes<false, float>(w, first, last, product);
+    if (w.number_size == 2) panels_lanes<std::uint16_t>(w, first, last, product);
+    else panels_lanes<float>(w, first, last, product);
 }
 
 // The 12 numbers of a transform that are not always zero: three in each of four columns.

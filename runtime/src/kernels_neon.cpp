@@ -31,11 +31,6 @@ struct V {
     static F fma(F a, F b, F c) { return vfmaq_f32(c, a, b); }
     static F max(F a, F b) { return vmaxq_f32(a, b); }
     static F min(F a, F b) { return vminq_f32(a, b); }
-    static F round(F a) { return vrndnq_f32(a); }
-    static F power_of_two(F n) {
-        return vreinterpretq_f32_s32(
-            vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127)), 23));
-    }
     // Pairs of a transform's index and a weight's number, as `Influence`s.
     static F load_influences(const std::uint16_t* p, F low, F step) {
         const uint32x4_t pair = vmovl_u16(vld1_u16(p)),

@@ -61,18 +61,6 @@ struct V {
     static F min(F a, F b) {
         return each([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
     }
-    static F round(F a) {
-        return each([&](int i) { return std::floor(a.lane[i] + 0.5f); });
-    }
-    static F power_of_two(F n) {
-        return each([&](int i) {
-            const int exponent = n.lane[i] == n.lane[i] ? static_cast<int>(n.lane[i]) : 0;  // NaN
-            const std::uint32_t bits = static_cast<std::uint32_t>(exponent + 127) << 23;
-            float value;
-            std::memcpy(&value, &bits, sizeof value);
-            return value;
-        });
-    }
     // Pairs of a transform's index and a weight's number, as `Influence`s.
     static F load_influences(const std::uint16_t* p, F low, F step) {
         F result = fma(load_u16(p), step, low);

@@ -38,11 +38,6 @@ struct V {
     // Of a number and NaN, the second operand.
     static F max(F a, F b) { return wasm_f32x4_pmax(b, a); }
     static F min(F a, F b) { return wasm_f32x4_pmin(b, a); }
-    static F round(F a) { return wasm_f32x4_nearest(a); }
-    static F power_of_two(F n) {
-        return wasm_i32x4_shl(
-            wasm_i32x4_add(wasm_i32x4_trunc_sat_f32x4(n), wasm_i32x4_const_splat(127)), 23);
-    }
     // Pairs of a transform's index and a weight's number, as `Influence`s.
     static F load_influences(const std::uint16_t* p, F low, F step) {
         const F pair = wasm_u32x4_load16x4(p);

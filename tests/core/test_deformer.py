@@ -9,7 +9,7 @@ KINDS = [
     (blend, virtual, activation)
     for blend in ("linear", "dual_quaternion")
     for virtual in (False, True)
-    for activation in ("tanh", "relu", "gelu", "rbf")
+    for activation in ("tanh", "relu", "gelu")
 ]
 
 
@@ -41,9 +41,6 @@ def slow_deform(deformer, world_from_bone, controls):
         for net in deformer.nets:
             h = x[net.inputs]
             for layer, (w, b) in enumerate(zip(net.weights, net.biases)):
-                if net.activation == "rbf" and layer < len(net.weights) - 1:
-                    h = np.array([np.exp(-b[j] * np.sum((h - w[j]) ** 2)) for j in range(len(w))])
-                    continue
                 h = w @ h + b
                 if layer < len(net.weights) - 1:
                     h = {

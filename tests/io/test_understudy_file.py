@@ -280,3 +280,17 @@ def test_a_folder_that_cannot_be_made(tmp_path):
         full_deformer().save(tmp_path / "file" / "a.understudy")
     with pytest.raises(FileError, match="is a folder"):
         full_deformer().save(tmp_path)
+
+
+def test_radial_basis_functions_are_refused_with_a_reason(saved):
+    """Older versions could write networks of radial basis functions, which no method made."""
+
+    def change(arrays, header):
+        header["nets"][0]["activation"] = "rbf"
+
+    rewrite(saved, change)
+    with pytest.raises(FileError, match=r"radial basis functions.*fit the character again"):
+        Deformer.load(saved)
+    if runtime.compiled:
+        with pytest.raises(Exception, match="radial basis functions"):
+            runtime.compiled.Model(saved.read_bytes())

@@ -100,7 +100,7 @@ def _wide() -> Deformer:
         net(np.arange(10, 25), (17,), np.arange(20, 50), "gelu"),
         net(np.arange(5), (), [60, 61], "tanh"),
         net(np.arange(30, 48), (64, 16, 1), [10, 62], "relu"),
-        net(np.arange(3), (9,), np.arange(63, 70), "rbf"),
+        net(np.arange(3), (9,), np.arange(63, 70), "relu"),
     )
     own = np.sort(rng.permutation(mesh.vertex_count)[:167])
     bases = (
@@ -174,9 +174,7 @@ def upright(deformer: Deformer) -> Deformer:
 def _halved_by_version_2(deformer: Deformer) -> Deformer:
     """Weights and bases in 16 bits, all else in 32: what files of format 2 hold."""
     nets = tuple(
-        n
-        if n.activation == "rbf"
-        else replace(n, weights=tuple(round_to_half(w, "weights") for w in n.weights))
+        replace(n, weights=tuple(round_to_half(w, "weights") for w in n.weights))
         for n in deformer.nets
     )
     bases = tuple(replace(b, matrix=round_to_half(b.matrix, "basis")) for b in deformer.bases)
@@ -226,7 +224,7 @@ KINDS = {
         )
         for blend in ("linear", "dual_quaternion")
         for virtual in (False, True)
-        for activation in ("tanh", "relu", "gelu", "rbf")
+        for activation in ("tanh", "relu", "gelu")
     },
     **{f"skin-{k}": (lambda k=k: _skin(k)) for k in (1, 2, 3, 4, 5, 9, 12)},
     **{f"dual-{k}": (lambda k=k: _skin(k, "dual_quaternion")) for k in (1, 4, 12)},
@@ -246,7 +244,7 @@ KINDS = {
     "wide-packed": lambda: upright(_wide()).half(),
     "full-packed": lambda: upright(full_deformer()).half(),
     "full-packed-virtual-dual": lambda: upright(
-        full_deformer("dual_quaternion", virtual=True, activation="rbf")
+        full_deformer("dual_quaternion", virtual=True, activation="relu")
     ).half(),
     "skin-packed": lambda: upright(_skin(4)).half(),
     "sparse-packed": lambda: upright(_sparse("linear")).half(),

@@ -33,7 +33,7 @@ SOURCES = sorted(
     for path in ROOT.glob(pattern)
 ) + sorted(ROOT.glob("examples/*.cpp"))
 FILES = (
-    "full-linear-direct-tanh", "full-dual_quaternion-virtual-rbf", "full-linear-virtual-gelu",
+    "full-linear-direct-tanh", "full-dual_quaternion-virtual-relu", "full-linear-virtual-gelu",
     "controls-only", "wide", "wide-half",
     "sparse-dual", "skin-12", "dense", "two-layer-12", "wide-version-2",
     "wide-packed", "full-packed", "sparse-packed",

@@ -321,10 +321,7 @@ class Deformer:
     def _need_half(self) -> None:
         """Raise unless 16-bit floats represent every weight and basis exactly."""
         matrices = [
-            (f"weights of net {n}", w)
-            for n, net in enumerate(self.nets)
-            if net.activation != "rbf"
-            for w in net.weights
+            (f"weights of net {n}", w) for n, net in enumerate(self.nets) for w in net.weights
         ]
         matrices += [(f"basis {n}", basis.matrix) for n, basis in enumerate(self.bases)]
         for name, matrix in matrices:

@@ -16,7 +16,7 @@ from scipy.special import erf
 from understudy.core import checks
 from understudy.core.errors import InputError
 
-ACTIVATIONS = ("tanh", "relu", "gelu", "rbf")
+ACTIVATIONS = ("tanh", "relu", "gelu")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Net:
     inputs      (n,) int32, indices into the feature vector
     weights     one (out,in) float32 per layer; a single layer is a linear map
     biases      one (out,) float32 per layer
-    activation  of the hidden layers: tanh, relu, gelu, or rbf: exp(-bias * |x - weight|^2)
+    activation  of the hidden layers: tanh, relu or gelu
     outputs     (P,) int32, indices into the coefficient vector
     """
 
@@ -128,13 +128,6 @@ class NetGroups:
             for layer, (weight, bias) in enumerate(zip(weights, biases)):
                 if layer == len(weights) - 1:
                     hidden = hidden @ weight + bias[:, None]
-                elif activation == "rbf":
-                    squared = (
-                        np.sum(hidden**2, 2, keepdims=True)
-                        - 2 * hidden @ weight
-                        + np.sum(weight**2, 1)[:, None]
-                    )
-                    hidden = np.exp(-bias[:, None] * np.maximum(squared, 0))
                 else:
                     hidden = _activate(hidden @ weight + bias[:, None], activation)
             columns: Any = (slice(None), outputs.reshape(-1))

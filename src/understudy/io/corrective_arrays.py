@@ -1,8 +1,7 @@
 """Networks and bases as flat arrays: one after the other, with their sizes in the header.
 
 Arrays of a file, for `nets` and `bases` each: the indices, `values` (32 bits) and `half` (16 bits).
-In a 16-bit file the matrices are in `half`, and so are the biases after the first layer. Networks
-of radial basis functions stay in 32 bits (see `understudy.runtime.half_precision`).
+In a 16-bit file the matrices are in `half`, and so are the biases after the first layer.
 """
 
 from __future__ import annotations
@@ -50,10 +49,9 @@ def net_arrays(nets: Sequence[Net], half: bool, half_biases: bool) -> Arrays:
         return {}
     numbers = _Numbers()
     for net in nets:
-        exact = net.activation == "rbf"
         for layer, (weight, bias) in enumerate(zip(net.weights, net.biases)):
-            numbers.append(weight, half and not exact)
-            numbers.append(bias, half_biases and layer > 0 and not exact)
+            numbers.append(weight, half)
+            numbers.append(bias, half_biases and layer > 0)
     return {
         "nets.inputs": np.concatenate([net.inputs for net in nets]),
         "nets.outputs": np.concatenate([net.outputs for net in nets]),
@@ -86,11 +84,15 @@ def read_nets(
         sizes = entry["sizes"]
         if not isinstance(sizes, list) or len(sizes) < 2:
             raise InputError(f"net {len(nets)}: expected at least two layer sizes, got {sizes!r}")
-        exact = entry["activation"] == "rbf"
+        if entry["activation"] == "rbf":
+            raise InputError(
+                f"net {len(nets)} has radial basis functions, which only older versions read; fit "
+                "the character again"
+            )
         weights, biases = [], []
         for layer, (width, next_width) in enumerate(zip(sizes, sizes[1:])):
-            weights.append((halves if half and not exact else values).take(next_width, width))
-            in_half = half_biases and layer > 0 and not exact
+            weights.append((halves if half else values).take(next_width, width))
+            in_half = half_biases and layer > 0
             biases.append((halves if in_half else values).take(next_width))
         nets.append(
             Net(

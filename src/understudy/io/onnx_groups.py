@@ -49,7 +49,7 @@ def rigid_groups(deformer: Deformer) -> list[Group] | None:
         return None
     shapes = {(net.activation, *(len(bias) for bias in net.biases[:-1])) for net in nets}
     written = np.concatenate([net.outputs for net in nets])
-    if len(shapes) > 1 or "rbf" in next(iter(shapes)) or len(np.unique(written)) != len(written):
+    if len(shapes) > 1 or len(np.unique(written)) != len(written):
         return None
     strongest = np.abs(skin.weight).argmax(axis=1)[:, None]
     bone_of = np.take_along_axis(skin.bone_index, strongest, axis=1)[:, 0]

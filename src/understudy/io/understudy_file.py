@@ -236,7 +236,7 @@ def _is_narrow(deformer: Deformer) -> bool:
 
     Deformers that an older version rounded to 16 bits have biases of 32.
     """
-    later = (bias for net in deformer.nets if net.activation != "rbf" for bias in net.biases[1:])
+    later = (bias for net in deformer.nets for bias in net.biases[1:])
     return deformer.storage != "float32" and all(map(is_half, later))
 
 

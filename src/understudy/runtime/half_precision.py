@@ -1,10 +1,9 @@
 """A deformer in 16 bits: half the bytes in the file, and half the bytes to read for every pose.
 
-Weights, bases and biases become 16-bit floats, which have 11 significant bits, with two exceptions:
-- A first layer reads raw features, whose mean may be large compared with their range (a bone 90 cm
-  above the ground that moves by 2 cm). Rounded weights would be multiplied by that mean. The error
-  at the middle of each feature's range is therefore moved into the bias, which stays in 32 bits.
-- The centres of radial basis functions stay in 32 bits: they are subtracted from features.
+Weights, bases and biases become 16-bit floats, which have 11 significant bits, with one exception.
+A first layer reads raw features, whose mean may be large compared with their range (a bone 90 cm
+above the ground that moves by 2 cm). Rounded weights would be multiplied by that mean. The error
+at the middle of each feature's range is therefore moved into the bias, which stays in 32 bits.
 
 16-bit floats are too coarse for rest positions, skin weights and UVs. They become 16-bit integers
 on a grid, `low + number * step`. The step is a power of two, so that sums of such numbers are
@@ -131,8 +130,6 @@ def _middle(deformer: Deformer) -> np.ndarray:
 
 def _round_net(net: Net, middle: np.ndarray) -> Net:
     """Return a net in 16 bits; middle (X,) of each feature's range."""
-    if net.activation == "rbf":
-        return net
     weights = [round_to_half(weight, "net weights") for weight in net.weights]
     moved = (net.weights[0].astype(np.float64) - weights[0]) @ middle[net.inputs]
     biases = (

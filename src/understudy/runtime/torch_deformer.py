@@ -219,16 +219,6 @@ class TorchDeformer(nn.Module):
                 )
                 if layer == depth - 1:
                     hidden = torch.baddbmm(bias, hidden, weight)
-                elif activation == "rbf":
-                    hidden = torch.exp(
-                        -bias
-                        * torch.cdist(
-                            hidden,
-                            weight.transpose(1, 2),
-                            compute_mode="donot_use_mm_for_euclid_dist",
-                        )
-                        ** 2
-                    )
                 else:
                     hidden = _ACTIVATIONS[activation](torch.baddbmm(bias, hidden, weight))
             result.index_add_(
