@@ -105,14 +105,25 @@ LONG = {
     ),
     "recorded": (
         {
-            "mean": "mean (cm)",
-            "p99": "p99 (cm)",
-            "max": "max (cm)",
+            "mean": "mean (m)",
+            "p99": "p99 (m)",
+            "max": "max (m)",
             "ee": "EE (%)",
             "bytes": "MB",
             "fit_s": "fit (s)",
         },
         ("auto", "corrected_skin", "differential", "fdda", "lbs-4"),
+    ),
+    "auto": (
+        {
+            "kept": "kept",
+            "cost_ratio": "cost / best",
+            "time_share": "time / sweep",
+            "mean": "mean (model units)",
+            "bytes": "MB",
+            "ms_1": "one pose (ms)",
+        },
+        ("auto",),
     ),
     "web": (
         {

@@ -52,6 +52,7 @@ METHODS = ("auto",)
 _UNSEEN_POSES = 200
 _UNSEEN_SEED = 10**6  # added to the seed of the sample
 _FRAMES = 60  # of a sequence, at most
+_LARGE, _LARGE_SHARE = 10_000, 2 / 3  # rigs with so many vertices have a share of the poses
 # Budgets of each kind, between the ends of what the sweep reaches.
 _ERRORS, _BYTES, _MS, _BOTH = 5, 2, 1, 2
 _TIMING_ROOM = 1.1  # two measurements of the same time differ by less
@@ -97,8 +98,9 @@ class Source:
 
 
 def _of_rig(kind: Callable[[], Rig], request: Request, size: Size, progress: Progress) -> Source:
-    plan = SamplePlan(request.poses or size.poses, seed=request.seed)
     rig = kind()
+    share = _LARGE_SHARE if rig.mesh.vertex_count > _LARGE else 1.0
+    plan = SamplePlan(request.poses or round(share * size.poses), seed=request.seed)
     values = gaussian(rig.controls, _UNSEEN_POSES, request.seed + _UNSEEN_SEED)
     return Source(sampled_in_memory(kind, plan, progress), rig, rig.evaluate(values))
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -112,13 +113,6 @@ class MeasuredFits:
         self._settings = settings or Settings()
         seconds = self._settings.seconds
         self._end = None if seconds is None else time.monotonic() + seconds
-        poses = lesson.fit
-        # One object for all cheap fits: what they share, such as skins, is found once.
-        self._few = (
-            poses
-            if poses is lesson.held_out
-            else poses.take(evenly(poses.pose_count, cheap_pose_count(poses.pose_count)))
-        )
         self._made: dict[tuple[str, bool], tuple[Measured, Deformer]] = {}
         self._components: dict[str, Components] = {}
         self._data = "" if self._settings.kept is None else fingerprint(lesson.fit)
@@ -136,9 +130,18 @@ class MeasuredFits:
         if poses.skeleton is not None:
             skins = skins_of(poses, _INFLUENCES, self._progress)
             self._controls = resolve_controls("auto", poses, skins.chosen)
-            if self._few is not poses:
-                share_skins(self._few, poses)
         return time.process_time() - start
+
+    @cached_property
+    def _few(self) -> Poses:
+        """The poses of cheap fits: one object, so that what these share is found once."""
+        poses = self._lesson.fit
+        if poses is self._lesson.held_out:
+            return poses
+        few = poses.take(evenly(poses.pose_count, cheap_pose_count(poses.pose_count)))
+        if poses.skeleton is not None:
+            share_skins(few, poses)
+        return few
 
     def whole(self, candidate: Candidate) -> Measured:
         """Fit a candidate with all poses."""
@@ -164,7 +167,7 @@ class MeasuredFits:
         start = time.process_time()
         self._progress.say(f"{candidate.name} with fewer components")
         if candidate.name not in self._components:
-            self._components[candidate.name] = Components.of(deformer, self._few)
+            self._components[candidate.name] = Components.of(deformer, self._lesson.fit)
         components = self._components[candidate.name]
         if self._settings.storage == "auto":
             deformer = in_16_bits(deformer)
