@@ -5,7 +5,7 @@ characters belong to families that no network was trained on. Methods:
 
     temporal            without options
     temporal-skeleton   one skeleton of rotations about fixed joints; with the number of bones of
-                        Table 2, or else of `temporal`
+                        Table 2, or else of `temporal`; for corpus characters without options
     temporal-paper      the preset `paper`: bones and weights from a network trained as published,
                         the LSTM for animals and the CNN for humans, then five iterations;
                         `-lstm`, `-cnn` and `-hybrid` are the three networks (animals only, except
@@ -200,6 +200,8 @@ def _bones(method: str, case: Case, rows: Mapping[str, CaseResult]) -> int | Non
     """Return the number of bones that a method is given, or None."""
     if method in (SKELETON, "ssdr-rigid") and case.sequence in _TABLE_2:
         return _TABLE_2[case.sequence][0]
+    if method == SKELETON and case.true_bones is not None:
+        return None
     source = PAPER if method == "fesam-paper" else FOUND
     return int(rows[source].figures["bones"]) if source in rows else None
 

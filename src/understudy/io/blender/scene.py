@@ -10,6 +10,7 @@ import numpy as np
 from understudy.core.character import Character
 from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
+from understudy.core.skin import skin_weights
 from understudy.geometry.transforms import compose
 from understudy.io.mesh_objects import MeshObject
 
@@ -145,9 +146,11 @@ def _linear_and_positive(character: Character) -> None:
 
 
 def _bone_lengths(character: Character) -> np.ndarray:
-    """Return how long to draw each bone, (B,): to its children, or a twentieth of the mesh.
+    """Return how long to draw each bone, (B,): to its children, or else to its vertices.
 
-    Blender deletes bones without length, and orients short ones less precisely.
+    A bone without children ends at the middle of its vertices, measured along it, so that it ends
+    inside the mesh. Blender deletes bones without length, and orients short ones less precisely:
+    others have at least a twentieth of the size of the mesh.
     """
     assert character.skeleton is not None  # the caller checks
     heads = character.skeleton.world_from_bone[:, :, 3]
@@ -157,4 +160,15 @@ def _bone_lengths(character: Character) -> np.ndarray:
     total = np.bincount(parents[child], reach, character.bone_count)
     count = np.bincount(parents[child], minlength=character.bone_count)
     size = float(np.ptp(character.mesh.vertices, axis=0).max()) or 1.0
-    return np.maximum(total / np.maximum(count, 1), 0.05 * size)
+    lengths = np.maximum(total / np.maximum(count, 1), 0.05 * size)
+    if character.skin is None:
+        return lengths
+    weights = skin_weights(character.skin, character.bone_count).power(2)
+    mass = np.asarray(weights.sum(axis=0)).reshape(-1)
+    end = np.flatnonzero((count == 0) & (mass > 0))
+    middle = (weights.T @ character.mesh.vertices.astype(np.float64))[end] / mass[end, None]
+    along = np.einsum(
+        "bi,bi->b", middle - heads[end], character.skeleton.world_from_bone[end, :, 1]
+    )
+    lengths[end] = np.where(along > 0.02 * size, along, lengths[end])
+    return lengths

@@ -18,9 +18,9 @@ from understudy.geometry.inside import are_inside, medial_points, surface_points
 from understudy.methods.decomposition.skeletons.articulation import Articulation
 
 _MIN_SHARED = 0.5  # sum of products of weights from which two bones share vertices: two halves
-# Mean square of a rotation of about six degrees: a smaller rotation about an axis does not
+# Mean square of a rotation of about three degrees: a smaller rotation about an axis does not
 # determine where the joint is along the others.
-_HOLD = 1e-2
+_HOLD = 2e-3
 _BENEATH = 0.01  # of the size: how deep beneath the surface joints outside are moved
 
 

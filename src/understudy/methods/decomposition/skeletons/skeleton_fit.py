@@ -121,7 +121,7 @@ def fit_skeleton(
             bar,
             lambda error: f"ERMS {100 * rms(error):.3f}",
         )
-    body = Body(motion.rest[:, :3], solver_index[poses.mesh.triangles])
+    body = Body(found.rest[:, :3], solver_index[poses.mesh.triangles])
     skeleton, bone_order = _artist_skeleton(found, normalisation, poses.mesh.up, body)
     new_index = np.argsort(bone_order).astype(np.int32)
     skin = packed_skin(new_index[found.fit.index], found.fit.weight, order)
@@ -160,8 +160,9 @@ def _artist_skeleton(
     centres = np.where(
         total[:, None] > 0, sums / np.maximum(total, 1e-300)[:, None], found.pose.joints
     )
+    centres = body.moved_inside(centres)  # leaf bones end there
     root = central_bone(found.pose.tree, mass)
-    pose = found.pose.rooted_at(root, body.moved_inside(centres[[root]])[0])
+    pose = found.pose.rooted_at(root, centres[root])
     order = parents_first(pose.tree, mass)
     new_index = np.argsort(order)
     parents = np.where(pose.tree.parents < 0, -1, new_index[pose.tree.parents])[order]
