@@ -87,7 +87,7 @@ CHOICES: tuple[Choice, ...] = (
     Choice(
         ("_CLUSTERS", "_MARGIN", "FADE_END", "_SAMPLED_MARGIN"),
         "methods/bounding.py",
-        ("fdda", "differential", "local", "pca_regression"),
+        ("corrected_skin", "auto", "fdda", "differential", "local", "pca_regression"),
         ("recorded:*", "outside:*"),
         "poses of the built-in tube, human and face outside the range of their controls; "
         "animations of the tube",
@@ -107,7 +107,7 @@ CHOICES: tuple[Choice, ...] = (
     Choice(
         ("_STEPS_PER_EPOCH", "_LEAST_BATCH"),
         "training/schedule.py",
-        ("fdda", "differential", "local", "corrected_skin"),
+        ("fdda", "differential", "local", "corrected_skin", "auto"),
         (*_WALK_AND_KICK, "recorded:05_02", "recorded:49_02"),
     ),
     Choice(
