@@ -4,10 +4,14 @@ import json
 import os
 import time
 
+import numpy as np
 import pytest
 
 from understudy.benchmarks import Request, busy_cases, run
+from understudy.benchmarks.ray_cases import RIG, ray_findings
 from understudy.core.errors import InputError, UnderstudyError
+from understudy.evaluation.result import CaseResult
+from understudy.rigs.registry import load_rig
 
 
 @pytest.mark.slow
@@ -57,3 +61,17 @@ def test_errors(tmp_path, monkeypatch):
     monkeypatch.setitem(busy_cases.CASES, "busy/sample", lambda *_: ["info", "missing.understudy"])
     with pytest.raises(UnderstudyError, match=r"missing\.understudy"):
         run("scale", Request("quick", out=tmp_path, cases=("busy/sample",)))
+
+
+def test_one_ray_worker_and_two_are_compared():
+    rows = [
+        CaseResult("ray/50ms", "ray-1", {"sample_s": 20.0, "fit_s": 36.0, "same": 1.0}),
+        CaseResult("ray/50ms", "ray-2", {"sample_s": 10.0, "fit_s": 20.0, "same": 1.0}),
+    ]
+    (text,) = ray_findings(rows)
+    assert "2.00 x one at sampling, 1.80 x at fitting, 1.87 x together; the files are the" in text
+    assert list(ray_findings(rows[:1])) == []
+    slow = load_rig(RIG)
+    started = time.monotonic()
+    slow.evaluate(np.zeros((2, 90)))
+    assert time.monotonic() - started >= 0.1

@@ -9,6 +9,7 @@ from understudy.benchmarks import Request, run, size_cases
 from understudy.benchmarks.astrid_rig import Limbs10k, Limbs169k
 from understudy.benchmarks.process_cost import run_command
 from understudy.core.errors import UnderstudyError
+from understudy.core.progress import SILENT
 from understudy.evaluation.result import CaseResult
 from understudy.rigs.registry import checked_rig
 from understudy.rigs.sampling import gaussian
@@ -70,3 +71,29 @@ def test_findings_have_slopes_and_a_projection():
 def test_a_command_that_fails():
     with pytest.raises(UnderstudyError, match=r"missing\.understudy"):
         run_command(["info", "missing.understudy"])
+
+
+def test_a_full_case_that_was_interrupted_keeps_the_steps_that_are_done(tmp_path, monkeypatch):
+    case, ran = size_cases.SizeCase(16, 10_005), []
+
+    def command(words):
+        ran.append(words[0])
+        if words[0] == "fit" and ran.count("fit") == 1:
+            raise KeyboardInterrupt
+        return size_cases.Cost(len(ran), 1.0, 5.0)
+
+    monkeypatch.setattr(size_cases, "run_command", command)
+    monkeypatch.setattr(size_cases, "bytes_on_disk", lambda path: 7)
+    measure = lambda resume, seed=0: (
+        size_cases.measure_size("astrid/16", case, tmp_path, seed, SILENT, resume).figures
+    )
+    with pytest.raises(KeyboardInterrupt):
+        measure(True)
+    figures = measure(True)
+    assert ran == ["sample", "fit", "fit", "evaluate"]
+    assert (figures["sample_s"], figures["fit_s"], figures["store_bytes"]) == (1, 3, 7)
+    assert figures["interrupted"] == 1
+    measure(True, seed=1)  # another case: nothing is kept
+    assert ran[4:] == ["sample", "fit", "evaluate"]
+    assert "interrupted" not in measure(False)
+    assert ran[7:] == ["sample", "fit", "evaluate"]

@@ -12,6 +12,8 @@ Letters: T poses, V vertices, B = 45 bones, C = 90 controls (two rotations for e
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from understudy.core.controls import ControlSpec
@@ -29,6 +31,7 @@ START, BONE_LENGTH, RADIUS = 20.0, 10.0, 5.0  # cm
 SHAPES, HIDDEN = 8, 16
 BULGE = 0.3  # cm
 RANGE = 25.0  # degrees
+SLOW = 0.05  # seconds
 
 
 class LimbRig:
@@ -87,6 +90,15 @@ class Limbs10k(LimbRig):
     """10,005 vertices."""
 
     rings = 69
+
+
+class SlowLimbs(Limbs10k):
+    """10,005 vertices, 50 ms a pose: a rig that is bound by its own evaluation."""
+
+    def evaluate(self, values: np.ndarray) -> Poses:
+        """The T poses at control values (T,90)."""
+        time.sleep(SLOW * len(values))
+        return super().evaluate(values)
 
 
 class Limbs42k(LimbRig):

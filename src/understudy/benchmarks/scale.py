@@ -1,7 +1,10 @@
 """`bench scale`: what a job costs beside other work, and how the cost grows with its size.
 
 `busy/<command>` (`busy_cases.py`) times a command alone and beside a busy loop. `astrid/<poses>`
-and `vertices/<vertices>` (`size_cases.py`) have time, memory and disk against size.
+and `vertices/<vertices>` (`size_cases.py`) have time, memory and disk against size. `ray/50ms`
+(`ray_cases.py`) compares one Ray worker with two.
+
+With `--full`, a case of a size that was interrupted goes on: steps that are done are not repeated.
 """
 
 from __future__ import annotations
@@ -11,6 +14,9 @@ from collections.abc import Iterator, Sequence
 from understudy.benchmarks import Outcome, Request
 from understudy.benchmarks.busy_cases import CASES as BUSY
 from understudy.benchmarks.busy_cases import SIZES, measure_busy
+from understudy.benchmarks.ray_cases import CASE as RAY
+from understudy.benchmarks.ray_cases import METHODS as RAY_METHODS
+from understudy.benchmarks.ray_cases import available, measure_ray, ray_findings
 from understudy.benchmarks.size_cases import (
     RIGS,
     findings,
@@ -22,10 +28,11 @@ from understudy.core import checks
 from understudy.core.progress import Progress
 from understudy.evaluation.result import CaseResult
 
-METHODS = ("understudy",)
+METHODS = ("understudy", *RAY_METHODS)
 POSES = (16, 32, 250, 500, 1000, 2000, 5000, 10_000, 20_000)
 CASES = (
     *BUSY,
+    RAY,
     *(f"astrid/{poses}" for poses in POSES),
     *(f"vertices/{vertices}" for vertices in RIGS),
 )
@@ -34,6 +41,7 @@ DEFAULT_CASES = {
     "quick": ("busy/sample", "vertices/10005"),
     "default": (
         *BUSY,
+        RAY,
         "astrid/250",
         "astrid/500",
         "astrid/1000",
@@ -52,17 +60,22 @@ def run(request: Request, progress: Progress) -> Outcome:
         checks.one_of(name, "method of bench scale", METHODS)
     for name in request.cases:
         checks.one_of(name, "case of bench scale", CASES)
-    results = [
-        _measure(name, request, progress) for name in request.cases or DEFAULT_CASES[request.size]
-    ]
-    return Outcome(results, "m", [*_busy_findings(results), *findings(results), *_farm(results)])
+    names = request.cases or DEFAULT_CASES[request.size]
+    if not request.cases and not available():
+        names = tuple(name for name in names if name != RAY)
+    results = [row for name in names for row in _measure(name, request, progress)]
+    notes = [*_busy_findings(results), *ray_findings(results), *findings(results), *_farm(results)]
+    return Outcome(results, "m", notes)
 
 
-def _measure(name: str, request: Request, progress: Progress) -> CaseResult:
+def _measure(name: str, request: Request, progress: Progress) -> list[CaseResult]:
+    out, seed, size = request.out, request.seed, request.size
+    if name == RAY:
+        return measure_ray(size, out, seed, progress)
     if name in BUSY:
-        return measure_busy(name, SIZES[request.size], request.out, request.seed, progress)
-    case = size_case(name, SETTINGS[request.size], VERTEX_POSES[request.size])
-    return measure_size(name, case, request.out, request.seed, progress)
+        return [measure_busy(name, SIZES[size], out, seed, progress)]
+    case = size_case(name, SETTINGS[size], VERTEX_POSES[size])
+    return [measure_size(name, case, out, seed, progress, resume=size == "full")]
 
 
 def _busy_findings(results: Sequence[CaseResult]) -> Iterator[str]:

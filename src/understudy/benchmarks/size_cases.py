@@ -7,16 +7,19 @@ the seconds, the processor time and the peak of the memory; of the store, the by
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
-from understudy.benchmarks.process_cost import bytes_on_disk, run_command
+from understudy.benchmarks.process_cost import Cost, bytes_on_disk, run_command
 from understudy.core.progress import Progress
+from understudy.core.version import __version__
 from understudy.evaluation.result import CaseResult
+from understudy.io.atomic_write import atomic_write
 
 RIGS = {10_005: "Limbs10k", 42_195: "Limbs42k", 168_635: "Limbs169k"}
 ASTRID = 168_635
@@ -42,11 +45,19 @@ def size_case(name: str, settings: Sequence[str], poses: int) -> SizeCase:
     return SizeCase(poses, int(number), tuple(settings))
 
 
-def measure_size(name: str, case: SizeCase, out: Path, seed: int, progress: Progress) -> CaseResult:
-    """The row of one case; its store and file go to the folder `out`, the store is removed."""
+def measure_size(
+    name: str, case: SizeCase, out: Path, seed: int, progress: Progress, resume: bool = False
+) -> CaseResult:
+    """The row of one case; its store and file go to the folder `out`, the store is removed.
+
+    resume  keep the steps that an earlier run has finished; a command that was interrupted goes on,
+            and its row counts the last part alone (`interrupted` is then 1)
+    """
     folder = out / name
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    log = _StepLog(folder / "steps.json", [asdict(case), seed, __version__])
+    if not (resume and log.read()):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
     rig = f"understudy.benchmarks.astrid_rig:{RIGS[case.vertices]}"
     store, file = folder / "poses.zarr", folder / "fdda.understudy"
     settings = [word for text in case.settings for word in ("--set", text)]
@@ -56,17 +67,64 @@ def measure_size(name: str, case: SizeCase, out: Path, seed: int, progress: Prog
         "fit": ("fit", "fdda", str(store), "-o", str(file), *settings),
         "evaluate": ("evaluate", str(file), "--poses", str(store)),
     }
-    figures: dict[str, float] = {"poses": case.poses, "vertices": case.vertices}
     with progress.task(f"measuring {name}", len(STEPS)) as task:
         for step in STEPS:
-            cost = run_command((*commands[step], "--memory", MEMORY))
-            figures[f"{step}_s"] = cost.seconds
-            figures[f"{step}_cpu_s"] = cost.cpu
-            figures[f"{step}_peak_bytes"] = cost.peak
+            if f"{step}_s" not in log.figures:
+                log.begin(step)
+                cost = run_command((*commands[step], "--memory", MEMORY))
+                log.finish(step, cost)
+                if step == "sample":
+                    log.add("store_bytes", bytes_on_disk(store))
             task.advance()
-    figures["store_bytes"] = bytes_on_disk(store)
-    shutil.rmtree(store)
-    return CaseResult(name, "understudy", figures)
+    shutil.rmtree(store, ignore_errors=True)
+    sizes = {"poses": case.poses, "vertices": case.vertices}
+    return CaseResult(name, "understudy", {**sizes, **log.figures})
+
+
+class _StepLog:
+    """The figures of the steps of a case that are done, in a file.
+
+    key  what the figures belong to; a file with another one is ignored
+    """
+
+    def __init__(self, path: Path, key: object):
+        self._path, self._key = path, json.loads(json.dumps(key))
+        self.figures: dict[str, float] = {}
+        self._begun: list[str] = []
+
+    def read(self) -> bool:
+        """Read the file of an earlier run; False: there is none."""
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+            if found["key"] != self._key:
+                return False
+            self.figures, self._begun = found["figures"], found["begun"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return True
+
+    def begin(self, step: str) -> None:
+        """Note that a step begins."""
+        if step in self._begun:
+            self.figures["interrupted"] = 1.0
+        self._begun.append(step)
+        self._write()
+
+    def finish(self, step: str, cost: Cost) -> None:
+        """Note the cost of a step."""
+        self.figures[f"{step}_s"] = cost.seconds
+        self.figures[f"{step}_cpu_s"] = cost.cpu
+        self.add(f"{step}_peak_bytes", cost.peak)
+
+    def add(self, name: str, value: float) -> None:
+        """Note a figure."""
+        self.figures[name] = value
+        self._write()
+
+    def _write(self) -> None:
+        known = {"key": self._key, "figures": self.figures, "begun": self._begun}
+        with atomic_write(self._path) as draft:
+            draft.write_text(json.dumps(known), encoding="utf-8")
 
 
 def slope(sizes: Sequence[float], costs: Sequence[float]) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 
 from understudy.core.controls import ControlSpec
 from understudy.core.poses import Poses, evenly
-from understudy.rigs.base import Rig
+from understudy.rigs.base import Rig, evaluate_batches
 from understudy.training.grouped import GroupedTask
 from understudy.training.schedule import Schedule
 
@@ -39,7 +39,8 @@ def range_of_motion(poses: Poses, rig: Rig | None, share: float) -> Poses | None
         return None
     most = min(_MOST * poses.pose_count, _MOST_BYTES / (12 * poses.vertex_count))
     values = range_of_motion_values(spec, max(1, int(most)))
-    parts = [rig.evaluate(values[k : k + _AT_ONCE]) for k in range(0, len(values), _AT_ONCE)]
+    batches = [values[k : k + _AT_ONCE] for k in range(0, len(values), _AT_ONCE)]
+    parts = list(evaluate_batches(rig, batches))
     bones = [part.world_from_bone for part in parts if part.world_from_bone is not None]
     return Poses(
         poses.mesh,

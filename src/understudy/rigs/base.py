@@ -7,6 +7,7 @@ What a rig must have is `Rig`. What it may have besides is one small protocol ea
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
@@ -86,6 +87,12 @@ class ExternalRig(Rig, Protocol):
 
     def close(self) -> None:
         """End the process; an `evaluate` that waits for it raises."""
+
+
+def evaluate_batches(rig: Rig, batches: Iterable[np.ndarray]) -> Iterator[Poses]:
+    """Yield the poses of each batch of control values (T,C); a rig may evaluate several at once."""
+    several = getattr(rig, "evaluate_batches", None)
+    yield from map(rig.evaluate, batches) if several is None else several(batches)
 
 
 def name_of(rig: Rig) -> str:

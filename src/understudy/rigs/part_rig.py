@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from understudy.rigs.base import (
     Rig,
     animation_curves,
     animation_names,
+    evaluate_batches,
     name_of,
 )
 
@@ -66,6 +67,11 @@ class PartRig:
     def evaluate(self, values: np.ndarray) -> Poses:
         """The poses at control values (T,C)."""
         return take_vertices(self._rig.evaluate(values), self._kept)
+
+    def evaluate_batches(self, batches: Iterable[np.ndarray]) -> Iterator[Poses]:
+        """Yield the poses of each batch of control values (T,C)."""
+        for poses in evaluate_batches(self._rig, batches):
+            yield take_vertices(poses, self._kept)
 
     def _evaluate_offset(self, values: np.ndarray, rest_offset: np.ndarray) -> Poses:
         """As `evaluate`, with `rest_offset` (n,3) added to the kept rest vertices first."""

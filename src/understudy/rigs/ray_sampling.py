@@ -8,7 +8,8 @@ driver dies, its actors end; finished blocks are kept, and the same command cont
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ from understudy.io import pose_store as store
 from understudy.io.bucket import place
 from understudy.rigs.base import Rig, name_of
 from understudy.rigs.parallel_sampling import SamplingJob, resumable, sample_block
+
+_HELD = 2  # batches of poses of each worker that a fit holds
 
 
 def sample_on_cluster(
@@ -95,6 +98,9 @@ class _Evaluator(_OpenRig):
 class ClusterRig:
     """A rig that the workers of a cluster evaluate, for the few poses that a fit asks for.
 
+    A batch of poses is evaluated as one, by one worker: many rigs round differently when they
+    evaluate more poses at once, and a fit shall get the same bits as without a cluster.
+
     rig      the same rig, in this process
     build    builds it on a worker
     workers  where
@@ -106,21 +112,18 @@ class ClusterRig:
         self.mesh, self.skeleton, self.controls = rig.mesh, rig.skeleton, rig.controls
 
     def __getattr__(self, name: str):
-        return getattr(self._rig, name)  # its name, its animations
+        return getattr(self._rig, name)  # its name, its animations, ...
 
     def evaluate(self, values: np.ndarray) -> Poses:
-        """The T poses at control values (T,C), a share of them by each worker."""
-        values = self.controls.check(values)
-        if self._pool is None or self._pool.closed:
-            self._pool = self._workers.pool(_Evaluator(self._build))
-        parts = np.array_split(values, min(len(values), self._workers.count))
-        found = self._pool.run(parts)
-        bones = None if self.skeleton is None else np.concatenate([b for _, b in found])
-        return Poses(
-            self.mesh,
-            np.concatenate([vertices for vertices, _ in found]),
-            self.skeleton,
-            bones,
-            self.controls,
-            values,
-        )
+        """The T poses at control values (T,C)."""
+        return next(self.evaluate_batches([values]))
+
+    def evaluate_batches(self, batches: Iterable[np.ndarray]) -> Iterator[Poses]:
+        """Yield the poses of each batch of control values (T,C); few are held at a time."""
+        left = iter(batches)
+        while some := list(islice(left, _HELD * self._workers.count)):
+            if self._pool is None or self._pool.closed:
+                self._pool = self._workers.pool(_Evaluator(self._build))
+            some = [self.controls.check(values) for values in some]
+            for values, (vertices, bones) in zip(some, self._pool.run(some)):
+                yield Poses(self.mesh, vertices, self.skeleton, bones, self.controls, values)

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.core.controls import ControlSpec
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.progress import Progress
 from understudy.geometry.transforms import parent_from_bone
-from understudy.rigs.base import Rig
+from understudy.rigs.base import Rig, evaluate_batches
 from understudy.training.features import FeatureUnits
 
 INPUT_SOURCES = ("auto", "rig", "data", "all")
@@ -122,24 +123,30 @@ def units_from_rig(
     needs = np.zeros((len(groups.vertices), bone_count + spec.count), np.bool_)
     starts = np.concatenate([[0], np.cumsum([len(g) for g in groups.vertices])])[:-1]
     flat = np.concatenate(list(groups.vertices))
+    parts = np.array_split(np.arange(spec.count), 1 + spec.count // _PERTURBED_AT_ONCE)
+    perturbed = [(pose, some) for pose in controls[chosen] for some in parts]
+    batches = (_perturbed(spec, pose, some) for pose, some in perturbed)
     with progress.task("perturbing the rig", len(chosen) * spec.count) as task:
-        for pose in controls[chosen]:
-            far = np.where(pose > 0.5 * (spec.low + spec.high), spec.low, spec.high)
-            for some in np.array_split(np.arange(spec.count), 1 + spec.count // _PERTURBED_AT_ONCE):
-                values = np.tile(pose, (len(some) + 1, 1))
-                values[np.arange(len(some)) + 1, some] = far[some]
-                moved = rig.evaluate(values)
-                d = groups.displace(moved)
-                furthest = np.maximum.reduceat(
-                    np.linalg.norm(d[1:] - d[:1], axis=2)[:, flat], starts, axis=1
-                ).T
-                affected = np.greater(furthest, selection.error)  # (groups, some controls)
-                if skeleton is not None:
-                    turned = _turned_bones(moved)
-                    needs[:, :bone_count] |= affected.astype(int) @ turned.astype(int) > 0
-                needs[:, bone_count + some] |= affected
-                task.advance(len(some))
+        for (_, some), moved in zip(perturbed, evaluate_batches(rig, batches)):
+            d = groups.displace(moved)
+            furthest = np.maximum.reduceat(
+                np.linalg.norm(d[1:] - d[:1], axis=2)[:, flat], starts, axis=1
+            ).T
+            affected = np.greater(furthest, selection.error)  # (groups, some controls)
+            if skeleton is not None:
+                turned = _turned_bones(moved)
+                needs[:, :bone_count] |= affected.astype(int) @ turned.astype(int) > 0
+            needs[:, bone_count + some] |= affected
+            task.advance(len(some))
     return needs
+
+
+def _perturbed(spec: ControlSpec, pose: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """Control values (n+1,C): a pose (C,), then each of some controls (n,) at its far end."""
+    far = np.where(pose > 0.5 * (spec.low + spec.high), spec.low, spec.high)
+    values = np.tile(pose, (len(some) + 1, 1))
+    values[np.arange(len(some)) + 1, some] = far[some]
+    return values
 
 
 def _turned_bones(moved: Poses) -> np.ndarray:

@@ -17,6 +17,7 @@ from understudy.core.progress import Progress
 from understudy.methods.bounding import with_held_out_error
 from understudy.methods.corrected_skin.corrected_skin import CorrectedSkinConfig
 from understudy.methods.corrected_skin.guard import (
+    MEASURED_POSES,
     clips_aside,
     mean_error,
     needless_regions,
@@ -116,7 +117,8 @@ def fit_corrected_skin(
     else:
         aside = validation_poses(poses.pose_count, context.region_schedule())
     deformer = trained_deformer(context, prepare(context, regions))
-    kept = poses.take(aside if len(aside) else evenly(poses.pose_count, _HALF_POSES))
+    few = evenly(poses.pose_count, _HALF_POSES)
+    kept = poses.take(aside[evenly(len(aside), MEASURED_POSES)] if len(aside) else few)
     if guarded and len(aside):
         fitted = skins_of(poses, config.influences, progress).fitted
         if needless is None:
@@ -144,7 +146,8 @@ def _regions(context: Context) -> Regions:
 def _needless_on_clips(context: Context, regions: Regions, aside: np.ndarray) -> np.ndarray:
     """The regions (n,) whose correctives, learned from the other clips, do not help on `aside`."""
     poses = context.poses
-    others = poses.take(np.setdiff1d(np.arange(poses.pose_count), aside))
+    # The frames kept aside are the last ones; the others stay in the store.
+    others = replace(poses.between(0, int(aside[0])), spans=())
     config = replace(
         context.config, validation_fraction=0.0, patience=None, checkpoint=_beside(context)
     )
@@ -157,7 +160,9 @@ def _needless_on_clips(context: Context, regions: Regions, aside: np.ndarray) ->
     corrected = trained_deformer(first, prepare(first, regions))
     fitted = make_skin("fitted", others, None, config.influences, context.progress)
     plain = replace(corrected, skin=fitted, nets=(), bases=(), mean=None)
-    return needless_regions(corrected, plain, poses.take(aside), regions.labels)
+    return needless_regions(
+        corrected, plain, poses.take(aside[evenly(len(aside), MEASURED_POSES)]), regions.labels
+    )
 
 
 def _beside(context: Context) -> str | None:

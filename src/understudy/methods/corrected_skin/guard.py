@@ -15,7 +15,7 @@ from understudy.core.networks import Basis, Net
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 
-_POSES = 400  # kept-aside poses that are measured, at most
+MEASURED_POSES = 400  # kept-aside poses that are measured, at most
 _FEWEST_FRAMES = 8
 _BLOCK = 32
 _ALIKE = 0.5  # distance of neighbours relative to that of any two poses, in a motion
@@ -95,7 +95,7 @@ def needless_regions(
     poses             poses that took no part in either
     labels            (V,) the region of each vertex
     """
-    few = poses.take(evenly(poses.pose_count, _POSES))
+    few = poses.take(evenly(poses.pose_count, MEASURED_POSES))
     ours, theirs = (region_errors(d, few, labels) for d in (corrected, plain))
     return np.flatnonzero((ours > theirs).any(axis=0))
 

@@ -17,11 +17,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.core import memory
+from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 
 _NEGLIGIBLE = 1e-10  # share of the squared motion that principal directions may drop
 _MAX_DIRECTIONS = 256
 _MAX_EXACT_ROWS = 1300  # up to this many rows, the eigenvectors are computed exactly
+
+
+_BYTES = 60  # for each vertex and frame: two copies of three float64, and what is made of them
 
 
 @dataclass(eq=False)
@@ -109,7 +114,11 @@ class Normalisation:
 
 
 def read_motion(poses: Poses) -> tuple[Motion, Normalisation]:
-    """Return the normalised motion of `poses`, and the normalisation that was applied."""
+    """Return the normalised motion of `poses`, and the normalisation that was applied.
+
+    The whole motion is in memory; `InputError` if it does not fit.
+    """
+    _need_memory(poses)
     rest = poses.mesh.vertices.astype(np.float64)
     centre = rest.mean(axis=0)
     rest -= centre
@@ -135,6 +144,16 @@ def read_motion(poses: Poses) -> tuple[Motion, Normalisation]:
     )
     rounding = float(np.finfo(np.float32).eps) * largest / scale
     return motion, Normalisation(centre, centroids, scale, order, rounding)
+
+
+def _need_memory(poses: Poses) -> None:
+    needed, there = _BYTES * poses.vertex_count * poses.pose_count, memory.budget()
+    if needed > there:
+        raise InputError(
+            f"{poses.name!r}: a decomposition holds all frames in memory, and {poses.vertex_count} "
+            f"vertices in {poses.pose_count} frames take {needed / 1e9:.1f} GB; "
+            f"{there / 1e9:.1f} GB may be used. Give fewer frames, or more memory (--memory)"
+        )
 
 
 def in_principal_directions(motion: Motion) -> tuple[Motion, np.ndarray]:

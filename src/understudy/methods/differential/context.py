@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from understudy.core import memory
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.networks import Basis, Net
@@ -30,6 +31,7 @@ from understudy.methods.differential.shared import Shared
 from understudy.methods.differential.skins import make_skin
 from understudy.methods.range_of_motion import range_of_motion
 from understudy.methods.skin_fitting.displacements import (
+    block_poses,
     displace,
     displacement_blocks,
     displacements_at,
@@ -43,8 +45,9 @@ from understudy.training.trainer import curve_numbers
 # Of the height: the unit of the targets for SGD, 1 cm of a face of 25 cm as in the paper.
 _SGD_UNIT = 1 / 25
 STILL = 1e-6  # of the height: a vertex that moves less, by rounding errors, does not move
-_CACHE_BYTES = 1 << 30
-_CACHE_BLOCK = 256
+_CACHE_BYTES, _CACHE_SHARE = 1 << 30, 0.25  # at most, and of the memory
+_SAMPLE_BYTES = 1 << 30  # of displacements that components are found from
+_FEWEST_SAMPLED = 200  # poses
 _BASIS_ERROR, _INPUT_ERROR = 1e-4, 2e-4  # of the height
 _INPUT_GAIN, _MOST_INPUTS = 0.002, 30
 _QUERIED_VERTICES = 60  # of a group, to find what moves it
@@ -63,7 +66,8 @@ class Displacements:
 
     def __init__(self, poses: Poses, skin: Skin | None):
         self._poses, self._skin = poses, skin
-        small = 12 * poses.pose_count * poses.vertex_count <= _CACHE_BYTES
+        held = 12 * poses.pose_count * poses.vertex_count
+        small = held <= memory.share(_CACHE_SHARE, _CACHE_BYTES)
         everything = np.arange(poses.pose_count)
         sources = (poses,) if skin is None else (poses, skin)
         self._cache: np.ndarray | None = None
@@ -83,8 +87,10 @@ class Displacements:
         if self._cache is None:
             yield from displacement_blocks(self._poses, self._skin)
         else:
-            for start in range(0, len(self._cache), _CACHE_BLOCK):
-                stop = start + _CACHE_BLOCK
+            # The blocks of `displacement_blocks`: products of other blocks round differently.
+            size = block_poses(self._poses)
+            for start in range(0, len(self._cache), size):
+                stop = min(start + size, len(self._cache))
                 yield slice(start, stop), self._cache[start:stop]
 
     def release(self) -> None:
@@ -266,7 +272,11 @@ class FitContext(Generic[ConfigType]):
 
     def basis_sample(self) -> np.ndarray:
         """The displacements (t,V,3) of the poses that determine the mean and the components."""
-        return self.displacements.at(evenly(self.poses.pose_count, self.config.basis_poses))
+        # Components of a large mesh need fewer poses: each has more vertices.
+        most = max(_FEWEST_SAMPLED, _SAMPLE_BYTES // (12 * self.poses.vertex_count))
+        asked = self.config.basis_poses
+        most = most if asked is None else min(asked, most)
+        return self.displacements.at(evenly(self.poses.pose_count, most))
 
     def checkpoint(self, suffix: str = "") -> Path | None:
         """The file for the state of training of one set of networks; None: no checkpoint."""

@@ -42,7 +42,7 @@ def displacement_blocks(
     chosen = np.arange(poses.pose_count) if chosen is None else chosen
     # The blocks do not depend on `vertices`: products of their rows are the same bytes however the
     # vertices are divided.
-    size = poses.block_size(_MOST_POSES, _BLOCK_BYTES)
+    size = block_poses(poses)
     for where, read in poses.pose_blocks(size, vertices):
         first, last = np.searchsorted(chosen, [where.start, where.stop])
         if first < last:
@@ -51,6 +51,11 @@ def displacement_blocks(
             yield slice(int(first), int(last)), _displaced(poses, skin, at, targets, vertices)
         if task is not None:
             task.advance(where.stop - where.start)
+
+
+def block_poses(poses: Poses) -> int:
+    """How many poses a block of `displacement_blocks` has."""
+    return poses.block_size(_MOST_POSES, _BLOCK_BYTES)
 
 
 def displacements_at(poses: Poses, skin: Skin | None, chosen: np.ndarray) -> np.ndarray:
