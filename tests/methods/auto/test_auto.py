@@ -103,6 +103,15 @@ def test_a_budget_that_nothing_keeps_gives_the_nearest():
     assert budget.excess(best) > 1
 
 
+def test_another_method_is_fitted_for_an_error_that_no_level_keeps():
+    other = Candidate(f"level/{LEVELS + 1}", "differential", {}, {})
+    candidates = replace(CANDIDATES, others=(other,))
+    for budget, wanted in ((Budget(max_error=0.5**LEVELS), True), (Budget(max_error=0.1), False)):
+        found = walk(budget, candidates, FakeFits())
+        assert (other.name in [one.name for one in found]) == wanted
+        assert budget.keeps(budget.best(found))
+
+
 def test_it_ends_when_the_time_is_over_and_still_has_a_result():
     budget = Budget(max_error=1e-3)
     fits = FakeFits(most=4)

@@ -32,6 +32,7 @@ DIFFERENTIAL = (
     ((24, 128), 0.7),
     ((24, 192), 0.5),
 )
+_WITH_BONES = (24, 48), 1.0  # where there are bones too
 _DIFFERENTIAL_ERROR = 1e-4
 _EPOCHS = 100
 # A cheap fit has this share of the poses and of the epochs, but not fewer than these.
@@ -62,11 +63,13 @@ class Candidates:
     skins    quick fits, which are all made, most influences first
     layered  a skin of two layers, for skins that need many influences; None: there are no bones
     levels   costly fits, from small to large
+    others   costlier fits, for an error that no level keeps
     """
 
     skins: tuple[Candidate, ...]
     layered: Candidate | None
     levels: tuple[Candidate, ...]
+    others: tuple[Candidate, ...] = ()
 
 
 def candidates_of(poses: Poses, seed: int, epochs: int | None, levels: int | None) -> Candidates:
@@ -87,7 +90,8 @@ def candidates_of(poses: Poses, seed: int, epochs: int | None, levels: int | Non
         for number, size in enumerate(CORRECTED, 1)
     ]
     skins = tuple(maker.skin(k) for k in SKIN_INFLUENCES)
-    return Candidates(skins, maker.layered(), _few(tuple(found), levels))
+    others = (maker.differential("differential/bones", *_WITH_BONES),)
+    return Candidates(skins, maker.layered(), _few(tuple(found), levels), others)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ _FIRST_GAIN = 0.5
 # The error of a level should be this share of the budget: what is left is spent on components.
 _ROOM = 0.9
 # A smaller level is tried if no more than this share of the components is needed.
-_MOSTLY_NEEDLESS = 0.2
+_MOSTLY_NEEDLESS = 0.35
 # Usual error of a skin of two layers, relative to four influences: its weights may be negative.
 _TWO_LAYERS = 0.8
 # A level may have so many times the bytes or the time of the budget: components will be left out.
@@ -93,6 +93,11 @@ def walk(
             run.add(fits.whole(layered))
     else:
         _smallest_accurate(run, levels)
+        for other in candidates.others:
+            if run.kept or run.must_stop or budget.too_costly(fits.cheap(other)):
+                break
+            if run.add(fits.whole(other)).error <= (budget.error_limit or 0.0):
+                run.add(fits.shrunk(other, budget))
     return run.found
 
 
@@ -184,8 +189,9 @@ def _smallest_accurate(run: Walk, levels: tuple[Candidate, ...]) -> None:
     level, tried = low, set[int]()
     while level not in tried and not run.must_stop:
         tried.add(level)
+        predicted(level)  # a cheap fit of the same level says how much a whole one gains
         made = run.add(fits.whole(levels[level]))
-        if level in cheap and cheap[level].error > 0:
+        if cheap[level].error > 0:
             gain = made.error / cheap[level].error
         if made.error > limit:
             # Larger levels cost more, so they do not help where the cost is the obstacle too.
