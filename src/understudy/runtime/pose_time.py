@@ -9,7 +9,7 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
 
-_POSES, _BLOCKS, _CALLS = 10, 7, 10
+_POSES, _BLOCKS, _CALLS = 10, 21, 10
 
 
 def pose_ms(deformer: Deformer, poses: Poses) -> float:
