@@ -365,7 +365,7 @@ def _fit_transforms(motion: Motion, index: np.ndarray, weight: np.ndarray) -> Fi
 def _normal_distortion(motion: Motion, fit: Fit, triangles: np.ndarray) -> float:
     """Return the mean angle between the normals of a fit and of the motion, in radians.
 
-    triangles  (M,3); each counts by its area
+    triangles  (M,3); each counts the same, as in the metric NormDistort
 
     It is measured in some of the frames.
     """
@@ -376,10 +376,9 @@ def _normal_distortion(motion: Motion, fit: Fit, triangles: np.ndarray) -> float
         _area_vectors(some.reshape(len(some), -1, 3), triangles)
         for some in (motion.targets[:, rows], shown)
     )
-    areas, others = (np.linalg.norm(vectors, axis=-1) for vectors in (true, approx))
-    sines = np.linalg.norm(np.cross(true, approx), axis=-1) / np.maximum(others, 1e-30)
-    total = float(areas.sum())
-    return float(np.arcsin(min(1.0, sines.sum() / total))) if total else 0.0
+    one, other = (np.linalg.norm(vectors, axis=-1) for vectors in (true, approx))
+    sines = np.linalg.norm(np.cross(true, approx), axis=-1) / np.maximum(one * other, 1e-60)
+    return float(np.arcsin(min(1.0, sines.mean()))) if sines.size else 0.0
 
 
 def _area_vectors(positions: np.ndarray, triangles: np.ndarray) -> np.ndarray:
