@@ -197,7 +197,8 @@ CHOICES: tuple[Choice, ...] = (
         ("_MIN_SHARED", "_HOLD", "_BENEATH"),
         "methods/decomposition/skeletons/joint_places.py",
         ("temporal-skeleton",),
-        data="skeletons of the corpus characters robot_qmech_Leela/3 and animal_qfarm_Pig/2",
+        data="skeletons of the corpus characters robot_qmech_Leela/3, animal_qfarm_Pig/2, Pug/2, "
+        "Horse/2, Cow/2, Llama/2 and human_q_KnightCharacter/3",
     ),
     Choice(
         ("_OUTSIDE", "_LAST_OUTSIDE", "_PLACED"),
