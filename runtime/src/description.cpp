@@ -64,9 +64,8 @@ public:
         : storage_(storage), values_(values, name, problem), halves_(halves, name, problem) {}
 
     bool cut(MatrixView& matrix) {
-        return storage_ == Storage::half
-                   ? halves_.cut(matrix.rows, matrix.columns, matrix.half)
-                   : values_.cut(matrix.rows, matrix.columns, matrix.single);
+        return storage_ == Storage::half ? halves_.cut(matrix.rows, matrix.columns, matrix.half)
+                                         : values_.cut(matrix.rows, matrix.columns, matrix.single);
     }
 
     bool cut_bias(NetLayer& layer, bool half) {

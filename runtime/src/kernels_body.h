@@ -119,8 +119,7 @@ void sum_rows(const Weight* w, std::size_t step, std::size_t columns, const floa
     for (int r = 0; r < Registers; ++r) sum[r] = more ? V::load(y + r * W) : V::zero();
     for (std::size_t k = 0; k < columns; ++k, w += step) {
         const F at = V::set1(x[k]);
-        for (int r = 0; r < Registers; ++r)
-            sum[r] = V::fma(load_weight<V>(w + r * W), at, sum[r]);
+        for (int r = 0; r < Registers; ++r) sum[r] = V::fma(load_weight<V>(w + r * W), at, sum[r]);
     }
     for (int r = 0; r < Registers; ++r) V::store(y + r * W, sum[r]);
 }
@@ -138,8 +137,7 @@ void panel(const Weight* w, std::size_t height, std::size_t columns, const float
             sum_rows<V::kSums>(from + row, height, count, x + first, first != 0, y + row);
         if constexpr (V::kSums * W > 16)
             for (; row < height; row += 16)
-                sum_rows<kPerUnit>(from + row, height, count, x + first, first != 0,
-                                             y + row);
+                sum_rows<kPerUnit>(from + row, height, count, x + first, first != 0, y + row);
     }
 }
 
@@ -190,14 +188,12 @@ inline void panel_one(const Weight* w, std::size_t columns, const float* x,
         for (int c = 0; c < Chains; ++c, w += Units * 16) {
             const typename R::F at = R::set1(x[k + c]);
             for (int r = 0; r < kRegisters; ++r)
-                partial[c][r] =
-                    R::fma(load_weight<R>(w + r * R::W), at, partial[c][r]);
+                partial[c][r] = R::fma(load_weight<R>(w + r * R::W), at, partial[c][r]);
         }
     for (; k < columns; ++k, w += Units * 16) {
         const typename R::F at = R::set1(x[k]);
         for (int r = 0; r < kRegisters; ++r)
-            partial[0][r] =
-                R::fma(load_weight<R>(w + r * R::W), at, partial[0][r]);
+            partial[0][r] = R::fma(load_weight<R>(w + r * R::W), at, partial[0][r]);
     }
     for (int c = 1; c < Chains; ++c)
         for (int r = 0; r < kRegisters; ++r) partial[0][r] = R::add(partial[0][r], partial[c][r]);
@@ -217,8 +213,7 @@ inline void panel_many(const Weight* w, std::size_t step, std::size_t columns, c
         for (int r = 0; r < Registers; ++r) weight[r] = load_weight<V>(w + r * W);
         for (int p = 0; p < Poses; ++p) {
             const F at = V::set1(x[p * x_stride + k]);
-            for (int r = 0; r < Registers; ++r)
-                sum[p][r] = V::fma(weight[r], at, sum[p][r]);
+            for (int r = 0; r < Registers; ++r) sum[p][r] = V::fma(weight[r], at, sum[p][r]);
         }
     }
 }
@@ -249,8 +244,8 @@ void poses_of_panel(const Weight* w, std::size_t columns, const float* x, std::s
     constexpr int kTogether = W == 16 ? Units : 1;
     for (int unit = 0; unit < Units; unit += kTogether) {
         F sum[Poses][kTogether * kPerUnit];
-        panel_many<kTogether * kPerUnit, Poses>(w + unit * 16, Units * 16, columns, x,
-                                                          x_stride, sum);
+        panel_many<kTogether * kPerUnit, Poses>(w + unit * 16, Units * 16, columns, x, x_stride,
+                                                sum);
         for (int p = 0; p < Poses; ++p)
             write_rows(sum[p], rows.from(unit * 16), y + p * y_stride + unit * 16);
     }
@@ -281,10 +276,8 @@ void panels(const Panels& matrix, std::size_t first, std::size_t last, const flo
         const Weight* w = static_cast<const Weight*>(matrix.data) + row * columns;
         const Rows rows = all.from(row);
         if (left >= 64) panel<4>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
-        else if (left == 48)
-            panel<3>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
-        else if (left == 32)
-            panel<2>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
+        else if (left == 48) panel<3>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
+        else if (left == 32) panel<2>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
         else panel<1>(w, columns, x, x_stride, poses, rows, y + row, y_stride);
     }
 }
@@ -292,8 +285,7 @@ void panels(const Panels& matrix, std::size_t first, std::size_t last, const flo
 void dense(const Panels& w, std::size_t first, std::size_t last, const Product& of) {
     const Rows rows{of.bias, of.activation};
     if (w.number_size == 2)
-        panels<std::uint16_t>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y,
-                                     of.y_stride);
+        panels<std::uint16_t>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y, of.y_stride);
     else panels<float>(w, first, last, of.x, of.x_stride, of.poses, rows, of.y, of.y_stride);
 }
 

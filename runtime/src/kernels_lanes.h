@@ -86,10 +86,10 @@ inline void rows_lanes(const LaneRows& rows, const LaneProduct& product, float* 
             float* to = y + set * product.y_set + group * W;
             for (int row = 0; row + kTogether <= Rows; row += kTogether)
                 lanes_of_rows<kTogether>(rows.from(row), x, to + row * product.y_row,
-                                                   product.y_row);
+                                         product.y_row);
             if constexpr (kRest != 0)
                 lanes_of_rows<kRest>(rows.from(Rows - kRest), x,
-                                               to + (Rows - kRest) * product.y_row, product.y_row);
+                                     to + (Rows - kRest) * product.y_row, product.y_row);
         }
 }
 
@@ -97,8 +97,7 @@ inline void rows_lanes(const LaneRows& rows, const LaneProduct& product, float* 
 template <int Rows>
 void unit_lanes(const float* w, std::size_t offset, std::size_t height, std::size_t columns,
                 const char* ahead, const LaneProduct& product, float* y) {
-    rows_lanes<Rows>({w + offset, height, 0, columns, ahead, height * sizeof *w}, product,
-                               y);
+    rows_lanes<Rows>({w + offset, height, 0, columns, ahead, height * sizeof *w}, product, y);
 }
 
 // The same for halves. Some columns at a time are widened once for all sets and poses.
@@ -114,8 +113,8 @@ void unit_lanes(const std::uint16_t* w, std::size_t offset, std::size_t height, 
             for (std::size_t k = 0; k < count; ++k)
                 V::store(wide + k * Panels::kUnit + r, V::load_half(from + k * height + r));
         rows_lanes<Rows>({wide + offset, Panels::kUnit, first, count,
-                                    ahead + first * height * sizeof *w, height * sizeof *w},
-                                   product, y);
+                          ahead + first * height * sizeof *w, height * sizeof *w},
+                         product, y);
     }
 }
 
@@ -136,8 +135,8 @@ void panels_lanes(const Panels& matrix, std::size_t first, std::size_t last,
         float* y = product.y + (begin - first) * product.y_row;
         const auto compute = [&](auto rows, std::size_t row) {
             unit_lanes<decltype(rows)::value>(w, row - unit, height, matrix.columns,
-                                                        reinterpret_cast<const char*>(ahead),
-                                                        product, y + (row - begin) * product.y_row);
+                                              reinterpret_cast<const char*>(ahead), product,
+                                              y + (row - begin) * product.y_row);
         };
 #if defined(UNDERSTUDY_FEW_REGISTERS)
         std::size_t row = begin;

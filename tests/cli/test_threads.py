@@ -40,6 +40,6 @@ def test_wrong_numbers_are_refused(given):
     assert run("ab", "--threads", given).exit_code == 2
 
 
-@pytest.mark.parametrize("long", [command.__name__ for command in LONG])
+@pytest.mark.parametrize("long", [command.__name__.replace("_", "-") for command in LONG])
 def test_every_command_that_works_long_has_it(long):
     assert "--threads" in CliRunner().invoke(app, [long, "--help"]).output

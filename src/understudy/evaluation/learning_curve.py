@@ -172,10 +172,10 @@ def _plausible_laws(
 
 
 def _rounded(count: float) -> str:
-    """A number of poses with two digits.
+    """A number of poses, rounded up to two digits.
 
     >>> _rounded(12345.0)
-    '12,000'
+    '13,000'
     """
     size = 10 ** max(0, int(np.floor(np.log10(max(count, 1)))) - 1)
     return f"{int(np.ceil(count / size) * size) if size > 1 else int(np.ceil(count)):,}"

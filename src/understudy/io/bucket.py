@@ -156,7 +156,7 @@ def client_errors() -> tuple[type[Exception], ...]:
 def explained(problem: BaseException) -> str:
     """Return an error of the client in one line, without its inner structure.
 
-    >>> explained(ValueError("Generic S3 error:\\\\n  timed out\\\\n\\\\nDebug source:\\\\nX {}"))
+    >>> explained(ValueError("Generic S3 error: timed out  Debug source: X {}"))
     'Generic S3 error: timed out'
     """
     text = str(problem).partition("Debug source:")[0]
