@@ -237,7 +237,7 @@ def test_ctrl_c_keeps_the_training_and_the_same_command_ends_with_the_same_bytes
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-        assert process.returncode == 130
+        assert process.returncode == 130, err
         assert "run the same command again" in err
         assert not out.exists()
         if checkpoint.exists():
@@ -248,6 +248,18 @@ def test_ctrl_c_keeps_the_training_and_the_same_command_ends_with_the_same_bytes
         assert done.returncode == 0, done.stderr
     assert not checkpoint.exists()
     assert out.read_bytes() == straight.read_bytes()
+
+
+def test_ctrl_c_inside_an_import_ends_with_the_same_exit_code(tmp_path):
+    (tmp_path / "interrupted.py").write_text(
+        "from understudy.cli import app\n"
+        "app.app = lambda *_, **__: exec('raise KeyboardInterrupt')\n"
+        "app.main()\n"
+    )
+    command = [sys.executable, "-m", "interrupted"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 130, done.stderr
+    assert "run the same command again" in done.stderr
 
 
 def test_an_option_out_of_range_is_one_clear_line(work, capsys, tmp_path):

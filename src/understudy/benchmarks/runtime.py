@@ -8,6 +8,7 @@ rig in this run. The time depends on the sizes only, so the fit is short. Method
     onnxruntime      the exported graph, with the fastest of several settings
     onnxruntime-nets a plain graph of the networks and bases alone, which is given their inputs
     torch            the torch module
+    corrected_skin   `understudy` with the default method for bones instead of `fdda`, at `human`
     rig              the original, at `human`
     lbs-4, lbs-all, two_layer, two_layer-paper    skins without networks, at `elephant`
 
@@ -50,7 +51,7 @@ OURS: dict[str, Callable[[Deformer], Deformer]] = {
     "understudy": lambda deformer: deformer,
     "understudy-fp16": Deformer.half,
 }
-METHODS = (*OURS, *PEERS, "rig")
+METHODS = (*OURS, *PEERS, "corrected_skin", "rig")
 SKINS = ("lbs-4", "lbs-all", "two_layer", "two_layer-paper")
 CHARACTERS = {
     "tigress": runtime_cases.tigress,
@@ -127,6 +128,10 @@ def _human(methods: list[str], request: Request, size: _Size) -> Iterator[CaseRe
     """The rows of a stand-in for the built-in human, on poses of its walk, and of the rig."""
     deformer, drivers = human(request, size)
     yield from _rows("human", deformer, drivers, methods, size)
+    if "corrected_skin" in methods:
+        ours = Understudy(_fitted("corrected_skin", request, size), *drivers)
+        times = _measured({"corrected_skin": ours}, size)["corrected_skin"]
+        yield CaseResult("human", "corrected_skin", {"bytes": float(ours.bytes), **times})
     if "rig" in methods:
         rig = load_rig("human")
         values, _ = animation_curves(rig, "walk")
@@ -137,17 +142,7 @@ def _human(methods: list[str], request: Request, size: _Size) -> Iterator[CaseRe
 
 def human(request: Request, size: _Size) -> tuple[Deformer, tuple[np.ndarray, np.ndarray]]:
     """Return a stand-in for the built-in human, with bones and controls of poses of its walk."""
-    file = request.out / "human.understudy"
-    ensure_writable(file)
-    # One thread for linear algebra: with two, its threads wait for each other on a busy machine.
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
-    try:
-        machine.isolated(_fit_human, file, size.poses, size.epochs, request.seed)
-    finally:
-        os.environ.pop("OMP_NUM_THREADS")
-        if before is not None:
-            os.environ["OMP_NUM_THREADS"] = before
+    deformer = _fitted("fdda", request, size)
     rig = load_rig("human")
     values, _ = animation_curves(rig, "walk")
     some = values[np.linspace(0, len(values) - 1, _POSES).astype(int)]
@@ -156,12 +151,28 @@ def human(request: Request, size: _Size) -> tuple[Deformer, tuple[np.ndarray, np
         np.ascontiguousarray(walk.world_from_bone, np.float64),
         np.ascontiguousarray(walk.controls, np.float64),
     )
-    return Deformer.load(file), drivers
+    return deformer, drivers
 
 
-def _fit_human(file: Path, poses: int, epochs: int, seed: int) -> None:
-    """Fit `fdda` to random poses of the human; runs in its own process."""
-    rig, kind = load_rig("human"), method_type("fdda")
+def _fitted(method: str, request: Request, size: _Size) -> Deformer:
+    """A stand-in for the human, fitted in its own process."""
+    file = request.out / ("human.understudy" if method == "fdda" else f"human-{method}.understudy")
+    ensure_writable(file)
+    # One thread for linear algebra: with two, its threads wait for each other on a busy machine.
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        machine.isolated(_fit_human, method, file, size.poses, size.epochs, request.seed)
+    finally:
+        os.environ.pop("OMP_NUM_THREADS")
+        if before is not None:
+            os.environ["OMP_NUM_THREADS"] = before
+    return Deformer.load(file)
+
+
+def _fit_human(method: str, file: Path, poses: int, epochs: int, seed: int) -> None:
+    """Fit a method to random poses of the human; runs in its own process."""
+    rig, kind = load_rig("human"), method_type(method)
     config = config_from_text(kind.Config, {"epochs": str(epochs), "seed": str(seed)})
     kind(config).fit(rig.evaluate(gaussian(rig.controls, poses, seed)), rig=rig).save(file)
 

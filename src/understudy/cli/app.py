@@ -109,6 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         show()
         code = 2
     if code == 130:
+        # `python -m` ends with the signal in place of our exit code when Ctrl-C came inside an
+        # `exec`, as in the dataclasses of a module being imported. The next `exec` clears that.
+        exec("")
         print(
             "understudy: interrupted; finished work is kept, run the same command again to resume",
             file=sys.stderr,
