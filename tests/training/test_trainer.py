@@ -7,13 +7,21 @@ import torch
 
 from understudy import InputError
 from understudy.core.progress import SILENT
+from understudy.training import checkpoint as checkpoints
 from understudy.training import stack_training
 from understudy.training.grouped import GroupedTask, Stack, stack_order
 from understudy.training.schedule import Schedule, validation_poses
 from understudy.training.trainer import train
 
 SCHEDULE = Schedule(hidden=(16, 16), epochs=100, batch_size=16, validation_fraction=0.1)
-SHORT = Schedule(hidden=(16, 16), epochs=12, batch_size=64, validation_fraction=0.1)
+SHORT = Schedule(hidden=(16, 16), epochs=12, batch_size=64, validation_fraction=0.1, device="cpu")
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"),
+    ),
+]
 
 
 def problem(samples=400, seed=0):
@@ -95,17 +103,23 @@ def interrupted_after(steps):
         stack_training.Steps.__call__ = step
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     "steps", [3, 20, 24]
 )  # in the first epoch, in the middle of a later one, at the end of one
-def test_an_interrupted_training_resumes_to_the_very_same_weights(tmp_path, steps):
+def test_an_interrupted_training_resumes_to_the_very_same_weights(
+    tmp_path, steps, device, monkeypatch
+):
+    if device != "cpu":  # where a state is kept only when it is written
+        monkeypatch.setattr(checkpoints, "_WRITE_EVERY_S", 0.0)
     x, tasks = problem()
-    straight = train(x, tasks, SHORT, SILENT)
+    schedule = replace(SHORT, device=device)
+    straight = train(x, tasks, schedule, SILENT)
     checkpoint = tmp_path / "model.checkpoint"
     with pytest.raises(KeyboardInterrupt), interrupted_after(steps):
-        train(x, tasks, SHORT, SILENT, checkpoint)
+        train(x, tasks, schedule, SILENT, checkpoint)
     assert checkpoint.exists() == (steps > 6)  # six steps are an epoch
-    resumed = train(x, tasks, SHORT, SILENT, checkpoint)
+    resumed = train(x, tasks, schedule, SILENT, checkpoint)
     np.testing.assert_array_equal(resumed.training_curve, straight.training_curve)
     for a, b in zip(straight.nets, resumed.nets):
         for first, second in zip(a[0] + a[1], b[0] + b[1]):
