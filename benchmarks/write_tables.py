@@ -263,6 +263,8 @@ def table(benchmark: str) -> str:
         f"\nMeasured by `understudy bench {benchmark}` on {machine['cores']} cores "
         f"({machine['cpu']}){gpu}."
     )
+    if note := results(benchmark).get("note"):
+        lines.append(note)
     return "\n".join(lines)
 
 
