@@ -7,10 +7,13 @@ import pytest
 
 from understudy.benchmarks.outside import LIMIT, bare_skin
 from understudy.benchmarks.outside_poses import outside_poses
+from understudy.core.controls import ControlSpec
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses
 from understudy.evaluation.measure import measure_deformers
 from understudy.methods import config_from_text, method_type
 from understudy.rigs import load_rig
-from understudy.rigs.sampling import SamplePlan
+from understudy.rigs.sampling import SamplePlan, gaussian
 
 METHODS = ("corrected_skin", "fdda", "differential", "local", "pca_regression")
 
@@ -81,6 +84,25 @@ def test_networks_that_go_wrong_are_bounded(tube, fitted):
 
 
 @pytest.mark.slow
+def test_rest_and_single_controls_are_inside_a_random_sample_of_many_controls():
+    rng = np.random.default_rng(0)
+    count = 40
+    mesh = Mesh.from_faces(rng.normal(size=(30, 3)), [(0, 1, 2)])
+    shapes = rng.normal(size=(count, 30, 3))
+    spec = ControlSpec(tuple(f"shape{c}" for c in range(count)), np.zeros(count), np.ones(count))
+
+    def blended(weights):
+        moved = mesh.vertices + np.tensordot(weights, shapes, 1)
+        return Poses(mesh, moved, control_spec=spec, controls=weights)
+
+    kind = method_type("pca_regression")
+    deformer = kind(kind.Config()).fit(blended(gaussian(spec, 300, 0)))
+    weights = np.concatenate([np.zeros((1, count)), np.eye(count)])
+    alone = blended(weights)
+    free = mean_error(deformer.without_bounds(), alone)
+    assert mean_error(deformer, alone) < 1.01 * free + 1e-6
+
+
 def test_figures_of_the_range(tube, fitted):
     rows = measure_deformers({"local": fitted["local"]}, outside_poses(tube))
     inside, three, *_ = (row.figures for row in rows)

@@ -142,6 +142,8 @@ class OnnxRuntime(Contender):
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
         options.log_severity_level = 3
+        # One pose at a time: what depends on the number of poses is worked out in advance.
+        options.add_free_dimension_override_by_name("poses", 1)
         for name, value in settings.items():
             options.add_session_config_entry(name, value)
         return ort.InferenceSession(self._model, options, providers=["CPUExecutionProvider"])

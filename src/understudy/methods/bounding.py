@@ -4,7 +4,8 @@
 
 - The range of each coefficient is that of the networks over the training poses. It is widened for
   random poses, which fill their range, so that networks extrapolate well; and not for recorded
-  motion, which leaves most of it empty.
+  motion, which leaves most of it empty. Random values of many controls are far from rest, where
+  most of them are at one end: the range also covers rest and each control alone.
 - Each bone or control that networks read is a unit. Its training poses are covered by a few
   clusters: farthest points first, then k-means. All clusters of a unit have one radius, so that
   every training pose is inside.
@@ -25,6 +26,7 @@ import numpy as np
 from understudy.core.bounds import Bounds
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
+from understudy.methods.range_of_motion import range_of_motion_values
 from understudy.runtime.reference import deform_reference, pose_readings
 
 _CLUSTERS = 8
@@ -86,9 +88,15 @@ def find_bounds(
     readings  (T,X) the features of its training poses
     added     (R,X) those of further training poses
     """
-    every = readings if added is None else np.concatenate([readings, added])
+    sampled = not is_motion(readings)
+    if added is not None:
+        every = np.concatenate([readings, added])
+    elif sampled:
+        every = np.concatenate([readings, _readings_of_single_controls(deformer)])
+    else:
+        every = readings
     low, high = _coefficient_range(deformer, every)
-    if not is_motion(readings):
+    if sampled:
         low, high = low - _SAMPLED_MARGIN * (high - low), high + _SAMPLED_MARGIN * (high - low)
     unit_of_feature = _units(deformer)
     used = np.unique(np.concatenate([net.inputs for net in deformer.nets]))
@@ -249,6 +257,14 @@ def _readings(deformer: Deformer, poses: Poses) -> np.ndarray:
         bones = None if deformer.skeleton is None else bones
         parts.append(pose_readings(deformer, bones, controls))
     return np.concatenate(parts)
+
+
+def _readings_of_single_controls(deformer: Deformer) -> np.ndarray:
+    """Return the features (R,X) of rest and of each control alone; none where there are bones."""
+    spec = deformer.control_spec
+    if deformer.skeleton is not None or spec is None:  # bones move in ways that only a rig knows
+        return np.zeros((0, deformer.features.count), np.float32)
+    return pose_readings(deformer, None, range_of_motion_values(spec, 1 + 2 * spec.count))
 
 
 def _coefficient_range(deformer: Deformer, readings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
