@@ -163,7 +163,7 @@ CHOICES: tuple[Choice, ...] = (
         "twelve random poses of the built-in human",
     ),
     Choice(
-        ("_GAMMA", "_VISIBLE", "_INVISIBLE"),
+        ("GAMMA", "_VISIBLE", "INVISIBLE"),
         "methods/decomposition/bone_count.py",
         ("temporal",),
         ("temporal:horse_gallop*", "temporal:elephant_gallop*", "temporal:samba*"),
@@ -205,6 +205,21 @@ CHOICES: tuple[Choice, ...] = (
         "methods/decomposition/skeletons/skeleton_solve.py",
         ("temporal-skeleton",),
         data="the skeleton of the corpus character animal_qfarm_Pig/2",
+    ),
+    Choice(
+        ("_SMALL", "_OVERFIT", "_GROWTH"),
+        "methods/decomposition/rigid_bones.py",
+        ("temporal-skeleton",),
+        (
+            "temporal:corpus/animal_khr_Fox/1",
+            "temporal:corpus/human_q_KnightCharacter/3",
+            "temporal:corpus/animal_qfarm_Horse/2",
+            "temporal:corpus/animal_qplat_Bee/2",
+            "temporal:corpus/animal_qplat_Crab/3",
+            "temporal:corpus/human_khr_RiggedFigure/0",
+            "temporal:corpus/robot_qmech_Leela/3",
+        ),
+        "the corpus character animal_qfarm_Pig/2",
     ),
     Choice(
         ("CONVEXITY",),

@@ -14,7 +14,7 @@ larger than a quarter of the positions, more bones go while nothing can be seen.
     ln E(B) + gamma B
 
 so that a bone must lower the error by more than the share gamma; in form, this is an information
-criterion. Bones pay only for what can be seen: there are at most as many as E = `_INVISIBLE` takes,
+criterion. Bones pay only for what can be seen: there are at most as many as E = `INVISIBLE` takes,
 and at least as many as E = `_VISIBLE` and the bound on the 99th percentile take.
 
 `docs/experiments.md` says which data the constants were set on.
@@ -39,10 +39,10 @@ from understudy.methods.decomposition.starts import rigid_start
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
 MAX_BONES = 64  # the number of labels of the networks
-_GAMMA = 0.0845
+GAMMA = 0.0845
 # E: differences show above the first and are never seen below the second; only a motion that was
 # made by skinning gets below the third with few bones.
-_VISIBLE, _INVISIBLE, _EXACT = 2.2, 0.5, 0.05
+_VISIBLE, INVISIBLE, _EXACT = 2.2, 0.5, 0.05
 # Bones are removed while E is below the first, or below the second times that of all bones.
 _NEGLIGIBLE, _RISE = 0.015, 1.2
 _MAX_P99 = 20.0  # 99th percentile of the distance, in the unit of E: a hundredth of the size
@@ -127,10 +127,10 @@ class ErrorCurve:
         The bounds follow from the errors as measured.
         """
         bones, measured = self._logarithms()
-        best = int(every[np.argmin(error + _GAMMA * every)])
+        best = int(every[np.argmin(error + GAMMA * every)])
         between = np.interp(np.log(every), np.log(bones), measured)
         first = lambda holds: int(every[np.argmax(holds)]) if holds.any() else int(every[-1])
-        most = first(between <= np.log(_INVISIBLE))
+        most = first(between <= np.log(INVISIBLE))
         distant = max((count for count in bones if self.p99[count] > _MAX_P99), default=0)
         fewest = first((between <= np.log(_VISIBLE)) & (every > distant))
         return min(max(best, fewest), max(most, fewest))
@@ -226,6 +226,11 @@ def size_of(points: np.ndarray) -> float:
     return float(np.linalg.norm(np.ptp(points, axis=0))) or 1.0
 
 
+def relative_error(motion: Motion, error: float) -> float:
+    """Return E of a squared error of `motion`."""
+    return 2000 * motion.coordinate_rms(error) / size_of(motion.rest[:, :3])
+
+
 def most_bones(motion: Motion) -> int:
     """Return the largest number of bones that the frames and vertices of a motion determine."""
     frames = motion.rows // 3
@@ -286,10 +291,10 @@ def _first_fits(fits: QuickFits, limit: int, bar: Task) -> tuple[ErrorCurve, Fit
         if bones == 1:
             break
         _measure(fits, curve, bones, bar)
-        if curve.error[bones] <= _INVISIBLE or 4 * curve.best() <= bones:
+        if curve.error[bones] <= INVISIBLE or 4 * curve.best() <= bones:
             break
     largest = max(curve.error)
-    if curve.error[largest] > _INVISIBLE or not curve.is_steep():
+    if curve.error[largest] > INVISIBLE or not curve.is_steep():
         return curve, None
     fit = _overfit(fits, largest, limit, bar)
     # Where frames or vertices limit the number of bones, an exact skin may need a few more.
@@ -340,8 +345,8 @@ def _prune(fits: QuickFits, fit: Fit, curve: ErrorCurve, bar: Task) -> Fit:
 def _shrink(fits: QuickFits, fit: Fit, curve: ErrorCurve, most: int) -> Fit:
     """Return an exact fit with at most so many bones, or with as few as leave nothing visible."""
     while fit.bones > max(1, most):
-        less = _with_less(fits, fit, _INVISIBLE, many=False)
-        if fits.error(less) > _INVISIBLE:
+        less = _with_less(fits, fit, INVISIBLE, many=False)
+        if fits.error(less) > INVISIBLE:
             break
         fit = less
         curve.add(fit.bones, min(fits.error(fit), curve.error.get(fit.bones, np.inf)))

@@ -21,12 +21,13 @@ Departures of the default, and why:
 - Five iterations from the network's weights leave much of the possible improvement. Clusters of
   vertices with the same most likely label are two more starts of `ssdr`, and the best starts get
   iterations until nothing is gained.
-- With `skeleton`, the bones are joined to one skeleton (`skeletons.skeleton_fit`).
+- With `skeleton`, the bones are rigid (`rigid_bones` counts them) and are joined to one skeleton
+  (`skeletons.skeleton_fit`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -38,13 +39,15 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import SILENT, Progress
-from understudy.core.skin import Skin, skin_weights
+from understudy.core.skin import skin_weights
 from understudy.core.version import __version__
 from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition.bone_count import (
+    INVISIBLE,
     MAX_BONES,
     find_bone_count,
     most_bones,
+    relative_error,
     small_enough,
 )
 from understudy.methods.decomposition.bone_limit import check_bone_count
@@ -64,6 +67,7 @@ from understudy.methods.decomposition.plan import (
 )
 from understudy.methods.decomposition.published_fit import fit_as_published, highest_labels
 from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
+from understudy.methods.decomposition.rigid_bones import enough_rigid_bones, more_bones
 from understudy.methods.decomposition.skeletons.skeleton_fit import fit_skeleton
 from understudy.methods.decomposition.trajectory_networks.classifier import (
     KINDS,
@@ -185,9 +189,9 @@ class Temporal(Method[TemporalConfig]):
             else:
                 triangles = np.argsort(normalisation.order)[poses.mesh.triangles]
                 fit, errors = self._fit(motion, normalisation, triangles, provenance, progress)
-        skin, world_from_rest = skin_and_bones(fit, normalisation)
         if config.skeleton:
-            return self._with_skeleton(poses, skin, world_from_rest, provenance, progress)
+            return self._with_skeleton(poses, motion, normalisation, fit, provenance, progress)
+        skin, world_from_rest = skin_and_bones(fit, normalisation)
         provenance["erms_curve"] = [erms(error, motion, normalisation) for error in errors]
         return deformer_from_bones(
             poses,
@@ -326,15 +330,35 @@ class Temporal(Method[TemporalConfig]):
     def _with_skeleton(
         self,
         poses: Poses,
-        skin: Skin,
-        world_from_rest: np.ndarray,
+        motion: Motion,
+        normalisation: Normalisation,
+        fit: Fit,
         provenance: dict,
         progress: Progress,
     ) -> Deformer:
-        """Return a deformer whose bones are joined to one skeleton."""
-        weights = skin_weights(skin, world_from_rest.shape[1]).toarray()
+        """Return a deformer whose bones, rigid and at first independent, are joined."""
+        more: Callable[[], tuple[np.ndarray, np.ndarray]] | None = None
+        if self.config.bones is None:
+            plan = Plan(
+                fit.bones,
+                self.config.influences,
+                rigid=True,
+                iterations=THOROUGH_ITERATIONS,
+                progress=progress,
+            )
+            with tasks.one_blas_thread():
+                fit = enough_rigid_bones(motion, fit, plan)
+            if relative_error(motion, fit.error) <= INVISIBLE:
+                bones = min(more_bones(fit.bones), MAX_BONES, motion.vertex_count)
+                more = lambda: _weights_and_bones(
+                    decompose(motion, replace(plan, bones=bones)), normalisation
+                )
         fitted = fit_skeleton(
-            poses, weights, world_from_rest, influences=self.config.influences, progress=progress
+            poses,
+            *_weights_and_bones(fit, normalisation),
+            influences=self.config.influences,
+            more=more,
+            progress=progress,
         )
         curve = [100 * rms for rms in fitted.errors]
         return fitted.deformer(
@@ -353,6 +377,12 @@ class Temporal(Method[TemporalConfig]):
                 "erms_curve": curve,
             },
         )
+
+
+def _weights_and_bones(fit: Fit, normalisation: Normalisation) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights (V,B) in the order of the mesh, and world_from_rest (T,B,3,4)."""
+    skin, world_from_rest = skin_and_bones(fit, normalisation)
+    return skin_weights(skin, world_from_rest.shape[1]).toarray(), world_from_rest
 
 
 def _fit_transforms(motion: Motion, index: np.ndarray, weight: np.ndarray) -> Fit:

@@ -257,3 +257,21 @@ def test_wrong_weights_bones_and_influences_are_refused():
         fit_skeleton(poses, weights, bones[:, :2])
     with pytest.raises(InputError, match="influences"):
         fit_skeleton(poses, weights, bones, influences=0)
+
+
+def test_more_bones_are_joined_where_the_given_ones_leave_a_visible_error():
+    poses, weights, bones = arm(blend=0.2)
+    merged = np.column_stack([weights[:, 0], weights[:, 1], weights[:, 2] + weights[:, 3]])
+    fitted = fit_skeleton(poses, merged, bones[:, :3], more=lambda: (weights, bones))
+    check_skeleton(fitted)
+    assert fitted.skeleton.bone_count == 4
+    np.testing.assert_allclose(joints_of(fitted), ARM_JOINTS[1:], atol=4e-3)
+
+
+def test_no_more_bones_are_asked_for_where_nothing_can_be_seen():
+    poses, weights, bones = arm(blend=0.2)
+
+    def more():
+        raise AssertionError("more bones were asked for")
+
+    assert fit_skeleton(poses, weights, bones, more=more).skeleton.bone_count == 4

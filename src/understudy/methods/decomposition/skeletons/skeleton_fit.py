@@ -17,6 +17,7 @@ Departures, and why:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,6 +85,7 @@ def fit_skeleton(
     world_from_rest: np.ndarray,
     *,
     influences: int | None = None,
+    more: Callable[[], tuple[np.ndarray, np.ndarray]] | None = None,
     progress: Progress = SILENT,
 ) -> SkeletonFit:
     """Return a skeleton for bones found in a sequence, with everything fitted to it again.
@@ -91,9 +93,11 @@ def fit_skeleton(
     weights          (V,B), non-negative, each row summing to one
     world_from_rest  (T,B,3,4) transforms of the bones; scale and shear are discarded
     influences       largest number of bones per vertex; None: as many as `weights` uses
+    more             returns weights and transforms of more bones; they are joined instead where the
+                     given ones, joined, leave a visible error and these a smaller one
 
-    Joints are fixed in their parents: bones only rotate, and only the root also moves. No bone is
-    added or removed, and nothing is random.
+    Joints are fixed in their parents: bones only rotate, and only the root also moves. No other
+    bone is added or removed, and nothing is random.
     """
     weights = checks.array(weights, "weights", (poses.vertex_count, None), np.float64)
     bones = weights.shape[1]
@@ -112,14 +116,18 @@ def fit_skeleton(
     solver_index = np.empty(poses.vertex_count, np.int64)
     solver_index[order] = np.arange(poses.vertex_count)
     rms = lambda error: normalisation.scale * motion.coordinate_rms(error)
+    start = lambda weights, world_from_rest: _rigid_fit(
+        motion, weights[order], normalisation.from_world(world_from_rest)
+    )
     with tasks.one_blas_thread(), progress.task(f"joining {bones} bones", 4) as bar:
         found = solve_skeleton(
             motion,
-            _rigid_fit(motion, weights[order], normalisation.from_world(world_from_rest)),
+            start(weights, world_from_rest),
             solver_index[poses.mesh.triangles],
             influences,
             bar,
             lambda error: f"ERMS {100 * rms(error):.3f}",
+            None if more is None else lambda: start(*more()),
         )
     body = Body(found.rest[:, :3], solver_index[poses.mesh.triangles])
     skeleton, bone_order = _artist_skeleton(found, normalisation, poses.mesh.up, body)

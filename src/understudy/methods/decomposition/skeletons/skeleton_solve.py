@@ -8,7 +8,8 @@ more than K, then K, on a sample of the vertices and frames. Then it searches fo
 
 If the bones already belong to a skeleton, they are best left as they are. Therefore the tree over
 the given bones is tried first. If its error is invisible, nothing else is tried; else the better of
-the two is used.
+the two is used. If its error is visible although independent bones leave none, the joints are at
+fault: a rig may slide its bones, which joints cannot. Then more bones are joined, if there are any.
 
 A joint outside the body costs as much as an error of its vertices (`joint_region`), from the first
 tree on: joints that are moved inside at the end only would no longer fit weights and motion. Before
@@ -26,6 +27,7 @@ from scipy.spatial import cKDTree
 
 from understudy.core.poses import evenly
 from understudy.core.progress import Task
+from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
 from understudy.methods.decomposition.clusters import split_transform
 from understudy.methods.decomposition.fit import Fit, dense_weights
 from understudy.methods.decomposition.motion import Motion
@@ -58,7 +60,6 @@ _SPLIT_SHARE = 0.25  # of a cluster that a bone without vertices takes over
 _ITERATIONS, _LAST_ITERATIONS = 50, 60
 _NEIGHBOURS = 4  # sample vertices that another vertex takes its change of the rest shape from
 _REST_REPEATS = 5  # of solving for the rest shape and weights of all vertices
-_INVISIBLE = 0.5  # E, in thousandths of half the size
 _PLACED, _FIXED = 10.0, 1e3  # times the usual hold of joints that were placed inside the body
 _OUTSIDE, _LAST_OUTSIDE = 0.03, 0.3  # cost of joints outside; see `ArticulatedFit`
 _FIXED_ITERATIONS = 10  # where joints had to be fixed
@@ -71,6 +72,7 @@ def solve_skeleton(
     influences: int,
     bar: Task,
     note: Callable[[float], str],
+    more: Callable[[], Fit] | None = None,
 ) -> ArticulatedFit:
     """Return a tree over the bones of `start`, its motion, weights and rest shape.
 
@@ -79,38 +81,53 @@ def solve_skeleton(
     influences  largest number of bones per vertex
     bar         advances by four steps
     note        text beside the bar for a squared error
+    more        returns a start with more bones, which is used if the first tree leaves a visible
+                error and its tree a smaller one
     """
+    region = JointRegion.of(motion.rest[:, :3], triangles) if len(triangles) else None
+    sample, found = _first_tree(motion, start, triangles, influences, region)
+    bar.advance()
+    if more is not None and not _is_invisible(sample, found):
+        _, other = _first_tree(motion, more(), triangles, influences, region)
+        found = min(found, other, key=lambda fitted: fitted.error)
+    bar.advance()
+
+    if not _is_invisible(sample, found):
+        enough = lambda fitted: _is_invisible(sample, fitted)
+        found = search_trees(sample, found, min(influences, found.fit.bones), enough)
+    bar.advance()
+
+    found = _finish(motion, found, triangles, influences, lambda error: bar.note(note(error)))
+    bar.advance()
+    return found
+
+
+def _first_tree(
+    motion: Motion,
+    start: Fit,
+    triangles: np.ndarray,
+    influences: int,
+    region: JointRegion | None,
+) -> tuple[Motion, ArticulatedFit]:
+    """Return the sample of the motion, and the better of the two initial trees after iterations."""
     vertices, frames = _sample(motion)
     rows = (3 * frames[:, None] + np.arange(3)).reshape(-1)
     sample = motion.subset(vertices, rows)
     last = min(influences, start.bones)
-
     edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
-    region = JointRegion.of(motion.rest[:, :3], triangles) if len(triangles) else None
     given, clustered = (
         replace(tree, region=region, outside=_OUTSIDE)
         for tree in _initial_trees(motion, start, edges)
     )
     given = limit_influences(sample, solve_motion(sample, _take(given, vertices, frames)), last)
     given = solve_articulated(sample, given, last, _ITERATIONS)
-    bar.advance()
-
-    found = given
-    if not _is_invisible(sample, given):
-        found = solve_motion(sample, _take(clustered, vertices, frames))
-        for count in sorted({min(count, start.bones) for count in (2, 4, influences + 2)} - {last}):
-            found = solve_articulated(sample, found, count, _ITERATIONS)
-        found = solve_articulated(sample, limit_influences(sample, found, last), last, _ITERATIONS)
-        found = min(found, given, key=lambda fitted: fitted.error)
-    bar.advance()
-
-    if not _is_invisible(sample, found):
-        found = search_trees(sample, found, last)
-    bar.advance()
-
-    found = _finish(motion, found, triangles, influences, lambda error: bar.note(note(error)))
-    bar.advance()
-    return found
+    if _is_invisible(sample, given):
+        return sample, given
+    found = solve_motion(sample, _take(clustered, vertices, frames))
+    for count in sorted({min(count, start.bones) for count in (2, 4, influences + 2)} - {last}):
+        found = solve_articulated(sample, found, count, _ITERATIONS)
+    found = solve_articulated(sample, limit_influences(sample, found, last), last, _ITERATIONS)
+    return sample, min(found, given, key=lambda fitted: fitted.error)
 
 
 def _finish(
@@ -171,8 +188,7 @@ def _in_own_shape(fitted: ArticulatedFit, triangles: np.ndarray) -> ArticulatedF
 
 def _is_invisible(motion: Motion, fitted: ArticulatedFit) -> bool:
     """Return whether the error of a fit is too small to be seen, so that no search is needed."""
-    size = float(np.linalg.norm(np.ptp(motion.rest[:, :3], axis=0)))
-    return 2000 * motion.coordinate_rms(fitted.error) <= _INVISIBLE * size
+    return relative_error(motion, fitted.error) <= INVISIBLE
 
 
 def _initial_trees(

@@ -12,6 +12,8 @@ are kept.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from understudy.methods.decomposition.fit import dense_weights
@@ -44,10 +46,16 @@ _STEPS, _STEP_GAIN = 6, 1e-3  # of Gauss-Newton for a new tree
 _GAP = 0.3  # of the distance between the centres of two bones, as the gap between them
 
 
-def search_trees(motion: Motion, fitted: ArticulatedFit, influences: int) -> ArticulatedFit:
+def search_trees(
+    motion: Motion,
+    fitted: ArticulatedFit,
+    influences: int,
+    enough: Callable[[ArticulatedFit], bool] = lambda fitted: False,
+) -> ArticulatedFit:
     """Return a fit with a tree at least as good, and with its rest shape solved for.
 
     influences  largest number of bones per vertex
+    enough      whether a fit is good enough, so that no repetition follows
     """
     fitted = _iterate(motion, fitted, influences, _FIRST_ITERATIONS)
     for _ in range(_REPETITIONS):
@@ -55,7 +63,7 @@ def search_trees(motion: Motion, fitted: ArticulatedFit, influences: int) -> Art
         for more in _PERTURBATIONS:
             fitted = _better(fitted, _perturb(motion, fitted, influences, more))
         fitted = _best_neighbour(motion, fitted, influences)
-        if fitted.error >= (1 - _MIN_GAIN) * before:
+        if fitted.error >= (1 - _MIN_GAIN) * before or enough(fitted):
             break
     return fitted
 
