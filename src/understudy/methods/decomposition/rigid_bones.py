@@ -24,7 +24,7 @@ from understudy.methods.decomposition.plan import RIGID, Plan
 from understudy.methods.decomposition.pruning import without_one_bone
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
-# Joints add about as much error as rigid bones leave, so these may leave half of what can be seen.
+# Joints add to the error, so that independent bones may leave half of what can be seen.
 # Bones are added until they leave half of that, so that there are some to remove.
 _SMALL, _OVERFIT = INVISIBLE / 2, INVISIBLE / 4
 _GROWTH = 4 / 3
