@@ -26,7 +26,7 @@ import numpy as np
 from understudy.core.bounds import Bounds
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
-from understudy.methods.range_of_motion import range_of_motion_values
+from understudy.rigs.sampling import range_of_motion_values
 from understudy.runtime.reference import deform_reference, pose_readings
 
 _CLUSTERS = 8

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from understudy.core.controls import ControlSpec
-from understudy.core.poses import Poses, evenly
+from understudy.core.poses import Poses
 from understudy.rigs.base import Rig, evaluate_batches
+from understudy.rigs.sampling import range_of_motion_values
 from understudy.training.grouped import GroupedTask
 from understudy.training.schedule import Schedule
 
@@ -51,22 +51,6 @@ def range_of_motion(poses: Poses, rig: Rig | None, share: float) -> Poses | None
         values,
         name="range of motion",
     )
-
-
-def range_of_motion_values(spec: ControlSpec, most: int) -> np.ndarray:
-    """Control values (R,C) float64: rest, then each control alone at its low and high end.
-
-    most  upper limit of R; with fewer, some controls are left out
-
-    >>> range_of_motion_values(ControlSpec(("a", "b"), [-1.0, 0.0], [1.0, 0.0]), 9).tolist()
-    [[0.0, 0.0], [-1.0, 0.0], [1.0, 0.0]]
-    """
-    ends = np.stack([spec.low, spec.high], axis=1)  # (C,2)
-    control, end = np.nonzero((ends != spec.rest[:, None]) & (spec.low < spec.high)[:, None])
-    kept = evenly(len(control), max(0, most - 1))
-    values = np.tile(spec.rest.astype(np.float64), (1 + len(kept), 1))
-    values[1 + np.arange(len(kept)), control[kept]] = ends[control[kept], end[kept]]
-    return values
 
 
 @dataclass(frozen=True, eq=False)

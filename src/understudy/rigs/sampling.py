@@ -22,6 +22,7 @@ import numpy as np
 from understudy.core import checks
 from understudy.core.controls import ControlSpec, is_range
 from understudy.core.errors import FileError, InputError
+from understudy.core.poses import evenly
 from understudy.rigs.base import Rig, animation_curves, animation_names, name_of
 
 
@@ -38,6 +39,22 @@ class Mode(NamedTuple):
 
 SIGMA = 1 / 3  # of the range: section 3.4 of the paper as its text reads
 SIGMA_EQUATION_8 = 1.5  # as its equation reads
+
+
+def range_of_motion_values(spec: ControlSpec, most: int) -> np.ndarray:
+    """Control values (R,C) float64: rest, then each control alone at its low and high end.
+
+    most  upper limit of R; with fewer, some controls are left out
+
+    >>> range_of_motion_values(ControlSpec(("a", "b"), [-1.0, 0.0], [1.0, 0.0]), 9).tolist()
+    [[0.0, 0.0], [-1.0, 0.0], [1.0, 0.0]]
+    """
+    ends = np.stack([spec.low, spec.high], axis=1)  # (C,2)
+    control, end = np.nonzero((ends != spec.rest[:, None]) & (spec.low < spec.high)[:, None])
+    kept = evenly(len(control), max(0, most - 1))
+    values = np.tile(spec.rest.astype(np.float64), (1 + len(kept), 1))
+    values[1 + np.arange(len(kept)), control[kept]] = ends[control[kept], end[kept]]
+    return values
 
 
 def gaussian(spec: ControlSpec, count: int, seed: int, sigma: float = SIGMA) -> np.ndarray:
