@@ -206,7 +206,8 @@ WIDE = {
         ("dense-paper", "e", "dense as in the paper E"),
     ),
 }
-# Clips that took no part in any choice, with all controls at rest that skinning cannot follow.
+# Clips that took no part in any choice on this character, with all controls at rest that skinning
+# cannot follow. The motion of 126_03 took part in one choice, on another character.
 CMU_CASES = ("skeleton/cmu_09_01", "skeleton/cmu_63_01", "skeleton/cmu_126_03")
 DEFAULT = "corrected_skin"
 

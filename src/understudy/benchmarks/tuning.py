@@ -93,6 +93,12 @@ CHOICES: tuple[Choice, ...] = (
         "animations of the tube",
     ),
     Choice(
+        ("_readings_of_single_controls",),
+        "methods/bounding.py",
+        ("differential", "local", "pca_regression"),
+        ("face:facecap",),
+    ),
+    Choice(
         ("rom_share",),
         "methods/differential/config.py",
         ("fdda", "differential", "local", "corrected_skin"),
