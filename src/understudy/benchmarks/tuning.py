@@ -51,6 +51,26 @@ _TWO_LAYER = (
 _FACE = ("face:face/speech", "face:face/expressions")
 
 _SEQUENCES = tuple(f"temporal:{name}*" for name in ("horse_gallop", "elephant_gallop", "samba"))
+_SKELETON_ROWS = tuple(
+    f"temporal:corpus/{name}"
+    for name in (
+        "animal_khr_Fox/1",
+        "animal_qfarm_Cow/2",
+        "animal_qfarm_Horse/2",
+        "animal_qplat_Crab/3",
+        "robot_qmech_Leela/3",
+        "human_q_PlatformerCharacter/3",
+        "robot_qmech_Stan/3",
+        "animal_qfarm_Pig/2",
+        "animal_qfarm_Sheep/2",
+    )
+)
+_SKELETON_DATA = (
+    "the corpus characters animal_q_Alpaca/3, Fox/3, Husky/3; animal_qcutefish_Koi/3, Puffer/3; "
+    "animal_qenemy_Frog/2, Rat/2, Snake/2, Spider/2, Wasp/1; animal_qfarm_Llama/2, Pug/2; "
+    "animal_qfish_Manta_ray/0, Shark/0, Whale/0; human_qman_King/3, Suit/2; "
+    "human_qwoman_anim_Witch/3"
+)
 CHOICES: tuple[Choice, ...] = (
     Choice(
         ("CORRECTED", "DIFFERENTIAL"),
@@ -203,8 +223,14 @@ CHOICES: tuple[Choice, ...] = (
         ("_MIN_SHARED", "_HOLD", "_BENEATH"),
         "methods/decomposition/skeletons/joint_places.py",
         ("temporal-skeleton",),
-        data="skeletons of the corpus characters robot_qmech_Leela/3, animal_qfarm_Pig/2, Pug/2, "
-        "Horse/2, Cow/2, Llama/2 and human_q_KnightCharacter/3",
+        (
+            "temporal:corpus/robot_qmech_Leela/3",
+            "temporal:corpus/animal_qfarm_Pig/2",
+            "temporal:corpus/animal_qfarm_Horse/2",
+            "temporal:corpus/animal_qfarm_Cow/2",
+            "temporal:corpus/human_q_KnightCharacter/3",
+        ),
+        "skeletons of the corpus characters animal_qfarm_Pug/2 and Llama/2",
     ),
     Choice(
         ("_OUTSIDE", "_LAST_OUTSIDE", "_PLACED"),
@@ -213,19 +239,18 @@ CHOICES: tuple[Choice, ...] = (
         data="the skeleton of the corpus character animal_qfarm_Pig/2",
     ),
     Choice(
-        ("_SMALL", "_OVERFIT", "_GROWTH"),
-        "methods/decomposition/rigid_bones.py",
+        ("_SMALL", "_FEW", "_SHARE", "_ITERATIONS", "_TRIES"),
+        "methods/decomposition/local_bones.py",
         ("temporal-skeleton",),
-        (
-            "temporal:corpus/animal_khr_Fox/1",
-            "temporal:corpus/human_q_KnightCharacter/3",
-            "temporal:corpus/animal_qfarm_Horse/2",
-            "temporal:corpus/animal_qplat_Bee/2",
-            "temporal:corpus/animal_qplat_Crab/3",
-            "temporal:corpus/human_khr_RiggedFigure/0",
-            "temporal:corpus/robot_qmech_Leela/3",
-        ),
-        "the corpus character animal_qfarm_Pig/2",
+        _SKELETON_ROWS,
+        _SKELETON_DATA,
+    ),
+    Choice(
+        ("_HOLD", "_SLIDES", "_APART", "_FAR", "_MIN_APART", "_MIDDLE", "_SPINE"),
+        "methods/decomposition/skeletons/local_skeleton.py",
+        ("temporal-skeleton",),
+        _SKELETON_ROWS,
+        _SKELETON_DATA,
     ),
     Choice(
         ("CONVEXITY",),

@@ -96,8 +96,8 @@ def compress(
         bool,
         typer.Option(
             "--skeleton",
-            help="Join the bones to one skeleton that rotates about fixed joints, to edit and "
-            "retarget (temporal).",
+            help="Join the bones to one skeleton with joints inside the body, to edit and retarget "
+            "(temporal).",
         ),
     ] = False,
     tolerance: Annotated[
@@ -126,9 +126,8 @@ def compress(
     The result is a skin with few bones and few influences per vertex. No option is needed.
 
     A .understudy file has the bones that reproduce the sequence best. The file of an engine (.glb,
-    .usd, .fbx, ...) has one skeleton of rotations and at most 4 influences, fitted to the sequence
-    again; --transforms and --method keep the bones that they ask for instead. Both errors are
-    printed.
+    .usd, .fbx, ...) has one skeleton and at most 4 influences, fitted to the sequence again;
+    --transforms and --method keep the bones that they ask for instead. Both errors are printed.
     """
     flags = {
         "bones": bones,

@@ -28,6 +28,7 @@ from understudy.core.progress import Task
 
 _LOST_IN_A_ROW = 10  # actors that die without a finished part between them: something is wrong
 _CONNECT_TIMEOUT = 3.0
+_FREE_TIMEOUT = 10.0  # seconds; an actor that takes longer to drop its work is ended
 _INTERVAL = 0.5  # seconds; Ctrl-C is noticed in between
 
 # Called with a part and with what counts the progress inside it.
@@ -59,6 +60,7 @@ class Workers:
     def __init__(self, ray: Any, count: int, folder: Path):
         self.ray, self.count, self.folder = ray, count, folder
         self._open: Pool | None = None
+        self._spare = Spare(ray)
 
     @property
     def gpus(self) -> int:
@@ -70,10 +72,16 @@ class Workers:
 
         most  actors, at most; None: all workers
         gpu   each actor has a GPU
+
+        Actors of earlier pools are used again: a new one takes seconds to import its packages.
         """
-        self.close()
+        if self._open is not None:
+            self._open.close()
+        if gpu != self._spare.gpu:
+            self._spare.end()
+            self._spare = Spare(self.ray, gpu)
         count = self.count if most is None else min(self.count, most)
-        self._open = Pool(self.ray, work, max(1, count), gpu)
+        self._open = Pool(self.ray, work, max(1, count), gpu, self._spare)
         return self._open
 
     def close(self) -> None:
@@ -81,6 +89,7 @@ class Workers:
         if self._open is not None:
             self._open.close()
             self._open = None
+        self._spare.end()
 
 
 _current: Workers | None = None
@@ -166,17 +175,47 @@ def running_cluster() -> str | None:
         return None
 
 
+class Spare:
+    """Actors that run and have no work, for the next pool; `gpu`: each has a GPU."""
+
+    def __init__(self, ray: Any, gpu: bool = False):
+        self.gpu, self._ray = gpu, ray
+        self._actors: list[Any] = []
+
+    def take(self) -> Any | None:
+        """One of them; None: there are none left."""
+        return self._actors.pop() if self._actors else None
+
+    def give(self, actors: Sequence[Any]) -> None:
+        """Keep actors that have ended their work."""
+        self._actors += actors
+
+    def end(self) -> None:
+        """End all of them."""
+        _kill(self._ray, self._actors)
+        self._actors = []
+
+
+def _kill(ray: Any, actors: Sequence[Any]) -> None:
+    for actor in actors:
+        with contextlib.suppress(Exception):
+            ray.kill(actor)
+
+
 class _Worker:
     """In an actor: the work, and how far it is."""
 
-    def __init__(self, work: Work, budget: int):
-        self._work, self._budget, self._advanced = work, budget, 0.0
+    def __init__(self) -> None:
+        self._work: Work | None = None
+        self._budget, self._advanced = memory.LEAST, 0.0
 
-    def ready(self) -> None:
-        """Return once the actor runs."""
+    def begin(self, work: Work | None, budget: int) -> None:
+        """Take up some work with this many bytes of memory; None: drop the present one."""
+        self._work, self._budget, self._advanced = work, budget, 0.0
 
     def run(self, part: Any) -> Any:
         """Do one part."""
+        assert self._work is not None
         self._advanced = 0.0
         # Linear algebra of one thread: every processor has its own actor.
         with threads.using(1), memory.using(self._budget), tasks.one_blas_thread():
@@ -206,10 +245,14 @@ class Pool:
 
     A replacement may wait until a node has a processor to spare. Parts are given only to actors
     that run.
+
+    spare  actors to begin with, and where actors go that have ended their work; None: all end
     """
 
-    def __init__(self, ray: Any, work: Work, count: int, gpu: bool = False):
-        self._ray = ray
+    def __init__(
+        self, ray: Any, work: Work, count: int, gpu: bool = False, spare: Spare | None = None
+    ):
+        self._ray, self._spare = ray, spare
         kind = ray.remote(num_cpus=1, num_gpus=int(gpu), max_restarts=0, max_concurrency=2)
         self._kind = kind(_Worker)
         self._given = (ray.put(work), max(memory.LEAST // 2, memory.budget() // count))
@@ -265,16 +308,26 @@ class Pool:
         return results
 
     def close(self) -> None:
-        """End the actors; what they have begun is lost."""
-        for actor in self._actors:
-            with contextlib.suppress(Exception):
-                self._ray.kill(actor)
+        """Give the actors back, or end them; what they have begun is lost."""
+        kept = [] if self._spare is None or self.closed else self._freed()
+        _kill(self._ray, [actor for actor in self._actors if actor not in kept])
+        if self._spare is not None:
+            self._spare.give(kept)
         self._actors, self._idle, self._running, self.closed = [], [], {}, True
 
+    def _freed(self) -> list[Any]:
+        """Idle actors that have dropped what their work keeps, such as a rig."""
+        dropping = {actor.begin.remote(None, 0): actor for actor in self._idle}
+        if not dropping:
+            return []
+        done, _ = self._ray.wait(list(dropping), num_returns=len(dropping), timeout=_FREE_TIMEOUT)
+        return [dropping[one] for one in done]
+
     def _start(self) -> None:
-        actor = self._kind.remote(*self._given)
+        spare = None if self._spare is None else self._spare.take()
+        actor = self._kind.remote() if spare is None else spare
         self._actors.append(actor)
-        self._running[actor.ready.remote()] = (actor, None)
+        self._running[actor.begin.remote(*self._given)] = (actor, None)
 
     def _ask(self) -> None:
         """Read how far busy actors are, and ask those again that owe no answer."""

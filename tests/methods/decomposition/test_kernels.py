@@ -48,6 +48,21 @@ def test_weights_near_an_anchor_agree(problem):
     )
 
 
+@compiled_only
+@pytest.mark.parametrize("from_all", [False, True])
+@pytest.mark.parametrize("places", [2, 4])
+def test_weights_on_allowed_bones_agree(problem, places, from_all):
+    allowed = np.random.default_rng(1).random((120, 9)) < 0.4
+    allowed[np.arange(120), np.arange(120) % 9] = True
+    some = replace(problem, allowed=allowed)
+    given = (some, WeightSearch(places, 2, 5, from_all), *start(120, places))
+    index, weight, value = kernels.solve_weights(*given)
+    np.testing.assert_allclose(value, reference.solve_weights(*given)[2], rtol=1e-6)
+    assert allowed[np.arange(120)[:, None], index][weight > 0].all()
+    np.testing.assert_allclose(weight.sum(axis=1), 1)
+    assert value.mean() > kernels.solve_weights(problem, *given[1:])[2].mean()
+
+
 @pytest.mark.parametrize(
     "solver", [pytest.param(kernels, marks=compiled_only), reference], ids=["compiled", "reference"]
 )

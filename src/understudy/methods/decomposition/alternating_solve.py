@@ -40,6 +40,7 @@ class _Skinning:
     motion: Motion
     plan: Plan
     smoother: Smoother | None
+    allowed: np.ndarray | None
 
     def solve_transforms(self, state: Fit) -> np.ndarray:
         if self.plan.rigid:
@@ -55,7 +56,7 @@ class _Skinning:
     def solve_weights(self, state: Fit, transforms: np.ndarray, thorough: bool) -> Fit:
         start = state.index, state.weight
         return solve_weights(
-            self.motion, transforms, start, self.plan.search(thorough), self.smoother
+            self.motion, transforms, start, self.plan.search(thorough), self.smoother, self.allowed
         )
 
     def fail(self, state: Fit) -> Failure:
@@ -70,6 +71,7 @@ def solve_alternating(
     smoother: Smoother | None = None,
     thorough: bool = True,
     record: Callable[[float], object] = lambda error: None,
+    allowed: np.ndarray | None = None,
 ) -> Fit:
     """Return the fit after alternating iterations from `fit`, whose error never rises.
 
@@ -77,13 +79,14 @@ def solve_alternating(
     smoother    adds a smoothness term, or None
     thorough    search the bones of every vertex thoroughly in every tenth iteration
     record      called with the squared error after each iteration
+    allowed     (V,B) bool, the bones that each vertex may use; None: all
     """
 
     def report(error: float) -> None:
         record(error)
         plan.bar.note(plan.note(error))
 
-    problem = _Skinning(motion, plan, smoother)
+    problem = _Skinning(motion, plan, smoother, allowed)
     schedule = Schedule(
         iterations,
         _MIN_GAIN,

@@ -80,6 +80,7 @@ def solve_weights(
             threads=threads.count(),
             anchor=some.anchor,
             strength=some.strength,
+            allowed=None if some.allowed is None else some.allowed.view(np.uint8),
         )
     return index, weight, value
 

@@ -23,6 +23,7 @@ from understudy.methods.decomposition.weight_problem import WeightProblem, Weigh
 
 _BLOCK_BYTES = 2**26  # of the residual products (n,B,B) in memory at a time
 _MIN_GAIN = 1e-9  # relative decrease below which an exchange of bones is not made
+_BARRED = 1e3  # times the largest products: the residuals of bones that a vertex may not use
 _ROUNDING = 1e-14  # relative to the numbers that cancelled: smaller differences are noise
 
 
@@ -124,6 +125,9 @@ def _simplex_qp(problem: WeightProblem) -> SimplexQP:
         square = square + problem.strength * (problem.anchor**2).sum(axis=1)
     scale = square + np.einsum("vbb->vb", products).max(axis=1)
     residuals = products - linear[:, :, None] - linear[:, None, :] + square[:, None, None]
+    if problem.allowed is not None:  # no other bone gains anything by entering
+        barred = ~(problem.allowed[:, :, None] & problem.allowed[:, None, :])
+        residuals = np.where(barred, _BARRED * scale[:, None, None], residuals)
     return SimplexQP(residuals, scale)
 
 

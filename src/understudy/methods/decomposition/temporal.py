@@ -21,13 +21,13 @@ Departures of the default, and why:
 - Five iterations from the network's weights leave much of the possible improvement. Clusters of
   vertices with the same most likely label are two more starts of `ssdr`, and the best starts get
   iterations until nothing is gained.
-- With `skeleton`, the bones are rigid (`rigid_bones` counts them) and are joined to one skeleton
+- With `skeleton`, the bones are rigid (`local_bones` counts them) and are joined to one skeleton
   (`skeletons.skeleton_fit`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -43,11 +43,9 @@ from understudy.core.skin import skin_weights
 from understudy.core.version import __version__
 from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition.bone_count import (
-    INVISIBLE,
     MAX_BONES,
     find_bone_count,
     most_bones,
-    relative_error,
     small_enough,
 )
 from understudy.methods.decomposition.bone_limit import check_bone_count
@@ -67,7 +65,6 @@ from understudy.methods.decomposition.plan import (
 )
 from understudy.methods.decomposition.published_fit import fit_as_published, highest_labels
 from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
-from understudy.methods.decomposition.rigid_bones import enough_rigid_bones, more_bones
 from understudy.methods.decomposition.skeletons.skeleton_fit import fit_skeleton
 from understudy.methods.decomposition.trajectory_networks.classifier import (
     KINDS,
@@ -99,8 +96,9 @@ class TemporalConfig(Config):
                 sequence better
     bones       number of bones; none: found automatically
     influences  largest number of bones per vertex
-    skeleton    join the bones to one skeleton: the root moves, all other bones rotate about fixed
-                joints. It can be edited and retargeted, at a larger error
+    skeleton    join the bones to one skeleton, which can be edited and retargeted, at a larger
+                error: the root moves, all other bones rotate about their joints; some joints of a
+                rig that slides them slide too
     fitting     ours; or paper: bones and weights from a network, then a few iterations on them
     reads       what the network reads with fitting=paper. positions: as the file has them, and
                 labels are numbers of bones, as published; `seed` selects among networks of several
@@ -337,27 +335,11 @@ class Temporal(Method[TemporalConfig]):
         progress: Progress,
     ) -> Deformer:
         """Return a deformer whose bones, rigid and at first independent, are joined."""
-        more: Callable[[], tuple[np.ndarray, np.ndarray]] | None = None
-        if self.config.bones is None:
-            plan = Plan(
-                fit.bones,
-                self.config.influences,
-                rigid=True,
-                iterations=THOROUGH_ITERATIONS,
-                progress=progress,
-            )
-            with tasks.one_blas_thread():
-                fit = enough_rigid_bones(motion, fit, plan)
-            if relative_error(motion, fit.error) <= INVISIBLE:
-                bones = min(more_bones(fit.bones), MAX_BONES, motion.vertex_count)
-                more = lambda: _weights_and_bones(
-                    decompose(motion, replace(plan, bones=bones)), normalisation
-                )
         fitted = fit_skeleton(
             poses,
             *_weights_and_bones(fit, normalisation),
             influences=self.config.influences,
-            more=more,
+            local=self.config.bones is None,
             progress=progress,
         )
         curve = [100 * rms for rms in fitted.errors]

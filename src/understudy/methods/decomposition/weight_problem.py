@@ -26,6 +26,7 @@ class WeightProblem:
     transforms  (R,4B) of all bones side by side
     anchor      (V,B) weights to stay close to, or None
     strength    (V,) of the pull towards `anchor`, or None
+    allowed     (V,B) bool, the bones that each vertex may use, at least one; None: all
     """
 
     rest: np.ndarray
@@ -34,6 +35,7 @@ class WeightProblem:
     transforms: np.ndarray
     anchor: np.ndarray | None = None
     strength: np.ndarray | None = None
+    allowed: np.ndarray | None = None
 
     @property
     def vertex_count(self) -> int:
@@ -52,6 +54,7 @@ class WeightProblem:
             self.transforms,
             None if self.anchor is None else self.anchor[vertices],
             None if self.strength is None else self.strength[vertices],
+            None if self.allowed is None else self.allowed[vertices],
         )
 
 

@@ -31,21 +31,27 @@ def solve_weights(
     start: tuple[np.ndarray, np.ndarray],
     search: WeightSearch,
     smoother: Smoother | None = None,
+    allowed: np.ndarray | None = None,
 ) -> Fit:
     """Return the fit of given transforms (R,4B) with the best weights found.
 
     start     index (V,k) int32 and weight (V,k) to start from; see `no_weights`
     search    how many influences, and how thoroughly to search
     smoother  adds a smoothness term, or None
+    allowed   (V,B) bool, the bones that each vertex may use; None: all
     """
     index, weight = start
     bones = transforms.shape[1] // 4
     missing = search.places(bones) - index.shape[1]
     if missing > 0:
         index, weight = (np.pad(array, ((0, 0), (0, missing))) for array in (index, weight))
+    if allowed is not None:
+        weight = np.where(np.take_along_axis(allowed, index.astype(np.int64), axis=1), weight, 0.0)
+        total = weight.sum(axis=1, keepdims=True)
+        weight = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
     anchor, strength = (None, None) if smoother is None else smoother(index, weight, bones)
     problem = WeightProblem(
-        motion.rest, motion.targets, motion.square, transforms, anchor, strength
+        motion.rest, motion.targets, motion.square, transforms, anchor, strength, allowed
     )
     index, weight, errors = kernels.solve_weights(problem, search, index, weight)
     return Fit(transforms, index, weight, errors)

@@ -67,9 +67,12 @@ def test_children_stay_on_their_parents(scene):
 def test_another_root_is_the_same_motion(scene):
     pose = scene[0]
     for root in range(BONES):
-        again = pose.rooted_at(root, np.array([0.3, -1.0, 2.0]))
-        assert again.tree.root == root
-        np.testing.assert_allclose(again.world_from_rest(), pose.world_from_rest(), atol=1e-13)
+        point, tree = np.array([0.3, -1.0, 2.0]), pose.tree.rooted_at(root)
+        joints, bone = pose.tree.rooted_joints(pose.joints, root, point), pose.world_from_rest()
+        position = bone[:, root, :, :3] @ point + bone[:, root, :, 3]
+        again = Articulation(tree, joints, pose.rotations, position)
+        assert tree.root == root
+        np.testing.assert_allclose(again.world_from_rest(), bone, atol=1e-13)
 
 
 def test_the_normal_equations_give_the_error(scene):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from jointed_arm import ARM_JOINTS, arm, tube
 
 from understudy.core.errors import InputError
 from understudy.core.skin import skin_weights
@@ -15,48 +16,8 @@ from understudy.geometry.transforms import (
     rotation_from_axis_angle,
 )
 from understudy.io.sequences import sequence_from_arrays
-from understudy.methods.decomposition.skeletons.articulation import Articulation, Tree
 from understudy.methods.decomposition.skeletons.skeleton_fit import SkeletonFit, fit_skeleton
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
-
-ARM = Tree(np.array([-1, 0, 1, 2]))
-ARM_JOINTS = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0.1, 0], [3, 0, 0.1]])
-
-
-def tube(rings: int = 40, around: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """rest (V,3) and faces (M,4) of a tube along x from 0 to 4."""
-    x, angle = np.meshgrid(
-        np.linspace(0, 4, rings), np.arange(around) * 2 * np.pi / around, indexing="ij"
-    )
-    rest = np.stack([x, 0.3 * np.cos(angle), 0.2 * np.sin(angle)], axis=-1).reshape(-1, 3)
-    at = np.arange(rings * around).reshape(rings, around)
-    beside = np.roll(at, -1, axis=1)
-    return rest, np.stack([at[:-1], beside[:-1], beside[1:], at[1:]], axis=-1).reshape(-1, 4)
-
-
-def arm(frames: int = 20, blend: float = 0.0, noise: float = 0.0):
-    """A tube moved exactly by four bones about known joints: poses, weights (V,4) and
-    world_from_rest (T,4,3,4).
-    """
-    rng = np.random.default_rng(0)
-    rest, faces = tube()
-    turns = rotation_from_axis_angle(0.5 * rng.normal(size=(frames, 4, 3)))
-    bones = Articulation(ARM, ARM_JOINTS, turns, rng.normal(size=(frames, 3))).world_from_rest()
-    away = np.abs(rest[:, :1] - (np.arange(4) + 0.5))
-    weights = (
-        np.maximum(0, 1 - np.maximum(0, away - 0.5 + blend) / max(2 * blend, 1e-9))
-        if blend
-        else (away == away.min(axis=1, keepdims=True))
-    )
-    weights = weights / weights.sum(axis=1, keepdims=True)
-    vertices = np.einsum(
-        "vb,tbij,vj->tvi", weights, bones, np.column_stack([rest, np.ones(len(rest))])
-    )
-    return (
-        sequence_from_arrays(vertices + noise * rng.normal(size=vertices.shape), faces, rest),
-        weights,
-        bones,
-    )
 
 
 def deformed(fitted: SkeletonFit, poses) -> np.ndarray:
@@ -259,19 +220,18 @@ def test_wrong_weights_bones_and_influences_are_refused():
         fit_skeleton(poses, weights, bones, influences=0)
 
 
-def test_more_bones_are_joined_where_the_given_ones_leave_a_visible_error():
+def test_patches_are_joined_where_the_given_bones_leave_a_visible_error():
     poses, weights, bones = arm(blend=0.2)
     merged = np.column_stack([weights[:, 0], weights[:, 1], weights[:, 2] + weights[:, 3]])
-    fitted = fit_skeleton(poses, merged, bones[:, :3], more=lambda: (weights, bones))
+    fitted = fit_skeleton(poses, merged, bones[:, :3], influences=2, local=True)
     check_skeleton(fitted)
     assert fitted.skeleton.bone_count == 4
-    np.testing.assert_allclose(joints_of(fitted), ARM_JOINTS[1:], atol=4e-3)
+    np.testing.assert_allclose(joints_of(fitted), ARM_JOINTS[1:], atol=0.05)
 
 
-def test_no_more_bones_are_asked_for_where_nothing_can_be_seen():
-    poses, weights, bones = arm(blend=0.2)
-
-    def more():
-        raise AssertionError("more bones were asked for")
-
-    assert fit_skeleton(poses, weights, bones, more=more).skeleton.bone_count == 4
+def test_noise_is_not_followed_by_patches():
+    """As many bones as were given are joined, as without `local`."""
+    poses, weights, bones = arm(frames=8, noise=0.1)
+    with_patches = fit_skeleton(poses, weights, bones, local=True)
+    without = fit_skeleton(poses, weights, bones)
+    np.testing.assert_array_equal(with_patches.world_from_bone, without.world_from_bone)

@@ -36,7 +36,8 @@ void solve_weights(Array<const double, 2> rest, Array<const double, 1> square,
                    Array<std::int32_t, 2> index, Array<double, 2> weight, Array<double, 1> value,
                    std::int64_t candidates, std::int64_t exchanges, bool from_all,
                    std::int64_t threads, std::optional<Array<const double, 2>> anchor,
-                   std::optional<Array<const double, 1>> strength) {
+                   std::optional<Array<const double, 1>> strength,
+                   std::optional<Array<const std::uint8_t, 2>> allowed) {
     const std::int64_t vertices = axis(rest, 0), bones = axis(gram, 0) / 4, places = axis(index, 1);
     need(axis(rest, 1) == 4, "rest: expected shape (V, 4)");
     need(axis(square, 0) == vertices, "square: expected shape (V,)");
@@ -57,6 +58,9 @@ void solve_weights(Array<const double, 2> rest, Array<const double, 1> square,
              "anchor: expected shape (V, B)");
         need(axis(*strength, 0) == vertices, "strength: expected shape (V,)");
     }
+    if (allowed)
+        need(axis(*allowed, 0) == vertices && axis(*allowed, 1) == bones,
+             "allowed: expected shape (V, B)");
     check_index(index, bones);
     const understudy::WeightProblem problem{vertices,
                                             bones,
@@ -65,7 +69,8 @@ void solve_weights(Array<const double, 2> rest, Array<const double, 1> square,
                                             linear.data(),
                                             gram.data(),
                                             anchor ? anchor->data() : nullptr,
-                                            strength ? strength->data() : nullptr};
+                                            strength ? strength->data() : nullptr,
+                                            allowed ? allowed->data() : nullptr};
     const understudy::WeightSearch search{places, candidates, exchanges, from_all, threads};
     nb::gil_scoped_release release;
     understudy::solve_weights(problem, search, index.data(), weight.data(), value.data());
@@ -141,7 +146,7 @@ NB_MODULE(_decompose, m) {
     m.def("solve_weights", &solve_weights, "rest"_a, "square"_a, "linear"_a, "gram"_a,
           "index"_a.noconvert(), "weight"_a.noconvert(), "value"_a.noconvert(), "candidates"_a,
           "exchanges"_a, "from_all"_a, "threads"_a, "anchor"_a = nb::none(),
-          "strength"_a = nb::none());
+          "strength"_a = nb::none(), "allowed"_a = nb::none());
     m.def("solve_positive", &solve_positive, "gram"_a, "right"_a.noconvert(), "ridge"_a,
           "threads"_a);
     m.def("design", &design, "rest"_a, "index"_a, "weight"_a, "out"_a.noconvert());

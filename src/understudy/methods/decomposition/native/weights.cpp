@@ -108,6 +108,11 @@ public:
             largest = std::max(largest, sum);
             diagonal_[b] = sum - 2 * linear_[b] + square_;
         }
+        if (problem_.allowed) {
+            const std::uint8_t* allowed = problem_.allowed + bones_ * vertex;
+            for (std::int64_t b = 0; b < bones_; ++b)
+                if (!allowed[b]) diagonal_[b] = std::numeric_limits<double>::infinity();
+        }
         noise_ = kRounding * (largest + square_) + 1e-290;
         std::fill(computed_.begin(), computed_.end(), 0);
         factored_.count = 0;
@@ -351,7 +356,9 @@ private:
         entering_.clear();
         for (std::int64_t b = 0; b < bones_; ++b) {
             const double gap = s.value - slope_[b];
-            if (!(gap > 1e-9 * s.value + noise_) || s.has(static_cast<std::int32_t>(b))) continue;
+            if (!(gap > 1e-9 * s.value + noise_) || std::isinf(diagonal_[b]) ||
+                s.has(static_cast<std::int32_t>(b)))
+                continue;
             const double length = std::max(diagonal_[b] - 2 * slope_[b] + s.value, noise_);
             const double gain = gap < length ? gap * gap / length : 2 * gap - length;
             entering_.emplace_back(-gain, static_cast<std::int32_t>(b));

@@ -22,6 +22,7 @@ from understudy.methods.decomposition.skeletons.gauss_newton import (
     outside_cost,
     solve_articulation,
 )
+from understudy.methods.decomposition.skeletons.joined_bones import JoinedBones
 from understudy.methods.decomposition.skeletons.joint_region import JointRegion
 from understudy.methods.decomposition.skeletons.rest_shape import solve_rest_shape
 from understudy.methods.decomposition.weight_problem import WeightSearch
@@ -54,6 +55,7 @@ class ArticulatedFit:
     region       where joints should be; None: anywhere
     outside      how much leaving it costs: a distance outside costs as much as this share of it for
                  every vertex of an average bone, in squares
+    allowed      (V,B) bool, the bones that each vertex may use; None: all
     errors       squared errors of the last alternating solve: at its start and after each iteration
     """
 
@@ -65,6 +67,7 @@ class ArticulatedFit:
     hold: float = 1.0
     region: JointRegion | None = None
     outside: float = 0.0
+    allowed: np.ndarray | None = None
 
     @property
     def error(self) -> float:
@@ -82,6 +85,10 @@ class ArticulatedFit:
     def motion(self, motion: Motion) -> Motion:
         """Return `motion` with this rest shape."""
         return replace(motion, rest=self.rest)
+
+    def joined(self) -> JoinedBones:
+        """Return its bones, joints and rest shape."""
+        return JoinedBones(self.pose.tree, self.pose.joints, self.fit, self.rest, self.errors)
 
     def with_pose(self, pose: Articulation) -> ArticulatedFit:
         """Return the fit in another pose, possibly of another tree, with its joints held there."""
@@ -186,6 +193,7 @@ class _Articulated:
             pose.transforms(),
             (state.fit.index, state.fit.weight),
             WeightSearch(self._influences, from_all=thorough),
+            allowed=state.allowed,
         )
         return replace(state, pose=pose, rest=rest, fit=fit)
 

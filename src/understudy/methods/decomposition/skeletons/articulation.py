@@ -64,6 +64,14 @@ class Tree:
             parents[bone], bone, parent = parent, parents[bone], bone
         return Tree(parents)
 
+    def rooted_joints(self, joints: np.ndarray, root: int, point: np.ndarray) -> np.ndarray:
+        """Return the joints (B,3) of the same tree with another root, whose joint is `point`."""
+        tree, result = self.rooted_at(root), joints.copy()
+        turned = (tree.parents != self.parents) & (tree.parents >= 0)
+        result[turned] = joints[tree.parents[turned]]
+        result[root] = point
+        return result
+
 
 @dataclass(frozen=True, eq=False)
 class Link:
@@ -114,16 +122,6 @@ class Articulation:
         parent = self.rotations[:, self.tree.parents]
         parent[:, self.tree.root] = 0
         return parent - self.rotations
-
-    def rooted_at(self, root: int, point: np.ndarray) -> Articulation:
-        """Return the same motion with another root, whose joint is at `point` (3,)."""
-        tree = self.tree.rooted_at(root)
-        reversed_bones = (tree.parents != self.tree.parents) & (tree.parents >= 0)
-        joints = self.joints.copy()
-        joints[reversed_bones] = self.joints[tree.parents[reversed_bones]]
-        joints[root] = point
-        bone = self.world_from_rest()[:, root]
-        return Articulation(tree, joints, self.rotations, bone[..., :3] @ point + bone[..., 3])
 
     def links(self) -> list[Link]:
         """Return the joints between all bones and their parents."""

@@ -31,6 +31,11 @@ class Body:
     vertices: np.ndarray
     triangles: np.ndarray
 
+    @property
+    def size(self) -> float:
+        """The diagonal of its bounding box."""
+        return float(np.linalg.norm(np.ptp(self.vertices, axis=0)))
+
     def contains(self, points: np.ndarray) -> np.ndarray:
         """Return which points (n,3) are inside, (n,) bool; without triangles, all."""
         if not len(self.triangles):
@@ -52,9 +57,8 @@ class Body:
         if len(outside):
             middle = medial_points(points[outside], self.vertices, self.triangles)
             surface = surface_points(points[outside], self.vertices, self.triangles)
-            size = float(np.linalg.norm(np.ptp(self.vertices, axis=0)))
             depth = np.linalg.norm(middle - surface, axis=1, keepdims=True)
-            share = np.minimum(1.0, _BENEATH * size / np.maximum(depth, 1e-300))
+            share = np.minimum(1.0, _BENEATH * self.size / np.maximum(depth, 1e-300))
             result[outside] = surface + share * (middle - surface)
         return result
 

@@ -104,17 +104,21 @@ def pairwise_joints(transforms: np.ndarray, borders: Borders) -> tuple[np.ndarra
 
     transforms  (3F,4B)
     """
-    bones, frames = transforms.shape[1] // 4, len(transforms) // 3
-    gram = (transforms.T @ transforms / frames).reshape(bones, 4, bones, 4).transpose(0, 2, 1, 3)
-    own = np.einsum("iiab->iab", gram)
-    # mean over frames of (T_i - T_j)^T (T_i - T_j)
-    relative = own[:, None] + own - gram - gram.transpose(0, 1, 3, 2)
+    relative, bones = relative_motion(transforms), transforms.shape[1] // 4
     right = _HOLD * borders.at - relative[..., :3, 3]
     joints = np.linalg.solve(relative[..., :3, :3] + _HOLD * np.eye(3), right[..., None])[..., 0]
     points = np.concatenate([joints, np.ones((bones, bones, 1))], axis=2)
     error = np.maximum(np.einsum("ija,ijab,ijb->ij", points, relative, points, optimize=True), 0)
     held = _HOLD * (((joints - borders.at) ** 2).sum(axis=2) + borders.gap**2)
     return joints, (error + held) * np.where(borders.connected, 1.0, _DISCONNECTED)
+
+
+def relative_motion(transforms: np.ndarray) -> np.ndarray:
+    """Return the mean over frames of (T_i - T_j)^T (T_i - T_j), (B,B,4,4); transforms (3F,4B)."""
+    bones, frames = transforms.shape[1] // 4, len(transforms) // 3
+    gram = (transforms.T @ transforms / frames).reshape(bones, 4, bones, 4).transpose(0, 2, 1, 3)
+    own = np.einsum("iiab->iab", gram)
+    return own[:, None] + own - gram - gram.transpose(0, 1, 3, 2)
 
 
 def spanning_tree(cost: np.ndarray) -> Tree:

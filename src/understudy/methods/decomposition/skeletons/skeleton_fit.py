@@ -5,6 +5,8 @@ After Moutafidou et al. 2021, "Temporal Parameter-free Deep Skinning of Animated
 rotations about them (there after Le & Deng 2012 and Avril et al. 2016).
 
 Departures, and why:
+- Where bones with a patch of the mesh each leave nothing visible (`local_bones`), the sequence is
+  the motion of a rig: these are joined as they are (`local_skeleton`). The rest is about others.
 - The hierarchy is the spanning tree whose joints fit the motion best (`joints`), so that
   disconnected parts of a mesh are connected too.
 - Rotations, root positions and joints are solved for together, by Gauss-Newton over all frames
@@ -17,7 +19,6 @@ Departures, and why:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,11 +33,13 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import compose
 from understudy.methods.decomposition.fit import Fit
+from understudy.methods.decomposition.local_bones import find_local_bones
 from understudy.methods.decomposition.motion import Motion, Normalisation, read_motion
 from understudy.methods.decomposition.result import packed_skin
-from understudy.methods.decomposition.skeletons.articulated_fit import ArticulatedFit
 from understudy.methods.decomposition.skeletons.bone_names import bone_names
+from understudy.methods.decomposition.skeletons.joined_bones import JoinedBones
 from understudy.methods.decomposition.skeletons.joint_places import Body
+from understudy.methods.decomposition.skeletons.local_skeleton import join_local_bones
 from understudy.methods.decomposition.skeletons.rest_frames import (
     central_bone,
     parents_first,
@@ -44,6 +47,8 @@ from understudy.methods.decomposition.skeletons.rest_frames import (
 )
 from understudy.methods.decomposition.skeletons.skeleton_solve import solve_skeleton
 from understudy.methods.decomposition.transform_solve import nearest_rigid
+from understudy.methods.decomposition.weight_problem import WeightSearch
+from understudy.methods.decomposition.weight_solve import solve_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +60,7 @@ class SkeletonFit:
     rest             (V,3) the rest shape of the skin, close to the mesh of the sequence
     world_from_bone  (T,B,3,4) rigid transforms, the animation
     errors           root mean square error per coordinate, in model units, after each of the last
-                     iterations; it never rises
+                     iterations
     """
 
     skeleton: Skeleton
@@ -85,7 +90,7 @@ def fit_skeleton(
     world_from_rest: np.ndarray,
     *,
     influences: int | None = None,
-    more: Callable[[], tuple[np.ndarray, np.ndarray]] | None = None,
+    local: bool = False,
     progress: Progress = SILENT,
 ) -> SkeletonFit:
     """Return a skeleton for bones found in a sequence, with everything fitted to it again.
@@ -93,11 +98,10 @@ def fit_skeleton(
     weights          (V,B), non-negative, each row summing to one
     world_from_rest  (T,B,3,4) transforms of the bones; scale and shear are discarded
     influences       largest number of bones per vertex; None: as many as `weights` uses
-    more             returns weights and transforms of more bones; they are joined instead where the
-                     given ones, joined, leave a visible error and these a smaller one
+    local            the number of bones is open: where bones with a patch of the mesh each leave
+                     nothing visible, these are joined (`local_bones`)
 
-    Joints are fixed in their parents: bones only rotate, and only the root also moves. No other
-    bone is added or removed, and nothing is random.
+    Nothing is random.
     """
     weights = checks.array(weights, "weights", (poses.vertex_count, None), np.float64)
     bones = weights.shape[1]
@@ -115,25 +119,20 @@ def fit_skeleton(
     order = normalisation.order
     solver_index = np.empty(poses.vertex_count, np.int64)
     solver_index[order] = np.arange(poses.vertex_count)
+    triangles = solver_index[poses.mesh.triangles]
     rms = lambda error: normalisation.scale * motion.coordinate_rms(error)
-    start = lambda weights, world_from_rest: _rigid_fit(
-        motion, weights[order], normalisation.from_world(world_from_rest)
-    )
-    with tasks.one_blas_thread(), progress.task(f"joining {bones} bones", 4) as bar:
-        found = solve_skeleton(
-            motion,
-            start(weights, world_from_rest),
-            solver_index[poses.mesh.triangles],
-            influences,
-            bar,
-            lambda error: f"ERMS {100 * rms(error):.3f}",
-            None if more is None else lambda: start(*more()),
-        )
-    body = Body(found.rest[:, :3], solver_index[poses.mesh.triangles])
+    start = _rigid_fit(motion, weights[order], normalisation.from_world(world_from_rest))
+    with tasks.one_blas_thread():
+        found = _joined_patches(motion, start, triangles, influences, progress) if local else None
+        if found is None:
+            with progress.task(f"joining {bones} bones", 3) as bar:
+                note = lambda error: f"ERMS {100 * rms(error):.3f}"
+                found = solve_skeleton(motion, start, triangles, influences, bar, note).joined()
+    body = Body(found.rest[:, :3], triangles)
     skeleton, bone_order = _artist_skeleton(found, normalisation, poses.mesh.up, body)
     new_index = np.argsort(bone_order).astype(np.int32)
     skin = packed_skin(new_index[found.fit.index], found.fit.weight, order)
-    solved = normalisation.to_world(found.pose.transforms())
+    solved = normalisation.to_world(found.fit.transforms)
     rest = np.empty((poses.vertex_count, 3))
     rest[order] = normalisation.scale * found.rest[:, :3] + normalisation.centre
     return SkeletonFit(
@@ -145,6 +144,25 @@ def fit_skeleton(
     )
 
 
+def _joined_patches(
+    motion: Motion, start: Fit, triangles: np.ndarray, influences: int, progress: Progress
+) -> JoinedBones | None:
+    """Return a skeleton of bones with a patch of the mesh each; None: they leave a visible error.
+
+    start  rigid bones of a decomposition
+    """
+    with progress.task("finding a bone for each part of the body", 2) as bar:
+        places = min(influences, start.index.shape[1])
+        start = solve_weights(
+            motion, start.transforms, (start.index, start.weight), WeightSearch(places)
+        )
+        bones = find_local_bones(motion, start, triangles, influences)
+        bar.advance()
+        found = None if bones is None else join_local_bones(motion, bones, triangles)
+        bar.advance()
+    return found
+
+
 def _rigid_fit(motion: Motion, weights: np.ndarray, transforms: np.ndarray) -> Fit:
     """Return a fit with the rotations nearest to `transforms` (3F,4B); weights (V,B)."""
     places = int((weights > 0).sum(axis=1).max())
@@ -154,7 +172,7 @@ def _rigid_fit(motion: Motion, weights: np.ndarray, transforms: np.ndarray) -> F
 
 
 def _artist_skeleton(
-    found: ArticulatedFit, normalisation: Normalisation, up_axis: str, body: Body
+    found: JoinedBones, normalisation: Normalisation, up_axis: str, body: Body
 ) -> tuple[Skeleton, np.ndarray]:
     """Return the skeleton as artists expect it, and the solver's bone that each of its bones is."""
     fit, bones = found.fit, found.fit.bones
@@ -165,16 +183,15 @@ def _artist_skeleton(
     total = np.bincount(bone, share, bones)
     rest = np.repeat(found.rest[:, :3], fit.index.shape[1], axis=0)
     sums = np.stack([np.bincount(bone, share * rest[:, axis], bones) for axis in range(3)], axis=1)
-    centres = np.where(
-        total[:, None] > 0, sums / np.maximum(total, 1e-300)[:, None], found.pose.joints
-    )
+    centres = np.where(total[:, None] > 0, sums / np.maximum(total, 1e-300)[:, None], found.joints)
     centres = body.moved_inside(centres)  # leaf bones end there
-    root = central_bone(found.pose.tree, mass)
-    pose = found.pose.rooted_at(root, centres[root])
-    order = parents_first(pose.tree, mass)
+    root = central_bone(found.tree, mass)
+    tree = found.tree.rooted_at(root)
+    joints = found.tree.rooted_joints(found.joints, root, centres[root])
+    order = parents_first(tree, mass)
     new_index = np.argsort(order)
-    parents = np.where(pose.tree.parents < 0, -1, new_index[pose.tree.parents])[order]
-    frames = rest_frames(pose.tree, pose.joints, centres, mass, up_axis)[order]
+    parents = np.where(tree.parents < 0, -1, new_index[tree.parents])[order]
+    frames = rest_frames(tree, joints, centres, mass, up_axis)[order]
     frames[..., 3] = normalisation.scale * frames[..., 3] + normalisation.centre
-    names = bone_names(pose.joints[order], parents, body.vertices)
+    names = bone_names(joints[order], parents, body.vertices)
     return Skeleton(names, parents, frames), order

@@ -8,8 +8,7 @@ more than K, then K, on a sample of the vertices and frames. Then it searches fo
 
 If the bones already belong to a skeleton, they are best left as they are. Therefore the tree over
 the given bones is tried first. If its error is invisible, nothing else is tried; else the better of
-the two is used. If its error is visible although independent bones leave none, the joints are at
-fault: a rig may slide its bones, which joints cannot. Then more bones are joined, if there are any.
+the two is used.
 
 A joint outside the body costs as much as an error of its vertices (`joint_region`), from the first
 tree on: joints that are moved inside at the end only would no longer fit weights and motion. Before
@@ -72,24 +71,17 @@ def solve_skeleton(
     influences: int,
     bar: Task,
     note: Callable[[float], str],
-    more: Callable[[], Fit] | None = None,
 ) -> ArticulatedFit:
     """Return a tree over the bones of `start`, its motion, weights and rest shape.
 
     start       rigid transforms (3F,4B) and weights
     triangles   (M,3) of the mesh
     influences  largest number of bones per vertex
-    bar         advances by four steps
+    bar         advances by three steps
     note        text beside the bar for a squared error
-    more        returns a start with more bones, which is used if the first tree leaves a visible
-                error and its tree a smaller one
     """
     region = JointRegion.of(motion.rest[:, :3], triangles) if len(triangles) else None
     sample, found = _first_tree(motion, start, triangles, influences, region)
-    bar.advance()
-    if more is not None and not _is_invisible(sample, found):
-        _, other = _first_tree(motion, more(), triangles, influences, region)
-        found = min(found, other, key=lambda fitted: fitted.error)
     bar.advance()
 
     if not _is_invisible(sample, found):

@@ -1,0 +1,251 @@
+"""A skeleton of bones that have a patch of the mesh each (`local_bones`).
+
+Such bones are those of a rig, so that the tree and the joints follow from them directly:
+- neighbouring patches are joined where their bones move least apart, and where the patches meet.
+  For the joint c of bones a and b,
+
+      c = argmin  mean over frames of |T_a c - T_b c|^2 + h |c - middle|^2
+
+  where `middle` is the middle of the border and of the vertices that both bones move, inside the
+  body. The tree has the smallest sum of these minima, by the width of the borders; the middle of a
+  symmetric body is joined first, its two sides last;
+- the motion is solved for again, with a cost of joints that come apart. It is a robust one: most
+  joints then hold, and those that the rig itself slides (feet on handles of their own, shoulder
+  blades, stretched limbs) slide in the animation, rather than all others giving way for them.
+
+A joint that hardly slides is closed, so that its bone only rotates. If all bones may only rotate
+and nothing can be seen of it, they do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from understudy.methods.decomposition import kernels
+from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
+from understudy.methods.decomposition.fit import Fit, dense_weights
+from understudy.methods.decomposition.local_bones import LocalBones
+from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.skeletons.articulated_fit import (
+    ArticulatedFit,
+    solve_articulated,
+    solve_motion,
+)
+from understudy.methods.decomposition.skeletons.articulation import Articulation, Tree
+from understudy.methods.decomposition.skeletons.joined_bones import JoinedBones
+from understudy.methods.decomposition.skeletons.joint_places import Body
+from understudy.methods.decomposition.skeletons.joints import (
+    cluster_borders,
+    relative_motion,
+    spanning_tree,
+)
+from understudy.methods.decomposition.weight_problem import WeightSearch
+from understudy.methods.decomposition.weight_solve import solve_weights
+
+# h: mean square of a rotation of about six degrees. A smaller rotation about an axis does not tell
+# where the joint is along the others. Twice that where bones slide by a hundredth of the size.
+_HOLD, _SLIDES, _MAX_HOLD = 1e-2, 1e-2, 10.0
+_THIN = 1e-3  # of the size: the least width of a border
+# A body is symmetric if its vertices mirrored in X are this close to others, on average; bones this
+# close to the plane are in the middle; and the factor on the cost of their links.
+_SYMMETRIC, _MIDDLE, _SPINE = 0.01, 0.03, 0.1
+_MIN_SHARED = 0.5  # sum of products of weights from which two bones share vertices: two halves
+# A joint that comes apart costs as much as the same error of a tenth of the vertices of its smaller
+# bone; less beyond a thousandth of the size.
+_APART, _FAR, _MIN_APART = 0.1, 1e-3, 2e-3
+_CLOSED = 1e-4  # of the size: joints that come apart by less are closed
+_SMALL = INVISIBLE / 2
+_PLACED, _FIXED = 10.0, 1e3  # times the usual hold of joints while bones only rotate
+_ITERATIONS, _SWEEPS = 20, 3
+
+
+def join_local_bones(motion: Motion, bones: LocalBones, triangles: np.ndarray) -> JoinedBones:
+    """Return the tree over local bones, with joints inside the body."""
+    body = Body(motion.rest[:, :3], triangles)
+    tree, joints = _tree_and_joints(motion, bones, body)
+    rotating = _rotating(motion, bones, tree, joints, _PLACED)
+    if relative_error(motion, rotating.fit.error) <= _SMALL:
+        moved = Body(rotating.rest[:, :3], triangles).just_inside(rotating.pose.joints)
+        moved[tree.root] = joints[tree.root]  # it turns nothing
+        if not np.array_equal(moved, rotating.pose.joints):
+            rotating = _rotating(motion, bones, tree, moved, _FIXED)
+        if relative_error(motion, rotating.fit.error) <= _SMALL:
+            return rotating.joined()
+    fit, errors = _with_joints(motion, bones, tree, joints, body.size)
+    return JoinedBones(tree, joints, fit, motion.rest, tuple(errors))
+
+
+def _tree_and_joints(motion: Motion, bones: LocalBones, body: Body) -> tuple[Tree, np.ndarray]:
+    """Return the tree over neighbouring patches, and its joints (B,3)."""
+    count = bones.fit.bones
+    near = np.zeros((count, count), bool)
+    near[bones.patch] = bones.allowed
+    np.fill_diagonal(near, False)
+    middle, width = _borders(bones, body, near)
+    relative = relative_motion(bones.fit.transforms)
+    hold = np.full((count, count), _HOLD)
+    joints, apart = _held_joints(relative, middle, hold)
+    cost = apart + hold * ((joints - middle) ** 2).sum(axis=2)
+    # A wide border is where the body hangs together.
+    cost *= _side_factors(bones, body) / np.maximum(width, _THIN * body.size)
+    tree = spanning_tree(np.where(near, cost, np.inf))
+    # Bones that slide against each other do not tell where a joint is: the shape does.
+    hold = np.minimum(_HOLD * (1 + apart / (_SLIDES * body.size) ** 2), _MAX_HOLD)
+    joints, _ = _held_joints(relative, middle, hold)
+    result, children = np.zeros((count, 3)), np.flatnonzero(tree.parents >= 0)
+    result[children] = body.just_inside(joints[children, tree.parents[children]])
+    return tree, result
+
+
+def _borders(bones: LocalBones, body: Body, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where neighbouring bones meet (B,B,3), and how wide their border is (B,B).
+
+    The first is the middle between the border and the vertices that both move, inside the body. The
+    second is the root mean square distance of the border's vertices from their centre.
+    """
+    count, weights, rest = bones.fit.bones, dense_weights(bones.fit), body.vertices
+    at = cluster_borders(rest, bones.patch, bones.pairs, count).at
+    ends = bones.patch[bones.pairs]
+    across = ends[:, 0] != ends[:, 1]
+    one, two = np.sort(ends[across], axis=1).T
+    pair = one * count + two
+    away = ((rest[bones.pairs[across]] - at[one, two][:, None]) ** 2).sum(axis=2).mean(axis=1)
+    number = np.maximum(np.bincount(pair, minlength=count**2), 1)
+    width = np.sqrt(np.bincount(pair, away, count**2) / number).reshape(count, count)
+    one, two = np.nonzero(np.triu(near))
+    shared = weights[:, one] * weights[:, two]
+    total = shared.sum(axis=0)[:, None]
+    border = at[one, two]
+    centre = np.divide(shared.T @ rest, total, out=border.copy(), where=total > _MIN_SHARED)
+    middle = np.zeros((count, count, 3))
+    middle[one, two] = middle[two, one] = body.moved_inside((border + centre) / 2)
+    return middle, width + width.T
+
+
+def _side_factors(bones: LocalBones, body: Body) -> np.ndarray:
+    """Return factors (B,B) on the cost of links, by the sides of a body that is symmetric in X.
+
+    Bones in the middle are joined with each other first, which makes a spine; bones of different
+    sides last, so that no arm or leg hangs on another.
+    """
+    count, rest = bones.fit.bones, body.vertices
+    factors, weights = np.ones((count, count)), dense_weights(bones.fit)
+    plane = float(rest[:, 0].min() + rest[:, 0].max()) / 2
+    image = rest * [-1, 1, 1] + [2 * plane, 0, 0]
+    if cKDTree(rest).query(image)[0].mean() > _SYMMETRIC * body.size:
+        return factors
+    centre = weights.T @ rest[:, 0] / np.maximum(weights.sum(axis=0), 1e-300) - plane
+    side = np.where(np.abs(centre) < _MIDDLE * body.size, 0, np.sign(centre))
+    factors[(side[:, None] == 0) & (side == 0)] = _SPINE
+    factors[side[:, None] * side < 0] = 1 / _SPINE
+    return factors
+
+
+def _held_joints(
+    relative: np.ndarray, middle: np.ndarray, hold: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the joints (B,B,3) of all pairs of bones, and how far they come apart (B,B), squared.
+
+    relative  (B,B,4,4) from `relative_motion`
+    middle    (B,B,3), where joints are held with the strength `hold` (B,B)
+    """
+    right = hold[..., None] * middle - relative[..., :3, 3]
+    matrix = relative[..., :3, :3] + hold[..., None, None] * np.eye(3)
+    joints = np.linalg.solve(matrix, right[..., None])[..., 0]
+    points = np.concatenate([joints, np.ones((*joints.shape[:2], 1))], axis=2)
+    apart = np.einsum("ija,ijab,ijb->ij", points, relative, points, optimize=True)
+    return joints, np.maximum(apart, 0)
+
+
+def _rotating(
+    motion: Motion, bones: LocalBones, tree: Tree, joints: np.ndarray, hold: float
+) -> ArticulatedFit:
+    """Return the fit whose bones only rotate; joints (B,3) are held with the strength `hold`."""
+    fit, root = bones.fit, tree.root
+    moves = fit.transforms.reshape(-1, 3, fit.bones, 4).transpose(0, 2, 1, 3)
+    rotations, positions = np.ascontiguousarray(moves[..., :3]), moves[:, root, :, 3]
+    pose = Articulation(tree, joints, rotations, positions + rotations[:, root] @ joints[root])
+    start = ArticulatedFit(pose, fit, motion.rest, joints, hold=hold, allowed=bones.allowed)
+    return solve_articulated(
+        motion,
+        solve_motion(motion, start),
+        fit.index.shape[1],
+        _ITERATIONS,
+        fit_rest=True,
+        extend=False,
+    )
+
+
+def _with_joints(
+    motion: Motion, bones: LocalBones, tree: Tree, joints: np.ndarray, size: float
+) -> tuple[Fit, list[float]]:
+    """Return the fit with joints that hold where they can, and its errors."""
+    fit, allowed, errors = bones.fit, bones.allowed, []
+    places = fit.index.shape[1]
+    for number in range(_ITERATIONS):
+        transforms = _joined_transforms(motion, fit, tree, joints, size)
+        last = number == _ITERATIONS - 1
+        if last:
+            transforms = _closed(transforms, tree, joints, _CLOSED * size)
+        search = WeightSearch(places, from_all=last)
+        fit = solve_weights(motion, transforms, (fit.index, fit.weight), search, allowed=allowed)
+        errors.append(fit.error)
+    return fit, errors
+
+
+def _joined_transforms(
+    motion: Motion, fit: Fit, tree: Tree, joints: np.ndarray, size: float
+) -> np.ndarray:
+    """Return the transforms (3F,4B) after sweeps that also count joints that come apart.
+
+    |T_b c - T_p c|^2 is the error of a vertex at the joint c with the weights 1 and -1, so that it
+    adds to the normal equations.
+    """
+    bones = fit.bones
+    gram, cross = kernels.normal_equations(
+        motion.rest, fit.index, fit.weight, motion.targets, bones
+    )
+    child = np.flatnonzero(tree.parents >= 0)
+    parent = tree.parents[child]
+    mass = np.bincount(fit.index.reshape(-1), fit.weight.reshape(-1), bones)
+    apart = np.sqrt((gaps(fit.transforms, tree, joints) ** 2).sum(axis=2).mean(axis=0))
+    share = np.maximum(_MIN_APART, _APART / (1 + (apart / (_FAR * size + 1e-300)) ** 2))
+    strength = share * np.minimum(mass[child], mass[parent])
+    point = np.concatenate([joints[child], np.ones((len(child), 1))], axis=1)
+    block = strength[:, None, None] * point[:, :, None] * point[:, None, :]
+    blocks = gram.reshape(bones, 4, bones, 4).transpose(0, 2, 1, 3)
+    for one, two, sign in ((child, child, 1), (parent, parent, 1), (child, parent, -1)):
+        np.add.at(blocks, (one, two), sign * block)
+    np.add.at(blocks, (parent, child), -block)
+    by_frame = np.ascontiguousarray(cross.T).reshape(-1, 3, 4 * bones)
+    before = fit.transforms.reshape(-1, 3, 4 * bones)
+    return kernels.rigid_sweeps(gram, by_frame, before, _SWEEPS).reshape(-1, 4 * bones)
+
+
+def gaps(transforms: np.ndarray, tree: Tree, joints: np.ndarray) -> np.ndarray:
+    """Return how far bones and their parents take joints apart, (F,B-1,3) for all but the root.
+
+    transforms  (3F,4B)
+    """
+    child = np.flatnonzero(tree.parents >= 0)
+    bones = transforms.reshape(-1, 3, tree.bones, 4).transpose(0, 2, 1, 3)
+    point = np.concatenate([joints[child], np.ones((len(child), 1))], axis=1)
+    own, above = (
+        np.einsum("fkij,kj->fki", bones[:, some], point) for some in (child, tree.parents[child])
+    )
+    return own - above
+
+
+def _closed(transforms: np.ndarray, tree: Tree, joints: np.ndarray, least: float) -> np.ndarray:
+    """Return transforms (3F,4B) with joints closed that come apart by less than a distance.
+
+    The branch below a joint moves as one.
+    """
+    apart = gaps(transforms, tree, joints)
+    child = np.flatnonzero(tree.parents >= 0)
+    little = np.sqrt((apart**2).sum(axis=2).mean(axis=0)) < least
+    below = tree.descends[child[little]].astype(float)
+    bones = transforms.reshape(-1, 3, tree.bones, 4).copy()
+    bones[..., 3] -= np.einsum("fki,kb->fib", apart[:, little], below)
+    return bones.reshape(transforms.shape)

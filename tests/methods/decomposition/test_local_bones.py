@@ -1,0 +1,90 @@
+"""Rigid bones with a patch of the mesh each."""
+
+import numpy as np
+import pytest
+
+from understudy.geometry.transforms import rotation_from_axis_angle
+from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
+from understudy.methods.decomposition.decompose import decompose
+from understudy.methods.decomposition.local_bones import find_local_bones
+from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.plan import Plan
+
+BONES, FRAMES, ROWS, COLUMNS = 6, 9, 6, 60
+
+
+def strip() -> tuple[np.ndarray, np.ndarray]:
+    """A strip of 360 vertices along x from 0 to 6, and its triangles."""
+    y, x = np.divmod(np.arange(ROWS * COLUMNS), COLUMNS)
+    at = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS)
+    a, b, c, d = (part.reshape(-1) for part in (at[:-1, :-1], at[:-1, 1:], at[1:, :-1], at[1:, 1:]))
+    rest = np.stack([x * BONES / COLUMNS, 0.1 * y, 0.05 * (y % 2)], axis=1)
+    return rest, np.concatenate([np.stack([a, b, c], 1), np.stack([b, d, c], 1)])
+
+
+def motion_of(targets: np.ndarray, rest: np.ndarray) -> Motion:
+    """The motion of targets (F,V,3) from rest (V,3)."""
+    flat = np.ascontiguousarray(targets.transpose(1, 0, 2)).reshape(len(rest), -1)
+    return Motion(np.column_stack([rest, np.ones(len(rest))]), flat, (flat**2).sum(axis=1))
+
+
+def moved(owner: np.ndarray, rest: np.ndarray) -> Motion:
+    """Vertices that follow one of some rigid bones each."""
+    random, bones = np.random.default_rng(0), owner.max() + 1
+    turns = rotation_from_axis_angle(0.5 * random.normal(size=(FRAMES, bones, 3)))
+    shifts = 0.5 * random.normal(size=(FRAMES, bones, 3))
+    return motion_of(np.einsum("fvij,vj->fvi", turns[:, owner], rest) + shifts[:, owner], rest)
+
+
+@pytest.mark.parametrize("start", [2, 3, BONES])
+def test_the_bones_of_a_chain_are_found(start):
+    rest, triangles = strip()
+    owner = rest[:, 0].astype(int)
+    motion = moved(owner, rest)
+    first = decompose(motion, Plan(start, influences=2, rigid=True))
+    found = find_local_bones(motion, first, triangles, 2)
+    assert found.fit.bones == BONES
+    assert relative_error(motion, found.fit.error) <= INVISIBLE / 2
+    # Each bone has one of the true parts.
+    share = np.zeros((BONES, BONES))
+    np.add.at(share, (found.patch, owner), 1)
+    assert (share.max(axis=1) > 0.9 * share.sum(axis=1)).all()
+
+
+def test_parts_that_move_alike_but_lie_apart_get_bones_of_their_own():
+    rest, triangles = strip()
+    owner = np.array([0, 1, 2, 3, 1, 4])[rest[:, 0].astype(int)]  # bone 1 moves two places
+    motion = moved(owner, rest)
+    first = decompose(motion, Plan(5, influences=2, rigid=True))
+    found = find_local_bones(motion, first, triangles, 2)
+    assert found.fit.bones == 6
+    second, fifth = (found.patch[(rest[:, 0] > x) & (rest[:, 0] < x + 0.6)] for x in (1.2, 4.2))
+    assert not np.intersect1d(second, fifth).size
+    used = found.fit.index[(found.fit.weight > 0) & (rest[:, 0] > 4.2)[:, None]]
+    assert not np.isin(used, second).any()
+
+
+def test_no_vertex_uses_a_bone_that_is_not_near():
+    rest, triangles = strip()
+    motion = moved(rest[:, 0].astype(int), rest)
+    found = find_local_bones(
+        motion, decompose(motion, Plan(3, influences=2, rigid=True)), triangles, 2
+    )
+    rows = np.arange(len(rest))[:, None]
+    assert found.allowed[rows, found.fit.index][found.fit.weight > 0].all()
+    np.testing.assert_allclose(found.fit.weight.sum(axis=1), 1)
+
+
+def test_a_motion_without_bones_has_none():
+    rest, triangles = strip()
+    random = np.random.default_rng(1)
+    motion = motion_of(rest + 0.2 * random.normal(size=(FRAMES, len(rest), 3)), rest)
+    first = decompose(motion, Plan(3, influences=2, rigid=True))
+    assert find_local_bones(motion, first, triangles, 2) is None
+
+
+def test_a_mesh_that_moves_as_one_has_one_bone():
+    rest, triangles = strip()
+    motion = moved(np.zeros(len(rest), int), rest)
+    first = decompose(motion, Plan(3, influences=2, rigid=True))
+    assert find_local_bones(motion, first, triangles, 2).fit.bones == 1
