@@ -135,6 +135,18 @@ LONG = {
         },
         ("wasm", "wasm-portable", "native"),
     ),
+    "scale": (
+        {
+            "quiet_s": "alone (s)",
+            "busy_s": "beside a busy loop (s)",
+            "sample_s": "sample (s)",
+            "fit_s": "fit (s)",
+            "evaluate_s": "evaluate (s)",
+            "peak_mb": "peak of the memory (MB)",
+            "disk_mb": "pose store (MB)",
+        },
+        ("one", "ray-1", "ray-2"),
+    ),
     "runtime": (
         {
             "ms_1": "1 thread (ms)",

@@ -8,6 +8,7 @@ import pytest
 from understudy.benchmarks import Request, run, size_cases
 from understudy.benchmarks.astrid_rig import Limbs10k, Limbs169k
 from understudy.benchmarks.process_cost import run_command
+from understudy.benchmarks.scale_plot import plot_sizes
 from understudy.core.errors import UnderstudyError
 from understudy.core.progress import SILENT
 from understudy.evaluation.result import CaseResult
@@ -44,19 +45,19 @@ def test_a_row_has_time_memory_and_disk(tmp_path):
     for step in size_cases.STEPS:
         assert row[f"{step}_s"] > 0
         assert row[f"{step}_cpu_s"] > 0
-        assert 1e7 < row[f"{step}_peak_bytes"] < 4e9
-    raw = 16 * 10_005 * 12
-    assert 0.5 * raw < row["store_bytes"] < 1.5 * raw
+        assert 10 < row[f"{step}_peak_mb"] <= row["peak_mb"] < 4000
+    raw = 16 * 10_005 * 12 / 1e6
+    assert 0.5 * raw < row["disk_mb"] < 1.5 * raw
     assert not (tmp_path / "vertices/10005/poses.zarr").exists()
     assert (tmp_path / "vertices/10005/fdda.understudy").is_file()
     assert any("the shared disk is the first limit" in note for note in outcome.notes)
 
 
 def row(poses: int, seconds: float) -> CaseResult:
-    figures = {"poses": poses, "vertices": 168_635, "store_bytes": 1e6 * poses}
+    figures = {"poses": poses, "vertices": 168_635, "disk_mb": poses, "peak_mb": 2000}
     for step in size_cases.STEPS:
-        figures |= {f"{step}_s": seconds, f"{step}_cpu_s": seconds, f"{step}_peak_bytes": 2e9}
-    return CaseResult(f"astrid/{poses}", "understudy", figures)
+        figures |= {f"{step}_s": seconds, f"{step}_cpu_s": seconds, f"{step}_peak_mb": 2000}
+    return CaseResult(f"astrid/{poses}", size_cases.METHOD, figures)
 
 
 def test_findings_have_slopes_and_a_projection():
@@ -64,8 +65,19 @@ def test_findings_have_slopes_and_a_projection():
     slopes, projection = size_cases.findings(rows)
     assert "sample 1.00, fit 1.00, evaluate 1.00" in slopes
     assert "2.00 GB" in slopes
+    assert "by the line through" in projection
     assert "together 40 min; 20 GB on disk" in projection  # 3 x 0.04 s x 20,000 poses
+    measured = size_cases.findings([*rows, row(20_000, 900.0)])[1]
+    assert measured.startswith("20000 poses: sample 15 min")
+    assert "together 45 min" in measured
     assert size_cases.findings(rows[:1]) == []
+
+
+def test_curves_are_drawn_where_there_are_several_sizes(tmp_path):
+    assert plot_sizes([row(500, 20.0)], tmp_path) == []
+    (file,) = plot_sizes([row(1000, 40.0), row(500, 20.0)], tmp_path)
+    assert file.name == "scale_poses.png"
+    assert file.stat().st_size > 10_000
 
 
 def test_a_command_that_fails():
@@ -83,7 +95,7 @@ def test_a_full_case_that_was_interrupted_keeps_the_steps_that_are_done(tmp_path
         return size_cases.Cost(len(ran), 1.0, 5.0)
 
     monkeypatch.setattr(size_cases, "run_command", command)
-    monkeypatch.setattr(size_cases, "bytes_on_disk", lambda path: 7)
+    monkeypatch.setattr(size_cases, "bytes_on_disk", lambda path: 7e6)
     measure = lambda resume, seed=0: (
         size_cases.measure_size("astrid/16", case, tmp_path, seed, SILENT, resume).figures
     )
@@ -91,7 +103,7 @@ def test_a_full_case_that_was_interrupted_keeps_the_steps_that_are_done(tmp_path
         measure(True)
     figures = measure(True)
     assert ran == ["sample", "fit", "fit", "evaluate"]
-    assert (figures["sample_s"], figures["fit_s"], figures["store_bytes"]) == (1, 3, 7)
+    assert (figures["sample_s"], figures["fit_s"], figures["disk_mb"]) == (1, 3, 7)
     assert figures["interrupted"] == 1
     measure(True, seed=1)  # another case: nothing is kept
     assert ran[4:] == ["sample", "fit", "evaluate"]

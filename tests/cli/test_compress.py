@@ -130,6 +130,11 @@ def test_a_skeleton_on_request(strip, capsys, tmp_path):
     deformer = Deformer.load(out)
     assert "2 bones in one skeleton" in text
     assert deformer.skeleton.parents.tolist() == [-1, 0]
+    # It can be posed: the independent joints reproduce the clip.
+    values = deformer.posing.read(deformer.clips[0].world_from_bone)
+    posed = deformer.deform(deformer.posing.pose(values)[0])
+    shown = deformer.deform(deformer.clips[0].world_from_bone)
+    np.testing.assert_allclose(posed, shown, atol=0.02 * deformer.mesh.height)
     turns = deformer.clips[0].world_from_bone[..., :3]
     np.testing.assert_allclose(
         turns @ np.swapaxes(turns, -1, -2), np.broadcast_to(np.eye(3), turns.shape), atol=1e-6

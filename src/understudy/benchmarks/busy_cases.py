@@ -134,7 +134,7 @@ def measure_busy(case: str, size: BusySize, out: Path, seed: int, progress: Prog
     figures: dict[str, float] = {}
     for kind, times in taken.items():
         figures[f"{kind}_s"], figures[f"{kind}_cpu_s"] = min(times)
-    return CaseResult(case, "understudy", figures)
+    return CaseResult(case, "one", figures)
 
 
 @contextmanager

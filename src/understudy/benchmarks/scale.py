@@ -4,6 +4,8 @@
 and `vertices/<vertices>` (`size_cases.py`) have time, memory and disk against size. `ray/50ms`
 (`ray_cases.py`) compares one Ray worker with two.
 
+The curves against poses and vertices are written to the output folder (`scale_plot.py`).
+
 With `--full`, a case of a size that was interrupted goes on: steps that are done are not repeated.
 """
 
@@ -17,7 +19,9 @@ from understudy.benchmarks.busy_cases import SIZES, measure_busy
 from understudy.benchmarks.ray_cases import CASE as RAY
 from understudy.benchmarks.ray_cases import METHODS as RAY_METHODS
 from understudy.benchmarks.ray_cases import available, measure_ray, ray_findings
+from understudy.benchmarks.scale_plot import plot_sizes
 from understudy.benchmarks.size_cases import (
+    METHOD,
     RIGS,
     findings,
     measure_size,
@@ -28,7 +32,7 @@ from understudy.core import checks
 from understudy.core.progress import Progress
 from understudy.evaluation.result import CaseResult
 
-METHODS = ("understudy", *RAY_METHODS)
+METHODS = (METHOD, *RAY_METHODS)
 POSES = (16, 32, 250, 500, 1000, 2000, 5000, 10_000, 20_000)
 CASES = (
     *BUSY,
@@ -64,6 +68,7 @@ def run(request: Request, progress: Progress) -> Outcome:
     if not request.cases and not available():
         names = tuple(name for name in names if name != RAY)
     results = [row for name in names for row in _measure(name, request, progress)]
+    plot_sizes(results, request.out)
     notes = [*_busy_findings(results), *ray_findings(results), *findings(results), *_farm(results)]
     return Outcome(results, "m", notes)
 
@@ -88,6 +93,6 @@ def _busy_findings(results: Sequence[CaseResult]) -> Iterator[str]:
 
 def _farm(results: Sequence[CaseResult]) -> Iterator[str]:
     """The simulation on paper, from the largest case."""
-    sized = [row for row in results if "store_bytes" in row.figures]
+    sized = [row for row in results if "disk_mb" in row.figures]
     if sized:
-        yield simulated_farm(max(sized, key=lambda row: row.figures["store_bytes"]))
+        yield simulated_farm(max(sized, key=lambda row: row.figures["disk_mb"]))

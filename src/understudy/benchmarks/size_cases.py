@@ -21,6 +21,7 @@ from understudy.core.version import __version__
 from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import atomic_write
 
+METHOD = "one"  # machine
 RIGS = {10_005: "Limbs10k", 42_195: "Limbs42k", 168_635: "Limbs169k"}
 ASTRID = 168_635
 STEPS = ("sample", "fit", "evaluate")
@@ -77,8 +78,16 @@ def measure_size(
                     log.add("store_bytes", bytes_on_disk(store))
             task.advance()
     shutil.rmtree(store, ignore_errors=True)
-    sizes = {"poses": case.poses, "vertices": case.vertices}
-    return CaseResult(name, "understudy", {**sizes, **log.figures})
+    return CaseResult(name, METHOD, _row_figures(case, log.figures))
+
+
+def _row_figures(case: SizeCase, noted: Mapping[str, float]) -> dict[str, float]:
+    """The figures of a row, from those of the log."""
+    figures = {"poses": float(case.poses), "vertices": float(case.vertices)}
+    figures |= {name: value for name, value in noted.items() if not name.endswith("_bytes")}
+    peaks = {f"{step}_peak_mb": noted[f"{step}_peak_bytes"] / 1e6 for step in STEPS}
+    disk = noted["store_bytes"] / 1e6
+    return {**figures, **peaks, "peak_mb": max(peaks.values()), "disk_mb": disk}
 
 
 class _StepLog:
@@ -151,10 +160,10 @@ def findings(results: Sequence[CaseResult]) -> list[str]:
             f"{step} {slope(sizes, [row.figures[f'{step}_cpu_s'] for row in rows]):.2f}"
             for step in STEPS
         )
-        peak = max(row.figures[f"{step}_peak_bytes"] for row in rows for step in STEPS)
+        peak = max(row.figures["peak_mb"] for row in rows)
         notes.append(
             f"{kind}: processor time grows with the {size} to the power of: {text}; the peak of "
-            f"the memory is {peak / 1e9:.2f} GB"
+            f"the memory is {peak / 1e3:.2f} GB"
         )
         if kind == "astrid":
             notes += _projection(rows[-2], rows[-1])
@@ -162,17 +171,19 @@ def findings(results: Sequence[CaseResult]) -> list[str]:
 
 
 def _projection(before: CaseResult, last: CaseResult) -> list[str]:
-    """What the two largest cases imply for 20,000 poses, if the cost is a + b poses."""
+    """The cost of 20,000 poses: measured, or what the two largest cases imply for a + b poses."""
     total = {}
     for step in STEPS:
         first, second = (row.figures[f"{step}_s"] for row in (before, last))
         rate = (second - first) / (last.figures["poses"] - before.figures["poses"])
         total[step] = max(0.0, second + rate * (TARGET - last.figures["poses"])) / 60
-    disk = last.figures["store_bytes"] / last.figures["poses"] * TARGET
+    disk = last.figures["disk_mb"] / last.figures["poses"] * TARGET
     text = ", ".join(f"{step} {minutes:.0f} min" for step, minutes in total.items())
+    known = last.figures["poses"] == TARGET
+    source = "" if known else ", by the line through the two largest cases"
     return [
-        f"{TARGET} poses, by the line through the two largest cases: {text}, together "
-        f"{sum(total.values()):.0f} min; {disk / 1e9:.0f} GB on disk"
+        f"{TARGET} poses{source}: {text}, together "
+        f"{sum(total.values()):.0f} min; {disk / 1e3:.0f} GB on disk"
     ]
 
 
@@ -180,7 +191,7 @@ def simulated_farm(row: CaseResult, machines: int = 1000, poses: int = TARGET) -
     """On paper: what limits `machines` that sample `poses` into one store, from measured rates."""
     figures = row.figures
     per_pose = figures["sample_cpu_s"] / figures["poses"]
-    bytes_per_pose = figures["store_bytes"] / figures["poses"]
+    bytes_per_pose = 1e6 * figures["disk_mb"] / figures["poses"]
     rate = machines / per_pose * bytes_per_pose
     slow = machines / 0.1 * bytes_per_pose  # a film rig takes 100 ms a pose
     return (

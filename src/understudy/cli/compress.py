@@ -44,6 +44,7 @@ from understudy.io.atomic_write import ensure_writable
 from understudy.io.registry import format_of, source_provenance, write_character
 from understudy.methods.decomposition.compact import compact, default_tolerance
 from understudy.methods.fitting import FitJob, with_source
+from understudy.methods.posing_fitting import with_posing
 from understudy.methods.registry import method_type, methods_by_name
 from understudy.viewer.measured import KeptFrames
 
@@ -163,6 +164,8 @@ def compress(
     started = time.perf_counter()
     deformer = job.fit(poses, progress=progress)
     fit_time = {chosen: {"fit_s": time.perf_counter() - started}}
+    if skeleton:
+        deformer = _posable(deformer, poses, progress)
     kept = KeptFrames({poses.name: poses})
     added = 0.0
     if not for_engine:
@@ -211,6 +214,13 @@ def _compacted(deformer: Deformer, poses: Poses, tolerance: float | None) -> tup
     allowed = default_tolerance(before) if tolerance is None else tolerance
     smaller = compact(deformer, allowed)
     return smaller, error(smaller) - before if smaller is not deformer else 0.0
+
+
+def _posable(deformer: Deformer, poses: Poses, progress: TerminalProgress) -> Deformer:
+    """The deformer with handles to pose its skeleton, found from the motion of its bones."""
+    moved = np.concatenate([clip.world_from_bone for clip in deformer.clips])
+    rigged = replace(poses, skeleton=deformer.skeleton, world_from_bone=moved)
+    return with_posing(deformer, rigged, progress)
 
 
 def default_method(given: Mapping[str, str]) -> str:

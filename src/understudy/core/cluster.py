@@ -61,6 +61,8 @@ class Workers:
         self.ray, self.count, self.folder = ray, count, folder
         self._open: Pool | None = None
         self._spare = Spare(ray)
+        # They start while the driver prepares the first stage.
+        self._spare.give([_new_actor(ray) for _ in range(count)])
 
     @property
     def gpus(self) -> int:
@@ -196,6 +198,12 @@ class Spare:
         self._actors = []
 
 
+def _new_actor(ray: Any, gpu: bool = False) -> Any:
+    """A new actor without work; it may take a while until it runs."""
+    kind = ray.remote(num_cpus=1, num_gpus=int(gpu), max_restarts=0, max_concurrency=2)
+    return kind(_Worker).remote()
+
+
 def _kill(ray: Any, actors: Sequence[Any]) -> None:
     for actor in actors:
         with contextlib.suppress(Exception):
@@ -253,12 +261,12 @@ class Pool:
         self, ray: Any, work: Work, count: int, gpu: bool = False, spare: Spare | None = None
     ):
         self._ray, self._spare = ray, spare
-        kind = ray.remote(num_cpus=1, num_gpus=int(gpu), max_restarts=0, max_concurrency=2)
-        self._kind = kind(_Worker)
+        self._gpu = gpu
         self._given = (ray.put(work), max(memory.LEAST // 2, memory.budget() // count))
         self._lost, self.closed = 0, False
         self._idle: list[Any] = []
         self._actors: list[Any] = []
+        self._reused: list[Any] = []  # of the actors, those that were spare
         self._running: dict[Any, tuple[Any, int | None]] = {}  # None: the actor starts
         self._asked: dict[Any, Any] = {}  # actors that were asked how far they are
         self._inside: dict[Any, float] = {}  # how far the present part of each actor is
@@ -295,7 +303,9 @@ class Pool:
             for result in done:
                 actor, part = self._running.pop(result)
                 self._inside.pop(actor, None)
-                if not self._take(result, part, left, results):
+                # A spare actor may have died with its node: nothing is wrong with the work.
+                expected = part is None and actor in self._reused
+                if not self._take(result, part, left, results, expected):
                     self._actors.remove(actor)
                     self._start()
                     continue
@@ -325,7 +335,9 @@ class Pool:
 
     def _start(self) -> None:
         spare = None if self._spare is None else self._spare.take()
-        actor = self._kind.remote() if spare is None else spare
+        actor = _new_actor(self._ray, self._gpu) if spare is None else spare
+        if spare is not None:
+            self._reused.append(spare)
         self._actors.append(actor)
         self._running[actor.begin.remote(*self._given)] = (actor, None)
 
@@ -343,8 +355,13 @@ class Pool:
         owing = list(self._asked.values())
         self._asked |= {actor.advanced.remote(): actor for actor in busy if actor not in owing}
 
-    def _take(self, result: Any, k: int | None, left: deque[int], results: list[Any]) -> bool:
-        """Keep a result; False: the actor is lost, and its part is to be done again."""
+    def _take(
+        self, result: Any, k: int | None, left: deque[int], results: list[Any], expected: bool
+    ) -> bool:
+        """Keep a result; False: the actor is lost, and its part is to be done again.
+
+        expected  a loss does not count
+        """
         errors = self._ray.exceptions
         lost = (
             errors.RayActorError,
@@ -355,7 +372,7 @@ class Pool:
         try:
             found = self._ray.get(result)
         except lost as problem:
-            self._lost += 1
+            self._lost += not expected
             if self._lost > _LOST_IN_A_ROW:
                 raise UnderstudyError(
                     f"cluster: {self._lost} workers died one after the other "

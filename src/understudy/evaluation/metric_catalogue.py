@@ -229,13 +229,13 @@ METRICS = {
     "vertices": Metric("vertices", "", "vertices of the mesh"),
     "sample_s": Metric("sample", "s", "time of sampling"),
     "sample_cpu_s": Metric("CPU sample", "s", "processor time of sampling"),
-    "sample_peak_bytes": Metric("memory sample", "B", "largest memory of sampling"),
+    "sample_peak_mb": Metric("memory sample", "MB", "largest memory of sampling"),
     "fit_cpu_s": Metric("CPU fit", "s", "processor time of the fit"),
-    "fit_peak_bytes": Metric("memory fit", "B", "largest memory of the fit"),
+    "fit_peak_mb": Metric("memory fit", "MB", "largest memory of the fit"),
     "evaluate_s": Metric("evaluate", "s", "time of measuring"),
     "evaluate_cpu_s": Metric("CPU evaluate", "s", "processor time of measuring"),
-    "evaluate_peak_bytes": Metric("memory evaluate", "B", "largest memory of measuring"),
-    "store_bytes": Metric("disk", "B", "size of the pose store"),
+    "evaluate_peak_mb": Metric("memory evaluate", "MB", "largest memory of measuring"),
+    "disk_mb": Metric("disk", "MB", "size of the pose store"),
 }
 
 

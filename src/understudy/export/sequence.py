@@ -1,4 +1,4 @@
-"""A compressed mesh sequence as engines play it: one skeleton of rotations, few influences.
+"""A compressed mesh sequence as engines play it: one skeleton, few influences.
 
 For its own file, `compress` chooses bones by error alone: they may be affine, without parents, with
 six influences. For the file of an engine, bones and weights are fitted to the sequence again under
@@ -25,14 +25,14 @@ INFLUENCES = 4
 
 def joined_deformer(
     poses: Poses,
-    bones: int,
+    bones: int | None = None,
     influences: int = INFLUENCES,
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Deformer:
-    """Return a mesh sequence as one skeleton that rotates about fixed joints.
+    """Return a mesh sequence as one skeleton.
 
-    bones       number of bones
+    bones       number of bones; None: found from the motion
     influences  largest number of bones per vertex
     """
     config = TemporalConfig(seed=seed, bones=bones, influences=influences, skeleton=True)
@@ -54,13 +54,16 @@ def engine_character(
     poses       the sequence
     deformer    fitted to it, as a `.understudy` file has it
     influences  largest number of bones per vertex
-    keep_bones  whether the user chose the kind of bones; else as many are fitted again, as one
-                skeleton of rotations
+    keep_bones  whether the user chose the kind of bones; else bones are fitted again, as one
+                skeleton: as many, or if `temporal` found their number, as a skeleton needs
     seed        of that fit
     name        of the character
     """
     if not keep_bones:
-        deformer = joined_deformer(poses, deformer.bone_count, influences, seed, progress)
+        given = dict(deformer.provenance.get("config", {})).get("bones", 0)
+        is_open = deformer.method == Temporal.name and given is None
+        bones = None if is_open else deformer.bone_count
+        deformer = joined_deformer(poses, bones, influences, seed, progress)
     return sequence_character(poses, deformer, influences, name=name, progress=progress)
 
 

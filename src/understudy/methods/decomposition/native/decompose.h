@@ -24,7 +24,8 @@ struct WeightProblem {
     const double* gram;     // (4B,4B): M^T M
     const double* anchor;   // (V,B) weights to stay close to, or null
     const double* strength;  // (V,), or null together with anchor
-    const std::uint8_t* allowed;  // (V,B): 0 where a vertex may not use a bone; null: it may use all
+    const std::uint8_t*
+        allowed;  // (V,B): 0 where a vertex may not use a bone; null: it may use all
 };
 
 struct WeightSearch {
