@@ -45,10 +45,17 @@ def _plot(rows: Sequence[CaseResult], size: str, label: str, path: Path) -> None
         panel.set_xscale("log")
         panel.set_xlabel(label)
         panel.set_title(title)
-        panel.grid(alpha=0.3, which="both")
-        panel.legend()
-    panels[0].set_yscale("log")
+        panel.grid(alpha=0.3)
+        panel.legend(loc="lower right", fontsize=8)
     panels[1].set_ylim(bottom=0)
-    panels[2].set_yscale("log")
+    for panel in (panels[0], panels[2]):
+        panel.set_yscale("log")
+        low, high = panel.get_ylim()
+        panel.set_ylim(low / 4, high)  # room for the legend
+    for panel in panels:
+        panel.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+        panel.xaxis.set_minor_formatter(lambda x, _: "")
+        panel.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
+        panel.yaxis.set_minor_formatter(lambda y, _: "")
     with atomic_write(path) as part:
         figure.savefig(part, format="png", dpi=120)
