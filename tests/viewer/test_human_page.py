@@ -116,6 +116,7 @@ def test_a_joint_slider_moves_the_mesh_and_mirror_exchanges_sides(tab):
 
 def test_a_pose_is_saved_and_loaded(tab, tmp_path):
     tab.page.click("#reset")
+    tab.settle()
     drag(tab, "right hand", (20, -60))
     posed = positions(tab)
     with tab.page.expect_download() as saving:

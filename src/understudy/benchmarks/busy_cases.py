@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from understudy.benchmarks.samples import sampled
+from understudy.benchmarks.size_cases import METHOD
 from understudy.core.errors import UnderstudyError
 from understudy.core.progress import Progress
 from understudy.evaluation.result import CaseResult
@@ -134,7 +135,7 @@ def measure_busy(case: str, size: BusySize, out: Path, seed: int, progress: Prog
     figures: dict[str, float] = {}
     for kind, times in taken.items():
         figures[f"{kind}_s"], figures[f"{kind}_cpu_s"] = min(times)
-    return CaseResult(case, "one", figures)
+    return CaseResult(case, METHOD, figures)
 
 
 @contextmanager

@@ -4,8 +4,8 @@ Tables 1 and 2 and Figures 12 to 14 of Moutafidou et al. `temporal_cases` descri
 characters belong to families that no network was trained on. Methods:
 
     temporal            without options
-    temporal-skeleton   one skeleton of rotations about fixed joints; with the number of bones of
-                        Table 2, or else of `temporal`; for corpus characters without options
+    temporal-skeleton   one skeleton; with the number of bones of Table 2, or else of `temporal`;
+                        for corpus characters without options
     temporal-paper      the preset `paper`: bones and weights from a network trained as published,
                         the LSTM for animals and the CNN for humans, then five iterations;
                         `-lstm`, `-cnn` and `-hybrid` are the three networks (animals only, except

@@ -164,7 +164,7 @@ def compress(
     started = time.perf_counter()
     deformer = job.fit(poses, progress=progress)
     fit_time = {chosen: {"fit_s": time.perf_counter() - started}}
-    if skeleton:
+    if skeleton and not for_engine:
         deformer = _posable(deformer, poses, progress)
     kept = KeptFrames({poses.name: poses})
     added = 0.0

@@ -70,12 +70,13 @@ class Workers:
         return int(self.ray.cluster_resources().get("GPU", 0))
 
     def pool(self, work: Work, most: int | None = None, gpu: bool = False) -> Pool:
-        """Actors that keep `work`; the pool that was open before is closed, to free processors.
+        """Actors that keep `work`; the pool that was open before is closed.
 
         most  actors, at most; None: all workers
         gpu   each actor has a GPU
 
-        Actors of earlier pools are used again: a new one takes seconds to import its packages.
+        Actors of earlier pools are used again: a new one takes seconds to import its packages. They
+        keep their processors until the workers are closed.
         """
         if self._open is not None:
             self._open.close()
@@ -117,8 +118,8 @@ def using(cluster: Cluster | None, folder: Path) -> Iterator[Workers | None]:
         try:
             yield _current
         finally:
-            _current.close()
-            _current = before
+            found, _current = _current, before
+            found.close()
 
 
 def worker_count(ray: Any, cluster: Cluster) -> int:
@@ -319,7 +320,10 @@ class Pool:
 
     def close(self) -> None:
         """Give the actors back, or end them; what they have begun is lost."""
-        kept = [] if self._spare is None or self.closed else self._freed()
+        kept: list[Any] = []
+        if self._spare is not None and not self.closed:
+            with contextlib.suppress(Exception):  # the cluster may be gone
+                kept = self._freed()
         _kill(self._ray, [actor for actor in self._actors if actor not in kept])
         if self._spare is not None:
             self._spare.give(kept)

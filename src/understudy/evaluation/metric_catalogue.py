@@ -179,7 +179,7 @@ METRICS = {
         "CG", "ms", "time to solve for all transforms by conjugate gradients, random weights"
     ),
     "direct_ms": Metric("direct", "ms", "the same with a direct solver"),
-    "peak_mb": Metric("peak memory", "MB", "largest memory use while fitting"),
+    "peak_mb": Metric("peak memory", "MB", "largest memory use of the fit, or of all steps"),
     "ms": Metric("one pose", "ms", "time of one pose, the fastest of twenty calls"),
     "ms_1": Metric("1 thread", "ms", "time of one pose on one thread"),
     "speedup_2": Metric("2 workers", "x", "speed of two worker processes relative to one"),

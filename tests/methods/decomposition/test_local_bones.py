@@ -83,6 +83,18 @@ def test_a_motion_without_bones_has_none():
     assert find_local_bones(motion, first, triangles, 2) is None
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_patches_that_cannot_be_split_end_the_search(seed):
+    """Few vertices in a random order along the strip: the nearest are not the neighbours."""
+    random = np.random.default_rng(seed)
+    rest = random.random((24, 3))
+    triangles = np.stack([np.arange(22), np.arange(1, 23), np.arange(2, 24)], axis=1)
+    motion = moved(random.integers(0, 5, 24), rest)
+    first = decompose(motion, Plan(2, influences=2, rigid=True))
+    found = find_local_bones(motion, first, triangles, 2)
+    assert found is None or relative_error(motion, found.fit.error) < INVISIBLE
+
+
 def test_a_mesh_that_moves_as_one_has_one_bone():
     rest, triangles = strip()
     motion = moved(np.zeros(len(rest), int), rest)

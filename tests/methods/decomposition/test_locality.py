@@ -61,6 +61,23 @@ def test_a_label_in_two_places_becomes_two_patches_and_specks_vanish():
     assert len({patch[0, 0], patch[0, 8], patch[0, 17]}) == 3
 
 
+def test_no_patch_is_too_small():
+    path = np.stack([np.arange(11), np.arange(1, 12)], axis=1)
+    assert patches(np.arange(12), path).tolist() == [0] * 12
+    points, faces = grid(8, 8)
+    pairs = connections(points, faces)
+    for seed in range(20):
+        label = np.random.default_rng(seed).integers(0, 40, 64)
+        assert np.bincount(patches(label, pairs)).min() >= 4
+
+
+def test_every_pair_of_neighbours_is_there_once():
+    points, faces = grid(6, 6)
+    pairs = connections(points, faces)
+    assert (pairs[:, 0] < pairs[:, 1]).all()
+    assert len(np.unique(pairs, axis=0)) == len(pairs) == 2 * 30 + 25
+
+
 def test_one_small_patch_is_left_alone():
     assert patches(np.zeros(2, np.int64), np.array([[0, 1]])).tolist() == [0, 0]
 

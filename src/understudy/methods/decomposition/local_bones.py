@@ -8,7 +8,7 @@ that stays so.
 
 A motion that no such bones reproduce is not that of a rig: a capture, a soft body. It needs more
 and more bones, each of which lowers the error by less than the share gamma of `bone_count`.
-Bones of a rig that scales its parts are not found either.
+A rig that scales its parts gets many small bones.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from understudy.methods.decomposition.decompose import decompose
 from understudy.methods.decomposition.fit import Fit, dense_weights, single_bone_fit
 from understudy.methods.decomposition.locality import (
     allowed_bones,
+    connected_patches,
     connections,
     dominant_bone,
     patches,
@@ -116,7 +117,7 @@ class _Search:
         first = found = self._divided(start.transforms, dense_weights(start), label, _ITERATIONS)
         while self._error(found) > _SMALL:
             split = self._split(found) if self._pay(first, found) else None
-            if split is None or split.fit.bones > _MOST:
+            if split is None or not found.fit.bones < split.fit.bones <= _MOST:
                 return None
             found = split
         return self._pruned(found)
@@ -132,9 +133,10 @@ class _Search:
         few = motion.subset(evenly(motion.vertex_count, _FEW_VERTICES))
         plan = Plan(start.bones, self._influences, rigid=True, extension=RIGID)
         while True:
-            plan = replace(plan, bones=int(np.ceil(_GROWTH * plan.bones)))
-            if plan.bones > min(_FEW, len(few.rest) // 4):
+            bones = min(int(np.ceil(_GROWTH * plan.bones)), _FEW, len(few.rest) // 4)
+            if bones <= plan.bones:
                 return None
+            plan = replace(plan, bones=bones)
             more = decompose(few, plan)
             if relative_error(few, more.error) <= _SMALL:
                 break
@@ -191,8 +193,8 @@ class _Search:
         errors = np.bincount(patch, fit.vertex_errors, bones)
         blocks, weights = [fit.transforms], dense_weights(fit)
         columns = [weights]
-        for bone in np.argsort(-errors, kind="stable")[: max(1, bones // _SPLIT)]:
-            part = _worst_part(motion.rest[:, :3], fit.vertex_errors, patch == bone)
+        for bone in np.argsort(-errors, kind="stable"):
+            part = _worst_part(motion.rest[:, :3], fit.vertex_errors, patch == bone, self._pairs)
             if not len(part):
                 continue
             label[part] = bones + len(blocks) - 1
@@ -203,6 +205,8 @@ class _Search:
             alone = single_bone_fit(motion.subset(part), np.zeros(len(part)), 1)
             alone = replace(alone, transforms=fit.transforms[:, 4 * bone : 4 * bone + 4].copy())
             blocks.append(solve_rigid_transforms(motion.subset(part), alone, _SWEEPS))
+            if len(blocks) > max(1, bones // _SPLIT):
+                break
         if len(blocks) == 1:
             return None
         transforms = np.ascontiguousarray(np.concatenate(blocks, axis=1))
@@ -256,10 +260,15 @@ class _Search:
         return self._divided(fit.transforms, weights, label, _PRUNE_ITERATIONS)
 
 
-def _worst_part(rest: np.ndarray, errors: np.ndarray, inside: np.ndarray) -> np.ndarray:
+def _worst_part(
+    rest: np.ndarray, errors: np.ndarray, inside: np.ndarray, pairs: np.ndarray
+) -> np.ndarray:
     """Return the part (n,) of a patch, around where its errors are largest, for a bone of its own.
 
-    inside  (V,) bool, the patch; nothing is returned of one that is too small
+    inside  (V,) bool, the patch
+    pairs   (m,2) neighbouring vertices
+
+    The part is connected. Nothing is returned of a patch that is too small to be split.
     """
     own = np.flatnonzero(inside)
     if len(own) < _MIN_SPLIT:
@@ -270,7 +279,12 @@ def _worst_part(rest: np.ndarray, errors: np.ndarray, inside: np.ndarray) -> np.
     reach = np.partition(away, len(own) // _MIN_SPLIT, axis=1)[:, len(own) // _MIN_SPLIT].mean()
     smooth = np.exp(-away / max(reach, 1e-12)) @ errors[own]
     nearest = np.argsort(away[np.argmax(smooth)], kind="stable")
-    return own[nearest[: max(_MIN_SPLIT // 2, int(_SHARE * len(own)))]]
+    part = own[nearest[: max(_MIN_SPLIT // 2, int(_SHARE * len(own)))]]
+    label = np.zeros(len(rest), np.int64)
+    label[part] = 1
+    piece = connected_patches(label, pairs)
+    part = part[piece[part] == piece[part[0]]]
+    return part if len(part) >= _MIN_SPLIT // 2 else own[:0]
 
 
 def _alternated(

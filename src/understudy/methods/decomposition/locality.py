@@ -29,17 +29,17 @@ def connections(rest: np.ndarray, triangles: np.ndarray) -> np.ndarray:
 
     >>> line = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [5, 0, 0]])
     >>> connections(line, np.array([[0, 1, 2]])).tolist()
-    [[0, 1], [1, 2], [0, 2], [1, 3]]
+    [[0, 1], [0, 2], [1, 2], [1, 3]]
     """
     edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [0, 2]]])
-    pairs = [edges.reshape(-1, 2).astype(np.int64)]
+    pairs = [_unique(edges.reshape(-1, 2).astype(np.int64))]
     shell = _parts(len(rest), pairs[0])
     if shell.max(initial=0) == 0:
         return pairs[0]
     distance, near = cKDTree(rest).query(rest, k=np.arange(1, min(_NEIGHBOURS, len(rest)) + 1))
     size = float(np.linalg.norm(np.ptp(rest, axis=0)))
     one, place = np.nonzero((distance <= _NEAR * size) & (shell[near] != shell[:, None]))
-    pairs.append(np.stack([one, near[one, place]], axis=1))
+    pairs.append(_unique(np.stack([one, near[one, place]], axis=1)))
     while True:
         part = _parts(len(rest), np.concatenate(pairs))
         count = np.bincount(part)
@@ -50,6 +50,11 @@ def connections(rest: np.ndarray, triangles: np.ndarray) -> np.ndarray:
         distance, near = cKDTree(rest[others]).query(rest[own])
         best = int(np.argmin(distance))
         pairs.append(np.array([[others[near[best]], own[best]]]))
+
+
+def _unique(pairs: np.ndarray) -> np.ndarray:
+    """Return pairs (n,2) of numbers, each once and in ascending order."""
+    return np.unique(np.sort(pairs, axis=1), axis=0).reshape(-1, 2)
 
 
 def _parts(count: int, pairs: np.ndarray) -> np.ndarray:
@@ -89,13 +94,13 @@ def patches(label: np.ndarray, pairs: np.ndarray) -> np.ndarray:
 
     Patches of less than four vertices join a neighbour.
     """
-    patch = _same(label, pairs)
-    for _ in range(_MIN_PATCH):
+    patch = connected_patches(label, pairs)
+    one, two = np.concatenate([pairs, pairs[:, ::-1]]).T
+    while True:
         count = np.bincount(patch)
         small = count < _MIN_PATCH
         if not small.any() or len(count) == 1:
-            break
-        one, two = np.concatenate([pairs, pairs[:, ::-1]]).T
+            return patch
         across = (patch[one] != patch[two]) & small[patch[one]]
         border = csr_matrix(
             (np.ones(across.sum()), (patch[one[across]], patch[two[across]])),
@@ -105,15 +110,10 @@ def patches(label: np.ndarray, pairs: np.ndarray) -> np.ndarray:
         order = np.lexsort((count[border.col], border.data))
         joins = np.arange(len(count))
         joins[border.row[order]] = border.col[order]
-        # Two small patches could join each other: the smaller number stays.
-        mutual = (joins[joins] == np.arange(len(count))) & (np.arange(len(count)) < joins)
-        joins[mutual] = np.flatnonzero(mutual)
-        patch = np.unique(joins[patch], return_inverse=True)[1]
-        patch = _same(patch, pairs)
-    return patch
+        patch = _parts(len(count), np.stack([np.arange(len(count)), joins], axis=1))[patch]
 
 
-def _same(label: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+def connected_patches(label: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     """Return the connected parts (V,) of vertices with the same label (V,)."""
     return _parts(len(label), pairs[label[pairs[:, 0]] == label[pairs[:, 1]]])
 

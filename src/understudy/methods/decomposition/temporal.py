@@ -188,7 +188,7 @@ class Temporal(Method[TemporalConfig]):
                 triangles = np.argsort(normalisation.order)[poses.mesh.triangles]
                 fit, errors = self._fit(motion, normalisation, triangles, provenance, progress)
         if config.skeleton:
-            return self._with_skeleton(poses, motion, normalisation, fit, provenance, progress)
+            return self._with_skeleton(poses, normalisation, fit, provenance, progress)
         skin, world_from_rest = skin_and_bones(fit, normalisation)
         provenance["erms_curve"] = [erms(error, motion, normalisation) for error in errors]
         return deformer_from_bones(
@@ -328,7 +328,6 @@ class Temporal(Method[TemporalConfig]):
     def _with_skeleton(
         self,
         poses: Poses,
-        motion: Motion,
         normalisation: Normalisation,
         fit: Fit,
         provenance: dict,

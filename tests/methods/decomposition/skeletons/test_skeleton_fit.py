@@ -229,6 +229,19 @@ def test_patches_are_joined_where_the_given_bones_leave_a_visible_error():
     np.testing.assert_allclose(joints_of(fitted), ARM_JOINTS[1:], atol=0.05)
 
 
+def test_a_bend_between_the_sampled_frames_is_not_lost():
+    poses, weights, bones = arm(frames=200, blend=0.2)
+    still = bones.copy()
+    still[:, 3] = still[:, 2]  # the last two bones move as one,
+    still[[51, 52], 3] = bones[[51, 52], 3]  # but for two frames
+    rest = poses.mesh.vertices.astype(np.float64)
+    points = np.column_stack([rest, np.ones(len(rest))])
+    vertices = np.einsum("vb,tbij,vj->tvi", weights, still, points)
+    bent = sequence_from_arrays(vertices, tube()[1], rest)
+    with_patches = fit_skeleton(bent, weights, still, influences=2, local=True)
+    assert np.abs(deformed(with_patches, bent) - bent.vertices).max() < 0.05
+
+
 def test_noise_is_not_followed_by_patches():
     """As many bones as were given are joined, as without `local`."""
     poses, weights, bones = arm(frames=8, noise=0.1)

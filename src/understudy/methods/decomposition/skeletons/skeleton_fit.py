@@ -32,6 +32,7 @@ from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import compose
+from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
 from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.local_bones import find_local_bones
 from understudy.methods.decomposition.motion import Motion, Normalisation, read_motion
@@ -48,7 +49,7 @@ from understudy.methods.decomposition.skeletons.rest_frames import (
 from understudy.methods.decomposition.skeletons.skeleton_solve import solve_skeleton
 from understudy.methods.decomposition.transform_solve import nearest_rigid
 from understudy.methods.decomposition.weight_problem import WeightSearch
-from understudy.methods.decomposition.weight_solve import solve_weights
+from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +125,12 @@ def fit_skeleton(
     start = _rigid_fit(motion, weights[order], normalisation.from_world(world_from_rest))
     with tasks.one_blas_thread():
         found = _joined_patches(motion, start, triangles, influences, progress) if local else None
-        if found is None:
+        if found is None or relative_error(motion, found.fit.error) > INVISIBLE:
             with progress.task(f"joining {bones} bones", 3) as bar:
                 note = lambda error: f"ERMS {100 * rms(error):.3f}"
-                found = solve_skeleton(motion, start, triangles, influences, bar, note).joined()
+                other = solve_skeleton(motion, start, triangles, influences, bar, note).joined()
+            # Patches are found on some of the frames: others may show what these do not.
+            found = min((one for one in (found, other) if one), key=lambda one: one.fit.error)
     body = Body(found.rest[:, :3], triangles)
     skeleton, bone_order = _artist_skeleton(found, normalisation, poses.mesh.up, body)
     new_index = np.argsort(bone_order).astype(np.int32)
@@ -147,14 +150,16 @@ def fit_skeleton(
 def _joined_patches(
     motion: Motion, start: Fit, triangles: np.ndarray, influences: int, progress: Progress
 ) -> JoinedBones | None:
-    """Return a skeleton of bones with a patch of the mesh each; None: they leave a visible error.
+    """Return a skeleton of bones with a patch of the mesh each; None: there are none.
 
     start  rigid bones of a decomposition
     """
     with progress.task("finding a bone for each part of the body", 2) as bar:
-        places = min(influences, start.index.shape[1])
+        places = min(influences, start.bones)
+        fits = start.index.shape[1] <= places
+        given = (start.index, start.weight) if fits else no_weights(motion)
         start = solve_weights(
-            motion, start.transforms, (start.index, start.weight), WeightSearch(places)
+            motion, start.transforms, given, WeightSearch(places, from_all=not fits)
         )
         bones = find_local_bones(motion, start, triangles, influences)
         bar.advance()
