@@ -27,11 +27,13 @@ from understudy.methods.decomposition.locality import (
     connected_patches,
     connections,
     dominant_bone,
+    neighbours,
     patches,
     thinned,
 )
 from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.plan import RIGID, Plan
+from understudy.methods.decomposition.skeletons.joints import relative_motion
 from understudy.methods.decomposition.transform_solve import solve_rigid_transforms
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
@@ -61,6 +63,11 @@ class LocalBones:
     fit: Fit
     patch: np.ndarray
     pairs: np.ndarray
+
+    @property
+    def neighbours(self) -> np.ndarray:
+        """(B,B) bool: the bones whose patches touch."""
+        return neighbours(self.patch, self.pairs, self.fit.bones)
 
     @property
     def allowed(self) -> np.ndarray:
@@ -167,7 +174,7 @@ class _Search:
         weight = np.take_along_axis(weights, index, axis=1)
         weight /= weight.sum(axis=1, keepdims=True)
         fit = Fit(transforms, index.astype(np.int32), weight, motion.square)
-        return _alternated(motion, fit, LocalBones(fit, patch, self._pairs), places, iterations)
+        return _alternated(motion, LocalBones(fit, patch, self._pairs), places, iterations)
 
     def _divided(
         self, transforms: np.ndarray, weights: np.ndarray, label: np.ndarray, iterations: int
@@ -226,30 +233,23 @@ class _Search:
         return found
 
     def _removal_costs(self, found: LocalBones) -> np.ndarray:
-        """Return the squared error (B,) that a neighbour in place of each bone would add.
+        """Return the squared error (B,) of a frame that a neighbour in place of each bone adds.
 
         sum over i of w_ib^2 |(M_b - M_c) v~_i|^2, for the best of its neighbours c
         """
         fit, motion = found.fit, self._motion
-        bones, squares = fit.bones, dense_weights(fit) ** 2
+        squares = dense_weights(fit) ** 2
         moments = np.einsum("vb,vi,vj->bij", squares, motion.rest, motion.rest, optimize=True)
-        gram = (fit.transforms.T @ fit.transforms).reshape(bones, 4, bones, 4)
-        gram = gram.transpose(0, 2, 1, 3)
-        own = np.einsum("bbij->bij", gram)
-        between = own[:, None] + own - gram - gram.transpose(0, 1, 3, 2)
+        between = relative_motion(fit.transforms)
         cost = np.einsum("bij,bcij->bc", moments, between, optimize=True)
-        near = np.zeros((bones, bones), bool)
-        near[found.patch] = found.allowed
-        near[np.arange(bones), np.arange(bones)] = False
-        return np.where(near, cost, np.inf).min(axis=1, initial=np.inf)
+        return np.where(found.neighbours, cost, np.inf).min(axis=1, initial=np.inf)
 
     def _without(self, found: LocalBones, bone: int) -> LocalBones:
         """Return the fit without a bone; its vertices go to the neighbours that share them."""
         fit, patch = found.fit, found.patch
         weights, mine = dense_weights(fit), patch == bone
         weights[:, bone] = 0
-        near = found.allowed[mine].any(axis=0)
-        near[bone] = False
+        near = found.neighbours[bone]
         main = int(np.argmax(np.where(near, weights[mine].sum(axis=0) + 1e-9, 0)))
         label = patch.copy()
         best = np.where(near, weights, 0).argmax(axis=1)
@@ -287,11 +287,9 @@ def _worst_part(
     return part if len(part) >= _MIN_SPLIT // 2 else own[:0]
 
 
-def _alternated(
-    motion: Motion, fit: Fit, bones: LocalBones, places: int, iterations: int
-) -> LocalBones:
-    """Return bones after alternating iterations from `fit`, with the patches of `bones`."""
-    allowed = bones.allowed
+def _alternated(motion: Motion, bones: LocalBones, places: int, iterations: int) -> LocalBones:
+    """Return the bones after alternating iterations with at most `places` influences."""
+    fit, allowed = bones.fit, bones.allowed
     plan = Plan(fit.bones, places, rigid=True, extension=RIGID)
     transforms = solve_rigid_transforms(motion, fit, _SWEEPS)
     start = (fit.index, fit.weight)
@@ -320,7 +318,7 @@ def _on_all_vertices(
         starts.append(Fit(few.transforms, *weights, motion.square))
     places = few.index.shape[1]
     ends = [
-        _alternated(motion, fit, LocalBones(fit, patch, pairs), places, _LAST_ITERATIONS)
+        _alternated(motion, LocalBones(fit, patch, pairs), places, _LAST_ITERATIONS)
         for fit in starts
     ]
     return min(ends, key=lambda bones: bones.fit.error)

@@ -118,15 +118,21 @@ def connected_patches(label: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     return _parts(len(label), pairs[label[pairs[:, 0]] == label[pairs[:, 1]]])
 
 
-def allowed_bones(patch: np.ndarray, pairs: np.ndarray, bones: int) -> np.ndarray:
-    """Return the bones (V,B) bool that each vertex may use: of its patch, and of the neighbours.
+def neighbours(patch: np.ndarray, pairs: np.ndarray, bones: int) -> np.ndarray:
+    """Return which bones (B,B) bool have neighbouring patches; none is its own neighbour.
 
     patch  (V,) the bone of each vertex, so that every bone has one patch
     """
-    near = np.eye(bones, dtype=bool)
+    near = np.zeros((bones, bones), bool)
     one, two = patch[pairs].T
     near[one, two] = near[two, one] = True
-    return near[patch]
+    np.fill_diagonal(near, False)
+    return near
+
+
+def allowed_bones(patch: np.ndarray, pairs: np.ndarray, bones: int) -> np.ndarray:
+    """Return the bones (V,B) bool that each vertex may use: of its patch, and of the neighbours."""
+    return (neighbours(patch, pairs, bones) | np.eye(bones, dtype=bool))[patch]
 
 
 def dominant_bone(fit: Fit) -> np.ndarray:

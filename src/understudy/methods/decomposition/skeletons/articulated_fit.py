@@ -22,7 +22,7 @@ from understudy.methods.decomposition.skeletons.gauss_newton import (
     outside_cost,
     solve_articulation,
 )
-from understudy.methods.decomposition.skeletons.joined_bones import JoinedBones
+from understudy.methods.decomposition.skeletons.joined_fit import JoinedFit
 from understudy.methods.decomposition.skeletons.joint_region import JointRegion
 from understudy.methods.decomposition.skeletons.rest_shape import solve_rest_shape
 from understudy.methods.decomposition.weight_problem import WeightSearch
@@ -86,9 +86,9 @@ class ArticulatedFit:
         """Return `motion` with this rest shape."""
         return replace(motion, rest=self.rest)
 
-    def joined(self) -> JoinedBones:
+    def joined(self) -> JoinedFit:
         """Return its bones, joints and rest shape."""
-        return JoinedBones(self.pose.tree, self.pose.joints, self.fit, self.rest, self.errors)
+        return JoinedFit(self.pose.tree, self.pose.joints, self.fit, self.rest, self.errors)
 
     def with_pose(self, pose: Articulation) -> ArticulatedFit:
         """Return the fit in another pose, possibly of another tree, with its joints held there."""

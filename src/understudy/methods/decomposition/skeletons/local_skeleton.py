@@ -33,7 +33,7 @@ from understudy.methods.decomposition.skeletons.articulated_fit import (
     solve_motion,
 )
 from understudy.methods.decomposition.skeletons.articulation import Articulation, Tree
-from understudy.methods.decomposition.skeletons.joined_bones import JoinedBones
+from understudy.methods.decomposition.skeletons.joined_fit import JoinedFit
 from understudy.methods.decomposition.skeletons.joint_places import Body
 from understudy.methods.decomposition.skeletons.joints import (
     cluster_borders,
@@ -60,7 +60,7 @@ _PLACED, _FIXED = 10.0, 1e3  # times the usual hold of joints while bones only r
 _ITERATIONS, _SWEEPS = 20, 3
 
 
-def join_local_bones(motion: Motion, bones: LocalBones, triangles: np.ndarray) -> JoinedBones:
+def join_local_bones(motion: Motion, bones: LocalBones, triangles: np.ndarray) -> JoinedFit:
     """Return the tree over local bones, with joints inside the body."""
     body = Body(motion.rest[:, :3], triangles)
     tree, joints = _tree_and_joints(motion, bones, body)
@@ -73,15 +73,13 @@ def join_local_bones(motion: Motion, bones: LocalBones, triangles: np.ndarray) -
         if relative_error(motion, rotating.fit.error) <= _SMALL:
             return rotating.joined()
     fit, errors = _with_joints(motion, bones, tree, joints, body.size)
-    return JoinedBones(tree, joints, fit, motion.rest, tuple(errors))
+    return JoinedFit(tree, joints, fit, motion.rest, tuple(errors))
 
 
 def _tree_and_joints(motion: Motion, bones: LocalBones, body: Body) -> tuple[Tree, np.ndarray]:
     """Return the tree over neighbouring patches, and its joints (B,3)."""
     count = bones.fit.bones
-    near = np.zeros((count, count), bool)
-    near[bones.patch] = bones.allowed
-    np.fill_diagonal(near, False)
+    near = bones.neighbours
     middle, width = _borders(bones, body, near)
     relative = relative_motion(bones.fit.transforms)
     hold = np.full((count, count), _HOLD)

@@ -38,7 +38,7 @@ from understudy.methods.decomposition.local_bones import find_local_bones
 from understudy.methods.decomposition.motion import Motion, Normalisation, read_motion
 from understudy.methods.decomposition.result import packed_skin
 from understudy.methods.decomposition.skeletons.bone_names import bone_names
-from understudy.methods.decomposition.skeletons.joined_bones import JoinedBones
+from understudy.methods.decomposition.skeletons.joined_fit import JoinedFit
 from understudy.methods.decomposition.skeletons.joint_places import Body
 from understudy.methods.decomposition.skeletons.local_skeleton import join_local_bones
 from understudy.methods.decomposition.skeletons.rest_frames import (
@@ -149,7 +149,7 @@ def fit_skeleton(
 
 def _joined_patches(
     motion: Motion, start: Fit, triangles: np.ndarray, influences: int, progress: Progress
-) -> JoinedBones | None:
+) -> JoinedFit | None:
     """Return a skeleton of bones with a patch of the mesh each; None: there are none.
 
     start  rigid bones of a decomposition
@@ -177,7 +177,7 @@ def _rigid_fit(motion: Motion, weights: np.ndarray, transforms: np.ndarray) -> F
 
 
 def _artist_skeleton(
-    found: JoinedBones, normalisation: Normalisation, up_axis: str, body: Body
+    found: JoinedFit, normalisation: Normalisation, up_axis: str, body: Body
 ) -> tuple[Skeleton, np.ndarray]:
     """Return the skeleton as artists expect it, and the solver's bone that each of its bones is."""
     fit, bones = found.fit, found.fit.bones

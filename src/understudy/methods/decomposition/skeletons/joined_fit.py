@@ -1,4 +1,4 @@
-"""`JoinedBones`: bones in a tree, as both ways to find a skeleton return them."""
+"""`JoinedFit`: bones in a tree, as both ways to find a skeleton return them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from understudy.methods.decomposition.skeletons.articulation import Tree
 
 
 @dataclass(frozen=True, eq=False)
-class JoinedBones:
+class JoinedFit:
     """Bones with joints between them.
 
     tree    the hierarchy
