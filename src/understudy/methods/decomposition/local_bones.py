@@ -3,76 +3,50 @@
 The bones of a decomposition come first, as many as leave nothing visible. Every bone is divided
 into the connected patches that it moves (`locality`), and vertices keep to the bones of their own
 and of neighbouring patches. Then bones are added: the patches with the largest errors are split
-where the error is largest. When nothing can be seen any more, bones are removed one by one while
-that stays so.
+where the error is largest (`patch_search`).
 
-A motion that no such bones reproduce is not that of a rig: a capture, a soft body. It needs more
+When nothing can be seen any more, the bones of the rig are near. They reproduce the motion exactly
+if a vertex may also use a few bones two patches away, as the weights of rigs do. From the start
+that would let bones spread over the body, so it comes last: patches are split and bones removed in
+turn until the error is negligible, with as few bones as possible.
+
+A rig that deforms by more than its bones (correctives, dual quaternions) has no such bones. Then
+bones of neighbouring patches are removed while nothing can be seen.
+
+A motion that not even these reproduce is not that of a rig: a capture, a soft body. It needs more
 and more bones, each of which lowers the error by less than the share gamma of `bone_count`.
 A rig that scales its parts gets many small bones.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from understudy.core.poses import evenly
-from understudy.methods.decomposition.alternating_solve import solve_alternating
-from understudy.methods.decomposition.bone_count import GAMMA, INVISIBLE, relative_error
-from understudy.methods.decomposition.decompose import decompose
-from understudy.methods.decomposition.fit import Fit, dense_weights, single_bone_fit
-from understudy.methods.decomposition.locality import (
-    allowed_bones,
-    connected_patches,
-    connections,
-    dominant_bone,
-    neighbours,
-    patches,
-    thinned,
+from understudy.methods.decomposition.bone_count import relative_error
+from understudy.methods.decomposition.fit import (
+    Fit,
+    dense_weights,
+    single_bone_fit,
+    with_exact_errors,
 )
+from understudy.methods.decomposition.locality import connections, thinned
 from understudy.methods.decomposition.motion import Motion
-from understudy.methods.decomposition.plan import RIGID, Plan
-from understudy.methods.decomposition.skeletons.joints import relative_motion
+from understudy.methods.decomposition.patch_search import (
+    SMALL,
+    LocalBones,
+    PatchSearch,
+    alternated,
+    replacement_costs,
+)
 from understudy.methods.decomposition.transform_solve import solve_rigid_transforms
-from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
-_SMALL = INVISIBLE / 3  # joints add to the error that independent bones leave
-_FEW = 64  # bones that need not pay; rigs of games have about as many
 _VERTICES, _FRAMES = 2400, 64  # of the sample that bones are added and removed on
-_FEW_VERTICES = 800  # of the sample that independent bones are found on
-_GROWTH = 4 / 3  # of the number of independent bones
-_SPLIT = 4  # one patch in four is split at a time
-_SHARE = 0.3  # of a patch that a new bone takes over
-_MIN_SPLIT = 8  # vertices of a patch that is split
-_MOST = 250  # bones
-_TRIES = 3  # bones whose removal is tried
-_ITERATIONS, _PRUNE_ITERATIONS, _LAST_ITERATIONS = 12, 5, 20
-_SWEEPS = 3  # updates of every bone before the first weights
-
-
-@dataclass(frozen=True, eq=False)
-class LocalBones:
-    """Rigid bones with a patch of the mesh each.
-
-    fit    transforms, weights and errors
-    patch  (V,) the bone whose patch each vertex belongs to
-    pairs  (n,2) neighbouring vertices
-    """
-
-    fit: Fit
-    patch: np.ndarray
-    pairs: np.ndarray
-
-    @property
-    def neighbours(self) -> np.ndarray:
-        """(B,B) bool: the bones whose patches touch."""
-        return neighbours(self.patch, self.pairs, self.fit.bones)
-
-    @property
-    def allowed(self) -> np.ndarray:
-        """(V,B) bool: the bones that each vertex may use."""
-        return allowed_bones(self.patch, self.pairs, self.fit.bones)
+_RIG_INFLUENCES = 4  # of a vertex in most rigs
+_LAST_ITERATIONS, _LAST_SWEEPS = 20, 20
+_ALIKE = 0.01  # E of replacing a bone by one that moves alike
 
 
 def find_local_bones(
@@ -90,7 +64,7 @@ def find_local_bones(
     few_pairs, nearest = thinned(rest, pairs, chosen)
     frames = evenly(motion.rows // 3, _FRAMES)
     rows = (3 * frames[:, None] + np.arange(3)).reshape(-1)
-    search = _Search(motion.subset(chosen, rows), few_pairs, influences)
+    sample = motion.subset(chosen, rows)
     few = replace(
         start,
         transforms=np.ascontiguousarray(start.transforms[rows]),
@@ -98,227 +72,87 @@ def find_local_bones(
         weight=start.weight[chosen],
         vertex_errors=start.vertex_errors[chosen],
     )
+    search = PatchSearch(sample, few_pairs, influences)
     found = search.found(few)
     if found is None:
         return None
-    return _on_all_vertices(motion, pairs, found, nearest, frames)
+    found = _exact(sample, found, influences) or search.pruned(found, SMALL)
+    if 3 * len(frames) < motion.rows:
+        found = _in_all_frames(motion.subset(chosen), found, frames)
+    return _merged(motion, _on_all_vertices(motion, pairs, found, nearest))
 
 
-class _Search:
-    """Adds and removes bones on a sample of the motion."""
-
-    def __init__(self, motion: Motion, pairs: np.ndarray, influences: int):
-        self._motion, self._pairs, self._influences = motion, pairs, influences
-
-    def found(self, start: Fit) -> LocalBones | None:
-        """Return the bones that leave nothing visible, if there are few enough of them."""
-        enough = self._independent(start)
-        if enough is None:
-            return None
-        found = self._grown(enough)
-        return self._grown(start) if found is None and enough is not start else found
-
-    def _grown(self, start: Fit) -> LocalBones | None:
-        """Return the patches of some bones, split until nothing is visible; None: in vain."""
-        label = dominant_bone(start)
-        first = found = self._divided(start.transforms, dense_weights(start), label, _ITERATIONS)
-        while self._error(found) > _SMALL:
-            split = self._split(found) if self._pay(first, found) else None
-            if split is None or not found.fit.bones < split.fit.bones <= _MOST:
-                return None
-            found = split
-        return self._pruned(found)
-
-    def _independent(self, start: Fit) -> Fit | None:
-        """Return rigid bones that leave nothing visible, wherever their vertices are.
-
-        None: not even those do, so that bones with a patch each will not either.
-        """
-        motion = self._motion
-        if relative_error(motion, start.error) <= _SMALL:
-            return start
-        few = motion.subset(evenly(motion.vertex_count, _FEW_VERTICES))
-        plan = Plan(start.bones, self._influences, rigid=True, extension=RIGID)
-        while True:
-            bones = min(int(np.ceil(_GROWTH * plan.bones)), _FEW, len(few.rest) // 4)
-            if bones <= plan.bones:
-                return None
-            plan = replace(plan, bones=bones)
-            more = decompose(few, plan)
-            if relative_error(few, more.error) <= _SMALL:
-                break
-        search = plan.search(thorough=True)
-        fit = solve_weights(motion, more.transforms, no_weights(motion), search)
-        return solve_alternating(motion, fit, plan, _ITERATIONS, thorough=False)
-
-    def _error(self, bones: LocalBones) -> float:
-        return relative_error(self._motion, bones.fit.error)
-
-    def _pay(self, fewer: LocalBones, more: LocalBones) -> bool:
-        """Return whether bones are few, or each added one lowers the error by the share gamma."""
-        gain = np.log(self._error(fewer) / max(self._error(more), 1e-9))
-        added = more.fit.bones - fewer.fit.bones
-        return more.fit.bones <= _FEW or bool(gain >= GAMMA * added)
-
-    def _fitted(
-        self, transforms: np.ndarray, weights: np.ndarray, patch: np.ndarray, iterations: int
-    ) -> LocalBones:
-        """Return bones with the given patches (V,), from transforms (3F,4B) and weights (V,B)."""
-        motion, count = self._motion, transforms.shape[1] // 4
-        allowed = allowed_bones(patch, self._pairs, count)
-        weights = np.where(allowed, weights, 0.0)
-        none = weights.sum(axis=1) < 1e-9
-        weights[none, patch[none]] = 1.0
-        places = min(self._influences, count)
-        index = np.argsort(-weights, axis=1, kind="stable")[:, :places]
-        weight = np.take_along_axis(weights, index, axis=1)
-        weight /= weight.sum(axis=1, keepdims=True)
-        fit = Fit(transforms, index.astype(np.int32), weight, motion.square)
-        return _alternated(motion, LocalBones(fit, patch, self._pairs), places, iterations)
-
-    def _divided(
-        self, transforms: np.ndarray, weights: np.ndarray, label: np.ndarray, iterations: int
-    ) -> LocalBones:
-        """Return bones for the connected patches of each label (V,), a bone of the given ones."""
-        patch = patches(label, self._pairs)
-        count, bones = int(patch.max()) + 1, transforms.shape[1] // 4
-        votes = np.zeros((count, bones))
-        np.add.at(votes, (patch, label), 1)
-        origin = votes.argmax(axis=1)
-        weights = weights[:, origin]
-        # Of patches that one bone is divided into, each vertex uses its own.
-        own = origin[patch]
-        weights[(own[:, None] == origin) & (patch[:, None] != np.arange(count))] = 0.0
-        blocks = transforms.reshape(len(transforms), bones, 4)[:, origin]
-        flat = np.ascontiguousarray(blocks.reshape(len(transforms), -1))
-        return self._fitted(flat, weights, patch, iterations)
-
-    def _split(self, found: LocalBones) -> LocalBones | None:
-        """Return the fit with a part of each of the worst patches given to a new bone."""
-        fit, patch, motion = found.fit, found.patch, self._motion
-        bones, label = fit.bones, found.patch.copy()
-        errors = np.bincount(patch, fit.vertex_errors, bones)
-        blocks, weights = [fit.transforms], dense_weights(fit)
-        columns = [weights]
-        for bone in np.argsort(-errors, kind="stable"):
-            part = _worst_part(motion.rest[:, :3], fit.vertex_errors, patch == bone, self._pairs)
-            if not len(part):
-                continue
-            label[part] = bones + len(blocks) - 1
-            column = np.zeros((len(weights), 1))
-            column[part, 0] = weights[part, bone]
-            weights[part, bone] = 0
-            columns.append(column)
-            alone = single_bone_fit(motion.subset(part), np.zeros(len(part)), 1)
-            alone = replace(alone, transforms=fit.transforms[:, 4 * bone : 4 * bone + 4].copy())
-            blocks.append(solve_rigid_transforms(motion.subset(part), alone, _SWEEPS))
-            if len(blocks) > max(1, bones // _SPLIT):
-                break
-        if len(blocks) == 1:
-            return None
-        transforms = np.ascontiguousarray(np.concatenate(blocks, axis=1))
-        return self._divided(transforms, np.concatenate(columns, axis=1), label, _ITERATIONS)
-
-    def _pruned(self, found: LocalBones) -> LocalBones:
-        """Return the fit with as many bones removed as leaves its error small."""
-        while found.fit.bones > 1:
-            order = np.argsort(self._removal_costs(found), kind="stable")
-            for bone in order[:_TRIES]:
-                less = self._without(found, int(bone))
-                if less.fit.bones < found.fit.bones and self._error(less) <= _SMALL:
-                    break
-            else:
-                return found
-            found = less
-        return found
-
-    def _removal_costs(self, found: LocalBones) -> np.ndarray:
-        """Return the squared error (B,) of a frame that a neighbour in place of each bone adds.
-
-        sum over i of w_ib^2 |(M_b - M_c) v~_i|^2, for the best of its neighbours c
-        """
-        fit, motion = found.fit, self._motion
-        squares = dense_weights(fit) ** 2
-        moments = np.einsum("vb,vi,vj->bij", squares, motion.rest, motion.rest, optimize=True)
-        between = relative_motion(fit.transforms)
-        cost = np.einsum("bij,bcij->bc", moments, between, optimize=True)
-        return np.where(found.neighbours, cost, np.inf).min(axis=1, initial=np.inf)
-
-    def _without(self, found: LocalBones, bone: int) -> LocalBones:
-        """Return the fit without a bone; its vertices go to the neighbours that share them."""
-        fit, patch = found.fit, found.patch
-        weights, mine = dense_weights(fit), patch == bone
-        weights[:, bone] = 0
-        near = found.neighbours[bone]
-        main = int(np.argmax(np.where(near, weights[mine].sum(axis=0) + 1e-9, 0)))
-        label = patch.copy()
-        best = np.where(near, weights, 0).argmax(axis=1)
-        shared = mine & (np.where(near, weights, 0).sum(axis=1) > 1e-6)
-        label[mine], label[shared] = main, best[shared]
-        if int(patches(label, self._pairs).max()) + 1 >= fit.bones:
-            label[mine] = main
-        return self._divided(fit.transforms, weights, label, _PRUNE_ITERATIONS)
+def _exact(sample: Motion, found: LocalBones, influences: int) -> LocalBones | None:
+    """Return bones that reproduce the motion, with few influences if that is possible."""
+    for places in sorted({min(_RIG_INFLUENCES, influences), influences}):
+        exact = PatchSearch(sample, found.pairs, places, exact=True).exact(found)
+        if exact is not None:
+            return exact
+    return None
 
 
-def _worst_part(
-    rest: np.ndarray, errors: np.ndarray, inside: np.ndarray, pairs: np.ndarray
-) -> np.ndarray:
-    """Return the part (n,) of a patch, around where its errors are largest, for a bone of its own.
+def _in_all_frames(motion: Motion, found: LocalBones, frames: np.ndarray) -> LocalBones:
+    """Return the bones with their transforms in all frames of `motion`.
 
-    inside  (V,) bool, the patch
-    pairs   (m,2) neighbouring vertices
+    frames  (f,) those that `found` has
 
-    The part is connected. Nothing is returned of a patch that is too small to be split.
+    Every frame starts from the nearest of those.
     """
-    own = np.flatnonzero(inside)
-    if len(own) < _MIN_SPLIT:
-        return own[:0]
-    points = rest[own]
-    squares = (points**2).sum(axis=1)
-    away = np.maximum(squares[:, None] + squares - 2 * points @ points.T, 0)
-    reach = np.partition(away, len(own) // _MIN_SPLIT, axis=1)[:, len(own) // _MIN_SPLIT].mean()
-    smooth = np.exp(-away / max(reach, 1e-12)) @ errors[own]
-    nearest = np.argsort(away[np.argmax(smooth)], kind="stable")
-    part = own[nearest[: max(_MIN_SPLIT // 2, int(_SHARE * len(own)))]]
-    label = np.zeros(len(rest), np.int64)
-    label[part] = 1
-    piece = connected_patches(label, pairs)
-    part = part[piece[part] == piece[part[0]]]
-    return part if len(part) >= _MIN_SPLIT // 2 else own[:0]
-
-
-def _alternated(motion: Motion, bones: LocalBones, places: int, iterations: int) -> LocalBones:
-    """Return the bones after alternating iterations with at most `places` influences."""
-    fit, allowed = bones.fit, bones.allowed
-    plan = Plan(fit.bones, places, rigid=True, extension=RIGID)
-    transforms = solve_rigid_transforms(motion, fit, _SWEEPS)
-    start = (fit.index, fit.weight)
-    fit = solve_weights(motion, transforms, start, plan.search(thorough=True), allowed=allowed)
-    fit = solve_alternating(motion, fit, plan, iterations, thorough=False, allowed=allowed)
-    return replace(bones, fit=fit)
+    fit, count = found.fit, motion.rows // 3
+    near = np.argmin(np.abs(np.arange(count)[:, None] - frames), axis=1)
+    by_frame = fit.transforms.reshape(len(frames), 3, -1)[near]
+    fit = replace(fit, transforms=np.ascontiguousarray(by_frame.reshape(3 * count, -1)))
+    transforms = solve_rigid_transforms(motion, fit, _LAST_SWEEPS)
+    return replace(found, fit=replace(fit, transforms=transforms))
 
 
 def _on_all_vertices(
-    motion: Motion, pairs: np.ndarray, found: LocalBones, nearest: np.ndarray, frames: np.ndarray
+    motion: Motion, pairs: np.ndarray, found: LocalBones, nearest: np.ndarray
 ) -> LocalBones:
-    """Return the bones on all vertices and frames, from a fit to a sample.
+    """Return the bones on all vertices, from a fit to a sample.
 
     nearest  (V,) the vertex of the sample whose weights and patch each vertex takes over
-    frames   (f,) of the sample
 
-    Iterations start from the patches alone, and from the weights of the sample if it has all
-    frames. Which of the two ends better cannot be told before.
+    Iterations start from the weights of the sample, and from the patches alone. Which of the two
+    ends better cannot be told before.
     """
     patch, few = found.patch[nearest], found.fit
     alone = single_bone_fit(motion, patch, few.bones)
     rigid = np.tile(np.eye(3, 4), (motion.rows // 3, few.bones))
-    starts = [replace(alone, transforms=rigid)]
-    if 3 * len(frames) == motion.rows:
-        weights = few.index[nearest], few.weight[nearest]
-        starts.append(Fit(few.transforms, *weights, motion.square))
+    weights = few.index[nearest], few.weight[nearest]
+    starts = [Fit(few.transforms, *weights, motion.square), replace(alone, transforms=rigid)]
     places = few.index.shape[1]
     ends = [
-        _alternated(motion, LocalBones(fit, patch, pairs), places, _LAST_ITERATIONS)
+        alternated(
+            motion, replace(found, fit=fit, patch=patch, pairs=pairs), places, _LAST_ITERATIONS
+        )
         for fit in starts
     ]
     return min(ends, key=lambda bones: bones.fit.error)
+
+
+def _merged(motion: Motion, found: LocalBones) -> LocalBones:
+    """Return the bones, those that move alike merged: separate shells may belong to one."""
+    while found.fit.bones > 1:
+        fit = found.fit
+        cost = replacement_costs(motion, fit)
+        np.fill_diagonal(cost, np.inf)
+        bone, other = np.unravel_index(np.argmin(cost), cost.shape)
+        if relative_error(motion, motion.rows // 3 * cost[bone, other]) > _ALIKE:
+            break
+        weights = dense_weights(fit)
+        weights[:, other] += weights[:, bone]
+        left = np.delete(np.arange(fit.bones), bone)
+        weights, number = weights[:, left], np.searchsorted(left, np.arange(fit.bones))
+        number[bone] = number[other]
+        places = min(fit.index.shape[1], len(left))
+        index = np.argsort(-weights, axis=1, kind="stable")[:, :places].astype(np.int32)
+        blocks = fit.transforms.reshape(motion.rows, -1, 4)[:, left]
+        merged = Fit(
+            np.ascontiguousarray(blocks.reshape(motion.rows, -1)),
+            index,
+            np.take_along_axis(weights, index, axis=1),
+            fit.vertex_errors,
+        )
+        found = replace(found, fit=with_exact_errors(motion, merged), patch=number[found.patch])
+    return found

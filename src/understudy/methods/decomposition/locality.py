@@ -130,9 +130,13 @@ def neighbours(patch: np.ndarray, pairs: np.ndarray, bones: int) -> np.ndarray:
     return near
 
 
-def allowed_bones(patch: np.ndarray, pairs: np.ndarray, bones: int) -> np.ndarray:
-    """Return the bones (V,B) bool that each vertex may use: of its patch, and of the neighbours."""
-    return (neighbours(patch, pairs, bones) | np.eye(bones, dtype=bool))[patch]
+def allowed_bones(patch: np.ndarray, pairs: np.ndarray, bones: int, reach: int = 1) -> np.ndarray:
+    """Return the bones (V,B) bool that each vertex may use.
+
+    reach  of patches at most so many borders away from its own
+    """
+    near = neighbours(patch, pairs, bones) | np.eye(bones, dtype=bool)
+    return (np.linalg.matrix_power(near.astype(float), reach) > 0)[patch]
 
 
 def dominant_bone(fit: Fit) -> np.ndarray:

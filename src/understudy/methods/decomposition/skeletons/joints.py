@@ -132,7 +132,7 @@ def spanning_tree(cost: np.ndarray) -> Tree:
     nearest, least = np.zeros(bones, np.int64), np.array(cost[0], np.float64)
     outside = np.arange(bones) > 0
     while outside.any():
-        bone = int(np.argmin(np.where(outside, least, np.inf)))
+        bone = int(np.flatnonzero(outside)[np.argmin(least[outside])])
         parents[bone], outside[bone] = nearest[bone], False
         closer = outside & (cost[bone] < least)
         nearest[closer], least[closer] = bone, cost[bone, closer]

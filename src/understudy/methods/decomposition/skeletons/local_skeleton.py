@@ -19,14 +19,16 @@ and nothing can be seen of it, they do.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.spatial import cKDTree
 
 from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
 from understudy.methods.decomposition.fit import Fit, dense_weights
-from understudy.methods.decomposition.local_bones import LocalBones
 from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.patch_search import SMALL, LocalBones
 from understudy.methods.decomposition.skeletons.articulated_fit import (
     ArticulatedFit,
     solve_articulated,
@@ -43,19 +45,23 @@ from understudy.methods.decomposition.skeletons.joints import (
 from understudy.methods.decomposition.weight_problem import WeightSearch
 from understudy.methods.decomposition.weight_solve import solve_weights
 
-# h: mean square of a rotation of about six degrees. A smaller rotation about an axis does not tell
-# where the joint is along the others. Twice that where bones slide by a hundredth of the size.
-_HOLD, _SLIDES, _MAX_HOLD = 1e-2, 1e-2, 10.0
+# h: the variance of the motion at the joint, by how far bones slide and
+# by E, over that of the distance between a joint and `middle`. All are shares of the size.
+_NOISE, _MIN_NOISE, _SPREAD, _MAX_HOLD = 0.05, 1e-3, 0.2, 10.0
+_REPEATS = 3
 _THIN = 1e-3  # of the size: the least width of a border
 # A body is symmetric if its vertices mirrored in X are this close to others, on average; bones this
 # close to the plane are in the middle; and the factor on the cost of their links.
 _SYMMETRIC, _MIDDLE, _SPINE = 0.01, 0.03, 0.1
 _MIN_SHARED = 0.5  # sum of products of weights from which two bones share vertices: two halves
 # A joint that comes apart costs as much as the same error of a tenth of the vertices of its smaller
-# bone; less beyond a thousandth of the size.
+# bone; less beyond a thousandth of the size. For bones with an error below what leaves nothing
+# visible, joints slide from less on, and cost less.
 _APART, _FAR, _MIN_APART = 0.1, 1e-3, 2e-3
+_LEAST_FAR, _LEAST_APART = 0.3, 1e-3  # times these
 _CLOSED = 1e-4  # of the size: joints that come apart by less are closed
-_SMALL = INVISIBLE / 2
+# All bones only rotate if E is at most the first, or the second times that of independent bones.
+_LITTLE, _RISE = INVISIBLE / 8, 1.5
 _PLACED, _FIXED = 10.0, 1e3  # times the usual hold of joints while bones only rotate
 _ITERATIONS, _SWEEPS = 20, 3
 
@@ -65,12 +71,13 @@ def join_local_bones(motion: Motion, bones: LocalBones, triangles: np.ndarray) -
     body = Body(motion.rest[:, :3], triangles)
     tree, joints = _tree_and_joints(motion, bones, body)
     rotating = _rotating(motion, bones, tree, joints, _PLACED)
-    if relative_error(motion, rotating.fit.error) <= _SMALL:
+    little = max(_RISE * relative_error(motion, bones.fit.error), _LITTLE)
+    if relative_error(motion, rotating.fit.error) <= little:
         moved = Body(rotating.rest[:, :3], triangles).just_inside(rotating.pose.joints)
         moved[tree.root] = joints[tree.root]  # it turns nothing
         if not np.array_equal(moved, rotating.pose.joints):
             rotating = _rotating(motion, bones, tree, moved, _FIXED)
-        if relative_error(motion, rotating.fit.error) <= _SMALL:
+        if relative_error(motion, rotating.fit.error) <= little:
             return rotating.joined()
     fit, errors = _with_joints(motion, bones, tree, joints, body.size)
     return JoinedFit(tree, joints, fit, motion.rest, tuple(errors))
@@ -82,15 +89,16 @@ def _tree_and_joints(motion: Motion, bones: LocalBones, body: Body) -> tuple[Tre
     near = bones.neighbours
     middle, width = _borders(bones, body, near)
     relative = relative_motion(bones.fit.transforms)
-    hold = np.full((count, count), _HOLD)
-    joints, apart = _held_joints(relative, middle, hold)
+    # How far the motion is to be trusted: less the more bones slide, and the less exact they are.
+    noise = max(_NOISE * relative_error(motion, bones.fit.error), _MIN_NOISE) * body.size
+    apart = np.zeros((count, count))
+    for _ in range(_REPEATS):
+        hold = np.minimum((noise**2 + apart) / (_SPREAD * body.size) ** 2, _MAX_HOLD)
+        joints, apart = _held_joints(relative, middle, hold)
     cost = apart + hold * ((joints - middle) ** 2).sum(axis=2)
     # A wide border is where the body hangs together.
     cost *= _side_factors(bones, body) / np.maximum(width, _THIN * body.size)
     tree = spanning_tree(np.where(near, cost, np.inf))
-    # Bones that slide against each other do not tell where a joint is: the shape does.
-    hold = np.minimum(_HOLD * (1 + apart / (_SLIDES * body.size) ** 2), _MAX_HOLD)
-    joints, _ = _held_joints(relative, middle, hold)
     result, children = np.zeros((count, 3)), np.flatnonzero(tree.parents >= 0)
     result[children] = body.just_inside(joints[children, tree.parents[children]])
     return tree, result
@@ -175,42 +183,67 @@ def _rotating(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Joints:
+    """What joints that come apart cost.
+
+    tree, at  the tree, and its joints (B,3)
+    far       distance beyond which a joint counts as one that slides
+    least     cost of these, as a share of the vertices of the smaller bone
+    """
+
+    tree: Tree
+    at: np.ndarray
+    far: float
+    least: float
+
+    def strengths(self, transforms: np.ndarray, mass: np.ndarray) -> np.ndarray:
+        """Return the cost (B-1,) of the squared distance of each joint; mass (B,) of the bones."""
+        child = np.flatnonzero(self.tree.parents >= 0)
+        apart = (gaps(transforms, self.tree, self.at) ** 2).sum(axis=2).mean(axis=0)
+        share = np.maximum(self.least, _APART / (1 + apart / (self.far**2 + 1e-300)))
+        return share * np.minimum(mass[child], mass[self.tree.parents[child]])
+
+
 def _with_joints(
-    motion: Motion, bones: LocalBones, tree: Tree, joints: np.ndarray, size: float
+    motion: Motion, bones: LocalBones, tree: Tree, at: np.ndarray, size: float
 ) -> tuple[Fit, list[float]]:
-    """Return the fit with joints that hold where they can, and its errors."""
+    """Return the fit with joints (B,3) that hold where they can, and its errors."""
     fit, allowed, errors = bones.fit, bones.allowed, []
+    share = min(1.0, relative_error(motion, fit.error) / SMALL)
+    joints = _Joints(
+        tree,
+        at,
+        far=_FAR * size * max(_LEAST_FAR, share),
+        least=_MIN_APART * max(_LEAST_APART, share**2),
+    )
     places = fit.index.shape[1]
     for number in range(_ITERATIONS):
-        transforms = _joined_transforms(motion, fit, tree, joints, size)
+        transforms = _joined_transforms(motion, fit, joints)
         last = number == _ITERATIONS - 1
         if last:
-            transforms = _closed(transforms, tree, joints, _CLOSED * size)
+            transforms = _closed(transforms, tree, at, _CLOSED * size)
         search = WeightSearch(places, from_all=last)
         fit = solve_weights(motion, transforms, (fit.index, fit.weight), search, allowed=allowed)
         errors.append(fit.error)
     return fit, errors
 
 
-def _joined_transforms(
-    motion: Motion, fit: Fit, tree: Tree, joints: np.ndarray, size: float
-) -> np.ndarray:
+def _joined_transforms(motion: Motion, fit: Fit, joints: _Joints) -> np.ndarray:
     """Return the transforms (3F,4B) after sweeps that also count joints that come apart.
 
     |T_b c - T_p c|^2 is the error of a vertex at the joint c with the weights 1 and -1, so that it
     adds to the normal equations.
     """
-    bones = fit.bones
+    bones, parents = fit.bones, joints.tree.parents
     gram, cross = kernels.normal_equations(
         motion.rest, fit.index, fit.weight, motion.targets, bones
     )
-    child = np.flatnonzero(tree.parents >= 0)
-    parent = tree.parents[child]
+    child = np.flatnonzero(parents >= 0)
+    parent = parents[child]
     mass = np.bincount(fit.index.reshape(-1), fit.weight.reshape(-1), bones)
-    apart = np.sqrt((gaps(fit.transforms, tree, joints) ** 2).sum(axis=2).mean(axis=0))
-    share = np.maximum(_MIN_APART, _APART / (1 + (apart / (_FAR * size + 1e-300)) ** 2))
-    strength = share * np.minimum(mass[child], mass[parent])
-    point = np.concatenate([joints[child], np.ones((len(child), 1))], axis=1)
+    point = np.concatenate([joints.at[child], np.ones((len(child), 1))], axis=1)
+    strength = joints.strengths(fit.transforms, mass)
     block = strength[:, None, None] * point[:, :, None] * point[:, None, :]
     blocks = gram.reshape(bones, 4, bones, 4).transpose(0, 2, 1, 3)
     for one, two, sign in ((child, child, 1), (parent, parent, 1), (child, parent, -1)):
