@@ -3,6 +3,8 @@
 horse_gallop                 a sequence of the data folder
 horse_gallop:20              the same with 20 % of its vertices
 corpus/animal_qfarm_Pig/2    animation 2 of a rigged character of the corpus
+bodies/rig_mesh2motion_human/33
+                             the same of the folder `bodies`
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ SIZES = {
         "corpus-all",
     ),
 }
+# Folders of characters; kind and family, where the names of the files do not say them.
+_CHARACTERS: dict[str, tuple[str, str] | None] = {"corpus": None, "bodies": ("human", "bodies")}
 _PER_FAMILY = 2  # characters of a family in the default size
 
 
@@ -114,9 +118,10 @@ def _held_out(folder: Path, per_family: int | None) -> Iterator[str]:
 
 def read_case(name: str, folder: Path) -> Case:
     """Return a case by its name; `folder` is the data folder."""
-    if name.startswith("corpus/"):
-        stem, _, number = name.removeprefix("corpus/").rpartition("/")
-        file = folder / "corpus" / f"{stem}.npz"
+    room, _, rest = name.partition("/")
+    if room in _CHARACTERS:
+        stem, _, number = rest.rpartition("/")
+        file = folder / room / f"{stem}.npz"
         if not stem or not number.isdigit():
             raise InputError(
                 f"case {name!r}: expected corpus/character/animation, for example "
@@ -125,9 +130,9 @@ def read_case(name: str, folder: Path) -> Case:
         if not file.is_file():
             raise FileError(
                 f"{file}: no such file; the case {name!r} needs it. Point --data or "
-                f"UNDERSTUDY_DATA at the folder above corpus/"
+                f"UNDERSTUDY_DATA at the folder above {room}/"
             )
-        characters = list(read_characters(file))
+        characters = list(read_characters(file, _CHARACTERS[room]))
         checks.between(int(number), f"animation of {stem}", 0, len(characters) - 1)
         character = characters[int(number)]
         merged = character.with_merged_bones()

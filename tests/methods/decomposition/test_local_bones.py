@@ -1,5 +1,7 @@
 """Rigid bones with a patch of the mesh each."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from understudy.methods.decomposition.bone_count import INVISIBLE, relative_erro
 from understudy.methods.decomposition.decompose import decompose
 from understudy.methods.decomposition.local_bones import find_local_bones
 from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.patch_search import alternated
 from understudy.methods.decomposition.plan import Plan
 
 BONES, FRAMES, ROWS, COLUMNS = 6, 9, 6, 60
@@ -30,10 +33,23 @@ def motion_of(targets: np.ndarray, rest: np.ndarray) -> Motion:
 
 def moved(owner: np.ndarray, rest: np.ndarray) -> Motion:
     """Vertices that follow one of some rigid bones each."""
-    random, bones = np.random.default_rng(0), owner.max() + 1
-    turns = rotation_from_axis_angle(0.5 * random.normal(size=(FRAMES, bones, 3)))
-    shifts = 0.5 * random.normal(size=(FRAMES, bones, 3))
-    return motion_of(np.einsum("fvij,vj->fvi", turns[:, owner], rest) + shifts[:, owner], rest)
+    return skinned(np.eye(owner.max() + 1)[owner], rest)
+
+
+def skinned(weights: np.ndarray, rest: np.ndarray, frames: int = FRAMES, by: float = 0.5) -> Motion:
+    """Vertices with weights (V,B) on rigid bones that turn and move at random."""
+    random, bones = np.random.default_rng(0), weights.shape[1]
+    turns = rotation_from_axis_angle(by * random.normal(size=(frames, bones, 3)))
+    shifts = by * random.normal(size=(frames, bones, 3))
+    each = np.einsum("fbij,vj->fvbi", turns, rest) + shifts[:, None]
+    return motion_of(np.einsum("vb,fvbi->fvi", weights, each), rest)
+
+
+def wide_weights(rest: np.ndarray) -> np.ndarray:
+    """Weights (V,B) as artists paint them: up to four bones, a few of them two patches away."""
+    away = np.abs(rest[:, :1] - (np.arange(BONES) + 0.5))
+    weights = np.maximum(0, 1.7 - away) ** 3
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("start", [2, 3, BONES])
@@ -100,3 +116,39 @@ def test_a_mesh_that_moves_as_one_has_one_bone():
     motion = moved(np.zeros(len(rest), int), rest)
     first = decompose(motion, Plan(3, influences=2, rigid=True))
     assert find_local_bones(motion, first, triangles, 2).fit.bones == 1
+
+
+@pytest.mark.parametrize("frames", [FRAMES, 80])
+def test_the_bones_of_a_rig_with_wide_weights_are_exact(frames):
+    rest, triangles = strip()
+    weights = wide_weights(rest)
+    motion = skinned(weights, rest, frames, by=0.1)
+    first = decompose(motion, Plan(4, influences=4, rigid=True))
+    found = find_local_bones(motion, first, triangles, 4)
+    assert found.fit.bones == BONES
+    error = relative_error(motion, found.fit.error)
+    assert error < 0.03
+    # Bones of neighbouring patches alone cannot do that.
+    strict = alternated(motion, replace(found, reach=1), 4, 20)
+    assert relative_error(motion, strict.fit.error) > 3 * error
+
+
+def test_shells_that_move_together_share_a_bone():
+    one, triangles = strip()
+    rest = np.concatenate([one, one + [0, 3, 0], one + [0, 6, 0]])
+    owner = np.repeat([0, 1, 0], len(one))  # the outer shells are not neighbours
+    motion = moved(owner, rest)
+    faces = np.concatenate([triangles + shell * len(one) for shell in range(3)])
+    first = decompose(motion, Plan(2, influences=2, rigid=True))
+    found = find_local_bones(motion, first, faces, 2)
+    assert found.fit.bones == 2
+    assert relative_error(motion, found.fit.error) < 0.01
+    np.testing.assert_allclose(found.fit.weight.sum(axis=1), 1)
+
+
+def test_the_search_tells_what_it_does():
+    rest, triangles = strip()
+    motion = moved(rest[:, 0].astype(int), rest)
+    first, notes = decompose(motion, Plan(3, influences=2, rigid=True)), []
+    find_local_bones(motion, first, triangles, 2, notes.append)
+    assert notes[-1].startswith(f"{BONES} bones, E 0.0")

@@ -20,6 +20,8 @@ A rig that scales its parts gets many small bones.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -32,7 +34,7 @@ from understudy.methods.decomposition.fit import (
     single_bone_fit,
     with_exact_errors,
 )
-from understudy.methods.decomposition.locality import connections, thinned
+from understudy.methods.decomposition.locality import connections, shells, thinned
 from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.patch_search import (
     SMALL,
@@ -45,18 +47,25 @@ from understudy.methods.decomposition.transform_solve import solve_rigid_transfo
 
 _VERTICES, _FRAMES = 2400, 64  # of the sample that bones are added and removed on
 _RIG_INFLUENCES = 4  # of a vertex in most rigs
+_SMALL_MESH = 800  # vertices
+_MORE = 4 / 3  # times the bones that leave nothing visible
 _LAST_ITERATIONS, _LAST_SWEEPS = 20, 20
 _ALIKE = 0.01  # E of replacing a bone by one that moves alike
 
 
 def find_local_bones(
-    motion: Motion, start: Fit, triangles: np.ndarray, influences: int
+    motion: Motion,
+    start: Fit,
+    triangles: np.ndarray,
+    influences: int,
+    note: Callable[[str], object] = lambda text: None,
 ) -> LocalBones | None:
     """Return rigid bones that leave nothing visible; None: the motion is not that of a rig.
 
     start       the bones of a decomposition, rigid
     triangles   (M,3)
     influences  largest number of bones per vertex
+    note        called with a text about the bones whenever they change
     """
     rest = motion.rest[:, :3]
     pairs = connections(rest, triangles)
@@ -72,22 +81,45 @@ def find_local_bones(
         weight=start.weight[chosen],
         vertex_errors=start.vertex_errors[chosen],
     )
-    search = PatchSearch(sample, few_pairs, influences)
+    search = PatchSearch(sample, few_pairs, influences, note=note)
     found = search.found(few)
     if found is None:
         return None
-    found = _exact(sample, found, influences) or search.pruned(found, SMALL)
+    fewer = search.pruned(found, SMALL)
+    found = _exact(sample, found, fewer, influences, note) or fewer
     if 3 * len(frames) < motion.rows:
         found = _in_all_frames(motion.subset(chosen), found, frames)
-    return _merged(motion, _on_all_vertices(motion, pairs, found, nearest))
+    return _merged(motion, _on_all_vertices(motion, pairs, found, nearest), triangles)
 
 
-def _exact(sample: Motion, found: LocalBones, influences: int) -> LocalBones | None:
-    """Return bones that reproduce the motion, with few influences if that is possible."""
+def _exact(
+    sample: Motion,
+    found: LocalBones,
+    fewer: LocalBones,
+    influences: int,
+    note: Callable[[str], object],
+) -> LocalBones | None:
+    """Return bones that reproduce the motion, with few influences if that is possible.
+
+    found  bones that leave nothing visible
+    fewer  those that are left if bones are removed while nothing can be seen
+
+    The search starts from either. On small meshes both are tried, and the fewest bones count.
+    Many more bones than `fewer` has are not those of the rig: they are removed while the error is
+    small.
+    """
     for places in sorted({min(_RIG_INFLUENCES, influences), influences}):
-        exact = PatchSearch(sample, found.pairs, places, exact=True).exact(found)
-        if exact is not None:
-            return exact
+        search = PatchSearch(sample, found.pairs, places, exact=True, note=note)
+        results: list[LocalBones] = []
+        for start in (found, fewer):
+            exact = search.exact(start)
+            if exact is not None:
+                results.append(exact)
+                if sample.vertex_count > _SMALL_MESH:
+                    break
+        if results:
+            best = min(results, key=lambda bones: (bones.fit.bones, bones.fit.error))
+            return search.pruned(best, SMALL / 2, math.ceil(_MORE * fewer.fit.bones))
     return None
 
 
@@ -131,28 +163,34 @@ def _on_all_vertices(
     return min(ends, key=lambda bones: bones.fit.error)
 
 
-def _merged(motion: Motion, found: LocalBones) -> LocalBones:
-    """Return the bones, those that move alike merged: separate shells may belong to one."""
+def _merged(motion: Motion, found: LocalBones, triangles: np.ndarray) -> LocalBones:
+    """Return the bones, those of separate shells merged that move together."""
+    shell = shells(motion.vertex_count, triangles)
     while found.fit.bones > 1:
         fit = found.fit
-        cost = replacement_costs(motion, fit)
-        np.fill_diagonal(cost, np.inf)
+        holds = np.zeros((fit.bones, shell.max() + 1))
+        holds[found.patch, shell] = 1
+        cost = np.where(holds @ holds.T > 0, np.inf, replacement_costs(motion, fit))
         bone, other = np.unravel_index(np.argmin(cost), cost.shape)
         if relative_error(motion, motion.rows // 3 * cost[bone, other]) > _ALIKE:
             break
-        weights = dense_weights(fit)
-        weights[:, other] += weights[:, bone]
-        left = np.delete(np.arange(fit.bones), bone)
-        weights, number = weights[:, left], np.searchsorted(left, np.arange(fit.bones))
-        number[bone] = number[other]
-        places = min(fit.index.shape[1], len(left))
-        index = np.argsort(-weights, axis=1, kind="stable")[:, :places].astype(np.int32)
-        blocks = fit.transforms.reshape(motion.rows, -1, 4)[:, left]
-        merged = Fit(
-            np.ascontiguousarray(blocks.reshape(motion.rows, -1)),
-            index,
-            np.take_along_axis(weights, index, axis=1),
-            fit.vertex_errors,
-        )
-        found = replace(found, fit=with_exact_errors(motion, merged), patch=number[found.patch])
+        found = _with_one_bone(motion, found, int(bone), int(other))
     return found
+
+
+def _with_one_bone(motion: Motion, found: LocalBones, bone: int, other: int) -> LocalBones:
+    """Return the bones without `bone`, whose vertices follow `other`."""
+    fit = found.fit
+    left = np.delete(np.arange(fit.bones), bone)
+    number = np.searchsorted(left, np.arange(fit.bones))
+    number[bone] = number[other]
+    weights = dense_weights(fit)
+    weights[:, other] += weights[:, bone]
+    weights = weights[:, left]
+    places = min(fit.index.shape[1], len(left))
+    index = np.argsort(-weights, axis=1, kind="stable")[:, :places].astype(np.int32)
+    weight = np.take_along_axis(weights, index, axis=1)
+    blocks = fit.transforms.reshape(motion.rows, -1, 4)[:, left]
+    transforms = np.ascontiguousarray(blocks.reshape(motion.rows, -1))
+    merged = with_exact_errors(motion, Fit(transforms, index, weight, fit.vertex_errors))
+    return replace(found, fit=merged, patch=number[found.patch])

@@ -31,8 +31,7 @@ def connections(rest: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     >>> connections(line, np.array([[0, 1, 2]])).tolist()
     [[0, 1], [0, 2], [1, 2], [1, 3]]
     """
-    edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [0, 2]]])
-    pairs = [_unique(edges.reshape(-1, 2).astype(np.int64))]
+    pairs = [_edges(triangles)]
     shell = _parts(len(rest), pairs[0])
     if shell.max(initial=0) == 0:
         return pairs[0]
@@ -50,6 +49,17 @@ def connections(rest: np.ndarray, triangles: np.ndarray) -> np.ndarray:
         distance, near = cKDTree(rest[others]).query(rest[own])
         best = int(np.argmin(distance))
         pairs.append(np.array([[others[near[best]], own[best]]]))
+
+
+def shells(count: int, triangles: np.ndarray) -> np.ndarray:
+    """Return the part (V,) of the mesh that each of `count` vertices belongs to, by its edges."""
+    return _parts(count, _edges(triangles))
+
+
+def _edges(triangles: np.ndarray) -> np.ndarray:
+    """Return the edges (E,2) of triangles (M,3)."""
+    edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [0, 2]]])
+    return _unique(edges.reshape(-1, 2).astype(np.int64))
 
 
 def _unique(pairs: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ minimum.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,19 +37,23 @@ from understudy.methods.decomposition.transform_solve import solve_rigid_transfo
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
 SMALL = INVISIBLE / 3  # joints add to the error that independent bones leave
-_EXACT = 0.03  # E of bones that are those of the rig
+# E of bones that are those of the rig, and of bones that are nearly those.
+_EXACT, _NEARLY = 0.015, 0.03
 _FEW = 64  # bones that need not pay; rigs of games have about as many
 _FEW_VERTICES = 800  # of the sample that independent bones are found on
 _GROWTH = 4 / 3  # of the number of independent bones
 _SPLIT = 4  # one patch in four is split at a time
 # Where that does not lower the error of exact bones, one in eight or every second one.
 _SPLITS = (_SPLIT, 8, 2)
-_ROUNDS = 6  # of splitting patches and removing bones
+# Of splitting patches and removing bones. The work is vertices times bones of all fits. Patches are
+# split until the second, less than ten seconds of one core; bones are removed until twice that.
+_ROUNDS, _MOST_WORK = 6, 3_000_000
 _LESS = 0.9  # times the error before, which removing bones may reach
 _SHARE = 0.3  # of a patch that a new bone takes over
 _MIN_SPLIT = 8  # vertices of a patch that is split
 _MOST = 250  # bones
 _TRIES = 3  # bones whose removal is tried
+_SCATTERED = 0.05  # of the vertices: the rise of `LocalBones.scattered` by one removal
 _ITERATIONS, _PRUNE_ITERATIONS = 12, 5
 _EXACT_ITERATIONS, _EXACT_PRUNE_ITERATIONS = 30, 12
 _EXACT_EXTENSION = Extension(gain=1e-2, factor=6)
@@ -80,12 +85,29 @@ class LocalBones:
         """(V,B) bool: the bones that each vertex may use."""
         return allowed_bones(self.patch, self.pairs, self.fit.bones, self.reach)
 
+    @property
+    def scattered(self) -> int:
+        """The number of vertices apart from the largest part that follows mainly the same bone."""
+        bone = dominant_bone(self.fit)
+        _, first, count = np.unique(
+            connected_patches(bone, self.pairs), return_index=True, return_counts=True
+        )
+        largest = np.zeros(self.fit.bones, np.int64)
+        np.maximum.at(largest, bone[first], count)
+        return len(bone) - int(largest.sum())
+
 
 class PatchSearch:
     """Adds and removes bones on a sample of the motion."""
 
     def __init__(
-        self, motion: Motion, pairs: np.ndarray, influences: int, *, exact: bool = False
+        self,
+        motion: Motion,
+        pairs: np.ndarray,
+        influences: int,
+        *,
+        exact: bool = False,
+        note: Callable[[str], object] = lambda text: None,
     ) -> None:
         """Prepare a search.
 
@@ -93,9 +115,12 @@ class PatchSearch:
         influences  largest number of bones per vertex
         exact       look for the bones of the rig, not only for bones that leave nothing visible.
                     Vertices may then also use bones two borders away, as rigs do
+        note        called with a text about the bones after each change
         """
         self._motion, self._pairs, self._influences = motion, pairs, influences
         self._reach = 2 if exact else 1
+        self._work, self._most_work = 0.0, _MOST_WORK if exact else np.inf
+        self._note = note
         self._extension = _EXACT_EXTENSION if exact else RIGID
         self._iterations = _EXACT_ITERATIONS if exact else _ITERATIONS
         self._prune_iterations = _EXACT_PRUNE_ITERATIONS if exact else _PRUNE_ITERATIONS
@@ -119,26 +144,26 @@ class PatchSearch:
         """
         found = self.refitted(found)
         for _ in range(_ROUNDS):
-            if self.error(found) <= _EXACT:
-                break
-            better = self._better(found)
+            unfinished = self.error(found) > _EXACT and self._work < self._most_work
+            better = self._better(found) if unfinished else None
             if better is None:
-                return None
+                break
             found = better
-        if self.error(found) > _EXACT:
+        error = self.error(found)
+        if error > _NEARLY:
             return None
-        return self.refitted(self.pruned(found, _EXACT))
+        return self.refitted(self.pruned(found, max(_EXACT, error)))
 
     def _better(self, found: LocalBones) -> LocalBones | None:
         """Return bones with a smaller error and about as many; None: splitting does not help."""
-        before = self.error(found)
+        before, count = self.error(found), found.fit.bones
         for parts in _SPLITS:
             split = self._split(found, parts)
-            if split is None or not found.fit.bones < split.fit.bones <= _MOST:
+            if split is None or not count < split.fit.bones <= _MOST:
                 continue
             after = self.error(split)
             if after < before:
-                return split if after <= _EXACT else self.pruned(split, _LESS * before)
+                return split if after <= _EXACT else self.pruned(split, _LESS * before, count)
         return None
 
     def refitted(self, found: LocalBones) -> LocalBones:
@@ -194,13 +219,16 @@ class PatchSearch:
         weights = np.where(allowed, weights, 0.0)
         none = weights.sum(axis=1) < 1e-9
         weights[none, patch[none]] = 1.0
+        self._work += motion.vertex_count * count
         places = min(self._influences, count)
         index = np.argsort(-weights, axis=1, kind="stable")[:, :places]
         weight = np.take_along_axis(weights, index, axis=1)
         weight /= weight.sum(axis=1, keepdims=True)
         fit = Fit(transforms, index.astype(np.int32), weight, motion.square)
         bones = LocalBones(fit, patch, self._pairs, self._reach)
-        return alternated(motion, bones, places, iterations, self._extension)
+        bones = alternated(motion, bones, places, iterations, self._extension)
+        self._note(f"{count} bones, E {self.error(bones):.3f}")
+        return bones
 
     def _divided(
         self,
@@ -252,18 +280,27 @@ class PatchSearch:
         transforms = np.ascontiguousarray(np.concatenate(blocks, axis=1))
         return self._divided(transforms, np.concatenate(columns, axis=1), label)
 
-    def pruned(self, found: LocalBones, limit: float) -> LocalBones:
-        """Return the fit with as many bones removed as leaves E below a limit."""
-        while found.fit.bones > 1:
+    def pruned(self, found: LocalBones, limit: float, least: int = 1) -> LocalBones:
+        """Return the fit with as many bones removed as leaves E below a limit.
+
+        least  so many bones stay
+        """
+        while found.fit.bones > least and self._work < 2 * self._most_work:
             order = np.argsort(self._removal_costs(found), kind="stable")
             for bone in order[:_TRIES]:
                 less = self._without(found, int(bone))
-                if less.fit.bones < found.fit.bones and self.error(less) <= limit:
+                fewer = less.fit.bones < found.fit.bones
+                if fewer and self.error(less) <= limit and not self._scatters(found, less):
                     break
             else:
                 return found
             found = less
         return found
+
+    def _scatters(self, found: LocalBones, less: LocalBones) -> bool:
+        """Return whether another part of the body makes up for a bone that was removed."""
+        most = max(_MIN_SPLIT, _SCATTERED * self._motion.vertex_count)
+        return self._reach > 1 and less.scattered > found.scattered + most
 
     def _removal_costs(self, found: LocalBones) -> np.ndarray:
         """Return the squared error (B,) of a frame that the best neighbour in its place adds."""

@@ -115,3 +115,11 @@ def test_the_root_balances_the_tree_and_parents_come_first():
     assert all(
         place[parent] < place[bone] for bone, parent in enumerate(tree.parents) if parent >= 0
     )
+
+
+def test_bones_that_nothing_connects_are_in_the_tree_too():
+    cost = np.full((4, 4), np.inf)
+    cost[0, 1] = cost[1, 0] = cost[2, 3] = cost[3, 2] = 1.0
+    tree = spanning_tree(cost)
+    assert (tree.parents < 0).sum() == 1
+    assert tree.parents[1] == 0

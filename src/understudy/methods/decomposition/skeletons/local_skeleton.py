@@ -86,7 +86,9 @@ def join_local_bones(motion: Motion, bones: LocalBones, triangles: np.ndarray) -
 def _tree_and_joints(motion: Motion, bones: LocalBones, body: Body) -> tuple[Tree, np.ndarray]:
     """Return the tree over neighbouring patches, and its joints (B,3)."""
     count = bones.fit.bones
-    near = bones.neighbours
+    weights = dense_weights(bones.fit)
+    near = bones.neighbours | (weights.T @ weights > _MIN_SHARED)
+    np.fill_diagonal(near, False)
     middle, width = _borders(bones, body, near)
     relative = relative_motion(bones.fit.transforms)
     # How far the motion is to be trusted: less the more bones slide, and the less exact they are.

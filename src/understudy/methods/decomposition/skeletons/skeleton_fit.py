@@ -161,7 +161,7 @@ def _joined_patches(
         start = solve_weights(
             motion, start.transforms, given, WeightSearch(places, from_all=not fits)
         )
-        bones = find_local_bones(motion, start, triangles, influences)
+        bones = find_local_bones(motion, start, triangles, influences, bar.note)
         bar.advance()
         found = None if bones is None else join_local_bones(motion, bones, triangles)
         bar.advance()

@@ -146,9 +146,12 @@ def family_of(file: Path) -> tuple[str, str]:
     return kind, "q_human" if (kind, family) == ("human", "q") else family
 
 
-def read_characters(file: Path) -> Iterator[Character]:
-    """Yield a character in each of its animations."""
-    kind, family = family_of(file)
+def read_characters(file: Path, family: tuple[str, str] | None = None) -> Iterator[Character]:
+    """Yield a character in each of its animations.
+
+    family  its kind and family; None: as the name of the file says
+    """
+    kind, family_name = family or family_of(file)
     try:
         with np.load(file, allow_pickle=False) as data:
             rest, faces, index, value = (
@@ -174,7 +177,7 @@ def read_characters(file: Path) -> Iterator[Character]:
         yield Character(
             f"{file.stem}/{int(name[5:])}",
             kind,
-            family,
+            family_name,
             mesh,
             np.ascontiguousarray(weights[:, used]),
             compose(joints[:, used], bind[used, :3]),
