@@ -55,21 +55,17 @@ _SKELETON_ROWS = tuple(
     f"temporal:corpus/{name}"
     for name in (
         "animal_khr_Fox/1",
-        "animal_qfarm_Cow/2",
-        "animal_qfarm_Horse/2",
+        "animal_qfarm_*/2",
+        "animal_qplat_Bee/2",
         "animal_qplat_Crab/3",
-        "robot_qmech_Leela/3",
-        "human_q_PlatformerCharacter/3",
-        "robot_qmech_Stan/3",
-        "animal_qfarm_Pig/2",
-        "animal_qfarm_Sheep/2",
+        "human_khr_RiggedFigure/0",
+        "human_q_*/3",
+        "robot_qmech_*/3",
     )
 )
 _SKELETON_DATA = (
-    "the corpus characters animal_q_Alpaca/3, Fox/3, Husky/3; animal_qcutefish_Koi/3, Puffer/3; "
-    "animal_qenemy_Frog/2, Rat/2, Snake/2, Spider/2, Wasp/1; animal_qfarm_Llama/2, Pug/2; "
-    "animal_qfish_Manta_ray/0, Shark/0, Whale/0; human_qman_King/3, Suit/2; "
-    "human_qwoman_anim_Witch/3"
+    "the middle animation of all corpus characters that are not human_qman or human_qwoman, and "
+    "human_qman_King/3, Suit/2, human_qwoman_Medieval/3, human_qwoman_anim_Witch/3"
 )
 CHOICES: tuple[Choice, ...] = (
     Choice(
@@ -239,14 +235,21 @@ CHOICES: tuple[Choice, ...] = (
         data="the skeleton of the corpus character animal_qfarm_Pig/2",
     ),
     Choice(
-        ("_SMALL", "_FEW", "_SHARE", "_ITERATIONS", "_TRIES"),
+        ("SMALL", "_EXACT", "_NEARLY", "_FEW", "_SPLITS", "_LESS", "_SHARE", "_TRIES"),
+        "methods/decomposition/patch_search.py",
+        ("temporal-skeleton",),
+        _SKELETON_ROWS,
+        _SKELETON_DATA,
+    ),
+    Choice(
+        ("_SMALL_MESH", "_MORE"),
         "methods/decomposition/local_bones.py",
         ("temporal-skeleton",),
         _SKELETON_ROWS,
         _SKELETON_DATA,
     ),
     Choice(
-        ("_HOLD", "_SLIDES", "_APART", "_FAR", "_MIN_APART", "_MIDDLE", "_SPINE"),
+        ("_NOISE", "_SPREAD", "_APART", "_FAR", "_MIN_APART", "_LITTLE", "_MIDDLE", "_SPINE"),
         "methods/decomposition/skeletons/local_skeleton.py",
         ("temporal-skeleton",),
         _SKELETON_ROWS,

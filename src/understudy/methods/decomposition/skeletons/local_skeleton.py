@@ -1,20 +1,21 @@
 """A skeleton of bones that have a patch of the mesh each (`local_bones`).
 
 Such bones are those of a rig, so that the tree and the joints follow from them directly:
-- neighbouring patches are joined where their bones move least apart, and where the patches meet.
-  For the joint c of bones a and b,
+- bones with neighbouring patches, and bones that share vertices, are joined where they move least
+  apart, and where the patches meet. For the joint c of bones a and b,
 
       c = argmin  mean over frames of |T_a c - T_b c|^2 + h |c - middle|^2
 
   where `middle` is the middle of the border and of the vertices that both bones move, inside the
-  body. The tree has the smallest sum of these minima, by the width of the borders; the middle of a
-  symmetric body is joined first, its two sides last;
+  body. The more exact the bones are and the less they slide, the smaller h is. The tree has the
+  smallest sum of these minima, by the width of the borders; the middle of a symmetric body is
+  joined first, its two sides last;
 - the motion is solved for again, with a cost of joints that come apart. It is a robust one: most
   joints then hold, and those that the rig itself slides (feet on handles of their own, shoulder
   blades, stretched limbs) slide in the animation, rather than all others giving way for them.
 
-A joint that hardly slides is closed, so that its bone only rotates. If all bones may only rotate
-and nothing can be seen of it, they do.
+A joint that hardly slides is closed, so that its bone only rotates. If all bones may only rotate at
+hardly any error, they do.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ from understudy.methods.decomposition.skeletons.joints import (
 from understudy.methods.decomposition.weight_problem import WeightSearch
 from understudy.methods.decomposition.weight_solve import solve_weights
 
-# h: the variance of the motion at the joint, by how far bones slide and
-# by E, over that of the distance between a joint and `middle`. All are shares of the size.
+# h: the variance of the motion at the joint, by how far bones slide and by E, over that of the
+# distance between a joint and `middle`. All are shares of the size.
 _NOISE, _MIN_NOISE, _SPREAD, _MAX_HOLD = 0.05, 1e-3, 0.2, 10.0
 _REPEATS = 3
 _THIN = 1e-3  # of the size: the least width of a border
