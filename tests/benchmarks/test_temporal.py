@@ -117,6 +117,16 @@ def test_decimation_keeps_a_share_of_the_vertices_and_the_surface():
     assert few.pose_count == 6
 
 
+def test_a_character_of_another_folder(data):
+    (data / "bodies").mkdir()
+    corpus = (data / "corpus" / "animal_qfarm_Made.npz").read_bytes()
+    (data / "bodies" / "rig_made.npz").write_bytes(corpus)
+    case = temporal_cases.read_case("bodies/rig_made/1", data)
+    same = temporal_cases.read_case("corpus/animal_qfarm_Made/1", data)
+    assert case.true_bones == same.true_bones
+    np.testing.assert_array_equal(case.poses.vertices, same.poses.vertices)
+
+
 def test_wrong_requests(data, tmp_path):
     ask = lambda **options: temporal.run(
         Request("quick", data, out=tmp_path / "out", **options), SILENT

@@ -2,7 +2,8 @@
 
 A character is a file `corpus/<kind>_<family>_<name>.npz` of the data folder. The kind is animal,
 human or robot. Its arrays are `rest`, `faces`, `weight_index`, `weight_value`, `inverse_bind` and,
-per animation, `anim_NN` (F,J,3,4), the world transforms of the joints.
+per animation, `anim_NN` (F,J,3,4), the world transforms of the joints. `up` is y or z; without
+it, y is up.
 """
 
 from __future__ import annotations
@@ -158,6 +159,7 @@ def read_characters(file: Path, family: tuple[str, str] | None = None) -> Iterat
                 data[name] for name in ("rest", "faces", "weight_index", "weight_value")
             )
             bind = data["inverse_bind"].astype(np.float64)
+            up = str(data["up"]).upper() if "up" in data.files else "Y"
             parents = data["parents"] if "parents" in data.files else np.full(len(bind), -1)
             names = sorted(
                 name for name in data.files if name.startswith("anim_") and name != "anim_names"
@@ -172,7 +174,7 @@ def read_characters(file: Path, family: tuple[str, str] | None = None) -> Iterat
     weights[weights < _MIN_WEIGHT] = 0
     weights /= weights.sum(axis=1, keepdims=True)
     used = np.flatnonzero(weights.any(axis=0))
-    mesh = Mesh.from_faces(rest, faces)
+    mesh = Mesh.from_faces(rest, faces, up_axis=up)
     for name, joints in animations.items():
         yield Character(
             f"{file.stem}/{int(name[5:])}",
