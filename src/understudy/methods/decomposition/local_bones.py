@@ -8,7 +8,8 @@ where the error is largest (`patch_search`).
 When nothing can be seen any more, the bones of the rig are near. They reproduce the motion exactly
 if a vertex may also use a few bones two patches away, as the weights of rigs do. From the start
 that would let bones spread over the body, so it comes last: patches are split and bones removed in
-turn until the error is negligible, with as few bones as possible.
+turn until the error is negligible, with as few bones as possible. On small meshes several starts
+are tried, and the bones whose joints come apart least are taken.
 
 A rig that deforms by more than its bones (correctives, dual quaternions) has no such bones. Then
 bones of neighbouring patches are removed while nothing can be seen.
@@ -21,7 +22,7 @@ A rig that scales its parts gets many small bones.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -43,11 +44,13 @@ from understudy.methods.decomposition.patch_search import (
     alternated,
     replacement_costs,
 )
+from understudy.methods.decomposition.skeletons.local_skeleton import sliding
 from understudy.methods.decomposition.transform_solve import solve_rigid_transforms
 
 _VERTICES, _FRAMES = 2400, 64  # of the sample that bones are added and removed on
 _RIG_INFLUENCES = 4  # of a vertex in most rigs
 _SMALL_MESH = 800  # vertices
+_CLOSED = 1e-3  # of the size: joints that come apart by less are equally good
 _MORE = 4 / 3  # times the bones that leave nothing visible
 _LAST_ITERATIONS, _LAST_SWEEPS = 20, 20
 _ALIKE = 0.01  # E of replacing a bone by one that moves alike
@@ -86,7 +89,13 @@ def find_local_bones(
     if found is None:
         return None
     fewer = search.pruned(found, SMALL)
-    found = _exact(sample, found, fewer, influences, note) or fewer
+    exact = _exact(sample, found, fewer, influences, note)
+    if motion.vertex_count > _SMALL_MESH:
+        found = next(exact, fewer)
+    else:
+        # Joints of the rig's own bones come apart least.
+        slides = lambda bones: max(sliding(sample, bones, triangles), _CLOSED)
+        found = min(exact, key=lambda bones: (slides(bones), bones.fit.bones), default=fewer)
     if 3 * len(frames) < motion.rows:
         found = _in_all_frames(motion.subset(chosen), found, frames)
     return _merged(motion, _on_all_vertices(motion, pairs, found, nearest), triangles)
@@ -98,29 +107,21 @@ def _exact(
     fewer: LocalBones,
     influences: int,
     note: Callable[[str], object],
-) -> LocalBones | None:
-    """Return bones that reproduce the motion, with few influences if that is possible.
+) -> Iterator[LocalBones]:
+    """Yield bones that reproduce the motion, those with few influences first.
 
     found  bones that leave nothing visible
     fewer  those that are left if bones are removed while nothing can be seen
 
-    The search starts from either. On small meshes both are tried, and the fewest bones count.
-    Many more bones than `fewer` has are not those of the rig: they are removed while the error is
-    small.
+    The search starts from either. Many more bones than `fewer` has are not those of the rig: they
+    are removed while the error is small.
     """
     for places in sorted({min(_RIG_INFLUENCES, influences), influences}):
         search = PatchSearch(sample, found.pairs, places, exact=True, note=note)
-        results: list[LocalBones] = []
         for start in (found, fewer):
             exact = search.exact(start)
             if exact is not None:
-                results.append(exact)
-                if sample.vertex_count > _SMALL_MESH:
-                    break
-        if results:
-            best = min(results, key=lambda bones: (bones.fit.bones, bones.fit.error))
-            return search.pruned(best, SMALL / 2, math.ceil(_MORE * fewer.fit.bones))
-    return None
+                yield search.pruned(exact, SMALL / 2, math.ceil(_MORE * fewer.fit.bones))
 
 
 def _in_all_frames(motion: Motion, found: LocalBones, frames: np.ndarray) -> LocalBones:

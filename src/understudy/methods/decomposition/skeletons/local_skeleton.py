@@ -84,6 +84,15 @@ def join_local_bones(motion: Motion, bones: LocalBones, triangles: np.ndarray) -
     return JoinedFit(tree, joints, fit, motion.rest, tuple(errors))
 
 
+def sliding(motion: Motion, bones: LocalBones, triangles: np.ndarray) -> float:
+    """Return how far the joints of local bones come apart: the median, as a share of the size."""
+    if bones.fit.bones == 1:
+        return 0.0
+    body = Body(motion.rest[:, :3], triangles)
+    apart = gaps(bones.fit.transforms, *_tree_and_joints(motion, bones, body))
+    return float(np.median(np.sqrt((apart**2).sum(axis=2).mean(axis=0)))) / body.size
+
+
 def _tree_and_joints(motion: Motion, bones: LocalBones, body: Body) -> tuple[Tree, np.ndarray]:
     """Return the tree over neighbouring patches, and its joints (B,3)."""
     count = bones.fit.bones
