@@ -242,7 +242,7 @@ CHOICES: tuple[Choice, ...] = (
         _SKELETON_DATA,
     ),
     Choice(
-        ("_SMALL_MESH", "_MORE"),
+        ("_SMALL_MESH", "_CLOSED", "_MORE"),
         "methods/decomposition/local_bones.py",
         ("temporal-skeleton",),
         _SKELETON_ROWS,
