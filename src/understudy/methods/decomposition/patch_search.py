@@ -1,11 +1,11 @@
 """Adds and removes rigid bones that have a patch of the mesh each (`local_bones`).
 
 Three steps change the bones, and each ends with alternating iterations:
-- `split`: of the patches with the largest errors, the part with the largest errors gets a bone;
-- `pruned`: the bone that a neighbour replaces best is removed, while the error stays small;
-- `refitted`: more iterations.
+- splitting: of the patches with the largest errors, the part with the largest errors gets a bone;
+- pruning: the bone that a neighbour replaces best is removed, while the error stays small;
+- refitting: more iterations.
 
-`grown` splits until nothing is visible. `exact` goes on until the bones reproduce the motion: it
+`found` splits until nothing is visible. `exact` goes on until the bones reproduce the motion: it
 splits patches and removes bones in turn, because alternating iterations alone end in a local
 minimum.
 """
