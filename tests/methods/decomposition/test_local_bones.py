@@ -10,7 +10,7 @@ from understudy.methods.decomposition.bone_count import INVISIBLE, relative_erro
 from understudy.methods.decomposition.decompose import decompose
 from understudy.methods.decomposition.local_bones import find_local_bones
 from understudy.methods.decomposition.motion import Motion
-from understudy.methods.decomposition.patch_search import alternated
+from understudy.methods.decomposition.patch_search import alternated, precision
 from understudy.methods.decomposition.plan import Plan
 
 BONES, FRAMES, ROWS, COLUMNS = 6, 9, 6, 60
@@ -131,6 +131,25 @@ def test_the_bones_of_a_rig_with_wide_weights_are_exact(frames):
     # Bones of neighbouring patches alone cannot do that.
     strict = alternated(motion, replace(found, reach=1), 4, 20)
     assert relative_error(motion, strict.fit.error) > 3 * error
+
+
+@pytest.mark.parametrize("by", [2e-3, 5e-4])
+def test_a_small_motion_shows_the_bones_too(by):
+    """All of it is less than the error that a large motion may have."""
+    rest, triangles = strip()
+    motion = skinned(wide_weights(rest), rest, by=by)
+    assert precision(motion) < 0.1
+    first = decompose(motion, Plan(4, influences=4, rigid=True))
+    found = find_local_bones(motion, first, triangles, 4)
+    assert BONES <= found.fit.bones <= BONES + 1
+    assert relative_error(motion, found.fit.error) <= 0.03 * precision(motion)
+
+
+def test_precision_is_bounded():
+    rest, _ = strip()
+    assert precision(skinned(wide_weights(rest), rest)) == 1
+    still = motion_of(np.tile(rest, (FRAMES, 1, 1)), rest)
+    assert 0 < precision(still) < 0.05
 
 
 def test_shells_that_move_together_share_a_bone():

@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -38,10 +39,12 @@ from understudy.methods.decomposition.fit import (
 from understudy.methods.decomposition.locality import connections, shells, thinned
 from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.patch_search import (
-    SMALL,
+    MOST_BONES,
     LocalBones,
     PatchSearch,
     alternated,
+    paying_bones,
+    precision,
     replacement_costs,
 )
 from understudy.methods.decomposition.skeletons.local_skeleton import sliding
@@ -84,21 +87,47 @@ def find_local_bones(
         weight=start.weight[chosen],
         vertex_errors=start.vertex_errors[chosen],
     )
-    search = PatchSearch(sample, few_pairs, influences, note=note)
-    found = search.found(few)
+    on_sample = partial(_on_sample, sample, few, few_pairs, influences, triangles, note)
+    found = on_sample()
     if found is None:
         return None
-    fewer = search.pruned(found, SMALL)
-    exact = _exact(sample, found, fewer, influences, note)
-    if motion.vertex_count > _SMALL_MESH:
-        found = next(exact, fewer)
-    else:
-        # Joints of the rig's own bones come apart least.
-        slides = lambda bones: max(sliding(sample, bones, triangles), _CLOSED)
-        found = min(exact, key=lambda bones: (slides(bones), bones.fit.bones), default=fewer)
+    scale = precision(sample)
+    if scale < 1:
+        found = on_sample(scale, paying_bones(sample, found, scale)) or found
     if 3 * len(frames) < motion.rows:
         found = _in_all_frames(motion.subset(chosen), found, frames)
     return _merged(motion, _on_all_vertices(motion, pairs, found, nearest), triangles)
+
+
+def _on_sample(
+    sample: Motion,
+    start: Fit,
+    pairs: np.ndarray,
+    influences: int,
+    triangles: np.ndarray,
+    note: Callable[[str], object],
+    scale: float = 1.0,
+    most: int = MOST_BONES,
+) -> LocalBones | None:
+    """Return bones of a sample; None: there are none.
+
+    start  the bones of a decomposition
+    pairs  (n,2) neighbouring vertices
+    scale  of all limits of E; if it is less than one, only bones that reproduce the motion count
+    most   largest number of bones
+    """
+    search = PatchSearch(sample, pairs, influences, scale=scale, most=most, note=note)
+    found = search.found(start)
+    if found is None:
+        return None
+    fewer = search.pruned(found, search.small)
+    exact = _exact(sample, found, fewer, influences, note, scale, most)
+    otherwise = fewer if scale == 1 else None
+    if sample.vertex_count > _SMALL_MESH:
+        return next(exact, otherwise)
+    # Joints of the rig's own bones come apart least.
+    slides = lambda bones: max(sliding(sample, bones, triangles), _CLOSED)
+    return min(exact, key=lambda bones: (slides(bones), bones.fit.bones), default=otherwise)
 
 
 def _exact(
@@ -107,6 +136,8 @@ def _exact(
     fewer: LocalBones,
     influences: int,
     note: Callable[[str], object],
+    scale: float,
+    most: int,
 ) -> Iterator[LocalBones]:
     """Yield bones that reproduce the motion, those with few influences first.
 
@@ -117,11 +148,13 @@ def _exact(
     are removed while the error is small.
     """
     for places in sorted({min(_RIG_INFLUENCES, influences), influences}):
-        search = PatchSearch(sample, found.pairs, places, exact=True, note=note)
+        search = PatchSearch(
+            sample, found.pairs, places, exact=True, scale=scale, most=most, note=note
+        )
         for start in (found, fewer):
             exact = search.exact(start)
             if exact is not None:
-                yield search.pruned(exact, SMALL / 2, math.ceil(_MORE * fewer.fit.bones))
+                yield search.pruned(exact, search.small / 2, math.ceil(_MORE * fewer.fit.bones))
 
 
 def _in_all_frames(motion: Motion, found: LocalBones, frames: np.ndarray) -> LocalBones:

@@ -20,6 +20,7 @@ import numpy as np
 from understudy.core.poses import evenly
 from understudy.methods.decomposition.alternating_solve import solve_alternating
 from understudy.methods.decomposition.bone_count import GAMMA, INVISIBLE, relative_error
+from understudy.methods.decomposition.clusters import one_cluster
 from understudy.methods.decomposition.decompose import decompose
 from understudy.methods.decomposition.fit import Fit, dense_weights, single_bone_fit
 from understudy.methods.decomposition.locality import (
@@ -39,6 +40,9 @@ from understudy.methods.decomposition.weight_solve import no_weights, solve_weig
 SMALL = INVISIBLE / 3  # joints add to the error that independent bones leave
 # E of bones that are those of the rig, and of bones that are nearly those.
 _EXACT, _NEARLY = 0.015, 0.03
+# E that one affine bone leaves of a body that walks or runs; and the least share of the limits, at
+# which they are twice the rounding error of float32.
+_BENDS, _FINEST = 40.0, 0.02
 _FEW = 64  # bones that need not pay; rigs of games have about as many
 _FEW_VERTICES = 800  # of the sample that independent bones are found on
 _GROWTH = 4 / 3  # of the number of independent bones
@@ -51,7 +55,7 @@ _ROUNDS, _MOST_WORK = 6, 3_000_000
 _LESS = 0.9  # times the error before, which removing bones may reach
 _SHARE = 0.3  # of a patch that a new bone takes over
 _MIN_SPLIT = 8  # vertices of a patch that is split
-_MOST = 250  # bones
+MOST_BONES = 250
 _TRIES = 3  # bones whose removal is tried
 _SCATTERED = 0.05  # of the vertices: the rise of `LocalBones.scattered` by one removal
 _ITERATIONS, _PRUNE_ITERATIONS = 12, 5
@@ -107,6 +111,8 @@ class PatchSearch:
         influences: int,
         *,
         exact: bool = False,
+        scale: float = 1.0,
+        most: int = MOST_BONES,
         note: Callable[[str], object] = lambda text: None,
     ) -> None:
         """Prepare a search.
@@ -115,10 +121,13 @@ class PatchSearch:
         influences  largest number of bones per vertex
         exact       look for the bones of the rig, not only for bones that leave nothing visible.
                     Vertices may then also use bones two borders away, as rigs do
+        scale       of all limits of E; see `precision`
+        most        largest number of bones
         note        called with a text about the bones after each change
         """
         self._motion, self._pairs, self._influences = motion, pairs, influences
-        self._reach = 2 if exact else 1
+        self._reach, self.small = 2 if exact else 1, SMALL * scale
+        self._exact, self._nearly, self._most = _EXACT * scale, _NEARLY * scale, most
         self._work, self._most_work = 0.0, _MOST_WORK if exact else np.inf
         self._note = note
         self._extension = _EXACT_EXTENSION if exact else RIGID
@@ -144,26 +153,26 @@ class PatchSearch:
         """
         found = self.refitted(found)
         for _ in range(_ROUNDS):
-            unfinished = self.error(found) > _EXACT and self._work < self._most_work
+            unfinished = self.error(found) > self._exact and self._work < self._most_work
             better = self._better(found) if unfinished else None
             if better is None:
                 break
             found = better
         error = self.error(found)
-        if error > _NEARLY:
+        if error > self._nearly:
             return None
-        return self.refitted(self.pruned(found, max(_EXACT, error)))
+        return self.refitted(self.pruned(found, max(self._exact, error)))
 
     def _better(self, found: LocalBones) -> LocalBones | None:
         """Return bones with a smaller error and about as many; None: splitting does not help."""
         before, count = self.error(found), found.fit.bones
         for parts in _SPLITS:
             split = self._split(found, parts)
-            if split is None or not count < split.fit.bones <= _MOST:
+            if split is None or not count < split.fit.bones <= self._most:
                 continue
             after = self.error(split)
             if after < before:
-                return split if after <= _EXACT else self.pruned(split, _LESS * before, count)
+                return split if after <= self._exact else self.pruned(split, _LESS * before, count)
         return None
 
     def refitted(self, found: LocalBones) -> LocalBones:
@@ -175,9 +184,9 @@ class PatchSearch:
         """Return the patches of some bones, split until nothing is visible; None: in vain."""
         label = dominant_bone(start)
         first = found = self._divided(start.transforms, dense_weights(start), label)
-        while self.error(found) > SMALL:
+        while self.error(found) > self.small:
             split = self._split(found) if self._pay(first, found) else None
-            if split is None or not found.fit.bones < split.fit.bones <= _MOST:
+            if split is None or not found.fit.bones < split.fit.bones <= self._most:
                 return None
             found = split
         return found
@@ -188,7 +197,7 @@ class PatchSearch:
         None: not even those do, so that bones with a patch each will not either.
         """
         motion = self._motion
-        if relative_error(motion, start.error) <= SMALL:
+        if relative_error(motion, start.error) <= self.small:
             return start
         few = motion.subset(evenly(motion.vertex_count, _FEW_VERTICES))
         plan = Plan(start.bones, self._influences, rigid=True, extension=RIGID)
@@ -198,7 +207,7 @@ class PatchSearch:
                 return None
             plan = replace(plan, bones=bones)
             more = decompose(few, plan)
-            if relative_error(few, more.error) <= SMALL:
+            if relative_error(few, more.error) <= self.small:
                 break
         search = plan.search(thorough=True)
         fit = solve_weights(motion, more.transforms, no_weights(motion), search)
@@ -321,6 +330,26 @@ class PatchSearch:
         if int(patches(label, self._pairs).max()) + 1 >= fit.bones:
             label[mine] = main
         return self._divided(fit.transforms, weights, label, self._prune_iterations)
+
+
+def precision(motion: Motion) -> float:
+    """Return the share of the usual limits of E that tells the bones of a motion apart.
+
+    It is less than one where the body hardly bends: in an idle animation the whole motion of a
+    shin may be smaller than what is allowed as an error of a run.
+    """
+    bends = relative_error(motion, one_cluster(motion).error)
+    return float(np.clip(bends / _BENDS, _FINEST, 1.0))
+
+
+def paying_bones(motion: Motion, found: LocalBones, scale: float) -> int:
+    """Return with how many bones the limits of E times `scale` may be reached.
+
+    Each bone more than those of `found`, and than what is removed again, is to lower the error by
+    the share gamma of `bone_count`. A rig that scales its parts needs more bones than it has.
+    """
+    gain = np.log(max(relative_error(motion, found.fit.error) / (_NEARLY * scale), 1.0))
+    return int(_GROWTH**2 * found.fit.bones + gain / GAMMA)
 
 
 def replacement_costs(motion: Motion, fit: Fit) -> np.ndarray:

@@ -48,6 +48,26 @@ def test_a_joint_slides_along_its_hinge_into_the_body():
     np.testing.assert_allclose(placed[:2], [2.0, 0.1], atol=0.05)
 
 
+def test_the_middle_of_a_line_through_the_body():
+    vertices, faces = box(8.0)
+    points = np.array([[4.0, 0.2, 0.3], [1.0, 0.1, 0], [4.0, 3.0, 0]])
+    along = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
+    found = Body(vertices, faces).chord_middles(points, along)
+    reach = 0.2 * np.linalg.norm([8, 1, 1])
+    # Across; from one end as far as a line reaches; a point outside stays.
+    expected = [[4, 0.2, 0], [1 + (reach - 1) / 2, 0.1, 0], [4, 3, 0]]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    nothing = Body(vertices, np.zeros((0, 3), int))
+    np.testing.assert_array_equal(nothing.chord_middles(points, along), points)
+
+
+def test_areas_of_vertices_sum_to_the_surface():
+    vertices, faces = box(8.0)
+    area = Body(vertices, faces).vertex_areas()
+    np.testing.assert_allclose(area.sum(), 4 * 8 + 2)
+    np.testing.assert_array_equal(Body(vertices, faces[:0]).vertex_areas(), 1)
+
+
 def test_a_joint_that_hardly_turns_is_in_the_middle():
     vertices, faces = box()
     pose = hinge([9.0, 5.0, 3.0], 0.01)

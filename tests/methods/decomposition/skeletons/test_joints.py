@@ -10,11 +10,8 @@ from understudy.methods.decomposition.skeletons.joints import (
     pairwise_joints,
     spanning_tree,
 )
-from understudy.methods.decomposition.skeletons.rest_frames import (
-    central_bone,
-    parents_first,
-    rest_frames,
-)
+from understudy.methods.decomposition.skeletons.rest_frames import parents_first, rest_frames
+from understudy.methods.decomposition.skeletons.root_bone import central_bone
 
 
 def anywhere(bones: int) -> Borders:

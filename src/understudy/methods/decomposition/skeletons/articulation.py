@@ -64,6 +64,17 @@ class Tree:
             parents[bone], bone, parent = parent, parents[bone], bone
         return Tree(parents)
 
+    def path(self, start: int, end: int) -> list[int]:
+        """Return the bones on the way from one bone to another, both included.
+
+        >>> Tree(np.array([-1, 0, 1, 0])).path(2, 3)
+        [2, 1, 0, 3]
+        """
+        way, parents = [end], self.rooted_at(start).parents
+        while way[-1] != start:
+            way.append(int(parents[way[-1]]))
+        return way[::-1]
+
     def rooted_joints(self, joints: np.ndarray, root: int, point: np.ndarray) -> np.ndarray:
         """Return the joints (B,3) of the same tree with another root, whose joint is `point`."""
         tree, result = self.rooted_at(root), joints.copy()

@@ -11,16 +11,21 @@ nearest point of the surface, as little as possible.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy.spatial import cKDTree
 
-from understudy.geometry.inside import are_inside, medial_points, surface_points
+from understudy.geometry.inside import are_inside, first_hits, medial_points, surface_points
 from understudy.methods.decomposition.skeletons.articulation import Articulation
 
 _MIN_SHARED = 0.5  # sum of products of weights from which two bones share vertices: two halves
 # Mean square of a rotation of about three degrees: a smaller rotation about an axis does not
 # determine where the joint is along the others.
 _HOLD = 2e-3
+# A body is symmetric if its vertices mirrored in X are this close to others, on average.
+_SYMMETRIC = 0.01  # of the size
+_CHORD = 0.2  # of the size: half of the longest line whose middle is looked for
 _BENEATH = 0.01  # of the size: how deep beneath the surface joints outside are moved
 
 
@@ -36,11 +41,45 @@ class Body:
         """The diagonal of its bounding box."""
         return float(np.linalg.norm(np.ptp(self.vertices, axis=0)))
 
+    @cached_property
+    def symmetry_plane(self) -> float | None:
+        """The X of the plane that the body is symmetric in; None: it is not symmetric."""
+        plane = float(self.vertices[:, 0].min() + self.vertices[:, 0].max()) / 2
+        image = self.vertices * [-1, 1, 1] + [2 * plane, 0, 0]
+        away = cKDTree(self.vertices).query(image)[0]
+        return plane if away.mean() <= _SYMMETRIC * self.size else None
+
+    def vertex_areas(self) -> np.ndarray:
+        """Return a third of the area of the triangles at each vertex (V,); without any, ones."""
+        if not len(self.triangles):
+            return np.ones(len(self.vertices))
+        a, b, c = (self.vertices[self.triangles[:, corner]] for corner in range(3))
+        area = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 6
+        return np.bincount(self.triangles.reshape(-1), np.repeat(area, 3), len(self.vertices))
+
     def contains(self, points: np.ndarray) -> np.ndarray:
         """Return which points (n,3) are inside, (n,) bool; without triangles, all."""
         if not len(self.triangles):
             return np.ones(len(points), bool)
         return are_inside(points, self.vertices, self.triangles)
+
+    def chord_middles(self, points: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        """Return the middles (n,3) of the lines through points (n,3) inside the body.
+
+        directions  (n,3) of the lines, unit vectors
+
+        A line ends where it leaves the body, or after a fifth of the size. Points outside stay.
+        """
+        result, inside = points.copy(), np.flatnonzero(self.contains(points))
+        if not len(inside) or not len(self.triangles):
+            return result
+        corners, along = self.vertices[self.triangles], directions[inside]
+        forth, back = (
+            np.minimum(first_hits(points[inside], sign * along, corners), _CHORD * self.size)
+            for sign in (1, -1)
+        )
+        result[inside] += (forth - back)[:, None] / 2 * along
+        return result
 
     def moved_inside(self, points: np.ndarray) -> np.ndarray:
         """Return the points (n,3), those outside moved to the middle of the body nearby."""

@@ -23,13 +23,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
 from understudy.methods.decomposition.fit import Fit, dense_weights
 from understudy.methods.decomposition.motion import Motion
-from understudy.methods.decomposition.patch_search import SMALL, LocalBones
+from understudy.methods.decomposition.patch_search import SMALL, LocalBones, precision
 from understudy.methods.decomposition.skeletons.articulated_fit import (
     ArticulatedFit,
     solve_articulated,
@@ -51,9 +50,9 @@ from understudy.methods.decomposition.weight_solve import solve_weights
 _NOISE, _MIN_NOISE, _SPREAD, _MAX_HOLD = 0.05, 1e-3, 0.2, 10.0
 _REPEATS = 3
 _THIN = 1e-3  # of the size: the least width of a border
-# A body is symmetric if its vertices mirrored in X are this close to others, on average; bones this
-# close to the plane are in the middle; and the factor on the cost of their links.
-_SYMMETRIC, _MIDDLE, _SPINE = 0.01, 0.03, 0.1
+# Bones this close to the plane of symmetry are in the middle; and the factor on the cost of their
+# links.
+_MIDDLE, _SPINE = 0.03, 0.1
 _MIN_SHARED = 0.5  # sum of products of weights from which two bones share vertices: two halves
 # A joint that comes apart costs as much as the same error of a tenth of the vertices of its smaller
 # bone; less beyond a thousandth of the size. For bones with an error below what leaves nothing
@@ -61,7 +60,8 @@ _MIN_SHARED = 0.5  # sum of products of weights from which two bones share verti
 _APART, _FAR, _MIN_APART = 0.1, 1e-3, 2e-3
 _LEAST_FAR, _LEAST_APART = 0.3, 1e-3  # times these
 _CLOSED = 1e-4  # of the size: joints that come apart by less are closed
-# All bones only rotate if E is at most the first, or the second times that of independent bones.
+# All bones only rotate if E is at most the first (of a body that hardly bends: a share of it), or
+# the second times that of independent bones.
 _LITTLE, _RISE = INVISIBLE / 8, 1.5
 _PLACED, _FIXED = 10.0, 1e3  # times the usual hold of joints while bones only rotate
 _ITERATIONS, _SWEEPS = 20, 3
@@ -72,7 +72,7 @@ def join_local_bones(motion: Motion, bones: LocalBones, triangles: np.ndarray) -
     body = Body(motion.rest[:, :3], triangles)
     tree, joints = _tree_and_joints(motion, bones, body)
     rotating = _rotating(motion, bones, tree, joints, _PLACED)
-    little = max(_RISE * relative_error(motion, bones.fit.error), _LITTLE)
+    little = max(_RISE * relative_error(motion, bones.fit.error), _LITTLE * precision(motion))
     if relative_error(motion, rotating.fit.error) <= little:
         moved = Body(rotating.rest[:, :3], triangles).just_inside(rotating.pose.joints)
         moved[tree.root] = joints[tree.root]  # it turns nothing
@@ -112,8 +112,30 @@ def _tree_and_joints(motion: Motion, bones: LocalBones, body: Body) -> tuple[Tre
     cost *= _side_factors(bones, body) / np.maximum(width, _THIN * body.size)
     tree = spanning_tree(np.where(near, cost, np.inf))
     result, children = np.zeros((count, 3)), np.flatnonzero(tree.parents >= 0)
-    result[children] = body.just_inside(joints[children, tree.parents[children]])
+    link = children, tree.parents[children]
+    result[children] = body.just_inside(
+        _along_hinges(joints[link], relative[link][:, :3, :3], hold[link], body)
+    )
     return tree, result
+
+
+def _along_hinges(
+    joints: np.ndarray, turns: np.ndarray, hold: np.ndarray, body: Body
+) -> np.ndarray:
+    """Return joints (n,3), those of hinges half-way to the middle of the body along the axis.
+
+    turns  (n,3,3) mean square of the relative rotation
+    hold   (n,) strength with which the shape holds the joint
+
+    A hinge leaves open where on its axis the joint is. The vertices that its bones share and the
+    middle of the limb are both where riggers place it, and their mean misses less than either.
+    """
+    values, axes = np.linalg.eigh(turns)
+    hinge = values[:, 1] > hold
+    # What the shape decides along the axis, and not the motion.
+    share = np.where(hinge, hold / (np.maximum(values[:, 0], 0) + hold), 0.0)[:, None]
+    middle = body.chord_middles(joints, axes[..., 0])
+    return joints + share / 2 * (middle - joints)
 
 
 def _borders(bones: LocalBones, body: Body, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -149,9 +171,8 @@ def _side_factors(bones: LocalBones, body: Body) -> np.ndarray:
     """
     count, rest = bones.fit.bones, body.vertices
     factors, weights = np.ones((count, count)), dense_weights(bones.fit)
-    plane = float(rest[:, 0].min() + rest[:, 0].max()) / 2
-    image = rest * [-1, 1, 1] + [2 * plane, 0, 0]
-    if cKDTree(rest).query(image)[0].mean() > _SYMMETRIC * body.size:
+    plane = body.symmetry_plane
+    if plane is None:
         return factors
     centre = weights.T @ rest[:, 0] / np.maximum(weights.sum(axis=0), 1e-300) - plane
     side = np.where(np.abs(centre) < _MIDDLE * body.size, 0, np.sign(centre))
@@ -222,11 +243,12 @@ def _with_joints(
 ) -> tuple[Fit, list[float]]:
     """Return the fit with joints (B,3) that hold where they can, and its errors."""
     fit, allowed, errors = bones.fit, bones.allowed, []
-    share = min(1.0, relative_error(motion, fit.error) / SMALL)
+    scale = precision(motion)
+    share = min(1.0, relative_error(motion, fit.error) / (SMALL * scale))
     joints = _Joints(
         tree,
         at,
-        far=_FAR * size * max(_LEAST_FAR, share),
+        far=_FAR * scale * size * max(_LEAST_FAR, share),
         least=_MIN_APART * max(_LEAST_APART, share**2),
     )
     places = fit.index.shape[1]

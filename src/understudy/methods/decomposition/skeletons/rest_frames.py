@@ -1,6 +1,6 @@
 """Rest transforms of bones as artists expect them.
 
-The root is in the heaviest part, parents come before their children, the origin of a bone is its
+Parents come before their children, the origin of a bone is its
 joint, and +Y points along the bone (as in Blender). +Z points as far towards the front of the mesh
 as possible, so that neighbouring bones have similar roll.
 """
@@ -12,21 +12,6 @@ import numpy as np
 from understudy.methods.decomposition.skeletons.articulation import Tree
 
 _MIN_LENGTH = 1e-6  # of the size of the skeleton; shorter bones have no direction of their own
-
-
-def central_bone(tree: Tree, mass: np.ndarray) -> int:
-    """Return the bone whose heaviest branch is lightest; among equals, the heaviest bone.
-
-    mass  (B,)
-
-    >>> central_bone(Tree(np.array([-1, 0, 1, 2])), np.array([1.0, 1, 5, 1]))
-    2
-    """
-    carried = tree.descends.astype(float) @ mass
-    heaviest = mass.sum() - carried  # the branch above
-    child = np.flatnonzero(tree.parents >= 0)
-    np.maximum.at(heaviest, tree.parents[child], carried[child])
-    return int(np.lexsort((-mass, np.round(heaviest, 9)))[0])
 
 
 def parents_first(tree: Tree, mass: np.ndarray) -> np.ndarray:

@@ -35,6 +35,7 @@ from understudy.geometry.transforms import compose
 from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
 from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.local_bones import find_local_bones
+from understudy.methods.decomposition.locality import dominant_bone
 from understudy.methods.decomposition.motion import Motion, Normalisation, read_motion
 from understudy.methods.decomposition.result import packed_skin
 from understudy.methods.decomposition.skeletons.bone_names import bone_names
@@ -42,10 +43,10 @@ from understudy.methods.decomposition.skeletons.joined_fit import JoinedFit
 from understudy.methods.decomposition.skeletons.joint_places import Body
 from understudy.methods.decomposition.skeletons.local_skeleton import join_local_bones
 from understudy.methods.decomposition.skeletons.rest_frames import (
-    central_bone,
     parents_first,
     rest_frames,
 )
+from understudy.methods.decomposition.skeletons.root_bone import BoneShapes, find_root
 from understudy.methods.decomposition.skeletons.skeleton_solve import solve_skeleton
 from understudy.methods.decomposition.transform_solve import nearest_rigid
 from understudy.methods.decomposition.weight_problem import WeightSearch
@@ -180,19 +181,11 @@ def _artist_skeleton(
     found: JoinedFit, normalisation: Normalisation, up_axis: str, body: Body
 ) -> tuple[Skeleton, np.ndarray]:
     """Return the skeleton as artists expect it, and the solver's bone that each of its bones is."""
-    fit, bones = found.fit, found.fit.bones
-    bone = fit.index.reshape(-1)
-    mass = np.bincount(bone, fit.weight.reshape(-1), bones)
-    # Squared weights: the vertices that a bone moves almost alone show best where it is.
-    share = (fit.weight**2).reshape(-1)
-    total = np.bincount(bone, share, bones)
-    rest = np.repeat(found.rest[:, :3], fit.index.shape[1], axis=0)
-    sums = np.stack([np.bincount(bone, share * rest[:, axis], bones) for axis in range(3)], axis=1)
-    centres = np.where(total[:, None] > 0, sums / np.maximum(total, 1e-300)[:, None], found.joints)
-    centres = body.moved_inside(centres)  # leaf bones end there
-    root = central_bone(found.tree, mass)
+    shapes = _bone_shapes(found, body)
+    centres, mass = shapes.centres, shapes.mass
+    root, joint = find_root(found.tree, found.joints, shapes, up_axis)
     tree = found.tree.rooted_at(root)
-    joints = found.tree.rooted_joints(found.joints, root, centres[root])
+    joints = found.tree.rooted_joints(found.joints, root, body.moved_inside(joint[None])[0])
     order = parents_first(tree, mass)
     new_index = np.argsort(order)
     parents = np.where(tree.parents < 0, -1, new_index[tree.parents])[order]
@@ -200,3 +193,17 @@ def _artist_skeleton(
     frames[..., 3] = normalisation.scale * frames[..., 3] + normalisation.centre
     names = bone_names(joints[order], parents, body.vertices)
     return Skeleton(names, parents, frames), order
+
+
+def _bone_shapes(found: JoinedFit, body: Body) -> BoneShapes:
+    """Return where the vertices of each bone are; the centres are inside the body."""
+    fit, bones = found.fit, found.fit.bones
+    bone, area = fit.index.reshape(-1), body.vertex_areas()
+    mass = np.bincount(bone, (fit.weight * area[:, None]).reshape(-1), bones)
+    # Squared weights: the vertices that a bone moves almost alone show best where it is.
+    share = (fit.weight**2 * area[:, None]).reshape(-1)
+    total = np.bincount(bone, share, bones)
+    rest = np.repeat(body.vertices, fit.index.shape[1], axis=0)
+    sums = np.stack([np.bincount(bone, share * rest[:, axis], bones) for axis in range(3)], axis=1)
+    centres = np.where(total[:, None] > 0, sums / np.maximum(total, 1e-300)[:, None], found.joints)
+    return BoneShapes(body, dominant_bone(fit), mass, body.moved_inside(centres))
