@@ -19,7 +19,11 @@ from understudy.methods.decomposition.bone_count import (
 from understudy.methods.decomposition.fesam import Fesam, FesamConfig
 from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.motion import in_principal_directions, read_motion
-from understudy.methods.decomposition.pruning import prune_bones, removal_costs
+from understudy.methods.decomposition.pruning import (
+    prune_bones,
+    removal_costs,
+    without_faint_bones,
+)
 from understudy.methods.decomposition.published_fit import (
     CONVEXITY,
     fit_as_published,
@@ -293,6 +297,14 @@ def test_no_more_bones_than_the_frames_tell_apart():
     )
     count = find_bone_count(read_motion(few)[0], 6)
     assert count.bones <= max(count.curve.error) == 7
+
+
+def test_bones_of_faint_weights_are_left_out():
+    index = np.array([[0, 1, 2], [2, 1, 0], [0, 2, 1]], np.int32)
+    weight = np.array([[0.99, 0.01, 0], [0.5, 0.015, 0.485], [0.6, 0.4, 0]])
+    transforms = np.arange(72.0).reshape(6, 12)
+    kept = without_faint_bones(Fit(transforms, index, weight, np.zeros(3)))
+    np.testing.assert_array_equal(kept, transforms[:, [0, 1, 2, 3, 8, 9, 10, 11]])
 
 
 def test_pruning_removes_the_bone_that_another_replaces(character):

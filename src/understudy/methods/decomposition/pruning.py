@@ -16,6 +16,7 @@ _CANDIDATES = 4  # bones whose removal is tried before one is removed
 _BATCH = 12  # while there are many bones, one twelfth of them is removed at a time
 _BLOCK_BYTES = 2**26
 _ITERATIONS = 2  # after each removal
+_FAINT = 0.02  # largest weight of a bone; in 8 bits it is five steps
 
 
 def prune_bones(motion: Motion, fit: Fit, bones: int, influences: int) -> Fit:
@@ -55,6 +56,19 @@ def without_one_bone(motion: Motion, fit: Fit, influences: int, tries: int) -> I
     for bone in order[: min(tries, fit.bones)]:
         transforms, index, weight = _without(fit, np.array([bone]), influences)
         yield solve_weights(motion, transforms, (index, weight), search)
+
+
+def without_faint_bones(fit: Fit) -> np.ndarray:
+    """Return the transforms (3F,4B) of the bones that have more than faint weights.
+
+    A bone of an affine fit may have faint weights and, to be of use, transforms that move vertices
+    very far. Such transforms need more bits than all others, and faint weights vanish in 8 bits.
+    """
+    largest = np.zeros(fit.bones)
+    np.maximum.at(largest, fit.index.reshape(-1), fit.weight.reshape(-1))
+    rows = len(fit.transforms)
+    kept = fit.transforms.reshape(rows, fit.bones, 4)[:, largest >= _FAINT]
+    return np.ascontiguousarray(kept.reshape(rows, -1))
 
 
 def removal_costs(motion: Motion, fit: Fit) -> np.ndarray:

@@ -46,6 +46,7 @@ from understudy.methods.decomposition.bone_count import (
     MAX_BONES,
     find_bone_count,
     most_bones,
+    relative_error,
     small_enough,
 )
 from understudy.methods.decomposition.bone_limit import check_bone_count
@@ -63,6 +64,7 @@ from understudy.methods.decomposition.plan import (
     InitialClusters,
     Plan,
 )
+from understudy.methods.decomposition.pruning import without_faint_bones
 from understudy.methods.decomposition.published_fit import fit_as_published, highest_labels
 from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
 from understudy.methods.decomposition.skeletons.skeleton_fit import fit_skeleton
@@ -85,6 +87,9 @@ _PAPER_NETWORKS = {"animals": "lstm", "humans": "cnn"}
 _SAMPLE = 1000  # vertices whose labels are predicted
 _MAX_DISTORTION = 0.12  # radians that normals may deviate on average
 _NORMAL_FRAMES = 24  # in which that is measured
+# Bones of faint weights are removed if E stays below the first, or below the second times that of
+# all bones.
+_EXACT, _RISE = 0.05, 2.0
 
 
 @dataclass(frozen=True)
@@ -244,10 +249,30 @@ class Temporal(Method[TemporalConfig]):
         if count is None:
             fit = decompose(motion, replace(plan, bones=min(plan.bones, motion.vertex_count)))
         elif count.transforms is not None:
-            fit = decompose_from(motion, plan, count.transforms)
+            fit = self._exactly(motion, plan, count.transforms, errors)
         else:
             fit = self._visibly_right(motion, replace(plan, bones=count.bones), triangles, errors)
         return fit, [*errors, fit.error]
+
+    def _exactly(
+        self, motion: Motion, plan: Plan, transforms: np.ndarray, errors: list[float]
+    ) -> Fit:
+        """Return the fit from transforms (3F,4B) of an exact skin, without bones of faint weights.
+
+        errors  of the iterations; only those of the returned fit are left in it
+        """
+        fit = decompose_from(motion, plan, transforms)
+        while not plan.rigid:
+            kept, before = without_faint_bones(fit), list(errors)
+            if len(kept[0]) in (0, len(fit.transforms[0])):
+                break
+            errors.clear()
+            fewer = decompose_from(motion, plan, kept)
+            if fewer.error > _RISE**2 * fit.error and relative_error(motion, fewer.error) > _EXACT:
+                errors[:] = before
+                break
+            fit = fewer
+        return fit
 
     def _visibly_right(
         self, motion: Motion, plan: Plan, triangles: np.ndarray, errors: list[float]
