@@ -67,6 +67,11 @@ _SKELETON_DATA = (
     "the middle animation of all corpus characters that are not human_qman or human_qwoman, and "
     "human_qman_King/3, Suit/2, human_qwoman_Medieval/3, human_qwoman_anim_Witch/3"
 )
+_OTHER_ROWS = tuple(
+    f"temporal:corpus/{name}"
+    for name in ("animal_khr_Fox/0", "animal_qfarm_Cow/0", "human_khr_RiggedFigure/0")
+)
+_OTHER_DATA = "one more animation of every corpus character"
 CHOICES: tuple[Choice, ...] = (
     Choice(
         ("CORRECTED", "DIFFERENTIAL"),
@@ -254,6 +259,41 @@ CHOICES: tuple[Choice, ...] = (
         ("temporal-skeleton",),
         _SKELETON_ROWS,
         _SKELETON_DATA,
+    ),
+    Choice(
+        ("_BENDS", "_FINEST"),
+        "methods/decomposition/patch_search.py",
+        ("temporal-skeleton",),
+        _OTHER_ROWS,
+        _OTHER_DATA,
+    ),
+    Choice(
+        ("_GROUND", "_ASIDE", "_SAME", "_MIDDLE", "_BEYOND"),
+        "methods/decomposition/skeletons/root_bone.py",
+        ("temporal-skeleton",),
+        _OTHER_ROWS,
+        _OTHER_DATA,
+    ),
+    Choice(
+        ("_CHORD",),
+        "methods/decomposition/skeletons/joint_places.py",
+        ("temporal-skeleton",),
+        _OTHER_ROWS,
+        _OTHER_DATA,
+    ),
+    Choice(
+        ("_FAINT",),
+        "methods/decomposition/pruning.py",
+        ("temporal",),
+        (*_SKELETON_ROWS, *_OTHER_ROWS),
+        _OTHER_DATA,
+    ),
+    Choice(
+        ("_EXACT", "_RISE"),
+        "methods/decomposition/temporal.py",
+        ("temporal",),
+        (*_SKELETON_ROWS, *_OTHER_ROWS),
+        _OTHER_DATA,
     ),
     Choice(
         ("CONVEXITY",),

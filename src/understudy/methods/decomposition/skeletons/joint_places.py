@@ -11,7 +11,6 @@ nearest point of the surface, as little as possible.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -23,8 +22,6 @@ _MIN_SHARED = 0.5  # sum of products of weights from which two bones share verti
 # Mean square of a rotation of about three degrees: a smaller rotation about an axis does not
 # determine where the joint is along the others.
 _HOLD = 2e-3
-# A body is symmetric if its vertices mirrored in X are this close to others, on average.
-_SYMMETRIC = 0.01  # of the size
 _CHORD = 0.2  # of the size: half of the longest line whose middle is looked for
 _BENEATH = 0.01  # of the size: how deep beneath the surface joints outside are moved
 
@@ -41,13 +38,21 @@ class Body:
         """The diagonal of its bounding box."""
         return float(np.linalg.norm(np.ptp(self.vertices, axis=0)))
 
-    @cached_property
-    def symmetry_plane(self) -> float | None:
-        """The X of the plane that the body is symmetric in; None: it is not symmetric."""
-        plane = float(self.vertices[:, 0].min() + self.vertices[:, 0].max()) / 2
-        image = self.vertices * [-1, 1, 1] + [2 * plane, 0, 0]
-        away = cKDTree(self.vertices).query(image)[0]
-        return plane if away.mean() <= _SYMMETRIC * self.size else None
+    def middle(self, axis: int) -> float:
+        """Return the middle of the body along an axis, where its plane of symmetry would be."""
+        along = self.vertices[:, axis]
+        return float(along.min() + along.max()) / 2
+
+    def mirrored(self, points: np.ndarray, axis: int) -> np.ndarray:
+        """Return points (n,3) mirrored along an axis in the middle of the body."""
+        result = points.copy()
+        result[..., axis] = 2 * self.middle(axis) - result[..., axis]
+        return result
+
+    def asymmetry(self, axis: int) -> float:
+        """Return how far mirrored vertices are from others on average, as a share of the size."""
+        away = cKDTree(self.vertices).query(self.mirrored(self.vertices, axis))[0]
+        return float(away.mean()) / max(self.size, 1e-300)
 
     def vertex_areas(self) -> np.ndarray:
         """Return a third of the area of the triangles at each vertex (V,); without any, ones."""

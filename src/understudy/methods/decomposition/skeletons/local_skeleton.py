@@ -50,9 +50,9 @@ from understudy.methods.decomposition.weight_solve import solve_weights
 _NOISE, _MIN_NOISE, _SPREAD, _MAX_HOLD = 0.05, 1e-3, 0.2, 10.0
 _REPEATS = 3
 _THIN = 1e-3  # of the size: the least width of a border
-# Bones this close to the plane of symmetry are in the middle; and the factor on the cost of their
-# links.
-_MIDDLE, _SPINE = 0.03, 0.1
+# A body is symmetric if its vertices mirrored in X are this close to others, on average; bones this
+# close to the plane are in the middle; and the factor on the cost of their links.
+_SYMMETRIC, _MIDDLE, _SPINE = 0.01, 0.03, 0.1
 _MIN_SHARED = 0.5  # sum of products of weights from which two bones share vertices: two halves
 # A joint that comes apart costs as much as the same error of a tenth of the vertices of its smaller
 # bone; less beyond a thousandth of the size. For bones with an error below what leaves nothing
@@ -171,10 +171,9 @@ def _side_factors(bones: LocalBones, body: Body) -> np.ndarray:
     """
     count, rest = bones.fit.bones, body.vertices
     factors, weights = np.ones((count, count)), dense_weights(bones.fit)
-    plane = body.symmetry_plane
-    if plane is None:
+    if body.asymmetry(0) > _SYMMETRIC:
         return factors
-    centre = weights.T @ rest[:, 0] / np.maximum(weights.sum(axis=0), 1e-300) - plane
+    centre = weights.T @ rest[:, 0] / np.maximum(weights.sum(axis=0), 1e-300) - body.middle(0)
     side = np.where(np.abs(centre) < _MIDDLE * body.size, 0, np.sign(centre))
     factors[(side[:, None] == 0) & (side == 0)] = _SPINE
     factors[side[:, None] * side < 0] = 1 / _SPINE

@@ -1,9 +1,9 @@
 """Which bone is the root, and where its joint is: the pelvis.
 
-A symmetric body that stands has feet, left and right. The way from one foot to the other through
-the tree leads over the pelvis: the bone of it in the middle of the body. An animal on four legs has
-two such bones. The end of the body beyond one of them is taller, that with the head; the root is
-the other.
+A symmetric body that stands has feet on either side. The way from one foot to the other through the
+tree leads over the pelvis: the bone of it in the middle of the body. An animal on four legs has two
+such bones. The end of the body beyond one of them is taller, that with the head; the root is the
+other.
 
 The joint of a pelvis is half-way between the middle of the two hip joints and the centre of the
 bone's own vertices. A body without such feet has its root where the branches balance.
@@ -18,6 +18,7 @@ import numpy as np
 from understudy.methods.decomposition.skeletons.articulation import Tree
 from understudy.methods.decomposition.skeletons.joint_places import Body
 
+_SYMMETRIC = 0.02  # of the size: how far mirrored vertices may be from others on average
 _GROUND = 0.05  # of the height: vertices this close to the lowest one are those of feet
 # Shares of the size: feet are farther from the plane of symmetry than the first, and closer to each
 # other's mirror image than the second; the centre of a pelvis is closer to the plane than the last.
@@ -49,11 +50,12 @@ def find_root(
     joints   (B,3), of the tree as it is rooted now
     up_axis  "Y" or "Z"
     """
-    found = _pelvises(tree, shapes, "XYZ".index(up_axis))
+    up = "XYZ".index(up_axis)
+    found = _pelvises(tree, shapes, up)
     if not found:
         root = central_bone(tree, shapes.mass)
         return root, shapes.centres[root]
-    root, hips = _hind(found, shapes, "XYZ".index(up_axis))
+    root, hips = _hind(found, shapes, up)
     # A joint belongs to the lower one of its two bones.
     at = [joints[bone if tree.parents[bone] == root else root] for bone in hips]
     return root, (np.mean(at, axis=0) + shapes.centres[root]) / 2
@@ -76,30 +78,32 @@ def central_bone(tree: Tree, mass: np.ndarray) -> int:
 
 def _pelvises(tree: Tree, shapes: BoneShapes, up: int) -> dict[int, tuple[int, int]]:
     """Return the bones between two feet, each with the next bones towards the two."""
-    body, plane = shapes.body, shapes.body.symmetry_plane
-    if plane is None:
+    body = shapes.body
+    sideways = min((axis for axis in range(3) if axis != up), key=body.asymmetry)
+    if body.asymmetry(sideways) > _SYMMETRIC:
         return {}
-    feet = _feet(shapes, plane, up)
+    one_side, other_side = _feet(shapes, sideways, up)
+    off_middle = np.abs(shapes.centres[:, sideways] - body.middle(sideways))
     found = {}
-    for left, place in feet[0].items():
-        image = place * [-1, 1, 1] + [2 * plane, 0, 0]
-        away = {bone: float(np.linalg.norm(at - image)) for bone, at in feet[1].items()}
-        away.pop(left, None)
-        right = min(away, key=away.__getitem__, default=left)
-        way = tree.path(left, right)
-        if len(way) < 3 or away[right] > _SAME * body.size:
+    for foot, place in one_side.items():
+        image = body.mirrored(place, sideways)
+        away = {bone: float(np.linalg.norm(at - image)) for bone, at in other_side.items()}
+        away.pop(foot, None)
+        other = min(away, key=away.__getitem__, default=foot)
+        way = tree.path(foot, other)
+        if len(way) < 3 or away[other] > _SAME * body.size:
             continue
-        offset = np.abs(shapes.centres[way[1:-1], 0] - plane)
-        place_in_way = 1 + int(np.argmin(offset))
-        if offset.min() < _MIDDLE * body.size:
-            found[way[place_in_way]] = way[place_in_way - 1], way[place_in_way + 1]
+        number = 1 + int(np.argmin(off_middle[way[1:-1]]))
+        if off_middle[way[number]] < _MIDDLE * body.size:
+            found[way[number]] = way[number - 1], way[number + 1]
     return found
 
 
-def _feet(shapes: BoneShapes, plane: float, up: int) -> list[dict[int, np.ndarray]]:
-    """Return the bones that stand on the ground left and right, with the centre (3,) of each."""
+def _feet(shapes: BoneShapes, sideways: int, up: int) -> list[dict[int, np.ndarray]]:
+    """Return the bones that stand on the ground on either side, with the centre (3,) of each."""
     body = shapes.body
-    height, aside = body.vertices[:, up], body.vertices[:, 0] - plane
+    height = body.vertices[:, up]
+    aside = body.vertices[:, sideways] - body.middle(sideways)
     low = height < height.min() + _GROUND * np.ptp(height)
     sides = []
     for sign in (1, -1):
