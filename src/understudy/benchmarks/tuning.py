@@ -221,6 +221,12 @@ CHOICES: tuple[Choice, ...] = (
         ("temporal:samba*",),
     ),
     Choice(
+        ("_SHARED", "_TIMES", "_RISE"),
+        "methods/decomposition/skeletons/tree_search.py",
+        ("temporal-skeleton",),
+        _SEQUENCES,
+    ),
+    Choice(
         ("_MIN_SHARED", "_HOLD", "_BENEATH"),
         "methods/decomposition/skeletons/joint_places.py",
         ("temporal-skeleton",),

@@ -93,7 +93,9 @@ def find_local_bones(
         return None
     scale = precision(sample)
     if scale < 1:
-        found = on_sample(scale, paying_bones(sample, found, scale)) or found
+        finer = on_sample(scale, paying_bones(sample, found, scale))
+        apart = partial(_apart, sample, triangles)
+        found = found if finer is None or apart(finer) > apart(found) else finer
     if 3 * len(frames) < motion.rows:
         found = _in_all_frames(motion.subset(chosen), found, frames)
     return _merged(motion, _on_all_vertices(motion, pairs, found, nearest), triangles)
@@ -125,9 +127,16 @@ def _on_sample(
     otherwise = fewer if scale == 1 else None
     if sample.vertex_count > _SMALL_MESH:
         return next(exact, otherwise)
-    # Joints of the rig's own bones come apart least.
-    slides = lambda bones: max(sliding(sample, bones, triangles), _CLOSED)
-    return min(exact, key=lambda bones: (slides(bones), bones.fit.bones), default=otherwise)
+    key = lambda bones: (_apart(sample, triangles, bones), bones.fit.bones)
+    return min(exact, key=key, default=otherwise)
+
+
+def _apart(sample: Motion, triangles: np.ndarray, bones: LocalBones) -> float:
+    """Return how far joints come apart, which those of the rig's own bones do least.
+
+    It is the median, as a share of the size; distances that cannot be told apart are equal.
+    """
+    return max(sliding(sample, bones, triangles), _CLOSED)
 
 
 def _exact(

@@ -1,5 +1,7 @@
 """Trees that differ in one link, and the search among them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,12 @@ from understudy.methods.decomposition.skeletons.articulation import (
     Tree,
     articulate,
 )
-from understudy.methods.decomposition.skeletons.tree_search import neighbouring_trees, search_trees
+from understudy.methods.decomposition.skeletons.skeleton_solve import main_borders
+from understudy.methods.decomposition.skeletons.tree_search import (
+    joined_where_shared,
+    neighbouring_trees,
+    search_trees,
+)
 
 CHAIN, JOINTS = (
     Tree(np.array([-1, 0, 1, 2])),
@@ -82,6 +89,35 @@ def test_a_bone_joined_to_the_wrong_parent_finds_the_right_one(chain):
     assert {frozenset((link.one, link.two)) for link in found.pose.links()} == {
         frozenset(pair) for pair in ((0, 1), (1, 2), (2, 3))
     }
+
+
+def test_links_join_bones_that_share_vertices(chain):
+    motion, fitted = chain
+    before = np.where(fitted.fit.index == 0, 1, fitted.fit.index - 1)
+    weight = np.tile([0.9, 0.1], (VERTICES, 1))
+    fit = replace(fitted.fit, index=np.hstack([fitted.fit.index, before]), weight=weight)
+    shared = replace(fitted, fit=fit)
+    assert joined_where_shared(motion, shared, 2) is shared
+    found = joined_where_shared(motion, wrongly_joined(motion, shared), 2)
+    assert {frozenset((link.one, link.two)) for link in found.pose.links()} == {
+        frozenset(pair) for pair in ((0, 1), (1, 2), (2, 3))
+    }
+    # Without shared vertices, nothing tells where else to join.
+    wrong = wrongly_joined(motion, fitted)
+    assert joined_where_shared(motion, wrong, 1) is wrong
+
+
+def test_stray_vertices_of_a_bone_are_no_border():
+    rest = np.column_stack([np.arange(9.0), np.zeros((9, 2))])
+    cluster = np.array([0, 0, 0, 1, 1, 1, 2, 2, 0])  # bone 0 also has the last vertex
+    edges = np.column_stack([np.arange(8), np.arange(1, 9)])
+    found = main_borders(rest, cluster, edges, 4)
+    assert found.connected[:3, :3].tolist() == [
+        [True, True, False],
+        [True, True, True],
+        [False, True, True],
+    ]
+    assert not found.connected[3].any()  # a bone without vertices
 
 
 @pytest.mark.parametrize("influences", [1, 2])

@@ -29,6 +29,7 @@ from understudy.core.progress import Task
 from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
 from understudy.methods.decomposition.clusters import split_transform
 from understudy.methods.decomposition.fit import Fit, dense_weights
+from understudy.methods.decomposition.locality import connected_patches
 from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.skeletons.articulated_fit import (
     FIRST_STEPS,
@@ -48,7 +49,7 @@ from understudy.methods.decomposition.skeletons.joints import (
     pairwise_joints,
     spanning_tree,
 )
-from understudy.methods.decomposition.skeletons.tree_search import search_trees
+from understudy.methods.decomposition.skeletons.tree_search import joined_where_shared, search_trees
 from understudy.methods.decomposition.transform_solve import nearest_rigid, solve_rigid_transforms
 from understudy.methods.decomposition.weight_problem import WeightSearch
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
@@ -86,7 +87,9 @@ def solve_skeleton(
 
     if not _is_invisible(sample, found):
         enough = lambda fitted: _is_invisible(sample, fitted)
-        found = search_trees(sample, found, min(influences, found.fit.bones), enough)
+        last = min(influences, found.fit.bones)
+        found = search_trees(sample, found, last, enough)
+        found = joined_where_shared(sample, found, last)
     bar.advance()
 
     found = _finish(motion, found, triangles, influences, lambda error: bar.note(note(error)))
@@ -189,15 +192,29 @@ def _initial_trees(
     """Return the tree over the given bones, and the tree over clusters of vertices."""
     rest = motion.rest[:, :3]
     cluster = start.index[np.arange(motion.vertex_count), np.argmax(start.weight, axis=1)]
-    given = _spanning_tree(start, motion.rest, cluster_borders(rest, cluster, edges, start.bones))
+    given = _spanning_tree(start, motion.rest, main_borders(rest, cluster, edges, start.bones))
     clusters = _rigid_clusters(
         motion,
         replace(
             start, index=cluster[:, None].astype(np.int32), weight=np.ones((motion.vertex_count, 1))
         ),
     )
-    borders = cluster_borders(rest, clusters.index[:, 0], edges, start.bones)
+    borders = main_borders(rest, clusters.index[:, 0], edges, start.bones)
     return given, _spanning_tree(clusters, motion.rest, borders)
+
+
+def main_borders(rest: np.ndarray, cluster: np.ndarray, edges: np.ndarray, bones: int) -> Borders:
+    """Return the borders between the largest connected parts of clusters (V,).
+
+    A bone may also move a few vertices elsewhere, which are no place for a joint.
+    """
+    part = connected_patches(cluster, edges)
+    _, first, count = np.unique(part, return_index=True, return_counts=True)
+    largest = np.full(bones, -1)
+    order = np.argsort(count, kind="stable")
+    largest[cluster[first[order]]] = part[first[order]]  # the largest is written last
+    main = part == largest[cluster]
+    return cluster_borders(rest, cluster, edges[main[edges].all(axis=1)], bones)
 
 
 def _rigid_clusters(motion: Motion, fit: Fit) -> Fit:

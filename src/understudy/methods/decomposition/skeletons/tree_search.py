@@ -43,6 +43,9 @@ _TREES_SOLVED = 16  # trees whose motion is solved for
 _TREES_TRIED = 3  # trees that get iterations
 _SWEEPS = 8  # of independent bones
 _STEPS, _STEP_GAIN = 6, 1e-3  # of Gauss-Newton for a new tree
+# Bones that share less than the first of the weights of the smaller one are not joined if others
+# across share so many times more, and the error is multiplied by at most the last.
+_SHARED, _TIMES, _RISE = 0.01, 10.0, 1.05
 _GAP = 0.3  # of the distance between the centres of two bones, as the gap between them
 
 
@@ -65,6 +68,33 @@ def search_trees(
         fitted = _best_neighbour(motion, fitted, influences)
         if fitted.error >= (1 - _MIN_GAIN) * before or enough(fitted):
             break
+    return fitted
+
+
+def joined_where_shared(motion: Motion, fitted: ArticulatedFit, influences: int) -> ArticulatedFit:
+    """Return a fit whose links join bones that move vertices together, where that costs little.
+
+    A link of a hind hoof to a shoulder that moves in the same rhythm is of no use to an animator.
+    The two sides are joined where they share most.
+    """
+    for number in range(fitted.fit.bones - 1):
+        links, weight = fitted.pose.links(), dense_weights(fitted.fit)
+        link, mass = links[number], weight.sum(axis=0)
+        shared = weight.T @ weight / np.maximum(np.minimum(mass, mass[:, None]), 1e-300)
+        below = fitted.pose.tree.descends[link.one]
+        across = np.where(below[:, None] & ~below, shared, 0.0)
+        one, two = (int(bone) for bone in np.unravel_index(np.argmax(across), across.shape))
+        now = shared[link.one, link.two]
+        if now >= _SHARED or across[one, two] <= _TIMES * now:
+            continue
+        both = weight[:, one] * weight[:, two]
+        moved = Link(one, two, both @ fitted.rest[:, :3] / both.sum())
+        tree = [moved if other is link else other for other in links]
+        pose = articulate(tree, fitted.pose.world_from_rest())
+        other = solve_motion(motion, fitted.with_pose(pose))
+        other = _iterate(motion, other, influences, _ITERATIONS)
+        if other.error <= _RISE**2 * fitted.error:
+            fitted = other
     return fitted
 
 
