@@ -16,12 +16,12 @@ from understudy.methods.decomposition.plan import Plan
 BONES, FRAMES, ROWS, COLUMNS = 6, 9, 6, 60
 
 
-def strip() -> tuple[np.ndarray, np.ndarray]:
-    """A strip of 360 vertices along x from 0 to 6, and its triangles."""
-    y, x = np.divmod(np.arange(ROWS * COLUMNS), COLUMNS)
-    at = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS)
+def strip(columns: int = COLUMNS) -> tuple[np.ndarray, np.ndarray]:
+    """A strip of 6 x `columns` vertices along x from 0 to 6, and its triangles."""
+    y, x = np.divmod(np.arange(ROWS * columns), columns)
+    at = np.arange(ROWS * columns).reshape(ROWS, columns)
     a, b, c, d = (part.reshape(-1) for part in (at[:-1, :-1], at[:-1, 1:], at[1:, :-1], at[1:, 1:]))
-    rest = np.stack([x * BONES / COLUMNS, 0.1 * y, 0.05 * (y % 2)], axis=1)
+    rest = np.stack([x * BONES / columns, 0.1 * y, 0.05 * (y % 2)], axis=1)
     return rest, np.concatenate([np.stack([a, b, c], 1), np.stack([b, d, c], 1)])
 
 
@@ -133,10 +133,10 @@ def test_the_bones_of_a_rig_with_wide_weights_are_exact(frames):
     assert relative_error(motion, strict.fit.error) > 3 * error
 
 
-@pytest.mark.parametrize("by", [2e-3, 5e-4])
-def test_a_small_motion_shows_the_bones_too(by):
+@pytest.mark.parametrize(("by", "columns"), [(2e-3, COLUMNS), (5e-4, COLUMNS), (2e-3, 500)])
+def test_a_small_motion_shows_the_bones_too(by, columns):
     """All of it is less than the error that a large motion may have."""
-    rest, triangles = strip()
+    rest, triangles = strip(columns)
     motion = skinned(wide_weights(rest), rest, by=by)
     assert precision(motion) < 0.1
     first = decompose(motion, Plan(4, influences=4, rigid=True))

@@ -94,7 +94,8 @@ def find_local_bones(
     scale = precision(sample)
     if scale < 1:
         finer = on_sample(scale, paying_bones(sample, found, scale))
-        apart = partial(_apart, sample, triangles)
+        whole = len(chosen) == motion.vertex_count  # else nothing tells what is inside the body
+        apart = partial(_apart, sample, triangles if whole else triangles[:0])
         found = found if finer is None or apart(finer) > apart(found) else finer
     if 3 * len(frames) < motion.rows:
         found = _in_all_frames(motion.subset(chosen), found, frames)
