@@ -271,7 +271,7 @@ CHOICES: tuple[Choice, ...] = (
         "methods/decomposition/patch_search.py",
         ("temporal-skeleton",),
         _OTHER_ROWS,
-        _OTHER_DATA,
+        f"{_OTHER_DATA}, animal_khr_Fox/2",
     ),
     Choice(
         ("_GROUND", "_ASIDE", "_SAME", "_MIDDLE", "_BEYOND"),

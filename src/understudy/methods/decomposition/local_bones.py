@@ -11,6 +11,10 @@ that would let bones spread over the body, so it comes last: patches are split a
 turn until the error is negligible, with as few bones as possible. On small meshes several starts
 are tried, and the bones whose joints come apart least are taken.
 
+Where the body hardly bends, in an idle animation, all limits of the error are too coarse. The
+search is then repeated with limits in proportion (`patch_search.precision`), and its bones are
+taken if they reproduce the motion and their joints come apart no more.
+
 A rig that deforms by more than its bones (correctives, dual quaternions) has no such bones. Then
 bones of neighbouring patches are removed while nothing can be seen.
 

@@ -62,7 +62,8 @@ def without_faint_bones(fit: Fit) -> np.ndarray:
     """Return the transforms (3F,4B) of the bones that have more than faint weights.
 
     A bone of an affine fit may have faint weights and, to be of use, transforms that move vertices
-    very far. Such transforms need more bits than all others, and faint weights vanish in 8 bits.
+    very far. Such transforms need more bits than all others, and engines with weights of 8 bits
+    round the product of the two coarsely.
     """
     largest = np.zeros(fit.bones)
     np.maximum.at(largest, fit.index.reshape(-1), fit.weight.reshape(-1))

@@ -132,10 +132,12 @@ def _along_hinges(
     """
     values, axes = np.linalg.eigh(turns)
     hinge = values[:, 1] > hold
+    result, least, hold = joints.copy(), np.maximum(values[hinge, 0], 0), hold[hinge]
     # What the shape decides along the axis, and not the motion.
-    share = np.where(hinge, hold / (np.maximum(values[:, 0], 0) + hold), 0.0)[:, None]
-    middle = body.chord_middles(joints, axes[..., 0])
-    return joints + share / 2 * (middle - joints)
+    share = (hold / (least + hold))[:, None]
+    middle = body.chord_middles(joints[hinge], axes[hinge, :, 0])
+    result[hinge] += share / 2 * (middle - joints[hinge])
+    return result
 
 
 def _borders(bones: LocalBones, body: Body, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,8 +1,8 @@
 """Rest transforms of bones as artists expect them.
 
-Parents come before their children, the origin of a bone is its
-joint, and +Y points along the bone (as in Blender). +Z points as far towards the front of the mesh
-as possible, so that neighbouring bones have similar roll.
+Parents come before their children, the origin of a bone is its joint, and +Y points along the bone
+(as in Blender). +Z points as far towards the front of the mesh as possible, so that neighbouring
+bones have similar roll.
 """
 
 from __future__ import annotations

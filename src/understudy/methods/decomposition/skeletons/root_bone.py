@@ -79,8 +79,9 @@ def central_bone(tree: Tree, mass: np.ndarray) -> int:
 def _pelvises(tree: Tree, shapes: BoneShapes, up: int) -> dict[int, tuple[int, int]]:
     """Return the bones between two feet, each with the next bones towards the two."""
     body = shapes.body
-    sideways = min((axis for axis in range(3) if axis != up), key=body.asymmetry)
-    if body.asymmetry(sideways) > _SYMMETRIC:
+    asymmetry = {axis: body.asymmetry(axis) for axis in range(3) if axis != up}
+    sideways = min(asymmetry, key=asymmetry.__getitem__)
+    if asymmetry[sideways] > _SYMMETRIC:
         return {}
     one_side, other_side = _feet(shapes, sideways, up)
     off_middle = np.abs(shapes.centres[:, sideways] - body.middle(sideways))
