@@ -9,7 +9,7 @@ markers, invisible in rendered Markdown, say where figures go:
     <!-- bench body --> ... <!-- end body -->        a whole table, in docs/benchmarks.md
     <!-- number cmu_mm -->0.23<!-- end -->           one number, in README.md (see NUMBERS below)
     <!-- tuning --> ... <!-- end tuning -->          which data chose which constant, in
-                                                     docs/experiments.md (`benchmarks.tuning`)
+                                                     notes/tuning.md (`benchmarks.tuning`)
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 TUNED = " \\*"  # marks a row that took part in choosing a constant of its method
 TUNED_NOTE = (
-    "\\* The row took part in choosing a constant of its method: see "
-    "[Tuning](experiments.md#tuning)."
+    "\\* The row took part in choosing a constant of its method: "
+    "[notes/tuning.md](../notes/tuning.md)."
 )
 
 Rows = dict[tuple[str, str], dict[str, float]]
@@ -371,7 +371,7 @@ def main() -> None:
     check = "--check" in sys.argv
     for document, written in (
         ("docs/benchmarks.md", with_tables),
-        ("docs/experiments.md", with_tuning),
+        ("notes/tuning.md", with_tuning),
         ("docs/papers.md", paper_tables.with_papers),
         ("README.md", with_numbers),
     ):

@@ -19,7 +19,7 @@ from understudy.rigs.sampling import gaussian
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     path
-    for pattern in ("*.md", "docs/**/*.md", "runtime/*.md", "examples/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "notes/*.md", "runtime/*.md", "examples/*.md")
     for path in ROOT.glob(pattern)
 )
 OUR_METHODS = [

@@ -48,7 +48,7 @@ def test_a_benchmark_marks_the_rows_that_took_part(one_choice, monkeypatch):
     ]  # fmt: skip
     text = printed(outcome.results)
     assert "guess *" in text
-    assert "docs/experiments.md" in text
+    assert "notes/tuning.md" in text
     assert "*" not in printed(outcome.results[2:])
 
 
@@ -64,7 +64,7 @@ def test_reports_mark_them_too(one_choice, monkeypatch, tmp_path):
     page = results_table(written[0], styles)
     assert "guess *</td>" in page
     assert "dense</td>" in page
-    assert "docs/experiments.md" in page
+    assert "notes/tuning.md" in page
 
 
 @pytest.mark.parametrize("file", RESULTS, ids=lambda file: file.stem)

@@ -3,7 +3,7 @@
 A row of a benchmark is a test only if nobody looked at its data to set the constants of its method.
 `CHOICES` lists every constant that was set by looking at figures. `benchmarks.run` and the reports
 mark the rows that took part, and `benchmarks/write_tables.py` writes the list into
-docs/experiments.md. To add a choice, add an entry.
+notes/tuning.md. To add a choice, add an entry.
 """
 
 from __future__ import annotations

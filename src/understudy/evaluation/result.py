@@ -17,7 +17,7 @@ from understudy.core.skin import Skin
 from understudy.evaluation.metric_catalogue import metric_of
 
 TUNED_MARK = "*"
-TUNED_NOTE = "* took part in choosing a constant of its method: docs/experiments.md, Tuning."
+TUNED_NOTE = "* took part in choosing a constant of its method: notes/tuning.md."
 
 
 class PicturedFrame(NamedTuple):

@@ -25,7 +25,7 @@ Readings and departures:
   in each mesh"). So is every vertex that follows its best bone to within `near_rigid` of the height
   (root mean square), and the share `anchor_share` of the vertices of each bone that follow it best.
   Without the last, random poses leave limbs without an anchor, and the result is worse than rigid
-  skinning (`docs/experiments.md`).
+  skinning (`notes/baselines.md`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`corrected_skin`: a skin chosen by the poses, corrected region by region; the default for bones.
+"""`corrected_skin`: a skin chosen by the poses, corrected region by region.
 
 No paper: it joins what `fdda` and `differential` do well, at half the cost of either. With T_i the
 skinning transform of vertex i, and d the displacement before skinning:
@@ -22,7 +22,7 @@ blend skinning on poses kept aside gets the fitted weights instead, and no corre
 clips are kept aside whole, because neighbouring frames are alike; the networks are then trained
 once more with all clips.
 
-`docs/experiments.md` has the measurements behind these choices.
+`notes/corrected_skin.md` has the measurements behind these choices.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class CorrectedSkinConfig(SubspaceConfig):
 
 
 class CorrectedSkin(Method[CorrectedSkinConfig]):
-    """A skin chosen by the poses, corrected region by region: small and fast, the default."""
+    """A skin chosen by the poses, corrected region by region: small and fast."""
 
     name = "corrected_skin"
     traits = Traits(

@@ -17,7 +17,7 @@ so that a bone must lower the error by more than the share gamma; in form, this 
 criterion. Bones pay only for what can be seen: there are at most as many as E = `INVISIBLE` takes,
 and at least as many as E = `_VISIBLE` and the bound on the 99th percentile take.
 
-`docs/experiments.md` says which data the constants were set on.
+`notes/tuning.md` says which data the constants were set on.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from few poses. They depart from the paper:
   bounded by theirs (`bounded`, see `core/bounds.py`).
 - The folded bases are truncated to the rank that matters (`fold_error`).
 
-`docs/experiments.md` has the measurements behind these choices.
+`notes/differential.md` has the measurements behind these choices.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ Where it departs, and why:
 or whether features are scaled; coefficients are scaled to unit size for training, and the preset
 ends before the constant learning rate makes networks diverge.
 
-`docs/experiments.md` has the measurements behind these choices.
+`notes/fdda.md` has the measurements behind these choices.
 """
 
 from __future__ import annotations
