@@ -162,7 +162,8 @@ def test_versions_agree():
 
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {__version__}\n" in citation
-    assert f"\n## {__version__} - " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    sections = rf"^## (Unreleased \({re.escape(__version__)}\)$|{re.escape(__version__)} - )"
+    assert re.search(sections, (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def test_links_are_rewritten_for_the_site():
