@@ -12,7 +12,6 @@ from understudy.evaluation.metrics import decomposition_error
 from understudy.geometry.transforms import parent_from_bone
 from understudy.io.obj import write_obj
 from understudy.io.ply import write_ply
-from understudy.methods.fitting import FitJob
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +234,7 @@ def test_wrong_input_is_one_clear_line_and_no_file(
 def test_an_output_that_cannot_be_written_is_refused_before_any_work(
     strip, capsys, tmp_path, monkeypatch, out, says
 ):
-    monkeypatch.setattr(FitJob, "read", None)  # no file is read
+    monkeypatch.setattr("understudy.jobs.compressing.read_poses", None)  # no file is read
     (tmp_path / "folder").mkdir()
     (tmp_path / "bend.npz").write_bytes(b"")
     code, _, errors = run(capsys, "compress", strip / "bend.npz", "-o", tmp_path / out)

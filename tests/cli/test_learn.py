@@ -9,12 +9,11 @@ from character_builders import hero
 from command_line import run
 
 from understudy import Deformer
-from understudy.cli import learn as learning
-from understudy.cli import learned_exports
 from understudy.core.errors import InputError
 from understudy.io.registry import read_character, write_character
 from understudy.io.sequence_writing import file_name
 from understudy.io.vertex_caches import read_pc2
+from understudy.jobs import Fit, exports
 from understudy.methods.registry import method_type
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
@@ -59,8 +58,9 @@ def test_a_rig_is_learned_and_the_same_command_continues(tmp_path, capsys, monke
     learned = Deformer.load("hero/tube.understudy")
     assert (learned.method, learned.storage) == ("corrected_skin", "float16")
     # Another run finds everything done: neither sampling nor fitting is called again.
-    for name in ("sample_poses", "fit_poses", "write_deformer"):
-        monkeypatch.setattr(learning, name, lambda *a, **k: pytest.fail("a step ran twice"))
+    twice = lambda *_, **__: pytest.fail("a step ran twice")
+    monkeypatch.setattr("understudy.jobs.learning.sample_poses", twice)
+    monkeypatch.setattr(Fit, "run", twice)
     before = Path("hero/tube.understudy").read_bytes()
     succeed(capsys, *command, "--to", "onnx")
     assert Path("hero/tube.understudy").read_bytes() == before
@@ -74,26 +74,26 @@ def test_an_interrupted_job_keeps_its_finished_steps(tmp_path, capsys, monkeypat
     monkeypatch.chdir(tmp_path)
     recorded("poses.npz")
     command = ("learn", "poses.npz", "-o", "hero", *SMALL)
-    real, fitted = learning.fit_poses, []
+    real, fitted = Fit.run, []
 
-    def interrupted(job, *rest):
+    def interrupted(fit, *rest, **more):
         if fitted:
             raise KeyboardInterrupt
-        fitted.append(job.kind.name)
-        return real(job, *rest)
+        fitted.append(fit.method.name)
+        return real(fit, *rest, **more)
 
-    monkeypatch.setattr(learning, "fit_poses", interrupted)
+    monkeypatch.setattr(Fit, "run", interrupted)
     code, _, err = run(capsys, *command)
     assert code == 130
     assert "run the same command again" in err
     assert Path("hero/corrected_skin.understudy").exists()
     assert not Path("hero/poses.understudy").exists()
 
-    def second(job, *rest):
-        fitted.append(job.kind.name)
-        return real(job, *rest)
+    def second(fit, *rest, **more):
+        fitted.append(fit.method.name)
+        return real(fit, *rest, **more)
 
-    monkeypatch.setattr(learning, "fit_poses", second)
+    monkeypatch.setattr(Fit, "run", second)
     succeed(capsys, *command)
     assert fitted == ["corrected_skin", "lbs"]
 
@@ -260,7 +260,7 @@ def test_a_format_that_cannot_hold_the_character_does_not_stop_the_others(
             raise InputError(f"{path}: it holds one clip")
         write_character(character, path)
 
-    monkeypatch.setattr(learned_exports, "write_character", refuse)
+    monkeypatch.setattr(exports, "write_character", refuse)
     code, _, err = run(capsys, "learn", "hero.glb", "-o", "out", "--to", "ply,npz,onnx")
     assert code == 2
     assert "hero.ply: it holds one clip" in err

@@ -9,7 +9,7 @@ from command_line import run
 from PIL import Image
 
 from understudy.core.poses import join_poses
-from understudy.methods.held_out import nested_subsets
+from understudy.jobs.split import nested_subsets
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
 

@@ -70,7 +70,7 @@ def test_a_rig_that_moved_is_asked_for(lid, capsys):
     code, _, err = run(capsys, "fit", "fdda", "lid.zarr", "-o", "lid.understudy", *SMALL)
     assert code == 0, err
     assert "loading the rig lid.py:Lid" in err
-    assert "it is not here, so the poses alone are used; pass --rig to name it" in err
+    assert "it is not here, so the poses alone are used; `understudy fit --rig` names it" in err
     code, _, err = run(capsys, "evaluate", "lid.understudy")
     assert code == 2
     assert "there is no file lid.py). Pass --rig with its path" in err

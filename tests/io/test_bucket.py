@@ -11,7 +11,7 @@ from understudy.core.errors import FileError, InputError
 from understudy.io import bucket
 from understudy.io import pose_store as store
 from understudy.io.bucket import place
-from understudy.methods.fitting import FitJob
+from understudy.jobs import Fit
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan
 
@@ -124,16 +124,16 @@ def test_errors_that_pass_are_not_noticed(proxy, whole):
 def test_a_bucket_that_stops_answering_while_fitting(proxy, tmp_path):
     path = f"s3://{BUCKET}/slow/s.zarr"
     poses = sample_poses(BendingRig, PLAN, path, processes=1, block=BLOCK)
-    job = FitJob.of("lbs", tmp_path / "hero.understudy")
+    job = Fit.of("lbs", tmp_path / "hero.understudy")
     proxy.trouble = lambda verb, key, number: 30.0
     with pytest.raises(FileError, match="the bucket does not answer"):
-        job.fit(poses)
+        job.method.fit(poses)
     with pytest.raises(FileError, match="the bucket does not answer"):
         store.open_poses(path)
     with pytest.raises(FileError, match="the bucket does not answer"):
         store.occupied(path)
     proxy.trouble = lambda verb, key, number: None
-    job.write(job.fit(poses))
+    job.write(job.method.fit(poses))
     assert job.out.exists()
 
 

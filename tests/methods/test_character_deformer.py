@@ -7,8 +7,8 @@ from builders import chain_skeleton, grid_mesh, random_motion
 from understudy import BlendShape, Character, CharacterClip, Deformer, InputError, Skin
 from understudy.core.clip import ClipSpan
 from understudy.core.poses import Poses
+from understudy.jobs.split import split_poses
 from understudy.methods.character_deformer import deformer_of_character
-from understudy.methods.held_out import split_poses
 
 RNG = np.random.default_rng(3)
 

@@ -7,7 +7,7 @@ import time
 import pytest
 from ray_nodes import TWO_NODES, end_session, finish, start
 
-from understudy.methods.fitting import fit_file
+from understudy.jobs import fit
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan
 
@@ -33,7 +33,7 @@ DRIVER = (
 import json
 from pathlib import Path
 from understudy.core.cluster import Cluster, using
-from understudy.methods.fitting import fit_file
+from understudy.jobs import fit
 
 folder, kill, jobs = Path(sys.argv[1]), sys.argv[2] == "kill", json.loads(sys.argv[3])
 
@@ -52,7 +52,7 @@ if kill:
 for method, options in jobs.items():
     out = folder / f"{method}.understudy"
     with using(Cluster(nodes.address, 2), Path(f"{out}.checkpoint-cluster")):
-        fit_file(method, folder.parent / "s.zarr", out, options)
+        fit(method, folder.parent / "s.zarr", out, options=options)
     assert not list(folder.glob("*checkpoint*"))
 """
 )
@@ -67,7 +67,7 @@ def fitted(tmp_path_factory):
     sample_poses(f"{folder / 'limbs.py'}:Limbs", SamplePlan(150, seed=1), folder / "s.zarr")
     (folder / "plain").mkdir()
     for method, options in OPTIONS.items():
-        fit_file(method, folder / "s.zarr", folder / "plain" / f"{method}.understudy", options)
+        fit(method, folder / "s.zarr", folder / "plain" / f"{method}.understudy", options=options)
     return folder
 
 

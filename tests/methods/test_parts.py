@@ -12,7 +12,7 @@ from two_tubes import DressedTube
 from understudy import Deformer, InputError
 from understudy.core.parts import join_deformers, submesh, take_vertices, without_parts
 from understudy.io.pose_store import open_poses
-from understudy.methods.fitting import FitJob
+from understudy.jobs import Fit
 from understudy.methods.registry import method_type, methods_by_name
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.part_rig import PartRig
@@ -34,8 +34,8 @@ def test_every_method_fits_separate_shells(name, poses):
     if kind.traits.takes_sequences and kind.traits.finds_bones:
         bare = {"skeleton": None, "world_from_bone": None, "control_spec": None, "controls": None}
         given = replace(poses, **bare)
-    job = FitJob.of(name, "x.understudy", {**kind.traits.quick, **_no_checkpoint(kind)})
-    deformer = job.fit(given)
+    job = Fit.of(name, "x.understudy", {**kind.traits.quick, **_no_checkpoint(kind)})
+    deformer = job.method.fit(given)
     assert list(deformer.mesh.parts) == ["body", "sleeve", "dust"]
     if given.skeleton is None:
         moved = deformer.deform_clip(0)
@@ -75,10 +75,10 @@ def test_parts_fitted_apart_are_one_deformer(method, poses, tmp_path):
     # With the same options a part's own fit gives the same result alone and joined.
     kind = method_type(method)
     options = {**kind.traits.quick, "checkpoint": "none"}
-    job = FitJob.of(method, tmp_path / "x.understudy", options)
+    job = Fit.of(method, tmp_path / "x.understudy", options)
     joined = job.fit_parts(poses, {"sleeve": 0.01}, RIG)
     vertices = RIG.mesh.parts["sleeve"]
-    alone = FitJob.of(method, tmp_path / "x.understudy", {**options, "basis_error": "0.01"})
+    alone = Fit.of(method, tmp_path / "x.understudy", {**options, "basis_error": "0.01"})
     part = alone.fit(take_vertices(poses, vertices), PartRig(RIG, vertices))
     whole = joined.deform(poses.world_from_bone, poses.controls)
     expected = part.deform(poses.world_from_bone, poses.controls)
@@ -90,7 +90,7 @@ def test_parts_fitted_apart_are_one_deformer(method, poses, tmp_path):
 
 def test_a_smaller_error_is_reached_on_its_part(poses):
     kind = method_type("pca_regression")
-    job = FitJob.of("pca_regression", "x.understudy", {**kind.traits.quick})
+    job = Fit.of("pca_regression", "x.understudy", {**kind.traits.quick})
     assert "basis_error" in kind.Config.__dataclass_fields__
     error = lambda d: np.linalg.norm(
         d.deform(poses.world_from_bone, poses.controls) - poses.vertices, axis=2
@@ -100,9 +100,9 @@ def test_a_smaller_error_is_reached_on_its_part(poses):
 
 
 def test_parts_that_overlap_or_miss_vertices_are_refused(poses):
-    job = FitJob.of("lbs", "x.understudy")
+    job = Fit.of("lbs", "x.understudy")
     part = np.arange(10)
-    fitted = {"a": (part, job.fit(take_vertices(poses, part)))}
+    fitted = {"a": (part, job.method.fit(take_vertices(poses, part)))}
     with pytest.raises(InputError, match="exactly one part"):
         join_deformers(RIG.mesh, fitted)
 

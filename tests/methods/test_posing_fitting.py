@@ -14,8 +14,8 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.bone_motion import CHANNEL_NAMES, rotation_of
 from understudy.io.recorded_poses import write_recorded_poses
+from understudy.jobs import fit
 from understudy.methods import method_type
-from understudy.methods.fitting import fit_file
 from understudy.methods.posing_fitting import fit_posing, with_posing
 from understudy.methods.posing_fitting.hierarchy import symmetric_parents
 from understudy.methods.posing_fitting.sides import mirror_bones, other_side
@@ -249,7 +249,7 @@ def test_every_fit_to_poses_with_bones_has_it(tmp_path):
     rig = TubeRig()
     write_recorded_poses(rig.evaluate(gaussian(rig.controls, 60, seed=1)), tmp_path / "tube.npz")
     for method in ("lbs", "two_layer"):
-        fit_file(method, tmp_path / "tube.npz", tmp_path / "tube.understudy")
+        fit(method, tmp_path / "tube.npz", tmp_path / "tube.understudy")
         posing = Deformer.load(tmp_path / "tube.understudy").posing
         assert posing is not None, method
         assert posing.errors["max"] < 0.05

@@ -8,7 +8,7 @@ from store_files import contents
 
 from understudy.core.errors import FileError
 from understudy.io import pose_store as store
-from understudy.methods.fitting import FitJob
+from understudy.jobs import Fit
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan
 
@@ -60,18 +60,18 @@ def test_a_disk_that_fills_up_while_sampling(disk, whole, monkeypatch):
 @pytest.mark.slow
 def test_a_disk_that_is_full_when_a_fit_ends_keeps_the_training(disk, whole, tmp_path):
     options = {"epochs": "3", "hidden": "8", "bounded": "false"}
-    plain = FitJob.of("fdda", tmp_path / "plain.understudy", options)
-    plain.write(plain.fit(plain.read(whole)))
-    job = FitJob.of("fdda", disk / "hero.understudy", options)
+    plain = Fit.of("fdda", tmp_path / "plain.understudy", options)
+    plain.write(plain.method.fit(plain.read(whole)))
+    job = Fit.of("fdda", disk / "hero.understudy", options)
     poses = job.read(whole)
-    deformer = job.fit(poses)
+    deformer = job.method.fit(poses)
     filler = fill(disk)
     with pytest.raises(FileError, match=r"hero\.understudy: cannot be written.*disk is full"):
         job.write(deformer)
     assert not job.out.exists()
     assert job.checkpoint.exists()
     filler.unlink()
-    job.write(job.fit(poses))
+    job.write(job.method.fit(poses))
     assert job.out.read_bytes() == plain.out.read_bytes()
     assert not job.checkpoint.exists()
 
@@ -91,7 +91,7 @@ def test_a_read_only_store_is_read_and_not_written(disk, whole):
         with pytest.raises(FileError, match="cannot be written: Read-only file system"):
             store.write_block(half, 1, rig.evaluate(store.block_controls(half, 1)[1]))
         with pytest.raises(FileError, match=r"hero\.understudy: cannot be written: Read-only"):
-            FitJob.of("lbs", disk / "hero.understudy")
+            Fit.of("lbs", disk / "hero.understudy")
     finally:
         read_only(disk, False)
     assert len(store.missing_blocks(half)) == 5
@@ -101,6 +101,6 @@ def test_a_read_only_store_is_read_and_not_written(disk, whole):
     try:
         poses = store.open_poses(half)
         assert np.isfinite(poses.read_poses(0, poses.pose_count)).all()
-        assert FitJob.of("lbs", disk.parent / "out.understudy").fit(poses).skin is not None
+        assert Fit.of("lbs", disk.parent / "out.understudy").method.fit(poses).skin is not None
     finally:
         read_only(disk, False)

@@ -24,16 +24,16 @@ import numpy as np
 from understudy.benchmarks import Outcome, Request
 from understudy.benchmarks.blender_cases import CASES, Case, load_case
 from understudy.benchmarks.real_data import data_folder
-from understudy.benchmarks.timing import Call, take_turns
 from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.core.progress import Progress
 from understudy.evaluation.measure import Reference, deformer_figures, measure
 from understudy.evaluation.result import CaseResult
+from understudy.evaluation.timing import Call, take_turns
+from understudy.jobs.fitting import method_for
 from understudy.methods import config_from_text, method_type
 from understudy.methods.compact import compact, decides_storage
-from understudy.methods.fitting import method_for
 from understudy.rigs.blender.rig import BlenderRig
 
 METHODS = ("understudy", "lbs-4", "blender")
@@ -131,7 +131,7 @@ def _fit(name: str, case: Case, request: Request, size: _Size, progress: Progres
     training = case.training
     if case.name == "blenrig_face":
         training = replace(training, skeleton=None, world_from_bone=None)
-    method = method_for(training)
+    method = method_for(training.skeleton is not None, training.pose_count)
     options = {"seed": str(request.seed), **size.options.get(method, {})}
     made = _fitted(method, options, training, progress)
     return made if decides_storage(method_type(method)) else compact(made, training)

@@ -32,7 +32,6 @@ from understudy.benchmarks.body_fits import (
     Size,
     SkeletonRig,
 )
-from understudy.benchmarks.pose_times import pose_times
 from understudy.benchmarks.real_data import data_folder
 from understudy.benchmarks.seeds import averaged
 from understudy.benchmarks.tuning import marked
@@ -43,6 +42,7 @@ from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.evaluation.measure import Reference, measure
 from understudy.evaluation.pictures import can_draw
+from understudy.evaluation.pose_times import pose_times
 from understudy.evaluation.report import report_data, write_report
 from understudy.evaluation.result import CaseResult
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_path

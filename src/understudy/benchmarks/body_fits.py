@@ -20,10 +20,10 @@ from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.evaluation import machine
 from understudy.evaluation.measure import Approximation, deform_poses, deformer_figures
+from understudy.jobs import fit
 from understudy.methods.base import config_from_text
 from understudy.methods.fdda.fdda import FddaConfig
 from understudy.methods.fdda.groups import assign_bones
-from understudy.methods.fitting import fit_file
 from understudy.methods.lbs import Lbs, LbsConfig
 from understudy.methods.registry import method_type
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
@@ -324,7 +324,7 @@ def _fit_file(
     method: str, poses: Path, out: Path, options: dict[str, str], progress: Progress
 ) -> None:
     """Fit a method and write its file; runs in its own process, to measure its peak memory."""
-    fit_file(method, poses, out, options, progress=progress)
+    fit(method, poses, out, options=options, progress=progress)
 
 
 def _network_sizes(deformer: Deformer) -> dict[str, float]:

@@ -20,7 +20,7 @@ from understudy.core.cluster import Cluster, using
 from understudy.core.errors import MissingDependencyError
 from understudy.core.progress import Progress
 from understudy.evaluation.result import CaseResult
-from understudy.methods.fitting import fit_file
+from understudy.jobs import fit
 from understudy.rigs.parallel_sampling import SamplingJob
 from understudy.rigs.ray_sampling import sample_on_cluster
 from understudy.rigs.sampling import SamplePlan
@@ -56,7 +56,9 @@ def measure_ray(size: str, out: Path, seed: int, progress: Progress) -> list[Cas
             sampled = time.perf_counter()
             settings = {**SETTINGS[size], "seed": str(seed)}
             with using(cluster, folder / f"{method}.files"):
-                fit_file("fdda", folder / f"{METHODS[0]}.zarr", file, settings, progress=progress)
+                fit(
+                    "fdda", folder / f"{METHODS[0]}.zarr", file, options=settings, progress=progress
+                )
             fitted = time.perf_counter()
             files.append(file.read_bytes())
             figures = {"sample_s": sampled - started, "fit_s": fitted - sampled}

@@ -33,13 +33,13 @@ import numpy as np
 
 from understudy.benchmarks import Outcome, Request, runtime_cases
 from understudy.benchmarks.runtime_contenders import CROWD, PEERS, Contender, Understudy
-from understudy.benchmarks.timing import Call, take_turns
 from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.progress import Progress
 from understudy.evaluation import machine
 from understudy.evaluation.result import CaseResult
+from understudy.evaluation.timing import Call, take_turns
 from understudy.io.atomic_write import ensure_writable
 from understudy.methods import config_from_text, method_type
 from understudy.rigs import load_rig

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from understudy.benchmarks.timing import Call, take_turns
 from understudy.core.deformer import Deformer
 from understudy.core.features import raw_features
+from understudy.evaluation.timing import Call, take_turns
 from understudy.io.onnx import onnx_model, onnx_nets_inputs, onnx_nets_model
 from understudy.runtime import native
 

@@ -17,12 +17,12 @@ from understudy.cli.compare import compare
 from understudy.cli.compress import compress
 from understudy.cli.data import data
 from understudy.cli.demo import demo
+from understudy.cli.evaluate import evaluate
 from understudy.cli.export import export
 from understudy.cli.farm import farm_job
 from understudy.cli.fit import fit
 from understudy.cli.learn import learn
 from understudy.cli.learning_curve import learning_curve
-from understudy.cli.measure import evaluate
 from understudy.cli.memory import with_memory
 from understudy.cli.reduce import reduce
 from understudy.cli.sample import controls, sample

@@ -9,11 +9,12 @@ import typer
 
 from understudy.benchmarks import Request, run
 from understudy.cli.options import Json, Seed, Settings, names_of, settings_of
-from understudy.cli.output import print_table, write_json
+from understudy.cli.output import print_table
 from understudy.core.errors import InputError
 from understudy.core.progress import SILENT
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.atomic_write import ensure_writable
+from understudy.io.files import write_json
 
 
 def bench(

@@ -10,25 +10,24 @@ from typing import Annotated
 import typer
 
 from understudy.cli.options import RIG_HELP, File, Json
-from understudy.cli.output import file_size, write_json
 from understudy.cli.view import PAGE_SUFFIX, Beside, export_page, refuse_page_options
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.terminal_progress import TerminalProgress
-from understudy.evaluation.metric_catalogue import digits3, size_text
+from understudy.evaluation.metric_catalogue import size_text
+from understudy.export.about import summary
 from understudy.export.character import ExportSettings
 from understudy.export.errors import Errors
 from understudy.export.job import ExportJob
 from understudy.export.levels_of_detail import make_level_of_detail
 from understudy.io.atomic_write import ensure_writable
+from understudy.io.files import write_json
 from understudy.io.gltf import write_glb
 from understudy.io.onnx_weights import write_onnx_weights
 from understudy.io.registry import format_of, formats, write_character, write_deformer
 from understudy.io.sequences import read_mesh
 from understudy.viewer.subjects import ViewJob
-
-AGAINST = {"deformer": "the .understudy file", "original": "the original"}
 
 
 def export(
@@ -208,64 +207,6 @@ def _write_pair(
         f"{about_file}: the names of its inputs and outputs"
     )
     return pair.errors
-
-
-def summary(out: Path, character: Character, errors: Errors) -> str:
-    """The lines that the command prints at the end."""
-    return "\n".join([f"{out}: {size_text(file_size(out))}", *about_lines(character, errors)])
-
-
-def about_lines(character: Character, errors: Errors) -> list[str]:
-    """What a file holds, and its errors, as lines."""
-    mesh, shapes = character.mesh, character.shapes
-    lines = [f"mesh         {mesh.vertex_count} vertices"]
-    if character.clips and all(clip.vertices is not None for clip in character.clips):
-        lines.append("vertices     of every frame")
-    elif character.skin is not None:
-        lines.append(
-            f"skin         {character.bone_count} joints, up to {character.skin.influences} per "
-            "vertex"
-        )
-    if shapes:
-        moved = sum(len(shape.vertices) for shape in shapes) / len(shapes) / mesh.vertex_count
-        lines.append(f"blend shapes {len(shapes)}, each of {100 * moved:.0f} % of the vertices")
-    for clip in character.clips:
-        frames = "1 frame" if clip.frame_count == 1 else f"{clip.frame_count} frames"
-        lines.append(f"clip         {clip.name}: {frames} at {clip.frame_rate:g} per second")
-    return [*lines, *error_lines(character, errors), *errors.notes]
-
-
-def error_lines(character: Character, errors: Errors) -> list[str]:
-    """The errors as the lines of a table."""
-    labels = _part_labels(character)
-    rows = [row for row in errors.rows if row.part in labels]
-    if not rows:
-        return []
-    unit = "model units" if errors.unit == "unitless" else errors.unit
-    several = len({row.clip for row in rows}) > 1
-    what = [
-        f"{f'{row.clip}: ' if several else ''}{labels[row.part]} against {AGAINST[row.against]}"
-        for row in rows
-    ]
-    title = f"errors in {unit}"
-    width = max(map(len, [*what, title]))
-    head = f"{title:{width}}  {'mean':>9}  {'p99':>9}  {'max':>9}"
-    numbers = [[digits3(value) for value in (r.mean, r.p99, r.max)] for r in rows]
-    table = [
-        f"{text:{width}}  {mean:>9}  {p99:>9}  {most:>9}"
-        for text, (mean, p99, most) in zip(what, numbers)
-    ]
-    return [head, *table]
-
-
-def _part_labels(character: Character) -> dict[str, str]:
-    """What to call the parts of `Errors`. Without blend shapes, the skin is the whole export."""
-    deformer = {"deformer": "the .understudy file"}
-    if not character.shapes:
-        return {"export": "skin" if character.skin is not None else "rest shape", **deformer}
-    if character.skin is None:
-        return {"skin": "rest shape", "export": "blend shapes", **deformer}
-    return {"skin": "skin alone", "export": "skin and blend shapes", **deformer}
 
 
 def _character_suffixes() -> str:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from understudy import jobs
 from understudy.cli.options import (
     Cache,
     CharacterOptions,
@@ -34,9 +35,9 @@ from understudy.cli.options import (
 from understudy.cli.output import file_text
 from understudy.core.cluster import Cluster, using
 from understudy.core.errors import InputError
+from understudy.core.provenance import rig_of
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.understudy_file import SUFFIX
-from understudy.methods.fitting import fit_file, rig_of
 from understudy.methods.registry import method_names, method_type
 
 
@@ -97,23 +98,20 @@ def fit(
     refuse_swapped(method, source)
     if workers is not None and address is None:
         raise InputError("--processes is for --cluster; threads are set with --threads")
+    budget = {"max_error": max_error, "max_ms": max_ms, "max_bytes": max_bytes, "time": limit}
     wanted = None if address is None else Cluster(address, workers)
     with using(wanted, Path(f"{out}.checkpoint-cluster")):
-        deformer = fit_file(
+        deformer = jobs.fit(
             method,
             source,
             out,
-            budget_settings(
-                method,
-                settings_of(settings, preset),
-                {"max_error": max_error, "max_ms": max_ms, "max_bytes": max_bytes, "time": limit},
-            ),
-            rig,
-            read_options(
+            options=budget_settings(method, settings_of(settings, preset), budget),
+            rig=None if rig == "none" else rig,
+            reading=read_options(
                 up, unit, frame_rate, rest, CharacterOptions(cache, clip, mesh, frame_offset)
             ),
-            TerminalProgress(),
-            part_options(without, part_error),
+            parts=part_options(without, part_error),
+            progress=TerminalProgress(),
         )
     print(f"{out}: {file_text(out, deformer)}")
     better = method_type(method).traits.baseline

@@ -1,16 +1,14 @@
-"""`understudy learning-curve`: how many poses would an error need?"""
+"""`understudy learning-curve`: how many poses an error would need."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
+from understudy import jobs
 from understudy.cli.fit import refuse_swapped
-from understudy.cli.job_folder import JobFolder, source_facts
-from understudy.cli.learn import name_of_source
 from understudy.cli.options import (
     FrameRate,
     Rest,
@@ -21,22 +19,7 @@ from understudy.cli.options import (
     read_options,
     settings_of,
 )
-from understudy.cli.output import write_json
-from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
-from understudy.core.poses import Poses
 from understudy.core.terminal_progress import TerminalProgress
-from understudy.evaluation.learning_curve import LearningCurve, block_errors
-from understudy.evaluation.learning_curve_picture import write_picture
-from understudy.evaluation.measure import pose_errors
-from understudy.evaluation.pictures import need_drawing
-from understudy.io.registry import read_poses, source_provenance
-from understudy.methods.auto.budget import distance_of
-from understudy.methods.fitting import FitJob, fit_poses, refuse_poses
-from understudy.methods.held_out import nested_subsets, split_poses
-from understudy.methods.registry import method_type
-
-SMALLEST = 40  # poses of the first fit
 
 
 def learning_curve(
@@ -73,67 +56,22 @@ def learning_curve(
     it resumes.
     """
     refuse_swapped(method, source)
-    need_drawing()
-    progress = TerminalProgress()
-    poses = read_poses(source, read_options(up, unit, frame_rate, rest), progress)
-    refuse_poses(method_type(method), poses)
-    if poses.skeleton is None and poses.controls is None:
-        raise InputError("a mesh sequence has no poses to hold out; give poses with bones")
-    target = None if max_error is None else distance_of(max_error, poses.mesh)
-    split = split_poses(poses, held_out)
-    subsets = nested_subsets(split.fit, fits, SMALLEST)
-    facts = {
-        "command": "learning-curve",
-        "method": method,
-        "source": source_facts(source),
-        "held_out": list(held_out),
-        "settings": settings_of(settings),
-        "seed": seed,
-    }
-    folder = JobFolder(out, name_of_source(source), facts)
-    made_by = source_provenance(source)
-    rows = []
-    for chosen in subsets:
-        file = folder.path / f"{method}-{len(chosen)}.understudy"
-        options = {"seed": str(seed), **settings_of(settings)}
-
-        def work(file: Path = file, chosen: np.ndarray = chosen, options=options) -> None:
-            job = FitJob.of(method, file, options)
-            part = split.fit.take(chosen)
-            job.write(fit_poses(job, part, made_by, rig, progress=progress))
-
-        folder.step(f"fit {len(chosen)}", [file], work)
-        errors = [pose_errors(Deformer.load(file), test) for test in split.held_out.values()]
-        rows.append(block_errors(np.concatenate(errors)))
-        print(f"{len(chosen)} poses: {rows[-1].mean():.4g} {poses.mesh.unit}")
-    curve = LearningCurve.of([len(chosen) for chosen in subsets], np.stack(rows), seed)
-    print(split.note)
-    if target is not None:
-        print(curve.sentence(target, poses.mesh.unit))
-    elif curve.laws:
-        twice = 2 * curve.counts[-1]
-        low, middle, high = curve.band(np.array([twice]))[:, 0]
-        print(
-            f"{int(twice):,} poses would have {middle:.3g} {poses.mesh.unit} ({low:.3g} to "
-            f"{high:.3g}); --max-error asks how many an error needs"
-        )
-    _write(folder.path, curve, poses, target)
-    print(f"Written to {folder.path}: learning_curve.png, learning_curve.json")
-
-
-def _write(folder: Path, curve: LearningCurve, poses: Poses, target: float | None) -> None:
-    """Write the figures and the picture."""
-    content: dict = {
-        "unit": poses.mesh.unit,
-        "poses": [int(count) for count in curve.counts],
-        "mean": [float(error) for error in curve.means],
-    }
-    if target is not None and curve.laws:
-        found = curve.needed(target)
-        finite = lambda value: None if np.isinf(value) else value
-        content["max_error"] = target
-        content["needed"] = {
-            name: finite(getattr(found, name)) for name in ("low", "middle", "high")
-        }
-    write_json(folder / "learning_curve.json", content)
-    write_picture(folder / "learning_curve.png", curve, poses.mesh.unit, target)
+    found = jobs.learning_curve(
+        method,
+        source,
+        out,
+        max_error=max_error,
+        fits=fits,
+        held_out=held_out,
+        rig=None if rig == "none" else rig,
+        options=settings_of(settings),
+        seed=seed,
+        reading=read_options(up, unit, frame_rate, rest),
+        progress=TerminalProgress(),
+    )
+    for count, error in zip(found.curve.counts, found.curve.means):
+        print(f"{int(count)} poses: {error:.4g} {found.unit}")
+    print(found.note)
+    if found.sentence():
+        print(found.sentence())
+    print(f"Written to {out}: learning_curve.png, learning_curve.json")

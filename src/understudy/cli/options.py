@@ -11,8 +11,8 @@ import typer
 
 from understudy.core.errors import InputError
 from understudy.io.registry import ReadOptions
+from understudy.jobs import PartOptions
 from understudy.methods.base import PRESET
-from understudy.methods.fitting import PartOptions
 
 AUTO = "auto"  # the method that takes a budget
 

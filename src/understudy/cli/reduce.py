@@ -11,11 +11,12 @@ import typer
 from understudy.cli.options import Clips, Meshes, Out, Preset, Settings, settings_of
 from understudy.cli.output import file_text
 from understudy.core.errors import InputError
+from understudy.core.provenance import with_source
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.measure import Reference, deform_clips, measure
 from understudy.evaluation.metric_catalogue import digits3
 from understudy.io.registry import ReadOptions, source_provenance
-from understudy.methods.fitting import FitJob, with_source
+from understudy.jobs import Fit
 from understudy.methods.reducing import SourceSkin, read_skin, reduce_skin
 from understudy.methods.registry import methods_by_name
 
@@ -47,12 +48,12 @@ def reduce(
     reducers = [name for name, kind in methods_by_name()[0].items() if kind.traits.reduces_skin]
     if method not in reducers:
         raise InputError(f"{method!r} does not reduce skins; use {', '.join(reducers)}")
-    job = FitJob.of(method, out, settings_of(settings, preset))
+    fitting = Fit.of(method, out, settings_of(settings, preset))
     progress = TerminalProgress()
     source = read_skin(skin, ReadOptions(clips=tuple(clip), meshes=tuple(mesh)), progress)
-    reduced = reduce_skin(job.kind(job.config), source, not weights_alone, progress)
+    reduced = reduce_skin(fitting.method, source, not weights_alone, progress)
     reduced = with_source(reduced, source_provenance([str(skin)]))
-    job.write(reduced)
+    fitting.write(reduced)
     print(f"{out}: {file_text(out, reduced)}")
     print("\n".join(reduction_lines(source, dataclasses.replace(source, deformer=reduced))))
 

@@ -14,18 +14,17 @@ from understudy.cli.failure_sample import FailurePlan, sample_failures, stand_in
 from understudy.cli.options import RIG_HELP, Out, Seed
 from understudy.core.cluster import Cluster
 from understudy.core.errors import InputError
-from understudy.core.progress import SILENT, Progress
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.atomic_write import atomic_write
 from understudy.io.bucket import place
 from understudy.io.store_header import Place
-from understudy.rigs.base import Rig
-from understudy.rigs.blender.options import MODIFIERS, BlenderOptions, is_blend, parse_blend
+from understudy.jobs.source import load_asked
+from understudy.rigs.blender.options import MODIFIERS, BlenderOptions, is_blend
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.chunk_sampling import Chunk, ChunkResult, sample_chunk
 from understudy.rigs.parallel_sampling import SamplingJob, sample_poses
 from understudy.rigs.ray_sampling import sample_on_cluster
-from understudy.rigs.registry import absolute_name, load_rig
+from understudy.rigs.registry import absolute_name
 from understudy.rigs.sampling import SIGMA, SamplePlan, read_modes
 
 STORE_SUFFIX = ".zarr"
@@ -262,27 +261,3 @@ def controls(
     with atomic_write(out) as draft:
         draft.write_text("".join(lines), encoding="utf-8")
     print(f"{out}: {len(lines)} lines. Edit it, then: understudy sample {rig} --ranges {out} ...")
-
-
-def load_asked(text: str, asked: BlenderOptions, progress: Progress | None) -> Rig:
-    """The rig that `text` names; `asked` adds to the options of a .blend file in the text."""
-    if not is_blend(text):
-        if asked != BlenderOptions():
-            raise InputError(
-                f"{text}: --mesh, --control, --trust-scripts, --ignore-drivers and --modifiers are "
-                "for .blend files; narrow the controls of other rigs with --ranges"
-            )
-        return load_rig(text)
-    path, options = parse_blend(text)
-    return BlenderRig(
-        path,
-        replace(
-            asked,
-            meshes=options.meshes + asked.meshes,
-            controls=options.controls + asked.controls,
-            ignore_drivers=options.ignore_drivers or asked.ignore_drivers,
-            modifiers=options.modifiers if asked.modifiers == MODIFIERS[0] else asked.modifiers,
-            bendy=options.bendy,
-        ),
-        progress or SILENT,
-    )

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from understudy.cli.options import RIG_HELP
-from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.metric_catalogue import size_text
@@ -24,7 +23,7 @@ from understudy.viewer.packing import Container
 from understudy.viewer.page import write_page
 from understudy.viewer.scene import poses_scene, rig_scene
 from understudy.viewer.server import ViewServer
-from understudy.viewer.subjects import Subject, ViewJob, title_of
+from understudy.viewer.subjects import Subject, ViewJob, load_subjects, title_of
 
 PAGE_SUFFIX = ".html"
 
@@ -106,20 +105,6 @@ def scene_of(things: Sequence[str], job: ViewJob) -> tuple[Container, Rig | None
         rig = load_rig(things[0])
         return rig_scene(rig), rig
     return poses_scene(read_poses(list(things), progress=progress), title_of(things[0])), None
-
-
-def load_subjects(files: Sequence[Path]) -> list[Subject]:
-    """Return the stand-ins of some files: named by method, or by file where two share a method."""
-    loaded = [Deformer.load(file) for file in files]
-    methods = [deformer.method for deformer in loaded]
-    return [
-        Subject(
-            deformer.method if methods.count(deformer.method) == 1 else file.stem,
-            deformer,
-            file.stat().st_size,
-        )
-        for file, deformer in zip(files, loaded)
-    ]
 
 
 def export_page(file: Path, beside: Sequence[Path], out: Path, job: ViewJob) -> None:

@@ -19,6 +19,12 @@ class Task:
     def note(self, text: str) -> None:
         """Show a short text beside the bar, such as the current error with its unit."""
 
+    def figures(self, **figures: float) -> None:
+        """Report numbers of the work so far by name, such as an epoch and its losses.
+
+        They are for programs that plot or decide; bars show `note`.
+        """
+
 
 class Progress:
     """Silent progress; subclasses draw."""

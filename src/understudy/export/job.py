@@ -15,11 +15,11 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
+from understudy.core.provenance import parts_left_out, rig_of
 from understudy.export.character import ExportSettings, baked_character, make_character
 from understudy.export.clips import SourceClip, animation_clip, motion_clips, own_clips, poses_clips
 from understudy.export.errors import Errors
 from understudy.export.neural import NeuralMorphs, make_neural_morphs
-from understudy.methods.fitting import parts_left_out, rig_of
 from understudy.rigs.base import Rig, animation_names, name_of
 from understudy.rigs.part_rig import rig_without_parts
 from understudy.rigs.registry import load_rig

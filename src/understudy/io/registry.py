@@ -400,7 +400,7 @@ def read_poses(
         )
     else:
         poses = join_poses([_read_one(k, s, options, progress) for k, s in zip(kinds, given)])
-    return _with_options(poses, options)
+    return with_options(poses, options)
 
 
 def source_provenance(sources: Source | Iterable[Source]) -> dict[str, Any]:
@@ -466,7 +466,7 @@ def _read_one(kind: Format, source: Source, options: ReadOptions, progress: Prog
     return kind.read_character(source, options, progress).poses()
 
 
-def _with_options(poses: Poses, options: ReadOptions) -> Poses:
+def with_options(poses: Poses, options: ReadOptions) -> Poses:
     """Return `poses` with the up axis, unit and frame rate of `options`, where they are given."""
     mesh = _with_axes(poses.mesh, options)
     if mesh is not poses.mesh:

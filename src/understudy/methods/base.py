@@ -200,8 +200,8 @@ def option_table(config_type: type[Config]) -> tuple[Option, ...]:
     )
 
 
-def config_from_text(config_type: type[ConfigType], options: Mapping[str, str]) -> ConfigType:
-    """A config from `name=value` texts, each read as its field's type.
+def config_from_text(config_type: type[ConfigType], options: Mapping[str, Any]) -> ConfigType:
+    """A config from options by name. A text, as `--set` gives it, is read as its field's type.
 
     `preset=paper` starts from that preset; the other options replace its values.
 
@@ -213,10 +213,10 @@ def config_from_text(config_type: type[ConfigType], options: Mapping[str, str]) 
     fields = {f.name: f for f in dataclasses.fields(config_type)}
     hints = typing.get_type_hints(config_type)
     values = {}
-    for name, text in options.items():
+    for name, value in options.items():
         config_type.refuse_old_name(name)
         checks.one_of(name, f"option of {config_type.__qualname__}", fields)
-        values[name] = _read(text, hints[name], name)
+        values[name] = _read(value, hints[name], name) if isinstance(value, str) else value
     return config_type(**{**preset, **values})
 
 

@@ -128,10 +128,12 @@ def _train(
             found = run_all(partial(one_epoch, epoch), steps)
             if best is not None:
                 best.update([losses for _, losses in found], epoch)
-            unseen = [float(losses.sum()) if len(validation) else math.nan for _, losses in found]
-            curves = [*curves, [[seen for seen, _ in found], unseen]]
+            held = [float(losses.sum()) if len(validation) else math.nan for _, losses in found]
+            curves = [*curves, [[seen for seen, _ in found], held]]
             task.advance(len(stacks))
-            task.note(_error_text(np.array(curves[-1]), zero, schedule))
+            seen, unseen = relative_losses(np.array(curves[-1]), zero)
+            task.figures(epoch=epoch + 1, training_loss=seen, validation_loss=unseen)
+            task.note(_error_text(seen, unseen, schedule))
             state.keep(curves)
         state.keep(curves, last=True)
     finally:
@@ -153,8 +155,7 @@ def relative_losses(losses: np.ndarray, zero: np.ndarray) -> np.ndarray:
     return losses.sum(axis=-1) / np.where(whole > 0, whole, 1.0)
 
 
-def _error_text(losses: np.ndarray, zero: np.ndarray, schedule: Schedule) -> str:
-    seen, unseen = relative_losses(losses, zero)
+def _error_text(seen: float, unseen: float, schedule: Schedule) -> str:
     left = max(seen if math.isnan(unseen) else unseen, 0)
     left = math.sqrt(left) if schedule.loss == "l2" else left
     return f"error: {100 * left:.1f} % of the motion"

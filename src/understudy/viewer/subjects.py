@@ -11,9 +11,9 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
+from understudy.core.provenance import rig_of
 from understudy.export.clips import distinct_clips
 from understudy.export.job import ALL, ExportJob
-from understudy.methods.fitting import rig_of
 from understudy.rigs.base import Rig, animate, animation_names
 from understudy.viewer.packing import Container
 from understudy.viewer.scene import Model, deformer_scene
@@ -77,11 +77,36 @@ class ViewJob:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """One stand-in to show: what the page calls it, and the bytes of its file where known."""
+    """One stand-in to show or to measure.
+
+    label     what pages and tables call it
+    deformer  the stand-in
+    size      bytes of its file, where it has one
+    file      or None
+    """
 
     label: str
     deformer: Deformer
     size: int | None = None
+    file: Path | None = None
+
+    @property
+    def who(self) -> str:
+        """What messages call it."""
+        return self.label if self.file is None else str(self.file)
+
+
+def load_subjects(files: Sequence[Path]) -> list[Subject]:
+    """Return the stand-ins of some files: named by method, or by file where two share a method."""
+    loaded = [(file, Deformer.load(file)) for file in files]
+    methods = [deformer.method for _, deformer in loaded]
+    found: dict[str, Subject] = {}
+    for file, deformer in loaded:
+        label = deformer.method if methods.count(deformer.method) == 1 else file.stem
+        if label in found:
+            raise InputError(f"{file}: another file is called {label!r} too; rename one of them")
+        found[label] = Subject(label, deformer, file.stat().st_size, file)
+    return list(found.values())
 
 
 def title_of(path: str | Path, deformer: Deformer | None = None) -> str:

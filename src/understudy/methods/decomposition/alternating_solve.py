@@ -84,6 +84,7 @@ def solve_alternating(
 
     def report(error: float) -> None:
         record(error)
+        plan.bar.figures(squared_error=error)
         plan.bar.note(plan.note(error))
 
     problem = _Skinning(motion, plan, smoother, allowed)

@@ -1,5 +1,5 @@
 """Finding what poses a character without its rig: independent bones, drivers, handles."""
 
-from understudy.methods.posing_fitting.fit import fit_posing, with_posing
+from understudy.methods.posing_fitting.fit import can_pose, fit_posing, with_posing
 
-__all__ = ["fit_posing", "with_posing"]
+__all__ = ["can_pose", "fit_posing", "with_posing"]

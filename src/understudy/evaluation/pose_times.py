@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from understudy.benchmarks.timing import take_turns
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
+from understudy.evaluation.timing import take_turns
 
 _POSES = 50
 _BLOCKS = 20

@@ -6,15 +6,14 @@ same command continues; another job in the same folder is refused.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from understudy.cli.output import write_json
 from understudy.core.errors import FileError, InputError
+from understudy.io.files import write_json
 
 _STATE = "job.json"
 
@@ -88,17 +87,3 @@ class JobFolder:
 
     def _save(self) -> None:
         write_json(self.path / _STATE, {"job": self._facts, "done": self._done})
-
-
-def source_facts(sources: Sequence[str]) -> list[dict[str, Any]]:
-    """What identifies the sources: their names, and the content of those that are files."""
-    return [_facts_of(source) for source in sources]
-
-
-def _facts_of(source: str) -> dict[str, Any]:
-    path = Path(source)
-    if not path.is_file():
-        return {"name": path.name if path.exists() else source}
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"name": path.name, "sha256": digest}

@@ -1,0 +1,71 @@
+"""`understudy evaluate`: a stand-in against the original."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy import jobs
+from understudy.cli.options import (
+    RIG_HELP,
+    Cache,
+    CharacterOptions,
+    Clips,
+    File,
+    FrameOffset,
+    Json,
+    Meshes,
+    read_options,
+)
+from understudy.cli.output import print_measured
+from understudy.core.terminal_progress import TerminalProgress
+
+RigOption = Annotated[
+    str | None,
+    typer.Option("--rig", help=f"The original. {RIG_HELP} Default: the rig in the file."),
+]
+PosesOption = Annotated[
+    list[str],
+    typer.Option(
+        "--poses",
+        help="Measure on recorded poses instead of a rig: a pose store or a .npz that took no "
+        "part in the fit; repeat it.",
+    ),
+]
+Animation = Annotated[
+    list[str],
+    typer.Option(help="Animation of the rig to measure on; repeat it. Default: all of them."),
+]
+Report = Annotated[Path | None, typer.Option(help="Also write an HTML report to this file.")]
+
+
+def evaluate(
+    file: File,
+    rig: RigOption = None,
+    poses: PosesOption = [],  # noqa: B006
+    animation: Animation = [],  # noqa: B006
+    report: Report = None,
+    as_json: Json = None,
+    cache: Cache = None,
+    clip: Clips = [],  # noqa: B006
+    mesh: Meshes = [],  # noqa: B006
+    frame_offset: FrameOffset = None,
+) -> None:
+    """Measure a stand-in against the original.
+
+    The original is the rig that the file was learned from, another rig (--rig), or recorded poses
+    (--poses). A rig without animations is measured on random poses that took no part in the fit.
+    """
+    chosen = CharacterOptions(cache, clip, mesh, frame_offset)
+    measured = jobs.evaluate(
+        [file],
+        rig=rig,
+        poses=poses,
+        animations=animation,
+        reading=read_options(None, None, None, None, chosen),
+        outputs=jobs.Outputs(f"understudy evaluate {file.name}", report, as_json),
+        progress=TerminalProgress(),
+    )
+    print_measured(measured)

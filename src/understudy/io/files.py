@@ -1,0 +1,39 @@
+"""JSON files, and the sizes of what was written."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from understudy.io.atomic_write import atomic_write
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write `content`; a number that is infinite or undefined becomes null."""
+    text = json.dumps(_finite_or_null(content), indent=1, allow_nan=False)
+    with atomic_write(path) as part:
+        part.write_text(text + "\n", encoding="utf-8")
+
+
+def _finite_or_null(content: Any) -> Any:
+    if isinstance(content, Mapping):
+        return {name: _finite_or_null(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite_or_null(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def file_size(path: Path) -> int:
+    """The bytes of a file with its animation layer, or of all files in a folder or sequence."""
+    if path.is_dir():
+        files = [part for part in path.rglob("*") if part.is_file()]
+    elif path.is_file():
+        files = [path, path.with_name(f"{path.stem}.anim.usdc")]  # the second: see io.usd.writing
+    else:
+        frames = re.sub("#+", "*", path.name if "#" in path.name else f"{path.stem}_#{path.suffix}")
+        files = list(path.parent.rglob(frames))
+    return sum(file.stat().st_size for file in files if file.is_file())

@@ -1,0 +1,152 @@
+"""`compare`: several methods fitted to one source, measured side by side on what was held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from understudy.core.poses import Poses
+from understudy.core.progress import SILENT, Progress
+from understudy.evaluation.pictures import need_drawing
+from understudy.io.registry import ReadOptions
+from understudy.jobs.compressing import trial_of_sequence
+from understudy.jobs.fitting import RIG_OF_POSES, Fit, method_with, refuse_poses
+from understudy.jobs.folder import JobFolder
+from understudy.jobs.learning import AUTO, POSES, Lesson, sample_rig
+from understudy.jobs.measuring import Measured, Outputs, Trial, measure
+from understudy.jobs.source import (
+    CharacterSource,
+    Place,
+    PosesSource,
+    RigSource,
+    SequenceSource,
+    Source,
+    read,
+)
+from understudy.jobs.split import split_poses
+from understudy.methods.base import Method
+from understudy.methods.registry import methods_by_name
+from understudy.rigs.base import Rig
+from understudy.rigs.sampling import SamplePlan
+from understudy.viewer.subjects import load_subjects
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What was compared.
+
+    files     method -> its stand-in
+    measured  one row for each case and method
+    """
+
+    files: dict[str, Path]
+    measured: Measured
+
+
+def compare(
+    source: Source | Rig | Poses | Place | Sequence[Place],
+    out: str | Path,
+    *,
+    methods: Sequence[str | Method] = (),
+    plan: SamplePlan | None = None,
+    held_out: Sequence[str] = (),
+    seed: int = 0,
+    outputs: Outputs | None = None,
+    reading: ReadOptions | None = None,
+    progress: Progress = SILENT,
+) -> Compared:
+    """Fit several methods to one source, and measure them on animation that took no part.
+
+    source    what `read` takes, or returned
+    out       folder for what is fitted, the report and the figures; an interrupted call continues
+    methods   empty: all that suit the source, without baselines and `auto`
+    plan      which poses of a rig to sample; None: 3,000 within its ranges
+    held_out  animations of a rig, or recorded clips, to measure on; empty: chosen
+    outputs   None: `report.html` and `errors.json` in `out`
+    """
+    need_drawing()
+    for method in methods:
+        method_with(method, {})  # refuses unknown names before any work
+    source = read(source, reading, progress=progress)
+    plan = plan or SamplePlan(POSES, seed)
+    if isinstance(source, CharacterSource):
+        source = source.recorded(keep_own=False)
+    facts = {
+        "command": "compare",
+        **source.facts,
+        "seed": seed,
+        "plan": plan.facts() if isinstance(source, RigSource) else None,
+        "held_out": list(held_out),
+    }
+    folder = JobFolder(Path(out), source.name, facts)
+    if isinstance(source, RigSource):
+        lesson = sample_rig(source, folder, plan, held_out, progress=progress)
+    else:
+        assert isinstance(source, PosesSource | SequenceSource)
+        lesson = _recorded(source, held_out)
+    chosen = {
+        method if isinstance(method, str) else method.name: method
+        for method in methods or methods_for(lesson.poses)
+    }
+    for method in chosen.values():
+        refuse_poses(type(method_with(method, {})), lesson.poses)
+    files, seconds = {}, {}
+    for name, method in chosen.items():
+        file = files[name] = folder.path / f"{name}.understudy"
+        work = partial(_fit, method, file, seed, lesson, progress)
+        seconds[name] = folder.step(f"fit {name}", [file], work)["seconds"]
+    subjects = load_subjects(list(files.values()))
+    # `auto` hands back a file of the method that it chose.
+    labels = dict(zip(files, (subject.label for subject in subjects)))
+    took = {labels[name]: value for name, value in seconds.items()}
+    given = outputs or Outputs()
+    outputs = replace(
+        given,
+        command=given.command or f"understudy compare {source.name}",
+        report=given.report or folder.path / "report.html",
+        json=given.json or folder.path / "errors.json",
+        times=True,
+    )
+    measured = measure(subjects, lesson.trial(subjects), outputs, took, progress)
+    return Compared(files, measured)
+
+
+def _recorded(source: PosesSource | SequenceSource, held_out: Sequence[str]) -> Lesson:
+    """Recorded poses, measured on those that are held out; a mesh sequence on itself."""
+    poses = source.poses
+    if isinstance(source, SequenceSource):
+        whole = trial_of_sequence(poses)
+        return Lesson(poses, source.made_by, lambda _: whole)
+    split = split_poses(poses, held_out)
+    trial = Trial(", ".join(split.held_out), poses.mesh, split.held_out, [split.note])
+    return Lesson(split.fit, source.made_by, lambda _: trial, RIG_OF_POSES)
+
+
+def methods_for(poses: Poses) -> list[str]:
+    """The methods that suit some poses, without baselines and `auto`.
+
+    >>> from understudy.rigs import load_rig
+    >>> tube = load_rig("tube")
+    >>> methods_for(tube.evaluate(tube.controls.rest[None]))
+    ['corrected_skin', 'fdda', 'differential', 'lbs']
+    """
+    found = {
+        name: kind.traits
+        for name, kind in methods_by_name()[0].items()
+        if not kind.traits.baseline and name != AUTO
+    }
+    if poses.skeleton is None and poses.controls is None:
+        return [name for name, traits in found.items() if traits.takes_sequences]
+    return [
+        name
+        for name, traits in found.items()
+        if not traits.takes_sequences and (poses.skeleton is not None or traits.controls_suffice)
+    ]
+
+
+def _fit(method: str | Method, file: Path, seed: int, lesson: Lesson, progress: Progress) -> None:
+    fitting = Fit.of(method, file, {"seed": seed} if isinstance(method, str) else None)
+    made = fitting.run(lesson.poses, lesson.made_by, lesson.rig, progress=progress)
+    fitting.write(made)

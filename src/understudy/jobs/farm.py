@@ -1,0 +1,151 @@
+"""A sampling job for a render farm, as an Open Job Description template.
+
+The template has one task for each chunk and a step that checks the finished store.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from understudy.rigs.blender.options import is_blend
+
+SPECIFICATION = "jobtemplate-2023-09"
+TEMPLATE, VALUES = "template.json", "parameter_values.json"
+
+
+@dataclass(frozen=True)
+class FarmJob:
+    """A sampling job as a template.
+
+    rig      as `sample` takes it
+    store    the pose store
+    chunks   number of tasks
+    command  how a machine of the farm calls understudy
+    words    options of `sample`, where those that name a file are left out
+    files    name of an option of `sample` -> file in the folder of the job
+    """
+
+    rig: str
+    store: Path
+    chunks: int
+    command: str
+    words: tuple[str, ...]
+    files: Mapping[str, str]
+
+    @property
+    def rig_file(self) -> tuple[Path, str] | None:
+        """The rig's file, if it is one, and what follows it: options, or a class."""
+        if is_blend(self.rig):
+            path, mark, rest = self.rig.partition("?")
+            return Path(path), mark + rest
+        where, colon, name = self.rig.rpartition(":")
+        return (Path(where), colon + name) if where.endswith(".py") else None
+
+    def values(self) -> list[dict[str, str]]:
+        """The parameters that only this job knows, as a job bundle of Deadline Cloud has them."""
+        rig = self.rig if self.rig_file is None else str(self.rig_file[0].absolute())
+        return [
+            {"name": "Rig", "value": rig},
+            {"name": "Store", "value": str(self.store.absolute())},
+        ]
+
+    def openjd_command(self, folder: Path) -> str:
+        """The command that runs the whole job by the command line of Open Job Description."""
+        values = [f"{value['name']}={value['value']}" for value in self.values()]
+        words = ["openjd", "run", str(folder / TEMPLATE), "--step", "Check", "--run-dependencies"]
+        return shlex.join([*words, *(word for value in values for word in ("-p", value))])
+
+    def sample_words(self, chunk: str, folder: Path) -> list[str]:
+        """The words of the chunk command, for schedulers that take a command line."""
+        files = [
+            word for name, file in self.files.items() for word in (f"--{name}", str(folder / file))
+        ]
+        path = self.rig_file
+        rig = self.rig if path is None else f"{path[0].absolute()}{path[1]}"
+        words = ["sample", rig, "-o", str(self.store.absolute()), "--chunk", chunk]
+        return [shlex.quote(word) for word in [*words, *files, *self.words]]
+
+    def template(self) -> dict[str, Any]:
+        """The job template; paths are parameters, so a farm can map them to its machines."""
+        steps = [
+            {
+                "name": "Sample",
+                "description": "One chunk of the poses; chunks may run in any order and again.",
+                "parameterSpace": {
+                    "taskParameterDefinitions": [
+                        {"name": "Chunk", "type": "INT", "range": f"1-{self.chunks}"}
+                    ]
+                },
+                "script": self._script("--chunk", f"{{{{Task.Param.Chunk}}}}/{self.chunks}"),
+            },
+            {
+                "name": "Check",
+                "description": "Checks that the store is complete.",
+                "dependencies": [{"dependsOn": "Sample"}],
+                "script": self._script(),
+            },
+        ]
+        return {
+            "specificationVersion": SPECIFICATION,
+            "name": f"understudy sample {stem_of(self.rig)}"[:128],
+            "parameterDefinitions": self._parameters(),
+            "steps": steps,
+        }
+
+    def _parameters(self) -> list[dict[str, Any]]:
+        rig: dict[str, Any] = {"name": "Rig", "type": "STRING", "default": self.rig}
+        if self.rig_file is not None:
+            rig = {"name": "Rig", "type": "PATH", "objectType": "FILE", "dataFlow": "IN"}
+        store = {
+            "name": "Store",
+            "type": "PATH",
+            "objectType": "DIRECTORY",
+            "dataFlow": "INOUT",
+            "description": "Pose store, on a disk that all machines share.",
+        }
+        files = [
+            {
+                "name": name.capitalize(),
+                "type": "PATH",
+                "objectType": "FILE",
+                "dataFlow": "IN",
+                "default": file,
+            }
+            for name, file in self.files.items()
+        ]
+        command = {
+            "name": "Command",
+            "type": "STRING",
+            "default": self.command,
+            "description": "How a machine of the farm calls understudy.",
+        }
+        return [rig, store, *files, command]
+
+    def _script(self, *more: str) -> dict[str, Any]:
+        rest = "" if self.rig_file is None else self.rig_file[1]
+        files = [
+            word
+            for name in self.files
+            for word in (f"--{name}", f"{{{{Param.{name.capitalize()}}}}}")
+        ]
+        words = ["sample", f"{{{{Param.Rig}}}}{rest}", "-o", "{{Param.Store}}", *more, *files]
+        return {
+            "actions": {
+                "onRun": {"command": "{{Param.Command}}", "args": [*words, *self.words]},
+            }
+        }
+
+
+def stem_of(rig: str) -> str:
+    """What the job and its store are called.
+
+    >>> stem_of("rigs/hero.blend?mesh=Body"), stem_of("lid.py:Lid"), stem_of("human")
+    ('hero', 'Lid', 'human')
+    """
+    if is_blend(rig):
+        return Path(rig.partition("?")[0]).stem
+    return rig.rpartition(":")[2]

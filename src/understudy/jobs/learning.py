@@ -1,0 +1,492 @@
+"""`learn`: the whole job, from a rig or a file to a stand-in whose error is known.
+
+Sample the rig or take the recorded poses, hold some out, fit a method and linear blend skinning,
+measure both on what was held out, and keep the better one. Each step is done once for a folder: an
+interrupted call continues.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError
+from understudy.core.parts import without_parts
+from understudy.core.poses import Poses
+from understudy.core.posing import PosingSkeleton
+from understudy.core.progress import SILENT, Progress
+from understudy.core.provenance import with_source
+from understudy.evaluation.metric_catalogue import digits3
+from understudy.evaluation.pictures import need_drawing
+from understudy.evaluation.result import CaseResult, overall
+from understudy.evaluation.unexplained import Unexplained, unexplained_parts
+from understudy.io.registry import ReadOptions, read_poses, source_provenance, write_deformer
+from understudy.jobs.compressing import Compressed, compress, trial_of_sequence
+from understudy.jobs.exports import Exported, Exports
+from understudy.jobs.fitting import (
+    RIG_OF_POSES,
+    SIMPLE,
+    Fit,
+    Options,
+    PartOptions,
+    method_for,
+    method_with,
+    option_names,
+    refuse_single,
+)
+from understudy.jobs.folder import JobFolder
+from understudy.jobs.measuring import Measured, Outputs, Trial, measure, trial_of_rig
+from understudy.jobs.source import (
+    CharacterSource,
+    Place,
+    PosesSource,
+    RigSource,
+    SequenceSource,
+    Source,
+    can_be_sent,
+    file_facts,
+    read,
+)
+from understudy.jobs.split import split_poses
+from understudy.methods.base import PRESET, Method
+from understudy.methods.character_deformer import deformer_of_character
+from understudy.methods.compact import compact, decides_storage
+from understudy.methods.posing_fitting import with_posing
+from understudy.methods.registry import method_type
+from understudy.rigs.base import ExternalRig, Rig, animation_names
+from understudy.rigs.blender.options import BlenderOptions
+from understudy.rigs.blender.rig import BlenderRig
+from understudy.rigs.parallel_sampling import sample_poses
+from understudy.rigs.sampling import SamplePlan
+from understudy.viewer.subjects import Subject, load_subjects
+
+AUTO = "auto"
+POSES = 3000  # sampled from a rig
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What was learned.
+
+    file      the stand-in
+    measured  on animation that took no part in the fit
+    notes     sentences for the user, in the order in which they came up; warnings begin with
+              "Warning"
+    """
+
+    file: Path
+    measured: Measured
+    notes: Sequence[str]
+    _exports: Exports
+
+    @property
+    def deformer(self) -> Deformer:
+        """The stand-in, read from its file."""
+        return Deformer.load(self.file)
+
+    def export(self, suffix: str, progress: Progress = SILENT) -> Exported:
+        """Write the stand-in beside its file for another program: `glb`, `usd`, `fbx`, `onnx`.
+
+        It has the clips that it was measured on or learned from.
+        """
+        return self._exports.write(suffix, progress)
+
+
+def learn(
+    source: Source | Rig | Poses | Place | Sequence[Place],
+    out: str | Path,
+    *,
+    method: str | Method | None = None,
+    options: Options | None = None,
+    plan: SamplePlan | None = None,
+    ranges: str | Path | None = None,
+    processes: int | None = None,
+    held_out: Sequence[str] = (),
+    parts: PartOptions | None = None,
+    seed: int = 0,
+    full_precision: bool = False,
+    overwrite: bool = False,
+    reading: ReadOptions | None = None,
+    blender: BlenderOptions | None = None,
+    progress: Progress = SILENT,
+) -> Result:
+    """Learn a character: from a rig, recorded poses, a mesh sequence or a character's file.
+
+    source     what `read` takes, or returned
+    out        folder for the stand-in, the report and what a further call continues from
+    method     None: `auto`, or what suits the source (see `default_method`)
+    options    of the method, where it is named or chosen: {"epochs": 50}
+    plan       which poses of a rig to sample; None: 3,000 within its ranges
+    ranges     TOML file of training ranges of a rig
+    processes  worker processes that sample; None: one for each processor
+    held_out   clips to measure on; empty: chosen
+    parts      parts to leave out, or to learn with another error
+    seed       of all random numbers; the seed of a plan or of a method's config wins
+    full_precision  keep 32-bit numbers also where 16 bits do not change the error
+    overwrite  start anew in a folder that holds another job
+    reading, blender  as in `read`
+
+    In a script, call it under `if __name__ == "__main__":`, because worker processes import the
+    script.
+    """
+    need_drawing()
+    if method is not None:  # refuses unknown names and options before any work
+        method_with(method, options or {})
+    source = read(source, reading, blender, progress)
+    parts = parts or PartOptions()
+    as_it_is = method is None and parts == PartOptions()
+    if isinstance(source, CharacterSource) and (source.has_cache or not as_it_is):
+        source = source.recorded(keep_own=as_it_is)
+    plan = plan or SamplePlan(POSES, seed)
+    if isinstance(source, RigSource) and method is None:
+        has_bones = source.rig.skeleton is not None
+        suits = default_method(has_bones, plan.count, options or {}, bool(parts.errors))
+        method_with(suits, options or {})
+    facts = {
+        **source.facts,
+        "method": method.name if isinstance(method, Method) else method,
+        "options": _plain(method.config if isinstance(method, Method) else options or {}),
+        "seed": seed,
+        "plan": plan.facts() if isinstance(source, RigSource) else None,
+        "held_out": list(held_out),
+        "without": list(parts.without),
+        "part_errors": dict(parts.errors),
+        "ranges": None if ranges is None else file_facts([str(ranges)]),
+        "full_precision": full_precision,
+    }
+    folder = JobFolder(Path(out), source.name, facts, overwrite)
+    job = _Job(
+        folder, method, options or {}, seed, parts, full_precision, tuple(held_out), progress
+    )
+    if isinstance(source, RigSource):
+        return job.learn_rig(source, plan, ranges, processes)
+    if isinstance(source, CharacterSource):
+        return job.convert(source)
+    if isinstance(source, SequenceSource):
+        return job.compress(source)
+    assert isinstance(source, PosesSource)
+    return job.learn_poses(source)
+
+
+def default_method(
+    has_bones: bool, pose_count: int, options: Collection[str] = (), parts: bool = False
+) -> str:
+    """The method where the user names none.
+
+    options  names of the options that are given
+    parts    whether parts have errors of their own
+
+    Few poses suit a skin alone. Options that `auto` does not have are those of the method that
+    suits the poses; so is an error of a part.
+    """
+    suits = method_for(has_bones, pose_count)
+    others = parts or set(options) - option_names(method_type(AUTO)) - {PRESET}
+    return suits if suits == SIMPLE or others or PRESET in options else AUTO
+
+
+def _plain(options: Any) -> dict[str, str]:
+    """Options by name as texts, for the record of a job."""
+    named = options if isinstance(options, Mapping) else vars(options)
+    return {name: str(value) for name, value in named.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What to fit, and what to measure on.
+
+    poses    to fit
+    made_by  their provenance
+    trial    stand-ins -> what to measure them on
+    rig      the live rig, its name, or None
+    own      a stand-in that needs no fit: the skin and the blend shapes of the file; or None
+    """
+
+    poses: Poses
+    made_by: Mapping[str, Any]
+    trial: Callable[[Sequence[Subject]], Trial]
+    rig: Rig | str | None = None
+    own: Deformer | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """One call of `learn`; fields as its arguments."""
+
+    folder: JobFolder
+    method: str | Method | None
+    options: Options
+    seed: int
+    parts: PartOptions
+    full_precision: bool
+    held_out: Sequence[str]
+    progress: Progress
+    notes: list[str] = field(default_factory=list)
+
+    def learn_rig(
+        self,
+        source: RigSource,
+        plan: SamplePlan,
+        ranges: str | Path | None,
+        processes: int | None,
+    ) -> Result:
+        """Sample a rig, fit, and measure on its animations, or on random poses."""
+        for note in source.notes:
+            self._say(f"note: {note}")
+        lesson = sample_rig(
+            source, self.folder, plan, self.held_out, ranges, processes, self.progress
+        )
+        rig = source.rig
+        file, measured = self._fit_and_measure(lesson)
+        clips = ("all",) if animation_names(rig) else ()
+        return self._result(file, measured, clips=clips, rig=rig)
+
+    def learn_poses(self, source: PosesSource) -> Result:
+        """Fit recorded poses, and measure on some that are held out."""
+        refuse_single(source.poses)
+        poses, made_by, parts = source.poses, source.made_by, self.parts
+        job = self
+        if parts.without:
+            poses = without_parts(poses, parts.without)
+            made_by = {**made_by, "without_parts": list(parts.without)}
+            job = replace(self, parts=replace(parts, without=()))
+        split = split_poses(poses, self.held_out)
+        trial = Trial(", ".join(split.held_out), poses.mesh, split.held_out, [split.note])
+        live = RIG_OF_POSES if isinstance(source.rig, str) else source.rig
+        lesson = Lesson(split.fit, made_by, lambda _: trial, live, source.own)
+        file, measured = job._fit_and_measure(lesson)
+        animated = poses.frame_rate is not None or bool(poses.spans)
+        return self._result(file, measured, motions=(poses,) if animated else ())
+
+    def compress(self, source: SequenceSource) -> Result:
+        """Compress a mesh sequence: bones, weights and clips."""
+        file = self.folder.file(".understudy")
+        given = isinstance(self.method, Method)
+
+        done: list[Compressed] = []
+
+        def work() -> None:
+            seeded = {} if given else {"seed": self.seed, **self.options}
+            done.append(
+                compress(
+                    source,
+                    file,
+                    method=self.method,
+                    options=seeded,
+                    outputs=self._outputs(),
+                    progress=self.progress,
+                )
+            )
+
+        self.folder.step("compress", [file], work)
+        measured = done[0].measured if done else None
+        if measured is None:  # finished before
+            measured = self._measure([file], trial_of_sequence(source.poses))
+        keep_bones = self.method is not None  # as `compress --method` does
+        return self._result(
+            file, measured, sequence=source.poses, keep_bones=keep_bones, seed=self.seed
+        )
+
+    def convert(self, source: CharacterSource) -> Result:
+        """Take the skin and the blend shapes of a character's file as they are."""
+        if not source.moves:
+            raise InputError(f"{source.name}: nothing in it moves: no bones, no blend shapes")
+        file, character = self.folder.file(".understudy"), source.character
+        poses = character.poses()
+
+        def work() -> None:
+            made = deformer_of_character(character)
+            if character.clips:
+                made = with_posing(made, poses, self.progress)
+            write_deformer(with_source(made, source.made_by), file)
+
+        self.folder.step("convert", [file], work)
+        note = (
+            "The file holds a skin and blend shapes, which the stand-in takes as they are: nothing "
+            "was learned. A vertex cache of the original (--cache) has more to learn from."
+        )
+        trial = Trial(character.name, character.mesh, {character.name: poses}, [note])
+        measured = self._measure([file], trial)
+        return self._result(file, measured, motions=(poses,) if character.clips else ())
+
+    def _fit_and_measure(self, lesson: Lesson) -> tuple[Path, Measured]:
+        """Fit the method and linear blend skinning, measure both, and keep the better one.
+
+        A skin that the source has is measured too.
+        """
+        poses, asked = lesson.poses, self.method
+        if asked is None:
+            has_bones, count = poses.skeleton is not None, poses.pose_count
+            asked = default_method(has_bones, count, self.options, bool(self.parts.errors))
+            if asked == SIMPLE:
+                self._say(
+                    f"{poses.pose_count} poses are too few for networks: a linear skin is fitted."
+                )
+        chosen = asked.name if isinstance(asked, Method) else asked
+        methods: dict[str, str | Method] = {chosen: asked}
+        if poses.skeleton is not None:
+            methods.setdefault(SIMPLE, SIMPLE)
+        files = {name: self.folder.path / f"{name}.understudy" for name in methods}
+        seconds = {}
+        posing: PosingSkeleton | None = None
+        for name, file in files.items():
+            work = partial(self._fit, methods[name], name == chosen, file, posing, lesson)
+            seconds[name] = self.folder.step(f"fit {name}", [file], work)["seconds"]
+            if posing is None and len(files) > 1:  # the bones move alike for both
+                posing = Deformer.load(file).posing
+        if lesson.own is not None:
+            made = with_source(lesson.own, lesson.made_by)
+            file = files[made.method] = self.folder.path / f"{made.method}.understudy"
+            self.folder.step("convert", [file], partial(write_deformer, made, file))
+        subjects = dict(zip(files, load_subjects(list(files.values()))))
+        trial = lesson.trial(list(subjects.values()))
+        # Rows have the name of the method, which `auto` chooses.
+        took = {subjects[name].label: value for name, value in seconds.items()}
+        measured = self._measure(list(files.values()), trial, took)
+        best = self._best(chosen, subjects, measured, lesson, trial)
+        learned = self.folder.file(".understudy")
+        work = partial(_copy, files[best], learned)
+        self.folder.step(f"keep {best}", [learned], work)
+        return learned, measured
+
+    def _best(
+        self,
+        chosen: str,
+        subjects: Mapping[str, Subject],
+        measured: Measured,
+        lesson: Lesson,
+        trial: Trial,
+    ) -> str:
+        """The stand-in to keep, by its name in `subjects`."""
+        best = chosen
+        row = {name: subject.label for name, subject in subjects.items()}
+        error = {name: overall(measured.rows, row[name])["mean"] for name in subjects}
+        if SIMPLE in subjects and chosen != SIMPLE:
+            worse = error[chosen] > error[SIMPLE]
+            best = SIMPLE if worse and self.method is None else chosen
+            part = f"{digits3(100 * error[chosen] / error[SIMPLE])} %" if error[SIMPLE] else "more"
+            fit = row[chosen]
+            self._say(f"The mean error of {fit} is {part} of linear blend skinning's.")
+            if best != chosen:
+                self._say(
+                    f"So {SIMPLE} is kept. More poses, or poses nearer to the tests, help {fit}."
+                )
+        # The skin of the file says which bones carry a part; fitted weights may be on any bone.
+        skinned = lesson.own or subjects[best].deformer
+        missed = {
+            name: _unexplained(trial, skinned, [r for r in measured.rows if r.method == label])
+            for name, label in row.items()
+        }
+        if lesson.own is not None:
+            own = lesson.own.method
+            if (len(missed[own]), error[own]) < (len(missed[best]), error[best]):
+                best = own
+                self._say("The skin and the blend shapes that the file has are kept.")
+        for found in missed[best]:
+            self._say(found.warning(trial.mesh.unit, lesson.poses.pose_count))
+        return best
+
+    def _fit(
+        self,
+        method: str | Method,
+        is_chosen: bool,
+        out: Path,
+        posing: PosingSkeleton | None,
+        lesson: Lesson,
+    ) -> None:
+        options: dict[str, Any] = {}
+        if isinstance(method, str):
+            options = {"seed": self.seed, **(self.options if is_chosen else {})}
+        kind = method_type(method) if isinstance(method, str) else type(method)
+        decides = decides_storage(kind)
+        if decides and self.full_precision and isinstance(method, str):
+            options = {"storage": "float32", **options}
+        fitting = Fit.of(method, out, options)
+        parts = self.parts if is_chosen else replace(self.parts, errors={})
+        made = fitting.run(
+            lesson.poses, lesson.made_by, lesson.rig, parts, posing, progress=self.progress
+        )
+        if not decides and not self.full_precision:
+            made = compact(made, without_parts(lesson.poses, parts.without))
+        fitting.write(made)
+
+    def _measure(
+        self,
+        files: Sequence[Path],
+        trial: Trial,
+        seconds: Mapping[str, float] | None = None,
+    ) -> Measured:
+        """Measure the files; the report and the figures go to the folder."""
+        return measure(load_subjects(files), trial, self._outputs(), seconds, self.progress)
+
+    def _outputs(self) -> Outputs:
+        return Outputs(
+            f"understudy learn -o {self.folder.path.name}",
+            self.folder.path / "report.html",
+            self.folder.path / "errors.json",
+        )
+
+    def _say(self, text: str) -> None:
+        self.notes.append(text)
+        self.progress.say(text)
+
+    def _result(self, file: Path, measured: Measured, **exports: Any) -> Result:
+        return Result(file, measured, tuple(self.notes), Exports(file, self.folder, **exports))
+
+
+def sample_rig(
+    source: RigSource,
+    folder: JobFolder,
+    plan: SamplePlan,
+    animations: Sequence[str],
+    ranges: str | Path | None = None,
+    processes: int | None = None,
+    progress: Progress = SILENT,
+) -> Lesson:
+    """Sample a rig into the folder's pose store; it is measured on its animations."""
+    store, rig = folder.path / "poses.zarr", source.rig
+    by_name = isinstance(source.build, str)
+    if not by_name and not isinstance(rig, ExternalRig) and not can_be_sent(rig):
+        processes = 1  # a rig in memory that worker processes cannot be given
+
+    def sample() -> None:
+        sample_poses(
+            source.build, plan, store, processes=processes, progress=progress, ranges=ranges
+        )
+
+    folder.step("sample", [store], sample)
+    return Lesson(
+        read_poses(store),
+        source_provenance(store),
+        lambda subjects: trial_of_rig(rig, animations, subjects),
+        # A rig of Blender is slow, and the poses tell nearly as much.
+        RIG_OF_POSES if isinstance(rig, BlenderRig) else rig,
+    )
+
+
+def _unexplained(
+    trial: Trial, skinned: Deformer, results: Sequence[CaseResult]
+) -> list[Unexplained]:
+    """The parts that a stand-in does not follow, each where it is worst.
+
+    skinned  whose skin says which bones carry a part
+    results  of the stand-in
+    """
+    worst: dict[str, Unexplained] = {}
+    for result in results:
+        poses = trial.cases.get(result.case)
+        # The animations of a rig are evaluated when they are measured, and not again.
+        if not isinstance(poses, Poses) or result.per_vertex_mean is None:
+            continue
+        for found in unexplained_parts(poses, skinned, result.per_vertex_mean):
+            if found.part not in worst or found.error > worst[found.part].error:
+                worst[found.part] = found
+    return list(worst.values())
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copyfile(source, target)

@@ -1,0 +1,333 @@
+"""Measuring stand-ins against the original poses: `understudy evaluate`, and the end of every job.
+
+The original is the rig that the file was learned from (its provenance says which), a rig that the
+user names, or recorded poses that took no part in the fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from understudy.core import checks
+from understudy.core.deformer import Deformer
+from understudy.core.errors import InputError
+from understudy.core.mesh import Mesh
+from understudy.core.parts import without_parts
+from understudy.core.poses import Poses
+from understudy.core.progress import SILENT, Progress
+from understudy.core.provenance import parts_left_out, rig_of, sample_of
+from understudy.evaluation.measure import measure_deformers
+from understudy.evaluation.pictures import need_drawing
+from understudy.evaluation.pose_times import pose_times
+from understudy.evaluation.report import report_data, write_report
+from understudy.evaluation.result import CaseResult
+from understudy.io.atomic_write import ensure_writable
+from understudy.io.files import write_json
+from understudy.io.registry import ReadOptions, read_poses
+from understudy.rigs.base import Rig, animate, animation_names, name_of
+from understudy.rigs.part_rig import rig_without_parts
+from understudy.rigs.registry import load_rig
+from understudy.rigs.sampling import SamplePlan
+from understudy.runtime.native import runtime_of
+from understudy.viewer.measured import KeptFrames, page_beside
+from understudy.viewer.subjects import Subject, load_subjects
+
+_TIMING_S = 2.0  # for each file
+RANDOM_POSES = 200  # held-out poses of a rig that has no animations
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What to measure on: a title, the mesh, name -> original poses, and remarks for the user."""
+
+    title: str
+    mesh: Mesh
+    cases: Mapping[str, Poses | Callable[[], Poses]]
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files that figures are written to, and the command that a report shows.
+
+    report  HTML, or None
+    json    or None
+    times   also measure the time of one pose of each file, in turns
+    """
+
+    command: str = ""
+    report: Path | None = None
+    json: Path | None = None
+    times: bool = False
+
+    def check(self) -> None:
+        """Raise now if the files cannot be written."""
+        if self.report is not None:
+            need_drawing()
+        for path in (self.report, self.json):
+            if path is not None:
+                ensure_writable(path)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What a measurement found.
+
+    trial   what was measured on
+    rows    one for each case and stand-in
+    report  the HTML file, or None
+    page    the page beside it that shows the character, or None
+    """
+
+    trial: Trial
+    rows: Sequence[CaseResult]
+    report: Path | None = None
+    page: Path | None = None
+
+    @property
+    def unit(self) -> str:
+        """The unit of every length."""
+        return self.trial.mesh.unit
+
+
+def evaluate(
+    files: Sequence[str | Path],
+    *,
+    rig: str | Rig | None = None,
+    poses: Sequence[str | Path] = (),
+    animations: Sequence[str] = (),
+    reading: ReadOptions | None = None,
+    outputs: Outputs | None = None,
+    progress: Progress = SILENT,
+) -> Measured:
+    """Measure `.understudy` files of one character against the original.
+
+    rig         the original; None: the rig that the files were learned from
+    poses       recorded poses to measure on in place of a rig
+    animations  of the rig; empty: all, and random poses where it has none
+    """
+    outputs = outputs or Outputs()
+    outputs.check()
+    if poses and (rig is not None or animations):
+        other = "--rig" if rig is not None else "--animation"
+        raise InputError(f"--poses and {other}: give one of them")
+    subjects = load_subjects([Path(file) for file in files])
+    if poses:
+        trial = _recorded(poses, reading, subjects, progress)
+    else:
+        original = _load_original(rig or _rig_name(subjects), subjects)
+        trial = trial_of_rig(original, animations, subjects)
+    return measure(subjects, trial, outputs, progress=progress)
+
+
+def measure(
+    subjects: Sequence[Subject],
+    trial: Trial,
+    outputs: Outputs | None = None,
+    fit_seconds: Mapping[str, float] | None = None,
+    progress: Progress = SILENT,
+) -> Measured:
+    """Measure stand-ins on `trial`, and write the report and the figures.
+
+    fit_seconds  label of a stand-in -> duration of its fit, where it is known
+    """
+    outputs = outputs or Outputs()
+    deformers = {subject.label: subject.deformer for subject in subjects}
+    figures = {subject.label: sizes_of(subject) for subject in subjects}
+    for label, seconds in (fit_seconds or {}).items():
+        figures[label]["fit_s"] = seconds
+    if outputs.times:
+        with progress.task("timing one pose", 1) as task:
+            first = next(iter(trial.cases.values()))
+            poses = first() if callable(first) else first
+            for label, times in pose_times(deformers, poses, _TIMING_S * len(subjects)).items():
+                figures[label] |= times
+            task.advance()
+    kept = KeptFrames(trial.cases)
+    cases = trial.cases if outputs.report is None else kept.cases
+    rows = measure_deformers(deformers, cases, figures, progress)
+    return publish(subjects, trial, rows, kept, outputs)
+
+
+def publish(
+    subjects: Sequence[Subject],
+    trial: Trial,
+    rows: Sequence[CaseResult],
+    kept: KeptFrames,
+    outputs: Outputs,
+) -> Measured:
+    """Write the figures, the report and its page of a measurement, as far as they are asked for.
+
+    kept  frames of the cases, for the page
+    """
+    if outputs.json is not None:
+        content = [{"case": r.case, "method": r.method, **r.figures} for r in rows]
+        unit = trial.mesh.unit
+        write_json(outputs.json, {"unit": unit, "notes": list(trial.notes), "rows": content})
+    if outputs.report is None:
+        return Measured(trial, rows)
+    deformers = {subject.label: subject.deformer for subject in subjects}
+    provenance = {"command": outputs.command} if outputs.command else {}
+    data = report_data(trial.title, trial.mesh, deformers, rows, provenance, trial.notes)
+    page = page_beside(outputs.report)
+    kept.write_page(deformers, trial.title, page)
+    write_report(outputs.report, replace(data, page=page.name))
+    return Measured(trial, rows, outputs.report, page)
+
+
+def sizes_of(subject: Subject) -> dict[str, float]:
+    """The real size of the file, and what the runtime reads for one pose."""
+    sizes: dict[str, float] = {} if subject.size is None else {"bytes": subject.size}
+    runtime = runtime_of(subject.deformer)
+    if runtime is not None:
+        sizes["bytes_read"] = runtime.bytes
+    return sizes
+
+
+def _rig_name(subjects: Sequence[Subject]) -> str:
+    """The rig that all files were learned from."""
+    names = set()
+    for subject in subjects:
+        name = rig_of(subject.deformer)
+        if name is None:
+            raise InputError(
+                f"{subject.who} does not say which rig it was learned from; pass --rig RIG, or "
+                "--poses FILE with poses that took no part in the fit"
+            )
+        names.add(name)
+    if len(names) > 1:
+        raise InputError(
+            f"the files were learned from different rigs ({', '.join(sorted(names))}); compare "
+            "stand-ins of one character, or pass --rig"
+        )
+    return names.pop()
+
+
+def _load_original(rig: str | Rig, subjects: Sequence[Subject]) -> Rig:
+    """The rig; an error says what to do if its name comes from the deformers."""
+    if not isinstance(rig, str):
+        return rig
+    try:
+        return load_rig(rig)
+    except InputError as problem:
+        if all(rig_of(subject.deformer) != rig for subject in subjects):
+            raise
+        raise InputError(
+            f"the rig that the file was learned from, {rig}, cannot be loaded ({problem}). Pass "
+            "--rig with its path, or --poses FILE with recorded poses"
+        ) from problem
+
+
+def trial_of_rig(rig: Rig, animations: Sequence[str], subjects: Sequence[Subject]) -> Trial:
+    """The animations of a rig, or random poses of a rig that has none."""
+    title = name_of(rig).partition("?")[0]  # without the options of a .blend file
+    rig = rig_without_parts(rig, _left_out(rig.mesh, subjects))
+    for subject in subjects:
+        _refuse_mesh(subject, rig.mesh, f"the rig {title!r}")
+        _refuse_drivers(subject, rig.skeleton is not None, True, f"the rig {title!r}")
+    known = animation_names(rig)
+    for wanted in animations:
+        checks.one_of(wanted, f"animation of {title}", known)
+    if known:
+        cases = {f"{title}/{a}": partial(animate, rig, a) for a in animations or known}
+        return Trial(title, rig.mesh, cases)
+    seed = 1 + max(_sample_seed(subject.deformer) for subject in subjects)
+    note = (
+        f"{title} has no animations: measured on {RANDOM_POSES} random poses of the training "
+        f"ranges that took no part in the fit (seed {seed})."
+    )
+    poses = partial(_random_poses, rig, subjects[0].deformer, seed)
+    return Trial(title, rig.mesh, {f"{title}/random": poses}, [note])
+
+
+def _random_poses(rig: Rig, deformer: Deformer, seed: int) -> Poses:
+    """Held-out poses of a rig, from the ranges that the deformer was trained on."""
+    active = _sample_plan(deformer).get("active")
+    plan = SamplePlan(RANDOM_POSES, seed, active=active if isinstance(active, float) else 1.0)
+    return replace(rig.evaluate(plan.values(rig, deformer.control_spec)), name="random")
+
+
+def _sample_seed(deformer: Deformer) -> int:
+    """The seed of the training sample; 0 where the file does not say."""
+    seed = _sample_plan(deformer).get("seed")
+    return seed if isinstance(seed, int) else 0
+
+
+def _sample_plan(deformer: Deformer) -> Mapping[str, object]:
+    """The plan of the training sample; empty where the file does not say."""
+    plan = sample_of(deformer).get("plan")
+    return plan if isinstance(plan, Mapping) else {}
+
+
+def _recorded(
+    sources: Sequence[str | Path],
+    reading: ReadOptions | None,
+    subjects: Sequence[Subject],
+    progress: Progress,
+) -> Trial:
+    """Recorded poses: one case for each source."""
+    cases: dict[str, Poses] = {}
+    for source in sources:
+        poses = read_poses(source, reading, progress)
+        poses = without_parts(poses, _left_out(poses.mesh, subjects))
+        if poses.name in cases:
+            raise InputError(f"--poses {source}: another source is called {poses.name!r} too")
+        cases[poses.name] = poses
+        for subject in subjects:
+            _refuse_mesh(subject, poses.mesh, str(source))
+            bare = poses.skeleton is None and poses.controls is None
+            if bare and subject.deformer.clips:  # a compressed sequence: its own clips are compared
+                frames = sum(clip.frame_count for clip in subject.deformer.clips)
+                checks.same_count(frames, poses.pose_count, "frames", subject.who, str(source))
+                continue
+            has_bones, has_controls = poses.skeleton is not None, poses.controls is not None
+            _refuse_drivers(subject, has_bones, has_controls, str(source))
+            _refuse_names(subject, poses, str(source))
+    first = next(iter(cases.values()))
+    return Trial(", ".join(cases), first.mesh, cases)
+
+
+def _left_out(mesh: Mesh, subjects: Sequence[Subject]) -> tuple[str, ...]:
+    """The parts of `mesh` that no deformer has; a deformer of another mesh is refused later."""
+    sets = {parts_left_out(subject.deformer) for subject in subjects}
+    if len(sets) > 1:
+        raise InputError("the files were fitted without different parts; measure them one by one")
+    return tuple(name for name in sets.pop() if name in mesh.parts)
+
+
+def _refuse_mesh(subject: Subject, mesh: Mesh, who: str) -> None:
+    count = subject.deformer.mesh.vertex_count
+    checks.same_count(count, mesh.vertex_count, "vertices", subject.who, who)
+
+
+def _refuse_drivers(subject: Subject, bones: bool, controls: bool, who: str) -> None:
+    """Raise if a deformer reads bones or controls that the original does not have."""
+    for reads, has, what in (
+        (subject.deformer.skeleton is not None, bones, "bones"),
+        (subject.deformer.reads_controls, controls, "controls"),
+    ):
+        if reads and not has:
+            raise InputError(
+                f"{subject.who} is driven by {what}, and {who} has none; measure it on poses that "
+                f"have {what}"
+            )
+
+
+def _refuse_names(subject: Subject, poses: Poses, who: str) -> None:
+    """Raise if bones or controls differ in name or order from those the deformer knows."""
+    pairs, deformer = [], subject.deformer
+    if deformer.skeleton is not None and poses.skeleton is not None:
+        pairs.append(("bone", deformer.skeleton.names, poses.skeleton.names))
+    if deformer.control_spec is not None and poses.control_spec is not None:
+        pairs.append(("control", deformer.control_spec.names, poses.control_spec.names))
+    for what, own, given in pairs:
+        checks.same_count(len(own), len(given), f"{what}s", subject.who, who)
+        for number, (a, b) in enumerate(zip(own, given)):
+            if a != b:
+                raise InputError(
+                    f"{what} {number} is {a!r} in {subject.who} and {b!r} in {who}: they do not "
+                    "belong together, or their order differs"
+                )
