@@ -18,8 +18,8 @@ from understudy.methods.posing_fitting import fit as posing
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import SamplePlan, gaussian
 
-SMALL = {"epochs": 8, "regions": 2, "hidden": 16}
-TEXTS = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
+SMALL = {"epochs": 8, "regions": 2, "hidden": (16,)}
+TEXTS = ("--set", "epochs=8", "--set", "regions=2", "--set", "hidden=16")
 RIG = """
 from understudy.rigs.tube import TubeRig
 
