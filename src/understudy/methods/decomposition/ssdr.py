@@ -46,7 +46,6 @@ from understudy.methods.decomposition.plan import (
     Plan,
 )
 from understudy.methods.decomposition.result import deformer_from_bones, skin_and_bones
-from understudy.methods.decomposition.smoothness import weight_smoother
 from understudy.rigs.base import Rig
 
 _DEFAULT_BONES = 20
@@ -65,8 +64,6 @@ class SsdrConfig(Config):
     transforms  affine: bones may stretch and shear; rigid: they rotate and translate only
     iterations  planned number of iterations; fewer where nothing is gained, more while much is
                 gained
-    smoothness  how similar the weights of neighbours should be: a jump from 0 to 1 along an edge
-                costs as much as an error of sqrt(smoothness) times the size of the mesh
     individual  pull of affine bones towards the motion of their own vertices; without it, bones of
                 unlimited influences drift apart and cancel each other, and their weights cannot be
                 reduced. none: 3e-6 with unlimited influences, else 0
@@ -81,7 +78,6 @@ class SsdrConfig(Config):
     influences: int | None = 4
     transforms: Literal["affine", "rigid"] = "affine"
     iterations: int = 60
-    smoothness: float = 0.0
     individual: float | None = None
     thorough: bool = False
 
@@ -95,7 +91,6 @@ class SsdrConfig(Config):
             checks.between(self.influences, "influences", 1)
         checks.one_of(self.transforms, "transforms", ("affine", "rigid"))
         checks.between(self.iterations, "iterations", 1)
-        checks.between(self.smoothness, "smoothness", 0)
         if self.individual is not None:
             checks.between(self.individual, "individual", 0)
 
@@ -127,9 +122,6 @@ class Ssdr(Method[SsdrConfig]):
             rigid=config.transforms == "rigid",
             iterations=config.iterations,
             individual=config.individual,
-            smoother=weight_smoother(
-                poses.mesh, normalisation.order, config.smoothness, poses.pose_count
-            ),
             note=lambda error: f"E {e_of(error):.2f}",
             progress=progress,
         )
