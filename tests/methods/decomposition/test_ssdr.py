@@ -237,7 +237,6 @@ def test_without_a_compiler_the_result_is_the_same(bending, transforms, monkeypa
         ({"error": 0.0}, "error"),
         ({"transforms": "rigit"}, "rigid"),
         ({"iterations": 0}, "iterations"),
-        ({"rounds": 9}, "now called 'iterations'"),
     ],
 )
 def test_options_are_checked(options, message):

@@ -25,9 +25,8 @@ Departures, and why:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 from understudy.core import checks, tasks
 from understudy.core.deformer import Deformer
@@ -70,8 +69,6 @@ class SsdrConfig(Config):
     thorough    affine bones get as many starts and iterations as those of `temporal`, without its
                 networks: the two additional starts are clusters around distant trajectories
     """
-
-    renamed: ClassVar[Mapping[str, str]] = {**Config.renamed, "rounds": "iterations"}
 
     bones: int | None = None
     error: float | None = None
