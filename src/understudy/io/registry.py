@@ -283,15 +283,6 @@ def formats() -> tuple[Format, ...]:
     return (*BUILT_IN, *_plugged_in()[0])
 
 
-def format_names() -> tuple[str, ...]:
-    """Return the names of all formats.
-
-    >>> "onnx" in format_names()
-    True
-    """
-    return tuple(known.name for known in formats())
-
-
 def format_of(path: Source, to: Literal["read", "write"] = "read") -> Format:
     """Return the format that reads poses from `path`, or writes to it.
 
