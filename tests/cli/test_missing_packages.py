@@ -40,6 +40,7 @@ def file(tmp_path_factory):
         ("zarr", ("fit", "lbs", "a.zarr", "-o", "OUT/a.understudy"), "understudy[cli]'"),
         ("torch", ("fit", "fdda", "a.npz", "-o", "OUT/a.understudy"), "understudy[fit]'"),
         ("torch", ("train", "temporal", "-o", "OUT/nets", "--generated"), "understudy[fit]'"),
+        ("ufbx", ("fit", "lbs", "a.fbx", "-o", "OUT/a.understudy"), "understudy[fbx]'"),
         ("onnx", ("export", "FILE", "OUT/a.onnx"), "onnx: pip install 'understudy[onnx]'"),
         ("matplotlib", ("evaluate", "FILE", "--report", "OUT/a.html"), "understudy[cli]'"),
         ("PIL", ("evaluate", "FILE", "--report", "OUT/a.html"), "understudy[cli]'"),

@@ -86,7 +86,7 @@ def test_a_broken_plug_in_is_named(tmp_path):
     for arguments, says in (
         (("methods", "ghost"), "the plug-in 'ghost' (not_there:Ghost, package broken)"),
         (("methods", "wrong"), "is not an understudy.methods.Method subclass"),
-        (("ranges", "ghost"), "the plug-in 'ghost' (not_there:Ghost, package broken)"),
+        (("controls", "ghost"), "the plug-in 'ghost' (not_there:Ghost, package broken)"),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "understudy", *arguments],

@@ -138,10 +138,6 @@ def test_histogram_counts_everything(pair):
     [
         (lambda: metrics.distances(np.zeros((1, 2, 3)), np.zeros((1, 3, 3))), "poses to compare"),
         (lambda: metrics.distances(np.zeros((1, 2)), np.zeros((1, 2))), "poses to compare"),
-        (
-            lambda: metrics.percentile_distance(np.zeros((1, 2, 3)), np.zeros((1, 2, 3)), 101),
-            "percent",
-        ),
         (lambda: ErrorSummary(edges=np.zeros((0, 2), int)), "belong together"),
         (lambda: ErrorSummary(height=0), "height"),
         (lambda: ErrorSummary().mean, "call add first"),

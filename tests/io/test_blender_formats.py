@@ -13,13 +13,11 @@ from scipy.spatial import ConvexHull
 
 from understudy import BlendShape, Character, CharacterClip, InputError, Mesh, Skeleton, Skin
 from understudy.core.errors import FileError, MissingDependencyError
-from understudy.core.progress import SILENT
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 from understudy.io import registry
 from understudy.io.blender.alembic_header import read_alembic_header
-from understudy.io.blender.fbx_reader import read_fbx_in_blender
 from understudy.io.blender.launch import find_blender
-from understudy.io.blender.scripts import reading_in_blender
+from understudy.io.blender.scripts import read_alembic
 from understudy.io.registry import ReadOptions, read_character, read_poses, write_character
 
 FLOAT32 = 1e-5  # of the size: both formats, and Blender, hold float32
@@ -177,32 +175,25 @@ def hierarchy(skeleton):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reader", ["ufbx", "blender"])
-def test_fbx_round_trip(hero, fbx, reader):
-    if reader == "ufbx":
-        read, to_read = read_character(fbx), np.eye(3)
-        assert (read.mesh.unit, read.mesh.up_axis) == (hero.mesh.unit, hero.mesh.up_axis)
-        assert_same_parts(read.mesh, hero.mesh)
-    else:
-        read = read_fbx_in_blender(fbx, ReadOptions(), SILENT)
-        to_read = 0.01 * np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]])  # Z-up, metres
+def test_fbx_round_trip(hero, fbx):
+    read = read_character(fbx)
+    assert (read.mesh.unit, read.mesh.up_axis) == (hero.mesh.unit, hero.mesh.up_axis)
+    assert_same_parts(read.mesh, hero.mesh)
     assert_same_surface(read.mesh, hero.mesh)
     assert hierarchy(hero.skeleton).items() <= hierarchy(read.skeleton).items()
     assert {shape.name for shape in read.shapes} == {shape.name for shape in hero.shapes}
     assert {clip.name for clip in read.clips} == {clip.name for clip in hero.clips}
-    scale = np.linalg.norm(to_read[0])
     for clip in hero.clips:
         found = read.clip(clip.name)
         assert (found.frame_rate, found.start_frame) == (clip.frame_rate, clip.start_frame)
         assert found.vertices is None  # bones and shapes, not a point cache
-        shown, expected = read.evaluate_clip(found), hero.evaluate_clip(clip) @ to_read.T
+        shown, expected = read.evaluate_clip(found), hero.evaluate_clip(clip)
         for name, vertices in hero.mesh.parts.items():
             apart = np.abs(shown[:, read.mesh.parts[name]] - expected[:, vertices]).max()
-            assert apart < FLOAT32 * scale * blender.size(hero.mesh)
+            assert apart < FLOAT32 * blender.size(hero.mesh)
     for name in hero.mesh.parts:
-        got, want = part_of(read.mesh, name)[3], part_of(hero.mesh, name)[3] @ to_read.T / scale
-        # Blender stores normals of imported meshes in 16 bits.
-        np.testing.assert_allclose(got, want, atol=1e-6 if reader == "ufbx" else 1e-2)
+        got, want = part_of(read.mesh, name)[3], part_of(hero.mesh, name)[3]
+        np.testing.assert_allclose(got, want, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -211,28 +202,11 @@ def test_files_name_no_folder_of_this_machine(fbx, abc):
         assert str(path.parent).encode() not in path.read_bytes()
 
 
-@pytest.mark.slow
-def test_without_ufbx_the_registry_reads_fbx_through_blender(fbx, monkeypatch):
-    find_spec = registry.importlib.util.find_spec
-    without = lambda name: None if name == "ufbx" else find_spec(name)
-    monkeypatch.setattr(registry.importlib.util, "find_spec", without)
-    assert read_character(fbx, ReadOptions(clips=("walk",), meshes=("body",))).mesh.unit == "m"
-    monkeypatch.setenv("UNDERSTUDY_BLENDER", "no_such_blender")
-    with pytest.raises(MissingDependencyError, match="ufbx"):
-        read_character(fbx)
-
-
 def test_a_missing_blender_is_an_error_before_any_work(monkeypatch):
     monkeypatch.setenv("UNDERSTUDY_BLENDER", "no_such_blender")
     for name in ("hero.fbx", "hero.abc"):
         with pytest.raises(MissingDependencyError, match="make blender"):
             registry.format_of(name, to="write")
-
-
-@pytest.mark.slow
-def test_a_hostile_fbx_in_blender(real_data):
-    with pytest.raises(FileError, match=r"fuzz_0007\.fbx: Blender cannot read it"):
-        read_fbx_in_blender(real_data / "files/hostile/fuzz_0007.fbx", ReadOptions(), SILENT)
 
 
 def sheared(made):
@@ -436,9 +410,9 @@ def test_mutated_archives_get_a_clear_error_or_a_plausible_header(abc, tmp_path)
 
 
 def test_frames_that_a_file_cannot_hold_are_refused():
-    reading_in_blender.check_frames({"bytes": 10_000_000}, frames=500, vertices=20_000)
-    with pytest.raises(reading_in_blender.Refused, match="1,000 bytes claim to hold"):
-        reading_in_blender.check_frames({"bytes": 1000}, frames=1_000_000, vertices=1000)
+    read_alembic.check_frames({"bytes": 10_000_000}, frames=500, vertices=20_000)
+    with pytest.raises(read_alembic.Refused, match="1,000 bytes claim to hold"):
+        read_alembic.check_frames({"bytes": 1000}, frames=1_000_000, vertices=1000)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from understudy.core.poses import join_poses
 from understudy.io import pose_store, registry
 from understudy.io.obj import write_obj
 from understudy.io.recorded_poses import write_recorded_poses
-from understudy.io.registry import Format, ReadOptions, format_names, format_of, read_poses
+from understudy.io.registry import Format, ReadOptions, format_of, formats, read_poses
 
 
 def frames(count=3, seed=0):
@@ -66,7 +66,9 @@ def test_the_suffix_decides(tmp_path):
         assert format_of(path).name == name
     assert format_of("a.understudy", to="write").name == "understudy"
     assert format_of("a.onnx", to="write").name == "onnx"
-    assert {"understudy", "onnx", "npz", "pose store", "mesh files"} <= set(format_names())
+    assert {"understudy", "onnx", "npz", "pose store", "mesh files"} <= {
+        known.name for known in formats()
+    }
 
 
 @pytest.mark.parametrize(
@@ -161,7 +163,7 @@ def test_write_by_suffix(tmp_path):
 
 
 def test_a_plug_in_reads_and_writes(tmp_path, text_format):
-    assert "text" in format_names()
+    assert "text" in {known.name for known in formats()}
     np.savetxt(tmp_path / "a.txt", frames().reshape(3, -1))
     poses = read_poses(tmp_path / "a.txt", ReadOptions(unit="cm"))
     np.testing.assert_allclose(poses.vertices, frames(), rtol=1e-6)
@@ -175,7 +177,7 @@ def test_a_plug_in_reads_and_writes(tmp_path, text_format):
 def test_a_broken_plug_in_is_named_and_harms_nothing_else(monkeypatch):
     plug_in(monkeypatch, "no_such_module:FORMAT")
     assert format_of("a.npz").name == "npz"
-    assert "npz" in format_names()
+    assert "npz" in {known.name for known in formats()}
     with pytest.raises(
         InputError, match=r"plug-in 'extra' \(no_such_module:FORMAT.*ModuleNotFound"
     ):

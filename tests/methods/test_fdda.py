@@ -10,9 +10,6 @@ import pytest
 from understudy import InputError, Mesh
 from understudy.core import memory
 from understudy.evaluation.measure import Reference, deform_poses, measure
-from understudy.methods import config_from_text
-from understudy.methods.differential.differential import DifferentialConfig
-from understudy.methods.differential.local import LocalConfig
 from understudy.methods.fdda.fdda import Fdda, FddaConfig
 from understudy.methods.fdda.fit import _standardisation
 from understudy.methods.lbs import Lbs
@@ -137,24 +134,6 @@ def test_a_mesh_of_many_shells_is_no_obstacle(tube, sampled):
 def test_wrong_options_are_named(options, message):
     with pytest.raises(InputError, match=message):
         FddaConfig(**options)
-
-
-@pytest.mark.parametrize("config", [FddaConfig, DifferentialConfig, LocalConfig])
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("rate", "learning_rate"),
-        ("batch", "batch_size"),
-        ("most_components", "max_components"),
-        ("validation", "validation_fraction"),
-    ],
-)
-def test_an_option_that_was_renamed_names_the_new_one(config, old, new):
-    with pytest.raises(InputError, match=f"'{old}'.*'{new}'"):
-        config(**{old: 1})
-    with pytest.raises(InputError, match=f"'{old}'.*'{new}'"):
-        config_from_text(config, {old: "1"})
-    assert hasattr(config(), new)
 
 
 def test_asking_a_rig_that_is_not_there(sampled):

@@ -30,7 +30,6 @@ _BENCHMARKS = {
     "scale": "scale",
     "recorded": "recorded",
     "outside": "outside",
-    "active": "active",
     "auto": "auto",
 }
 NAMES = tuple(_BENCHMARKS)

@@ -79,7 +79,6 @@ for _command, _example in COMMANDS:
     _settings = PASSES_ON if _command is farm_job else None
     # \b: keep the line breaks
     app.command(epilog=f"\b\nExample:\n  {_example}", context_settings=_settings)(_run)
-app.command("ranges", hidden=True)(controls)  # its name before version 1
 
 
 @app.callback(invoke_without_command=True)

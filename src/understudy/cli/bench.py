@@ -22,7 +22,7 @@ def bench(
         str,
         typer.Argument(
             help="body, face, recorded, blender, decompose, two-layer, temporal, runtime, "
-            "web, scale, outside, active or auto."
+            "web, scale, outside or auto."
         ),
     ],
     quick: Annotated[

@@ -41,7 +41,6 @@ Preset = Annotated[
     ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
-Deformers = Annotated[list[Path], typer.Argument(help="Several .understudy files.")]
 File = Annotated[Path, typer.Argument(help="A .understudy file.")]
 UpAxis = Annotated[
     str | None, typer.Option("--up", help="Up axis, where the files do not say: Y or Z.")

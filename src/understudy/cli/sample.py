@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.failure_sample import FailurePlan, sample_failures, stand_in_of
 from understudy.cli.options import RIG_HELP, Out, Seed
 from understudy.core.cluster import Cluster
 from understudy.core.errors import InputError
@@ -76,14 +75,11 @@ def sample(
     ] = None,
     around: Annotated[
         list[str],
-        typer.Option(
-            help="Also sample around this animation of the rig; repeat it. Or a .understudy file: "
-            "around the poses at which this stand-in fails."
-        ),
+        typer.Option(help="Also sample around this animation of the rig; repeat it."),
     ] = [],  # noqa: B006
     share: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Share of the poses around those animations or failures."),
+        typer.Option(min=0, max=1, help="Share of the poses around those animations."),
     ] = 0.5,
     spread: Annotated[
         float, typer.Option(min=0, help="Noise around them, as a share of the training range.")
@@ -151,8 +147,6 @@ def sample(
         for note in loaded.notes:
             print(f"note: {note}")
     spec = loaded.controls
-    stand_in = stand_in_of(around)
-    around = [] if stand_in is not None else around
     plan = SamplePlan(
         count,
         seed,
@@ -165,19 +159,6 @@ def sample(
     )
     # Worker processes build a rig of Python again; one of Blender brings its own.
     build = (lambda: loaded) if isinstance(loaded, BlenderRig) else rig
-    if stand_in is not None:
-        if asked_chunk is not None or cluster is not None:
-            raise InputError(
-                "--around a .understudy file cannot be combined with --chunk, --cluster"
-            )
-        failures = FailurePlan(stand_in, count, share, spread, plan)
-        poses = sample_failures(build, failures, out, processes, progress, ranges, overwrite)
-        print(
-            f"{out}: {poses.pose_count} poses of {rig}, {failures.random_plan.count} random and "
-            f"the others around failures of {stand_in}. Next: fit them together with the first "
-            f"sample, understudy fit METHOD FIRST.zarr {out} -o {stand_in.stem}-2.understudy"
-        )
-        return
     if asked_chunk is not None:
         done = sample_chunk(build, plan, out, asked_chunk, processes, progress, ranges, block)
         print(chunk_text(place(out), asked_chunk, done))

@@ -67,8 +67,8 @@ class Clip:
     keys             how a file stores it, or None: every frame in float64. Keys that do not give
                      `world_from_bone` are dropped
 
-    >>> Clip("walk", np.tile(np.eye(3, 4), (24, 2, 1, 1)), frame_rate=24.0).duration
-    1.0
+    >>> Clip("walk", np.tile(np.eye(3, 4), (24, 2, 1, 1)), frame_rate=24.0).frame_count
+    24
     """
 
     name: str
@@ -128,11 +128,6 @@ class Clip:
     def bone_count(self) -> int:
         """B."""
         return self.world_from_bone.shape[1]
-
-    @property
-    def duration(self) -> float | None:
-        """Seconds, or None if the frame rate is unknown."""
-        return None if self.frame_rate is None else self.frame_count / self.frame_rate
 
 
 @dataclass(frozen=True)

@@ -287,10 +287,6 @@ class Deformer:
         wide = np.full(self.features.count, np.inf, np.float32)
         return replace(self, features=replace(self.features, low=-wide, high=wide))
 
-    def without_bounds(self) -> Deformer:
-        """Return the same deformer with coefficients that are not bounded, for comparison."""
-        return replace(self, bounds=None)
-
     def skin_alone(self) -> Deformer:
         """Return its skin without correctives: where these fade to, but for the mean."""
         return replace(self, features=Features(), nets=(), bases=())

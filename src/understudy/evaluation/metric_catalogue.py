@@ -113,9 +113,6 @@ METRICS = {
     "outside_pct": Metric(
         "outside", "%", "share of the poses that lie farther from the training poses than 1"
     ),
-    "poses_ratio": Metric(
-        "/ random", "", "poses divided by those that a random sample needs for the same error", True
-    ),
     "skin_mean": Metric("skin", "{unit}", "the mean error of its skin alone, without correctives"),
     "skin_ratio": Metric(
         "/ skin", "", "the mean error divided by that of its skin alone, without correctives", True

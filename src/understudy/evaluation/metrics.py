@@ -53,18 +53,6 @@ def max_distance(true: np.ndarray, approx: np.ndarray) -> float:
     return float(distances(true, approx).max())
 
 
-def percentile_distance(true: np.ndarray, approx: np.ndarray, percent: float) -> float:
-    """The distance that `percent` of all T*V distances do not exceed, interpolated.
-
-    true, approx  (T,V,3)
-    percent       0 to 100
-
-    >>> percentile_distance(np.zeros((1, 3, 3)), np.array([[[1, 0, 0], [2, 0, 0], [3, 0, 0]]]), 50)
-    2.0
-    """
-    return float(np.percentile(distances(true, approx), checks.between(percent, "percent", 0, 100)))
-
-
 def rms_distance(true: np.ndarray, approx: np.ndarray) -> float:
     """sqrt(1/(TV) sum |y - a|^2).
 

@@ -7,6 +7,7 @@ the files it reads are not trusted.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import numpy as np
 
 from understudy.core import checks
 from understudy.core.character import Character
-from understudy.core.errors import FileError
+from understudy.core.errors import FileError, MissingDependencyError
 from understudy.core.progress import SILENT, Progress
 from understudy.io.fbx_character import FbxScene, make_character
 
@@ -49,6 +50,10 @@ def read_fbx(
     frame, "pose", if it is posed otherwise than it was bound.
     """
     path = Path(path)
+    if importlib.util.find_spec("ufbx") is None:
+        raise MissingDependencyError(
+            f"{path}: reading FBX files needs the package ufbx: pip install 'understudy[fbx]'"
+        )
     with progress.task("reading", 1) as bar:
         scene = read_scene(path, clips, frame_rate)
         character = make_character(scene, path, meshes)

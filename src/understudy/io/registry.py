@@ -31,7 +31,6 @@ from understudy.core.progress import SILENT, Progress
 from understudy.io import onnx, pose_store, understudy_file
 from understudy.io.blender.alembic import read_alembic, write_alembic
 from understudy.io.blender.fbx import write_fbx
-from understudy.io.blender.fbx_reader import read_fbx_in_blender
 from understudy.io.blender.launch import find_blender
 from understudy.io.bvh import read_bvh
 from understudy.io.fbx import read_fbx
@@ -137,16 +136,8 @@ def _read_sequence(path: Source, options: ReadOptions, progress: Progress) -> Po
 
 
 def _read_fbx(path: Source, options: ReadOptions, progress: Progress) -> Character:
-    """Return the character of an FBX file, read by ufbx, or else by Blender."""
-    if importlib.util.find_spec("ufbx") is not None:
-        return read_fbx(path, options.clips, options.meshes, options.frame_rate, progress)
-    try:
-        return read_fbx_in_blender(path, options, progress)
-    except MissingDependencyError as problem:
-        raise MissingDependencyError(
-            f"{path}: FBX files are read by the package ufbx (pip install 'understudy[fbx]') or by "
-            f"Blender: {problem}"
-        ) from problem
+    """Return the character of an FBX file."""
+    return read_fbx(path, options.clips, options.meshes, options.frame_rate, progress)
 
 
 def _read_bvh(path: Source, options: ReadOptions, progress: Progress) -> Character:
@@ -290,15 +281,6 @@ BUILT_IN = (
 def formats() -> tuple[Format, ...]:
     """Return the built-in formats, then those of plug-ins that can be loaded."""
     return (*BUILT_IN, *_plugged_in()[0])
-
-
-def format_names() -> tuple[str, ...]:
-    """Return the names of all formats.
-
-    >>> "onnx" in format_names()
-    True
-    """
-    return tuple(known.name for known in formats())
 
 
 def format_of(path: Source, to: Literal["read", "write"] = "read") -> Format:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import zarr
 
 _READ_BLOCKS = 8  # blocks read at a time by vertex: Zarr decodes their tiles in parallel
-_REMOVED_FIELDS = {"learn"}  # of the mesh, in stores of older versions
 
 Selection = slice | tuple[slice, ...] | EllipsisType
 _Noun = TypeVar("_Noun")
@@ -190,8 +189,7 @@ def read_noun(path: Place, name: str, kind: type[_Noun], facts: Mapping[str, Any
         key: tuple(value) if isinstance(value, list) else value
         for key, value in facts["words"].items()
     }
-    fields = {k: v for k, v in (arrays | tables | others).items() if k not in _REMOVED_FIELDS}
     try:
-        return kind(**fields)
+        return kind(**arrays, **tables, **others)
     except (TypeError, InputError) as problem:
         raise FileError(f"{path}: the {name} cannot be read ({problem}); {REPAIR}") from problem

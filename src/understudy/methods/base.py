@@ -64,13 +64,6 @@ class Config:
     seed  the same seed and data give the same file on the same machine, byte for byte
     """
 
-    # Old option names: an error names the new one, for every config that has the new one.
-    renamed: ClassVar[Mapping[str, str]] = {
-        "rate": "learning_rate",
-        "batch": "batch_size",
-        "most_components": "max_components",
-        "validation": "validation_fraction",
-    }
     # The values that a text option may take, where its type does not say.
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # Preset -> the options that it sets, such as "paper": the method as published. Declare it
@@ -79,20 +72,8 @@ class Config:
 
     seed: int = 0
 
-    def __new__(cls, *values: Any, **options: Any) -> Self:
-        for name in options:
-            cls.refuse_old_name(name)
-        return super().__new__(cls)
-
     def __post_init__(self) -> None:
         checks.between(self.seed, "seed", 0)
-
-    @classmethod
-    def refuse_old_name(cls, name: str) -> None:
-        """Raise an error that names the new option if `name` is an old one."""
-        known = {f.name for f in dataclasses.fields(cls)}
-        if name not in known and cls.renamed.get(name) in known:
-            raise InputError(f"the option {name!r} is now called {cls.renamed[name]!r}")
 
     @classmethod
     def of_preset(cls, preset: str, **options: Any) -> Self:
@@ -214,7 +195,6 @@ def config_from_text(config_type: type[ConfigType], options: Mapping[str, Any]) 
     hints = typing.get_type_hints(config_type)
     values = {}
     for name, value in options.items():
-        config_type.refuse_old_name(name)
         checks.one_of(name, f"option of {config_type.__qualname__}", fields)
         values[name] = _read(value, hints[name], name) if isinstance(value, str) else value
     return config_type(**{**preset, **values})

@@ -38,17 +38,6 @@ def test_weights_agree(problem, places, from_all):
 
 
 @compiled_only
-def test_weights_near_an_anchor_agree(problem):
-    rng = np.random.default_rng(1)
-    anchor, strength = rng.dirichlet(np.ones(9), 120), rng.uniform(0, 30, 120)
-    anchored = replace(problem, anchor=anchor, strength=strength)
-    given = (anchored, WeightSearch(4, 2, 5), *start(120, 4))
-    np.testing.assert_allclose(
-        kernels.solve_weights(*given)[2], reference.solve_weights(*given)[2], rtol=1e-6
-    )
-
-
-@compiled_only
 @pytest.mark.parametrize("from_all", [False, True])
 @pytest.mark.parametrize("places", [2, 4])
 def test_weights_on_allowed_bones_agree(problem, places, from_all):

@@ -14,20 +14,24 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from understudy.core import checks
 from understudy.core.character import Character, CharacterClip
-from understudy.core.errors import FileError, InputError
+from understudy.core.errors import (
+    FileError,
+    InputError,
+    MissingDependencyError,
+    UnderstudyError,
+)
 from understudy.core.mesh import UNITS, UP_AXES, Mesh
 from understudy.core.progress import Progress
 from understudy.io.atomic_write import atomic_write
 from understudy.io.blender import scene
 from understudy.io.blender.alembic_header import AlembicHeader, read_alembic_header
 from understudy.io.blender.launch import Answer, run_script
-from understudy.io.blender.reading import ask_about_file, parts_of
 from understudy.io.mesh_objects import mesh_objects
 from understudy.io.sequences import read_rest
 
@@ -108,8 +112,7 @@ def read_alembic(path: str | Path, options: ReadOptions, progress: Progress) -> 
         "meshes": list(options.meshes),
         "parts": _parts(header),
     }
-    script = _SCRIPTS / "read_alembic.py"
-    answer = ask_about_file(path, script, request, _READ_SECONDS + 0.5 * count, progress)
+    answer = _ask(path, request, _READ_SECONDS + 0.5 * count, progress)
     y_up = answer.arrays["vertices"] @ _BLENDER_FROM_Y_UP  # the inverse of a rotation
     up = _noted(header, "up_axis", UP_AXES) or "Y"
     moving = np.ascontiguousarray(y_up if up == "Y" else answer.arrays["vertices"])
@@ -128,6 +131,28 @@ def read_alembic(path: str | Path, options: ReadOptions, progress: Progress) -> 
     return Character(mesh, clips=tuple(clips), name=path.stem)
 
 
+def _ask(path: Path, request: dict[str, Any], seconds: float, progress: Progress) -> Answer:
+    """Return what Blender finds in the file; a Blender that crashes or hangs is a `FileError`."""
+    try:
+        return run_script(_SCRIPTS / "read_alembic.py", request, None, seconds, progress)
+    except InputError as problem:  # the script's own words
+        raise FileError(f"{path}: {problem}") from problem
+    except MissingDependencyError:
+        raise
+    except UnderstudyError as problem:
+        raise FileError(
+            f"{path}: Blender, which reads this file in a process of its own, crashed or did not "
+            f"end; the file is damaged. Export it again ({problem})"
+        ) from problem
+
+
+def _objects(answer: Answer) -> dict[str, np.ndarray]:
+    """Return the objects of an answer as parts: names and their vertices."""
+    names = [name for name, _ in answer.values["objects"]]
+    ends = np.cumsum([0, *(count for _, count in answer.values["objects"])])
+    return {name: np.arange(a, b) for name, a, b in zip(names, ends, ends[1:])}
+
+
 def _mesh(answer: Answer, vertices: np.ndarray, up: str, unit: str) -> Mesh:
     """Return the mesh of all objects, each a part."""
     arrays, values = answer.arrays, answer.values
@@ -140,7 +165,7 @@ def _mesh(answer: Answer, vertices: np.ndarray, up: str, unit: str) -> Mesh:
         corner_normals=normals @ _BLENDER_FROM_Y_UP if up == "Y" else normals,
         materials=tuple(values["materials"]),
         polygon_material=arrays["polygon_material"] if values["materials"] else None,
-        parts=parts_of(answer),
+        parts=_objects(answer),
         unit=unit,
         up_axis=up,
     )

@@ -35,8 +35,6 @@ from understudy.methods.checked_config import (
 )
 from understudy.rigs.base import Rig
 
-BUDGET_OPTIONS = ("max_error", "max_ms", "max_bytes", "time")
-
 
 @dataclass(frozen=True)
 class AutoConfig(CheckedConfig):

@@ -68,8 +68,7 @@ class CorrectedSkinConfig(SubspaceConfig):
     seam_rings           rings of edges over which neighbouring regions are blended; 0: none
     features             independent (constant and redundant numbers of a joint are left out) or all
     mirror               auto: recorded poses of a symmetric mesh driven by controls alone are
-                         augmented with their mirror images, up to 512 MB; bodies: clips with bones
-                         too, if held-out clips say that it helps; none: no augmentation
+                         augmented with their mirror images, up to 512 MB; none: no augmentation
     skin                 fitted (least squares), blended (best single bone with blended borders),
                          perturbed (the rig's own transforms), or auto: fitted or blended, what
                          predicts held-out poses better

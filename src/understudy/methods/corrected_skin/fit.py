@@ -30,7 +30,6 @@ from understudy.methods.differential.context import (
     Displacements,
     FitContext,
     make_deformer,
-    with_body_images,
 )
 from understudy.methods.differential.features import FeatureTable
 from understudy.methods.differential.nets import NetTasks, train_nets
@@ -88,8 +87,6 @@ def fit_corrected_skin(
 ) -> Deformer:
     """The deformer of `poses`; `rig`, where there is one, is perturbed to select inputs."""
     if config.skin == "auto" and poses.skeleton is not None:
-        given = poses.pose_count
-        poses = with_body_images(config, poses, rig)
         # The transforms of the rig itself need more components than the other two.
         skin = skins_of(poses, config.influences, progress).chosen
         context = Context(
@@ -101,7 +98,6 @@ def fit_corrected_skin(
             Displacements(poses, skin),
             progress,
             added=range_of_motion(poses, rig, config.added_share),
-            images=poses.pose_count - given,
         )
     else:
         context = FitContext.of("corrected_skin", config, poses, rig, progress)

@@ -27,7 +27,7 @@ from understudy.methods.decomposition.transform_solve import (
     solve_rigid_transforms,
     solve_transforms,
 )
-from understudy.methods.decomposition.weight_solve import Smoother, no_weights, solve_weights
+from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
 SWEEPS = 3  # updates of every rigid bone in one iteration
 _MIN_GAIN = 3e-4
@@ -39,7 +39,6 @@ class _Skinning:
 
     motion: Motion
     plan: Plan
-    smoother: Smoother | None
     allowed: np.ndarray | None
 
     def solve_transforms(self, state: Fit) -> np.ndarray:
@@ -56,7 +55,7 @@ class _Skinning:
     def solve_weights(self, state: Fit, transforms: np.ndarray, thorough: bool) -> Fit:
         start = state.index, state.weight
         return solve_weights(
-            self.motion, transforms, start, self.plan.search(thorough), self.smoother, self.allowed
+            self.motion, transforms, start, self.plan.search(thorough), self.allowed
         )
 
     def fail(self, state: Fit) -> Failure:
@@ -68,7 +67,6 @@ def solve_alternating(
     fit: Fit,
     plan: Plan,
     iterations: int,
-    smoother: Smoother | None = None,
     thorough: bool = True,
     record: Callable[[float], object] = lambda error: None,
     allowed: np.ndarray | None = None,
@@ -76,7 +74,6 @@ def solve_alternating(
     """Return the fit after alternating iterations from `fit`, whose error never rises.
 
     iterations  planned number; fewer where nothing is gained, more while much is gained
-    smoother    adds a smoothness term, or None
     thorough    search the bones of every vertex thoroughly in every tenth iteration
     record      called with the squared error after each iteration
     allowed     (V,B) bool, the bones that each vertex may use; None: all
@@ -87,7 +84,7 @@ def solve_alternating(
         plan.bar.figures(squared_error=error)
         plan.bar.note(plan.note(error))
 
-    problem = _Skinning(motion, plan, smoother, allowed)
+    problem = _Skinning(motion, plan, allowed)
     schedule = Schedule(
         iterations,
         _MIN_GAIN,

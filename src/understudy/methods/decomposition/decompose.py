@@ -157,12 +157,9 @@ def _last_iterations(
         np.ascontiguousarray(transforms[: leading.rows]),
         no_weights(leading),
         plan.search(thorough=True),
-        plan.smoother,
     )
     plan.record(fit.error)
-    fit = solve_alternating(
-        leading, fit, plan, plan.iterations // 3, plan.smoother, record=plan.record
-    )
+    fit = solve_alternating(leading, fit, plan, plan.iterations // 3, record=plan.record)
     fit = replace(fit, transforms=directions[:, : leading.rows] @ fit.transforms)
     plan.bar.advance()
     fit = replace(fit, transforms=solve_transforms(motion, fit, plan.individual or 0.0))
@@ -173,13 +170,10 @@ def _decompose_rigid(motion: Motion, plan: Plan) -> Fit:
     starts = [rigid_start(motion, one) for one in without_and_with_clusters(plan)]
     plan.bar.advance()
     search = plan.search(thorough=True)
-    fits = [
-        solve_weights(motion, transforms, no_weights(motion), search, plan.smoother)
-        for transforms in starts
-    ]
+    fits = [solve_weights(motion, transforms, no_weights(motion), search) for transforms in starts]
     fit = min(fits, key=lambda fit: fit.error)
     # The bones of every vertex have just been searched thoroughly; searching again within the few
     # iterations that follow costs more than it gains.
-    fit = solve_alternating(motion, fit, plan, plan.iterations // 15, plan.smoother, thorough=False)
+    fit = solve_alternating(motion, fit, plan, plan.iterations // 15, thorough=False)
     plan.bar.advance()
     return with_exact_errors(motion, fit)

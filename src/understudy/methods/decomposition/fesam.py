@@ -54,7 +54,6 @@ class FesamConfig(Config):
         # Moutafidou et al. on Kavan et al. 2010: 15 iterations (3.2), six weights per vertex (3).
         "paper": {"iterations": 15, "influences": 6, "starts": 1},
     }
-    renamed: ClassVar[Mapping[str, str]] = {**Config.renamed, "rounds": "iterations"}
 
     bones: int = 20
     influences: int = 6

@@ -17,7 +17,7 @@ class Fit:
                    homogeneous rest position to row r of the motion
     index          (V,K) int32, the bones of each vertex
     weight         (V,K) float64, non-negative, summing to one; unused places have weight zero
-    vertex_errors  (V,) squared error of each vertex, including the smoothness term if there is one
+    vertex_errors  (V,) squared error of each vertex
     """
 
     transforms: np.ndarray
@@ -45,7 +45,7 @@ def predict(motion: Motion, fit: Fit) -> np.ndarray:
 
 
 def with_exact_errors(motion: Motion, fit: Fit) -> Fit:
-    """Return the fit with its errors on `motion`, without dropped rows and smoothness term."""
+    """Return the fit with its errors on `motion`, with all its rows."""
     return replace(fit, vertex_errors=((motion.targets - predict(motion, fit)) ** 2).sum(axis=1))
 
 

@@ -78,8 +78,6 @@ def solve_weights(
             exchanges=search.exchanges,
             from_all=search.from_all,
             threads=threads.count(),
-            anchor=some.anchor,
-            strength=some.strength,
             allowed=None if some.allowed is None else some.allowed.view(np.uint8),
         )
     return index, weight, value

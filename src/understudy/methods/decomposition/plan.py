@@ -10,7 +10,6 @@ import numpy as np
 from understudy.core.progress import SILENT, Progress, Task
 from understudy.methods.decomposition.momentum import Extension
 from understudy.methods.decomposition.weight_problem import WeightSearch
-from understudy.methods.decomposition.weight_solve import Smoother
 
 # More iterations than planned rarely help rigid bones. With unlimited influences, an exact skin may
 # be close while the error still falls slowly.
@@ -44,7 +43,6 @@ class Plan:
     rigid       rigid transforms; else affine
     iterations  planned number of iterations; the stages of the solve use fixed shares of it
     clusters    clusters to start from in addition, or None
-    smoother    adds a smoothness term to the last iterations, or None
     extension   when to run more iterations than planned; `decompose` replaces it for rigid bones
                 and for unlimited influences
     individual  see `transform_solve.solve_transforms`; None: `decompose` decides
@@ -60,7 +58,6 @@ class Plan:
     rigid: bool = False
     iterations: int = 60
     clusters: InitialClusters | None = None
-    smoother: Smoother | None = None
     extension: Extension = AFFINE
     individual: float | None = None
     note: Callable[[float], str] = lambda error: ""

@@ -110,7 +110,7 @@ def nearest_rotations(matrices: np.ndarray) -> np.ndarray:
 
 
 def _simplex_qp(problem: WeightProblem) -> SimplexQP:
-    """Return R of every vertex: R_bc = <M_b v~ - y, M_c v~ - y>, plus the pull to the anchor.
+    """Return R of every vertex: R_bc = <M_b v~ - y, M_c v~ - y>.
 
     On weights w that sum to one, w^T R w is the value to minimise.
     """
@@ -119,10 +119,6 @@ def _simplex_qp(problem: WeightProblem) -> SimplexQP:
     products = np.einsum("bjck,vj,vk->vbc", gram, rest, rest, optimize=True)
     linear = np.einsum("vbj,vj->vb", (problem.targets @ transforms).reshape(-1, bones, 4), rest)
     square = problem.square
-    if problem.anchor is not None and problem.strength is not None:
-        products[:, np.arange(bones), np.arange(bones)] += problem.strength[:, None]
-        linear = linear + problem.strength[:, None] * problem.anchor
-        square = square + problem.strength * (problem.anchor**2).sum(axis=1)
     scale = square + np.einsum("vbb->vb", products).max(axis=1)
     residuals = products - linear[:, :, None] - linear[:, None, :] + square[:, None, None]
     if problem.allowed is not None:  # no other bone gains anything by entering

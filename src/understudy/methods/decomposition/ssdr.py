@@ -25,9 +25,8 @@ Departures, and why:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 from understudy.core import checks, tasks
 from understudy.core.deformer import Deformer
@@ -46,7 +45,6 @@ from understudy.methods.decomposition.plan import (
     Plan,
 )
 from understudy.methods.decomposition.result import deformer_from_bones, skin_and_bones
-from understudy.methods.decomposition.smoothness import weight_smoother
 from understudy.rigs.base import Rig
 
 _DEFAULT_BONES = 20
@@ -65,8 +63,6 @@ class SsdrConfig(Config):
     transforms  affine: bones may stretch and shear; rigid: they rotate and translate only
     iterations  planned number of iterations; fewer where nothing is gained, more while much is
                 gained
-    smoothness  how similar the weights of neighbours should be: a jump from 0 to 1 along an edge
-                costs as much as an error of sqrt(smoothness) times the size of the mesh
     individual  pull of affine bones towards the motion of their own vertices; without it, bones of
                 unlimited influences drift apart and cancel each other, and their weights cannot be
                 reduced. none: 3e-6 with unlimited influences, else 0
@@ -74,14 +70,11 @@ class SsdrConfig(Config):
                 networks: the two additional starts are clusters around distant trajectories
     """
 
-    renamed: ClassVar[Mapping[str, str]] = {**Config.renamed, "rounds": "iterations"}
-
     bones: int | None = None
     error: float | None = None
     influences: int | None = 4
     transforms: Literal["affine", "rigid"] = "affine"
     iterations: int = 60
-    smoothness: float = 0.0
     individual: float | None = None
     thorough: bool = False
 
@@ -95,7 +88,6 @@ class SsdrConfig(Config):
             checks.between(self.influences, "influences", 1)
         checks.one_of(self.transforms, "transforms", ("affine", "rigid"))
         checks.between(self.iterations, "iterations", 1)
-        checks.between(self.smoothness, "smoothness", 0)
         if self.individual is not None:
             checks.between(self.individual, "individual", 0)
 
@@ -127,9 +119,6 @@ class Ssdr(Method[SsdrConfig]):
             rigid=config.transforms == "rigid",
             iterations=config.iterations,
             individual=config.individual,
-            smoother=weight_smoother(
-                poses.mesh, normalisation.order, config.smoothness, poses.pose_count
-            ),
             note=lambda error: f"E {e_of(error):.2f}",
             progress=progress,
         )

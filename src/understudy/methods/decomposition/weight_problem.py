@@ -2,7 +2,7 @@
 
 With the transforms M fixed, every vertex i has its own problem
 
-    minimise  |sum_b w_b M_b v~_i - y_i|^2 + strength_i |w - anchor_i|^2
+    minimise  |sum_b w_b M_b v~_i - y_i|^2
     subject to  w >= 0,  sum_b w_b = 1,  at most K weights above zero
 
 The bones of a vertex (its support) are a discrete choice. `WeightSearch` limits how many exchanges
@@ -24,8 +24,6 @@ class WeightProblem:
     targets     (V,R) positions to reproduce
     square      (V,) squared length of each row of `targets`
     transforms  (R,4B) of all bones side by side
-    anchor      (V,B) weights to stay close to, or None
-    strength    (V,) of the pull towards `anchor`, or None
     allowed     (V,B) bool, the bones that each vertex may use, at least one; None: all
     """
 
@@ -33,8 +31,6 @@ class WeightProblem:
     targets: np.ndarray
     square: np.ndarray
     transforms: np.ndarray
-    anchor: np.ndarray | None = None
-    strength: np.ndarray | None = None
     allowed: np.ndarray | None = None
 
     @property
@@ -52,8 +48,6 @@ class WeightProblem:
             self.targets[vertices],
             self.square[vertices],
             self.transforms,
-            None if self.anchor is None else self.anchor[vertices],
-            None if self.strength is None else self.strength[vertices],
             None if self.allowed is None else self.allowed[vertices],
         )
 

@@ -12,8 +12,6 @@ start, so the alternating solve never raises its error. `native/weights.cpp` has
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from understudy.methods.decomposition import kernels
@@ -21,23 +19,18 @@ from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.weight_problem import WeightProblem, WeightSearch
 
-# index (V,K), weight (V,K), bones -> anchor (V,B), strength (V,): see `smoothness`
-Smoother = Callable[[np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
-
 
 def solve_weights(
     motion: Motion,
     transforms: np.ndarray,
     start: tuple[np.ndarray, np.ndarray],
     search: WeightSearch,
-    smoother: Smoother | None = None,
     allowed: np.ndarray | None = None,
 ) -> Fit:
     """Return the fit of given transforms (R,4B) with the best weights found.
 
     start     index (V,k) int32 and weight (V,k) to start from; see `no_weights`
     search    how many influences, and how thoroughly to search
-    smoother  adds a smoothness term, or None
     allowed   (V,B) bool, the bones that each vertex may use; None: all
     """
     index, weight = start
@@ -49,10 +42,7 @@ def solve_weights(
         weight = np.where(np.take_along_axis(allowed, index.astype(np.int64), axis=1), weight, 0.0)
         total = weight.sum(axis=1, keepdims=True)
         weight = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
-    anchor, strength = (None, None) if smoother is None else smoother(index, weight, bones)
-    problem = WeightProblem(
-        motion.rest, motion.targets, motion.square, transforms, anchor, strength, allowed
-    )
+    problem = WeightProblem(motion.rest, motion.targets, motion.square, transforms, allowed)
     index, weight, errors = kernels.solve_weights(problem, search, index, weight)
     return Fit(transforms, index, weight, errors)
 

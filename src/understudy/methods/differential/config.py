@@ -23,7 +23,7 @@ from understudy.training.inputs import INPUT_SOURCES
 
 LOSSES = ("l1", "l2", "mixed")
 LOSS_SPACES = ("coefficients", "vertices")
-MIRRORS = ("auto", "bodies", "none")
+MIRRORS = ("auto", "none")
 
 # Song, Shi and Reed 2020, by section. Where the text is silent, the option keeps its default.
 PAPER: Mapping[str, Any] = {

@@ -21,7 +21,6 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
-from understudy.methods.body_mirror import find_body_mirror
 from understudy.methods.bounding import with_bounds
 from understudy.methods.differential.config import SubspaceConfig
 from understudy.methods.differential.features import FeatureTable, constant_controls, need_drivers
@@ -111,7 +110,6 @@ class FitContext(Generic[ConfigType]):
     progress       for the progress bars
     mirrored       whether the second half of `poses` are mirror images of the first
     added          range-of-motion poses of the rig, which are trained on too; None: there are none
-    images         number of mirror images among `poses`
     """
 
     method: str
@@ -123,7 +121,6 @@ class FitContext(Generic[ConfigType]):
     progress: Progress
     mirrored: bool = False
     added: Poses | None = None
-    images: int = 0
 
     @staticmethod
     def of(
@@ -135,10 +132,8 @@ class FitContext(Generic[ConfigType]):
     ) -> FitContext[ConfigType]:
         """Add mirror images to `poses`, and find their skin and displacements."""
         need_drivers(method, poses)
-        given = poses.pose_count
         mirror = find_mirror(poses) if config.mirror != "none" and rig is None else None
         poses = poses if mirror is None else mirror.with_images(poses)
-        poses = poses if mirror is not None else with_body_images(config, poses, rig)
         skin = None
         if poses.skeleton is not None:
             skin = _SHARED.get(
@@ -157,7 +152,6 @@ class FitContext(Generic[ConfigType]):
             progress,
             mirror is not None,
             range_of_motion(poses, rig, config.added_share),
-            poses.pose_count - given,
         )
 
     @property
@@ -284,14 +278,6 @@ class FitContext(Generic[ConfigType]):
         return None if path is None else Path(f"{path}{suffix}")
 
 
-def with_body_images(config: SubspaceConfig, poses: Poses, rig: Rig | None) -> Poses:
-    """The poses of a body, with mirror images of its clips where these are asked for and help."""
-    if config.mirror != "bodies" or rig is not None:
-        return poses
-    mirror = find_body_mirror(poses)
-    return poses if mirror is None else mirror.with_images(poses)
-
-
 @dataclass(frozen=True, eq=False)
 class Correctives:
     """The corrective part of a deformer: its networks, its bases and the mean (V,3)."""
@@ -316,7 +302,7 @@ def make_deformer(
     provenance  further entries for the header
     """
     poses, config = context.poses, context.config
-    given = poses.pose_count - context.images
+    given = poses.pose_count // 2 if context.mirrored else poses.pose_count
     deformer = Deformer(
         mesh=poses.mesh,
         skeleton=poses.skeleton,

@@ -128,8 +128,7 @@ class DifferentialConfig(SubspaceConfig):
                          (12 numbers per joint, only translations and controls are normalised, as
                          in the paper)
     mirror               auto: recorded poses of a symmetric mesh driven by controls alone are
-                         augmented with their mirror images, up to 512 MB; bodies: clips with bones
-                         too, if held-out clips say that it helps; none: no augmentation
+                         augmented with their mirror images, up to 512 MB; none: no augmentation
     skin                 perturbed (Eq. 12), fitted (least squares), blended (best single bone with
                          blended borders), or auto (perturbed where the rig allows it, else
                          what predicts held-out poses better)

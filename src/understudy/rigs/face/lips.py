@@ -57,11 +57,6 @@ class Lips:
             [_falloff(points, lip, at) for lip, at in ((upper, self._upper), (lower, self._lower))]
         ).tocsr()
 
-    @property
-    def pair_count(self) -> int:
-        """The number of pairs P."""
-        return len(self._upper)
-
     def gaps(self, points: np.ndarray) -> np.ndarray:
         """(P,T) cm between the facing points, for points (V,3,T)."""
         return np.linalg.norm(points[self._lower] - points[self._upper], axis=1)

@@ -32,7 +32,6 @@ from understudy.core import checks
 from understudy.core.errors import FileError
 from understudy.rigs.human.rig import HumanRig
 
-CM_PER_UNIT = 2.54 / 0.45  # of the CMU skeletons
 # Near a gimbal pole two controls have the same effect; a pull keeps them from drifting apart.
 PULL_TO_REST = 0.02
 PULL_TO_NEIGHBOURS = 0.15

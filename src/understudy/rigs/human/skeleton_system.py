@@ -33,7 +33,6 @@ from understudy.core.skeleton import Skeleton
 from understudy.rigs.human.anatomy import Anatomy
 
 MIRROR = np.array([-1.0, 1.0, 1.0])
-FINGERS = ("thumb", "index", "middle", "ring", "pinky")
 EXPRESSIONS = (
     "smile",
     "frown",

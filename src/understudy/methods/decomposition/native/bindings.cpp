@@ -35,9 +35,7 @@ void solve_weights(Array<const double, 2> rest, Array<const double, 1> square,
                    Array<const double, 2> linear, Array<const double, 2> gram,
                    Array<std::int32_t, 2> index, Array<double, 2> weight, Array<double, 1> value,
                    std::int64_t candidates, std::int64_t exchanges, bool from_all,
-                   std::int64_t threads, std::optional<Array<const double, 2>> anchor,
-                   std::optional<Array<const double, 1>> strength,
-                   std::optional<Array<const std::uint8_t, 2>> allowed) {
+                   std::int64_t threads, std::optional<Array<const std::uint8_t, 2>> allowed) {
     const std::int64_t vertices = axis(rest, 0), bones = axis(gram, 0) / 4, places = axis(index, 1);
     need(axis(rest, 1) == 4, "rest: expected shape (V, 4)");
     need(axis(square, 0) == vertices, "square: expected shape (V,)");
@@ -52,12 +50,6 @@ void solve_weights(Array<const double, 2> rest, Array<const double, 1> square,
     need(places >= 1 && places <= bones, "index: expected 1 <= K <= B");
     need(candidates >= 1 && exchanges >= 0 && threads >= 1,
          "candidates and threads: expected at least 1; exchanges: expected at least 0");
-    need(anchor.has_value() == strength.has_value(), "anchor and strength: expected both or none");
-    if (anchor) {
-        need(axis(*anchor, 0) == vertices && axis(*anchor, 1) == bones,
-             "anchor: expected shape (V, B)");
-        need(axis(*strength, 0) == vertices, "strength: expected shape (V,)");
-    }
     if (allowed)
         need(axis(*allowed, 0) == vertices && axis(*allowed, 1) == bones,
              "allowed: expected shape (V, B)");
@@ -68,8 +60,6 @@ void solve_weights(Array<const double, 2> rest, Array<const double, 1> square,
                                             square.data(),
                                             linear.data(),
                                             gram.data(),
-                                            anchor ? anchor->data() : nullptr,
-                                            strength ? strength->data() : nullptr,
                                             allowed ? allowed->data() : nullptr};
     const understudy::WeightSearch search{places, candidates, exchanges, from_all, threads};
     nb::gil_scoped_release release;
@@ -145,8 +135,7 @@ void nearest_rotations(Array<const double, 3> matrices, Array<double, 3> rotatio
 NB_MODULE(_decompose, m) {
     m.def("solve_weights", &solve_weights, "rest"_a, "square"_a, "linear"_a, "gram"_a,
           "index"_a.noconvert(), "weight"_a.noconvert(), "value"_a.noconvert(), "candidates"_a,
-          "exchanges"_a, "from_all"_a, "threads"_a, "anchor"_a = nb::none(),
-          "strength"_a = nb::none(), "allowed"_a = nb::none());
+          "exchanges"_a, "from_all"_a, "threads"_a, "allowed"_a = nb::none());
     m.def("solve_positive", &solve_positive, "gram"_a, "right"_a.noconvert(), "ridge"_a,
           "threads"_a);
     m.def("design", &design, "rest"_a, "index"_a, "weight"_a, "out"_a.noconvert());

@@ -14,7 +14,7 @@ namespace understudy {
 constexpr std::int64_t max_bones = 1000;
 
 // The weights of vertex i minimise w^T R w over the simplex, with R_bc = <M_b v~_i - y_i, M_c v~_i
-// - y_i>, plus strength_i |w - anchor_i|^2.
+// - y_i>.
 struct WeightProblem {
     std::int64_t vertices;  // V >= 0
     std::int64_t bones;     // 1 <= B <= max_bones
@@ -22,8 +22,6 @@ struct WeightProblem {
     const double* square;   // (V,): |y|^2
     const double* linear;   // (V,4B): y^T M, with the transforms M (R,4B) of all bones side by side
     const double* gram;     // (4B,4B): M^T M
-    const double* anchor;   // (V,B) weights to stay close to, or null
-    const double* strength;  // (V,), or null together with anchor
     const std::uint8_t*
         allowed;  // (V,B): 0 where a vertex may not use a bone; null: it may use all
 };

@@ -1,9 +1,8 @@
 // The weight step: a quadratic program on the simplex per vertex, with a search for its bones.
 //
 // For vertex i, R_bc = <M_b v~ - y, M_c v~ - y>, and the value of weights w that sum to one is
-// w^T R w (plus the pull to an anchor). A support is a set of bones. Within a support, an active
-// set method finds the best weights. Bones then enter a support, and others leave, while that
-// lowers the value.
+// w^T R w. A support is a set of bones. Within a support, an active set method finds the best
+// weights. Bones then enter a support, and others leave, while that lowers the value.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -89,21 +88,14 @@ public:
         for (int j = 0, k = 0; j < 4; ++j)
             for (int l = j; l < 4; ++l, ++k) products_[k] = v[j] * v[l];
         double largest = 0;
-        const double* anchor = problem_.anchor ? problem_.anchor + bones_ * vertex : nullptr;
-        strength_ = problem_.anchor ? problem_.strength[vertex] : 0;
         square_ = problem_.square[vertex];
         const double* linear = problem_.linear + 4 * bones_ * vertex;
-        for (std::int64_t b = 0; b < bones_; ++b) {
+        for (std::int64_t b = 0; b < bones_; ++b)
             linear_[b] = linear[4 * b] * v[0] + linear[4 * b + 1] * v[1] +
                          linear[4 * b + 2] * v[2] + linear[4 * b + 3] * v[3];
-            if (anchor) {
-                square_ += strength_ * anchor[b] * anchor[b];
-                linear_[b] += strength_ * anchor[b];
-            }
-        }
         for (std::int64_t b = 0; b < bones_; ++b) {
             const double* pairs = pairs_ + 10 * bones_ * b + b;
-            double sum = strength_;
+            double sum = 0;
             for (int k = 0; k < 10; ++k) sum += products_[k] * pairs[k * bones_];
             largest = std::max(largest, sum);
             diagonal_[b] = sum - 2 * linear_[b] + square_;
@@ -128,7 +120,7 @@ public:
         double own;
         residual_row(pairs_ + 10 * bones_ * b + b, products_, linear_.data() + b,
                      square_ - linear_[b], bones_, 1, &own);
-        return std::max(own + strength_, 0.0);
+        return std::max(own, 0.0);
     }
 
     // Finds the best weights within a support, from feasible ones, and drops bones whose weight
@@ -201,7 +193,6 @@ private:
             computed_[b] = 1;
             residual_row(pairs_ + 10 * bones_ * b, products_, linear_.data(), square_ - linear_[b],
                          bones_, bones_, out);
-            out[b] += strength_;
         }
         return out;
     }
@@ -379,7 +370,7 @@ private:
     std::int64_t stride_ = 0;
     Set factored_;  // the bones of the factor's rows; the weights are unused
     std::vector<std::pair<double, std::int32_t>> entering_, leaving_;
-    double products_[10] = {}, strength_ = 0, square_ = 0, noise_ = 0, total_ = 0, shift_ = 0;
+    double products_[10] = {}, square_ = 0, noise_ = 0, total_ = 0, shift_ = 0;
 };
 
 // Coefficients (B,10,B) of <M_b v~, M_c v~> in the ten products v~_j v~_l, j <= l, of the

@@ -28,7 +28,6 @@ from torch import nn
 
 UNITS, FILTERS, KERNEL, CHANNELS, LABELS = 120, 8, 2, 3, 64  # Section 3.4
 NETWORKS = ("lstm", "cnn", "hybrid")
-READINGS = ("positions", "movement")
 _VALIDATION_FRACTION = 0.2  # Section 3.4
 _WARM_UP = 3  # steps before a step is recorded
 
