@@ -33,8 +33,8 @@ from understudy.rigs.blender.rig import BlenderRig
 
 GROUP = "understudy.rigs"
 _BUILT_IN = {
-    "human": "understudy.rigs.human:HumanRig",
-    "face": "understudy.rigs.face:FaceRig",
+    "human": "understudy_characters.human:HumanRig",
+    "face": "understudy_characters.face:FaceRig",
     "tube": "understudy.rigs.tube:TubeRig",
 }
 _NEEDED = "a rig needs `mesh`, `skeleton` (or None), `controls` and `evaluate(values) -> Poses`"

@@ -6,6 +6,6 @@ and cheeks.py are the stages after skinning; animations.py has a spoken sentence
 expressions.
 """
 
-from understudy.rigs.face.rig import FaceRig
+from understudy_characters.face.rig import FaceRig
 
 __all__ = ["FaceRig"]

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.rigs.human.correctives import CorrectiveBuilder, Driver, saturate, smoothstep
-from understudy.rigs.human.fields import UP, folds, gaussian_ball, sideways_bulge
+from understudy_characters.human.correctives import CorrectiveBuilder, Driver, saturate, smoothstep
+from understudy_characters.human.fields import UP, folds, gaussian_ball, sideways_bulge
 
 
 def add_hand_and_foot_correctives(builder: CorrectiveBuilder) -> None:

@@ -30,7 +30,7 @@ import numpy as np
 
 from understudy.core.controls import ControlSpec
 from understudy.core.skeleton import Skeleton
-from understudy.rigs.human.anatomy import Anatomy
+from understudy_characters.human.anatomy import Anatomy
 
 MIRROR = np.array([-1.0, 1.0, 1.0])
 FINGERS = ("thumb", "index", "middle", "ring", "pinky")

@@ -11,10 +11,10 @@ import numpy as np
 from understudy.core import checks
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.rigs.human import animations
-from understudy.rigs.human.anatomy import read_anatomy
-from understudy.rigs.human.deformation import Deformation
-from understudy.rigs.human.skeleton_system import SkeletonSystem
+from understudy_characters.human import animations
+from understudy_characters.human.anatomy import read_anatomy
+from understudy_characters.human.deformation import Deformation
+from understudy_characters.human.skeleton_system import SkeletonSystem
 
 # Poses at once: enough for fast sparse products, few enough to need some tens of megabytes.
 BATCH = 16

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from understudy.rigs.face.anatomy import FaceAnatomy
+from understudy_characters.face.anatomy import FaceAnatomy
 
 SOFT = 0.05  # cm
 SKIN = 0.06  # cm between the ball and the middle of the lid

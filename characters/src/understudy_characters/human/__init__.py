@@ -5,6 +5,6 @@ skeleton controls (skeleton_system.py) and deformation stack (deformation.py, co
 animations (animations.py) and a retargeting of CMU motion capture (retarget.py).
 """
 
-from understudy.rigs.human.rig import HumanRig
+from understudy_characters.human.rig import HumanRig
 
 __all__ = ["HumanRig"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.rigs.face.surface import Surface
+from understudy_characters.face.surface import Surface
 
 BULGE, FOLD = 2.2, -2.6  # cm at e = 1; a broad smile reaches e = 1/3
 _ROUNDING = 0.03  # of the positive part, at zero

@@ -38,13 +38,13 @@ import scipy.sparse as sparse
 
 from understudy.core import checks
 from understudy.core.skeleton import Skeleton
-from understudy.rigs.human.anatomy import Anatomy
-from understudy.rigs.human.correctives import STAGES, CorrectiveBuilder, DriverInputs
-from understudy.rigs.human.correctives_face import add_face_correctives
-from understudy.rigs.human.correctives_hands_feet import add_hand_and_foot_correctives
-from understudy.rigs.human.correctives_limbs import add_limb_correctives
-from understudy.rigs.human.correctives_trunk import add_trunk_correctives
-from understudy.rigs.quaternion_blend import blend_quaternions, cross, rotate
+from understudy_characters.human.anatomy import Anatomy
+from understudy_characters.human.correctives import STAGES, CorrectiveBuilder, DriverInputs
+from understudy_characters.human.correctives_face import add_face_correctives
+from understudy_characters.human.correctives_hands_feet import add_hand_and_foot_correctives
+from understudy_characters.human.correctives_limbs import add_limb_correctives
+from understudy_characters.human.correctives_trunk import add_trunk_correctives
+from understudy_characters.quaternion_blend import blend_quaternions, cross, rotate
 
 ALL_STAGES = (*STAGES, "delta_mush")
 SMOOTHING_ROUNDS = 8

@@ -21,16 +21,16 @@ from understudy.core import checks
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.geometry.transforms import compose, inverse
-from understudy.rigs.face import animations
-from understudy.rigs.face.anatomy import read_face
-from understudy.rigs.face.cheeks import Cheeks
-from understudy.rigs.face.controls import control_spec
-from understudy.rigs.face.delta_mush import DeltaMush
-from understudy.rigs.face.joints import Joints
-from understudy.rigs.face.lids import Lids
-from understudy.rigs.face.lips import Lips
-from understudy.rigs.face.shapes import Shapes
-from understudy.rigs.face.surface import Surface
+from understudy_characters.face import animations
+from understudy_characters.face.anatomy import read_face
+from understudy_characters.face.cheeks import Cheeks
+from understudy_characters.face.controls import control_spec
+from understudy_characters.face.delta_mush import DeltaMush
+from understudy_characters.face.joints import Joints
+from understudy_characters.face.lids import Lids
+from understudy_characters.face.lips import Lips
+from understudy_characters.face.shapes import Shapes
+from understudy_characters.face.surface import Surface
 
 BATCH = 16  # poses at once
 

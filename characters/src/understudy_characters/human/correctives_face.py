@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.rigs.human.correctives import CorrectiveBuilder, Driver, saturate, smoothstep
-from understudy.rigs.human.fields import UP, gaussian_ball
+from understudy_characters.human.correctives import CorrectiveBuilder, Driver, saturate, smoothstep
+from understudy_characters.human.fields import UP, gaussian_ball
 
 UNITS = {
     "smile": (

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.rigs.human.correctives import (
+from understudy_characters.human.correctives import (
     CorrectiveBuilder,
     Region,
     saturate,
     smoothstep,
     soft_ramp,
 )
-from understudy.rigs.human.fields import (
+from understudy_characters.human.fields import (
     FORWARD,
     LEFT,
     UP,

@@ -12,8 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.rigs.human.correctives import CorrectiveBuilder, saturate, smoothstep, soft_ramp
-from understudy.rigs.human.fields import FORWARD, LEFT, UP, axial_rotation, folds
+from understudy_characters.human.correctives import (
+    CorrectiveBuilder,
+    saturate,
+    smoothstep,
+    soft_ramp,
+)
+from understudy_characters.human.fields import FORWARD, LEFT, UP, axial_rotation, folds
 
 
 def add_trunk_correctives(builder: CorrectiveBuilder) -> None:

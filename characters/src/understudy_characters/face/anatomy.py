@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sparse
 
-from understudy.rigs.human.anatomy import (
+from understudy_characters.human.anatomy import (
     BODY_SHAPE,
     BODY_VERTICES,
     CM_PER_FILE_UNIT,

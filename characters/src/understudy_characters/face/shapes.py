@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from understudy.rigs.face.surface import Surface
+from understudy_characters.face.surface import Surface
 
 Values = Mapping[str, np.ndarray]  # control -> (T,)
 Driver = Callable[[Values], np.ndarray]

@@ -30,7 +30,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from understudy.core import checks
 from understudy.core.errors import FileError
-from understudy.rigs.human.rig import HumanRig
+from understudy_characters.human.rig import HumanRig
 
 CM_PER_UNIT = 2.54 / 0.45  # of the CMU skeletons
 # Near a gimbal pole two controls have the same effect; a pull keeps them from drifting apart.

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from understudy.core.controls import ControlSpec
-from understudy.rigs.control_curves import drift
+from understudy_characters.control_curves import drift
 
 NAMES = ("walk", "kick")
 FRAME_RATE = 30.0

@@ -7,7 +7,7 @@ import pytest
 
 from understudy.benchmarks.real_data import data_folder
 from understudy.core.errors import FileError, InputError
-from understudy.rigs.human import HumanRig, retarget
+from understudy_characters.human import HumanRig, retarget
 
 DATA = data_folder()
 MOTION = DATA / "bodies" / "mocap_cmu_selection.npz"

@@ -16,8 +16,8 @@ import numpy as np
 import scipy.sparse as sparse
 
 from understudy.geometry.skinning import quaternion_from_rotation
-from understudy.rigs.face.surface import Surface
-from understudy.rigs.quaternion_blend import blend_quaternions, rotate
+from understudy_characters.face.surface import Surface
+from understudy_characters.quaternion_blend import blend_quaternions, rotate
 
 ROUNDS = 4
 

@@ -33,8 +33,8 @@ import scipy.sparse as sparse
 from understudy.geometry.adjacency import adjacency_matrix, polygon_edges
 from understudy.geometry.laplacian import smoothing_matrix
 from understudy.geometry.normals import quad_vertex_normals
-from understudy.rigs.human.anatomy import Anatomy
-from understudy.rigs.human.skeleton_system import MIRROR
+from understudy_characters.human.anatomy import Anatomy
+from understudy_characters.human.skeleton_system import MIRROR
 
 # Scales all correctives but expressions; 1 looks exaggerated, 0.75 like a fit man.
 STRENGTH = 0.75

@@ -20,7 +20,7 @@ import numpy as np
 from understudy.core.controls import ControlSpec
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.transforms import rotation_from_axis_angle
-from understudy.rigs.face.anatomy import FaceAnatomy
+from understudy_characters.face.anatomy import FaceAnatomy
 
 LID_CLOSED = 30.0  # degrees from the open upper lid to the lower one
 LID_LOWER_UP = 9.0  # degrees

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.spatial import cKDTree
 
-from understudy.rigs.face.anatomy import UNDER_JAW, FaceAnatomy
+from understudy_characters.face.anatomy import UNDER_JAW, FaceAnatomy
 
 NEAR = 0.30  # cm, the largest gap between facing points at rest
 FALL_OFF = 0.45  # cm

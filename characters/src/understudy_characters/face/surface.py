@@ -10,7 +10,7 @@ import numpy as np
 from understudy.geometry.adjacency import adjacency_matrix, polygon_edges
 from understudy.geometry.laplacian import smoothing_matrix
 from understudy.geometry.normals import quad_vertex_normals
-from understudy.rigs.face.anatomy import FaceAnatomy
+from understudy_characters.face.anatomy import FaceAnatomy
 
 
 class Surface:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.rigs.human.correctives import CorrectiveBuilder, Region
+from understudy_characters.human.correctives import CorrectiveBuilder, Region
 
 UP = np.array([0.0, 1.0, 0.0])
 FORWARD = np.array([0.0, 0.0, 1.0])
