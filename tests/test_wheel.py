@@ -49,6 +49,12 @@ def bare(tmp_path_factory) -> Path:
     return python
 
 
+def files_of(bare: Path) -> list[str]:
+    """What the wheel installed, as paths with forward slashes."""
+    listed = run(bare, "-m", "pip", "show", "--files", "understudy")
+    return listed.stdout.replace("\\", "/").split()
+
+
 @pytest.mark.slow
 def test_it_plays_a_file(bare, tmp_path):
     full_deformer().save(tmp_path / "a.understudy")
@@ -74,7 +80,14 @@ def test_the_command_says_what_to_install(bare, tmp_path):
 
 
 @pytest.mark.slow
+def test_it_holds_no_human_and_says_where_it_is(bare, tmp_path):
+    assert "understudy/rigs/tube.py" in files_of(bare)
+    assert not [file for file in files_of(bare) if "human" in file or "characters" in file]
+    said = run(bare, "-c", "from understudy.rigs import load_rig; load_rig('human')", cwd=tmp_path)
+    assert "run `pip install ./characters` in a checkout of Understudy" in said.stderr
+
+
+@pytest.mark.slow
 def test_it_holds_no_sources_of_the_compiled_parts(bare):
-    listed = run(bare, "-m", "pip", "show", "--files", "understudy")
-    assert "py.typed" in listed.stdout
-    assert not [line for line in listed.stdout.split() if line.endswith((".cpp", ".h"))]
+    assert "understudy/py.typed" in files_of(bare)
+    assert not [file for file in files_of(bare) if file.endswith((".cpp", ".h"))]
