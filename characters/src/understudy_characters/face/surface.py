@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.geometry.adjacency import adjacency_matrix, polygon_edges
-from understudy.geometry.laplacian import smoothing_matrix
-from understudy.geometry.normals import quad_vertex_normals
 from understudy_characters.face.anatomy import FaceAnatomy
+from understudy_characters.quad_mesh import quad_normals, quad_smoothing
 
 
 class Surface:
@@ -25,9 +23,8 @@ class Surface:
         self.anatomy = anatomy
         self.points = anatomy.vertices
         count = len(self.points)
-        edges = polygon_edges(np.full(len(anatomy.quads), 4), anatomy.quads.reshape(-1))
-        self.smoother = smoothing_matrix(adjacency_matrix(edges, count))
-        self.normals = quad_vertex_normals(self.points, anatomy.quads)
+        self.smoother = quad_smoothing(anatomy.quads, count)
+        self.normals = quad_normals(self.points, anatomy.quads)
         self.skin = np.zeros(count)
         self.skin[anatomy.parts["skin"]] = 1.0
         self.side = np.tanh(self.points[:, 0] / 0.6)

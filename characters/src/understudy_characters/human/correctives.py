@@ -30,11 +30,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sparse
 
-from understudy.geometry.adjacency import adjacency_matrix, polygon_edges
-from understudy.geometry.laplacian import smoothing_matrix
-from understudy.geometry.normals import quad_vertex_normals
 from understudy_characters.human.anatomy import Anatomy
 from understudy_characters.human.skeleton_system import MIRROR
+from understudy_characters.quad_mesh import quad_normals, quad_smoothing
 
 # Scales all correctives but expressions; 1 looks exaggerated, 0.75 like a fit man.
 STRENGTH = 0.75
@@ -171,9 +169,8 @@ class CorrectiveBuilder:
         self.anatomy, self.frames = anatomy, frames
         self.points = anatomy.vertices
         self.bones = {name: b for b, name in enumerate(anatomy.bone_names)}
-        self.normals = quad_vertex_normals(self.points, anatomy.quads)
-        edges = polygon_edges(np.full(len(anatomy.quads), 4), anatomy.quads.reshape(-1))
-        self.smoother = smoothing_matrix(adjacency_matrix(edges, len(self.points)))
+        self.normals = quad_normals(self.points, anatomy.quads)
+        self.smoother = quad_smoothing(anatomy.quads, len(self.points))
         self.weights = anatomy.weights.tocsc()
         self.correctives: list[Corrective] = []
 
