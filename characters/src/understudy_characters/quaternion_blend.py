@@ -1,6 +1,6 @@
 """Rotations blended over the bones of each vertex, for many poses at once.
 
-The deformation stacks of the built-in rigs rotate points with them. Letters: V vertices, B bones, T
+The deformation stacks of both characters rotate points with them. Letters: V vertices, B bones, T
 poses. Quaternions have their real part first. Fields are (V,3,T) float32, so that each step streams
 over poses.
 """
