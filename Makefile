@@ -117,10 +117,10 @@ $(VENV)/bin/python:
 # A change of the compiled parts builds them again.
 NATIVE := CMakeLists.txt $(shell find runtime/src runtime/include src -name '*.cpp' -o -name '*.h')
 
-$(VENV)/.demo: pyproject.toml constraints.txt $(NATIVE) | $(VENV)/bin/python
+$(VENV)/.demo: pyproject.toml characters/pyproject.toml constraints.txt $(NATIVE) | $(VENV)/bin/python
 	@echo "Setting up $(VENV) (once; about a minute)"
 	$(PIP) install -c constraints.txt torch==2.13.0
-	$(PIP) install -c constraints.txt -e '.[cli,fit]'
+	$(PIP) install -c constraints.txt -e '.[cli,fit]' -e ./characters
 	$(PIP) install --no-deps $(DATA_PACKAGES)
 	touch $@
 

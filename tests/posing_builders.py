@@ -9,9 +9,9 @@ from understudy.core.poses import Poses
 from understudy.core.posing import Dofs, Driver, Handle, PosingSkeleton, Symmetry
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
-from understudy.rigs.human.anatomy import read_anatomy
-from understudy.rigs.human.rig import HumanRig
 from understudy.rigs.sampling import gaussian
+from understudy_characters.human.anatomy import read_anatomy
+from understudy_characters.human.rig import HumanRig
 
 
 def two_arms():

@@ -8,12 +8,15 @@ from functools import cache
 from pathlib import Path
 
 import understudy
+import understudy_characters
 
 ROOT = Path(understudy.__file__).parent
+CHARACTERS = Path(understudy_characters.__file__).parent
 OPTIONAL = {"torch", "zarr", "onnx", "onnxruntime", "matplotlib", "rich", "PIL", "typer"}
 MODULES = {
-    "understudy." + ".".join(file.relative_to(ROOT).with_suffix("").parts): file
-    for file in sorted(ROOT.rglob("*.py"))
+    ".".join(file.relative_to(package.parent).with_suffix("").parts): file
+    for package in (ROOT, CHARACTERS)
+    for file in sorted(package.rglob("*.py"))
 }
 
 

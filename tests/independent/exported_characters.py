@@ -14,8 +14,8 @@ from understudy.export.joints import make_joints
 from understudy.export.residuals import SkinnedFrames, residual_displacements
 from understudy.export.shapes import corrective_shapes
 from understudy.methods.registry import method_type
-from understudy.rigs.human.anatomy import read_anatomy
 from understudy.rigs.registry import load_rig
+from understudy_characters.human.anatomy import read_anatomy
 
 
 def human():

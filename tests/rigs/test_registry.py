@@ -8,7 +8,7 @@ import pytest
 
 from understudy import InputError
 from understudy.io import pose_store
-from understudy.rigs import AnimatedRig, NamedRig, Rig, load_rig, rig_names
+from understudy.rigs import AnimatedRig, NamedRig, Rig, load_rig, registry, rig_names
 from understudy.rigs.base import animation_curves, animation_names, name_of
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.registry import portable_name
@@ -64,6 +64,14 @@ def folder(tmp_path, monkeypatch):
 def test_the_built_in_rigs_are_known():
     assert {"human", "face", "tube"} <= set(rig_names())
     assert isinstance(load_rig("tube"), (Rig, NamedRig, AnimatedRig))
+
+
+@pytest.mark.parametrize("name", ["human", "face"])
+def test_a_character_that_is_not_installed_says_what_to_install(name, monkeypatch):
+    monkeypatch.setattr(registry, "plugins", lambda group: {})
+    assert registry.is_rig(name)
+    with pytest.raises(InputError, match=r"understudy-characters.*pip install \./characters"):
+        load_rig(name)
 
 
 def test_a_class_in_a_file_needs_no_name_and_no_animations(folder, monkeypatch):

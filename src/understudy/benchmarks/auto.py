@@ -42,11 +42,11 @@ from understudy.methods.auto.sequences import Prediction, sequence_candidates, w
 from understudy.methods.auto.walk import walk
 from understudy.methods.corrected_skin.guard import mean_error
 from understudy.rigs.base import Rig
-from understudy.rigs.face import FaceRig
-from understudy.rigs.human import HumanRig
 from understudy.rigs.sampling import SamplePlan, gaussian
 from understudy.rigs.tube import TubeRig
 from understudy.runtime.pose_time import pose_ms
+from understudy_characters.face import FaceRig
+from understudy_characters.human import HumanRig
 
 METHODS = ("auto",)
 _UNSEEN_POSES = 200

@@ -47,8 +47,8 @@ from understudy.evaluation.report import report_data, write_report
 from understudy.evaluation.result import CaseResult
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_path
 from understudy.rigs import animate
-from understudy.rigs.human import HumanRig
-from understudy.rigs.human.retarget import clip_names, cmu_clip
+from understudy_characters.human import HumanRig
+from understudy_characters.human.retarget import clip_names, cmu_clip
 
 QUICK_METHODS = ("fdda", "fdda-noclamp", "linear", "lbs-4")
 INFLUENCES = (1, 2, 3, 4, 6, 8, 12, 16)

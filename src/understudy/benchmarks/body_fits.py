@@ -27,8 +27,8 @@ from understudy.methods.fdda.groups import assign_bones
 from understudy.methods.lbs import Lbs, LbsConfig
 from understudy.methods.registry import method_type
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
-from understudy.rigs.human import HumanRig
 from understudy.rigs.sampling import SIGMA, SIGMA_EQUATION_8, SamplePlan
+from understudy_characters.human import HumanRig
 
 METHODS = (
     "corrected_skin",

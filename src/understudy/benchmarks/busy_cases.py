@@ -26,9 +26,9 @@ from understudy.core.errors import UnderstudyError
 from understudy.core.progress import Progress
 from understudy.evaluation.result import CaseResult
 from understudy.rigs.base import animate
-from understudy.rigs.face.rig import FaceRig
-from understudy.rigs.human.rig import HumanRig
 from understudy.rigs.sampling import SamplePlan
+from understudy_characters.face.rig import FaceRig
+from understudy_characters.human.rig import HumanRig
 
 CORES = 2
 # It also ends where the benchmark was killed.

@@ -24,8 +24,8 @@ from understudy.core.poses import Poses
 from understudy.core.progress import Progress
 from understudy.rigs import animate
 from understudy.rigs.base import Rig
-from understudy.rigs.face import FaceRig
 from understudy.rigs.sampling import SamplePlan, gaussian
+from understudy_characters.face import FaceRig
 
 _TRAINING_FRACTION = 0.8
 _TEST_POSES = 200

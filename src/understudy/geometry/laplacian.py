@@ -4,7 +4,6 @@ With A the adjacency (V,V) of `adjacency.py` and D the diagonal of the vertex de
 
     symmetric Laplacian    D - A              positive semi-definite, zero on constant fields
     random-walk Laplacian  I - D^-1 A         a vertex minus the mean of its neighbours
-    smoothing              I/2 + D^-1 A / 2   half the vertex, half the mean of its neighbours
     one-ring mean          (D + I)^-1 (A + I) the mean of the vertex and its neighbours
 
 A vertex without neighbours has degree zero; each function says what its row is then.
@@ -41,18 +40,6 @@ def random_walk_laplacian(adjacency: sp.csr_matrix) -> sp.csr_matrix:
     share = np.repeat(1.0 / np.maximum(degree, 1), degree)
     mean = sp.csr_matrix((share, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
     return (sp.diags((degree > 0).astype(float)) - mean).tocsr()
-
-
-def smoothing_matrix(adjacency: sp.csr_matrix) -> sp.csr_matrix:
-    """I/2 + D^-1 A / 2: (V,V), one smoothing step; the row of an isolated vertex is I/2.
-
-    >>> smoothing_matrix(sp.csr_matrix([[0.0, 1.0], [1.0, 0.0]])).toarray().tolist()
-    [[0.5, 0.5], [0.5, 0.5]]
-    """
-    degree = np.maximum(vertex_degrees(adjacency), 1.0)
-    return sp.csr_matrix(
-        0.5 * sp.identity(adjacency.shape[0]) + 0.5 * sp.diags(1.0 / degree) @ adjacency
-    )
 
 
 def one_ring_mean(adjacency: sp.csr_matrix) -> sp.csr_matrix:

@@ -27,21 +27,3 @@ def vertex_normals(
         np.add.at(by_vertex, triangles[:, corner], np.moveaxis(faces, -2, 0))
     length = np.linalg.norm(total, axis=-1, keepdims=True)
     return np.divide(total, length, out=np.zeros_like(total), where=length > 0)
-
-
-def quad_vertex_normals(vertices: np.ndarray, quads: np.ndarray) -> np.ndarray:
-    """Normals (V,3) of a quad mesh, each quad weighted by the cross product of its diagonals.
-
-    vertices  (V,3)
-    quads     (F,4) vertex indices
-
-    >>> square = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
-    >>> quad_vertex_normals(square, np.array([[0, 1, 2, 3]]))[0].tolist()
-    [0.0, 0.0, 1.0]
-    """
-    corners = vertices[quads]
-    area = np.cross(corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1])
-    total = np.zeros_like(vertices)
-    for corner in range(4):
-        np.add.at(total, quads[:, corner], area)
-    return total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-12)

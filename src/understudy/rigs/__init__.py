@@ -1,4 +1,4 @@
-"""Rigs: the protocol, finding one by name, sampling poses, and the built-in ones."""
+"""Rigs: the protocol, finding one by name, sampling poses, and the built-in tube."""
 
 from understudy.rigs.base import AnimatedRig, NamedRig, PerturbableRig, Rig, animate
 from understudy.rigs.registry import load_rig, rig_names

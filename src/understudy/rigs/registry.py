@@ -1,12 +1,13 @@
 """Rigs by name: built in, from a plug-in, or a class in a module or file of the user's.
 
-    tube                        a built-in rig, or the entry point of a plug-in
+    tube                        the built-in rig
+    human                       a rig of another package, by its entry point
     studio.rigs:Hero            a class (or a function without arguments) in an importable module
     path/to/lid.py:Lid          a class in a file
     path/to/hero.blend          a Blender file; hero.blend?mesh=Body names its meshes
 
 Another package adds a rig by entry point (group `understudy.rigs`, see `core.plugins`); its value
-is the class. A rig is imported only when it is asked for.
+is the class, which is imported only when it is asked for. `human` and `face` come that way too.
 """
 
 from __future__ import annotations
@@ -30,27 +31,26 @@ from understudy.core.skeleton import Skeleton
 from understudy.rigs.base import Rig
 from understudy.rigs.blender.options import is_blend
 from understudy.rigs.blender.rig import BlenderRig
+from understudy.rigs.tube import TubeRig
 
 GROUP = "understudy.rigs"
-_BUILT_IN = {
-    "human": "understudy.rigs.human:HumanRig",
-    "face": "understudy.rigs.face:FaceRig",
-    "tube": "understudy.rigs.tube:TubeRig",
-}
+# The characters that come with Understudy, in a package of their own.
+_CHARACTERS = ("human", "face")
 _NEEDED = "a rig needs `mesh`, `skeleton` (or None), `controls` and `evaluate(values) -> Poses`"
 
 
 def rig_names() -> tuple[str, ...]:
-    """The built-in rigs, then those of plug-ins."""
-    return tuple(dict.fromkeys([*_BUILT_IN, *plugins(GROUP)]))
+    """The built-in tube, then the rigs of plug-ins."""
+    return tuple(dict.fromkeys([TubeRig.name, *plugins(GROUP)]))
 
 
 def load_rig(text: str) -> Rig:
     """The rig that `text` names.
 
-    text  a built-in name: `human` (13,380 vertices, 163 bones), `face` (4,597 vertices, 77
-          controls) or `tube` (tiny, for tests); a plug-in's name; `package.module:Class`;
-          `path/to/rig.py:Class`; or `path/to/hero.blend` (options: see `blender.parse_blend`)
+    text  a built-in name: `tube` (tiny, for tests), and `human` (13,380 vertices, 163 bones) and
+          `face` (4,597 vertices, 77 controls) of the package `understudy-characters`; a plug-in's
+          name; `package.module:Class`; `path/to/rig.py:Class`; or `path/to/hero.blend` (options:
+          see `blender.parse_blend`)
 
     >>> load_rig("tube").mesh.vertex_count
     104
@@ -66,7 +66,7 @@ def is_rig(text: str) -> bool:
     >>> is_rig("human"), is_rig("lid.py:Lid"), is_rig("hero.blend"), is_rig("walk.npz")
     (True, True, True, False)
     """
-    if is_blend(text) or text in rig_names():
+    if is_blend(text) or text in _CHARACTERS or text in rig_names():
         return True
     where, colon, name = text.rpartition(":")
     # A drive letter also ends in a colon, but no class name holds a slash, a backslash or a dot.
@@ -129,6 +129,14 @@ def _factory(text: str) -> Callable[[], Any]:
         return found
     if _is_file(text):
         raise InputError(f"{text}: say which class of the file is the rig, as in {text}:Lid")
+    if text == TubeRig.name:
+        return TubeRig
+    others = plugins(GROUP)
+    if text in _CHARACTERS and text not in others:
+        raise InputError(
+            f"the rig {text!r} is in the package understudy-characters, which is not installed; "
+            "run `pip install ./characters` in a checkout of Understudy"
+        )
     try:
         checks.one_of(text, "rig", rig_names())
     except InputError as problem:
@@ -136,10 +144,7 @@ def _factory(text: str) -> Callable[[], Any]:
             f"{problem}. A rig of your own: package.module:Class, path/to/rig.py:Class or "
             "path/to/hero.blend"
         ) from None
-    if text in _BUILT_IN:
-        module_name, _, name = _BUILT_IN[text].partition(":")
-        return getattr(importlib.import_module(module_name), name)
-    return load_plugin(plugins(GROUP)[text])
+    return load_plugin(others[text])
 
 
 def _build(factory: Any, text: str) -> Any:
