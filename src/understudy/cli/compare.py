@@ -10,6 +10,7 @@ import typer
 from understudy import jobs
 from understudy.cli.evaluate import Animation, PosesOption, Report, RigOption
 from understudy.cli.options import (
+    AllFigures,
     FrameRate,
     Json,
     Rest,
@@ -56,6 +57,7 @@ def compare(
     animation: Animation = [],  # noqa: B006
     report: Report = None,
     as_json: Json = None,
+    all_figures: AllFigures = False,
     up: UpAxis = None,
     unit: Unit = None,
     frame_rate: FrameRate = None,
@@ -78,7 +80,7 @@ def compare(
         measured = jobs.evaluate(
             source, rig=rig, poses=poses, animations=animation, outputs=outputs, progress=progress
         )
-        print_measured(measured)
+        print_measured(measured, all_figures)
         return
     if any(fitted):
         raise InputError("give .understudy files to compare, or a source to fit methods to")
@@ -97,4 +99,4 @@ def compare(
         reading=read_options(up, unit, frame_rate, rest),
         progress=progress,
     )
-    print_measured(compared.measured)
+    print_measured(compared.measured, all_figures)

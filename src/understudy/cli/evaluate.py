@@ -10,6 +10,7 @@ import typer
 from understudy import jobs
 from understudy.cli.options import (
     RIG_HELP,
+    AllFigures,
     Cache,
     CharacterOptions,
     Clips,
@@ -48,6 +49,7 @@ def evaluate(
     animation: Animation = [],  # noqa: B006
     report: Report = None,
     as_json: Json = None,
+    all_figures: AllFigures = False,
     cache: Cache = None,
     clip: Clips = [],  # noqa: B006
     mesh: Meshes = [],  # noqa: B006
@@ -68,4 +70,4 @@ def evaluate(
         outputs=jobs.Outputs(f"understudy evaluate {file.name}", report, as_json),
         progress=TerminalProgress(),
     )
-    print_measured(measured)
+    print_measured(measured, all_figures)

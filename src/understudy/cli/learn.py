@@ -11,6 +11,7 @@ import typer
 from understudy import jobs
 from understudy.cli.options import (
     AUTO,
+    AllFigures,
     Cache,
     CharacterOptions,
     Clips,
@@ -111,6 +112,7 @@ def learn(
         ),
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Start anew in a folder that is in use.")] = False,
+    all_figures: AllFigures = False,
 ) -> None:
     """Learn a character: everything from the source to the files of an engine.
 
@@ -151,13 +153,13 @@ def learn(
         ),
         progress=progress,
     )
-    print_result(result)
+    print_result(result, all_figures)
     export_all(result, wanted, progress)
 
 
-def print_result(result: jobs.Result) -> None:
+def print_result(result: jobs.Result, every: bool = False) -> None:
     """Print the errors of what was learned, what came up, and its file."""
-    print_measured(result.measured)
+    print_measured(result.measured, every)
     for note in result.notes:
         print(note)
     print(f"{result.file}: {file_text(result.file, result.deformer)}")

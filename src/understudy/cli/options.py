@@ -41,6 +41,9 @@ Preset = Annotated[
     ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
+AllFigures = Annotated[
+    bool, typer.Option("--all-figures", help="Print all figures, not only the first five.")
+]
 File = Annotated[Path, typer.Argument(help="A .understudy file.")]
 UpAxis = Annotated[
     str | None, typer.Option("--up", help="Up axis, where the files do not say: Y or Z.")

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from understudy.core.deformer import Deformer
 from understudy.evaluation.metric_catalogue import size_text
-from understudy.evaluation.report import figures_table
+from understudy.evaluation.report import figures_table, figures_that_matter
 from understudy.evaluation.result import CaseResult
 from understudy.jobs import Measured
 
 _FILE_WIDTH = 200  # columns of a table that does not go to a terminal: enough for every figure
 
 
-def print_table(results: Sequence[CaseResult], unit: str, title: str, size: str = "height") -> None:
+def print_table(
+    results: Sequence[CaseResult],
+    unit: str,
+    title: str,
+    size: str = "height",
+    names: Collection[str] | None = None,
+) -> None:
     """Print one row for each case and method.
 
-    unit  of the mesh
-    size  what percentages refer to: `Mesh.size_label`
+    unit   of the mesh
+    size   what percentages refer to: `Mesh.size_label`
+    names  the figures to show; None: all
     """
     width = None if sys.stdout.isatty() else _FILE_WIDTH
-    Console(width=width).print(figures_table(results, unit, title, size))
+    Console(width=width).print(figures_table(results, unit, title, size, names))
 
 
 def file_text(file: Path, deformer: Deformer) -> str:
@@ -33,11 +40,15 @@ def file_text(file: Path, deformer: Deformer) -> str:
     return f"{size_text(file.stat().st_size)}, {deformer.storage}, {count} vertices"
 
 
-def print_measured(measured: Measured) -> None:
-    """Print the errors of a measurement, its remarks, and where its report is."""
-    trial = measured.trial
+def print_measured(measured: Measured, every: bool = False) -> None:
+    """Print the errors of a measurement, its remarks, and where its report is.
+
+    every  print all figures, not only those that matter first
+    """
+    trial, rows = measured.trial, measured.rows
     title = f"{trial.title}: errors against the original"
-    print_table(measured.rows, measured.unit, title, trial.mesh.size_label)
+    names = None if every else figures_that_matter(rows)
+    print_table(rows, measured.unit, title, trial.mesh.size_label, names)
     for note in trial.notes:
         print(note)
     if measured.report is not None:

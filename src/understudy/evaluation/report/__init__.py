@@ -8,6 +8,6 @@ adds which frame is worst and where on the body the errors are.
 """
 
 from understudy.evaluation.report.build import report_data, write_report
-from understudy.evaluation.report.terminal_table import figures_table
+from understudy.evaluation.report.terminal_table import figures_table, figures_that_matter
 
-__all__ = ["figures_table", "report_data", "write_report"]
+__all__ = ["figures_table", "figures_that_matter", "report_data", "write_report"]

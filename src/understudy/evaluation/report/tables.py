@@ -45,9 +45,10 @@ def results_table(data: ReportData, styles: Styles) -> str:
     ends = (min(lengths), max(lengths)) if lengths else (1.0, 1.0)
     span = f"{digits3(ends[0])} to {digits3(ends[1])} {escape(unit_text(data.unit))}, logarithmic"
     head = "".join(header_cell(label, unit) for _, label, unit, _, _ in columns)
+    # The plot comes first: a wide table is cut off at the right.
     lines = [
-        f'<thead><tr>{header_cell("method", "")}{head}<th class="ranges">mean · p99 · max'
-        f'<span class="unit">{span}</span></th></tr></thead>'
+        f'<thead><tr>{header_cell("method", "")}<th class="ranges">mean · p99 · max'
+        f'<span class="unit">{span}</span></th>{head}</tr></thead>'
     ]
     before = None
     for k, r in enumerate(rows):
@@ -65,13 +66,13 @@ def results_table(data: ReportData, styles: Styles) -> str:
             cells += f"<td><b>{text}</b></td>" if is_best else f"<td>{text}</td>"
         mark = plots.range_mark(_range(r), ends, styles[r.method])
         lines.append(
-            f"<tr><td>{swatch(styles[r.method])}{escape(r.label)}</td>{cells}"
-            f'<td class="ranges">{mark}</td></tr>'
+            f"<tr><td>{swatch(styles[r.method])}{escape(r.label)}</td>"
+            f'<td class="ranges">{mark}</td>{cells}</tr>'
         )
     note = f'<p class="soft">{escape(TUNED_NOTE)}</p>' if any(r.tuned for r in rows) else ""
     return (
         '<h2>All results</h2>\n<p class="soft">The lowest error of each case is in bold green. '
-        '<span class="ranges">In the last column the dot is the mean, the thick bar ends at p99, '
+        '<span class="ranges">In the first column the dot is the mean, the thick bar ends at p99, '
         "and the ring is the max.</span></p>\n"
         f'<div class="scroll"><table>{"".join(lines)}</tbody></table></div>{note}'
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from understudy.evaluation.metric_catalogue import column_names, column_texts
@@ -12,14 +12,30 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+# What matters first, of the figures that a table has; the others are in the report.
+MATTERS = ("e", "mean", "p99", "max", "bytes", "ms_1", "fit_s")
+_COLUMNS = 5
+
+
+def figures_that_matter(results: Sequence[CaseResult]) -> list[str]:
+    """The names of the five figures that a user looks at first."""
+    present = {name for r in results for name in r.figures}
+    return [name for name in MATTERS if name in present][:_COLUMNS]
+
+
 def figures_table(
-    results: Sequence[CaseResult], unit: str, title: str = "", size: str = "height"
+    results: Sequence[CaseResult],
+    unit: str,
+    title: str = "",
+    size: str = "height",
+    names: Collection[str] | None = None,
 ) -> Table:
     """Cases, methods and their figures as a table of `rich`, with units in the headers.
 
     results  rows, case by case
     unit     of the mesh
     size     what percentages refer to, such as `Mesh.size_label`
+    names    the figures to show; None: all
 
     The lowest error of each case is bold.
     """
@@ -35,6 +51,8 @@ def figures_table(
         table.add_column(header, overflow="fold", min_width=min(16, max(map(len, names))))
     columns = []
     for name in column_names(r.figures for r in results):
+        if names is not None and name not in names:
+            continue
         values = [r.figures.get(name) for r in results]
         label, shown_unit, texts = column_texts(name, values, unit, size)
         header = f"{label}\n{shown_unit}" if shown_unit else label
