@@ -8,6 +8,7 @@ markers, invisible in rendered Markdown, say where figures go:
 
     <!-- bench body --> ... <!-- end body -->        a whole table, in docs/benchmarks.md
     <!-- number cmu_mm -->0.23<!-- end -->           one number, in README.md (see NUMBERS below)
+    NAME = 0.23  # number cmu_mm                     the same in Python, for `understudy demo`
     <!-- tuning --> ... <!-- end tuning -->          which data chose which constant, in
                                                      notes/tuning.md (`benchmarks.tuning`)
 """
@@ -367,6 +368,16 @@ def with_numbers(text: str) -> str:
     )
 
 
+def with_constants(text: str) -> str:
+    """The source with every marked constant written anew."""
+    return re.sub(
+        r"^(?P<start>\w+ = ).*(?P<end>  # number (?P<name>\w+))$",
+        lambda match: f"{match['start']}{NUMBERS[match['name']]()}{match['end']}",
+        text,
+        flags=re.MULTILINE,
+    )
+
+
 def main() -> None:
     check = "--check" in sys.argv
     for document, written in (
@@ -374,6 +385,7 @@ def main() -> None:
         ("notes/tuning.md", with_tuning),
         ("docs/papers.md", paper_tables.with_papers),
         ("README.md", with_numbers),
+        ("src/understudy/cli/demo.py", with_constants),
     ):
         path = ROOT / document
         before = path.read_text(encoding="utf-8")

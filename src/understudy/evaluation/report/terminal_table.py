@@ -44,11 +44,11 @@ def figures_table(
 
     table = Table(title=title or None, header_style="bold", title_justify="left")
     # Keep case and method readable, however many columns there are.
-    for header, names in (
+    for header, texts in (
         ("case", [r.case for r in results]),
         ("method", [r.label for r in results]),
     ):
-        table.add_column(header, overflow="fold", min_width=min(16, max(map(len, names))))
+        table.add_column(header, overflow="fold", min_width=min(16, max(map(len, texts))))
     columns = []
     for name in column_names(r.figures for r in results):
         if names is not None and name not in names:
