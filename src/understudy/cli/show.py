@@ -16,6 +16,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.posing import PosingSkeleton
 from understudy.evaluation.metric_catalogue import size_text
+from understudy.geometry.skinning import weight_matrix
 from understudy.io.byte_shares import byte_shares
 from understudy.methods.base import Method, option_table, preset_lines
 from understudy.methods.registry import method_type, methods_by_name
@@ -118,9 +119,9 @@ def _worst_regions(deformer: Deformer) -> list[tuple[str, float]]:
     error, parts = deformer.held_out_error, deformer.mesh.parts
     assert error is not None
     if deformer.skeleton is not None and deformer.skin is not None:
-        rows, skin = deformer.skin_matrix, deformer.skin
-        names = deformer.skeleton.names
+        skin, names = deformer.skin, deformer.skeleton.names
         if skin.virtual_index is None:
+            rows = weight_matrix(skin.bone_index, skin.weight, len(names))
             owner = np.asarray(rows.argmax(axis=1)).ravel()
             parts = {name: np.flatnonzero(owner == bone) for bone, name in enumerate(names)}
     parts = parts or {"all": np.arange(len(error))}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from understudy.core import checks
 from understudy.core.errors import InputError
 from understudy.geometry.skinning import BLENDS, weight_matrix
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +82,13 @@ def skin_weights(skin: Skin, bone_count: int) -> sp.csr_matrix:
     >>> skin_weights(Skin.rigid(np.array([1, 0])), 2).toarray().tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
+    from understudy.core.fit_packages import sparse
+
     if skin.virtual is None:
         return weight_matrix(skin.bone_index, skin.weight, bone_count).astype(np.float64)
     index, weight = skin.virtual
     upper = weight_matrix(skin.bone_index, skin.weight, len(index)).astype(np.float64)
-    return sp.csr_matrix(upper @ weight_matrix(index, weight, bone_count).astype(np.float64))
+    return sparse.csr_matrix(upper @ weight_matrix(index, weight, bone_count).astype(np.float64))
 
 
 def _sums_to_one(weight: np.ndarray, name: str) -> None:

@@ -6,6 +6,7 @@ and cheeks.py are the stages after skinning; animations.py has a spoken sentence
 expressions.
 """
 
+from understudy.core import fit_packages  # noqa: F401  # says what is missing
 from understudy.rigs.face.rig import FaceRig
 
 __all__ = ["FaceRig"]

@@ -5,6 +5,7 @@ skeleton controls (skeleton_system.py) and deformation stack (deformation.py, co
 animations (animations.py) and a retargeting of CMU motion capture (retarget.py).
 """
 
+from understudy.core import fit_packages  # noqa: F401  # says what is missing
 from understudy.rigs.human.rig import HumanRig
 
 __all__ = ["HumanRig"]
