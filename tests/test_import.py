@@ -54,15 +54,6 @@ for room in ("methods", "export", "evaluation", "io.registry", "rigs.human", "ri
     assert len(run(code).split()) == 9
 
 
-def test_the_command_line_without_scipy_says_what_to_install():
-    code = "import sys; sys.modules['scipy'] = None; from understudy.cli import main; main([])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr == (
-        "understudy: the command line needs the package scipy: pip install 'understudy[cli]'\n"
-    )
-
-
 def test_without_torch_exactly_the_methods_that_need_it_name_the_install_command():
     code = """
 import sys

@@ -82,13 +82,11 @@ def skin_weights(skin: Skin, bone_count: int) -> sp.csr_matrix:
     >>> skin_weights(Skin.rigid(np.array([1, 0])), 2).toarray().tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    from understudy.core.fit_packages import sparse
-
     if skin.virtual is None:
         return weight_matrix(skin.bone_index, skin.weight, bone_count).astype(np.float64)
     index, weight = skin.virtual
     upper = weight_matrix(skin.bone_index, skin.weight, len(index)).astype(np.float64)
-    return sparse.csr_matrix(upper @ weight_matrix(index, weight, bone_count).astype(np.float64))
+    return (upper @ weight_matrix(index, weight, bone_count).astype(np.float64)).tocsr()
 
 
 def _sums_to_one(weight: np.ndarray, name: str) -> None:
