@@ -68,7 +68,7 @@ wheel: $(VENV)/.test
 wasm: $(VENV)/.test
 	$(BIN)/python js/build.py
 
-# The page of the viewer, from web/src and js/, into src/understudy/viewer/page.
+# The script of the viewer's page, from web/src and js/understudy.js, into src/understudy/viewer/page.
 web: node
 	cd web && npm run --silent build
 

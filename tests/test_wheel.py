@@ -1,24 +1,49 @@
-"""The wheel, installed into a bare environment: loads and plays a file without any extra."""
+"""The wheel, installed into a bare environment: loads and plays files without any extra."""
 
 import importlib.util
 import os
+import statistics
 import subprocess
 import sys
 import venv
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from builders import full_deformer
+from parity.kinds import KINDS, drivers
+from posing_builders import small_character
+
+from understudy import Clip
 
 ROOT = Path(__file__).parents[1]
 PLAY = """
 import sys, numpy as np, understudy
+from pathlib import Path
 from understudy.runtime import native
 assert native.compiled is not None, "the wheel has no compiled runtime"
-deformer = understudy.Deformer.load(sys.argv[1])
-print(*deformer.deform(np.tile(np.eye(3, 4), (2, 3, 1, 1)), np.zeros((2, 2))).shape)
+for file in sorted(Path(sys.argv[1]).glob("*.understudy")):
+    given = np.load(file.with_suffix(".npz"))
+    deformer = understudy.Deformer.load(file)
+    pose = [given[name] if name in given else None for name in ("bones", "controls")]
+    size = float(np.ptp(deformer.mesh.vertices, axis=0).max())
+    np.testing.assert_array_equal(deformer.deform_reference(*pose), given["vertices"])
+    np.testing.assert_allclose(deformer.deform(*pose), given["vertices"], atol=1e-5 * size)
+    if deformer.bounds is not None:
+        np.testing.assert_array_equal(deformer.distance_from_data(*pose), given["distance"])
+    deformer.half().save("half.understudy")
+    understudy.Deformer.load("half.understudy").deform(*pose, normals=True)
+    if deformer.posing is not None:
+        bones, controls = deformer.posing.pose(given["dofs"])
+        np.testing.assert_allclose(bones, given["posed"], atol=1e-12)
+        deformer.posing.read(bones, controls)
+    if deformer.clips:
+        np.testing.assert_allclose(deformer.deform_clip(0), given["vertices"], atol=1e-5 * size)
+    print(file.stem)
+assert not {"scipy", "threadpoolctl"} & {name.partition(".")[0] for name in sys.modules}
 """
-
+COST = "import time; start = time.process_time(); import {}; print(time.process_time() - start)"
 
 PAGE = """
 import sys, understudy
@@ -26,6 +51,7 @@ from understudy.viewer.page import write_page
 from understudy.viewer.scene import Model, deformer_scene
 deformer = understudy.Deformer.load(sys.argv[1])
 print(write_page(deformer_scene([Model("full", deformer)], "full"), "page.html"))
+print(understudy.__file__)
 """
 
 
@@ -56,20 +82,64 @@ def files_of(bare: Path) -> list[str]:
     return listed.stdout.replace("\\", "/").split()
 
 
+def save_kinds(folder: Path) -> list[str]:
+    """Write files of every kind with the arrays to compare with, and return their names."""
+    kinds = {name: make() for name, make in KINDS.items()}
+    still = kinds["skin-4"]
+    kinds["clip"] = replace(still, clips=(Clip("walk", drivers(still)[0]),))
+    kinds["posing"] = small_character()
+    for name, deformer in kinds.items():
+        bones, controls = drivers(deformer)
+        arrays = {"bones": bones, "controls": controls}
+        arrays["vertices"] = deformer.deform_reference(bones, controls)
+        if deformer.bounds is not None:
+            arrays["distance"] = deformer.distance_from_data(bones, controls)
+        if deformer.posing is not None:
+            dofs = deformer.posing.dofs
+            arrays["dofs"] = np.stack([dofs.low, dofs.rest, dofs.high])
+            arrays["posed"], _ = deformer.posing.pose(arrays["dofs"])
+        np.savez(folder / name, **{k: v for k, v in arrays.items() if v is not None})
+        deformer.save(folder / f"{name}.understudy")
+    return sorted(kinds)
+
+
 @pytest.mark.slow
-def test_it_plays_a_file(bare, tmp_path):
-    full_deformer().save(tmp_path / "a.understudy")
-    played = run(bare, "-c", PLAY, tmp_path / "a.understudy", cwd=tmp_path)
+def test_it_plays_every_kind_of_file_without_scipy(bare, tmp_path):
+    names = save_kinds(tmp_path)
+    assert "ModuleNotFoundError" in run(bare, "-c", "import scipy").stderr
+    played = run(bare, "-W", "error", "-c", PLAY, tmp_path, cwd=tmp_path)
     assert played.returncode == 0, played.stderr
-    assert played.stdout.split() == ["2", "24", "3"]
+    assert sorted(played.stdout.split()) == names
+
+
+@pytest.mark.slow
+def test_importing_it_costs_little_more_than_what_it_needs(bare, tmp_path):
+    cost = lambda what: float(run(bare, "-c", COST.format(what), cwd=tmp_path).stdout)
+    ratios = [cost("understudy") / cost("numpy, safetensors.numpy") for _ in range(9)]
+    assert statistics.median(ratios) <= 1.5
+
+
+@pytest.mark.slow
+def test_what_fits_says_what_to_install(bare, tmp_path):
+    said = run(bare, "-c", "import understudy.methods", cwd=tmp_path)
+    assert "MissingDependencyError: the package scipy is missing" in said.stderr
+    assert "pip install 'understudy[fit]'" in said.stderr
 
 
 @pytest.mark.slow
 def test_it_writes_a_page(bare, tmp_path):
+    """With SciPy and what else the tests run with behind the wheel's own environment."""
+    site = run(bare, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip()
     full_deformer().save(tmp_path / "a.understudy")
-    written = run(bare, "-c", PAGE, tmp_path / "a.understudy", cwd=tmp_path)
+    written = run(
+        *(sys.executable, "-c", PAGE, tmp_path / "a.understudy"),
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": site},
+    )
     assert written.returncode == 0, written.stderr
-    assert int(written.stdout) > 500_000  # the runtime and the script are in it
+    size, origin = written.stdout.split()
+    assert origin.startswith(site)
+    assert int(size) > 500_000  # the runtime and the script are in it
 
 
 @pytest.mark.slow

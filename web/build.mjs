@@ -1,8 +1,9 @@
-// Builds the page into src/understudy/viewer/page (or the folder given), from the sources here and
-// the WebAssembly modules of js/. The same sources give the same bytes.
+// Builds the script of the page into src/understudy/viewer/page (or the folder given), beside its
+// template and styles. The same sources give the same bytes. Python puts the WebAssembly modules of
+// js/ into each page.
 
 import {createHash} from 'node:crypto';
-import {copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync} from 'node:fs';
+import {mkdirSync, readdirSync, readFileSync} from 'node:fs';
 import {dirname, join} from 'node:path';
 import {fileURLToPath} from 'node:url';
 import {build} from 'esbuild';
@@ -10,11 +11,11 @@ import {build} from 'esbuild';
 const here = dirname(fileURLToPath(import.meta.url));
 const out = process.argv[2] ?? join(here, '..', 'src', 'understudy', 'viewer', 'page');
 
-/** Files that the page is made of, relative to the repository, in order. */
+/** Files that the script is made of, relative to the repository, in order. */
 function sources() {
     const own = readdirSync(join(here, 'src')).map((name) => `web/src/${name}`);
     const others = ['web/build.mjs', 'web/package-lock.json', 'web/tsconfig.json',
-                    'js/understudy.js', 'js/understudy.wasm', 'js/understudy.simd.wasm'];
+                    'js/understudy.js'];
     return [...own, ...others].sort();
 }
 
@@ -38,10 +39,7 @@ await build({
     target: 'es2022',
     charset: 'ascii',
     legalComments: 'none',
-    loader: {'.wasm': 'binary'},
     external: ['node:fs/promises'],
-    banner: {js: '/* Understudy viewer. Contains three.js (MIT), https://threejs.org/license */'},
+    banner: {js: '/* Understudy viewer. Contains three.js (MIT), https://threejs.org/license\n' +
+                 `   Built from sources ${fingerprint()} */`},
 });
-copyFileSync(join(here, 'src', 'index.html'), join(out, 'index.html'));
-copyFileSync(join(here, 'src', 'viewer.css'), join(out, 'viewer.css'));
-writeFileSync(join(out, 'sources.sha256'), fingerprint() + '\n');

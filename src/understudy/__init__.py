@@ -1,7 +1,7 @@
 """Understudy learns a character's deformation and stands in for it.
 
-Everything here runs without torch: loading a `.understudy` file and deforming with it needs NumPy,
-SciPy and safetensors alone.
+Everything here runs without torch and SciPy: loading a `.understudy` file and deforming with it
+needs NumPy and safetensors alone.
 """
 
 # First: NumPy reads the environment when it loads.

@@ -36,6 +36,8 @@ def file(tmp_path_factory):
     [
         ("typer", (), "needs the package typer: pip install 'understudy[cli]'"),
         ("rich", ("--help",), "needs the package rich: pip install 'understudy[cli]'"),
+        ("scipy", (), "needs the package scipy: pip install 'understudy[cli]'"),
+        ("threadpoolctl", (), "needs the package threadpoolctl: pip install 'understudy[cli]'"),
         ("zarr", ("sample", "tube", "-o", "OUT/a.zarr"), "zarr: pip install 'understudy[cli]'"),
         ("zarr", ("fit", "lbs", "a.zarr", "-o", "OUT/a.understudy"), "understudy[cli]'"),
         ("torch", ("fit", "fdda", "a.npz", "-o", "OUT/a.understudy"), "understudy[fit]'"),

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
+from scipy.special import erf
 
 from understudy import Basis, Deformer, Features, InputError, Net, Skin
+from understudy.core.networks import NetGroups
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 
 KINDS = [
@@ -203,3 +205,11 @@ def test_wrong_input_is_named(change, message):
     deformer = full_deformer()
     with pytest.raises(InputError, match=message):
         change(deformer, *drivers(deformer))
+
+
+def test_gelu_has_the_error_function_of_scipy():
+    net = Net([0], ([[1.0]], [[1.0]]), ([0.0], [0.0]), [0], "gelu")
+    x = np.concatenate([np.linspace(-8, 8, 4001), np.geomspace(1e-30, 1, 500)]).astype(np.float32)
+    expected = (0.5 * x * (1 + erf(x / np.sqrt(2)))).astype(np.float32)
+    found = NetGroups([net], 1, 1)(x[:, None])[:, 0]
+    np.testing.assert_allclose(found, expected, rtol=2e-7, atol=1e-15)

@@ -1,13 +1,15 @@
-// Starts the page: finds the scene, in the page itself or at the server, and shows it.
+// Starts the page: finds the scene, in the page itself or at the server, and shows it. The runtime is
+// in the page, as src/understudy/viewer/page.py wrote it.
 
+import {simd} from '../../js/understudy.js';
 import {App} from './app';
 import {SceneError} from './container';
 import {el} from './dom';
 import {readScene} from './scene';
 
-/** The scene inside the page, or null: a server has it. */
-async function embedded(): Promise<Uint8Array|null> {
-    const place = document.getElementById('scene');
+/** Bytes that are inside the page, or null. */
+async function embedded(name: string): Promise<Uint8Array<ArrayBuffer>|null> {
+    const place = document.getElementById(name);
     if (!place) return null;
     const text = place.textContent!.trim();
     place.remove();  // its memory is not needed twice
@@ -15,9 +17,11 @@ async function embedded(): Promise<Uint8Array|null> {
         const stream = new Blob([fromBase64(text)]).stream().pipeThrough(new DecompressionStream('gzip'));
         return new Uint8Array(await new Response(stream).arrayBuffer());
     } catch {
-        throw new SceneError('The page is damaged or incomplete. Download it again, or write it anew with `understudy export`.');
+        throw damaged();
     }
 }
+
+const damaged = () => new SceneError('The page is damaged or incomplete. Download it again, or write it anew with `understudy export`.');
 
 function fromBase64(text: string): Uint8Array<ArrayBuffer> {
     const fast = (Uint8Array as any).fromBase64;  // where the browser is new enough
@@ -46,9 +50,11 @@ async function start(): Promise<void> {
     const token = new URLSearchParams(location.search).get('token') ?? '';
     const mark = (name: string) => performance.mark(`understudy ${name}`);
     mark('started');
-    const bytes = await embedded() ?? await fetched(token);
+    const bytes = await embedded('scene') ?? await fetched(token);
+    const wasm = await embedded(simd ? 'understudy.simd.wasm' : 'understudy.wasm');
+    if (!wasm) throw damaged();
     mark('unpacked');
-    const scene = await readScene(bytes);
+    const scene = await readScene(bytes, wasm);
     mark('read');
     const app = new App(scene, token);
     app.start();

@@ -1,9 +1,7 @@
 // What the page shows. src/understudy/viewer/scene.py writes it.
 
-import {load, simd} from '../../js/understudy.js';
+import {load} from '../../js/understudy.js';
 import type {Deformer} from '../../js/understudy.js';
-import portable from '../../js/understudy.wasm';
-import fast from '../../js/understudy.simd.wasm';
 import {Container, SceneError} from './container';
 import {posingSkeleton} from './ik';
 import type {PosingSkeleton} from './ik';
@@ -183,11 +181,12 @@ export interface Scene {
     posing: PosingSkeleton|null;
 }
 
-export async function readScene(bytes: Uint8Array): Promise<Scene> {
+/** @param wasm  the WebAssembly module of the runtime */
+export async function readScene(bytes: Uint8Array, wasm: Uint8Array<ArrayBuffer>): Promise<Scene> {
     const container = new Container(bytes), about = container.about;
     if (about.version !== 1)
         throw new SceneError(`This page shows scenes of version 1; this one has ${about.version}.`);
-    const module = await WebAssembly.compile((simd ? fast : portable) as BufferSource);
+    const module = await WebAssembly.compile(wasm);
     const models: Model[] = [];
     for (const [number, model] of about.models.entries())
         models.push({...model, deformer: await load(container.file(`model.${number}`), {wasm: module})});

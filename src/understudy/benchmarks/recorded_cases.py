@@ -16,7 +16,7 @@ from understudy.core.errors import FileError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, join_poses
 from understudy.core.skeleton import Skeleton
-from understudy.geometry.skinning import linear_blend, weight_matrix
+from understudy.geometry.skinning import linear_blend
 from understudy.geometry.transforms import compose
 from understudy.io import npz
 
@@ -62,13 +62,11 @@ def load_recording(data: Path) -> Recording:
         world_from_bone,
     )
     moved = motion["skin_transforms"].astype(np.float64)
-    weights = weight_matrix(
-        body["cmu_mb_weight_index"].astype(np.int32), body["cmu_mb_weight_value"], len(heads)
-    )
+    index, weight = body["cmu_mb_weight_index"].astype(np.int32), body["cmu_mb_weight_value"]
     rest = np.broadcast_to(mesh.vertices, (1, *mesh.vertices.shape))
     vertices = np.empty((len(moved), mesh.vertex_count, 3), np.float32)
     for t, matrices in enumerate(moved):
-        vertices[t] = linear_blend(matrices[None].astype(np.float32), weights, rest)[0]
+        vertices[t] = linear_blend(matrices[None].astype(np.float32), index, weight, rest)[0]
     vertices += motion["offset_q"] * np.float32(motion["offset_step"])
     poses = Poses(mesh, vertices, skeleton, compose(moved, world_from_bone), name="recorded body")
     return Recording(poses, motion["clip"])

@@ -27,7 +27,6 @@ from typing import IO
 
 import numpy as np
 
-import understudy
 from understudy.benchmarks import Outcome, Request, runtime, runtime_cases
 from understudy.core import checks
 from understudy.core.deformer import Deformer
@@ -35,6 +34,7 @@ from understudy.core.errors import InputError
 from understudy.core.progress import Progress
 from understudy.evaluation.result import CaseResult
 from understudy.runtime import native
+from understudy.viewer.page import javascript_package
 
 METHODS = ("wasm", "wasm-portable", "native")
 CASES = ("human", "face", "tigress")
@@ -92,15 +92,6 @@ def run(request: Request, progress: Progress) -> Outcome:
             notes += _findings(case, rows, sets)
             bar.advance()
     return Outcome(results, "cm", notes)
-
-
-def web_package() -> Path:
-    """Return the folder of the JavaScript package: in the wheel, or in the repository."""
-    package = Path(understudy.__file__).parent
-    for folder in (package / "js", package.parents[1] / "js"):
-        if (folder / "understudy.js").is_file():
-            return folder
-    raise InputError("the JavaScript package is not here; install understudy with a C++ compiler")
 
 
 def _played(case: str, request: Request) -> Played:
@@ -167,7 +158,7 @@ class _Node(_Contender):
             given = np.zeros(0) if values is None else np.ascontiguousarray(values, "<f8")
             (folder / name).write_bytes(given.tobytes())
         self.process = subprocess.Popen(
-            [program, str(_PLAYER), str(web_package()), variant, str(folder)],
+            [program, str(_PLAYER), str(javascript_package()), variant, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

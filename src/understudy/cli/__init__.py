@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-_PACKAGES = ("typer", "rich")  # of the extra `cli`
+_PACKAGES = ("typer", "rich", "scipy", "threadpoolctl")  # of the extra `cli`
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -13,8 +13,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         # Optional dependencies: the base install, which only plays files, has none of them.
         from understudy.cli import app
-    except ModuleNotFoundError as problem:
-        missing = (problem.name or "").partition(".")[0]
+    except ImportError as problem:
+        # Rooms that need SciPy say so themselves; the cause names the package.
+        cause = problem.__cause__ if isinstance(problem.__cause__, ImportError) else problem
+        missing = (cause.name or "").partition(".")[0]
         if missing not in _PACKAGES:
             raise
         print(

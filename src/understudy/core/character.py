@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 
 from understudy.core import checks
 from understudy.core.clip import ClipSpan
@@ -26,7 +25,7 @@ from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
-from understudy.geometry.skinning import dual_quaternion_blend, linear_blend, weight_matrix
+from understudy.geometry.skinning import dual_quaternion_blend, linear_blend
 from understudy.geometry.transforms import compose
 
 _BLOCK = 64  # frames evaluated at a time
@@ -161,16 +160,12 @@ class Character:
         """B; 0 without a skeleton."""
         return 0 if self.skeleton is None else self.skeleton.bone_count
 
-    @cached_property
-    def shape_matrix(self) -> sp.csr_matrix:
-        """The blend shapes as a sparse matrix (S, 3V) float64."""
-        counts = [3 * len(shape.vertices) for shape in self.shapes]
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        columns = [(3 * s.vertices[:, None] + np.arange(3)).reshape(-1) for s in self.shapes]
-        values = [s.offsets.reshape(-1) for s in self.shapes]
-        join = lambda arrays, kind: np.concatenate([np.zeros(0, kind), *arrays]).astype(kind)
-        shape = (len(self.shapes), 3 * self.mesh.vertex_count)
-        return sp.csr_matrix((join(values, np.float64), join(columns, np.int64), starts), shape)
+    def shape_offsets(self, weights: np.ndarray) -> np.ndarray:
+        """Return what the blend shapes add to the rest shape, (T,V,3) float64: weights (T,S)."""
+        result = np.zeros((len(weights), self.mesh.vertex_count, 3))
+        for shape, weight in zip(self.shapes, np.asarray(weights, np.float64).T):
+            result[:, shape.vertices] += weight[:, None, None] * shape.offsets
+        return result
 
     @cached_property
     def control_spec(self) -> ControlSpec | None:
@@ -209,8 +204,7 @@ class Character:
             block = slice(start, start + _BLOCK)
             points = np.broadcast_to(rest, result[block].shape)
             if shape_weights is not None and self.shapes:
-                offsets = np.asarray(shape_weights[block], np.float64) @ self.shape_matrix
-                points = points + offsets.reshape(points.shape)
+                points = points + self.shape_offsets(shape_weights[block])
             if world_from_bone is not None and self.skeleton is not None:
                 points = self._skinned(np.asarray(world_from_bone[block], np.float64), points)
             result[block] = points
@@ -264,5 +258,5 @@ class Character:
         matrices = compose(world_from_bone, self.skeleton.bone_from_world)
         index, weight = self.skin.bone_index, self.skin.weight.astype(np.float64)
         if self.skin.blend == "linear":
-            return linear_blend(matrices, weight_matrix(index, weight, self.bone_count), points)
+            return linear_blend(matrices, index, weight, points)
         return dual_quaternion_blend(matrices, index, weight, points)

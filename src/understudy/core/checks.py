@@ -6,7 +6,6 @@ vertices, F faces, B bones, C controls.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -112,6 +111,8 @@ def one_of(value: str, name: str, choices: Iterable[str]) -> str:
     known = sorted(choices)
     if value in known:
         return value
+    import difflib  # slow to import, and used for mistakes alone
+
     near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.4)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise InputError(f"unknown {name} {value!r}{hint} (known: {', '.join(known) or 'none'})")

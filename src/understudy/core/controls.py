@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -102,6 +101,8 @@ class ControlSpec:
         The file has one line per control to change. Ranges must stay inside the rig's limits; the
         error for an unknown name suggests the nearest one.
         """
+        import tomllib  # slow to import, and no player reads such files
+
         path = Path(path)
         try:
             table = tomllib.loads(path.read_text(encoding="utf-8"))

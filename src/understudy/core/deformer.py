@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
-import scipy.sparse as sp
 
 from understudy.core import checks
 from understudy.core.bounds import Bounds
@@ -38,7 +37,6 @@ from understudy.core.services import SERVICES
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.core.storage import is_half
-from understudy.geometry.skinning import weight_matrix
 
 STORAGES = ("float32", "float16")
 
@@ -301,13 +299,6 @@ class Deformer:
     def reads_controls(self) -> bool:
         """Whether any network reads a control."""
         return bool((self.features.columns >= 12 * self.bone_count).any())
-
-    @cached_property
-    def skin_matrix(self) -> sp.csr_matrix:
-        """The skin's weights on its bones, or on its virtual bones if there are any, (V,B)."""
-        skeleton, skin = self.need_skin()
-        count = skeleton.bone_count if skin.virtual_index is None else len(skin.virtual_index)
-        return weight_matrix(skin.bone_index, skin.weight, count)
 
     @cached_property
     def net_groups(self) -> NetGroups:

@@ -11,15 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
+from understudy.core.fit_packages import sparse as sp
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis
 from understudy.core.skin import Skin
 from understudy.geometry.closest_points import closest_points
+from understudy.geometry.skinning import weight_matrix
 
 _SAME = 1e-6  # of the height: vertices that are closer are the same
 
@@ -144,7 +145,8 @@ def _blended_skin(deformer: Deformer, parents: Parents, matrix: sp.csr_matrix) -
     if parents.is_subset:
         kept = parents.index[:, 0]
         return replace(skin, bone_index=skin.bone_index[kept], weight=skin.weight[kept])
-    blended = sp.csr_matrix(matrix @ deformer.skin_matrix.astype(np.float64))
+    rows = weight_matrix(skin.bone_index, skin.weight, int(skin.bone_index.max()) + 1)
+    blended = sp.csr_matrix(matrix @ rows.astype(np.float64))
     count = len(parents.index)
     row = np.repeat(np.arange(count), np.diff(blended.indptr))
     order = np.lexsort((-np.abs(blended.data), row))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from understudy.core import checks
 from understudy.core.errors import InputError
 from understudy.geometry.skinning import BLENDS, weight_matrix
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +86,7 @@ def skin_weights(skin: Skin, bone_count: int) -> sp.csr_matrix:
         return weight_matrix(skin.bone_index, skin.weight, bone_count).astype(np.float64)
     index, weight = skin.virtual
     upper = weight_matrix(skin.bone_index, skin.weight, len(index)).astype(np.float64)
-    return sp.csr_matrix(upper @ weight_matrix(index, weight, bone_count).astype(np.float64))
+    return (upper @ weight_matrix(index, weight, bone_count).astype(np.float64)).tocsr()
 
 
 def _sums_to_one(weight: np.ndarray, name: str) -> None:

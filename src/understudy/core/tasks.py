@@ -18,10 +18,8 @@ from contextvars import copy_context
 from functools import cache
 from typing import Any, TypeVar
 
-import scipy.linalg  # noqa: F401  # loads its BLAS, which `one_blas_thread` then finds
-from threadpoolctl import threadpool_limits
-
 from understudy.core import threads
+from understudy.core.fit_packages import threadpool_limits
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")

@@ -11,6 +11,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.posing import PosingSkeleton
 from understudy.evaluation.metric_catalogue import size_text
+from understudy.geometry.skinning import weight_matrix
 from understudy.runtime.native import runtime_of
 
 _REGIONS = 4  # that are named
@@ -102,9 +103,9 @@ def _worst_regions(deformer: Deformer) -> list[tuple[str, float]]:
     error, parts = deformer.held_out_error, deformer.mesh.parts
     assert error is not None
     if deformer.skeleton is not None and deformer.skin is not None:
-        rows, skin = deformer.skin_matrix, deformer.skin
-        names = deformer.skeleton.names
+        skin, names = deformer.skin, deformer.skeleton.names
         if skin.virtual_index is None:
+            rows = weight_matrix(skin.bone_index, skin.weight, len(names))
             owner = np.asarray(rows.argmax(axis=1)).ravel()
             parts = {name: np.flatnonzero(owner == bone) for bone, name in enumerate(names)}
     parts = parts or {"all": np.arange(len(error))}

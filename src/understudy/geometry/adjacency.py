@@ -2,16 +2,18 @@
 
 Every neighbourhood in the package comes from here: `polygon_edges` lists the edges,
 `adjacency_matrix` turns them into a symmetric sparse matrix whose rows are the neighbours of each
-vertex. Averages and Laplacians over that matrix are in `laplacian.py`. Letters: V vertices,
-F polygons, N polygon corners, E edges.
+vertex. Averages and Laplacians over that matrix are in `laplacian.py`. SciPy is imported where it
+is used: playing needs the edges alone. Letters: V vertices, F polygons, N polygon corners, E edges.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse import csgraph
-from scipy.spatial import cKDTree
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 
 def polygon_edges(polygon_sizes: np.ndarray, polygon_vertices: np.ndarray) -> np.ndarray:
@@ -46,6 +48,8 @@ def link_isolated(edges: np.ndarray, points: np.ndarray, nearest: int = 6) -> np
     >>> link_isolated(np.array([[0, 1]]), np.array([[0.0], [1.0], [3.0]]), nearest=1).tolist()
     [[0, 1], [1, 2]]
     """
+    from scipy.spatial import cKDTree
+
     count = len(points)
     isolated = np.setdiff1d(np.arange(count), edges)
     if not len(isolated) or count < 2:
@@ -68,6 +72,8 @@ def adjacency_matrix(
     >>> adjacency_matrix(np.array([[0, 1], [1, 2]]), 3).toarray().tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
     """
+    import scipy.sparse as sp
+
     value = np.ones(len(edges)) if weight is None else weight
     first, second = edges[:, 0], edges[:, 1]
     graph = sp.csr_matrix(
@@ -87,4 +93,6 @@ def connected_components(adjacency: sp.csr_matrix) -> np.ndarray:
     >>> connected_components(adjacency_matrix(np.array([[0, 2]]), 3)).tolist()
     [0, 1, 0]
     """
+    from scipy.sparse import csgraph
+
     return csgraph.connected_components(adjacency, directed=False)[1].astype(np.int32)

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from understudy.geometry.skinning import polar
 
@@ -100,14 +99,6 @@ def split_stretch(linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if other.size:
         rotation[other], stretch[other] = polar(flat[other])
     return rotation.reshape(linear.shape), stretch.reshape(linear.shape)
-
-
-def rotation_vector(rotation: np.ndarray) -> np.ndarray:
-    """Return the rotation vectors (...,3) in radians of rotation matrices (...,3,3)."""
-    flat = rotation.reshape(-1, 3, 3)
-    if not len(flat):
-        return np.zeros((*rotation.shape[:-2], 3))
-    return Rotation.from_matrix(flat).as_rotvec().reshape(*rotation.shape[:-2], 3)
 
 
 def angles_of(rotation: np.ndarray, order: tuple[int, ...]) -> np.ndarray:

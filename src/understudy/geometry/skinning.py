@@ -13,12 +13,17 @@ Letters: T poses, V vertices, B bones, K influences.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import scipy.sparse as sp
 
 from understudy.geometry.transforms import apply
 
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
 BLENDS = ("linear", "dual_quaternion")
+_BLOCK_VALUES = 2**16  # numbers that `blended_rows` adds at once: they fit the processor's cache
 
 
 def weight_matrix(bone_index: np.ndarray, weight: np.ndarray, bone_count: int) -> sp.csr_matrix:
@@ -30,6 +35,8 @@ def weight_matrix(bone_index: np.ndarray, weight: np.ndarray, bone_count: int) -
     >>> weight_matrix(np.array([[1, 0]]), np.array([[0.75, 0.25]]), 3).toarray().tolist()
     [[0.25, 0.75, 0.0]]
     """
+    import scipy.sparse as sp
+
     vertex_count, influences = bone_index.shape
     starts = np.arange(0, vertex_count * influences + 1, influences)
     return sp.csr_matrix(
@@ -37,17 +44,37 @@ def weight_matrix(bone_index: np.ndarray, weight: np.ndarray, bone_count: int) -
     )
 
 
-def linear_blend(matrices: np.ndarray, weights: sp.csr_matrix, points: np.ndarray) -> np.ndarray:
+def linear_blend(
+    matrices: np.ndarray, bone_index: np.ndarray, weight: np.ndarray, points: np.ndarray
+) -> np.ndarray:
     """Points moved by linear blend skinning: (T,V,3).
 
-    matrices  (T,B,3,4) transforms of the bones since rest
-    weights   (V,B)
-    points    (T,V,3), or (V,3) for all poses
+    matrices            (T,B,3,4) transforms of the bones since rest
+    bone_index, weight  (V,K)
+    points              (T,V,3), or (V,3) for all poses
+    """
+    return apply(blended_matrices(matrices, bone_index, weight), points)
+
+
+def blended_matrices(
+    matrices: np.ndarray, bone_index: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """The transforms (T,V,3,4) that blend those of some bones (T,B,3,4).
+
+    bone_index, weight  (V,K)
     """
     pose_count, bone_count = matrices.shape[:2]
-    flat = np.moveaxis(matrices, 1, 0).reshape(bone_count, -1)
-    blended = (weights @ flat).reshape(-1, pose_count, 3, 4)
-    return apply(np.moveaxis(blended, 0, 1), points)
+    kind = np.result_type(weight, matrices)
+    flat = np.moveaxis(matrices, 1, 0).reshape(bone_count, -1).astype(kind, copy=False)
+    blended = np.zeros((len(weight), flat.shape[1]), kind)
+    rows = max(1, _BLOCK_VALUES // max(1, flat.shape[1]))
+    for start in range(0, len(weight), rows):
+        block = slice(start, start + rows)
+        for k in range(weight.shape[1]):
+            part = flat[bone_index[block, k]]
+            part *= weight[block, k, None]
+            blended[block] += part
+    return np.moveaxis(blended.reshape(-1, pose_count, 3, 4), 0, 1)
 
 
 def dual_quaternion_blend(

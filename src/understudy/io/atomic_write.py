@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,7 +41,7 @@ def _draft_of(path: Path) -> Iterator[Path]:
     """Give an empty temporary file beside `path`; it is removed unless it was moved away."""
     if path.is_dir():
         raise FileError(f"{path}: is a folder; give a file name")
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Not tempfile: its files are readable by their owner alone, also after they are moved.

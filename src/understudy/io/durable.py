@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import uuid
 from pathlib import Path
 
 
@@ -31,7 +30,7 @@ def folder_to_disk(folder: Path) -> None:
 def write_text(file: Path, text: str) -> None:
     """Write a small file, whole or not at all; it is on disk when this returns."""
     # A name of its own: another process may write the same file.
-    draft = file.with_name(f"{file.name}.{uuid.uuid4().hex}.partial")
+    draft = file.with_name(f"{file.name}.{os.urandom(16).hex()}.partial")
     draft.write_text(text, encoding="utf-8")
     to_disk(draft)
     draft.replace(file)

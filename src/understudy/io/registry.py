@@ -19,7 +19,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from understudy.core import checks
+from understudy.core import (
+    checks,
+    fit_packages,  # noqa: F401  # says what is missing
+)
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError, MissingDependencyError

@@ -1,5 +1,6 @@
 """Ways to make a Deformer. A method and its solver live together; `registry` finds it by name."""
 
+from understudy.core import fit_packages  # noqa: F401  # says what is missing
 from understudy.methods.base import (
     Config,
     Method,

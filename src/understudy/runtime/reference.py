@@ -11,7 +11,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.features import raw_features
 from understudy.core.services import SERVICES
-from understudy.geometry.skinning import dual_quaternion_blend, linear_blend, weight_matrix
+from understudy.geometry.skinning import blended_matrices, dual_quaternion_blend, linear_blend
 from understudy.geometry.transforms import compose
 from understudy.runtime.drivers import Drivers, drivers
 
@@ -144,11 +144,9 @@ def _skinned(deformer: Deformer, world_from_bone: np.ndarray, points: np.ndarray
     local[..., 3] -= centre[:, None]
     matrices = compose(local, skeleton.bone_from_world).astype(np.float32)
     if skin.virtual is not None:
-        rows = weight_matrix(*skin.virtual, skeleton.bone_count)
-        flat = np.moveaxis(matrices, 1, 0).reshape(skeleton.bone_count, -1)
-        matrices = np.moveaxis((rows @ flat).reshape(-1, len(matrices), 3, 4), 1, 0)
+        matrices = blended_matrices(matrices, *skin.virtual)
     if skin.blend == "linear":
-        posed = linear_blend(matrices, deformer.skin_matrix, points)
+        posed = linear_blend(matrices, skin.bone_index, skin.weight, points)
     else:
         posed = dual_quaternion_blend(matrices, skin.bone_index, skin.weight, points)
     return posed + centre[:, None]

@@ -1,6 +1,7 @@
 """The page: with its scene inside, for any browser and no server, or alone, for the server.
 
-Scripts and styles are in the page. A policy in it forbids it to reach the network.
+Scripts, styles and the WebAssembly modules are in the page. A policy in it forbids it to reach the
+network.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
+import understudy
+from understudy.core.errors import InputError
 from understudy.io.atomic_write import atomic_write
 from understudy.viewer.packing import Container
 
+# The runtime; the page takes the one that its browser runs.
+_MODULES = ("understudy.simd.wasm", "understudy.wasm")
 # What a page from disk may do: run its own script and WebAssembly, and nothing else.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; style-src 'unsafe-inline'; "
@@ -31,13 +36,10 @@ def write_page(scene: Container, path: str | Path) -> int:
 
 def page_with_scene(scene: Container) -> str:
     """Return a page that needs no server."""
-    # Without a time, so that the same scene gives the same page.
-    packed = gzip.compress(scene.to_bytes(), 9, mtime=0)
-    text = base64.b64encode(packed).decode()
     return _page(
         str(scene.about["title"]),
         policy=f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">',
-        scene=f'<script type="text/plain" id="scene">{text}</script>',
+        scene=_inside("scene", scene.to_bytes()),
     )
 
 
@@ -58,10 +60,27 @@ def server_policy(nonce: str) -> str:
     )
 
 
+def javascript_package() -> Path:
+    """Return the folder of the JavaScript package: in the wheel, or in the repository."""
+    package = Path(understudy.__file__).parent
+    for folder in (package / "js", package.parents[1] / "js"):
+        if (folder / "understudy.js").is_file():
+            return folder
+    raise InputError("the JavaScript package is not here: this install is incomplete; repeat it")
+
+
+def _inside(name: str, data: bytes) -> str:
+    """Return the element from which the script of the page reads `data`."""
+    # Without a time, so that the same data gives the same page.
+    text = base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
+    return f'<script type="text/plain" id="{name}">{text}</script>'
+
+
 def _page(title: str, *, policy: str = "", scene: str = "", nonce: str = "") -> str:
     """Return the template with its places filled."""
     folder = resources.files("understudy.viewer").joinpath("page")
     read = lambda name: folder.joinpath(name).read_text(encoding="utf-8")
+    modules = [javascript_package() / name for name in _MODULES]
     # "</" inside the script would end its element.
     script = read("viewer.js").replace("</script", "<\\/script")
     parts = {
@@ -69,6 +88,7 @@ def _page(title: str, *, policy: str = "", scene: str = "", nonce: str = "") -> 
         "title": escape(title),
         "style": f"<style{nonce}>\n{read('viewer.css')}</style>",
         "scene": scene,
+        "runtime": "\n".join(_inside(module.name, module.read_bytes()) for module in modules),
         "script": f'<script type="module"{nonce}>\n{script}</script>',
     }
     before, *rest = read("index.html").split("<!-- ")

@@ -37,7 +37,7 @@ def morph_normals(character: Character, normals: np.ndarray, corners: np.ndarray
     rest = np.asarray(normals, np.float32)[corners[used]]
 
     def change(weights: np.ndarray) -> np.ndarray:
-        moved = vertices + (weights @ character.shape_matrix).reshape(-1, 3)
+        moved = vertices + character.shape_offsets(weights[None])[0]
         return carried.at(moved)[corners[used]] - rest
 
     own = np.stack([change(row) for row in np.eye(count)]).reshape(count, -1)

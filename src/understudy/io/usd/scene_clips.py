@@ -16,7 +16,7 @@ from pxr import Usd, UsdGeom, UsdSkel
 from understudy.core.character import Character, CharacterClip
 from understudy.core.coordinates import Conversion
 from understudy.core.errors import FileError
-from understudy.geometry.skinning import dual_quaternion_blend, linear_blend, weight_matrix
+from understudy.geometry.skinning import dual_quaternion_blend, linear_blend
 from understudy.geometry.transforms import apply, compose
 from understudy.io.usd.prim_names import original_name
 from understudy.io.usd.scene import EARLIEST, Request, Scene, read_scene
@@ -302,8 +302,7 @@ def _moved(
 ) -> np.ndarray:
     """Return points (T,n,3) at rest, of some vertices, moved by blend shapes and skin."""
     if character.shapes:
-        offsets = clip.shape_weights[block].astype(np.float64) @ character.shape_matrix
-        points = points + offsets.reshape(len(points), -1, 3)[:, vertices]
+        points = points + character.shape_offsets(clip.shape_weights[block])[:, vertices]
     if character.skeleton is None or character.skin is None:
         return points
     matrices = compose(clip.world_from_bone[block], character.skeleton.bone_from_world)
@@ -311,4 +310,4 @@ def _moved(
     weight = character.skin.weight[vertices].astype(np.float64)
     if character.skin.blend == "dual_quaternion":
         return dual_quaternion_blend(matrices, index, weight, points)
-    return linear_blend(matrices, weight_matrix(index, weight, character.bone_count), points)
+    return linear_blend(matrices, index, weight, points)

@@ -13,7 +13,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
 from understudy.core.posing import PosingSkeleton, Symmetry
 from understudy.core.progress import SILENT, Progress
-from understudy.geometry.bone_motion import motion_of_bones, rotation_vector
+from understudy.geometry.bone_motion import motion_of_bones
 from understudy.methods.posing_fitting.handles import Tree, body_parts, find_handles, pelvis_of
 from understudy.methods.posing_fitting.hierarchy import find_parents, symmetric_parents
 from understudy.methods.posing_fitting.independent import (
@@ -23,7 +23,7 @@ from understudy.methods.posing_fitting.independent import (
     drivers_of,
     find_independent,
 )
-from understudy.methods.posing_fitting.joints import find_joints
+from understudy.methods.posing_fitting.joints import find_joints, rotation_vector
 from understudy.methods.posing_fitting.levers import levers_of
 from understudy.methods.posing_fitting.sides import mirror_bones, name_twins
 

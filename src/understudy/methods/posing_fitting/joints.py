@@ -11,6 +11,7 @@ Letters: T poses, B bones.
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.bone_motion import (
@@ -18,7 +19,6 @@ from understudy.geometry.bone_motion import (
     Joints,
     angles_of,
     local_rotations,
-    rotation_vector,
 )
 from understudy.geometry.skinning import polar
 
@@ -28,6 +28,14 @@ _HINGE = 0.97  # share of the motion about one axis that makes a bone a hinge
 _OBLIQUE = 0.97  # cosine of the angle between a hinge and the bone's own axis
 _STILL = 5e-4  # radians
 _STRAIGHT = (2, 0, 1)  # the order for joints that do not tell theirs
+
+
+def rotation_vector(rotation: np.ndarray) -> np.ndarray:
+    """Return the rotation vectors (...,3) in radians of rotation matrices (...,3,3)."""
+    flat = rotation.reshape(-1, 3, 3)
+    if not len(flat):
+        return np.zeros((*rotation.shape[:-2], 3))
+    return Rotation.from_matrix(flat).as_rotvec().reshape(*rotation.shape[:-2], 3)
 
 
 def find_joints(

@@ -39,7 +39,9 @@ class Levers:
 def bone_weights(deformer: Deformer) -> sp.csr_matrix:
     """Return the weight of every bone on every vertex, (V,B), none negative."""
     skeleton, skin = deformer.need_skin()
-    weights = deformer.skin_matrix.copy()  # abs() joins duplicates in place
+    count = skeleton.bone_count if skin.virtual_index is None else len(skin.virtual_index)
+    # A copy: abs() joins duplicates in place.
+    weights = weight_matrix(skin.bone_index, skin.weight, count).copy()
     if skin.virtual_index is not None and skin.virtual_weight is not None:
         weights = weights @ weight_matrix(
             skin.virtual_index, skin.virtual_weight, skeleton.bone_count
