@@ -1,0 +1,107 @@
+"""What a golden fit came to: the hash of its arrays, and figures that bear another machine."""
+
+import hashlib
+import importlib.metadata
+import json
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import threadpoolctl
+from golden.cases import CASES, Sources
+from safetensors.numpy import load
+
+from understudy import Deformer, Poses
+from understudy.evaluation.machine import describe
+
+FILE = Path(__file__).with_name("results.json")
+# Of the header of a file. Provenance, versions and the figures of the training are left out.
+_HASHED = ("method", "mesh", "skeleton", "controls", "skin", "clips", "nets", "bases", "posing")
+# How far figures may be from those of another machine, whose additions have another order: a share,
+# and for errors as much of the height as rounding makes.
+_SHARES = {"mean": 0.1, "max": 0.3, "bytes": 0.05}
+_ROUNDING = 1e-5
+
+
+def machine() -> dict[str, str]:
+    """What decides the last bits of a result."""
+    import torch  # the largest import: not for those who list the cases
+
+    versions = ("numpy", "scipy", "torch")
+    kernels = {
+        f"{blas['internal_api']} {blas['version']} {blas.get('architecture', '')}".strip()
+        for blas in threadpoolctl.threadpool_info()
+        if blas["user_api"] == "blas"
+    }
+    return {
+        "cpu": str(describe()["cpu"]),
+        "blas": ", ".join(sorted(kernels)),
+        "torch kernels": torch.backends.cpu.get_cpu_capability(),
+        **{name: importlib.metadata.version(name) for name in versions},
+    }
+
+
+def results(names: Iterable[str] = CASES) -> Iterator[tuple[str, dict[str, object]]]:
+    """Each case by name with its result."""
+    sources = Sources()
+    for name in names:
+        yield name, result(*CASES[name](sources))
+
+
+def result(deformer: Deformer, poses: Poses) -> dict[str, object]:
+    """The result of a fit."""
+    arrays, header = _stored(deformer)
+    moved = (
+        deformer.deform_reference(deformer.clips[0].world_from_bone)
+        if deformer.clips
+        else deformer.deform_reference(poses.world_from_bone, poses.controls)
+    )
+    away = np.linalg.norm(moved - poses.vertices, axis=2) / poses.mesh.height
+    return {
+        "hash": _hash(arrays, {name: header.get(name) for name in _HASHED}),
+        "mean": float(f"{away.mean(dtype=np.float64):.4g}"),
+        "max": float(f"{away.max():.4g}"),
+        "bytes": sum(array.nbytes for array in arrays.values()),
+        "bones": deformer.bone_count,
+        "nets": len(deformer.nets),
+        "bases": len(deformer.bases),
+        "storage": deformer.storage,
+    }
+
+
+def differences(found: dict[str, object], recorded: dict[str, object], hashes: bool) -> list[str]:
+    """What differs between two results of a case; without hashes, by more than machines do."""
+    if hashes:
+        return [f"{n}: {recorded[n]} -> {found[n]}" for n in recorded if found[n] != recorded[n]]
+    return [
+        f"{name}: {value} -> {found[name]}"
+        for name, value in recorded.items()
+        if name != "hash" and not _close(name, found[name], value)
+    ]
+
+
+def _close(name: str, found: object, recorded: object) -> bool:
+    share = _SHARES.get(name)
+    if share is None:
+        return found == recorded
+    return found == pytest.approx(recorded, rel=share, abs=_ROUNDING)
+
+
+def _stored(deformer: Deformer) -> tuple[dict[str, np.ndarray], dict]:
+    """The arrays and the header of the file of a deformer."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "golden.understudy")
+        deformer.save(path)
+        data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    return load(data), json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["understudy"])
+
+
+def _hash(arrays: dict[str, np.ndarray], header: dict[str, object]) -> str:
+    found = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
