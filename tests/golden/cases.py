@@ -17,9 +17,9 @@ from two_tubes import DressedTube
 
 from understudy import Deformer, Poses, Skin
 from understudy.io.sequences import sequence_from_arrays
+from understudy.jobs import fitting
 from understudy.methods.base import Method, config_from_text
 from understudy.methods.compact import compact
-from understudy.methods.fitting import FitJob
 from understudy.methods.posing_fitting import with_posing
 from understudy.methods.registry import method_names, method_type
 from understudy.rigs.registry import load_rig
@@ -126,7 +126,7 @@ def _parts(method: str, **errors: float) -> Fit:
 
     def fit(sources: Sources) -> tuple[Deformer, Poses]:
         options = {**method_type(method).traits.quick, "checkpoint": "none"}
-        job = FitJob.of(method, "golden.understudy", options)
+        job = fitting.Fit.of(method, "golden.understudy", options)
         return job.fit_parts(sources.dressed, errors), sources.dressed
 
     return fit
