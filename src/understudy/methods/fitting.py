@@ -126,11 +126,6 @@ class FitJob:
     ) -> Poses:
         """The poses of `sources` (see `io.registry.read_poses`), if the method can fit them."""
         poses = read_poses(sources, options, progress)
-        if poses.pose_count < 2:
-            raise InputError(
-                f"{poses.name!r} holds a single pose, and a fit needs several; give all frames of "
-                "the sequence, or sample more poses"
-            )
         refuse_poses(self.kind, poses)
         return poses
 
