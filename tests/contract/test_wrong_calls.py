@@ -129,8 +129,38 @@ def test_the_options_of_networks():
     assert type(config(learning_rate=1).learning_rate) is float
 
 
+class Store:
+    """Vertices on disk, in tiles of 16 poses."""
+
+    def __init__(self, vertices):
+        self.vertices, self.shape, self.pose_tile, self.read_ = (
+            vertices,
+            vertices.shape,
+            (16, 0),
+            [],
+        )
+
+    def read_poses(self, start, stop):
+        raise AssertionError("reads all vertices")
+
+    read_vertices = read_poses
+
+    def read(self, start, stop, vertices):
+        self.read_.append((start, stop))
+        return self.vertices[start:stop, vertices]
+
+
+def test_one_tile_of_a_store_tells_that_rotations_are_transposed():
+    store = Store(POSES.vertices)
+    with pytest.raises(InputError, match="transposed"):
+        method_type("lbs")().fit(replace(TURNED, vertices=store))
+    ((start, stop),) = store.read_
+    assert start % 16 == 0
+    assert stop - start <= 16
+
+
 def test_good_poses_of_every_kind_pass():
-    """Bones that stay, bones that turn little, and a store are no mistakes."""
+    """Bones that stay, a mesh that bones do not move and a mesh without bones are no mistakes."""
 
     class Passing(Method):
         """Does nothing."""
@@ -142,9 +172,12 @@ def test_good_poses_of_every_kind_pass():
             return None
 
     still = np.tile(POSES.skeleton.world_from_bone, (40, 1, 1, 1))
+    unmoved = np.tile(POSES.mesh.vertices, (40, 1, 1))
     for poses in (
         POSES,
         with_bones(still),
+        replace(POSES, vertices=unmoved),
+        replace(POSES, vertices=Store(POSES.vertices)),
         replace(POSES, skeleton=None, world_from_bone=None),
         Poses(TUBE.mesh, POSES.vertices),
     ):
