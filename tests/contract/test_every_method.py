@@ -194,7 +194,7 @@ def test_controls_alone_are_enough_for_methods_that_read_them(name, sampled):
 
 
 @pytest.mark.parametrize("name", DRIVEN)
-@pytest.mark.parametrize("poses", [1, 2])
+@pytest.mark.parametrize("poses", [2, 3])
 def test_the_smallest_inputs_give_a_result(name, poses):
     mesh = Mesh([[0, 0, 0]], [], [])
     skeleton = Skeleton(("only",), [-1], np.eye(3, 4)[None])

@@ -190,7 +190,7 @@ def fit_case(
         config = ssdr.Config(
             bones=bones,
             influences=influences,
-            transforms=method.removeprefix("ssdr-"),
+            transforms="rigid" if method == "ssdr-rigid" else "affine",
             seed=seed,
         )
         started = time.perf_counter()

@@ -6,12 +6,16 @@ vertices, F faces, B bones, C controls.
 
 from __future__ import annotations
 
+import types
+import typing
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from understudy.core.errors import InputError
+
+_UNIONS = (types.UnionType, typing.Union)
 
 
 def array(
@@ -116,6 +120,52 @@ def one_of(value: str, name: str, choices: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.4)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise InputError(f"unknown {name} {value!r}{hint} (known: {', '.join(known) or 'none'})")
+
+
+def of_type(value: Any, name: str, hint: Any) -> Any:
+    """Return `value` as the type that an annotation names.
+
+    hint  int, float, bool, str, a Literal, `tuple[X, ...]`, or a union of these with None
+
+    An int becomes a float where that is meant, and a list a tuple. Nothing else is converted.
+
+    >>> of_type([64, 64], "hidden", tuple[int, ...]), of_type(1, "ridge", float | None)
+    ((64, 64), 1.0)
+    """
+    kinds = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
+    for kind in kinds:
+        try:
+            return _as_kind(value, kind)
+        except TypeError:
+            continue
+    for kind in kinds:
+        if typing.get_origin(kind) is typing.Literal and isinstance(value, str):
+            return one_of(value, name, typing.get_args(kind))
+    wanted = hint.__name__ if kinds[0] is hint and isinstance(hint, type) else str(hint)
+    raise InputError(f"{name}: expected {wanted}, got {value!r}")
+
+
+def _as_kind(value: Any, kind: Any) -> Any:
+    """`value` as one type, or a `TypeError`."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    truth = isinstance(value, bool | np.bool_)
+    if kind is bool and truth:
+        return bool(value)
+    if kind is int and isinstance(value, int | np.integer) and not truth:
+        return int(value)
+    if kind is float and isinstance(value, int | float | np.integer | np.floating) and not truth:
+        return float(value)
+    if origin is tuple and isinstance(value, tuple | list | range | np.ndarray):
+        return tuple(_as_kind(part, parts[0]) for part in value)
+    if origin is typing.Literal and isinstance(value, str | int | None) and value in parts:
+        return value
+    if kind in (bool, int, float) or origin in (tuple, typing.Literal):
+        raise TypeError
+    known = origin or kind
+    # What else an annotation of a plug-in means is not known here.
+    if kind is not Any and isinstance(known, type) and not isinstance(value, known):
+        raise TypeError
+    return value
 
 
 def between(

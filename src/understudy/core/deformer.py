@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from understudy.core import checks
 from understudy.core.bounds import Bounds
@@ -38,6 +39,7 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.core.storage import is_half
 
+Floats = npt.NDArray[np.float32]
 STORAGES = ("float32", "float16")
 
 
@@ -154,9 +156,9 @@ class Deformer:
         controls: Any = None,
         *,
         threads: int | None = None,
-        out: np.ndarray | None = None,
+        out: Floats | None = None,
         normals: Literal[False] = False,
-    ) -> np.ndarray: ...
+    ) -> Floats: ...
 
     @overload
     def deform(
@@ -165,9 +167,9 @@ class Deformer:
         controls: Any = None,
         *,
         threads: int | None = None,
-        out: np.ndarray | None = None,
+        out: Floats | None = None,
         normals: Literal[True],
-    ) -> tuple[np.ndarray, np.ndarray]: ...
+    ) -> tuple[Floats, Floats]: ...
 
     def deform(
         self,
@@ -175,9 +177,9 @@ class Deformer:
         controls: Any = None,
         *,
         threads: int | None = None,
-        out: np.ndarray | None = None,
+        out: Floats | None = None,
         normals: bool = False,
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    ) -> Floats | tuple[Floats, Floats]:
         """Return the vertices of some poses, (T,V,3) float32.
 
         world_from_bone  (T,B,3,4), if there are bones
@@ -193,7 +195,7 @@ class Deformer:
             self, world_from_bone, controls, threads=threads, out=out, normals=normals
         )
 
-    def deform_reference(self, world_from_bone: Any = None, controls: Any = None) -> np.ndarray:
+    def deform_reference(self, world_from_bone: Any = None, controls: Any = None) -> Floats:
         """Return the same as `deform`, computed with NumPy alone.
 
         Every other implementation is tested against it. Fitting uses it, because its results do not
@@ -201,20 +203,18 @@ class Deformer:
         """
         return SERVICES.deform_reference(self, world_from_bone, controls)
 
-    def deform_clip(self, number: int = 0) -> np.ndarray:
+    def deform_clip(self, number: int = 0) -> Floats:
         """Return the frames of one of its clips, (F,V,3) float32."""
         if not self.clips:
             raise InputError("this deformer has no clips: it was not fitted to a sequence")
         number = int(checks.between(number, "clip number", 0, len(self.clips) - 1))
         return self.deform(self.clips[number].world_from_bone)
 
-    def displacements(self, world_from_bone: Any = None, controls: Any = None) -> np.ndarray:
+    def displacements(self, world_from_bone: Any = None, controls: Any = None) -> Floats:
         """Return the correctives alone, d of the equations: (T,V,3) float32."""
         return SERVICES.displacements(self, world_from_bone, controls)
 
-    def deform_displaced(
-        self, world_from_bone: np.ndarray, displacements: np.ndarray
-    ) -> np.ndarray:
+    def deform_displaced(self, world_from_bone: np.ndarray, displacements: np.ndarray) -> Floats:
         """Return the skinned vertices (T,V,3) float32, with other displacements than its own.
 
         world_from_bone  (T,B,3,4)
@@ -222,7 +222,7 @@ class Deformer:
         """
         return SERVICES.deform_displaced(self, world_from_bone, displacements)
 
-    def distance_from_data(self, world_from_bone: Any = None, controls: Any = None) -> np.ndarray:
+    def distance_from_data(self, world_from_bone: Any = None, controls: Any = None) -> Floats:
         """Return how far each pose lies from the training poses, (T,) float32.
 
         Every training pose has at most 1. Correctives fade from there on and are zero from

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from understudy.core import checks
 from understudy.core.clip import Clip, ClipSpan, cut_clips
@@ -32,15 +33,15 @@ class VertexSource(Protocol):
 
     shape: tuple[int, int, int]
 
-    def read_poses(self, start: int, stop: int) -> np.ndarray:
+    def read_poses(self, start: int, stop: int) -> npt.NDArray[np.float32]:
         """Return all vertices of some poses, (stop-start, V, 3) float32."""
         ...
 
-    def read_vertices(self, vertices: np.ndarray) -> np.ndarray:
+    def read_vertices(self, vertices: np.ndarray) -> npt.NDArray[np.float32]:
         """Return some vertices of all poses, (T, len(vertices), 3) float32."""
         ...
 
-    def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
+    def read(self, start: int, stop: int, vertices: np.ndarray) -> npt.NDArray[np.float32]:
         """Return some vertices of some poses, (stop-start, len(vertices), 3) float32."""
         ...
 
@@ -64,15 +65,15 @@ class PoseRange:
         height, first = pose_tile(source)
         self.pose_tile = (height, first + start)
 
-    def read_poses(self, start: int, stop: int) -> np.ndarray:
+    def read_poses(self, start: int, stop: int) -> npt.NDArray[np.float32]:
         """Return all vertices of some poses, (stop-start, V, 3) float32."""
         return self.source.read_poses(self.start + start, min(self.start + stop, self.stop))
 
-    def read_vertices(self, vertices: np.ndarray) -> np.ndarray:
+    def read_vertices(self, vertices: np.ndarray) -> npt.NDArray[np.float32]:
         """Return some vertices of all poses, (T, len(vertices), 3) float32."""
         return self.source.read(self.start, self.stop, vertices)
 
-    def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
+    def read(self, start: int, stop: int, vertices: np.ndarray) -> npt.NDArray[np.float32]:
         """Return some vertices of some poses, (stop-start, len(vertices), 3) float32."""
         return self.source.read(self.start + start, min(self.start + stop, self.stop), vertices)
 
@@ -171,19 +172,19 @@ class Poses:
         """V."""
         return int(self.vertices.shape[1])
 
-    def read_poses(self, start: int, stop: int) -> np.ndarray:
+    def read_poses(self, start: int, stop: int) -> npt.NDArray[np.float32]:
         """Return all vertices of some poses, (stop-start, V, 3) float32."""
         if isinstance(self.vertices, np.ndarray):
             return self.vertices[start:stop]
         return self.vertices.read_poses(start, min(stop, self.pose_count))
 
-    def read_vertices(self, vertices: np.ndarray) -> np.ndarray:
+    def read_vertices(self, vertices: np.ndarray) -> npt.NDArray[np.float32]:
         """Return some vertices of all poses, (T, n, 3) float32; vertices (n,)."""
         if isinstance(self.vertices, np.ndarray):
             return self.vertices[:, vertices]
         return self.vertices.read_vertices(np.asarray(vertices))
 
-    def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
+    def read(self, start: int, stop: int, vertices: np.ndarray) -> npt.NDArray[np.float32]:
         """Return some vertices of some poses, (stop-start, n, 3) float32; vertices (n,)."""
         if isinstance(self.vertices, np.ndarray):
             return self.vertices[start:stop, vertices]
@@ -203,7 +204,8 @@ class Poses:
         read = self.read_poses if vertices is None else partial(self._read_some, vertices)
         in_memory = isinstance(self.vertices, np.ndarray)
         height, first = (1, 0) if in_memory else pose_tile(self.vertices)  # type: ignore[arg-type]
-        loaded, tile, tile_start = -1, np.zeros(0), 0
+        tile: np.ndarray = np.zeros(0)
+        loaded, tile_start = -1, 0
         for start in range(0, self.pose_count, size):
             stop = min(start + size, self.pose_count)
             if height == 1:

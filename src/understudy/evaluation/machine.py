@@ -44,7 +44,7 @@ class Isolated(NamedTuple):
     peak_mb: float
 
 
-def isolated(work: Callable, *arguments) -> Isolated:
+def isolated(work: Callable[..., Any], *arguments: Any) -> Isolated:
     """Run `work(*arguments)` in a new process and measure it.
 
     `work` must be importable, its arguments and its result must be small. The peak memory is NaN

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from understudy.core import checks
 from understudy.evaluation import rasteriser, shading
@@ -49,12 +50,12 @@ class HeatMap:
 
 
 def render(
-    vertices,
-    triangles,
+    vertices: npt.ArrayLike,
+    triangles: npt.ArrayLike,
     camera: Camera | None = None,
     *,
     heat: HeatMap | None = None,
-    colours=None,
+    colours: npt.ArrayLike | None = None,
     background: Colour = BACKGROUND,
     samples: int = 2,
     lit: bool = True,
@@ -111,7 +112,7 @@ def render(
     )
 
 
-def visible(vertices, triangles, camera: Camera) -> np.ndarray:
+def visible(vertices: npt.ArrayLike, triangles: npt.ArrayLike, camera: Camera) -> np.ndarray:
     """Which vertices the camera sees, to about one pixel of a small depth picture: (V,) bool.
 
     vertices   (V,3)

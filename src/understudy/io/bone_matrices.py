@@ -8,12 +8,13 @@ transposed first. Learning from the wrong convention does not fail; it only give
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from understudy.core import checks
 from understudy.core.errors import InputError
+from understudy.core.poses import Poses, evenly, pose_tile
 from understudy.geometry.transforms import compose, inverse
 
 _LAST_ROW = np.array([0.0, 0.0, 0.0, 1.0])
@@ -21,10 +22,13 @@ _TRANSPOSE = (
     "transpose them, numpy.swapaxes(matrices, -1, -2), then store 4x4 or the first three rows"
 )
 _POSES, _VERTICES = 12, 600  # enough to tell conventions apart, and few enough to take no time
+_TILE = 1000  # poses in memory that are looked at
 # Another reading of the matrices is taken for the right one if it explains the poses this many
 # times better, and what was given is off by more than this share of the mesh's size.
 _TIMES_BETTER, _NOTICEABLE = 1.8, 2e-3
 _UNIT_FACTORS = (10.0, 100.0, 1000.0, 2.54, 25.4, 39.37, 30.48)
+# Another way to read the matrices: what to do about it, rest bones, bones.
+Reading = tuple[str, np.ndarray, np.ndarray]
 
 
 def as_3x4(value: np.ndarray, name: str, leading: tuple[int | None, ...]) -> np.ndarray:
@@ -70,26 +74,71 @@ def check_bones(
     tells a right reading of the matrices from a wrong one.
     """
     rest, vertices = rest.astype(np.float64), np.asarray(vertices)
-    size = float(np.linalg.norm(np.ptp(rest, axis=0))) or 1.0
-    _check_rest_pose(rest, vertices, rest_bones, bones, size)
-    chosen = np.unique(np.linspace(0, len(rest) - 1, _VERTICES).astype(int))
+    _check_rest_pose(rest, vertices, rest_bones, bones, _size(rest))
+    _need_right_reading(rest, vertices, rest_bones, bones, (_turned, _inverted, _scaled))
+
+
+def check_convention(poses: Poses) -> None:
+    """Raise if the rotations of the bones explain the poses only when they are transposed.
+
+    A rig may have bones that the mesh follows at a distance, such as handles; the other mistakes
+    of recorded files cannot be told from those. Reads few poses and few vertices.
+    """
+    skeleton, bones = poses.need_bones("the check of bone matrices")
+    rest_bones = skeleton.world_from_bone
+    in_memory = isinstance(poses.vertices, np.ndarray)
+    height, first = (_TILE, 0) if in_memory else pose_tile(poses.vertices)  # type: ignore[arg-type]
+    height = max(height, _POSES)
+    # The tile of the pose in which the bones turn furthest: of a store, this one alone is read.
+    some = evenly(poses.pose_count, _TILE)
+    turns = np.abs(bones[some, :, :, :3] - rest_bones[:, :, :3]).sum(axis=(1, 2, 3))
+    start = (int(some[turns.argmax()]) + first) // height * height - first
+    inside = slice(max(0, start), start + height)
+    chosen = evenly(poses.vertex_count, _VERTICES)
+    _need_right_reading(
+        poses.mesh.vertices[chosen].astype(np.float64),
+        poses.read(inside.start, inside.stop, chosen),
+        rest_bones,
+        bones[inside],
+        (_turned,),
+    )
+
+
+def _size(rest: np.ndarray) -> float:
+    return float(np.linalg.norm(np.ptp(rest, axis=0))) or 1.0
+
+
+def _need_right_reading(
+    rest: np.ndarray,
+    vertices: np.ndarray,
+    rest_bones: np.ndarray,
+    bones: np.ndarray,
+    readings: Sequence[Callable[[np.ndarray, np.ndarray], Iterator[Reading]]],
+) -> None:
+    """Raise if one of the other `readings` of the matrices explains the poses far better."""
+    if not rest.size or not rest_bones.size:
+        return
+    size, rest_extent = _size(rest), np.abs(rest).max()
+    chosen = evenly(len(rest), _VERTICES)
     rest, vertices = rest[chosen], vertices[:, chosen]
     motion = np.linalg.norm(vertices - rest, axis=-1).mean(axis=1)
     poses = np.argsort(-motion, kind="stable")[:_POSES]
-    rest_size = np.abs(rest).max()
     bones, wanted, moved = bones[poses], vertices[poses].astype(np.float64), motion[poses].mean()
     given = _distance(rest, wanted, rest_bones, bones)
     if given <= _NOTICEABLE * size:
         return
     shifts = max(np.abs(rest_bones[..., 3]).max(), np.abs(bones[..., 3]).max())
-    if shifts <= 1e-6 * rest_size and given > 0.3 * moved:
+    # A single bone may well stay at the origin: the root of a face that controls move.
+    if bones.shape[1] > 1 and shifts <= 1e-6 * rest_extent and given > 0.3 * moved:
         raise InputError(
             "world_from_bone: no bone has a translation in any pose, but the mesh moves: these are "
             "4x4 matrices of the row-vector convention (Maya's) cut to three rows. Start from the "
             f"4x4 matrices: {_TRANSPOSE}"
         )
     found = [
-        (_distance(rest, wanted, *other), advice) for advice, *other in _readings(rest_bones, bones)
+        (_distance(rest, wanted, *other), advice)
+        for others in readings
+        for advice, *other in others(rest_bones, bones)
     ]
     best, advice = min(found)
     if _TIMES_BETTER * best < given:
@@ -141,10 +190,7 @@ def _distance(
     return float(np.mean(total.min(axis=0))) / len(wanted)
 
 
-def _readings(
-    rest_bones: np.ndarray, bones: np.ndarray
-) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield other ways to read the matrices: what to do about it, rest bones, bones."""
+def _turned(rest_bones: np.ndarray, bones: np.ndarray) -> Iterator[Reading]:
     turned = lambda m: np.concatenate([m[..., :3].swapaxes(-1, -2), m[..., 3:]], axis=-1)
     maya = "were transposed: they are of the row-vector convention (Maya's). Start from the 4x4"
     for what, other_rest, other in (
@@ -153,10 +199,16 @@ def _readings(
         ("the 3x3 parts of rest_world_from_bone alone", turned(rest_bones), bones),
     ):
         yield f"{what} {maya} matrices: {_TRANSPOSE}", other_rest, other
+
+
+def _inverted(rest_bones: np.ndarray, bones: np.ndarray) -> Iterator[Reading]:
     if min(np.abs(np.linalg.det(m[..., :3])).min() for m in (rest_bones, bones)) > 1e-9:
         text = "were inverted: they look like bone_from_world; store numpy.linalg.inv of the 4x4"
         yield f"both {text}", inverse(rest_bones), inverse(bones)
         yield f"rest_world_from_bone alone {text}", inverse(rest_bones), bones
+
+
+def _scaled(rest_bones: np.ndarray, bones: np.ndarray) -> Iterator[Reading]:
     for factor in (f for unit in _UNIT_FACTORS for f in (unit, 1 / unit)):
         scaled = [m.copy() for m in (rest_bones, bones)]
         for matrices in scaled:

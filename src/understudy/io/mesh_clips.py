@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from understudy.core import checks
 from understudy.core.clip import ClipSpan
@@ -95,7 +96,7 @@ def join_clips(clips: Sequence[MeshClip], mesh: Mesh, name: str | None = None) -
     )
 
 
-def frames_array(value, name: str) -> np.ndarray:
+def frames_array(value: npt.ArrayLike, name: str) -> np.ndarray:
     """Return (T,V,3) float32; NaN passes, because `join_clips` names the frame it is in."""
     try:
         frames = np.ascontiguousarray(value, np.float32)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
@@ -88,7 +89,11 @@ def read_mesh(path: str | Path) -> Mesh:
 
 
 def sequence_from_arrays(
-    vertices, faces, rest=None, name: str = "sequence", frame_rate: float | None = None
+    vertices: npt.ArrayLike,
+    faces: npt.ArrayLike,
+    rest: npt.ArrayLike | None = None,
+    name: str = "sequence",
+    frame_rate: float | None = None,
 ) -> Poses:
     """Return plain arrays as a checked sequence.
 

@@ -34,7 +34,7 @@ from understudy.io.registry import (
     source_provenance,
     write_character,
 )
-from understudy.jobs.fitting import Fit, Options, method_with, option_names, refuse_single
+from understudy.jobs.fitting import Fit, Options, method_with, option_names
 from understudy.jobs.measuring import Measured, Outputs, Trial, publish, sizes_of
 from understudy.jobs.source import CharacterSource, Place, PosesSource, SequenceSource, Source
 from understudy.methods.base import Method
@@ -218,7 +218,6 @@ def compress(
             ensure_writable(path)
     fitting = Fit.of(chosen, out, for_engine=True)
     poses, made_by = _sequence_of(sequence, reading, made_by, progress)
-    refuse_single(poses)
     if bones is not None and bones > poses.vertex_count:
         raise InputError(
             f"--bones {bones} is more than the mesh has vertices ({poses.vertex_count})"

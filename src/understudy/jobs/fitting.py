@@ -239,7 +239,6 @@ def fit(
         poses, made_by = source, {}
     else:
         poses, made_by = read_poses(source, reading, progress), source_provenance(source)
-    refuse_single(poses)
     deformer = fitting.run(poses, made_by, rig, parts, progress=progress)
     fitting.write(deformer)
     return deformer
@@ -267,15 +266,6 @@ def method_for(has_bones: bool, pose_count: int) -> str:
     if has_bones and pose_count < FEW_POSES:
         return SIMPLE
     return "corrected_skin" if has_bones else "differential"
-
-
-def refuse_single(poses: Poses) -> None:
-    """Raise unless there are several poses to fit."""
-    if poses.pose_count < 2:
-        raise InputError(
-            f"{poses.name!r} holds a single pose, and a fit needs several; give all frames of "
-            "the sequence, or sample more poses"
-        )
 
 
 def refuse_poses(kind: type[Method], poses: Poses) -> None:

@@ -37,7 +37,6 @@ from understudy.jobs.fitting import (
     method_for,
     method_with,
     option_names,
-    refuse_single,
 )
 from understudy.jobs.folder import JobFolder
 from understudy.jobs.measuring import Measured, Outputs, Trial, measure, trial_of_rig
@@ -247,7 +246,6 @@ class _Job:
 
     def learn_poses(self, source: PosesSource) -> Result:
         """Fit recorded poses, and measure on some that are held out."""
-        refuse_single(source.poses)
         poses, made_by, parts = source.poses, source.made_by, self.parts
         job = self
         if parts.without:

@@ -1,4 +1,9 @@
-"""Ways to make a Deformer. A method and its solver live together; `registry` finds it by name."""
+"""Ways to make a Deformer. A method and its solver live together; `registry` finds it by name.
+
+`from understudy.methods import Fdda, FddaConfig` imports that method alone, when it is asked for.
+"""
+
+from typing import TYPE_CHECKING
 
 from understudy.core import fit_packages  # noqa: F401  # says what is missing
 from understudy.methods.base import (
@@ -9,13 +14,47 @@ from understudy.methods.base import (
     config_from_text,
     option_table,
 )
-from understudy.methods.registry import method_names, method_type
+from understudy.methods.registry import built_in_class, method_names, method_type
+
+if TYPE_CHECKING:
+    from understudy.methods.auto.auto import Auto, AutoConfig
+    from understudy.methods.corrected_skin.corrected_skin import CorrectedSkin, CorrectedSkinConfig
+    from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
+    from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
+    from understudy.methods.differential.differential import Differential, DifferentialConfig
+    from understudy.methods.differential.local import Local, LocalConfig
+    from understudy.methods.fdda.fdda import Fdda, FddaConfig
+    from understudy.methods.lbs import Lbs, LbsConfig
+    from understudy.methods.sparse_skinning.two_layer import TwoLayer, TwoLayerConfig
+else:
+
+    def __getattr__(name):
+        return built_in_class(name)
+
 
 __all__ = [
+    "Auto",
+    "AutoConfig",
     "Config",
+    "CorrectedSkin",
+    "CorrectedSkinConfig",
+    "Differential",
+    "DifferentialConfig",
+    "Fdda",
+    "FddaConfig",
+    "Lbs",
+    "LbsConfig",
+    "Local",
+    "LocalConfig",
     "Method",
     "Option",
+    "Ssdr",
+    "SsdrConfig",
+    "Temporal",
+    "TemporalConfig",
     "Traits",
+    "TwoLayer",
+    "TwoLayerConfig",
     "config_from_text",
     "method_names",
     "method_type",

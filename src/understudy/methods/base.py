@@ -21,6 +21,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
+from understudy.methods.fit_arguments import check_fit
 from understudy.rigs.base import Rig
 
 PRESET = "preset"  # `--set preset=NAME` is `--preset NAME`
@@ -72,8 +73,23 @@ class Config:
 
     seed: int = 0
 
+    def __new__(cls, *values: Any, **options: Any) -> Self:
+        for name in options:
+            cls.need_option(name)
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
+        hints = typing.get_type_hints(type(self))
+        for option in dataclasses.fields(self):
+            value = checks.of_type(getattr(self, option.name), option.name, hints[option.name])
+            object.__setattr__(self, option.name, value)
         checks.between(self.seed, "seed", 0)
+
+    @classmethod
+    def need_option(cls, name: str) -> None:
+        """Raise an error that offers the nearest option if there is none called `name`."""
+        known = {option.name for option in dataclasses.fields(cls)}
+        checks.one_of(name, f"option of {cls.__qualname__}", known)
 
     @classmethod
     def of_preset(cls, preset: str, **options: Any) -> Self:
@@ -106,8 +122,9 @@ ConfigType = TypeVar("ConfigType", bound=Config)
 class Method(Generic[ConfigType]):
     """A way to make a Deformer. A subclass sets `name`, `traits` and `Config` and writes `fit`.
 
-    The first line of its docstring is what `understudy methods` prints. While `fit` runs, BLAS uses
-    one thread; work for several goes through `understudy.core.tasks`.
+    The first line of its docstring is what `understudy methods` prints. What `fit` is given is
+    checked before it runs. While it runs, BLAS uses one thread; work for several goes through
+    `understudy.core.tasks`.
     """
 
     name: ClassVar[str]
@@ -117,7 +134,7 @@ class Method(Generic[ConfigType]):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "fit" in vars(cls):
-            cls.fit = _on_one_blas_thread(cls.fit)  # type: ignore[method-assign]
+            cls.fit = _checked(cls.fit)  # type: ignore[method-assign]
 
     def __init__(self, config: ConfigType | None = None):
         self.config: ConfigType = self.Config() if config is None else config
@@ -140,13 +157,19 @@ class Method(Generic[ConfigType]):
         raise TypeError(f"{type(self).__qualname__} does not define fit")
 
 
-def _on_one_blas_thread(fit: Callable[..., Deformer]) -> Callable[..., Deformer]:
-    @functools.wraps(fit)
-    def limited(*arguments: Any, **options: Any) -> Deformer:
-        with tasks.one_blas_thread():
-            return fit(*arguments, **options)
+def _checked(fit: Callable[..., Deformer]) -> Callable[..., Deformer]:
+    """`fit` with its arguments checked first, and with BLAS on one thread."""
 
-    return limited
+    @functools.wraps(fit)
+    def checked(self: Any, /, *arguments: Any, **options: Any) -> Deformer:
+        if not isinstance(self, Method):
+            kind = fit.__qualname__.rpartition(".")[0]
+            raise InputError(f"fit: {kind} is a class; make an object of it: {kind}().fit(poses)")
+        check_fit(arguments, options, self.traits.asks_rig)
+        with tasks.one_blas_thread():
+            return fit(self, *arguments, **options)
+
+    return checked
 
 
 @dataclass(frozen=True)
@@ -191,11 +214,10 @@ def config_from_text(config_type: type[ConfigType], options: Mapping[str, Any]) 
     """
     options = dict(options)
     preset = config_type.preset_options(options.pop(PRESET, "default"))
-    fields = {f.name: f for f in dataclasses.fields(config_type)}
     hints = typing.get_type_hints(config_type)
     values = {}
     for name, value in options.items():
-        checks.one_of(name, f"option of {config_type.__qualname__}", fields)
+        config_type.need_option(name)
         values[name] = _read(value, hints[name], name) if isinstance(value, str) else value
     return config_type(**{**preset, **values})
 

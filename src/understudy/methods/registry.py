@@ -8,11 +8,15 @@ needs neither torch nor time.
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from understudy.core import checks
 from understudy.core.errors import InputError
 from understudy.core.plugins import load_plugin, plugins
 from understudy.methods.base import Method, Traits
+
+if TYPE_CHECKING:
+    from understudy import methods
 
 GROUP = "understudy.methods"
 # Name -> module below understudy.methods, and its class: the one line to add for a new method.
@@ -52,7 +56,28 @@ def methods_by_name() -> tuple[dict[str, type[Method]], dict[str, str]]:
     return methods, problems
 
 
-def method_type(name: str) -> type[Method]:
+# A type checker knows the options of what `understudy.methods` exports.
+@overload
+def method_type(name: Literal["auto"]) -> type[methods.Auto]: ...
+@overload
+def method_type(name: Literal["corrected_skin"]) -> type[methods.CorrectedSkin]: ...
+@overload
+def method_type(name: Literal["fdda"]) -> type[methods.Fdda]: ...
+@overload
+def method_type(name: Literal["differential"]) -> type[methods.Differential]: ...
+@overload
+def method_type(name: Literal["lbs"]) -> type[methods.Lbs]: ...
+@overload
+def method_type(name: Literal["temporal"]) -> type[methods.Temporal]: ...
+@overload
+def method_type(name: Literal["ssdr"]) -> type[methods.Ssdr]: ...
+@overload
+def method_type(name: Literal["two_layer"]) -> type[methods.TwoLayer]: ...
+@overload
+def method_type(name: Literal["local"]) -> type[methods.Local]: ...
+@overload
+def method_type(name: str) -> type[Method[Any]]: ...
+def method_type(name: str) -> type[Method[Any]]:
     """The class of a method; an unknown name is an error that offers the nearest one.
 
     >>> method_type("lbs").traits.needs_bones
@@ -77,3 +102,16 @@ def method_type(name: str) -> type[Method]:
             "`traits = Traits(...)`; repair or uninstall its package"
         )
     return found
+
+
+def built_in_class(name: str) -> type[Any]:
+    """A built-in method by the name of its class, or its options by the name of theirs.
+
+    >>> built_in_class("LbsConfig")().influences
+    4
+    """
+    for place in _BUILT_IN.values():
+        module, _, kind = place.partition(":")
+        if name in (kind, f"{kind}Config"):
+            return getattr(importlib.import_module(f"understudy.methods.{module}"), name)
+    raise AttributeError(f"module 'understudy.methods' has no attribute {name!r}")

@@ -180,7 +180,7 @@ def test_a_static_mesh_needs_one_bone(bending):
 
 @pytest.mark.parametrize("transforms", ["affine", "rigid"])
 @pytest.mark.parametrize("vertices", [1, 2, 3])
-@pytest.mark.parametrize("frames", [1, 3])
+@pytest.mark.parametrize("frames", [2, 3])
 def test_the_smallest_inputs_give_a_result(vertices, frames, transforms):
     rng = np.random.default_rng(0)
     poses = Poses(

@@ -8,7 +8,7 @@ from builders import grid_mesh, symmetric_mesh
 
 from understudy import ControlSpec, InputError, Mesh, Poses
 from understudy.core.networks import NetGroups
-from understudy.core.progress import SILENT
+from understudy.core.progress import SILENT, Progress
 from understudy.methods.differential.context import FitContext
 from understudy.methods.differential.differential import Differential, DifferentialConfig
 from understudy.methods.differential.fit import fold, train_model
@@ -261,7 +261,7 @@ def test_linear_rigs_are_learned_to_nothing():
         assert missed < allowed * poses.mesh.height, method.name
 
 
-class Stopping:
+class Stopping(Progress):
     """A progress that stops the work after some epochs of the second group of nets."""
 
     def __init__(self, epochs):

@@ -155,7 +155,12 @@ def training(
 
 
 def over_k(
-    k, mean, others: Mapping[str, float], styles: Mapping[str, Style], unit: str, key: str = ""
+    k: np.ndarray,
+    mean: np.ndarray,
+    others: Mapping[str, float],
+    styles: Mapping[str, Style],
+    unit: str,
+    key: str = "",
 ) -> str:
     """Mean error of linear blend skinning over the number of influences (FDDA Figure 8).
 

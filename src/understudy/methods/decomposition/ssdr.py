@@ -86,7 +86,6 @@ class SsdrConfig(Config):
             checks.between(self.error, "error", above=0)
         if self.influences is not None:
             checks.between(self.influences, "influences", 1)
-        checks.one_of(self.transforms, "transforms", ("affine", "rigid"))
         checks.between(self.iterations, "iterations", 1)
         if self.individual is not None:
             checks.between(self.individual, "individual", 0)

@@ -70,7 +70,6 @@ from understudy.methods.decomposition.result import deformer_from_bones, erms, s
 from understudy.methods.decomposition.skeletons.skeleton_fit import fit_skeleton
 from understudy.methods.decomposition.trajectory_networks.classifier import (
     KINDS,
-    NETWORKS,
     network_weights,
     predict_labels,
     published_weights,
@@ -146,11 +145,6 @@ class TemporalConfig(Config):
 
     def __post_init__(self):
         super().__post_init__()
-        checks.one_of(self.network, "network", ("auto", *NETWORKS))
-        checks.one_of(self.kind, "kind", ("auto", *KINDS))
-        checks.one_of(self.fitting, "fitting", ("ours", "paper"))
-        checks.one_of(self.reads, "reads", ("positions", "normalised"))
-        checks.one_of(self.solver, "solver", ("direct", "conjugate_gradients"))
         checks.between(self.influences, "influences", 1)
         checks.between(self.iterations, "iterations", 1)
         if self.bones is not None:

@@ -190,11 +190,6 @@ class TwoLayerConfig(Config):
             if getattr(self, name) is not None:
                 checks.between(getattr(self, name), name, 0)
         checks.between(self.detail, "detail", 0, 1)
-        checks.one_of(self.transforms, "transforms", ("affine", "rigid"))
-        checks.one_of(self.dictionary, "dictionary", ("exact", "weights"))
-        checks.one_of(self.pruning, "pruning", ("cost", "largest"))
-        checks.one_of(self.order, "order", ("spatial", "index"))
-        checks.one_of(self.bones_counted, "bones_counted", ("needed", "all"))
         for name in ("virtual_bones", "bones", "bones_per_virtual", "max_coefficient"):
             if getattr(self, name) is not None:
                 checks.between(getattr(self, name), name, 1)
