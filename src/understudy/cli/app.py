@@ -24,6 +24,7 @@ from understudy.cli.learn import learn
 from understudy.cli.learning_curve import learning_curve
 from understudy.cli.measure import evaluate
 from understudy.cli.memory import with_memory
+from understudy.cli.plugin_commands import PASSES_ON, CommandGroup, epilog
 from understudy.cli.reduce import reduce
 from understudy.cli.sample import controls, sample
 from understudy.cli.show import info, methods
@@ -34,6 +35,7 @@ from understudy.core.errors import UnderstudyError
 from understudy.core.version import __version__
 
 app = typer.Typer(
+    cls=CommandGroup,
     help="Learns a character's deformation and stands in for it: small, fast, portable, with its "
     "error known.",
     no_args_is_help=True,
@@ -43,7 +45,7 @@ app = typer.Typer(
     epilog="A first run: understudy demo. The whole job: learn. Step by step: sample, fit, "
     "evaluate, export.",
 )
-# In the order in which data flows, each with an example for its help.
+# In the order in which data flows, each with an example for its help. Those of plug-ins follow.
 COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (demo, "understudy demo --out out/demo"),
     (learn, "understudy learn face -o face --to onnx"),
@@ -71,14 +73,11 @@ LONG = (
     demo, learn, sample, fit, compress, evaluate, compare, learning_curve, export, train, bench
 )  # fmt: skip
 MANY_POSES = (learn, sample, fit, evaluate, compare, learning_curve)
-# Options of another command, which they pass on.
-PASSES_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 for _command, _example in COMMANDS:
     _run = with_threads(_command) if _command in LONG else _command
     _run = with_memory(_run) if _command in MANY_POSES else _run
     _settings = PASSES_ON if _command is farm_job else None
-    # \b: keep the line breaks
-    app.command(epilog=f"\b\nExample:\n  {_example}", context_settings=_settings)(_run)
+    app.command(epilog=epilog(_example), context_settings=_settings)(_run)
 app.command("ranges", hidden=True)(controls)  # its name before version 1
 
 
