@@ -124,8 +124,8 @@ $(VENV)/.demo: pyproject.toml constraints.txt $(NATIVE) | $(VENV)/bin/python
 	$(PIP) install --no-deps $(DATA_PACKAGES)
 	touch $@
 
-$(VENV)/.test: $(VENV)/.demo
-	$(PIP) install -c constraints.txt -e '.[cli,fit,test,bench,docs,dev]'
+$(VENV)/.test: $(VENV)/.demo benchmarks/pyproject.toml
+	$(PIP) install -c constraints.txt -e '.[cli,fit,test,docs,dev]' -e benchmarks
 	touch $@
 
 clean:

@@ -9,7 +9,7 @@ markers, invisible in rendered Markdown, say where figures go:
     <!-- bench body --> ... <!-- end body -->        a whole table, in docs/benchmarks.md
     <!-- number cmu_mm -->0.23<!-- end -->           one number, in README.md (see NUMBERS below)
     <!-- tuning --> ... <!-- end tuning -->          which data chose which constant, in
-                                                     docs/experiments.md (`benchmarks.tuning`)
+                                                     docs/experiments.md (`tuning.py`)
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from functools import cache
 from pathlib import Path
 from statistics import fmean
 
-from understudy.benchmarks.tuning import is_tuned, tuning_table
 from understudy.evaluation.metric_catalogue import digits3, metric_of
+from understudy_benchmarks.tuning import is_tuned, tuning_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import paper_tables

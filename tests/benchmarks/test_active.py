@@ -2,9 +2,9 @@
 
 import pytest
 
-from understudy.benchmarks import Request, run
-from understudy.benchmarks.active import equal_count
 from understudy.core.errors import InputError
+from understudy_benchmarks import Request, run
+from understudy_benchmarks.active import equal_count
 
 
 def test_equal_counts():

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from understudy import InputError
-from understudy.benchmarks import Request, body, run
-from understudy.benchmarks.body_fits import SEEN_CLIPS, UNSEEN_CLIPS, SkeletonRig
 from understudy.cli import app as cli
 from understudy.rigs.human import HumanRig
 from understudy.rigs.human.retarget import clip_names
 from understudy.rigs.sampling import SamplePlan
+from understudy_benchmarks import Request, body, run
+from understudy_benchmarks.body_fits import SEEN_CLIPS, UNSEEN_CLIPS, SkeletonRig
 
 METHODS = (
     "fdda,fdda-noclamp,fdda-tight,fdda-paper-eq8,linear,lbs-4,lbs-all-ontest,"

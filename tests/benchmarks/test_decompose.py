@@ -8,10 +8,10 @@ import pytest
 from sequence_builders import bending_strip
 
 from understudy import FileError, InputError
-from understudy.benchmarks import Request, decompose, two_layer
 from understudy.cli import app as cli
 from understudy.core.progress import SILENT
 from understudy.io.sequences import sequence_from_arrays
+from understudy_benchmarks import Request, decompose, two_layer
 
 
 @pytest.fixture

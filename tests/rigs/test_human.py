@@ -7,12 +7,12 @@ import time
 import numpy as np
 import pytest
 
-from understudy.benchmarks.real_data import data_folder
 from understudy.core.errors import FileError, InputError
 from understudy.rigs import Rig
 from understudy.rigs.human import HumanRig
 from understudy.rigs.human.anatomy import read_anatomy
 from understudy.rigs.human.deformation import ALL_STAGES
+from understudy_benchmarks.real_data import data_folder
 
 DATA = data_folder()
 REFERENCE = DATA / "bodies" / "rig_mpfb_human.npz"

@@ -5,9 +5,9 @@ present.
 import numpy as np
 import pytest
 
-from understudy.benchmarks.real_data import data_folder
 from understudy.core.errors import FileError, InputError
 from understudy.rigs.human import HumanRig, retarget
+from understudy_benchmarks.real_data import data_folder
 
 DATA = data_folder()
 MOTION = DATA / "bodies" / "mocap_cmu_selection.npz"

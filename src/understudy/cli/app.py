@@ -12,10 +12,8 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.bench import bench
 from understudy.cli.compare import compare
 from understudy.cli.compress import compress
-from understudy.cli.data import data
 from understudy.cli.demo import demo
 from understudy.cli.export import export
 from understudy.cli.farm import farm_job
@@ -29,7 +27,6 @@ from understudy.cli.reduce import reduce
 from understudy.cli.sample import controls, sample
 from understudy.cli.show import info, methods
 from understudy.cli.threads import with_threads
-from understudy.cli.train import train
 from understudy.cli.view import view
 from understudy.core.errors import UnderstudyError
 from understudy.core.version import __version__
@@ -65,13 +62,8 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (export, "understudy export human.understudy human.glb --clip kick --morphs 64"),
     (info, "understudy info human.understudy"),
     (methods, "understudy methods fdda"),
-    (train, "understudy train temporal -o networks --generated"),
-    (data, "understudy data horse_gallop horse-gallop.zip -o data"),
-    (bench, "understudy bench decompose --quick"),
 )
-LONG = (
-    demo, learn, sample, fit, compress, evaluate, compare, learning_curve, export, train, bench
-)  # fmt: skip
+LONG = (demo, learn, sample, fit, compress, evaluate, compare, learning_curve, export)
 MANY_POSES = (learn, sample, fit, evaluate, compare, learning_curve)
 for _command, _example in COMMANDS:
     _run = with_threads(_command) if _command in LONG else _command

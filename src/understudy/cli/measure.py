@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import typer
 
-from understudy.benchmarks.pose_times import pose_times
 from understudy.cli.options import (
     RIG_HELP,
     Cache,
@@ -37,6 +36,7 @@ from understudy.core.progress import Progress
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.measure import measure_deformers
 from understudy.evaluation.pictures import need_drawing
+from understudy.evaluation.pose_times import pose_times
 from understudy.evaluation.report import report_data, write_report
 from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import ensure_writable

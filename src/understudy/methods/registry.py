@@ -16,7 +16,7 @@ from understudy.methods.base import Method, Traits
 
 GROUP = "understudy.methods"
 # Name -> module below understudy.methods, and its class: the one line to add for a new method.
-# Products come first, then the baselines of the papers (`Traits.baseline`).
+# Products come first, then baselines of the papers (`Traits.baseline`).
 _BUILT_IN = {
     "auto": "auto.auto:Auto",
     "corrected_skin": "corrected_skin.corrected_skin:CorrectedSkin",
@@ -27,12 +27,6 @@ _BUILT_IN = {
     "ssdr": "decomposition.ssdr:Ssdr",
     "two_layer": "sparse_skinning.two_layer:TwoLayer",
     "local": "differential.local:Local",
-    "pca_regression": "differential.pca_regression:PcaRegression",
-    "fesam": "decomposition.fesam:Fesam",
-    "k_largest": "sparse_skinning.k_largest:KLargest",
-    "smooth": "sparse_skinning.smooth:Smooth",
-    "geometry": "sparse_skinning.geometry:Geometry",
-    "poisson": "sparse_skinning.poisson:Poisson",
 }
 
 
