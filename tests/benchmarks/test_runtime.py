@@ -16,6 +16,7 @@ from understudy.methods.differential.differential import DifferentialConfig
 from understudy.runtime import native as runtime
 from understudy_benchmarks import Request, runtime_cases, runtime_contenders
 from understudy_benchmarks import runtime as bench
+from understudy_benchmarks._floor import Floor
 
 pytestmark = pytest.mark.skipif(
     runtime.compiled is None,
@@ -114,7 +115,7 @@ def test_without_the_compiled_runtime_there_is_nothing_to_measure(monkeypatch, t
 
 
 def test_arithmetic_takes_longer_the_more_there_is():
-    floor = runtime.compiled.Floor(256, 2)
+    floor = Floor(256, 2, runtime.compiled.instruction_set())
     times = take_turns(
         {n: lambda i, n=n: floor.multiply_add(n) for n in (1_000_000, 8_000_000)}, 3, 0.05
     )

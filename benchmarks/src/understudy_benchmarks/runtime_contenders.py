@@ -15,6 +15,7 @@ from understudy.core.features import raw_features
 from understudy.evaluation.timing import Call, take_turns
 from understudy.io.onnx import onnx_model, onnx_nets_inputs, onnx_nets_model
 from understudy.runtime import native
+from understudy_benchmarks._floor import Floor
 
 CROWD = 100  # poses of a crowd
 
@@ -65,7 +66,7 @@ class Understudy(Contender):
 
     def limits(self, threads: int) -> dict[str, Call]:
         """What bounds a call: reading its bytes once, and its multiply-adds."""
-        floor = native.compiled.Floor(self.bytes, threads)
+        floor = Floor(self.bytes, threads, native.compiled.instruction_set())
         multiply_adds = self.deformer.cost()["multiply_adds"]
         return {
             "floor_": lambda i: floor.read(),

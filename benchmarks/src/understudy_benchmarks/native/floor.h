@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "../../../runtime/include/understudy.h"
 #include "checked.h"
 #include "floor_loops.h"
 #include "memory.h"
@@ -15,6 +14,9 @@ namespace understudy {
 
 class Floor {
 public:
+    // `instruction_set` is the one of the runtime, as `understudy_instruction_set` names it.
+    explicit Floor(const char* instruction_set) : loops_(floor_loops(instruction_set)) {}
+
     // Returns false if memory is short.
     [[nodiscard]] bool allocate(std::size_t bytes) { return data_.allocate(padded(bytes, 256)); }
 
@@ -22,19 +24,17 @@ public:
     float read(Pool* pool) const {
         const std::uint8_t* data = data_.as<std::uint8_t>();
         return sum_over(pool, data_.bytes(), [&](std::size_t first, std::size_t count) {
-            return loops().read(data + first, count);
+            return loops_.read(data + first, count);
         });
     }
 
     // Does `count` multiply-adds on numbers in registers.
-    static float multiply_add(Pool* pool, std::size_t count) {
+    float multiply_add(Pool* pool, std::size_t count) const {
         return sum_over(pool, count,
-                        [](std::size_t, std::size_t some) { return loops().multiply_add(some); });
+                        [&](std::size_t, std::size_t some) { return loops_.multiply_add(some); });
     }
 
 private:
-    static const FloorLoops& loops() { return floor_loops(understudy_instruction_set()); }
-
     static constexpr std::size_t kChunk = 64 << 10;
 
     // The sum of work(first, count) over chunks of 0..size.
@@ -60,6 +60,7 @@ private:
         return total;
     }
 
+    const FloorLoops& loops_;
     Buffer data_{default_memory()};
 };
 
