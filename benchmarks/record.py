@@ -4,7 +4,8 @@
         --methods differential-paper,local-paper --cases face/random --poses 9800 \\
         --seeds 3 --jobs 6 --json face-gpu.json
 
-It needs torch, NumPy, SciPy and safetensors, neither typer nor zarr nor the compiled modules. The
+It needs torch, NumPy, SciPy and safetensors, neither typer nor zarr nor the compiled modules. Rows
+of methods that the benchmarks add need them installed (`pip install --no-deps ./benchmarks`). The
 options are those of `understudy bench`. The results of runs that need a GPU are kept in
 `benchmarks/results/*-gpu.json`.
 """
