@@ -60,9 +60,10 @@ lint: $(VENV)/.test
 docs: $(VENV)/.test
 	$(BIN)/mkdocs build --strict
 
-# One wheel for this machine, in dist/. tests/test_wheel.py installs it into a bare venv.
+# The wheels for this machine, in dist/. tests/test_wheel.py installs that of the product into a bare
+# venv.
 wheel: $(VENV)/.test
-	$(PIP) wheel --no-deps --wheel-dir dist .
+	$(PIP) wheel --no-deps --wheel-dir dist . ./benchmarks
 
 # The WebAssembly modules of js/, from runtime/src.
 wasm: $(VENV)/.test
@@ -116,6 +117,7 @@ $(VENV)/bin/python:
 # nothing pulls another build of it.
 # A change of the compiled parts builds them again.
 NATIVE := CMakeLists.txt $(shell find runtime/src runtime/include src -name '*.cpp' -o -name '*.h')
+BENCH_NATIVE := benchmarks/CMakeLists.txt $(shell find benchmarks/src -name '*.cpp' -o -name '*.h')
 
 $(VENV)/.demo: pyproject.toml characters/pyproject.toml constraints.txt $(NATIVE) | $(VENV)/bin/python
 	@echo "Setting up $(VENV) (once; about a minute)"
@@ -124,8 +126,8 @@ $(VENV)/.demo: pyproject.toml characters/pyproject.toml constraints.txt $(NATIVE
 	$(PIP) install --no-deps $(DATA_PACKAGES)
 	touch $@
 
-$(VENV)/.test: $(VENV)/.demo
-	$(PIP) install -c constraints.txt -e '.[cli,fit,test,bench,docs,dev]'
+$(VENV)/.test: $(VENV)/.demo benchmarks/pyproject.toml $(BENCH_NATIVE)
+	$(PIP) install -c constraints.txt -e '.[cli,fit,test,docs,dev]' -e benchmarks
 	touch $@
 
 clean:

@@ -16,7 +16,7 @@ from pathlib import Path
 from understudy.core import tasks
 from understudy.methods.decomposition.bone_count import find_bone_count, most_bones
 from understudy.methods.decomposition.motion import read_motion
-from understudy.methods.decomposition.trajectory_networks.corpus import (
+from understudy_benchmarks.trajectory_training.corpus import (
     HELD_OUT,
     corpus_files,
     family_of,

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-from understudy.benchmarks import two_layer
-from understudy.benchmarks.tuning import is_tuned
 from understudy.evaluation.metric_catalogue import digits3
+from understudy_benchmarks import two_layer
+from understudy_benchmarks.tuning import is_tuned
 
 RESULTS = Path(__file__).resolve().parent / "results"
 CMU = ("cmu_09_01", "cmu_63_01", "cmu_126_03")  # took part in no choice

@@ -1,9 +1,11 @@
 """Run a benchmark without the command line, on a machine that has little more than torch.
 
-    PYTHONPATH=src python benchmarks/record.py face --methods differential-paper,local-paper \\
-        --cases face/random --poses 9800 --seeds 3 --jobs 6 --json face-gpu.json
+    PYTHONPATH=src:benchmarks/src python benchmarks/record.py face \\
+        --methods differential-paper,local-paper --cases face/random --poses 9800 \\
+        --seeds 3 --jobs 6 --json face-gpu.json
 
-It needs torch, NumPy, SciPy and safetensors, neither typer nor zarr nor the compiled modules. The
+It needs torch, NumPy, SciPy and safetensors, neither typer nor zarr nor the compiled modules. Rows
+of methods that the benchmarks add need them installed (`pip install --no-deps ./benchmarks`). The
 options are those of `understudy bench`. The results of runs that need a GPU are kept in
 `benchmarks/results/*-gpu.json`.
 """
@@ -18,8 +20,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from understudy.benchmarks import NAMES, Request, run
 from understudy.core.progress import Progress, Task
+from understudy_benchmarks import NAMES, Request, run
 
 _EVERY_S = 15.0  # between lines of one task
 

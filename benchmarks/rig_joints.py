@@ -33,7 +33,7 @@ from understudy.methods.decomposition.locality import connections
 from understudy.methods.decomposition.motion import read_motion
 from understudy.methods.decomposition.patch_search import LocalBones
 from understudy.methods.decomposition.skeletons.local_skeleton import join_local_bones
-from understudy.methods.decomposition.trajectory_networks.corpus import (
+from understudy_benchmarks.trajectory_training.corpus import (
     HELD_OUT,
     Character,
     corpus_files,

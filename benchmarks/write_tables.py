@@ -23,8 +23,8 @@ from functools import cache
 from pathlib import Path
 from statistics import fmean
 
-from understudy.benchmarks.tuning import is_tuned, tuning_table
 from understudy.evaluation.metric_catalogue import digits3, metric_of
+from understudy_benchmarks.tuning import is_tuned, tuning_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import paper_tables

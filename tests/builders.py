@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from understudy import Basis, ControlSpec, Deformer, Features, Mesh, Net, Skeleton, Skin
+from understudy import Basis, ControlSpec, Deformer, Features, Mesh, Net, Poses, Skeleton, Skin
 from understudy.geometry.transforms import rotation_from_axis_angle
 
 
@@ -151,3 +151,15 @@ def sphere(rings: int = 24, sides: int = 48):
             np.stack([at(r, s), at(r + 1, s + 1), at(r, s + 1)], 1),
         ]
     return vertices, np.concatenate(triangles)
+
+
+def linear_sheet(count=200, seed=0):
+    """Controls that move a mesh in a straight line each."""
+    mesh = grid_mesh(10, 6)
+    rng = np.random.default_rng(seed)
+    spec = ControlSpec(("a", "b", "c"), [-1, -1, -1], [1, 1, 1])
+    shapes = rng.normal(size=(3, mesh.vertex_count, 3)) * 0.1
+    values = rng.uniform(-1, 1, size=(count, 3))
+    return Poses(
+        mesh, mesh.vertices + np.tensordot(values, shapes, 1), control_spec=spec, controls=values
+    ), shapes

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.benchmarks.real_data import data_folder
+from understudy_benchmarks.real_data import data_folder
 
 sys.path.insert(0, str(Path(__file__).parent))
 

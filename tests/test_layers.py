@@ -7,15 +7,16 @@ import ast
 from functools import cache
 from pathlib import Path
 
-import understudy
-import understudy_characters
-
-ROOT = Path(understudy.__file__).parent
-CHARACTERS = Path(understudy_characters.__file__).parent
+ROOT = Path(__file__).parents[1]
+PACKAGES = [
+    ROOT / "src" / "understudy",
+    ROOT / "benchmarks" / "src" / "understudy_benchmarks",
+    ROOT / "characters" / "src" / "understudy_characters",
+]
 OPTIONAL = {"torch", "zarr", "onnx", "onnxruntime", "matplotlib", "rich", "PIL", "typer"}
 MODULES = {
     ".".join(file.relative_to(package.parent).with_suffix("").parts): file
-    for package in (ROOT, CHARACTERS)
+    for package in PACKAGES
     for file in sorted(package.rglob("*.py"))
 }
 
@@ -75,5 +76,5 @@ def test_a_planted_import_inside_a_function_is_seen():
 
 
 def test_the_root_holds_nothing_but_the_package():
-    files = {file.name for file in ROOT.iterdir() if file.is_file()}
+    files = {file.name for file in PACKAGES[0].iterdir() if file.is_file()}
     assert files == {"__init__.py", "__main__.py", "py.typed"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from understudy.benchmarks import sequence_cases
+from understudy_benchmarks import sequence_cases
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from understudy import InputError, Poses
-from understudy.benchmarks import Request, auto, run
-from understudy.benchmarks.auto_sweep import sweep_of
 from understudy.methods.auto.budget import Measured
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
+from understudy_benchmarks import Request, auto, run
+from understudy_benchmarks.auto_sweep import sweep_of
 
 pytest.importorskip("torch")
 

@@ -2,24 +2,30 @@
 invariants of any of them.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from builders import chain_skeleton, grid_mesh, random_motion
+from builders import chain_skeleton, grid_mesh, linear_sheet, random_motion
 
-from understudy.benchmarks.baselines import rotational_regression, wpsd
-from understudy.benchmarks.baselines.rotations import (
-    polar_rotation,
-    rotation_matrix,
-    rotation_vector,
-)
 from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
+from understudy.core.progress import SILENT
 from understudy.core.skeleton import Skeleton
 from understudy.evaluation.metrics import max_distance, rms_distance
 from understudy.geometry.skinning import dual_quaternion_blend
 from understudy.geometry.transforms import apply, compose, rotation_from_axis_angle
+from understudy.methods.differential.skins import make_skin
 from understudy.methods.lbs import Lbs
+from understudy.rigs import load_rig
+from understudy.rigs.sampling import gaussian
+from understudy_benchmarks.baselines import kpsa, rotational_regression, wpsd
+from understudy_benchmarks.baselines.rotations import (
+    polar_rotation,
+    rotation_matrix,
+    rotation_vector,
+)
 
 
 def turning(skeleton: Skeleton, poses: int, seed: int) -> np.ndarray:
@@ -237,3 +243,19 @@ def test_rotations_and_their_logarithms():
     np.testing.assert_allclose(polar_rotation(matrices @ stretch), matrices, atol=1e-9)
     squashed = np.diag([1.0, 1.0, 1e-4])
     np.testing.assert_allclose(polar_rotation(matrices @ squashed), matrices, atol=1e-6)
+
+
+def test_kpsa_reads_the_truth_at_its_key_points():
+    tube = load_rig("tube")
+    sampled = tube.evaluate(gaussian(tube.controls, 400, seed=0))
+    unseen = tube.evaluate(gaussian(tube.controls, 80, seed=1))
+    skin = make_skin("auto", sampled, None, 4, SILENT)
+    fitted = kpsa.fit(sampled, skin, key_points=20, components=30)
+    missed = np.linalg.norm(fitted.deform(unseen) - unseen.vertices, axis=2).mean()
+    skinned = Lbs().fit(sampled).deform(unseen.world_from_bone)
+    assert missed < 0.3 * np.linalg.norm(skinned - unseen.vertices, axis=2).mean()
+    poses, shapes = linear_sheet()
+    fitted = kpsa.fit(poses, None, key_points=4, components=3)
+    fresh = replace(poses.take(np.arange(1)), controls=[[0.9, -0.3, 0.4]])
+    fresh = replace(fresh, vertices=(poses.mesh.vertices + np.tensordot(fresh.controls, shapes, 1)))
+    np.testing.assert_allclose(fitted.deform(fresh), fresh.vertices, atol=1e-3)

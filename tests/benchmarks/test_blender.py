@@ -7,12 +7,12 @@ import needs
 import numpy as np
 import pytest
 
-from understudy.benchmarks import Request, blender, run
-from understudy.benchmarks.blender_cases import Case
 from understudy.core.errors import FileError, InputError, MissingDependencyError
 from understudy.io.blender import launch
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.sampling import gaussian
+from understudy_benchmarks import Request, blender, run
+from understudy_benchmarks.blender_cases import Case
 
 BUILD = Path(__file__).parents[1] / "rigs" / "inside_blender" / "build_blend.py"
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from understudy import InputError
-from understudy.benchmarks import Request, body, run
-from understudy.benchmarks.body_fits import SEEN_CLIPS, UNSEEN_CLIPS, SkeletonRig
 from understudy.cli import app as cli
 from understudy.rigs.sampling import SamplePlan
+from understudy_benchmarks import Request, body, run
+from understudy_benchmarks.body_fits import SEEN_CLIPS, UNSEEN_CLIPS, SkeletonRig
 from understudy_characters.human import HumanRig
 from understudy_characters.human.retarget import clip_names
 

@@ -8,10 +8,10 @@ import pytest
 from sequence_builders import bending_strip
 
 from understudy import FileError, InputError
-from understudy.benchmarks import Request, decompose, two_layer
 from understudy.cli import app as cli
 from understudy.core.progress import SILENT
 from understudy.io.sequences import sequence_from_arrays
+from understudy_benchmarks import Request, decompose, two_layer
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_without_dem_bones_the_other_methods_run(data, no_pages, tmp_path, monke
     )
     outcome = decompose.run(request, SILENT)
     assert [r.method for r in outcome.results] == ["ssdr-rigid"]
-    assert "understudy[bench]" in outcome.notes[0]
+    assert "pip install py-dem-bones" in outcome.notes[0]
     with pytest.raises(InputError, match="no method is left"):
         decompose.run(
             Request(
@@ -71,9 +71,7 @@ def test_without_dem_bones_the_other_methods_run(data, no_pages, tmp_path, monke
 
 
 def test_dem_bones_fits_the_strip():
-    pytest.importorskip(
-        "py_dem_bones", reason="the peer is an extra: pip install 'understudy[bench]'"
-    )
+    pytest.importorskip("py_dem_bones")
     vertices, faces, rest = bending_strip(8)
     deformer, seconds = decompose.fit_dem_bones(
         sequence_from_arrays(vertices, faces, rest), 2, 2, {}

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from understudy import InputError
-from understudy.benchmarks import Request, face, face_ablations, run
-from understudy.benchmarks.face_data import read_blenrig, split_rows
 from understudy.cli import app as cli
 from understudy.rigs import load_rig
+from understudy_benchmarks import Request, face, face_ablations, run
+from understudy_benchmarks.face_data import read_blenrig, split_rows
 from understudy_characters.face import FaceRig
 
 TINY = {"epochs": "1", "hidden": "8", "regions": "3", "input_poses": "1", "input_error": "0.05"}

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from understudy.benchmarks import Request, run
-from understudy.benchmarks.outside import LIMIT
-from understudy.benchmarks.outside_poses import KINDS, outside_values
 from understudy.core.errors import InputError
 from understudy.rigs import load_rig
+from understudy_benchmarks import Request, run
+from understudy_benchmarks.outside import LIMIT
+from understudy_benchmarks.outside_poses import KINDS, outside_values
 
 
 @pytest.mark.parametrize("name", ["tube", "human", "face"])

@@ -9,10 +9,10 @@ import pytest
 from sequence_builders import bending_strip
 
 from understudy import FileError, InputError
-from understudy.benchmarks import public_data
-from understudy.benchmarks.real_data import data_folder
 from understudy.cli import app as cli
 from understudy.io.sequences import read_sequence
+from understudy_benchmarks import public_data
+from understudy_benchmarks.real_data import data_folder
 
 
 def write_obj(path, vertices, faces):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from understudy.benchmarks import Request, run
-from understudy.benchmarks.recorded_cases import load_recording
 from understudy.core.errors import FileError, InputError
+from understudy_benchmarks import Request, run
+from understudy_benchmarks.recorded_cases import load_recording
 
 
 def test_a_case_learns_the_other_clips(real_data):

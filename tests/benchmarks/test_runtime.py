@@ -4,19 +4,19 @@ a quiet machine.
 
 import json
 import math
-import threading
-import time
 
 import numpy as np
 import pytest
 
 from understudy import InputError
-from understudy.benchmarks import Request, runtime_cases, runtime_contenders, timing
-from understudy.benchmarks import runtime as bench
 from understudy.cli import app as cli
 from understudy.core.progress import SILENT
+from understudy.evaluation.timing import take_turns
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.runtime import native as runtime
+from understudy_benchmarks import Request, runtime_cases, runtime_contenders
+from understudy_benchmarks import runtime as bench
+from understudy_benchmarks._floor import Floor
 
 pytestmark = pytest.mark.skipif(
     runtime.compiled is None,
@@ -114,46 +114,9 @@ def test_without_the_compiled_runtime_there_is_nothing_to_measure(monkeypatch, t
         bench.run(Request("quick", out=tmp_path), SILENT)
 
 
-def test_turns_are_taken_and_the_lowest_median_counts(monkeypatch):
-    monkeypatch.setattr(timing, "_PAUSE_S", 0.0)
-    order = []
-    timing.take_turns({"a": lambda i: order.append("a"), "b": lambda i: order.append("b")}, 3, 1e-9)
-    changes = sum(x != y for x, y in zip(order, order[1:]))
-    assert changes >= 6  # a block of one, then a block of the other
-
-
-@pytest.mark.parametrize(("seconds", "wanted"), [(0.0, timing._WARM_CALLS), (0.02, 1)])
-def test_some_calls_bring_back_the_caches_or_one_that_is_long(seconds, wanted, monkeypatch):
-    monkeypatch.setattr(timing, "_WARM_S", 0.01 if seconds else 60.0)
-    calls = []
-
-    def call(i: int):
-        calls.append(i)
-        time.sleep(seconds)
-
-    timing._warm(call)
-    assert len(calls) == wanted
-
-
-def test_a_rest_lasts_until_threads_that_spin_have_stopped():
-    stop = threading.Event()
-
-    def spin():
-        while not stop.is_set():
-            sum(range(1000))
-
-    spinning = threading.Thread(target=spin)
-    spinning.start()
-    threading.Timer(0.06, stop.set).start()
-    begun = time.perf_counter()
-    timing._pause()
-    assert time.perf_counter() - begun > 0.05
-    spinning.join()
-
-
 def test_arithmetic_takes_longer_the_more_there_is():
-    floor = runtime.compiled.Floor(256, 2)
-    times = timing.take_turns(
+    floor = Floor(256, 2, runtime.compiled.instruction_set())
+    times = take_turns(
         {n: lambda i, n=n: floor.multiply_add(n) for n in (1_000_000, 8_000_000)}, 3, 0.05
     )
     assert times[8_000_000].ms > 2 * times[1_000_000].ms

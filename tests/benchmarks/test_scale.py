@@ -7,11 +7,11 @@ import time
 import numpy as np
 import pytest
 
-from understudy.benchmarks import Request, busy_cases, run
-from understudy.benchmarks.ray_cases import RIG, ray_findings
 from understudy.core.errors import InputError, UnderstudyError
 from understudy.evaluation.result import CaseResult
 from understudy.rigs.registry import load_rig
+from understudy_benchmarks import Request, busy_cases, run
+from understudy_benchmarks.ray_cases import RIG, ray_findings
 
 
 @pytest.mark.slow

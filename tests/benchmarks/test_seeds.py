@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from understudy.benchmarks.samples import sampled_in_memory
-from understudy.benchmarks.seeds import at_once, averaged
 from understudy.core.progress import SILENT
 from understudy.evaluation.result import CaseResult
 from understudy.rigs.sampling import SIGMA_EQUATION_8, SamplePlan, gaussian
 from understudy.rigs.tube import TubeRig
+from understudy_benchmarks.samples import sampled_in_memory
+from understudy_benchmarks.seeds import at_once, averaged
 
 
 def test_the_row_of_several_seeds_is_their_average_with_its_spread():

@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from understudy.benchmarks import Request, run, size_cases
-from understudy.benchmarks.astrid_rig import Limbs10k, Limbs169k
-from understudy.benchmarks.process_cost import run_command
-from understudy.benchmarks.scale_plot import plot_sizes
 from understudy.core.errors import UnderstudyError
 from understudy.core.progress import SILENT
 from understudy.evaluation.result import CaseResult
 from understudy.rigs.registry import checked_rig
 from understudy.rigs.sampling import gaussian
+from understudy_benchmarks import Request, run, size_cases
+from understudy_benchmarks.astrid_rig import Limbs10k, Limbs169k
+from understudy_benchmarks.process_cost import run_command
+from understudy_benchmarks.scale_plot import plot_sizes
 
 
 def test_the_rig_has_the_size_of_astrid_and_rests_at_zero():

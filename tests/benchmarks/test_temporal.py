@@ -8,11 +8,11 @@ import pytest
 from sequence_builders import bending_strip
 
 from understudy import FileError, InputError
-from understudy.benchmarks import Request, temporal, temporal_cases
 from understudy.cli import app as cli
 from understudy.core.progress import SILENT
 from understudy.io.sequences import read_sequence, sequence_from_arrays
-from understudy.methods.decomposition.trajectory_networks.generated import generate_character
+from understudy_benchmarks import Request, temporal, temporal_cases
+from understudy_benchmarks.trajectory_training.generated import generate_character
 
 
 @pytest.fixture

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from understudy import Poses, benchmarks
-from understudy.benchmarks import Outcome, Request, sequence_cases, tuning, two_layer
-from understudy.benchmarks.tuning import CHOICES, Choice, is_tuned, marked
+import understudy_benchmarks as benchmarks
+from understudy import Poses
 from understudy.evaluation.report import figures_table, plots
 from understudy.evaluation.report.tables import results_table
 from understudy.evaluation.result import CaseResult
 from understudy.rigs import load_rig
+from understudy_benchmarks import Outcome, Request, sequence_cases, tuning, two_layer
+from understudy_benchmarks.tuning import CHOICES, Choice, is_tuned, marked
 
 ROOT = Path(__file__).parents[2]
+SOURCES = (ROOT / "src" / "understudy", ROOT / "benchmarks" / "src" / "understudy_benchmarks")
 RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
 CHOICE = Choice(("reach",), "x.py", ("guess", "guess-*"), ("two-layer:horse/*",))
 ROWS = [
@@ -39,7 +41,7 @@ def printed(results):
 
 
 def test_a_benchmark_marks_the_rows_that_took_part(one_choice, monkeypatch):
-    module = importlib.import_module("understudy.benchmarks.two_layer")
+    module = importlib.import_module("understudy_benchmarks.two_layer")
     monkeypatch.setattr(module, "run", lambda request, progress: Outcome(ROWS, "units"))
     outcome = benchmarks.run("two-layer", Request())
     assert [r.label for r in outcome.results] == ["guess *", "guess-ex *", "dense", "guess"]
@@ -79,7 +81,8 @@ def test_no_stored_row_is_shown_unmarked(file):
 
 def test_every_choice_names_constants_that_exist_and_rows_of_a_benchmark():
     for choice in CHOICES:
-        text = (ROOT / "src" / "understudy" / choice.file).read_text(encoding="utf-8")
+        (file,) = (folder / choice.file for folder in SOURCES if (folder / choice.file).exists())
+        text = file.read_text(encoding="utf-8")
         for name in choice.constants:
             assert name in text, f"{choice.file} has no {name}"
         assert choice.rows or choice.data

@@ -7,10 +7,10 @@ import pytest
 from needs import missing
 
 from understudy import InputError
-from understudy.benchmarks import Request, runtime, runtime_cases, web
 from understudy.cli import app as cli
 from understudy.core.progress import SILENT
 from understudy.runtime import native
+from understudy_benchmarks import Request, runtime, runtime_cases, web
 
 pytestmark = pytest.mark.skipif(
     native.compiled is None,

@@ -7,9 +7,9 @@ import time
 import numpy as np
 import pytest
 
-from understudy.benchmarks.real_data import data_folder
 from understudy.core.errors import FileError, InputError
 from understudy.rigs import Rig
+from understudy_benchmarks.real_data import data_folder
 from understudy_characters.human import HumanRig
 from understudy_characters.human.anatomy import read_anatomy
 from understudy_characters.human.deformation import ALL_STAGES

@@ -5,8 +5,8 @@ present.
 import numpy as np
 import pytest
 
-from understudy.benchmarks.real_data import data_folder
 from understudy.core.errors import FileError, InputError
+from understudy_benchmarks.real_data import data_folder
 from understudy_characters.human import HumanRig, retarget
 
 DATA = data_folder()

@@ -184,8 +184,6 @@ def wrong_turns(work, tmp):
             ("sample", "tube", "-o", tmp / "y.zarr", "--ranges", tmp / "none.toml"),
             "no such ranges file",
         ),
-        (("bench", "bodi"), "unknown benchmark 'bodi'; did you mean 'body'"),
-        (("bench", "body", "--quick", "--full"), "give one of them"),
         (
             ("fit", store, "fdda", "-o", tmp / "x.understudy"),
             r"the method comes first, then the source: understudy fit fdda .*tube\.zarr",
@@ -201,7 +199,7 @@ def wrong_turns(work, tmp):
     ]
 
 
-@pytest.mark.parametrize("number", range(23))
+@pytest.mark.parametrize("number", range(21))
 def test_every_wrong_turn_is_one_clear_line_and_leaves_nothing(work, capsys, tmp_path, number):
     arguments, message = wrong_turns(work, tmp_path)[number]
     before = sorted(tmp_path.iterdir())
@@ -282,33 +280,3 @@ def test_an_option_out_of_range_is_one_clear_line(work, capsys, tmp_path):
         assert code == 2
         assert message in err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_train_temporal_writes_a_network_and_keeps_one_that_is_there(capsys, tmp_path):
-    ask = (
-        "train",
-        "temporal",
-        "-o",
-        tmp_path,
-        "--generated",
-        "--networks",
-        "cnn",
-        "--kinds",
-        "humans",
-        "--epochs",
-        1,
-        "--device",
-        "cpu",
-    )
-    code, text, errors = run(capsys, *ask)
-    assert code == 0, errors
-    assert "humans cnn: 60 animations, 1 epochs, loss" in text
-    written = (tmp_path / "humans_cnn.safetensors").read_bytes()
-    assert "exists, kept" in run(capsys, *ask)[1]
-    assert (tmp_path / "humans_cnn.safetensors").read_bytes() == written
-    code, _, errors = run(capsys, "train", "temporl", "-o", tmp_path)
-    assert code == 2
-    assert "did you mean 'temporal'" in errors
-    code, _, errors = run(capsys, "train", "temporal", "-o", tmp_path, "--data", tmp_path)
-    assert code == 2
-    assert "holds no characters" in errors

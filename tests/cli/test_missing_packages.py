@@ -5,6 +5,9 @@ import sys
 
 import pytest
 from builders import full_deformer
+from command_line import run
+
+from understudy.cli import plugin_commands
 
 BLOCKED = """
 import sys
@@ -66,3 +69,15 @@ def test_playing_a_file_needs_none_of_them(file):
     done = run_without(blocked, "info", file)
     assert done.returncode == 0, done.stderr
     assert "3 bones" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["bench", "data", "train"])
+def test_a_command_of_the_benchmarks_says_what_to_install(capsys, monkeypatch, command):
+    monkeypatch.setattr(plugin_commands, "plugins", lambda group: {})
+    code, _, err = run(capsys, command, "--quick")
+    assert code == 2
+    assert err == (
+        f"understudy: the command {command} needs the package understudy-benchmarks: "
+        "pip install understudy-benchmarks\n"
+    )
+    assert f"  {command} " not in run(capsys, "--help")[1]

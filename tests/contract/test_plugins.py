@@ -1,4 +1,4 @@
-"""A separate package adds a method, a rig and a format without a change here.
+"""A separate package adds a method, a rig, a format and a command without a change here.
 
 It is installed into a folder of its own, which only child processes see.
 """
@@ -56,13 +56,17 @@ def test_its_method_passes_the_contract_suite(environment):
 
 
 @pytest.mark.slow
-def test_all_three_work_together_on_the_command_line(environment, tmp_path):
+def test_all_four_work_together_on_the_command_line(environment, tmp_path):
     command = lambda *words: python(environment, "-m", "understudy", *words, cwd=tmp_path)
     assert "nearest_bone     Linear blend skinning by how well" in command("methods")
     assert "softness (float; default 0.5)" in command("methods", "nearest_bone")
     command("sample", "hinge", "-o", "hinge.zarr", "--count", "100", "--processes", "2")
     command("fit", "nearest_bone", "hinge.zarr", "-o", "hinge.understudy")
     assert "Hinge/random" in command("evaluate", "hinge.understudy")
+    assert "count-vertices  Print how many vertices .understudy files have." in command("--help")
+    helped = command("count-vertices", "--help")
+    assert "Example:\n    understudy count-vertices hinge.understudy" in helped
+    assert command("count-vertices", "--total", *2 * ["hinge.understudy"]).split() == ["36"]
     command("export", "hinge.understudy", "hinge.studio")
     weights = np.loadtxt(tmp_path / "hinge.studio")
     np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-5)
@@ -81,12 +85,18 @@ def test_a_broken_plug_in_is_named(tmp_path):
     (info / "entry_points.txt").write_text(
         "[understudy.methods]\nghost = not_there:Ghost\nwrong = json:dumps\n"
         "[understudy.rigs]\nghost = not_there:Ghost\n"
+        "[understudy.commands]\nghost = not_there:ghost\nwrong = json:__name__\n"
+        "odd = odd:odd\n"
     )
+    (tmp_path / "odd.py").write_text("def odd(a: int | str):\n    print(a)\n")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     for arguments, says in (
         (("methods", "ghost"), "the plug-in 'ghost' (not_there:Ghost, package broken)"),
         (("methods", "wrong"), "is not an understudy.methods.Method subclass"),
         (("controls", "ghost"), "the plug-in 'ghost' (not_there:Ghost, package broken)"),
+        (("ghost", "x", "--y"), "the plug-in 'ghost' (not_there:ghost, package broken)"),
+        (("wrong",), "the plug-in 'wrong' (json:__name__) is not a function"),
+        (("odd",), "the plug-in 'odd' (odd:odd) has parameters that are no"),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "understudy", *arguments],
@@ -100,3 +110,6 @@ def test_a_broken_plug_in_is_named(tmp_path):
     listed = python(environment, "-m", "understudy", "methods")
     assert "ghost            cannot be used: " in listed
     assert "fdda" in listed
+    helped = python(environment, "-m", "understudy", "--help")
+    assert "ghost           Cannot be used: the plug-in 'ghost'" in helped
+    assert "learn " in helped

@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from understudy.benchmarks.outside import LIMIT, bare_skin
-from understudy.benchmarks.outside_poses import outside_poses
 from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
@@ -14,6 +12,8 @@ from understudy.evaluation.measure import measure_deformers
 from understudy.methods import config_from_text, method_type
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import SamplePlan, gaussian
+from understudy_benchmarks.outside import LIMIT, bare_skin
+from understudy_benchmarks.outside_poses import outside_poses
 
 METHODS = ("corrected_skin", "fdda", "differential", "local", "pca_regression")
 

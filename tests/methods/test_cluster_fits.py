@@ -17,7 +17,7 @@ pytestmark = [
 ]
 # 45 bones, so that there are several stacks of networks.
 RIG = """
-from understudy.benchmarks.astrid_rig import LimbRig
+from understudy_benchmarks.astrid_rig import LimbRig
 
 class Limbs(LimbRig):
     rings = 19

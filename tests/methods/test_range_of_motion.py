@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from understudy import Mesh, Poses, Skeleton
-from understudy.benchmarks.outside import LIMIT, bare_skin
-from understudy.benchmarks.outside_poses import outside_poses
 from understudy.core.controls import ControlSpec
 from understudy.methods import config_from_text, method_type
 from understudy.methods.range_of_motion import range_of_motion
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import SamplePlan, range_of_motion_values
 from understudy.training.schedule import Schedule, validation_poses
+from understudy_benchmarks.outside import LIMIT, bare_skin
+from understudy_benchmarks.outside_poses import outside_poses
 
 
 def fitted(name, poses, rig, **options):

@@ -29,7 +29,13 @@ from understudy.methods import method_type
 
 SOURCES = sorted(
     path
-    for pattern in ("runtime/**/*.h", "runtime/**/*.cpp", "src/understudy/runtime/*.cpp")
+    for pattern in (
+        "runtime/**/*.h",
+        "runtime/**/*.cpp",
+        "src/understudy/runtime/*.cpp",
+        "benchmarks/src/**/*.h",
+        "benchmarks/src/**/*.cpp",
+    )
     for path in ROOT.glob(pattern)
 ) + sorted(ROOT.glob("examples/*.cpp"))
 FILES = (

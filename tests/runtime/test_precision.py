@@ -10,10 +10,10 @@ from parity.kinds import KINDS, drivers, upright
 from safetensors import safe_open
 
 from understudy import Basis, Deformer, Features, FileError, InputError, Net
-from understudy.benchmarks import runtime_cases
 from understudy.cli import app as cli
 from understudy.core.storage import from_grid, grid_of, is_half
 from understudy.runtime import native as runtime
+from understudy_benchmarks import runtime_cases
 
 
 @pytest.mark.parametrize("name", ["full-linear-direct-tanh", "full-linear-direct-relu", "wide"])

@@ -12,10 +12,8 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.bench import bench
 from understudy.cli.compare import compare
 from understudy.cli.compress import compress
-from understudy.cli.data import data
 from understudy.cli.demo import demo
 from understudy.cli.evaluate import evaluate
 from understudy.cli.export import export
@@ -24,16 +22,17 @@ from understudy.cli.fit import fit
 from understudy.cli.learn import learn
 from understudy.cli.learning_curve import learning_curve
 from understudy.cli.memory import with_memory
+from understudy.cli.plugin_commands import PASSES_ON, CommandGroup, epilog
 from understudy.cli.reduce import reduce
 from understudy.cli.sample import controls, sample
 from understudy.cli.show import info, methods
 from understudy.cli.threads import with_threads
-from understudy.cli.train import train
 from understudy.cli.view import view
 from understudy.core.errors import UnderstudyError
 from understudy.core.version import __version__
 
 app = typer.Typer(
+    cls=CommandGroup,
     help="Learns a character's deformation and stands in for it: small, fast, portable, with its "
     "error known.",
     no_args_is_help=True,
@@ -43,7 +42,7 @@ app = typer.Typer(
     epilog="A first run: understudy demo. The whole job: learn. Step by step: sample, fit, "
     "evaluate, export.",
 )
-# In the order in which data flows, each with an example for its help.
+# In the order in which data flows, each with an example for its help. Those of plug-ins follow.
 COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (demo, "understudy demo --out out/demo"),
     (learn, "understudy learn face -o face --to onnx"),
@@ -63,22 +62,14 @@ COMMANDS: tuple[tuple[Callable[..., None], str], ...] = (
     (export, "understudy export human.understudy human.glb --clip kick --morphs 64"),
     (info, "understudy info human.understudy"),
     (methods, "understudy methods fdda"),
-    (train, "understudy train temporal -o networks --generated"),
-    (data, "understudy data horse_gallop horse-gallop.zip -o data"),
-    (bench, "understudy bench decompose --quick"),
 )
-LONG = (
-    demo, learn, sample, fit, compress, evaluate, compare, learning_curve, export, train, bench
-)  # fmt: skip
+LONG = (demo, learn, sample, fit, compress, evaluate, compare, learning_curve, export)
 MANY_POSES = (learn, sample, fit, evaluate, compare, learning_curve)
-# Options of another command, which they pass on.
-PASSES_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 for _command, _example in COMMANDS:
     _run = with_threads(_command) if _command in LONG else _command
     _run = with_memory(_run) if _command in MANY_POSES else _run
     _settings = PASSES_ON if _command is farm_job else None
-    # \b: keep the line breaks
-    app.command(epilog=f"\b\nExample:\n  {_example}", context_settings=_settings)(_run)
+    app.command(epilog=epilog(_example), context_settings=_settings)(_run)
 
 
 @app.callback(invoke_without_command=True)

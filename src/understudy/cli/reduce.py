@@ -22,7 +22,7 @@ from understudy.methods.registry import methods_by_name
 
 
 def reduce(
-    method: Annotated[str, typer.Argument(help="two_layer, k_largest, smooth, geometry, poisson.")],
+    method: Annotated[str, typer.Argument(help="two_layer, or a baseline that reduces skins.")],
     skin: Annotated[
         Path,
         typer.Argument(

@@ -1,4 +1,4 @@
-"""Entry points: how other packages add methods, rigs and formats without a change here.
+"""Entry points: how other packages add methods, rigs, formats and commands without a change here.
 
 A package declares them in its `pyproject.toml`, one table per group:
 

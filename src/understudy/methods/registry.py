@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 GROUP = "understudy.methods"
 # Name -> module below understudy.methods, and its class: the one line to add for a new method.
-# Products come first, then the baselines of the papers (`Traits.baseline`).
+# Products come first, then baselines of the papers (`Traits.baseline`).
 _BUILT_IN = {
     "auto": "auto.auto:Auto",
     "corrected_skin": "corrected_skin.corrected_skin:CorrectedSkin",
@@ -31,12 +31,6 @@ _BUILT_IN = {
     "ssdr": "decomposition.ssdr:Ssdr",
     "two_layer": "sparse_skinning.two_layer:TwoLayer",
     "local": "differential.local:Local",
-    "pca_regression": "differential.pca_regression:PcaRegression",
-    "fesam": "decomposition.fesam:Fesam",
-    "k_largest": "sparse_skinning.k_largest:KLargest",
-    "smooth": "sparse_skinning.smooth:Smooth",
-    "geometry": "sparse_skinning.geometry:Geometry",
-    "poisson": "sparse_skinning.poisson:Poisson",
 }
 
 

@@ -12,7 +12,6 @@
 #include <nanobind/stl/optional.h>
 
 #include "../../../runtime/include/understudy.h"
-#include "floor.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -231,23 +230,6 @@ private:
     const Model& model_;  // nanobind keeps it alive
 };
 
-class Floor {
-public:
-    Floor(std::size_t bytes, int threads) : pool_(understudy::default_memory()) {
-        if (!floor_.allocate(bytes) || !pool_.start(threads)) throw std::bad_alloc();
-    }
-    float read() {
-        return without_gil([&] { return floor_.read(&pool_); });
-    }
-    float multiply_add(std::size_t count) {
-        return without_gil([&] { return floor_.multiply_add(&pool_, count); });
-    }
-
-private:
-    understudy::Floor floor_;
-    understudy::Pool pool_;
-};
-
 }  // namespace
 
 NB_MODULE(_runtime, m) {
@@ -278,10 +260,6 @@ NB_MODULE(_runtime, m) {
         .def("distance_from_data", &Scratch::distance_from_data, "world_from_bone"_a.none(),
              "controls"_a.none())
         .def("transforms", &Scratch::transforms, "world_from_bone"_a.none(), "out"_a.noconvert());
-    nb::class_<Floor>(m, "Floor")
-        .def(nb::init<std::size_t, int>(), "bytes"_a, "threads"_a)
-        .def("read", &Floor::read)
-        .def("multiply_add", &Floor::multiply_add, "count"_a);
     m.def("instruction_set", &understudy_instruction_set);
     m.def(
         "select_instruction_set",

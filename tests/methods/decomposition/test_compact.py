@@ -12,7 +12,7 @@ from understudy.io.byte_shares import byte_shares
 from understudy.io.understudy_file import to_bytes
 from understudy.methods.decomposition.compact import compact, default_tolerance
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
-from understudy.methods.decomposition.trajectory_networks.generated import generate_character
+from understudy_benchmarks.trajectory_training.generated import generate_character
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,12 @@
-"""`temporal` and `fesam`: bones and weights without parameters, on generated characters."""
+"""`temporal`: bones and weights without parameters, on generated characters."""
 
 import numpy as np
 import pytest
 import scipy.optimize
 
 from understudy import FileError, InputError, Mesh, Poses
-from understudy.core.progress import Task
 from understudy.evaluation import metrics
 from understudy.geometry.transforms import rotation_from_axis_angle
-from understudy.methods.decomposition import clusters, fesam
 from understudy.methods.decomposition.bone_count import (
     MAX_BONES,
     ErrorCurve,
@@ -16,7 +14,6 @@ from understudy.methods.decomposition.bone_count import (
     most_bones,
     small_enough,
 )
-from understudy.methods.decomposition.fesam import Fesam, FesamConfig
 from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.motion import in_principal_directions, read_motion
 from understudy.methods.decomposition.pruning import (
@@ -33,8 +30,8 @@ from understudy.methods.decomposition.published_fit import (
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
 from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
 from understudy.methods.decomposition.trajectory_networks import classifier
-from understudy.methods.decomposition.trajectory_networks.generated import generate_character
 from understudy.methods.decomposition.transform_solve import solve_transforms
+from understudy_benchmarks.trajectory_training.generated import generate_character
 
 
 def play(deformer):
@@ -163,30 +160,6 @@ def test_more_starts_are_no_worse_than_ssdrs_own(character):
     assert error(fit(poses, bones=bones)) <= 1.001 * error(
         Ssdr(SsdrConfig(bones=bones, influences=6)).fit(poses)
     )
-
-
-def test_fesam_never_raises_its_error_and_more_starts_never_hurt(character):
-    poses = character.poses()
-    once = Fesam(FesamConfig.of_preset("paper", bones=9)).fit(poses)
-    curve = once.provenance["erms_curve"]
-    assert len(curve) == 16
-    assert all(after <= before * (1 + 1e-9) for before, after in zip(curve, curve[1:]))
-    assert metrics.erms(poses.vertices, play(once)) == pytest.approx(curve[-1], rel=0.01)
-    several = Fesam(FesamConfig.of_preset("paper", bones=9, starts=3)).fit(poses)
-    assert several.training["erms"] <= curve[-1] * (1 + 1e-9)
-
-
-def test_fesam_chooses_the_bones_of_a_vertex_again(character):
-    motion, _ = in_principal_directions(read_motion(character.poses())[0])
-    seeds = clusters.distant_seeds(motion, 9)
-    first = fesam._nearest_bones(motion, fesam._initial_clusters(motion, seeds).transforms, 3)
-    done, errors = Fesam(FesamConfig(bones=9, influences=3, iterations=8))._run(
-        motion, seeds, Task()
-    )
-    used = done.weight > 0
-    new = ~(done.index[:, :, None] == first[:, None, :]).any(axis=2)
-    assert (new & used).any()
-    assert errors[-1] < errors[0]
 
 
 def test_a_static_mesh_is_one_bone():

@@ -5,8 +5,8 @@ import pytest
 
 from understudy.methods.decomposition.fit import Fit, predict
 from understudy.methods.decomposition.motion import Motion, read_motion
-from understudy.methods.decomposition.trajectory_networks.generated import generate_character
 from understudy.methods.decomposition.transform_solve import solve_transforms
+from understudy_benchmarks.trajectory_training.generated import generate_character
 
 
 def test_bones_that_could_cancel_each_other_stay_near_what_they_move():

@@ -1,10 +1,8 @@
 """`differential`, `local` and `pca_regression`: what each promises beyond the contract suite."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from builders import grid_mesh, symmetric_mesh
+from builders import linear_sheet, symmetric_mesh
 
 from understudy import ControlSpec, InputError, Mesh, Poses
 from understudy.core.networks import NetGroups
@@ -14,7 +12,6 @@ from understudy.methods.differential.differential import Differential, Different
 from understudy.methods.differential.fit import fold, train_model
 from understudy.methods.differential.laplacian import Laplacian
 from understudy.methods.differential.local import Local, LocalConfig
-from understudy.methods.differential.pca_regression import PcaRegression
 from understudy.methods.differential.reconstruction import Reconstruction, Weights
 from understudy.methods.differential.skins import (
     perturbed_skin,
@@ -25,6 +22,7 @@ from understudy.rigs import load_rig
 from understudy.rigs.base import PerturbableRig
 from understudy.rigs.sampling import gaussian
 from understudy.runtime.reference import pose_features
+from understudy_benchmarks.baselines.pca_regression import PcaRegression
 
 SMALL = {
     "epochs": 25,
@@ -58,18 +56,6 @@ def error(deformer, poses):
             deformer.deform(poses.world_from_bone, poses.controls) - poses.vertices, axis=2
         ).mean()
     )
-
-
-def linear_sheet(count=200, seed=0):
-    """Controls that move a mesh in a straight line each."""
-    mesh = grid_mesh(10, 6)
-    rng = np.random.default_rng(seed)
-    spec = ControlSpec(("a", "b", "c"), [-1, -1, -1], [1, 1, 1])
-    shapes = rng.normal(size=(3, mesh.vertex_count, 3)) * 0.1
-    values = rng.uniform(-1, 1, size=(count, 3))
-    return Poses(
-        mesh, mesh.vertices + np.tensordot(values, shapes, 1), control_spec=spec, controls=values
-    ), shapes
 
 
 def symmetric_sheet(count, seed=0):
@@ -379,20 +365,3 @@ def test_a_rig_that_can_be_asked_is_not_mirrored(tube, sampled):
         .fit(sampled.take(np.arange(60)), rig=tube)
         .training["mirror_images"]
     )
-
-
-def test_kpsa_reads_the_truth_at_its_key_points(sampled, unseen):
-    from understudy.benchmarks.baselines import kpsa
-    from understudy.methods.differential.skins import make_skin
-
-    fitted = kpsa.fit(
-        sampled, make_skin("auto", sampled, None, 4, SILENT), key_points=20, components=30
-    )
-    assert np.linalg.norm(fitted.deform(unseen) - unseen.vertices, axis=2).mean() < 0.3 * error(
-        Lbs().fit(sampled), unseen
-    )
-    poses, shapes = linear_sheet()
-    fitted = kpsa.fit(poses, None, key_points=4, components=3)
-    fresh = replace(poses.take(np.arange(1)), controls=[[0.9, -0.3, 0.4]])
-    fresh = replace(fresh, vertices=(poses.mesh.vertices + np.tensordot(fresh.controls, shapes, 1)))
-    np.testing.assert_allclose(fitted.deform(fresh), fresh.vertices, atol=1e-3)

@@ -23,8 +23,8 @@ from understudy.methods.sparse_skinning.factorization import (
     Scheme,
     factorize,
 )
-from understudy.methods.sparse_skinning.k_largest import KLargest
 from understudy.methods.sparse_skinning.two_layer import TwoLayer, TwoLayerConfig
+from understudy_benchmarks.baselines.k_largest import KLargest
 
 
 def smooth_weights(mesh: Mesh, bones: int) -> np.ndarray:

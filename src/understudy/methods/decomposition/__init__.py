@@ -1,4 +1,4 @@
-"""Mesh sequences to bones and skin weights: `ssdr`, `temporal` and `fesam`, and their solvers.
+"""Mesh sequences to bones and skin weights: `ssdr` and `temporal`, and their solvers.
 
 `ssdr.py` opens with the problem and the order in which to read the solver.
 """

@@ -6,13 +6,13 @@ label moves the vertex. The six highest probabilities become initial weights. Th
 and convex weights are solved for in turn, as in `ssdr`.
 
 The preset `paper` (fitting=paper) is the method as published: `published_fit` has the bones, the
-weights and the fit, `trajectory_networks.published_training` the networks.
+weights and the fit, `published_training` of the benchmarks the networks.
 
 Departures of the default, and why:
 - The trajectories are expressed in the sequence's own axes, so that translating, rotating or
   scaling the whole sequence changes nothing (`trajectory_networks.trajectories`).
 - Labels are places on a body that all characters share, because bones of different characters have
-  no common names (`trajectory_networks.body_labels`).
+  no common names (`body_labels` of the benchmarks, which train the networks).
 - The number of bones is what can be seen, or what made the motion (`bone_count`). It is not the
   number of labels in use, which hardly depends on the motion. Where normals still deviate visibly,
   bones are added.

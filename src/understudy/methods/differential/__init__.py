@@ -1,5 +1,5 @@
-"""`differential`, `local` and `pca_regression`: correctives over a deformation subspace.
+"""`differential` and `local`: correctives over a deformation subspace.
 
-`differential.py`, `local.py` and `pca_regression.py` have the methods and their options; `fit.py`
-has the steps of `differential` in order.
+`differential.py` and `local.py` have the methods and their options; `fit.py` has the steps of
+`differential` in order.
 """

@@ -1,1 +1,1 @@
-"""Sparse skins from dense ones: `two_layer` and the weight reductions it is compared with."""
+"""Sparse skins from dense ones: `two_layer`."""

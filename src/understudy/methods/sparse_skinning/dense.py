@@ -93,15 +93,6 @@ class DenseSkin:
         """(n,) indices of the example poses that are used; empty without poses."""
         return evenly(0 if self.poses is None else self.poses.pose_count, _MAX_POSES)
 
-    def need_poses(self, who: str) -> Poses:
-        """The example poses, or an error that says which method needs them."""
-        if self.poses is None:
-            raise InputError(
-                f"{who} chooses bones by example poses; pass world_from_bone, or use k_largest or "
-                f"smooth"
-            )
-        return self.poses
-
 
 def mesh_adjacency(mesh: Mesh) -> sp.csr_matrix:
     """The adjacency (V,V) of a mesh; vertices without an edge are linked to the nearest ones."""

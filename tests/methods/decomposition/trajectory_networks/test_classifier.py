@@ -1,4 +1,4 @@
-"""The networks in NumPy against torch, the shipped weights, their inputs and labels."""
+"""The networks in NumPy against torch, the shipped weights, their inputs."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,6 @@ from understudy import FileError, Mesh, Poses
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition.motion import read_motion
 from understudy.methods.decomposition.trajectory_networks import classifier
-from understudy.methods.decomposition.trajectory_networks.body_labels import (
-    bone_descriptors,
-    common_labels,
-)
-from understudy.methods.decomposition.trajectory_networks.generated import generate_character
 from understudy.methods.decomposition.trajectory_networks.trajectories import (
     CHANNELS,
     MAX_FRAMES,
@@ -19,6 +14,7 @@ from understudy.methods.decomposition.trajectory_networks.trajectories import (
     principal_axes,
     trajectories,
 )
+from understudy_benchmarks.trajectory_training.generated import generate_character
 
 
 def random_weights(network, seed=0):
@@ -35,7 +31,7 @@ def random_weights(network, seed=0):
 @pytest.mark.parametrize("network", classifier.NETWORKS)
 def test_numpy_is_torch(network, vertices, frames):
     torch = pytest.importorskip("torch")
-    from understudy.methods.decomposition.trajectory_networks.training import Network
+    from understudy_benchmarks.trajectory_training.training import Network
 
     read = np.random.default_rng(1).normal(size=(vertices, frames, CHANNELS)).astype(np.float32)
     weights = random_weights(network)
@@ -106,30 +102,3 @@ def test_the_axes_are_a_rotation_and_frames_are_bounded():
     held = trajectories(one, np.arange(4))
     assert held.shape == (4, MIN_FRAMES, CHANNELS)
     assert np.isfinite(held).all()
-
-
-def test_labels_are_one_to_one_within_a_character_and_alike_for_like_bones():
-    random = np.random.default_rng(0)
-    body = random.normal(size=(12, 4))
-    characters = [
-        body[random.permutation(12)[:count]] + 0.01 * random.normal(size=(count, 4))
-        for count in (12, 9, 5, 12)
-    ]
-    labels = common_labels(characters, 12)
-    for own in labels:
-        assert len(set(own)) == len(own)
-        assert own.max() < 12
-    # The same place on the body is the same label in every character.
-    place = lambda points: np.argmin(((points[:, None] - body[None]) ** 2).sum(axis=2), axis=1)
-    meaning = {}
-    for own, points in zip(labels, characters):
-        for label, where in zip(own, place(points)):
-            assert meaning.setdefault(where, label) == label
-
-
-def test_descriptors_are_weighted_means():
-    read = np.zeros((2, 3, CHANNELS), np.float32)
-    read[:, :, 0] = [[1], [3]]
-    np.testing.assert_allclose(
-        bone_descriptors(read, np.array([[1.0, 0.5], [1.0, 0.0]]))[:, 0], [2, 1]
-    )

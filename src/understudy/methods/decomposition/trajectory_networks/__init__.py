@@ -1,1 +1,1 @@
-"""Networks that read vertex trajectories: inputs, labels, training characters, training."""
+"""Networks that read vertex trajectories: inputs and predictions."""

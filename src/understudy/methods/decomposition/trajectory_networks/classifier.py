@@ -6,9 +6,9 @@ cnn     two convolutions over time (8 filters of 2 frames, ReLU), the maximum of
         time, then a dense layer
 hybrid  one such convolution, then the lstm
 
-A trajectory may have any length. `training.py` has the same networks in torch, and a test compares
-the two. The weights are stored as float16, in one safetensors file per network. Networks trained as
-published (`published_training`) read three channels; their files hold several seeds, stacked.
+A trajectory may have any length. The benchmarks have the same networks in torch and train them; a
+test compares the two. The weights are stored as float16, in one safetensors file per network.
+Networks trained as published read three channels; their files hold several seeds, stacked.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The sub-commands that this distribution adds to the command line."""

@@ -1,0 +1,1 @@
+"""How the networks of `temporal` are trained: labels, training characters, training."""
