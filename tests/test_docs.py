@@ -112,7 +112,8 @@ def test_the_method_of_contributing_runs():
 
 
 def test_the_python_of_readme_runs(tmp_path, monkeypatch):
-    (code,) = python_blocks(ROOT / "README.md")
+    # The first block learns for minutes: tests/jobs calls the same, tests/test_types.py checks it.
+    _, code = python_blocks(ROOT / "README.md")
     rig = load_rig("tube")
     lbs = method_type("lbs")()
     lbs.fit(rig.evaluate(gaussian(rig.controls, 20, seed=0))).save(tmp_path / "lid.understudy")

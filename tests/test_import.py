@@ -43,15 +43,15 @@ def test_rooms_that_need_scipy_name_the_install_command():
 import importlib, sys
 sys.modules["scipy"] = None
 from understudy import MissingDependencyError
-for room in ("methods", "export", "evaluation", "io.registry", "rigs.human", "rigs.face",
-             "core.tasks", "core.levels_of_detail", "viewer.scene"):
+for room in ("methods", "export", "evaluation", "io.registry", "core.tasks",
+             "core.levels_of_detail", "viewer.scene", "jobs"):
     try:
         importlib.import_module("understudy." + room)
     except MissingDependencyError as problem:
         assert "scipy" in str(problem) and "pip install 'understudy[fit]'" in str(problem), problem
         print(room)
 """
-    assert len(run(code).split()) == 9
+    assert len(run(code).split()) == 8
 
 
 def test_without_torch_exactly_the_methods_that_need_it_name_the_install_command():

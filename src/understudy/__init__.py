@@ -4,6 +4,8 @@ Everything here runs without torch and SciPy: loading a `.understudy` file and d
 needs NumPy and safetensors alone.
 """
 
+from typing import TYPE_CHECKING, Any
+
 # First: NumPy reads the environment when it loads.
 from understudy.core import thread_environment  # noqa: F401
 from understudy.core.bounds import Bounds
@@ -26,6 +28,11 @@ from understudy.core.version import __version__
 from understudy.io import understudy_file  # noqa: F401
 from understudy.runtime import half_precision, play  # noqa: F401
 
+if TYPE_CHECKING:
+    from understudy.jobs import compare, compress, learn, read
+
+_JOBS = ("compare", "compress", "learn", "read")
+
 __all__ = [
     "Basis",
     "BlendShape",
@@ -47,4 +54,17 @@ __all__ = [
     "Skin",
     "UnderstudyError",
     "__version__",
+    "compare",
+    "compress",
+    "learn",
+    "read",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The jobs, imported when they are asked for: playing a file needs none of their packages."""
+    if name in _JOBS:
+        from understudy import jobs
+
+        return getattr(jobs, name)
+    raise AttributeError(f"module 'understudy' has no attribute {name!r}")

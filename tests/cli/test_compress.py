@@ -266,7 +266,8 @@ def test_fit_gives_the_same_deformer_as_compress(strip, capsys, tmp_path):
     one, two = (Deformer.load(tmp_path / f"{name}.understudy") for name in "ab")
     np.testing.assert_array_equal(one.deform_clip(), two.deform_clip())
     code, text, errors = run(
-        capsys, "evaluate", tmp_path / "b.understudy", "--poses", strip / "bend.npz"
+        capsys,
+        *("evaluate", tmp_path / "b.understudy", "--poses", strip / "bend.npz", "--all-figures"),
     )
     assert code == 0, errors
     assert "DisPer" in text

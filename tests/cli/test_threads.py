@@ -7,8 +7,8 @@ import typer
 from threadpoolctl import threadpool_info
 from typer.testing import CliRunner
 
+from understudy.cli.added_options import with_threads
 from understudy.cli.app import LONG, app
-from understudy.cli.threads import with_threads
 from understudy.core import threads
 
 

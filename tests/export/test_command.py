@@ -156,7 +156,7 @@ def test_an_interrupted_export_leaves_nothing(file, written, capsys, tmp_path, m
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("understudy.cli.export.write_character", interrupt)
+    monkeypatch.setattr("understudy.jobs.exporting.write_character", interrupt)
     before = sorted(tmp_path.iterdir())
     code, _, _ = run(capsys, "export", file, tmp_path / "tube.character", "--clip", "wave")
     assert code == 130

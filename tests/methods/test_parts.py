@@ -79,7 +79,7 @@ def test_parts_fitted_apart_are_one_deformer(method, poses, tmp_path):
     joined = job.fit_parts(poses, {"sleeve": 0.01}, RIG)
     vertices = RIG.mesh.parts["sleeve"]
     alone = Fit.of(method, tmp_path / "x.understudy", {**options, "basis_error": "0.01"})
-    part = alone.fit(take_vertices(poses, vertices), PartRig(RIG, vertices))
+    part = alone.method.fit(take_vertices(poses, vertices), rig=PartRig(RIG, vertices))
     whole = joined.deform(poses.world_from_bone, poses.controls)
     expected = part.deform(poses.world_from_bone, poses.controls)
     np.testing.assert_allclose(whole[:, vertices], expected, atol=1e-4)
@@ -95,8 +95,9 @@ def test_a_smaller_error_is_reached_on_its_part(poses):
     error = lambda d: np.linalg.norm(
         d.deform(poses.world_from_bone, poses.controls) - poses.vertices, axis=2
     )[:, RIG.mesh.parts["sleeve"]].mean()
-    coarse = replace(job, config=replace(job.config, basis_error=0.2))
-    assert error(coarse.fit_parts(poses, {"sleeve": 0.001})) < 0.5 * error(coarse.fit(poses))
+    coarse = replace(job, method=type(job.method)(replace(job.method.config, basis_error=0.2)))
+    whole = coarse.method.fit(poses)
+    assert error(coarse.fit_parts(poses, {"sleeve": 0.001})) < 0.5 * error(whole)
 
 
 def test_parts_that_overlap_or_miss_vertices_are_refused(poses):

@@ -53,8 +53,8 @@ from understudy.geometry.error_norms import half_diagonal, sphere_radius
 from understudy.io.atomic_write import atomic_write
 from understudy.io.npz_skin import read_npz_skin
 from understudy.io.sequences import read_sequence
+from understudy.jobs.reducing import skin_of_character
 from understudy.methods import method_type
-from understudy.methods.reducing import skin_of_character
 from understudy.methods.sparse_skinning.dense import individual_of
 from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 from understudy_benchmarks import Outcome, Request

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from understudy.cli.added_options import with_memory, with_threads
 from understudy.cli.compare import compare
 from understudy.cli.compress import compress
 from understudy.cli.demo import demo
@@ -21,12 +22,10 @@ from understudy.cli.farm import farm_job
 from understudy.cli.fit import fit
 from understudy.cli.learn import learn
 from understudy.cli.learning_curve import learning_curve
-from understudy.cli.memory import with_memory
 from understudy.cli.plugin_commands import PASSES_ON, CommandGroup, epilog
 from understudy.cli.reduce import reduce
 from understudy.cli.sample import controls, sample
 from understudy.cli.show import info, methods
-from understudy.cli.threads import with_threads
 from understudy.cli.view import view
 from understudy.core.errors import UnderstudyError
 from understudy.core.version import __version__

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from understudy import jobs
 from understudy.cli.options import RIG_HELP, File, Json
 from understudy.cli.view import PAGE_SUFFIX, Beside, export_page, refuse_page_options
-from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.terminal_progress import TerminalProgress
-from understudy.evaluation.metric_catalogue import size_text
-from understudy.export.about import summary
 from understudy.export.character import ExportSettings
-from understudy.export.errors import Errors
-from understudy.export.job import ExportJob
-from understudy.export.levels_of_detail import make_level_of_detail
-from understudy.io.atomic_write import ensure_writable
-from understudy.io.files import write_json
-from understudy.io.gltf import write_glb
-from understudy.io.onnx_weights import write_onnx_weights
-from understudy.io.registry import format_of, formats, write_character, write_deformer
-from understudy.io.sequences import read_mesh
 from understudy.viewer.subjects import ViewJob
 
 
@@ -141,74 +128,18 @@ def export(
         return
     if beside:
         raise InputError("--beside is for pages; write to a .html, or leave it out")
-    known = format_of(out, to="write")
-    ensure_writable(out)
-    if as_json is not None:
-        ensure_writable(as_json)
-    deformer = Deformer.load(file)
-    if lod is not None:
-        if known.write_deformer is None:
-            raise InputError(
-                f"--lod: write a .understudy file first and export that to {known.name}"
-            )
-        level = make_level_of_detail(deformer, read_mesh(lod))
-        print(level.text())
-        deformer = level.deformer
-        if as_json is not None:
-            write_json(as_json, level.json())
-    if known.write_deformer is not None:
-        if clip or motion or neural:
-            raise InputError(
-                f"{known.name} files hold a deformer and no clips; leave out --clip, --motion and "
-                f"--neural, or write {_character_suffixes()}"
-            )
-        write_deformer(deformer.half() if half else deformer, out)
-        print(f"{out}: {size_text(out.stat().st_size)}")
-        return
-    if half and not neural:
-        raise InputError(f"--half: {known.name} files have no 16-bit form; leave it out")
-    write: Callable[[Character, Path], None] = write_character
-    if not morph_normals:
-        if out.suffix.lower() != ".glb":
-            raise InputError("--no-morph-normals: only .glb files have normals of blend shapes")
-        write = partial(write_glb, has_morph_normals=False)
-    target = "original" if original else "deformer"
-    job = ExportJob(ExportSettings(influences, morphs, bones, target), clip, motion, rig)
-    if neural:
-        errors = _write_pair(job, deformer.half() if half else deformer, out, write)
-    else:
-        character, errors = job.make(deformer, out, TerminalProgress())
-        write(character, out)
-        print(summary(out, character, errors))
-    if as_json is not None:
-        write_json(as_json, errors.json())
-
-
-def _write_pair(
-    job: ExportJob, deformer: Deformer, out: Path, write: Callable[[Character, Path], None]
-) -> Errors:
-    """Write and describe a neural-morph pair; return its errors.
-
-    write  writes the character to its file
-    """
-    net_file, about_file = out.with_suffix(".onnx"), out.with_suffix(".json")
-    format_of(net_file, to="write")  # raises if the package onnx is missing
-    for path in (net_file, about_file):
-        ensure_writable(path)
-    pair = job.make_neural(deformer, out, TerminalProgress())
-    about = pair.about(out.name)
-    write(pair.character, out)
-    write_onnx_weights(pair.net, net_file, about, pair.text())
-    write_json(about_file, about)
-    print(summary(out, pair.character, pair.errors))
-    print(
-        f"{net_file}: {size_text(net_file.stat().st_size)}, from {len(pair.net.bones)} bones and "
-        f"{len(pair.net.controls)} controls to {len(pair.character.shapes)} weights\n"
-        f"{about_file}: the names of its inputs and outputs"
+    done = jobs.export(
+        Deformer.load(file),
+        out,
+        settings=ExportSettings(influences, morphs, bones, "original" if original else "deformer"),
+        clips=clip,
+        motions=motion,
+        rig=rig,
+        morph_normals=morph_normals,
+        neural=neural,
+        half=half,
+        lod=lod,
+        as_json=as_json,
+        progress=TerminalProgress(),
     )
-    return pair.errors
-
-
-def _character_suffixes() -> str:
-    """The suffixes of the formats that hold a character, as a text."""
-    return ", ".join(s for known in formats() if known.write_character for s in known.suffixes)
+    print("\n".join([*done.sizes, *done.about]))

@@ -6,21 +6,27 @@ options name are copied into the folder of the job.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from understudy.cli.memory import with_memory
+from understudy.cli.added_options import with_memory, with_threads
 from understudy.cli.options import RIG_HELP, Out
 from understudy.cli.sample import STORE_SUFFIX, sample
-from understudy.cli.threads import with_threads
-from understudy.core.errors import FileError, InputError
+from understudy.core.errors import InputError
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.files import write_json
-from understudy.jobs.farm import TEMPLATE, VALUES, FarmJob, stem_of
+from understudy.jobs.farm import (
+    TEMPLATE,
+    VALUES,
+    FarmJob,
+    files_of,
+    make_folder,
+    stem_of,
+    words_for_farm,
+)
 from understudy.jobs.source import load_asked
 from understudy.rigs.blender.options import BlenderOptions
 from understudy.rigs.chunk_sampling import need_blocks
@@ -28,7 +34,6 @@ from understudy.rigs.parallel_sampling import SamplingJob
 from understudy.rigs.sampling import SamplePlan, read_modes
 
 MOST_CHUNKS = 40  # by default
-_FILES = ("ranges", "modes")  # options of `sample` that name a file
 
 
 def farm_job(
@@ -57,8 +62,10 @@ def farm_job(
     blocks = -(-len(job.values) // job.block)
     count = min(blocks, MOST_CHUNKS) if chunks is None else chunks
     need_blocks(job, count)
-    _make_folder(out)
-    written = FarmJob(rig, store, count, command, _words(context.args, given, out), _files(given))
+    make_folder(out)
+    written = FarmJob(
+        rig, store, count, command, words_for_farm(context.args, given, out), files_of(given)
+    )
     write_json(out / TEMPLATE, written.template())
     write_json(out / VALUES, {"parameterValues": written.values()})
     example = " ".join(["understudy", *written.sample_words(f"1/{count}", out.absolute())])
@@ -97,38 +104,3 @@ def _job(rig: str, given: Mapping[str, Any]) -> SamplingJob:
     modes = {} if given["modes"] is None else read_modes(given["modes"], loaded.controls)
     plan = SamplePlan(given["count"], given["seed"], modes)
     return SamplingJob.of(lambda: loaded, plan, given["ranges"], given["block"])
-
-
-def _files(given: Mapping[str, Any]) -> dict[str, str]:
-    return {name: f"{name}.toml" for name in _FILES if given[name] is not None}
-
-
-def _words(words: Sequence[str], given: Mapping[str, Any], out: Path) -> tuple[str, ...]:
-    """The options without those that name a file; the files are copied to the folder `out`."""
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if skip:
-            skip = False
-            continue
-        name = word.partition("=")[0].removeprefix("--")
-        if word.startswith("--") and name in _FILES:
-            skip = "=" not in word
-            continue
-        if "{{" in word:
-            raise InputError(f"{word!r}: a farm job cannot pass on two braces; rename it")
-        kept.append(word)
-    for name, file in _files(given).items():
-        _make_folder(out)
-        try:
-            shutil.copyfile(given[name], out / file)
-        except OSError as problem:
-            raise FileError(f"{given[name]}: cannot be copied to {out / file}: {problem}") from None
-    return tuple(kept)
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise FileError(f"{folder}: the folder cannot be made: {problem.strerror}") from problem

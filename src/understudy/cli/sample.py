@@ -16,18 +16,16 @@ from understudy.core.errors import InputError
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.atomic_write import atomic_write
 from understudy.io.bucket import place
-from understudy.io.store_header import Place
 from understudy.jobs.source import load_asked
 from understudy.rigs.blender.options import MODIFIERS, BlenderOptions, is_blend
 from understudy.rigs.blender.rig import BlenderRig
-from understudy.rigs.chunk_sampling import Chunk, ChunkResult, sample_chunk
+from understudy.rigs.chunk_sampling import Chunk, sample_chunk
 from understudy.rigs.parallel_sampling import SamplingJob, sample_poses
 from understudy.rigs.ray_sampling import sample_on_cluster
 from understudy.rigs.registry import absolute_name
 from understudy.rigs.sampling import SIGMA, SamplePlan, read_modes
 
 STORE_SUFFIX = ".zarr"
-MOST_NAMED = 20  # chunks in a message
 Meshes = Annotated[
     list[str],
     typer.Option(
@@ -161,7 +159,7 @@ def sample(
     build = (lambda: loaded) if isinstance(loaded, BlenderRig) else rig
     if asked_chunk is not None:
         done = sample_chunk(build, plan, out, asked_chunk, processes, progress, ranges, block)
-        print(chunk_text(place(out), asked_chunk, done))
+        print(f"{place(out)}: {done.text()}")
         return
     if cluster is not None:
         there = partial(load_asked, absolute_name(rig), asked, None)
@@ -189,21 +187,6 @@ def sample(
     print(
         f"{where}: {poses.pose_count} poses of {rig}, {poses.vertex_count} vertices. Next: "
         f"understudy fit {method} {where} -o {where.stem}.understudy"
-    )
-
-
-def chunk_text(out: Place, chunk: Chunk, done: ChunkResult) -> str:
-    """What a chunk did, and what is left, in words."""
-    there = f", {done.share - done.sampled} were there already" if done.sampled < done.share else ""
-    text = f"{out}: chunk {chunk.number}/{chunk.count}: {done.sampled} poses sampled{there}. "
-    if not done.left:
-        return f"{text}The store is complete: {done.total} poses."
-    names = ", ".join(str(n) for n in done.chunks_left[:MOST_NAMED])
-    more = len(done.chunks_left) - MOST_NAMED
-    which = "chunk" if len(done.chunks_left) == 1 else "chunks"
-    return (
-        f"{text}{done.left} of {done.total} poses are left: {which} "
-        f"{names}{f' and {more} more' if more > 0 else ''}."
     )
 
 

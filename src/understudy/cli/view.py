@@ -15,15 +15,10 @@ from understudy.core.errors import InputError
 from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.metric_catalogue import size_text
 from understudy.io.atomic_write import ensure_writable
-from understudy.io.registry import read_poses
-from understudy.io.understudy_file import SUFFIX
-from understudy.rigs.base import ExternalRig, Rig
-from understudy.rigs.registry import is_rig, load_rig
-from understudy.viewer.packing import Container
+from understudy.rigs.base import ExternalRig
 from understudy.viewer.page import write_page
-from understudy.viewer.scene import poses_scene, rig_scene
 from understudy.viewer.server import ViewServer
-from understudy.viewer.subjects import Subject, ViewJob, load_subjects, title_of
+from understudy.viewer.subjects import Subject, ViewJob, load_subjects, scene_of, title_of
 
 PAGE_SUFFIX = ".html"
 
@@ -71,7 +66,7 @@ def view(
     The page is served to this computer only. Ctrl-C ends it. `understudy export FILE page.html`
     writes a page that needs no server.
     """
-    scene, live = scene_of(things, ViewJob(clip, motion, rig))
+    scene, live = scene_of(things, ViewJob(clip, motion, rig), TerminalProgress())
     try:
         with ViewServer(scene, live, port) as server:
             print(f"{server.url}\nCtrl-C ends the server.", flush=True)
@@ -81,30 +76,6 @@ def view(
     finally:
         if isinstance(live, ExternalRig):
             live.close()
-
-
-def scene_of(things: Sequence[str], job: ViewJob) -> tuple[Container, Rig | None]:
-    """Return what to show, and the live rig behind it if there is one."""
-    progress = TerminalProgress()
-    files = [thing for thing in things if thing.lower().endswith(SUFFIX)]
-    if files and len(files) < len(things):
-        raise InputError(
-            "view: name .understudy files, or one rig, or poses; give the original of a file with "
-            "--rig or --motion"
-        )
-    if files:
-        subjects = load_subjects([Path(file) for file in files])
-        return job.scene(
-            subjects, title_of(files[0], subjects[0].deformer), served=True, progress=progress
-        )
-    if job.clips or job.motions or job.rig is not None:
-        raise InputError("--clip, --motion and --rig belong to .understudy files; leave them out")
-    if any(is_rig(thing) for thing in things):
-        if len(things) > 1:
-            raise InputError(f"view: one rig at a time, got {len(things)}")
-        rig = load_rig(things[0])
-        return rig_scene(rig), rig
-    return poses_scene(read_poses(list(things), progress=progress), title_of(things[0])), None
 
 
 def export_page(file: Path, beside: Sequence[Path], out: Path, job: ViewJob) -> None:

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from understudy.core.character import Character
-from understudy.evaluation.metric_catalogue import digits3, size_text
+from understudy.evaluation.metric_catalogue import digits3
 from understudy.export.errors import Errors
-from understudy.io.files import file_size
 
 AGAINST = {"deformer": "the .understudy file", "original": "the original"}
-
-
-def summary(out: Path, character: Character, errors: Errors) -> str:
-    """The size of a file, what it holds, and its errors."""
-    return "\n".join([f"{out}: {size_text(file_size(out))}", *about_lines(character, errors)])
 
 
 def about_lines(character: Character, errors: Errors) -> list[str]:

@@ -6,11 +6,13 @@ continues when it is called again.
 
 from understudy.jobs.comparing import Compared, compare
 from understudy.jobs.compressing import Compressed, compress
+from understudy.jobs.exporting import export
 from understudy.jobs.exports import Exported
 from understudy.jobs.fitting import Fit, PartOptions, fit
 from understudy.jobs.learning import Result, learn
 from understudy.jobs.learning_curves import CurveFound, learning_curve
 from understudy.jobs.measuring import Measured, Outputs, Trial, evaluate, measure
+from understudy.jobs.reducing import reduce
 from understudy.jobs.source import (
     CharacterSource,
     PosesSource,
@@ -41,10 +43,12 @@ __all__ = [
     "compare",
     "compress",
     "evaluate",
+    "export",
     "fit",
     "learn",
     "learning_curve",
     "measure",
     "read",
+    "reduce",
     "split_poses",
 ]

@@ -6,15 +6,18 @@ The template has one task for each chunk and a step that checks the finished sto
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from understudy.core.errors import FileError, InputError
 from understudy.rigs.blender.options import is_blend
 
 SPECIFICATION = "jobtemplate-2023-09"
 TEMPLATE, VALUES = "template.json", "parameter_values.json"
+_FILES = ("ranges", "modes")  # options of `sample` that name a file
 
 
 @dataclass(frozen=True)
@@ -149,3 +152,40 @@ def stem_of(rig: str) -> str:
     if is_blend(rig):
         return Path(rig.partition("?")[0]).stem
     return rig.rpartition(":")[2]
+
+
+def files_of(given: Mapping[str, Any]) -> dict[str, str]:
+    """Option of `sample` that names a file -> what the file is called in the folder of the job."""
+    return {name: f"{name}.toml" for name in _FILES if given[name] is not None}
+
+
+def words_for_farm(words: Sequence[str], given: Mapping[str, Any], out: Path) -> tuple[str, ...]:
+    """The options without those that name a file; the files are copied to the folder `out`."""
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+            continue
+        name = word.partition("=")[0].removeprefix("--")
+        if word.startswith("--") and name in _FILES:
+            skip = "=" not in word
+            continue
+        if "{{" in word:
+            raise InputError(f"{word!r}: a farm job cannot pass on two braces; rename it")
+        kept.append(word)
+    for name, file in files_of(given).items():
+        make_folder(out)
+        try:
+            shutil.copyfile(given[name], out / file)
+        except OSError as problem:
+            raise FileError(f"{given[name]}: cannot be copied to {out / file}: {problem}") from None
+    return tuple(kept)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a job, or say why that cannot be done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise FileError(f"{folder}: the folder cannot be made: {problem.strerror}") from problem

@@ -21,6 +21,8 @@ from understudy.rigs.base import Rig
 from understudy.rigs.parallel_sampling import SamplingJob
 from understudy.rigs.sampling import SamplePlan
 
+MOST_NAMED = 20  # chunks in a message
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -55,6 +57,7 @@ class Chunk:
 class ChunkResult:
     """What a chunk did, and what the store still lacks.
 
+    chunk         which share of the job
     sampled       poses that were sampled now
     share         poses of this chunk
     total         poses of the store
@@ -62,11 +65,29 @@ class ChunkResult:
     chunks_left   chunks, from 1, with blocks that are not complete
     """
 
+    chunk: Chunk
     sampled: int
     share: int
     total: int
     left: int
     chunks_left: tuple[int, ...]
+
+    def text(self) -> str:
+        """What was done and what is left, in words."""
+        before = self.share - self.sampled
+        there = f", {before} were there already" if before else ""
+        text = (
+            f"chunk {self.chunk.number}/{self.chunk.count}: {self.sampled} poses sampled{there}. "
+        )
+        if not self.left:
+            return f"{text}The store is complete: {self.total} poses."
+        names = ", ".join(str(n) for n in self.chunks_left[:MOST_NAMED])
+        more = len(self.chunks_left) - MOST_NAMED
+        which = "chunk" if len(self.chunks_left) == 1 else "chunks"
+        return (
+            f"{text}{self.left} of {self.total} poses are left: {which} "
+            f"{names}{f' and {more} more' if more > 0 else ''}."
+        )
 
 
 def need_blocks(job: SamplingJob, chunks: int) -> None:
@@ -105,9 +126,8 @@ def sample_chunk(
     left = store.missing_blocks(path)
     if not left:
         store.tidy(path)
-    return ChunkResult(
-        poses(todo), poses(mine), plan.count, poses(left), _chunks_of(left, path, chunk.count)
-    )
+    found = _chunks_of(left, path, chunk.count)
+    return ChunkResult(chunk, poses(todo), poses(mine), plan.count, poses(left), found)
 
 
 def _chunks_of(blocks: Sequence[int], path: str | Path, count: int) -> tuple[int, ...]:

@@ -14,9 +14,12 @@ from understudy.core.progress import SILENT, Progress
 from understudy.core.provenance import rig_of
 from understudy.export.clips import distinct_clips
 from understudy.export.job import ALL, ExportJob
+from understudy.io.registry import read_poses
+from understudy.io.understudy_file import SUFFIX
 from understudy.rigs.base import Rig, animate, animation_names
+from understudy.rigs.registry import is_rig, load_rig
 from understudy.viewer.packing import Container
-from understudy.viewer.scene import Model, deformer_scene
+from understudy.viewer.scene import Model, deformer_scene, poses_scene, rig_scene
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,31 @@ def load_subjects(files: Sequence[Path]) -> list[Subject]:
             raise InputError(f"{file}: another file is called {label!r} too; rename one of them")
         found[label] = Subject(label, deformer, file.stat().st_size, file)
     return list(found.values())
+
+
+def scene_of(
+    things: Sequence[str], job: ViewJob, progress: Progress = SILENT
+) -> tuple[Container, Rig | None]:
+    """Return what to show of files, a rig or poses, and the live rig behind it if there is one."""
+    files = [thing for thing in things if thing.lower().endswith(SUFFIX)]
+    if files and len(files) < len(things):
+        raise InputError(
+            "view: name .understudy files, or one rig, or poses; give the original of a file with "
+            "--rig or --motion"
+        )
+    if files:
+        subjects = load_subjects([Path(file) for file in files])
+        return job.scene(
+            subjects, title_of(files[0], subjects[0].deformer), served=True, progress=progress
+        )
+    if job.clips or job.motions or job.rig is not None:
+        raise InputError("--clip, --motion and --rig belong to .understudy files; leave them out")
+    if any(is_rig(thing) for thing in things):
+        if len(things) > 1:
+            raise InputError(f"view: one rig at a time, got {len(things)}")
+        rig = load_rig(things[0])
+        return rig_scene(rig), rig
+    return poses_scene(read_poses(list(things), progress=progress), title_of(things[0])), None
 
 
 def title_of(path: str | Path, deformer: Deformer | None = None) -> str:

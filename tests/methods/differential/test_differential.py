@@ -6,7 +6,7 @@ from builders import linear_sheet, symmetric_mesh
 
 from understudy import ControlSpec, InputError, Mesh, Poses
 from understudy.core.networks import NetGroups
-from understudy.core.progress import SILENT, Progress
+from understudy.core.progress import SILENT, Progress, Task
 from understudy.methods.differential.context import FitContext
 from understudy.methods.differential.differential import Differential, DifferentialConfig
 from understudy.methods.differential.fit import fold, train_model
@@ -256,7 +256,7 @@ class Stopping(Progress):
     def task(self, name, total):
         progress = self
 
-        class Bar:
+        class Bar(Task):
             def __enter__(self):
                 return self
 

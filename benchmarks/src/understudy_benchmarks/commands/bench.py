@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from understudy.cli.added_options import with_threads
 from understudy.cli.options import Json, Seed, Settings, names_of, settings_of
 from understudy.cli.output import print_table
 from understudy.cli.plugin_commands import with_example
-from understudy.cli.threads import with_threads
 from understudy.core.errors import InputError
 from understudy.core.progress import SILENT
 from understudy.core.terminal_progress import TerminalProgress

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from understudy.cli.added_options import with_threads
 from understudy.cli.options import Out, Seed, names_of
 from understudy.cli.plugin_commands import with_example
-from understudy.cli.threads import with_threads
 from understudy.core import checks
 from understudy.core.errors import InputError, MissingDependencyError
 from understudy.core.terminal_progress import TerminalProgress

@@ -17,11 +17,16 @@ from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
+from understudy.core.provenance import with_source
+from understudy.evaluation.measure import Reference, deform_clips, measure
+from understudy.evaluation.metric_catalogue import digits3
 from understudy.io.npz_skin import has_skin, read_npz_skin
-from understudy.io.registry import ReadOptions, read_character
+from understudy.io.registry import ReadOptions, read_character, source_provenance
 from understudy.io.understudy_file import SUFFIX
+from understudy.jobs.fitting import Fit, Options
 from understudy.methods.base import Method
 from understudy.methods.character_deformer import deformer_of_character
+from understudy.methods.registry import methods_by_name
 from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 
 
@@ -114,3 +119,60 @@ def reduce_skin(
         training=reduced.training,
         provenance=reduced.provenance,
     )
+
+
+def reduce(
+    method: str | Method,
+    skin: str | Path,
+    out: str | Path,
+    *,
+    options: Options | None = None,
+    examples: bool = True,
+    reading: ReadOptions | None = None,
+    progress: Progress = SILENT,
+) -> tuple[Deformer, list[str]]:
+    """Give the skin of a file fewer influences, and write the result to `out`.
+
+    skin      what `read_skin` takes
+    examples  use the frames of the clips, if there are any; false: the weights alone
+
+    Returns the deformer, and what the reduction did as lines.
+    """
+    reducers = [name for name, kind in methods_by_name()[0].items() if kind.traits.reduces_skin]
+    name = method if isinstance(method, str) else method.name
+    if name not in reducers:
+        raise InputError(f"{name!r} does not reduce skins; use {', '.join(reducers)}")
+    fitting = Fit.of(method, out, options)
+    source = read_skin(skin, reading, progress)
+    reduced = reduce_skin(fitting.method, source, examples, progress)
+    reduced = with_source(reduced, source_provenance(skin))
+    fitting.write(reduced)
+    return reduced, _reduction_lines(source, replace(source, deformer=reduced))
+
+
+def _reduction_lines(before: SourceSkin, after: SourceSkin) -> list[str]:
+    """What a reduction did to the weights and, if there are clips, to the poses."""
+    old, new = before.deformer.skin, after.deformer.skin
+    training = after.deformer.training
+    assert old is not None  # `read_skin` refuses such files
+    assert new is not None
+    virtual = "" if new.virtual_index is None else f", {len(new.virtual_index)} virtual bones"
+    cost = training.get("bones_per_vertex", new.influences)
+    lines = [
+        f"influences   {old.influences} before, {new.influences} after{virtual} "
+        f"({cost:.3g} blending operations per vertex)",
+        f"weights      ΔW {digits3(training['delta_w'])} thousandths",
+    ]
+    poses = before.poses()
+    if poses is None:
+        return [*lines, "The file has no clips: the weights alone were approximated."]
+    reference = Reference.of("clips", poses)
+    rows = {
+        name: measure(name, deform_clips(one.bare), reference).figures
+        for name, one in (("before", before), ("after", after))
+    }
+    truth = "the true vertices" if before.vertices is not None else "the skin before"
+    for figure, label in (("e", "E"), ("norm_distort", "NormDistort")):
+        values = ", ".join(f"{digits3(rows[name][figure])} {name}" for name in rows)
+        lines.append(f"{label:<12} {values}, against {truth}")
+    return lines
