@@ -25,7 +25,7 @@ from understudy.core.version import __version__
 
 # Imported for what they register: saving, loading and playing a `Deformer` (see
 # `understudy.core.services`).
-from understudy.io import understudy_file  # noqa: F401
+from understudy.io import understudy as understudy_file  # noqa: F401
 from understudy.runtime import half_precision, play  # noqa: F401
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from sequence_builders import bending_strip
 from understudy import Deformer, Mesh
 from understudy.evaluation.metrics import decomposition_error
 from understudy.geometry.transforms import parent_from_bone
-from understudy.io.obj import write_obj
-from understudy.io.ply import write_ply
+from understudy.io.sequences import write_obj, write_ply
 
 
 @pytest.fixture(scope="module")

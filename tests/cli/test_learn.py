@@ -11,7 +11,7 @@ from command_line import run
 from understudy import Deformer
 from understudy.core.errors import InputError
 from understudy.io.registry import read_character, write_character
-from understudy.io.sequence_writing import file_name
+from understudy.io.sequences import file_name
 from understudy.io.vertex_caches import read_pc2
 from understudy.jobs import Fit, exports
 from understudy.methods.registry import method_type

@@ -5,7 +5,7 @@ import pytest
 from command_line import run
 
 from understudy import Deformer, FileError
-from understudy.io.npz_skin import read_npz_skin
+from understudy.io.npz import read_npz_skin
 from understudy.io.registry import write_character
 
 

@@ -9,8 +9,8 @@ from command_line import run
 
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
-from understudy.io.obj import write_obj
 from understudy.io.registry import read_poses
+from understudy.io.sequences import write_obj
 from understudy.rigs.base import animate
 from understudy.rigs.registry import load_rig
 

@@ -13,7 +13,7 @@ from command_line import run
 from understudy import InputError
 from understudy.export import ExportSettings, SourceClip, animation_clip
 from understudy.export.neural import HELD_OUT, make_neural_morphs
-from understudy.io.onnx_weights import onnx_weights_model
+from understudy.io.onnx import onnx_weights_model
 from understudy.io.registry import read_character
 from understudy.rigs.sampling import SamplePlan
 

@@ -146,7 +146,7 @@ class _Server:
     """A Blender that answers requests until its input ends."""
 
     def __init__(self):
-        from understudy.io.blender.launch import find_blender
+        from understudy.io.blender import find_blender
 
         self.folder = tempfile.TemporaryDirectory(prefix="blender-tests-")
         self.process = subprocess.Popen(

@@ -6,7 +6,7 @@ import pytest
 from independent import blender
 from independent.exported_characters import CHARACTERS
 from understudy.core.errors import MissingDependencyError
-from understudy.io.blender.launch import find_blender
+from understudy.io.blender import find_blender
 from understudy.io.registry import formats, read_character, write_character
 
 LIMIT = 1e-4  # of the size

@@ -1,6 +1,6 @@
 """ufbx's own evaluation of an FBX file, run as a program: FILE TAKE SECONDS OUT.npy.
 
-It writes the world positions of all meshes, in their order. See `understudy.io.fbx_worker` for why
+It writes the world positions of all meshes, in their order. See `understudy.io.fbx.worker` for why
 nothing is released.
 """
 

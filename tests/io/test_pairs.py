@@ -13,9 +13,9 @@ from understudy.core.progress import Progress
 from understudy.geometry.normals import vertex_normals
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 from understudy.io.bvh import write_bvh
-from understudy.io.obj import write_obj
 from understudy.io.pairs import PairCache, pair_poses
 from understudy.io.registry import ReadOptions, read_poses, write_character
+from understudy.io.sequences import write_obj
 from understudy.io.vertex_caches import VertexCache, write_mdd, write_pc2
 
 RINGS, SIDES, FRAMES = 30, 14, 36

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from understudy.core.errors import FileError, InputError
 from understudy.core.poses import Poses, VertexSource
-from understudy.io import pose_store as store
+from understudy.io.pose_store import store
 from understudy.rigs.sampling import gaussian
 
 RIG = BendingRig()

@@ -11,9 +11,9 @@ from understudy.core import plugins
 from understudy.core.clip import ClipSpan
 from understudy.core.poses import join_poses
 from understudy.io import pose_store, registry
-from understudy.io.obj import write_obj
-from understudy.io.recorded_poses import write_recorded_poses
+from understudy.io.npz import write_recorded_poses
 from understudy.io.registry import Format, ReadOptions, format_of, formats, read_poses
+from understudy.io.sequences import write_obj
 
 
 def frames(count=3, seed=0):

@@ -8,8 +8,8 @@ from mutated_files import read_mutated
 
 from understudy import Character, CharacterClip, Mesh
 from understudy.core.errors import FileError, InputError
-from understudy.io.obj import write_obj
 from understudy.io.registry import ReadOptions, read_poses, write_character
+from understudy.io.sequences import write_obj
 from understudy.io.vertex_caches import (
     VertexCache,
     read_maya_cache,

@@ -13,7 +13,7 @@ from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.bone_motion import CHANNEL_NAMES, rotation_of
-from understudy.io.recorded_poses import write_recorded_poses
+from understudy.io.npz import write_recorded_poses
 from understudy.jobs import fit
 from understudy.methods import method_type
 from understudy.methods.posing_fitting import fit_posing, with_posing

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info
 from understudy import Deformer
 from understudy.core import threads
 from understudy.core.poses import Poses
-from understudy.io.understudy_file import to_bytes
+from understudy.io.understudy import to_bytes
 from understudy.methods.base import Config, Method, Traits, config_from_text
 from understudy.methods.registry import method_type
 from understudy.methods.skin_fitting import skin_weights

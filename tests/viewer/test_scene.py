@@ -10,7 +10,7 @@ from tube_scene import tube_scene, tube_subjects
 
 from understudy.core.errors import InputError
 from understudy.core.skin import Skin
-from understudy.io.understudy_file import load
+from understudy.io.understudy import load
 from understudy.methods.registry import method_type
 from understudy.rigs.base import animate
 from understudy.rigs.registry import load_rig

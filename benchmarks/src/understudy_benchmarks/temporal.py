@@ -59,7 +59,7 @@ from understudy.evaluation.measure import (
 )
 from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import atomic_write
-from understudy.io.understudy_file import to_bytes
+from understudy.io.understudy import to_bytes
 from understudy.methods import method_type
 from understudy.methods.decomposition.compact import compact, default_tolerance
 from understudy.methods.decomposition.fit import Fit

@@ -23,7 +23,7 @@ from understudy.cli.options import (
 from understudy.cli.output import print_measured
 from understudy.core.errors import InputError
 from understudy.core.terminal_progress import TerminalProgress
-from understudy.io.understudy_file import SUFFIX
+from understudy.io.understudy import SUFFIX
 from understudy.rigs.sampling import SamplePlan
 
 

@@ -37,7 +37,7 @@ from understudy.core.cluster import Cluster, using
 from understudy.core.errors import InputError
 from understudy.core.provenance import rig_of
 from understudy.core.terminal_progress import TerminalProgress
-from understudy.io.understudy_file import SUFFIX
+from understudy.io.understudy import SUFFIX
 from understudy.methods.registry import method_names, method_type
 
 

@@ -11,7 +11,7 @@ from understudy.cli.options import File
 from understudy.cli.output import file_text
 from understudy.core.deformer import Deformer
 from understudy.evaluation.description import bytes_text, info_lines
-from understudy.io.byte_shares import byte_shares
+from understudy.io.understudy import byte_shares
 from understudy.methods.base import Method, option_table, preset_lines
 from understudy.methods.registry import method_type, methods_by_name
 

@@ -41,7 +41,7 @@ from understudy.export.residuals import SkinnedFrames, low_rank_displacements
 from understudy.export.shapes import ShapeBasis
 from understudy.export.skin import packed, plays_as_it_is
 from understudy.export.virtual_bones import convex_virtual_bones
-from understudy.io.onnx_weights import WeightsNet
+from understudy.io.onnx import WeightsNet
 from understudy.runtime.drivers import drivers
 from understudy.runtime.reference import coefficients_of, pose_readings
 

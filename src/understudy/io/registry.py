@@ -31,25 +31,23 @@ from understudy.core.mesh import UNITS, UP_AXES, Mesh
 from understudy.core.plugins import load_plugin, plugins
 from understudy.core.poses import Poses, join_poses
 from understudy.core.progress import SILENT, Progress
-from understudy.io import onnx, pose_store, understudy_file
-from understudy.io.blender.alembic import read_alembic, write_alembic
-from understudy.io.blender.fbx import write_fbx
-from understudy.io.blender.launch import find_blender
+from understudy.io import onnx, pose_store
+from understudy.io import understudy as understudy_file
+from understudy.io.blender import find_blender, read_alembic, write_alembic, write_fbx
 from understudy.io.bvh import read_bvh
 from understudy.io.fbx import read_fbx
 from understudy.io.gltf import read_gltf, write_glb
+from understudy.io.npz import has_drivers, read_npz_mesh, read_recorded_poses, write_recorded_poses
 from understudy.io.pairs import PairCache, pair_poses, read_pair_cache
-from understudy.io.recorded_poses import (
-    has_drivers,
-    read_npz_mesh,
-    read_recorded_poses,
-    write_recorded_poses,
+from understudy.io.sequences import (
+    matching_files,
+    read_mesh,
+    read_rest,
+    read_sequence,
+    write_sequence,
 )
-from understudy.io.sequence_writing import write_sequence
-from understudy.io.sequences import matching_files, read_mesh, read_rest, read_sequence
-from understudy.io.usd.reading import read_usd
-from understudy.io.usd.writing import SUFFIXES as USD_SUFFIXES
-from understudy.io.usd.writing import write_usd
+from understudy.io.usd import SUFFIXES as USD_SUFFIXES
+from understudy.io.usd import read_usd, write_usd
 from understudy.io.vertex_caches import read_cache_poses, write_cache
 
 GROUP = "understudy.formats"

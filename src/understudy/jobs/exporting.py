@@ -19,7 +19,7 @@ from understudy.export.levels_of_detail import make_level_of_detail
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.files import file_size, write_json
 from understudy.io.gltf import write_glb
-from understudy.io.onnx_weights import write_onnx_weights
+from understudy.io.onnx import write_onnx_weights
 from understudy.io.registry import format_of, formats, write_character, write_deformer
 from understudy.io.sequences import read_mesh
 from understudy.jobs.exports import Exported

@@ -20,7 +20,7 @@ from understudy.export.job import VERTEX_FILES, ExportJob
 from understudy.export.sequence import engine_character
 from understudy.io.files import file_size
 from understudy.io.registry import format_of, write_character, write_deformer
-from understudy.io.sequence_writing import file_name
+from understudy.io.sequences import file_name
 from understudy.jobs.folder import JobFolder
 from understudy.rigs.base import Rig
 

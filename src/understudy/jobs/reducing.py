@@ -20,9 +20,9 @@ from understudy.core.progress import SILENT, Progress
 from understudy.core.provenance import with_source
 from understudy.evaluation.measure import Reference, deform_clips, measure
 from understudy.evaluation.metric_catalogue import digits3
-from understudy.io.npz_skin import has_skin, read_npz_skin
+from understudy.io.npz import has_skin, read_npz_skin
 from understudy.io.registry import ReadOptions, read_character, source_provenance
-from understudy.io.understudy_file import SUFFIX
+from understudy.io.understudy import SUFFIX
 from understudy.jobs.fitting import Fit, Options
 from understudy.methods.base import Method
 from understudy.methods.character_deformer import deformer_of_character
@@ -65,7 +65,7 @@ def read_skin(
     """The skin of a file.
 
     path  a .understudy file, a character (.glb, .fbx, .usd, ...), or a .npz with dense weights
-          (`io.npz_skin`)
+          (`io.npz.skin`)
     """
     suffix = Path(path).suffix.lower()
     if suffix == SUFFIX:

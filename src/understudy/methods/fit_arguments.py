@@ -15,7 +15,7 @@ from understudy.core import checks
 from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.progress import Progress
-from understudy.io.bone_matrices import check_convention
+from understudy.io.npz.bone_matrices import check_convention
 from understudy.rigs.registry import checked_rig
 
 _CALL = "fit(poses, rig=rig, progress=progress)"

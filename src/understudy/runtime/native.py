@@ -21,7 +21,7 @@ import numpy as np
 from understudy.core import checks, threads
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
-from understudy.io.understudy_file import to_bytes
+from understudy.io.understudy import to_bytes
 
 
 def _compiled_module() -> Any:

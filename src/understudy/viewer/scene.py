@@ -23,7 +23,7 @@ from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import skin_weights
 from understudy.export.clips import SourceClip
-from understudy.io.understudy_file import to_bytes
+from understudy.io.understudy import to_bytes
 from understudy.rigs.base import Rig, animation_curves, animation_names, name_of
 from understudy.viewer.control_groups import group_of
 from understudy.viewer.frames import PackedBones, pack_bones, pack_frames

@@ -15,7 +15,7 @@ from understudy.core.provenance import rig_of
 from understudy.export.clips import distinct_clips
 from understudy.export.job import ALL, ExportJob
 from understudy.io.registry import read_poses
-from understudy.io.understudy_file import SUFFIX
+from understudy.io.understudy import SUFFIX
 from understudy.rigs.base import Rig, animate, animation_names
 from understudy.rigs.registry import is_rig, load_rig
 from understudy.viewer.packing import Container

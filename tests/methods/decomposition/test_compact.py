@@ -8,8 +8,7 @@ import pytest
 from understudy import Deformer, InputError
 from understudy.core.clip import Clip, ClipKeys
 from understudy.evaluation.measure import sequence_error
-from understudy.io.byte_shares import byte_shares
-from understudy.io.understudy_file import to_bytes
+from understudy.io.understudy import byte_shares, to_bytes
 from understudy.methods.decomposition.compact import compact, default_tolerance
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
 from understudy_benchmarks.trajectory_training.generated import generate_character

@@ -30,13 +30,7 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import compose
 from understudy.io.gltf.accessors import Accessors, Sparse
-from understudy.io.gltf.assembly import (
-    EditedError,
-    Part,
-    corners_of,
-    material_names,
-    polygons_of,
-)
+from understudy.io.gltf.assembly import EditedError, Part, corners_of, material_names, polygons_of
 from understudy.io.gltf.binding import Bones, SkinBinding, placed
 from understudy.io.gltf.container import Document, read_document
 from understudy.io.gltf.document import Entry, unique

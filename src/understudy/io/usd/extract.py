@@ -16,7 +16,7 @@ import numpy as np
 from pxr import Tf, Usd
 
 from understudy.core.errors import UnderstudyError
-from understudy.io.character_arrays import character_arrays
+from understudy.io.usd.character_arrays import character_arrays
 from understudy.io.usd.layers import open_checked
 from understudy.io.usd.reading import Limits, limits_for
 from understudy.io.usd.scene import Request

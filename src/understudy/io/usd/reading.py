@@ -19,8 +19,8 @@ from pathlib import Path
 from understudy.core.character import Character
 from understudy.core.errors import FileError, InputError
 from understudy.core.progress import SILENT, Progress
-from understudy.io.character_arrays import character_from_arrays
 from understudy.io.npz import array_names, read_arrays
+from understudy.io.usd.character_arrays import character_from_arrays
 
 # A reader may take this many seconds of processor time, and one more for every so many bytes of
 # the file; by the clock four times that, because others use the machine too.

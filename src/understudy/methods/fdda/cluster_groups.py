@@ -21,8 +21,7 @@ from understudy.core.poses import Poses
 from understudy.core.progress import Task
 from understudy.core.skin import Skin
 from understudy.io.array_file import read_arrays, write_arrays
-from understudy.io.pose_store import open_poses, provenance
-from understudy.io.store_header import Place
+from understudy.io.pose_store import Place, open_poses, provenance
 from understudy.methods.fdda.components import (
     BasisOptions,
     Components,

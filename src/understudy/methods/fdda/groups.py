@@ -18,7 +18,7 @@ from understudy.core import cluster
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
 from understudy.core.skin import Skin
-from understudy.io.store_arrays import StoredVertices
+from understudy.io.pose_store import StoredVertices
 from understudy.methods.fdda.cluster_groups import groups_on_cluster
 from understudy.methods.fdda.components import BasisOptions, Group, Membership, components_of
 from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors

@@ -25,7 +25,7 @@ from understudy.core.progress import Progress
 from understudy.core.skeleton import Skeleton
 from understudy.io import npz
 from understudy.io.atomic_write import atomic_write
-from understudy.io.blender.launch import find_blender
+from understudy.io.blender import find_blender
 from understudy.rigs.blender import calibration
 from understudy.rigs.blender.calibration import Channel, RestState, factor_of
 from understudy.rigs.blender.connection import SCRIPT, Connection

@@ -1,0 +1,245 @@
+"""A `Character` out of the arrays of an FBX file.
+
+The skin of an FBX object maps its own points to the world by clusters:
+
+    v = sum over clusters k of  w_k  world_from_node_k(t) @ node_from_geometry_k  (p, 1)
+
+A `Character` has one rest space for all objects. Each object gets a constant transform
+`rest_from_geometry` A, its place in the bind pose; then the rest transform of a bone is
+A @ inverse(node_from_geometry). Objects that were bound at different times can disagree about a
+bone; it is then two bones of one motion. A vertex without weights, and an object without a skin,
+follow the object's own node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from understudy.core import checks
+from understudy.core.character import BlendShape, Character, CharacterClip
+from understudy.core.errors import FileError, InputError
+from understudy.core.mesh import Mesh
+from understudy.core.poses import distinct_names
+from understudy.geometry.skinning import dual_quaternion_blend
+from understudy.geometry.transforms import apply, compose, inverse
+from understudy.io.fbx.bones import Bones
+from understudy.io.fbx.caches import cached_parts
+from understudy.io.fbx.scene import FbxScene, Part, Take
+
+_UNITS = {1.0: "m", 0.01: "cm", 0.001: "mm", 0.0254: "in", 0.3048: "ft"}
+
+
+def make_character(scene: FbxScene, path: Path, meshes: Sequence[str] = ()) -> Character:
+    """Return the character of a scene.
+
+    scene   the arrays of the file
+    path    of the file: its name, and the folder in which point caches are looked for
+    meshes  names of the objects to take; empty: all
+    """
+    try:
+        parts = _chosen(scene.parts(), meshes, path)
+        return _assembled(scene, parts, path)
+    except InputError as problem:
+        raise FileError(f"{path}: {problem}") from problem
+
+
+def _chosen(parts: list[Part], names: Sequence[str], path: Path) -> list[Part]:
+    """Return the parts of these names; all if there are none."""
+    if not parts:
+        raise FileError(f"{path}: has no mesh that an object shows")
+    known = [part.name for part in parts]
+    for name in names:
+        checks.one_of(name, "mesh", known)
+    return [part for part in parts if not names or part.name in names]
+
+
+def _assembled(scene: FbxScene, parts: list[Part], path: Path) -> Character:
+    """Return the character of some parts."""
+    rigid = not any(part.skin for part in parts) and not scene.moves([p.node for p in parts])
+    bones = Bones(scene, parts)
+    mesh = _mesh(scene, parts, bones)
+    shapes, columns = _shapes(scene, parts, bones)
+    skeleton = skin = None
+    if not rigid:
+        skeleton, skin = bones.skeleton(), bones.skin()
+    character = Character(mesh, skeleton, skin, tuple(shapes), name=path.stem)
+    clips = [_clip(take, bones, columns, rigid) for take in scene.takes()]
+    if not scene.takes():
+        clips = _pose(scene, character, bones, columns)
+    character = character.with_clips(clips)
+    return _with_vertices(scene, parts, bones, character, path)
+
+
+def _clip(take: Take, bones: Bones, columns: np.ndarray, rigid: bool) -> CharacterClip:
+    """Return the frames of a take: columns (S,), the shapes in use."""
+    moved = bones.motion(take.node_to_world)
+    return CharacterClip(
+        take.name,
+        moved[:, :0] if rigid else moved,
+        take.shape_weight[:, columns],
+        take.frame_rate,
+        take.start_frame,
+    )
+
+
+def _pose(
+    scene: FbxScene, character: Character, bones: Bones, columns: np.ndarray
+) -> list[CharacterClip]:
+    """Return the pose that a file without takes shows as a clip, unless it is the rest pose."""
+    clip = _clip(scene.still(), bones, columns, character.skeleton is None)
+    shown = character.evaluate_clip(clip)[0]
+    size = np.ptp(character.mesh.vertices, axis=0).max()
+    same = np.abs(shown - character.mesh.vertices).max() <= 1e-6 * size
+    return [] if same else [clip]
+
+
+def _mesh(scene: FbxScene, parts: list[Part], bones: Bones) -> Mesh:
+    """Return all parts as one mesh in the rest space."""
+    starts = np.cumsum([0, *(part.vertex_count for part in parts)])
+    labels = list(dict.fromkeys(name for part in parts for name in part.materials))
+    place = {name: number for number, name in enumerate(labels)}
+    material = [
+        np.array([place[name] for name in part.materials] or [0])[
+            np.minimum(part.polygon_material, max(len(part.materials) - 1, 0))
+        ]
+        for part in parts
+    ]
+    join = np.concatenate
+    uvs = [part.corner_uvs for part in parts]
+    normals = [
+        None if part.corner_normals is None else _turned(place_, part.corner_normals)
+        for part, place_ in zip(parts, bones.rest_from_geometry)
+    ]
+    blank = lambda values, width: [
+        np.zeros((len(p.corners), width)) if v is None else v for p, v in zip(parts, values)
+    ]
+    up, handedness = scene.axes()
+    return Mesh(
+        join([apply(a, part.vertices) for a, part in zip(bones.rest_from_geometry, parts)]),
+        join([part.polygon_sizes for part in parts]),
+        join([part.corners + start for part, start in zip(parts, starts)]),
+        corner_uvs=None if all(v is None for v in uvs) else join(blank(uvs, 2)),
+        corner_normals=None if any(v is None for v in normals) else join(blank(normals, 3)),
+        materials=tuple(labels),
+        polygon_material=join(material) if labels else None,
+        parts={
+            part.name: np.arange(start, start + part.vertex_count)
+            for part, start in zip(parts, starts)
+        },
+        unit=next(
+            (name for size, name in _UNITS.items() if np.isclose(size, scene.unit_meters, 1e-6)),
+            "unitless",
+        ),
+        up_axis=up,
+        handedness=handedness,
+    )
+
+
+def _turned(a: np.ndarray, normals: np.ndarray) -> np.ndarray:
+    """Return unit normals (n,3) of a surface moved by `a` (3,4)."""
+    turned = normals @ inverse(a)[:, :3]  # the inverse transpose, applied from the left
+    length = np.linalg.norm(turned, axis=1, keepdims=True)
+    return turned / np.where(length > 0, length, 1)
+
+
+def _shapes(
+    scene: FbxScene, parts: list[Part], bones: Bones
+) -> tuple[list[BlendShape], np.ndarray]:
+    """Return the blend shapes of the parts, and which shapes (S,) of the file they are."""
+    starts = np.cumsum([0, *(part.vertex_count for part in parts)])
+    count = int(starts[-1])
+    found: list[tuple[str, np.ndarray]] = []
+    columns: list[int] = []
+    meshes: list[set[int]] = []  # of each shape found
+    always = np.concatenate([take.shape_weight for take in (*scene.takes(), scene.still())])
+    for number, shape in enumerate(scene.shapes()):
+        users = [i for i, part in enumerate(parts) if part.mesh == shape.mesh]
+        if not users:
+            continue
+        # Shapes of several objects with the same name and weights are one.
+        same = next(
+            (
+                k
+                for k, (name, _) in enumerate(found)
+                if name == shape.name
+                and shape.mesh not in meshes[k]
+                and np.array_equal(always[:, columns[k]], always[:, number])
+            ),
+            None,
+        )
+        if same is None:
+            found.append((shape.name, np.zeros((count, 3))))
+            columns.append(number)
+            meshes.append(set())
+            same = len(found) - 1
+        meshes[same].add(shape.mesh)
+        for user in users:
+            if shape.vertices.size and shape.vertices.max() >= parts[user].vertex_count:
+                raise FileError(f"blend shape {shape.name!r} moves vertices that do not exist")
+            turned = shape.offsets @ bones.rest_from_geometry[user][:, :3].T
+            np.add.at(found[same][1], starts[user] + shape.vertices, turned)
+    names = distinct_names([name for name, _ in found])
+    shapes = [BlendShape.from_dense(name, offsets) for name, (_, offsets) in zip(names, found)]
+    return shapes, np.array(columns, np.int64)
+
+
+def _with_vertices(
+    scene: FbxScene, parts: list[Part], bones: Bones, character: Character, path: Path
+) -> Character:
+    """Return the character with clips whose vertices are stored where skin and shapes cannot say.
+
+    This is so for point caches, and for skins that blend linear and dual quaternion skinning
+    vertex by vertex.
+    """
+    mixed = bones.mixed_blend
+    takes = scene.takes() or [scene.still()]
+    caches = cached_parts(scene, parts, path)
+    if mixed is None and not caches:
+        return character
+    clips = []
+    starts = np.cumsum([0, *(part.vertex_count for part in parts)])
+    for clip, take in zip(character.clips, takes):
+        vertices = character.evaluate_clip(clip)
+        if mixed is not None:
+            vertices = _mixed(character, clip, vertices, mixed)
+        for part, cache in caches.items():
+            world = compose(
+                take.node_to_world[:, parts[part].node],
+                scene.geometry_to_node[parts[part].node],
+            )
+            seconds = (take.start_frame + np.arange(clip.frame_count)) / take.frame_rate
+            local = cache.at(seconds, scene.frame_rate)
+            checks.same_count(
+                local.shape[1],
+                parts[part].vertex_count,
+                "vertices",
+                "its point cache",
+                f"the object {parts[part].name!r}",
+            )
+            moved = apply(world[:, None], local)
+            vertices[:, starts[part] : starts[part + 1]] = moved
+        clips.append(replace(clip, vertices=vertices))
+    return character.with_clips(clips)
+
+
+def _mixed(
+    character: Character, clip: CharacterClip, linear: np.ndarray, share: np.ndarray
+) -> np.ndarray:
+    """Return a clip (F,V,3) of which `share` (V,) is dual quaternion skinning."""
+    assert character.skeleton is not None  # there is a skin
+    assert character.skin is not None
+    some = np.flatnonzero(share > 0)
+    index = character.skin.bone_index[some]
+    weight = character.skin.weight[some].astype(np.float64)
+    result = linear.copy()
+    unskinned = replace(character, skeleton=None, skin=None, clips=())
+    for frame in range(clip.frame_count):
+        matrices = compose(clip.world_from_bone[frame], character.skeleton.bone_from_world)
+        points = unskinned.evaluate(shape_weights=clip.shape_weights[frame : frame + 1])[0, some]
+        turned = dual_quaternion_blend(matrices[None], index, weight, points.astype(np.float64))[0]
+        result[frame, some] += share[some, None] * (turned - linear[frame, some])
+    return result

@@ -1,0 +1,111 @@
+"""FBX files, binary and ASCII, read with ufbx in a process of its own.
+
+`understudy.io.fbx.worker` reads the file and samples its takes; `understudy.io.fbx.character`
+makes a `Character` of the arrays. The process has limits of time and memory: ufbx is C code, and
+the files it reads are not trusted.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from understudy.core import checks
+from understudy.core.character import Character
+from understudy.core.errors import FileError, MissingDependencyError
+from understudy.core.progress import SILENT, Progress
+from understudy.io.fbx.character import FbxScene, make_character
+
+_WORKER = Path(__file__).with_name("worker.py")
+_WRONG_FILE = 3  # exit code of the worker for a file that it cannot read
+_SECONDS = 20.0
+_SECONDS_PER_BYTE = 1e-5
+_MEMORY = 4 << 30
+_MEMORY_PER_BYTE = 40
+_SAMPLES = 20_000_000  # transforms of nodes, over all frames of all takes
+
+
+def read_fbx(
+    path: str | Path,
+    clips: Sequence[str] = (),
+    meshes: Sequence[str] = (),
+    frame_rate: float | None = None,
+    progress: Progress = SILENT,
+) -> Character:
+    """Return the character of an FBX file, in the axes and the unit of the file.
+
+    clips       names of takes; empty: all
+    meshes      names of objects; empty: all
+    frame_rate  at which takes are sampled; None: the rate of the file
+
+    Every object is a part. A vertex without skin weights follows the node of its object. A take
+    without keys is left out if another one has keys. A file without takes gives one clip of one
+    frame, "pose", if it is posed otherwise than it was bound.
+    """
+    path = Path(path)
+    if importlib.util.find_spec("ufbx") is None:
+        raise MissingDependencyError(
+            f"{path}: reading FBX files needs the package ufbx: pip install 'understudy[fbx]'"
+        )
+    with progress.task("reading", 1) as bar:
+        scene = read_scene(path, clips, frame_rate)
+        character = make_character(scene, path, meshes)
+        bar.advance()
+    return character
+
+
+def read_scene(path: Path, takes: Sequence[str] = (), frame_rate: float | None = None) -> FbxScene:
+    """Return the arrays of an FBX file, as `understudy.io.fbx.worker` writes them."""
+    try:
+        size = path.stat().st_size
+    except OSError as problem:
+        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+    if not path.is_file():
+        raise FileError(f"{path}: is not a file")
+    with tempfile.TemporaryDirectory(prefix="understudy-fbx-") as folder:
+        target = Path(folder) / "scene.npz"
+        request = {
+            "source": str(path.resolve()),
+            "target": str(target),
+            "memory": _MEMORY + _MEMORY_PER_BYTE * size,
+            "samples": _SAMPLES,
+            "rate": frame_rate or 0.0,
+            "takes": list(takes),
+        }
+        _run(path, request, _SECONDS + _SECONDS_PER_BYTE * size)
+        with np.load(target, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+    header = json.loads(found.pop("header").tobytes())
+    for name in takes:
+        checks.one_of(name, f"take in {path.name}", header["take_names"])
+    return FbxScene(header, found)
+
+
+def _run(path: Path, request: dict, seconds: float) -> None:
+    """Run the worker; what it says, a crash and a timeout are a `FileError` each."""
+    # -P: the folder of the worker has modules named like those of the standard library.
+    command = [sys.executable, "-P", str(_WORKER), json.dumps(request)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds, check=False, errors="replace"
+        )
+    except subprocess.TimeoutExpired:
+        raise FileError(
+            f"{path}: not read after {seconds:.0f} s; the file is damaged or not an FBX file"
+        ) from None
+    if done.returncode == 0:
+        return
+    last = (done.stderr.strip().splitlines() or [""])[-1]
+    if done.returncode == _WRONG_FILE:
+        raise FileError(f"{path}: cannot be read as FBX: {last}")
+    raise FileError(
+        f"{path}: the FBX reader stopped with code {done.returncode}"
+        f"{f' ({last})' if last else ''}; the file is damaged. Export it again"
+    )

@@ -1,0 +1,299 @@
+"""`FbxScene`: the arrays that `understudy.io.fbx.worker` reads from an FBX file, by name.
+
+Transforms are (3,4), for column vectors, in the axes and the unit of the file. The arrays come
+from C code that read an untrusted file, so indices are checked here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from understudy.core import checks
+from understudy.core.errors import FileError
+from understudy.core.poses import distinct_names
+
+# Directions of ufbx's axes: +X, -X, +Y, -Y, +Z, -Z.
+_DIRECTIONS = np.repeat(np.eye(3), 2, axis=0) * np.array([[1.0], [-1.0]] * 3)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One object: a node with its mesh.
+
+    name              of the object, unique
+    node, mesh        indices
+    vertices          (V,3) in the space of the geometry
+    polygon_sizes     (F,)
+    corners           (N,) vertices of the polygons
+    corner_uvs        (N,2) or None
+    corner_normals    (N,3) or None
+    materials         names
+    polygon_material  (F,)
+    skin              or None
+    """
+
+    name: str
+    node: int
+    mesh: int
+    vertices: np.ndarray
+    polygon_sizes: np.ndarray
+    corners: np.ndarray
+    corner_uvs: np.ndarray | None
+    corner_normals: np.ndarray | None
+    materials: tuple[str, ...]
+    polygon_material: np.ndarray
+    skin: FbxSkin | None
+
+    @property
+    def vertex_count(self) -> int:
+        """V."""
+        return len(self.vertices)
+
+
+@dataclass(frozen=True, eq=False)
+class FbxSkin:
+    """The clusters of an object.
+
+    nodes               (K,) the node of each cluster
+    node_from_geometry  (K,3,4)
+    bind_to_world       (K,3,4) the nodes at the time of binding
+    cluster, vertex     (n,) of each weight
+    weight              (n,)
+    dual_quaternion     (V,) share of dual quaternion skinning, from 0 to 1
+    """
+
+    nodes: np.ndarray
+    node_from_geometry: np.ndarray
+    bind_to_world: np.ndarray
+    cluster: np.ndarray
+    vertex: np.ndarray
+    weight: np.ndarray
+    dual_quaternion: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """One target of a blend channel; an in-between shape is a target of its own.
+
+    vertices (n,), offsets (n,3) in the space of the geometry
+    """
+
+    name: str
+    mesh: int
+    vertices: np.ndarray
+    offsets: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Take:
+    """One animation, sampled.
+
+    node_to_world  (F,N,3,4); nodes that move nothing are left at rest
+    shape_weight   (F,S)
+    """
+
+    name: str
+    start_frame: int
+    frame_rate: float
+    node_to_world: np.ndarray
+    shape_weight: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class FbxScene:
+    """The header and the arrays of one file."""
+
+    header: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+    @property
+    def unit_meters(self) -> float:
+        """The length of one unit."""
+        return float(self.header["unit_meters"])
+
+    @property
+    def frame_rate(self) -> float:
+        """Frames per second, as the file says."""
+        return float(self.header["frame_rate"])
+
+    @property
+    def from_maya(self) -> bool:
+        """Whether Maya wrote the file."""
+        return "maya" in str(self.header["application"]).lower()
+
+    @property
+    def from_maya_scene(self) -> bool:
+        """Whether Maya wrote the file from a scene of its own, not from one that it imported."""
+        return self.from_maya and self.header["native_file"].lower().endswith((".ma", ".mb"))
+
+    @property
+    def node_parent(self) -> np.ndarray:
+        """(N,) parents, -1 for the root, which is node 0."""
+        return self.arrays["node_parent"]
+
+    @property
+    def node_to_world(self) -> np.ndarray:
+        """(N,3,4), in the pose that the file shows without animation."""
+        return self.arrays["node_to_world"]
+
+    @property
+    def geometry_to_node(self) -> np.ndarray:
+        """(N,3,4), the geometric transform of each node."""
+        return self.arrays["geometry_to_node"]
+
+    @property
+    def bind_to_world(self) -> np.ndarray:
+        """(N,3,4), nodes in the bind poses of the file; NaN for a node that is in none."""
+        return self.arrays["bind_to_world"]
+
+    def axes(self) -> tuple[str, str]:
+        """Return the up axis ("Y", "Z" or "unknown") and the handedness."""
+        codes = self.header["axes"]
+        if not all(0 <= code < 6 for code in codes):
+            return "unknown", "right"
+        right, up, front = _DIRECTIONS[codes]
+        handedness = "right" if np.linalg.det([right, up, front]) > 0 else "left"
+        return {2: "Y", 4: "Z"}.get(codes[1], "unknown"), handedness
+
+    def parts(self) -> list[Part]:
+        """Return the objects; a mesh that several nodes show is several objects."""
+        found = []
+        for number, entry in enumerate(self.header["meshes"]):
+            nodes = entry["nodes"][:1] if entry["skin"] >= 0 else entry["nodes"]
+            for place, node in enumerate(nodes):
+                if len(self.arrays[f"mesh{number}_vertices"]):
+                    name = self.header["nodes"][node] or entry["name"] or "mesh"
+                    found.append(self._part(name, number, node, entry["materials"][place]))
+        names = distinct_names([part.name for part in found])
+        return [_renamed(part, name) for part, name in zip(found, names)]
+
+    @cached_property
+    def _takes(self) -> list[Take]:
+        entries = self.header["takes"]
+        # Programs add an empty take to files whose animation is in another one.
+        animated = [entry["keys"] for entry in entries]
+        chosen = [i for i in range(len(entries)) if animated[i] or not any(animated)]
+        names = distinct_names([entries[i]["name"] or "take" for i in chosen])
+        return [self._take(i, name) for i, name in zip(chosen, names)]
+
+    def takes(self) -> list[Take]:
+        """Return the animations."""
+        return self._takes
+
+    def still(self) -> Take:
+        """Return the pose that the file shows without animation, as a take of one frame."""
+        weights = np.array([[shape["weight"] for shape in self.header["shapes"]]])
+        return Take("pose", 0, self.frame_rate, self.node_to_world[None], weights.reshape(1, -1))
+
+    def shapes(self) -> list[Shape]:
+        """Return the targets of all blend channels."""
+        found = []
+        for number, entry in enumerate(self.header["shapes"]):
+            name = entry["name"] or entry["shape"] or "shape"
+            if not entry["last"]:
+                name = f"{name} {100 * entry['target']:g}%"
+            vertices = self.arrays[f"shape{number}_vertex"]
+            offsets = self.arrays[f"shape{number}_offset"]
+            checks.same_count(len(offsets), len(vertices), "offsets", name, "its vertices")
+            checks.finite(offsets, f"blend shape {name!r}")
+            found.append(Shape(name, entry["mesh"], vertices, offsets))
+        return found
+
+    def moves(self, nodes: list[int]) -> bool:
+        """Return whether one of the nodes is, in a take, elsewhere than without animation."""
+        still = self.node_to_world[nodes]
+        size = max(float(np.abs(still).max(initial=0)), 1e-30)
+        return any(
+            float(np.abs(take.node_to_world[:, nodes] - still).max(initial=0)) > 1e-9 * size
+            for take in self.takes()
+        )
+
+    def _take(self, number: int, name: str) -> Take:
+        sampled = self.arrays[f"take{number}_node_to_world"]
+        whole = np.broadcast_to(
+            self.node_to_world, (len(sampled), *self.node_to_world.shape)
+        ).copy()
+        whole[:, self.arrays["sampled_nodes"]] = sampled
+        return Take(
+            name,
+            self.header["takes"][number]["start"],
+            float(self.header["rate"]),
+            checks.finite(whole, f"the transforms of take {name!r}"),
+            checks.finite(self.arrays[f"take{number}_shape_weight"], f"the shapes of {name!r}"),
+        )
+
+    def _part(self, name: str, mesh: int, node: int, materials: list[str]) -> Part:
+        get = lambda key: self.arrays.get(f"mesh{mesh}_{key}")
+        vertices, indices = get("vertices"), get("indices")
+        assert vertices is not None  # the worker writes them
+        assert indices is not None
+        begin, size = self.arrays[f"mesh{mesh}_faces"].T
+        # Polygons of one or two corners are points and lines.
+        keep = size >= 3
+        begin, size = begin[keep], size[keep]
+        if size.size and (begin.min() < 0 or (begin + size).max() > len(indices)):
+            raise FileError(f"a polygon of {name!r} has corners that do not exist")
+        corners = np.arange(int(size.sum())) + np.repeat(begin - (np.cumsum(size) - size), size)
+        material = get("face_material")
+        material = (
+            np.zeros(len(size), np.int64)
+            if material is None or len(material) != len(keep)
+            else material[keep]
+        )
+        return Part(
+            name,
+            node,
+            mesh,
+            checks.finite(vertices, f"the vertices of {name!r}"),
+            size,
+            checks.index(indices[corners], f"the polygons of {name!r}", len(vertices)),
+            _attribute(get("uv"), get("uv_index"), corners),
+            _attribute(get("normal"), get("normal_index"), corners),
+            tuple(distinct_names([label or "material" for label in materials])),
+            np.maximum(material, 0),
+            self._skin(self.header["meshes"][mesh]["skin"], name, len(vertices)),
+        )
+
+    def _skin(self, number: int, name: str, vertex_count: int) -> FbxSkin | None:
+        """Return a skin without the clusters that have no node; None: there is none."""
+        if number < 0:
+            return None
+        get = lambda key: self.arrays[f"skin{number}_{key}"]
+        nodes = get("bone")
+        use = np.flatnonzero(nodes >= 0)
+        cluster, vertex, weight = get("cluster"), get("vertex"), get("weight")
+        keep = np.isin(cluster, use) & (weight != 0) & (vertex < vertex_count)
+        share = np.zeros(vertex_count)
+        given = get("dq")[:vertex_count]
+        share[: len(given)] = np.clip(given, 0, 1)
+        checks.finite(weight, f"the skin weights of {name!r}")
+        return FbxSkin(
+            checks.index(nodes[use], f"the bones of {name!r}", len(self.node_parent)),
+            checks.finite(get("geometry_to_bone")[use], f"the clusters of {name!r}"),
+            checks.finite(get("bind_to_world")[use], f"the bind pose of {name!r}"),
+            np.searchsorted(use, cluster[keep]),
+            vertex[keep],
+            weight[keep],
+            share,
+        )
+
+
+def _renamed(part: Part, name: str) -> Part:
+    return part if part.name == name else Part(**{**vars(part), "name": name})
+
+
+def _attribute(
+    values: np.ndarray | None, index: np.ndarray | None, corners: np.ndarray
+) -> np.ndarray | None:
+    """Return the values of the corners; None if there are none, or some are not numbers."""
+    if values is None or index is None or (corners.size and corners.max() >= len(index)):
+        return None
+    at = index[corners]
+    if at.size and (at.min() < 0 or at.max() >= len(values)):
+        return None
+    found = values[at]
+    return found if np.isfinite(found).all() else None

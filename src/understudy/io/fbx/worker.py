@@ -1,0 +1,337 @@
+"""Reads one FBX file with ufbx and writes its arrays to a `.npz`: run as a program, never imported.
+
+`understudy.io.fbx` runs it as `python -P worker.py REQUEST`, because ufbx is C code that
+reads files of unknown origin: a crash, an endless loop or a huge allocation ends this process and
+not the caller's. It imports NumPy and ufbx only. REQUEST is JSON:
+
+    source   the FBX file
+    target   the `.npz` to write
+    memory   bytes of address space, or 0: no limit
+    samples  the most node transforms (frames x nodes, over all takes) to sample
+    rate     frames per second, or 0: the rate of the file
+    takes    names; empty: all
+
+A problem with the file is one line on the standard error, and exit code 3.
+"""
+
+import gc
+import json
+import os
+import sys
+
+import numpy as np
+
+_KEPT: list = []
+_WRONG_FILE = 3
+# Warnings of ufbx after which a part of the mesh or of its motion is a guess.
+_DAMAGE = (
+    "DUPLICATE_OBJECT_ID",
+    "INDEX_CLAMPED",
+    "MISSING_GEOMETRY_DATA",
+    "TRUNCATED_ARRAY",
+)
+
+
+def kept(value):
+    """Return `value`, which is never released.
+
+    ufbx 0.0.5 returns elements, such as nodes and meshes, without counting the reference, so
+    that the second release of an element would free it while it is in use.
+    """
+    _KEPT.append(value)
+    return value
+
+
+class FileProblem(Exception):
+    """What is wrong with the file, in words for its user."""
+
+
+def main(request):
+    """Read the file and write its arrays."""
+    import ufbx
+
+    if request["memory"]:
+        limit_memory(request["memory"])
+    try:
+        scene = kept(ufbx.load_file(request["source"], strict=True, load_external_files=False))
+        refuse_damage(kept(scene.metadata))
+        arrays, header = read_scene(scene)
+        read_takes(scene, request, arrays, header)
+    except (ufbx.UfbxError, FileProblem, MemoryError) as problem:
+        text = str(problem) or type(problem).__name__
+        if text == "Failed to load":  # all that ufbx says of a broken structure
+            text = "its structure is broken: the file is damaged or incomplete"
+        print(text.splitlines()[0], file=sys.stderr, flush=True)
+        return _WRONG_FILE
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    with open(request["target"], "wb") as file:
+        np.savez(file, **arrays)
+    return 0
+
+
+def refuse_damage(metadata):
+    """Raise if ufbx mended the file: what it put in place of the damage is a guess."""
+    for warning in (kept(warning) for warning in kept(metadata.warnings)):
+        if kept(warning.type).name in _DAMAGE:
+            more = f", {warning.count} times" if warning.count > 1 else ""
+            raise FileProblem(f"the file is damaged: {warning.description}{more}")
+
+
+def limit_memory(size):
+    """Limit the address space of this process, where the system can."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (size, size))
+
+
+def read_scene(scene):
+    """Return the arrays and the header of everything that does not move."""
+    settings = kept(scene.settings)
+    axes = kept(settings.axes)
+    nodes = [kept(node) for node in kept(scene.nodes)]
+    parents = [kept(node.parent) for node in nodes]
+    arrays = {
+        "node_parent": np.array([-1 if p is None else p.typed_id for p in parents], np.int64),
+        "node_to_world": np.array([matrix(node.node_to_world) for node in nodes]),
+        "geometry_to_node": np.array([matrix(node.geometry_to_node) for node in nodes]),
+        "node_is_bone": np.array([kept(node.bone) is not None for node in nodes], bool),
+    }
+    header = {
+        "nodes": [node.name for node in nodes],
+        "axes": [int(axis) for axis in axes],
+        "unit_meters": settings.unit_meters,
+        "frame_rate": settings.frames_per_second,
+        "application": kept(kept(scene.metadata).latest_application).name,
+        "native_file": text_property(scene, "Original|ApplicationNativeFile"),
+        "meshes": [],
+        "skins": [],
+        "shapes": [],
+        "caches": [],
+    }
+    arrays["bind_to_world"] = bind_poses(scene, len(nodes))
+    for mesh in (kept(mesh) for mesh in kept(scene.meshes)):
+        read_mesh(mesh, arrays, header)
+    if not header["meshes"]:
+        raise FileProblem("it has no mesh")
+    return arrays, header
+
+
+def text_property(scene, name):
+    """Return a text of the file's header, or an empty one."""
+    found = kept(kept(kept(scene.metadata).scene_props).find_prop(name))
+    return "" if found is None else found.value_str
+
+
+def bind_poses(scene, count):
+    """Return the transforms (N,3,4) of the nodes in the bind poses of the file; NaN: in none."""
+    found = np.full((count, 3, 4), np.nan)
+    for pose in (kept(pose) for pose in kept(scene.poses)):
+        if pose.is_bind_pose:
+            for place in (kept(place) for place in kept(pose.bone_poses)):
+                found[kept(place.bone_node).typed_id] = matrix(place.bone_to_world)
+    return found
+
+
+def read_mesh(mesh, arrays, header):
+    """Add the arrays of one mesh and of what deforms it."""
+    number = len(header["meshes"])
+    add = lambda name, values: arrays.__setitem__(f"mesh{number}_{name}", values)
+    add("vertices", vectors(mesh.vertices, 3))
+    add("faces", np.array([tuple(face) for face in mesh.faces], np.int64).reshape(-1, 2))
+    add("indices", whole(mesh.vertex_indices))
+    add("face_material", whole(mesh.face_material))
+    for name, width in (("uv", 2), ("normal", 3)):
+        attribute = kept(getattr(mesh, f"vertex_{name}"))
+        if attribute.exists:
+            add(name, vectors(attribute.values, width))
+            add(f"{name}_index", whole(attribute.indices))
+    instances = [kept(node) for node in kept(mesh.instances)]
+    # A node may have materials of its own in place of those of its mesh.
+    materials = [
+        [kept(material).name for material in kept((kept(node)).materials)] for node in instances
+    ]
+    skins = [kept(skin) for skin in kept(mesh.skin_deformers)]
+    header["meshes"].append(
+        {
+            "name": mesh.name,
+            "nodes": [node.typed_id for node in instances],
+            "materials": materials,
+            "skin": len(header["skins"]) if skins else -1,
+            "skin_count": len(skins),
+        }
+    )
+    if skins:
+        read_skin(skins[0], arrays, header)
+    for blend in (kept(deformer) for deformer in kept(mesh.blend_deformers)):
+        for channel in (kept(channel) for channel in kept(blend.channels)):
+            read_channel(number, channel, arrays, header)
+    for cache in (kept(deformer) for deformer in kept(mesh.cache_deformers)):
+        file = kept(cache.file)
+        if file is not None:
+            header["caches"].append(
+                {
+                    "mesh": number,
+                    "channel": cache.channel,
+                    "relative": file.relative_filename,
+                    "absolute": file.absolute_filename,
+                }
+            )
+
+
+def read_skin(skin, arrays, header):
+    """Add the clusters of one skin."""
+    number = len(header["skins"])
+    clusters = [kept(cluster) for cluster in kept(skin.clusters)]
+    bones = [kept(cluster.bone_node) for cluster in clusters]
+    arrays[f"skin{number}_bone"] = np.array(
+        [-1 if bone is None else bone.typed_id for bone in bones], np.int64
+    )
+    for name in ("geometry_to_bone", "bind_to_world"):
+        found = [matrix(getattr(cluster, name)) for cluster in clusters]
+        arrays[f"skin{number}_{name}"] = np.array(found).reshape(-1, 3, 4)
+    lengths = [len(cluster.vertices) for cluster in clusters]
+    join = lambda found, kind: np.concatenate([np.zeros(0, kind), *found])
+    arrays[f"skin{number}_cluster"] = np.repeat(np.arange(len(clusters)), lengths)
+    arrays[f"skin{number}_vertex"] = join([whole(c.vertices) for c in clusters], np.int64)
+    arrays[f"skin{number}_weight"] = join([reals(c.weights) for c in clusters], np.float64)
+    arrays[f"skin{number}_dq"] = np.array(
+        [vertex.dq_weight for vertex in skin.vertices], np.float64
+    )
+    header["skins"].append({"method": kept(skin.skinning_method).name})
+
+
+def read_channel(mesh, channel, arrays, header):
+    """Add the targets of one blend channel: several if it has in-between shapes."""
+    for key, frame in enumerate(kept(frame) for frame in kept(channel.keyframes)):
+        shape = kept(frame.shape)
+        number = len(header["shapes"])
+        offsets = vectors(shape.position_offsets, 3)
+        scale = reals(shape.offset_weights)
+        if len(scale):
+            offsets = offsets * scale[:, None]
+        arrays[f"shape{number}_vertex"] = whole(shape.offset_vertices)
+        arrays[f"shape{number}_offset"] = offsets
+        header["shapes"].append(
+            {
+                "mesh": mesh,
+                "channel": channel.typed_id,
+                "key": key,
+                "name": channel.name or shape.name,
+                "shape": shape.name,
+                "target": frame.target_weight,
+                "weight": frame.effective_weight,
+                "last": key == len(channel.keyframes) - 1,
+            }
+        )
+
+
+def read_takes(scene, request, arrays, header):
+    """Add the node transforms and shape weights of every frame of the takes that are wanted."""
+    rate = request["rate"] or header["frame_rate"]
+    header["takes"], header["rate"] = [], rate
+    if not 0 < rate < 1e5:
+        raise FileProblem(f"its frame rate is {rate:g}")
+    stacks = [kept(stack) for stack in kept(scene.anim_stacks)]
+    header["take_names"] = [stack.name for stack in stacks]
+    nodes = relevant_nodes(arrays, header)
+    arrays["sampled_nodes"] = nodes
+    budget = request["samples"]
+    for stack in stacks:
+        if request["takes"] and stack.name not in request["takes"]:
+            continue
+        begin, end, keys = time_range(stack)
+        first, last = np.ceil(begin * rate - 1e-3), np.floor(end * rate + 1e-3)
+        if not (np.isfinite([first, last]).all() and abs(first) < 2**31 and abs(last) < 2**31):
+            raise FileProblem(f"the take {stack.name!r} lasts from {begin:g} s to {end:g} s")
+        count = int(max(last - first, 0)) + 1
+        budget -= count * max(1, len(nodes))
+        if budget < 0:
+            raise FileProblem(
+                f"the take {stack.name!r} lasts from {begin:g} s to {end:g} s, {count} frames of "
+                f"{len(nodes)} nodes: too much to sample"
+            )
+        number = len(header["takes"])
+        moved, weights = sample(scene, stack, (first + np.arange(count)) / rate, nodes, header)
+        arrays[f"take{number}_node_to_world"] = moved
+        arrays[f"take{number}_shape_weight"] = weights
+        header["takes"].append({"name": stack.name, "start": int(first), "keys": keys})
+
+
+def time_range(stack):
+    """Return the first and last second of a take, and whether it animates anything.
+
+    A take that states no range lasts from its first key to its last one.
+    """
+    layers = [kept(layer) for layer in kept(stack.layers)]
+    values = [kept(value) for layer in layers for value in kept(layer.anim_values)]
+    curves = [kept(curve) for value in values for curve in kept(value.curves)]
+    curves = [curve for curve in curves if curve is not None and len(kept(curve.keyframes))]
+    begin, end = stack.time_begin, stack.time_end
+    if curves and not end > begin:
+        begin = min(curve.min_time for curve in curves)
+        end = max(curve.max_time for curve in curves)
+    return begin, end, bool(curves)
+
+
+def relevant_nodes(arrays, header):
+    """Return the nodes that can move a mesh or are bones, with their ancestors, as indices."""
+    parents = arrays["node_parent"]
+    wanted = np.array(arrays["node_is_bone"])
+    for mesh in header["meshes"]:
+        wanted[mesh["nodes"]] = True
+    for number in range(len(header["skins"])):
+        bones = arrays[f"skin{number}_bone"]
+        wanted[bones[bones >= 0]] = True
+    for node in range(len(parents) - 1, -1, -1):  # parents come before their children
+        if wanted[node] and parents[node] >= 0:
+            wanted[parents[node]] = True
+    return np.flatnonzero(wanted)
+
+
+def sample(scene, stack, times, nodes, header):
+    """Return the transforms (F,N,3,4) of `nodes` and the shape weights (F,S) at `times`."""
+    anim = kept(stack.anim)
+    moved = np.empty((len(times), len(nodes), 3, 4))
+    weights = np.empty((len(times), len(header["shapes"])))
+    places = [(shape["channel"], shape["key"]) for shape in header["shapes"]]
+    for frame, time in enumerate(times):
+        now = kept(scene.evaluate(anim, float(time)))
+        found = kept(now.nodes)
+        for place, node in enumerate(nodes):
+            moved[frame, place] = matrix(kept(found[int(node)]).node_to_world)
+        channels = kept(now.blend_channels)
+        for number, (channel, key) in enumerate(places):
+            keys = kept(kept(channels[channel]).keyframes)
+            weights[frame, number] = kept(keys[key]).effective_weight
+        now.free()
+    return moved, weights
+
+
+def matrix(columns):
+    """Return a matrix of ufbx, four columns, as (3,4)."""
+    return np.array(columns).T
+
+
+def vectors(values, width):
+    """Return a list of vectors as an array (n, width)."""
+    return np.array(memoryview(kept(values)), np.float64).reshape(-1, width)
+
+
+def whole(values):
+    """Return a list of whole numbers as an array (n,)."""
+    return np.array(list(kept(values)), np.int64)
+
+
+def reals(values):
+    """Return a list of numbers as an array (n,)."""
+    return np.array(list(kept(values)), np.float64)
+
+
+if __name__ == "__main__":
+    gc.disable()  # it counts references too: see `kept`
+    code = main(json.loads(sys.argv[1]))
+    sys.stderr.flush()
+    # Nothing is released: see `kept`.
+    os._exit(code)

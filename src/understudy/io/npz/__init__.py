@@ -1,0 +1,24 @@
+"""`.npz` files: recorded poses, mesh sequences and skins, and the limits on their arrays."""
+
+from understudy.io.npz.archive import UNREADABLE, array_names, read_arrays
+from understudy.io.npz.recorded_poses import (
+    has_drivers,
+    read_npz_clips,
+    read_npz_mesh,
+    read_recorded_poses,
+    write_recorded_poses,
+)
+from understudy.io.npz.skin import has_skin, read_npz_skin
+
+__all__ = [
+    "UNREADABLE",
+    "array_names",
+    "has_drivers",
+    "has_skin",
+    "read_arrays",
+    "read_npz_clips",
+    "read_npz_mesh",
+    "read_npz_skin",
+    "read_recorded_poses",
+    "write_recorded_poses",
+]

@@ -1,0 +1,238 @@
+"""What networks read, in an ONNX graph: bones in their parents' frames, and controls.
+
+A runtime spends about a microsecond on each node, so the algebra of bones is written with few:
+selections and sums of entries are products with small constant matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from understudy.core.deformer import Deformer
+from understudy.core.networks import NetStack
+from understudy.io.onnx.graph import Graph
+
+_TINY = 1e-20
+# Of a bone's determinant, as a share of that at rest: below, it counts as flat.
+_LEAST_DETERMINANT = 1e-9
+
+
+class Readings:
+    """The numbers that networks read, before they are clamped.
+
+    rows      name of (T,R,12): bones in their parents' frames; "" if no network reads bones
+    flat      name of (T,N): the same and then the controls; made when it is needed
+    """
+
+    def __init__(self, graph: Graph, deformer: Deformer):
+        self._graph, self._deformer = graph, deformer
+        columns = deformer.features.columns.astype(np.int64)
+        bones = 0 if deformer.skeleton is None else deformer.skeleton.bone_count
+        read = np.unique(columns[columns < 12 * bones] // 12)
+        place = np.zeros(12 * bones, np.int64)
+        place[12 * read[:, None] + np.arange(12)] = np.arange(12 * len(read)).reshape(-1, 12)
+        is_bone = columns < 12 * bones
+        # The place of each feature among the numbers that are read.
+        self._place = np.where(is_bone, 0, 12 * len(read) + columns - 12 * bones)
+        self._place[is_bone] = place[columns[is_bone]]
+        self._reads_controls = not is_bone.all()
+        self._count = len(read)
+        self.rows = _parent_from_bone(graph, deformer, read) if len(read) else ""
+        self._flat = ""
+        self._clamped_rows = ""
+
+    def of_nets(self, stack: NetStack) -> str:
+        """Add the clamped inputs of a stack of networks, (G,T,I); padding is zero."""
+        graph, features = self._graph, self._deformer.features
+        inputs = stack.inputs
+        used = inputs < features.count
+        at = np.where(used, np.append(self._place, 0)[inputs], 0)
+        blocks, bounds = self._whole_bones(at, used), self._bounds_of_rows()
+        if blocks is not None and bounds is not None:
+            # Bones are clamped once, not for each network; weights of padding are zero.
+            if not self._clamped_rows:
+                self._clamped_rows = _held(graph, self.rows, *bounds)
+            picked = graph.gather(self._clamped_rows, blocks.reshape(-1), 1)
+            picked = graph.reshape(picked, [-1, *inputs.shape])
+            return graph.op("Transpose", picked, perm=[1, 0, 2])
+        if blocks is not None:
+            picked = graph.gather(self.rows, blocks.reshape(-1), 1)
+        else:
+            picked = graph.gather(self.flat, at.reshape(-1), 1)
+        picked = graph.reshape(picked, [-1, *inputs.shape])
+        # Padding is held between zero and zero.
+        most = np.finfo(np.float32).max
+        low, high = (
+            np.where(used, np.append(np.clip(bound, -most, most), 0)[inputs], 0)
+            for bound in (features.low, features.high)
+        )
+        return graph.op("Transpose", _held(graph, picked, low, high), perm=[1, 0, 2])
+
+    def of_features(self) -> str:
+        """Add the features (T,X), not clamped."""
+        return self._graph.gather(self.flat, self._place, 1)
+
+    def _bounds_of_rows(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the clamp of each number of `rows`, (R,12) each; None: a number has several."""
+        is_bone = self._place < 12 * self._count
+        place = self._place[is_bone]
+        if len(np.unique(place)) < len(place):
+            return None
+        most = np.finfo(np.float32).max
+        low, high = (np.full(12 * self._count, bound, np.float32) for bound in (-most, most))
+        low[place] = np.clip(self._deformer.features.low[is_bone], -most, most)
+        high[place] = np.clip(self._deformer.features.high[is_bone], -most, most)
+        return low.reshape(-1, 12), high.reshape(-1, 12)
+
+    @property
+    def flat(self) -> str:
+        """All numbers that are read, (T,N)."""
+        if not self._flat:
+            parts = []
+            if self.rows:
+                parts.append(self._graph.reshape(self.rows, [-1, 12 * self._count]))
+            if self._reads_controls:
+                parts.append("controls")
+            several = len(parts) > 1
+            self._flat = self._graph.op("Concat", *parts, axis=1) if several else parts[0]
+        return self._flat
+
+    def _whole_bones(self, at: np.ndarray, used: np.ndarray) -> np.ndarray | None:
+        """Return the bones (G,I/12) that networks read, if each reads whole bones; else None.
+
+        at    (G,I) place of each input
+        used  (G,I) False: padding
+        """
+        groups, width = at.shape
+        if not self.rows or width % 12:
+            return None
+        at, used = at.reshape(groups, -1, 12), used.reshape(groups, -1, 12)
+        first = at[:, :, :1]
+        whole = (at == first + np.arange(12)).all(axis=2) & (first[:, :, 0] % 12 == 0)
+        whole &= used.all(axis=2) & (first[:, :, 0] < 12 * self._count)
+        if not (whole | ~used.any(axis=2)).all():
+            return None
+        return np.where(whole, first[:, :, 0] // 12, 0)
+
+
+def _held(graph: Graph, values: str, low: np.ndarray, high: np.ndarray) -> str:
+    """Add values held between two arrays of their shape; a bound that is nowhere reached is left
+    out.
+    """
+    most = np.finfo(np.float32).max
+    if (low > -most).any():
+        values = graph.op("Max", values, graph.constant(low))
+    if (high < most).any():
+        values = graph.op("Min", values, graph.constant(high))
+    return values
+
+
+def clamped(graph: Graph, deformer: Deformer, picked: str) -> str:
+    """Add features (T,X) clamped to their range."""
+    most = np.finfo(np.float32).max
+    low, high = (
+        graph.constant(np.clip(bound, -most, most))
+        for bound in (deformer.features.low, deformer.features.high)
+    )
+    return graph.op("Min", graph.op("Max", picked, low), high)
+
+
+def inputs_from(graph: Graph, features: str) -> Callable[[NetStack], str]:
+    """Return a function that adds what a stack of networks reads, (G,T,I), of features (T,X)."""
+    # Padding of narrow networks reads an extra feature, which is zero.
+    padded = graph.op("Pad", features, graph.constant([0, 0, 0, 1], np.int64))
+
+    def of_nets(stack: NetStack) -> str:
+        picked = graph.gather(padded, stack.inputs.reshape(-1), 1)
+        shaped = graph.reshape(picked, [-1, *stack.inputs.shape])
+        return graph.op("Transpose", shaped, perm=[1, 0, 2])
+
+    return of_nets
+
+
+def _parent_from_bone(graph: Graph, deformer: Deformer, bones: np.ndarray) -> str:
+    """Add some bones (R,) in their parents' frames, (T,R,12); a root stays in the world.
+
+    With A the linear part and t the shift of the parent, C the cofactors of A, and B the bone:
+
+        A^-1 (B - t) = C^T (B - t) / det A,    det A = (sum over i, j of A_ij C_ij) / 3
+
+    All sums of products are written as a product of two selections, then a sum of its entries by a
+    constant matrix.
+    """
+    skeleton, _ = deformer.need_skin()
+    parents = skeleton.parents[bones]
+    pairs = np.stack([np.maximum(parents, 0), bones], axis=1)
+    both = graph.gather("world_from_bone", pairs.reshape(-1), 1)
+    if (parents < 0).any():  # the parent of a root is the identity
+        keep = np.ones((len(bones), 2, 1, 1))
+        keep[parents < 0, 0] = 0
+        both = graph.op("Mul", both, graph.constant(keep.reshape(-1, 1, 1)))
+        start = (1 - keep) * np.eye(3, 4)
+        both = graph.op("Add", both, graph.constant(start.reshape(-1, 3, 4)))
+    tables = _product_tables()
+    left, right, factors = graph.split(
+        graph.op(
+            "MatMul",
+            graph.reshape(both, [-1, 24]),
+            graph.constant(np.concatenate(tables.selections, axis=1)),
+        ),
+        [table.shape[1] for table in tables.selections],
+        1,
+    )
+    cofactors = graph.op("MatMul", graph.op("Mul", left, right), graph.constant(tables.cofactors))
+    # The sums, and a number that keeps a determinant of zero from being divided by.
+    nonzero = np.append(np.zeros(12), _TINY)
+    products = graph.op("Mul", cofactors, factors)
+    sums = graph.op("Gemm", products, graph.constant(tables.sums), graph.constant(nonzero))
+    moved, determinant = graph.split(sums, [12, 1], 1)
+    if np.isinf(deformer.features.low).any() or np.isinf(deformer.features.high).any():
+        # No clamp follows, so 1 / det A is held below 1 / least.
+        size = np.abs(np.linalg.det(skeleton.world_from_bone[np.maximum(parents, 0), :, :3]))
+        least = graph.constant([float(_LEAST_DETERMINANT * size.min()) ** 2])
+        held = graph.op("Max", graph.square(determinant), least)
+        relative = graph.op("Mul", moved, graph.op("Div", determinant, held))
+    else:
+        relative = graph.op("Div", moved, determinant)
+    return graph.reshape(relative, [-1, len(bones), 12])
+
+
+class _Tables(NamedTuple):
+    """Constant matrices of `_parent_from_bone`.
+
+    selections  of the entries of parent and bone, (3,4) row by row: the factors of the 18 products
+                in the cofactors, (24,18) each; then what cofactors are multiplied by, (24,45): B -
+                t for the 36 products in C^T (B - t), and the entries of A for those in det A
+    cofactors   (18,45), the cofactors as factors of these products
+    sums        (45,13), the sums of these products: 12 entries, and det A
+    """
+
+    selections: list[np.ndarray]
+    cofactors: np.ndarray
+    sums: np.ndarray
+
+
+def _product_tables() -> _Tables:
+    """Return the constant matrices."""
+    left, right, factors = (np.zeros((24, n)) for n in (18, 18, 72))
+    cofactors, sums = np.zeros((18, 72)), np.zeros((72, 13))
+    for row, column in np.ndindex(3, 3):
+        r, c = [(row + 1) % 3, (row + 2) % 3], [(column + 1) % 3, (column + 2) % 3]
+        n = 2 * (3 * row + column)
+        left[4 * r[0] + c[0], n] = right[4 * r[1] + c[1], n] = 1
+        left[4 * r[0] + c[1], n + 1] = right[4 * r[1] + c[0], n + 1] = 1
+        first = 4 * (3 * row + column)
+        for out in range(4):
+            # Entry (column, out) of C^T (B - t) has the term C[row, column] (B - t)[row, out].
+            cofactors[[n, n + 1], first + out] = 1, -1
+            factors[12 + 4 * row + out, first + out] = 1
+            sums[first + out, 4 * column + out] = 1
+        factors[4 * row + 3, first + 3] = -1
+        cofactors[[n, n + 1], 36 + first] = 1, -1
+        factors[4 * row + column, 36 + first] = 1
+        sums[36 + first, 12] = 1 / 3
+    used = factors.any(axis=0)
+    return _Tables([left, right, factors[:, used]], cofactors[:, used], sums[used])

@@ -1,0 +1,243 @@
+"""Mesh sequences: one mesh in many shapes, read into `Poses` without bones.
+
+A sequence is a `.npz` (see `understudy.io.npz`), or `.obj` or `.ply` files, one per frame.
+`understudy.io.mesh_clips` checks what was read.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.core.errors import FileError, InputError
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses
+from understudy.core.progress import SILENT, Progress
+from understudy.io.mesh_clips import FrameData, MeshClip, frames_array, join_clips, need_same_mesh
+from understudy.io.npz import read_npz_clips, read_npz_mesh
+from understudy.io.sequences.obj import read_obj, read_obj_vertices
+from understudy.io.sequences.ply import read_ply, read_ply_vertices
+
+# By suffix: the function that reads a whole mesh, and the one that reads its positions.
+_READERS: dict[str, tuple[Callable[[Path], Mesh], Callable[[Path], FrameData]]] = {
+    ".obj": (read_obj, read_obj_vertices),
+    ".ply": (read_ply, read_ply_vertices),
+}
+
+
+def read_sequence(
+    sources: str | Path | Iterable[str | Path],
+    rest: str | Path | None = None,
+    name: str | None = None,
+    progress: Progress = SILENT,
+) -> Poses:
+    """Return a mesh sequence as `Poses`; several sources become one clip each, in their order.
+
+    sources  a `.npz`, a folder of `.obj` or `.ply` files, a pattern such as "walk/*.obj", or
+             several of these. Mesh files named one by one are one clip per folder, so a pattern
+             that the shell expands means the same
+    rest     the shape at rest: an `.obj`, `.ply` or `.npz`. By default the `rest` of the first
+             `.npz`, else the first frame
+    name     for reports; by default the clips' names
+    """
+    given = [sources] if isinstance(sources, str | Path) else list(sources)
+    if not given:
+        raise InputError(
+            "sequence: nothing to read; give a .npz, a folder or a pattern of .obj or .ply files"
+        )
+    plans = _plans(given)
+    with progress.task("reading", len(plans)) as bar:
+        clips: list[MeshClip] = []
+        for plan in plans:
+            clips += read_npz_clips(plan) if isinstance(plan, Path) else [_read_frames(plan)]
+            bar.advance()
+    first = clips[0]
+    for clip in clips[1:]:
+        need_same_mesh(clip.mesh, first.mesh, f"clip {clip.name!r}", f"clip {first.name!r}")
+    mesh = first.mesh
+    if rest is not None:
+        # Normals of the first frame are not those of another shape.
+        shape = read_rest(rest, mesh, f"clip {first.name!r}")
+        mesh = replace(mesh, vertices=shape, corner_normals=None)
+    return join_clips(clips, mesh, name)
+
+
+def read_rest(path: str | Path, mesh: Mesh, name: str) -> np.ndarray:
+    """Return the vertices (V,3) of the shape at rest in a file, which must be the same mesh.
+
+    path  an `.obj`, `.ply` or `.npz`
+    mesh  what it must match; name: of that mesh, for errors
+    """
+    shape = read_mesh(path)
+    need_same_mesh(shape, mesh, f"the rest shape {path}", name)
+    return shape.vertices
+
+
+def read_mesh(path: str | Path) -> Mesh:
+    """Return the mesh of an `.obj`, `.ply` or `.npz` file."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix != ".npz" and suffix not in _READERS:
+        raise FileError(f"{path}: expected a .npz, .obj or .ply file")
+    return read_npz_mesh(path) if suffix == ".npz" else _READERS[suffix][0](path)
+
+
+def sequence_from_arrays(
+    vertices: npt.ArrayLike,
+    faces: npt.ArrayLike,
+    rest: npt.ArrayLike | None = None,
+    name: str = "sequence",
+    frame_rate: float | None = None,
+) -> Poses:
+    """Return plain arrays as a checked sequence.
+
+    vertices    (T,V,3)
+    faces       (F,3) or (F,4), vertex indices
+    rest        (V,3), by default the first frame
+    name        for reports
+    frame_rate  frames per second, or None: unknown
+
+    >>> square = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], float)
+    >>> sequence_from_arrays([square, 2 * square], [[0, 1, 2, 3]]).pose_count
+    2
+    """
+    frames = frames_array(vertices, f"vertices of {name!r}")
+    mesh = Mesh.from_faces(frames[0] if rest is None else rest, faces, up_axis="unknown")
+    places = [f"frame {k} of {name!r}" for k in range(len(frames))]
+    return join_clips([MeshClip(name, mesh, frames, places, frame_rate)], mesh, name)
+
+
+def natural_key(name: str) -> tuple:
+    """Return a sort key that puts frame 2 before frame 10.
+
+    >>> sorted(["walk10.obj", "walk2.obj", "walk1.obj"], key=natural_key)
+    ['walk1.obj', 'walk2.obj', 'walk10.obj']
+    """
+    return tuple(
+        (0, int(part), "") if part.isdigit() else (1, 0, part.lower())
+        for part in re.split(r"(\d+)", name)
+        if part
+    )
+
+
+def frame_numbers(names: Sequence[str]) -> list[int] | None:
+    """Return the frame number in each file name: the one number that varies; None: there is none.
+
+    A number that is missing or occurs twice is an `InputError`. Numbers may advance in steps.
+
+    >>> frame_numbers(["s1_walk_0008", "s1_walk_0009", "s1_walk_0010"])
+    [8, 9, 10]
+    """
+    split = [re.split(r"(\d+)", name) for name in names]
+    if len({tuple(parts[::2]) for parts in split}) > 1:  # text between the numbers differs
+        return None
+    columns = [[int(parts[k]) for parts in split] for k in range(1, len(split[0]), 2)]
+    varying = [column for column in columns if len(set(column)) > 1]
+    if len(names) == 1 and columns:
+        return columns[-1]
+    if len(varying) != 1:
+        if columns and not varying:
+            raise InputError(f"frame number {columns[-1][0]} occurs twice: {', '.join(names[:2])}")
+        return None
+    numbers = varying[0]
+    steps = [after - before for before, after in zip(numbers, numbers[1:])]
+    for before, step, name in zip(numbers, steps, names):
+        if step == 0:
+            raise InputError(f"frame number {before} occurs twice, the first time as {name}")
+        if step > min(steps):
+            missing = range(before + min(steps), before + step, min(steps))
+            last = f" to {missing[-1]}" if len(missing) > 1 else ""
+            raise InputError(
+                f"frame {missing[0]}{last} is missing after {name}; export it, or give the parts "
+                "before and after it as clips of their own"
+            )
+    return numbers
+
+
+def _plans(given: list[str | Path]) -> list[Path | list[Path]]:
+    """Return what to read for each clip: the path of a `.npz`, or mesh files in order."""
+    plans: list[Path | list[Path]] = []
+    single: dict[Path, list[Path]] = {}
+    for source in given:
+        path = Path(source)
+        if path.is_dir():
+            plans.append(_mesh_files(path.iterdir(), f"{path}: the folder"))
+        elif path.suffix.lower() == ".npz" and path.exists():
+            plans.append(path)
+        elif path.exists():
+            if path.suffix.lower() not in _READERS:
+                raise FileError(
+                    f"{path}: expected a .npz, .obj or .ply file, or a folder of .obj or .ply files"
+                )
+            if path.parent not in single:
+                single[path.parent] = []
+                plans.append(single[path.parent])
+            single[path.parent].append(path)
+        elif glob.has_magic(str(source)):
+            matches = matching_files(source)
+            packed = [match for match in matches if match.suffix.lower() == ".npz"]
+            plans.extend(packed if packed else [_mesh_files(matches, f"{source}: the pattern")])
+        else:
+            raise FileError(f"{path}: no such file or folder")
+    for plan in single.values():
+        plan[:] = _mesh_files(plan, f"{plan[0].parent}: the list")
+    return plans
+
+
+def matching_files(pattern: str | Path) -> list[Path]:
+    """Return the files that match a pattern such as "walk/*.obj", in natural order."""
+    matches = sorted(glob.glob(str(pattern), recursive=True), key=natural_key)
+    if not matches:
+        raise FileError(f"{pattern}: no file matches this pattern")
+    return [Path(match) for match in matches]
+
+
+def _mesh_files(paths: Iterable[Path], what: str) -> list[Path]:
+    """Return the mesh files among `paths` in natural order; they must be of one kind."""
+    kinds: dict[str, list[Path]] = {}
+    for path in paths:
+        if path.suffix.lower() in _READERS and path.is_file():
+            kinds.setdefault(path.suffix.lower(), []).append(path)
+    if not kinds:
+        raise FileError(f"{what} holds no .obj or .ply files")
+    if len(kinds) > 1:
+        raise FileError(
+            f"{what} holds both .obj and .ply files; give a pattern that picks one kind, such as "
+            f"'*.obj'"
+        )
+    return sorted(next(iter(kinds.values())), key=lambda path: natural_key(path.name))
+
+
+def _read_frames(files: list[Path]) -> MeshClip:
+    """Return mesh files, one per frame, as a clip.
+
+    Polygons are read once, and again only if a file writes them differently.
+    """
+    try:
+        numbers = frame_numbers([file.stem for file in files])
+    except InputError as problem:
+        raise FileError(f"{files[0].parent}: {problem}") from problem
+    whole, positions = _READERS[files[0].suffix.lower()]
+    mesh = whole(files[0])
+    reference = positions(files[0])
+    vertices = np.empty((len(files), mesh.vertex_count, 3), np.float32)
+    for number, file in enumerate(files):
+        frame = positions(file) if number else reference
+        if len(frame.vertices) != mesh.vertex_count:
+            raise FileError(
+                f"{file}: has {len(frame.vertices)} vertices, {files[0].name} has "
+                f"{mesh.vertex_count}; every frame must be the same mesh, vertex by vertex"
+            )
+        if frame.polygons != reference.polygons:
+            need_same_mesh(whole(file), mesh, str(file), files[0].name)
+        vertices[number] = frame.vertices
+    folder = files[0].parent.resolve().name
+    name = re.sub(r"[\W_]*\d+$", "", files[0].stem) or folder or "sequence"
+    places = [str(file) for file in files]
+    return MeshClip(name, mesh, vertices, places, start_frame=numbers[0] if numbers else 0)

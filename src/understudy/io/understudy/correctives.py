@@ -1,0 +1,177 @@
+"""Networks and bases as flat arrays: one after the other, with their sizes in the header.
+
+Arrays of a file, for `nets` and `bases` each: the indices, `values` (32 bits) and `half` (16 bits).
+In a 16-bit file the matrices are in `half`, and so are the biases after the first layer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from understudy.core.errors import InputError
+from understudy.core.networks import Basis, Net
+from understudy.io.understudy.strict_reading import need_kind
+
+Arrays = dict[str, np.ndarray]
+
+
+def net_entries(nets: Sequence[Net]) -> list[dict[str, Any]]:
+    """Return what the header says about networks."""
+    return [
+        {"activation": net.activation, "sizes": [len(net.inputs), *map(len, net.biases)]}
+        for net in nets
+    ]
+
+
+def basis_entries(bases: Sequence[Basis]) -> list[dict[str, Any]]:
+    """Return what the header says about bases."""
+    return [
+        {
+            "vertices": len(basis.vertices),
+            "components": int(basis.coefficients.shape[-1]),
+            "shared": basis.shared,
+        }
+        for basis in bases
+    ]
+
+
+def net_arrays(nets: Sequence[Net], half: bool, half_biases: bool) -> Arrays:
+    """Return networks as flat arrays by name.
+
+    half         whether matrices have 16 bits
+    half_biases  whether biases after the first layer have, too
+    """
+    if not nets:
+        return {}
+    numbers = _Numbers()
+    for net in nets:
+        for layer, (weight, bias) in enumerate(zip(net.weights, net.biases)):
+            numbers.append(weight, half)
+            numbers.append(bias, half_biases and layer > 0)
+    return {
+        "nets.inputs": np.concatenate([net.inputs for net in nets]),
+        "nets.outputs": np.concatenate([net.outputs for net in nets]),
+        **numbers.arrays("nets"),
+    }
+
+
+def basis_arrays(bases: Sequence[Basis], half: bool) -> Arrays:
+    """Return bases as flat arrays by name; half: whether matrices have 16 bits."""
+    if not bases:
+        return {}
+    numbers = _Numbers()
+    for basis in bases:
+        numbers.append(basis.matrix, half)
+    return {
+        "bases.vertices": np.concatenate([basis.vertices for basis in bases]),
+        "bases.coefficients": np.concatenate([basis.coefficients.reshape(-1) for basis in bases]),
+        **numbers.arrays("bases"),
+    }
+
+
+def read_nets(
+    arrays: Arrays, entries: list[dict[str, Any]], half: bool, half_biases: bool
+) -> tuple[Net, ...]:
+    """Return the networks that `net_entries` and `net_arrays` describe."""
+    inputs, outputs = _Reader(arrays, "nets.inputs"), _Reader(arrays, "nets.outputs")
+    values, halves = _Reader(arrays, "nets.values"), _Reader(arrays, "nets.half")
+    nets: list[Net] = []
+    for entry in entries:
+        sizes = entry["sizes"]
+        if not isinstance(sizes, list) or len(sizes) < 2:
+            raise InputError(f"net {len(nets)}: expected at least two layer sizes, got {sizes!r}")
+        if entry["activation"] == "rbf":
+            raise InputError(
+                f"net {len(nets)} has radial basis functions, which only older versions read; fit "
+                "the character again"
+            )
+        weights, biases = [], []
+        for layer, (width, next_width) in enumerate(zip(sizes, sizes[1:])):
+            weights.append((halves if half else values).take(next_width, width))
+            in_half = half_biases and layer > 0
+            biases.append((halves if in_half else values).take(next_width))
+        nets.append(
+            Net(
+                inputs.take(sizes[0]),
+                tuple(weights),
+                tuple(biases),
+                outputs.take(sizes[-1]),
+                entry["activation"],
+            )
+        )
+    for reader in (inputs, outputs, values, halves):
+        reader.need_end()
+    return tuple(nets)
+
+
+def read_bases(arrays: Arrays, entries: list[dict[str, Any]], half: bool) -> tuple[Basis, ...]:
+    """Return the bases that `basis_entries` and `basis_arrays` describe."""
+    vertices = _Reader(arrays, "bases.vertices")
+    coefficients = _Reader(arrays, "bases.coefficients")
+    values, halves = _Reader(arrays, "bases.values"), _Reader(arrays, "bases.half")
+    bases: list[Basis] = []
+    for entry in entries:
+        count, components, shared = entry["vertices"], entry["components"], entry["shared"]
+        for name, value, kind in (
+            ("vertices", count, int),
+            ("components", components, int),
+            ("shared", shared, bool),
+        ):
+            need_kind(value, f"{name} of basis {len(bases)}", kind)
+        matrix = (halves if half else values).take(count if shared else 3 * count, components)
+        shape = (3, components) if shared else (components,)
+        bases.append(Basis(vertices.take(count), matrix, coefficients.take(*shape)))
+    for reader in (vertices, coefficients, values, halves):
+        reader.need_end()
+    return tuple(bases)
+
+
+class _Numbers:
+    """Arrays appended to one of two flat arrays, of 32 and of 16 bits."""
+
+    def __init__(self) -> None:
+        self._values: list[np.ndarray] = []
+        self._halves: list[np.ndarray] = []
+
+    def append(self, array: np.ndarray, half: bool) -> None:
+        flat = array.reshape(-1)
+        if half:
+            self._halves.append(flat.astype(np.float16))
+        else:
+            self._values.append(flat)
+
+    def arrays(self, name: str) -> Arrays:
+        kinds = {"values": self._values, "half": self._halves}
+        return {
+            f"{name}.{kind}": np.concatenate(pieces) for kind, pieces in kinds.items() if pieces
+        }
+
+
+class _Reader:
+    """A flat array, taken apart from its start; its length must be exactly what is taken."""
+
+    def __init__(self, arrays: Arrays, name: str):
+        self._name = name
+        self._array = arrays.get(name, np.zeros(0, np.float32)).reshape(-1)
+        self._taken = 0
+
+    def take(self, *shape: int) -> np.ndarray:
+        """Return the next numbers, in `shape`."""
+        if any(type(n) is not int or n < 0 for n in shape):
+            raise InputError(f"{self._name}: a negative or broken size {shape}")
+        count = math.prod(shape)
+        if self._taken + count > len(self._array):
+            raise InputError(f"{self._name}: has {len(self._array)} numbers, the header needs more")
+        self._taken += count
+        return self._array[self._taken - count : self._taken].reshape(shape)
+
+    def need_end(self) -> None:
+        """Raise unless everything was taken."""
+        if self._taken != len(self._array):
+            raise InputError(
+                f"{self._name}: has {len(self._array)} numbers, the header describes {self._taken}"
+            )
