@@ -10,7 +10,7 @@ from sequence_builders import bending_strip
 
 from understudy import FileError, InputError
 from understudy.cli import app as cli
-from understudy.io.sequences import read_sequence
+from understudy.io.registry import read_sequence
 from understudy_benchmarks import public_data
 from understudy_benchmarks.real_data import data_folder
 

@@ -10,7 +10,8 @@ from sequence_builders import bending_strip
 from understudy import FileError, InputError
 from understudy.cli import app as cli
 from understudy.core.progress import SILENT
-from understudy.io.sequences import read_sequence, sequence_from_arrays
+from understudy.io.registry import read_sequence
+from understudy.io.sequences import sequence_from_arrays
 from understudy_benchmarks import Request, temporal, temporal_cases
 from understudy_benchmarks.trajectory_training.generated import generate_character
 

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import chain_skeleton, grid_mesh, random_motion
+
+from understudy import Character, CharacterClip, Skin
+from understudy.io.registry import write_character
 
 TESTS = Path(__file__).parents[1]
 PACKAGE = TESTS / "plugin_package"
@@ -75,6 +79,48 @@ def test_all_four_work_together_on_the_command_line(environment, tmp_path):
     frames = [strip + np.sin(a) * strip[:, :1] * [0, 0, 1] for a in angles]
     np.savetxt(tmp_path / "strip.studio", np.reshape(frames, (6, -1)))
     command("compress", "strip.studio", "-o", "strip.understudy", "--bones", "1")
+
+
+@pytest.mark.slow
+def test_its_formats_pass_the_contract_suite(environment):
+    suite = TESTS / "contract" / "test_every_format.py"
+    said = python(environment, "-m", "pytest", suite, "-k", "studio", "-v", cwd=TESTS.parent)
+    assert int(re.search(r"(\d+) passed", said)[1]) >= 10
+    assert "skipped" not in said
+
+
+@pytest.mark.slow
+def test_its_files_do_what_built_in_ones_do(environment, tmp_path):
+    """A pair, a sequence of frames with a rest shape, a skin, a level of detail."""
+    mesh = grid_mesh()
+    skeleton = chain_skeleton(2)
+    bones = random_motion(skeleton, 12, 0)
+    weight = np.linspace(0, 1, mesh.vertex_count)[:, None]
+    skin = Skin(np.tile([0, 1], (mesh.vertex_count, 1)), np.hstack([weight, 1 - weight]))
+    clip = CharacterClip("take", bones, np.zeros((12, 0)), 30.0)
+    write_character(Character(mesh, skeleton, skin, clips=(clip,)), tmp_path / "hero.glb")
+    command = lambda *words: python(environment, "-m", "understudy", *words, cwd=tmp_path)
+    script = """if True:
+        from understudy.io.registry import read_character, write_character
+        from studio_plugin.take_format import write_arrays
+        hero = read_character("hero.glb")
+        write_character(hero, "hero.take")
+        moved = hero.evaluate_clip(hero.clips[0])
+        mesh = dict(polygon_sizes=hero.mesh.polygon_sizes, rest=hero.mesh.vertices,
+                    polygon_vertices=hero.mesh.polygon_vertices)
+        write_arrays("truth.take", vertices=moved * 1.001, **mesh)
+        for number, vertices in enumerate(moved):
+            mesh["rest"] = vertices
+            write_arrays(f"walk_{number}.frame", vertices=vertices[None], **mesh)
+    """
+    python(environment, "-c", script, cwd=tmp_path)
+    command("fit", "lbs", "hero.take", "--cache", "truth.take", "-o", "pair.understudy")
+    command("learn", "hero.take", "-o", "learned")
+    command("compress", "walk_*.frame", "--rest", "hero.take", "-o", "a.understudy", "--bones", "2")
+    command("compress", "truth.take", "-o", "b.understudy", "--bones", "2")
+    command("reduce", "two_layer", "hero.take", "-o", "c.understudy")
+    command("export", "a.understudy", "again.take")
+    command("export", "pair.understudy", "level.understudy", "--lod", "walk_0.frame")
 
 
 @pytest.mark.slow

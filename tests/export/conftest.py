@@ -8,7 +8,7 @@ from builders import grid_mesh
 from sequence_builders import bending_strip, fitted
 
 from understudy import Basis, ControlSpec, Deformer, Features, Mesh, Net, Poses
-from understudy.io import registry
+from understudy.io import formats
 from understudy.io.atomic_write import atomic_write
 from understudy.rigs.sampling import SamplePlan
 from understudy.rigs.tube import TubeRig
@@ -24,8 +24,8 @@ def written(monkeypatch):
         with atomic_write(path) as part:
             part.write_bytes(b"written")
 
-    known = registry.Format("test", (".character",), "a character", write_character=write)
-    monkeypatch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, known))
+    known = formats.Format("test", (".character",), "a character", write_character=write)
+    monkeypatch.setattr(formats, "BUILT_IN", (*formats.BUILT_IN, known))
     return kept
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from builders import full_deformer
 
+from understudy.io.formats import BUILT_IN
 from understudy.io.npz import recorded_poses
-from understudy.io.registry import BUILT_IN, read_poses
+from understudy.io.registry import read_poses
 
 PAGE = Path(__file__).parents[2] / "docs/formats.md"
 

@@ -13,10 +13,11 @@ from understudy.core.progress import Progress
 from understudy.geometry.normals import vertex_normals
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 from understudy.io.bvh import write_bvh
-from understudy.io.pairs import PairCache, pair_poses
+from understudy.io.pairs import pair_poses
 from understudy.io.registry import ReadOptions, read_poses, write_character
 from understudy.io.sequences import write_obj
-from understudy.io.vertex_caches import VertexCache, write_mdd, write_pc2
+from understudy.io.vertex_cache import VertexCache
+from understudy.io.vertex_caches import write_mdd, write_pc2
 
 RINGS, SIDES, FRAMES = 30, 14, 36
 Z_UP = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])
@@ -90,9 +91,9 @@ class Heard(Progress):
 
 
 def pair(character, positions, progress=None, mesh=None, **options):
-    cache = VertexCache(positions, np.arange(len(positions)), None, "hero")
-    given = PairCache(cache, numbered=False, mesh=mesh)
-    return pair_poses(lambda rate: character, given, progress=progress or Heard(), **options)
+    frames = np.arange(len(positions))
+    cache = VertexCache(positions, frames, name="hero", numbered=False, mesh=mesh)
+    return pair_poses(lambda rate: character, cache, progress=progress or Heard(), **options)
 
 
 @pytest.fixture(scope="module")
@@ -258,10 +259,10 @@ def test_the_frame_rate_of_the_cache_decides(truth):
     fast = original(read(60.0), angles)
     asked.clear()
     known = VertexCache(fast, np.arange(len(fast)), 60.0, "hero")
-    assert pair_poses(read, PairCache(known)).frame_rate == 60.0
+    assert pair_poses(read, known).frame_rate == 60.0
     assert asked == [60.0]
     unknown = VertexCache(fast, np.arange(len(fast)), None, "hero")
-    poses = pair_poses(read, PairCache(unknown))
+    poses = pair_poses(read, unknown)
     assert poses.frame_rate == 60.0
     np.testing.assert_allclose(poses.vertices, fast, atol=2e-5)
 

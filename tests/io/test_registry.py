@@ -10,9 +10,9 @@ from understudy import ControlSpec, Deformer, InputError, MissingDependencyError
 from understudy.core import plugins
 from understudy.core.clip import ClipSpan
 from understudy.core.poses import join_poses
-from understudy.io import pose_store, registry
+from understudy.io import formats, pose_store, registry
 from understudy.io.npz import write_recorded_poses
-from understudy.io.registry import Format, ReadOptions, format_of, formats, read_poses
+from understudy.io.registry import Format, ReadOptions, format_of, read_poses
 from understudy.io.sequences import write_obj
 
 
@@ -31,7 +31,7 @@ def write_store(path):
 
 def plug_in(monkeypatch, value):
     """Pretend that an installed package adds the format `value` names."""
-    entry = EntryPoint("extra", value, registry.GROUP)
+    entry = EntryPoint("extra", value, formats.GROUP)
     monkeypatch.setattr(plugins, "entry_points", lambda group: [entry])
 
 
@@ -67,7 +67,7 @@ def test_the_suffix_decides(tmp_path):
     assert format_of("a.understudy", to="write").name == "understudy"
     assert format_of("a.onnx", to="write").name == "onnx"
     assert {"understudy", "onnx", "npz", "pose store", "mesh files"} <= {
-        known.name for known in formats()
+        known.name for known in formats.formats()
     }
 
 
@@ -88,7 +88,7 @@ def test_an_unknown_suffix_is_refused(path, to, says):
 
 
 def test_a_missing_package_is_named(monkeypatch):
-    monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(formats.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"onnx.*pip install 'understudy\[onnx\]'"):
         format_of("x.onnx", to="write")
     with pytest.raises(MissingDependencyError, match=r"zarr.*pip install 'understudy\[cli\]'"):
@@ -163,7 +163,7 @@ def test_write_by_suffix(tmp_path):
 
 
 def test_a_plug_in_reads_and_writes(tmp_path, text_format):
-    assert "text" in {known.name for known in formats()}
+    assert "text" in {known.name for known in formats.formats()}
     np.savetxt(tmp_path / "a.txt", frames().reshape(3, -1))
     poses = read_poses(tmp_path / "a.txt", ReadOptions(unit="cm"))
     np.testing.assert_allclose(poses.vertices, frames(), rtol=1e-6)
@@ -177,7 +177,7 @@ def test_a_plug_in_reads_and_writes(tmp_path, text_format):
 def test_a_broken_plug_in_is_named_and_harms_nothing_else(monkeypatch):
     plug_in(monkeypatch, "no_such_module:FORMAT")
     assert format_of("a.npz").name == "npz"
-    assert "npz" in {known.name for known in formats()}
+    assert "npz" in {known.name for known in formats.formats()}
     with pytest.raises(
         InputError, match=r"plug-in 'extra' \(no_such_module:FORMAT.*ModuleNotFound"
     ):

@@ -10,8 +10,8 @@ from understudy import Character, CharacterClip, Mesh
 from understudy.core.errors import FileError, InputError
 from understudy.io.registry import ReadOptions, read_poses, write_character
 from understudy.io.sequences import write_obj
+from understudy.io.vertex_cache import VertexCache
 from understudy.io.vertex_caches import (
-    VertexCache,
     read_maya_cache,
     read_mdd,
     read_pc2,

@@ -29,7 +29,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
 from understudy.core.progress import Progress
 from understudy.evaluation.result import CaseResult
-from understudy.io.sequences import read_sequence
+from understudy.io.registry import read_sequence
 from understudy.methods.auto.budget import Budget, Measured
 from understudy.methods.auto.candidates import Candidate, candidates_of
 from understudy.methods.auto.fits import Lesson, MeasuredFits, Settings

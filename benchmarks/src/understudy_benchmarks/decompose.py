@@ -32,7 +32,7 @@ from understudy.evaluation.measure import Reference, deform_clips, deformer_figu
 from understudy.evaluation.metrics import erms
 from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import atomic_write
-from understudy.io.sequences import read_sequence
+from understudy.io.registry import read_sequence
 from understudy.methods import method_type
 from understudy_benchmarks import Outcome, Request
 from understudy_benchmarks.sequence_cases import Case, find_cases, lean_row, write_sequence_report

@@ -18,7 +18,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -29,7 +29,7 @@ from understudy.core.errors import FileError, InputError
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.io.atomic_write import atomic_write
-from understudy.io.sequences import read_sequence
+from understudy.io.registry import ReadOptions, read_sequence
 
 _SUFFIXES = (".obj", ".ply")
 _MAX_FILES = 5000
@@ -135,7 +135,8 @@ def convert(source: Source, download: Path, folder: Path, progress: Progress = S
                 + f"), found {len(frames)} frames and {len(rest)} rest shapes among "
                 f"{len(files)} mesh files"
             )
-        poses = read_sequence(frames, rest[0] if rest else None, source.name, progress)
+        poses = read_sequence(frames, ReadOptions(rest=rest[0] if rest else None), progress)
+        poses = replace(poses, name=source.name)
         frame_count, vertex_count = source.count
         if (poses.pose_count, poses.vertex_count) != source.count:
             raise InputError(

@@ -20,7 +20,7 @@ from understudy.core.version import __version__
 from understudy.evaluation import machine
 from understudy.evaluation.report import write_report
 from understudy.evaluation.result import CaseResult, ReportData
-from understudy.io.sequences import read_sequence
+from understudy.io.registry import read_sequence
 from understudy_benchmarks import Request
 from understudy_benchmarks.real_data import data_folder
 from understudy_benchmarks.tuning import marked

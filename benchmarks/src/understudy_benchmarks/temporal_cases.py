@@ -21,7 +21,7 @@ from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.geometry.adjacency import adjacency_matrix
-from understudy.io.sequences import read_sequence
+from understudy.io.registry import read_sequence
 from understudy_benchmarks import Request
 from understudy_benchmarks.real_data import data_folder
 from understudy_benchmarks.trajectory_training.corpus import (

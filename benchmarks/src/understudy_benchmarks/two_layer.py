@@ -52,7 +52,7 @@ from understudy.evaluation.result import CaseResult
 from understudy.geometry.error_norms import half_diagonal, sphere_radius
 from understudy.io.atomic_write import atomic_write
 from understudy.io.npz import read_npz_skin
-from understudy.io.sequences import read_sequence
+from understudy.io.registry import read_sequence
 from understudy.jobs.reducing import skin_of_character
 from understudy.methods import method_type
 from understudy.methods.sparse_skinning.dense import individual_of

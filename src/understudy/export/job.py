@@ -20,14 +20,13 @@ from understudy.export.character import ExportSettings, baked_character, make_ch
 from understudy.export.clips import SourceClip, animation_clip, motion_clips, own_clips, poses_clips
 from understudy.export.errors import Errors
 from understudy.export.neural import NeuralMorphs, make_neural_morphs
+from understudy.io.registry import format_of
 from understudy.rigs.base import Rig, animation_names, name_of
 from understudy.rigs.part_rig import rig_without_parts
 from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
 
 ALL = "all"
-# Files that hold the vertices of frames instead of a skin.
-VERTEX_FILES = (".abc", ".mdd", ".npz", ".obj", ".pc2", ".ply")
 NEURAL_POSES = 600  # poses of the training range that live blend shapes have to reproduce
 HELD_OUT_POSES, HELD_OUT_SEED = 100, 20_000  # further poses to measure them on
 RANGE_POSES = 200  # poses of the training range that the skin is fitted to, beside the clips
@@ -60,7 +59,7 @@ class ExportJob:
         rig = self.load_rig(deformer)
         chosen = self.source_clips(deformer, rig, progress)
         name = Path(out).stem
-        if Path(out).suffix.lower() in VERTEX_FILES:
+        if not format_of(out, to="write").holds_skin:
             return baked_character(deformer, chosen, name=name)
         poses = None if rig is None else range_poses(deformer, rig, RANGE_POSES)
         return make_character(
@@ -71,7 +70,7 @@ class ExportJob:
         self, deformer: Deformer, out: str | Path, progress: Progress = SILENT
     ) -> NeuralMorphs:
         """Return the neural-morph pair of `deformer`, whose mesh is written to `out`."""
-        if Path(out).suffix.lower() in VERTEX_FILES:
+        if not format_of(out, to="write").holds_skin:
             raise InputError(f"--neural: {Path(out).suffix} files hold no skin; write a .glb")
         rig = self.load_rig(deformer)
         chosen = self.source_clips(deformer, rig, progress)

@@ -21,10 +21,12 @@ from understudy.core.clip import Clip
 from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import distinct_names
+from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import compose
 from understudy.io.atomic_write import atomic_write
+from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.numbers import read_bytes, read_numbers
 
 _CHANNELS = {f"{axis}{kind}" for axis in "xyz" for kind in ("position", "rotation")}
@@ -67,8 +69,13 @@ def read_motion(path: str | Path) -> tuple[Skeleton, CharacterClip]:
         raise FileError(f"{path}: cannot be read as BVH: {problem}") from problem
 
 
-def read_bvh(path: str | Path) -> Character:
-    """Return a `.bvh` file as a character: its mesh has one vertex at every joint, no polygons."""
+def read_bvh(
+    path: str | Path, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> Character:
+    """Return a `.bvh` file as a character: its mesh has one vertex at every joint, no polygons.
+
+    It is one clip at the rate of the file.
+    """
     skeleton, clip = read_motion(path)
     points = skeleton.world_from_bone[:, :, 3]
     mesh = Mesh(points, np.zeros(0, np.int32), np.zeros(0, np.int32), up_axis="unknown")

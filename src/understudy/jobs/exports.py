@@ -16,7 +16,7 @@ from understudy.evaluation.metric_catalogue import size_text
 from understudy.export.about import about_lines
 from understudy.export.character import ExportSettings
 from understudy.export.errors import Errors
-from understudy.export.job import VERTEX_FILES, ExportJob
+from understudy.export.job import ExportJob
 from understudy.export.sequence import engine_character
 from understudy.io.files import file_size
 from understudy.io.registry import format_of, write_character, write_deformer
@@ -74,7 +74,7 @@ class Exports:
 
     def _character(self, target: Path, progress: Progress) -> tuple[Character, Errors]:
         """The character for a file, and its errors; files of vertices have one of their own."""
-        kind = target.suffix.lower() in VERTEX_FILES
+        kind = not format_of(target, to="write").holds_skin
         if kind not in self._made:
             if self.sequence is not None and not kind:
                 self._made[kind] = engine_character(

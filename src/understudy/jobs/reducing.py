@@ -20,8 +20,7 @@ from understudy.core.progress import SILENT, Progress
 from understudy.core.provenance import with_source
 from understudy.evaluation.measure import Reference, deform_clips, measure
 from understudy.evaluation.metric_catalogue import digits3
-from understudy.io.npz import has_skin, read_npz_skin
-from understudy.io.registry import ReadOptions, read_character, source_provenance
+from understudy.io.registry import ReadOptions, read_skinned, source_provenance
 from understudy.io.understudy import SUFFIX
 from understudy.jobs.fitting import Fit, Options
 from understudy.methods.base import Method
@@ -67,17 +66,9 @@ def read_skin(
     path  a .understudy file, a character (.glb, .fbx, .usd, ...), or a .npz with dense weights
           (`io.npz.skin`)
     """
-    suffix = Path(path).suffix.lower()
-    if suffix == SUFFIX:
+    if Path(path).suffix.lower() == SUFFIX:
         return SourceSkin(Deformer.load(path))
-    if suffix == ".npz":
-        if not has_skin(path):
-            raise InputError(
-                f"{path}: has no array 'weights', so there is no skin to reduce; fit one first: "
-                f"understudy fit lbs {path}"
-            )
-        return skin_of_character(read_npz_skin(path))
-    return skin_of_character(read_character(path, options, progress))
+    return skin_of_character(read_skinned(path, options, progress))
 
 
 def skin_of_character(character: Character) -> SourceSkin:

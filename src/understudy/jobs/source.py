@@ -24,6 +24,7 @@ import numpy as np
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.errors import InputError
+from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.io.registry import (
@@ -255,7 +256,12 @@ def file_facts(places: Sequence[str]) -> list[dict[str, Any]]:
 def _facts_of_options(options: ReadOptions) -> dict[str, Any]:
     """What was asked of the files, for the record of a job."""
     files = {"cache": options.cache, "rest": options.rest}
-    found: dict[str, Any] = {n: file_facts([str(f)]) for n, f in files.items() if f is not None}
+    found: dict[str, Any] = {}
+    for name, given in files.items():
+        if isinstance(given, Mesh):
+            found[name] = digest_of(given.vertices, given.triangles)
+        elif given is not None:
+            found[name] = file_facts([str(given)])
     plain = {n: value for n, value in vars(options).items() if n not in files}
     return found | {n: value for n, value in plain.items() if value is not None and value != ()}
 

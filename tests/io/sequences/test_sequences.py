@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from understudy import FileError, InputError, Mesh, Poses, UnderstudyError
 from understudy.core.clip import ClipSpan
 from understudy.io.npz import write_recorded_poses
+from understudy.io.registry import ReadOptions, read_sequence
 from understudy.io.sequences import (
     frame_numbers,
     read_obj,
     read_ply,
-    read_sequence,
     sequence_from_arrays,
     write_obj,
     write_ply,
@@ -159,7 +159,8 @@ def test_several_clips_follow_each_other(tmp_path):
     )  # inside out
     write_obj(tmp_path / "rest.obj", mesh)
     poses = read_sequence(
-        [tmp_path / "walk", tmp_path / "run.npz", tmp_path / "run.npz"], rest=tmp_path / "rest.obj"
+        [tmp_path / "walk", tmp_path / "run.npz", tmp_path / "run.npz"],
+        ReadOptions(rest=tmp_path / "rest.obj"),
     )
     np.testing.assert_array_equal(poses.vertices, np.concatenate([walk, run, run]))
     np.testing.assert_array_equal(poses.mesh.vertices, mesh.vertices)
@@ -174,7 +175,8 @@ def test_rest_from_npz(tmp_path):
     np.savez(tmp_path / "run.npz", vertices=frames_of(mesh, 4), faces=faces)
     np.savez(tmp_path / "rest.npz", vertices=mesh.vertices, faces=faces)
     np.testing.assert_array_equal(
-        read_sequence(tmp_path / "run.npz", rest=tmp_path / "rest.npz").mesh.vertices, mesh.vertices
+        read_sequence(tmp_path / "run.npz", ReadOptions(rest=tmp_path / "rest.npz")).mesh.vertices,
+        mesh.vertices,
     )
 
 

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,16 +27,14 @@ from understudy.core.errors import (
     UnderstudyError,
 )
 from understudy.core.mesh import UNITS, UP_AXES, Mesh
-from understudy.core.progress import Progress
+from understudy.core.progress import SILENT, Progress
 from understudy.io.atomic_write import atomic_write
 from understudy.io.blender import scene
 from understudy.io.blender.alembic_header import AlembicHeader, read_alembic_header
 from understudy.io.blender.launch import Answer, run_script
+from understudy.io.format import AS_IT_IS, ReadOptions
+from understudy.io.mesh_clips import need_same_mesh
 from understudy.io.mesh_objects import mesh_objects
-from understudy.io.sequences import read_rest
-
-if TYPE_CHECKING:
-    from understudy.io.registry import ReadOptions
 
 _SCRIPTS = Path(__file__).parent / "scripts"
 _READ_SECONDS = 30  # to start Blender and open a file; frames come on top
@@ -90,7 +88,9 @@ def write_alembic(character: Character, path: str | Path) -> None:
                 raise FileError(f"{path}: Blender wrote nothing")
 
 
-def read_alembic(path: str | Path, options: ReadOptions, progress: Progress) -> Character:
+def read_alembic(
+    path: str | Path, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> Character:
     """Return the meshes of an Alembic file: a character with one clip, a point cache.
 
     The mesh must keep its polygons in all frames. A file in which nothing moves has no clip.
@@ -118,8 +118,9 @@ def read_alembic(path: str | Path, options: ReadOptions, progress: Progress) -> 
     moving = np.ascontiguousarray(y_up if up == "Y" else answer.arrays["vertices"])
     mesh = _mesh(answer, moving[0], up, _noted(header, "unit", UNITS) or "unitless")
     mesh = _with_materials(mesh, header)
-    if options.rest is not None:
-        mesh = replace(mesh, vertices=read_rest(options.rest, mesh, str(path)))
+    if options.rest_mesh is not None:
+        need_same_mesh(options.rest_mesh, mesh, "the rest shape", str(path))
+        mesh = replace(mesh, vertices=options.rest_mesh.vertices)
     clips = []
     if header.samples > 1:
         noted = header.note.get("clip")

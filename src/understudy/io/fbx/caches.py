@@ -6,7 +6,13 @@ from pathlib import Path, PureWindowsPath
 
 from understudy.core.errors import FileError
 from understudy.io.fbx.scene import FbxScene, Part
-from understudy.io.vertex_caches import CACHE_SUFFIXES, VertexCache, read_vertex_cache
+from understudy.io.vertex_cache import VertexCache
+from understudy.io.vertex_caches import (
+    CACHE_SUFFIXES,
+    MAYA_SUFFIXES,
+    read_maya_cache,
+    read_vertex_cache,
+)
 
 
 def cached_parts(scene: FbxScene, parts: list[Part], path: Path) -> dict[int, VertexCache]:
@@ -17,10 +23,10 @@ def cached_parts(scene: FbxScene, parts: list[Part], path: Path) -> dict[int, Ve
             if part.mesh != entry["mesh"] or number in found:
                 continue
             file = find_beside(path, entry["relative"], entry["absolute"])
-            channel = entry["channel"] or None
-            if file.suffix.lower() in (".pc2", ".mdd"):
-                channel = None
-            found[number] = read_vertex_cache(file, channel)
+            if file.suffix.lower() in MAYA_SUFFIXES:
+                found[number] = read_maya_cache(file, entry["channel"] or None)
+            else:
+                found[number] = read_vertex_cache(file)
     return found
 
 

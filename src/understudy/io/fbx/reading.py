@@ -22,6 +22,7 @@ from understudy.core.character import Character
 from understudy.core.errors import FileError, MissingDependencyError
 from understudy.core.progress import SILENT, Progress
 from understudy.io.fbx.character import FbxScene, make_character
+from understudy.io.format import AS_IT_IS, ReadOptions
 
 _WORKER = Path(__file__).with_name("worker.py")
 _WRONG_FILE = 3  # exit code of the worker for a file that it cannot read
@@ -33,17 +34,11 @@ _SAMPLES = 20_000_000  # transforms of nodes, over all frames of all takes
 
 
 def read_fbx(
-    path: str | Path,
-    clips: Sequence[str] = (),
-    meshes: Sequence[str] = (),
-    frame_rate: float | None = None,
-    progress: Progress = SILENT,
+    path: str | Path, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
 ) -> Character:
     """Return the character of an FBX file, in the axes and the unit of the file.
 
-    clips       names of takes; empty: all
-    meshes      names of objects; empty: all
-    frame_rate  at which takes are sampled; None: the rate of the file
+    options  `clips` are takes, `meshes` objects; `frame_rate` is that of the file by default
 
     Every object is a part. A vertex without skin weights follows the node of its object. A take
     without keys is left out if another one has keys. A file without takes gives one clip of one
@@ -55,8 +50,8 @@ def read_fbx(
             f"{path}: reading FBX files needs the package ufbx: pip install 'understudy[fbx]'"
         )
     with progress.task("reading", 1) as bar:
-        scene = read_scene(path, clips, frame_rate)
-        character = make_character(scene, path, meshes)
+        scene = read_scene(path, options.clips, options.frame_rate)
+        character = make_character(scene, path, options.meshes)
         bar.advance()
     return character
 

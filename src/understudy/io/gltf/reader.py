@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,10 +24,11 @@ from understudy.core.character import BlendShape, Character, CharacterClip
 from understudy.core.coordinates import Conversion
 from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
-from understudy.core.progress import Progress
+from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import compose
+from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.gltf.accessors import Accessors, Sparse
 from understudy.io.gltf.assembly import EditedError, Part, corners_of, material_names, polygons_of
 from understudy.io.gltf.binding import Bones, SkinBinding, placed
@@ -41,15 +41,14 @@ from understudy.io.gltf.shapes import Target, blend_shapes, target_names
 from understudy.io.gltf.surfaces import Surface, read_surface, target_count, welded
 from understudy.io.gltf.tracks import Animation, read_animations
 
-if TYPE_CHECKING:  # the registry imports this module
-    from understudy.io.registry import ReadOptions
-
 
 class _ChoiceError(InputError):
     """The caller asks for a clip or mesh that the file does not have."""
 
 
-def read_gltf(path: str | Path, options: ReadOptions, progress: Progress) -> Character:
+def read_gltf(
+    path: str | Path, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> Character:
     """Return the character of a file.
 
     options  `clips`, `meshes` and `frame_rate` say what to read

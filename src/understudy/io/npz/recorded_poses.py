@@ -40,14 +40,17 @@ from typing import Any
 import numpy as np
 
 from understudy.core import checks
+from understudy.core.character import Character
 from understudy.core.clip import ClipSpan
 from understudy.core.controls import ControlSpec
 from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
+from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.io.atomic_write import atomic_write
-from understudy.io.mesh_clips import MeshClip, frames_array, join_clips
+from understudy.io.format import AS_IT_IS, ReadOptions
+from understudy.io.mesh_clips import MeshClip, frames_array, join_clips, need_same_mesh
 from understudy.io.npz.archive import array_names, read_arrays, refuse_misspelled
 from understudy.io.npz.bone_matrices import as_3x4, check_bones, nearest_pose
 from understudy.io.npz.values import (
@@ -58,6 +61,7 @@ from understudy.io.npz.values import (
     number,
     texts,
 )
+from understudy.io.vertex_cache import VertexCache
 
 MESH_ARRAYS = (
     "vertices",
@@ -90,10 +94,12 @@ def has_drivers(path: str | Path) -> bool:
     return any(name in _DRIVERS for name in names)
 
 
-def read_recorded_poses(path: str | Path, rest: np.ndarray | None = None) -> Poses:
+def read_recorded_poses(
+    path: str | Path, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> Poses:
     """Return the poses of a `.npz`, with bones and controls where it has them.
 
-    rest  (V,3) the mesh at rest, in place of the file's
+    options  `rest` is the mesh at rest in place of the file's
 
     Every array is checked. `FileError` names the one that is missing, unknown or has a wrong shape.
     """
@@ -105,8 +111,10 @@ def read_recorded_poses(path: str | Path, rest: np.ndarray | None = None) -> Pos
             f"{path}: unknown array {unknown[0]!r}; recorded poses may have: {', '.join(_ALL)}"
         )
     arrays = read_arrays(path, _ALL)
+    rest = options.rest_mesh
     if rest is not None:
-        arrays["rest"] = rest
+        need_same_mesh(rest, read_npz_mesh(path), "the rest shape", str(path))
+        arrays["rest"] = rest.vertices
         arrays.pop("corner_normals", None)  # of another shape
     clip = _clip(path, arrays)
     try:
@@ -134,7 +142,9 @@ def read_recorded_poses(path: str | Path, rest: np.ndarray | None = None) -> Pos
     )
 
 
-def read_npz_clips(path: str | Path) -> list[MeshClip]:
+def read_npz_clips(
+    path: str | Path, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> list[MeshClip]:
     """Return the mesh sequence of a `.npz` as its clips; arrays of other names are ignored."""
     refuse_misspelled(path, array_names(path), _ALL)
     arrays = read_arrays(path, (*MESH_ARRAYS, *CLIP_ARRAYS))
@@ -145,7 +155,23 @@ def read_npz_clips(path: str | Path) -> list[MeshClip]:
         raise FileError(f"{path}: {problem}") from problem
 
 
-def read_npz_mesh(path: str | Path) -> Mesh:
+def read_npz_cache(
+    path: str | Path, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> VertexCache:
+    """Return the positions of a `.npz`, which needs no polygons for that."""
+    found = read_arrays(path, ("vertices", "frame_rate", "start_frame"))
+    if "vertices" not in found or found["vertices"].ndim != 3:
+        raise FileError(f"{path}: expected an array 'vertices' of shape (frames, vertices, 3)")
+    scalar = lambda name: float(found[name]) if name in found and found[name].ndim == 0 else None
+    start = scalar("start_frame")
+    frames = (start or 0.0) + np.arange(len(found["vertices"]), dtype=np.float64)
+    rate, name = scalar("frame_rate"), Path(path).stem
+    return VertexCache(found["vertices"], frames, rate, name, start is not None)
+
+
+def read_npz_mesh(
+    path: str | Path, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> Mesh:
     """Return the mesh at rest of a `.npz`: its `rest`, or its `vertices` if they are (V,3)."""
     arrays = read_arrays(path, MESH_ARRAYS)
     if "rest" not in arrays and arrays.get("vertices", np.zeros(0)).ndim == 2:
@@ -153,6 +179,14 @@ def read_npz_mesh(path: str | Path) -> Mesh:
     if "rest" in arrays:
         arrays["vertices"] = arrays["rest"][None]
     return _clip(path, arrays).mesh
+
+
+def write_npz(character: Character, path: str | Path) -> None:
+    """Write the clips of a character as recorded poses, with shape weights as controls."""
+    poses = character.poses()
+    if poses.pose_count < 2:
+        raise InputError(f"{character.name!r} has no animation to record; bake a clip first")
+    write_recorded_poses(poses, path)
 
 
 def write_recorded_poses(poses: Poses, path: str | Path) -> None:

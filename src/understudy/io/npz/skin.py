@@ -18,28 +18,31 @@ import numpy as np
 
 from understudy.core import checks
 from understudy.core.character import Character, CharacterClip
-from understudy.core.errors import FileError
+from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
+from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
-from understudy.io.npz.archive import array_names, read_arrays
+from understudy.io.format import AS_IT_IS, ReadOptions
+from understudy.io.npz.archive import read_arrays
 from understudy.io.npz.bone_matrices import as_3x4
 
 _ARRAYS = ("rest", "faces", "weights", "transforms", "vertices")
 _SUM_ERROR = 1e-3  # of the weights of a vertex, which are then scaled
 
 
-def has_skin(path: str | Path) -> bool:
-    """Whether a `.npz` file has skin weights."""
-    return "weights" in array_names(path)
-
-
-def read_npz_skin(path: str | Path) -> Character:
+def read_npz_skin(
+    path: str | Path, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> Character:
     """Return the skin in a `.npz` file, with its example poses as a clip if it has any."""
     arrays = read_arrays(path, _ARRAYS)
-    for name in ("weights", "faces"):
-        if name not in arrays:
-            raise FileError(f"{path}: has no array {name!r}; a skin needs rest, faces and weights")
+    if "weights" not in arrays:
+        raise InputError(
+            f"{path}: has no array 'weights', so there is no skin to reduce; fit one first: "
+            f"understudy fit lbs {path}"
+        )
+    if "faces" not in arrays:
+        raise FileError(f"{path}: has no array 'faces'; a skin needs rest, faces and weights")
     vertices = arrays.get("vertices")
     rest = arrays.get("rest", vertices if vertices is not None and vertices.ndim == 2 else None)
     if rest is None:

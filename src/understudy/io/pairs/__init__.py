@@ -1,5 +1,5 @@
 """Pairs: the bones of a character's file with the vertices of a cache."""
 
-from understudy.io.pairs.reading import PairCache, pair_poses, read_pair_cache
+from understudy.io.pairs.reading import pair_poses
 
-__all__ = ["PairCache", "pair_poses", "read_pair_cache"]
+__all__ = ["pair_poses"]

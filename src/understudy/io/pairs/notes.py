@@ -8,7 +8,7 @@ from understudy.core.character import Character, CharacterClip
 from understudy.core.mesh import Mesh
 from understudy.io.pairs.agreement import size_of
 from understudy.io.pairs.alignment import Alignment, Overlap
-from understudy.io.vertex_caches import VertexCache
+from understudy.io.vertex_cache import VertexCache
 
 _METERS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254, "ft": 0.3048}
 

@@ -9,71 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 
 from understudy.core.character import Character, CharacterClip
-from understudy.core.errors import FileError, InputError
+from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
-from understudy.io.npz import read_arrays
 from understudy.io.pairs.agreement import WRONG_EDGES, Agreement, size_of
 from understudy.io.pairs.alignment import Alignment, Overlap, align
 from understudy.io.pairs.notes import alignment_notes, axes_text
 from understudy.io.pairs.order import Edges, align_reordered, order_strays
 from understudy.io.pairs.skeleton import skeleton_poses
-from understudy.io.vertex_caches import CACHE_SUFFIXES, VertexCache, read_vertex_cache
+from understudy.io.vertex_cache import VertexCache
 
 _DOUBTFUL = 0.01  # share of vertices whose order may be uncertain
 _FEW_VERTICES = 3000  # another order is always tried
 _RATES = (24.0, 25.0, 30.0, 48.0, 50.0, 60.0, 120.0)
-
-
-@dataclass(frozen=True, eq=False)
-class PairCache:
-    """The vertex half of a pair.
-
-    cache     positions and frame numbers
-    numbered  whether the frame numbers come from the file
-    mesh      with the polygons of the cache; None: the file has none
-    """
-
-    cache: VertexCache
-    numbered: bool = True
-    mesh: Mesh | None = None
-
-    @staticmethod
-    def of_poses(poses: Poses) -> PairCache:
-        """Return the vertices of a mesh sequence, of an Alembic file, and so on."""
-        span = poses.spans[0] if poses.spans else None
-        if len(poses.spans) > 1:
-            raise InputError(
-                f"{poses.name!r} has {len(poses.spans)} clips; a pair needs a cache of one clip"
-            )
-        start = 0 if span is None else span.start_frame
-        frames = start + np.arange(poses.pose_count, dtype=np.float64)
-        vertices = poses.read_poses(0, poses.pose_count)
-        cache = VertexCache(vertices, frames, poses.frame_rate, poses.name)
-        return PairCache(cache, span is not None, poses.mesh)
-
-
-def read_pair_cache(path: str | Path) -> PairCache | None:
-    """Return the cache of a `.mdd`, `.pc2`, Maya or `.npz` file; None: it is of another kind."""
-    suffix = Path(path).suffix.lower()
-    if suffix in CACHE_SUFFIXES:
-        return PairCache(read_vertex_cache(path))
-    if suffix != ".npz":
-        return None
-    found = read_arrays(path, ("vertices", "frame_rate", "start_frame"))
-    if "vertices" not in found or found["vertices"].ndim != 3:
-        raise FileError(f"{path}: expected an array 'vertices' of shape (frames, vertices, 3)")
-    number = lambda name: float(found[name]) if name in found and found[name].ndim == 0 else None
-    start = number("start_frame")
-    frames = (start or 0.0) + np.arange(len(found["vertices"]), dtype=np.float64)
-    cache = VertexCache(found["vertices"], frames, number("frame_rate"), Path(path).stem)
-    return PairCache(cache, start is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +53,7 @@ class _Match:
 
 def pair_poses(
     read: Callable[[float | None], Character],
-    given: PairCache,
+    cache: VertexCache,
     frame_offset: int | None = None,
     progress: Progress = SILENT,
 ) -> Poses:
@@ -108,32 +61,30 @@ def pair_poses(
     was put right.
 
     read          returns the character with its clips sampled at a rate; None: that of its file
-    given         the cache
+    cache         the positions, numbered and with polygons where the file has them
     frame_offset  the frame of the clip, counted from its first, that is the first of the cache;
                   None: it is found
     """
     with progress.task("aligning", 1) as bar:
-        character = _sampled(read, given.cache)
-        if not len(character.mesh.polygon_sizes) and given.mesh is not None:
-            found = skeleton_poses(character, given.cache, given.mesh, frame_offset)
+        character = _sampled(read, cache)
+        if not len(character.mesh.polygon_sizes) and cache.mesh is not None:
+            found = skeleton_poses(character, cache, cache.mesh, frame_offset)
             bar.advance()
             return _stated(*found, progress)
-        match = _best_match(read, character, given, frame_offset)
+        match = _best_match(read, character, cache, frame_offset)
         bar.advance()
     if not match.good:
-        raise InputError(_refusal(match, given.cache))
-    overlap = _overlap(match, given.cache)
+        raise InputError(_refusal(match, cache))
+    overlap = _overlap(match, cache)
     part = slice(overlap.first + overlap.frame, overlap.last + overlap.frame)
     clip = replace(
         match.clip,
         world_from_bone=match.clip.world_from_bone[part],
         shape_weights=match.clip.shape_weights[part],
         start_frame=match.clip.start_frame + part.start,
-        vertices=match.alignment.apply(given.cache.vertices[overlap.first : overlap.last]),
+        vertices=match.alignment.apply(cache.vertices[overlap.first : overlap.last]),
     )
-    notes = alignment_notes(
-        match.alignment, given.cache, match.clip, match.character, match.expected
-    )
+    notes = alignment_notes(match.alignment, cache, match.clip, match.character, match.expected)
     notes.append(
         f"the cache is {100 * match.agreement.middle:.2g} % of the size away from the skinned clip "
         f"{clip.name!r} (median of the vertices; 95 % of them: {100 * match.agreement.most:.2g} %)"
@@ -166,21 +117,20 @@ def _sampled(read: Callable[[float | None], Character], cache: VertexCache) -> C
 def _best_match(
     read: Callable[[float | None], Character],
     character: Character,
-    given: PairCache,
+    cache: VertexCache,
     frame_offset: int | None,
 ) -> _Match:
     """Return the best clip and alignment; the order of the vertices last, as the least likely."""
-    cache = given.cache
-    _need_same_vertices(character, given)
-    reorder = given.mesh is None or not _same_polygons(given.mesh, character.mesh)
-    found = _matches(character, given, frame_offset, reorder)
+    _need_same_vertices(character, cache)
+    reorder = cache.mesh is None or not _same_polygons(cache.mesh, character.mesh)
+    found = _matches(character, cache, frame_offset, reorder)
     best = min(found, key=lambda match: match.rank)
     if best.good or cache.frame_rate is not None:
         return best
     own = character.clips[0].frame_rate
     for rate in _RATES:
         if abs(rate - own) > 1e-3 * own:
-            found += _matches(read(rate), given, frame_offset, reorder=False)
+            found += _matches(read(rate), cache, frame_offset, reorder=False)
             best = min(found, key=lambda match: match.rank)
             if best.good:
                 break
@@ -188,10 +138,10 @@ def _best_match(
 
 
 def _matches(
-    character: Character, given: PairCache, frame_offset: int | None, reorder: bool
+    character: Character, cache: VertexCache, frame_offset: int | None, reorder: bool
 ) -> list[_Match]:
     """Return the best alignment to each clip; in another order only if none fits as it is."""
-    pair = _Pair(given, frame_offset)
+    pair = _Pair(cache, frame_offset)
     found = [pair.match(character, clip) for clip in character.clips]
     best = min(found, key=lambda match: match.rank)
     if not reorder or (best.good and best.agreement.in_order):
@@ -211,7 +161,7 @@ def _matches(
 class _Pair:
     """A cache, and what is known about its frames."""
 
-    given: PairCache
+    cache: VertexCache
     frame_offset: int | None
     last: list = field(default_factory=list)  # the clip compared last, and its vertices
 
@@ -224,7 +174,7 @@ class _Pair:
     def match_reordered(self, character: Character, clip: CharacterClip) -> _Match | None:
         """Return the best alignment of the cache to a clip, in any order of its vertices."""
         reference, size, expected = self._compared(character, clip)
-        mesh = self.given.mesh
+        mesh = self.cache.mesh
         edges = Edges(character.mesh.edges, None if mesh is None else mesh.edges)
         found = align_reordered(
             reference, self._positions(), edges, size, expected, self.frame_offset
@@ -244,7 +194,7 @@ class _Pair:
         return self._judged(match.character, match.clip, found)
 
     def _positions(self) -> np.ndarray:
-        return np.asarray(self.given.cache.vertices, np.float32)
+        return np.asarray(self.cache.vertices, np.float32)
 
     def _compared(self, character: Character, clip: CharacterClip) -> tuple[np.ndarray, float, int]:
         """Return the skinned clip (F,V,3), the character's size, and the expected frame offset."""
@@ -255,8 +205,8 @@ class _Pair:
             bones = clip.world_from_bone if character.skeleton is not None else None
             reference = character.evaluate(bones, clip.shape_weights)
             self.last[:] = [clip, reference]
-        cache, expected = self.given.cache, 0
-        if self.given.numbered:
+        cache, expected = self.cache, 0
+        if cache.numbered:
             expected = round(cache.frames[0] / cache.spacing) - clip.start_frame
             if not -cache.frame_count < expected < clip.frame_count:
                 expected = 0
@@ -269,10 +219,10 @@ class _Pair:
         return _Match(character, clip, alignment, agreement, expected)
 
 
-def _need_same_vertices(character: Character, given: PairCache) -> None:
+def _need_same_vertices(character: Character, cache: VertexCache) -> None:
     """Raise unless the cache has a position for every vertex, and there is motion to compare."""
-    have, want = given.cache.vertex_count, character.mesh.vertex_count
-    name, other = given.cache.name, character.name
+    have, want = cache.vertex_count, character.mesh.vertex_count
+    name, other = cache.name, character.name
     if not len(character.mesh.polygon_sizes):
         raise InputError(
             f"{other!r} has bones and no mesh, the cache {name!r} no polygons; give a cache with "

@@ -29,7 +29,7 @@ from understudy.io.pairs.alignment import (
     offsets_to_try,
 )
 from understudy.io.pairs.notes import alignment_notes, axes_text
-from understudy.io.vertex_caches import VertexCache
+from understudy.io.vertex_cache import VertexCache
 
 _VERTICES, _FRAMES = 60, 30
 _RIGID = 0.015  # what the better half moves in its bone, as a fraction of the size

@@ -35,10 +35,12 @@ from understudy.core.controls import ControlSpec
 from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
+from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.io.bucket import BucketPath, client_errors, explained, place
 from understudy.io.durable import folder_to_disk, is_disk_full, to_disk, write_text
 from understudy.io.file_lock import lock as file_lock
+from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.pose_store.arrays import (
     StoredVertices,
     new_array,
@@ -64,25 +66,6 @@ from understudy.io.pose_store.header import (
     rows_of_block,
     verify_files,
 )
-
-__all__ = [
-    "BLOCK",
-    "StoredVertices",
-    "block_controls",
-    "controls_text",
-    "count_blocks",
-    "create",
-    "default_block",
-    "join",
-    "lock",
-    "missing_blocks",
-    "occupied",
-    "open_poses",
-    "provenance",
-    "resume",
-    "tidy",
-    "write_block",
-]
 
 BLOCK = 128  # poses
 TILE = 1024  # vertices
@@ -138,6 +121,13 @@ def open_poses(path: str | Place) -> Poses:
         raise FileError(
             f"{path}: the parts of the store do not belong together ({problem}); {REPAIR}"
         ) from problem
+
+
+def read_store(
+    path: str | Place, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> Poses:
+    """Return the poses of a finished store; it has its own rest shape."""
+    return open_poses(path)
 
 
 def provenance(path: str | Place) -> dict[str, Any]:

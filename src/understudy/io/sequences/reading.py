@@ -1,7 +1,7 @@
 """Mesh sequences: one mesh in many shapes, read into `Poses` without bones.
 
-A sequence is a `.npz` (see `understudy.io.npz`), or `.obj` or `.ply` files, one per frame.
-`understudy.io.mesh_clips` checks what was read.
+A sequence is a file with clips, such as a `.npz` (see `understudy.io.npz`), or mesh files such as
+`.obj` or `.ply`, one per frame. `understudy.io.mesh_clips` checks what was read.
 """
 
 from __future__ import annotations
@@ -19,73 +19,73 @@ from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
-from understudy.io.mesh_clips import FrameData, MeshClip, frames_array, join_clips, need_same_mesh
-from understudy.io.npz import read_npz_clips, read_npz_mesh
+from understudy.io.format import AS_IT_IS, Format, Reader, ReadOptions, Source
+from understudy.io.mesh_clips import (
+    FrameData,
+    MeshClip,
+    frames_array,
+    join_clips,
+    need_same_mesh,
+)
 from understudy.io.sequences.obj import read_obj, read_obj_vertices
 from understudy.io.sequences.ply import read_ply, read_ply_vertices
 
 # By suffix: the function that reads a whole mesh, and the one that reads its positions.
-_READERS: dict[str, tuple[Callable[[Path], Mesh], Callable[[Path], FrameData]]] = {
+_READERS: dict[str, tuple[Callable[[Source], Mesh], Callable[[Source], FrameData]]] = {
     ".obj": (read_obj, read_obj_vertices),
     ".ply": (read_ply, read_ply_vertices),
 }
+MESH_SUFFIXES = tuple(_READERS)
+
+
+def read_mesh(path: Source, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT) -> Mesh:
+    """Return the mesh of an `.obj` or `.ply` file."""
+    return _READERS[Path(path).suffix.lower()][0](path)
+
+
+def read_frame(
+    path: Source, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> FrameData:
+    """Return the positions of an `.obj` or `.ply` file."""
+    return _READERS[Path(path).suffix.lower()][1](path)
 
 
 def read_sequence(
-    sources: str | Path | Iterable[str | Path],
-    rest: str | Path | None = None,
-    name: str | None = None,
+    sources: Sequence[Source],
+    format_of: Callable[[Path], Format | None],
+    options: ReadOptions = AS_IT_IS,
     progress: Progress = SILENT,
 ) -> Poses:
     """Return a mesh sequence as `Poses`; several sources become one clip each, in their order.
 
-    sources  a `.npz`, a folder of `.obj` or `.ply` files, a pattern such as "walk/*.obj", or
-             several of these. Mesh files named one by one are one clip per folder, so a pattern
-             that the shell expands means the same
-    rest     the shape at rest: an `.obj`, `.ply` or `.npz`. By default the `rest` of the first
-             `.npz`, else the first frame
-    name     for reports; by default the clips' names
+    sources    files with clips, folders of mesh files, patterns such as "walk/*.obj", or several of
+               these. Mesh files named one by one are one clip per folder, so a pattern that the
+               shell expands means the same
+    format_of  returns the format of a file with clips or with one mesh; None: it is neither
+    options    `rest` is the shape at rest. By default that of the first clip
     """
-    given = [sources] if isinstance(sources, str | Path) else list(sources)
-    if not given:
+    if not sources:
         raise InputError(
             "sequence: nothing to read; give a .npz, a folder or a pattern of .obj or .ply files"
         )
-    plans = _plans(given)
+    plans = _plans(sources, format_of)
     with progress.task("reading", len(plans)) as bar:
         clips: list[MeshClip] = []
-        for plan in plans:
-            clips += read_npz_clips(plan) if isinstance(plan, Path) else [_read_frames(plan)]
+        for known, files in plans:
+            if known.read_clips is not None:
+                clips += known.read_clips(files[0], options, progress)
+            else:
+                clips.append(_read_frames(known, files, options, progress))
             bar.advance()
     first = clips[0]
     for clip in clips[1:]:
         need_same_mesh(clip.mesh, first.mesh, f"clip {clip.name!r}", f"clip {first.name!r}")
     mesh = first.mesh
-    if rest is not None:
+    if options.rest_mesh is not None:
+        need_same_mesh(options.rest_mesh, mesh, "the rest shape", f"clip {first.name!r}")
         # Normals of the first frame are not those of another shape.
-        shape = read_rest(rest, mesh, f"clip {first.name!r}")
-        mesh = replace(mesh, vertices=shape, corner_normals=None)
-    return join_clips(clips, mesh, name)
-
-
-def read_rest(path: str | Path, mesh: Mesh, name: str) -> np.ndarray:
-    """Return the vertices (V,3) of the shape at rest in a file, which must be the same mesh.
-
-    path  an `.obj`, `.ply` or `.npz`
-    mesh  what it must match; name: of that mesh, for errors
-    """
-    shape = read_mesh(path)
-    need_same_mesh(shape, mesh, f"the rest shape {path}", name)
-    return shape.vertices
-
-
-def read_mesh(path: str | Path) -> Mesh:
-    """Return the mesh of an `.obj`, `.ply` or `.npz` file."""
-    path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix != ".npz" and suffix not in _READERS:
-        raise FileError(f"{path}: expected a .npz, .obj or .ply file")
-    return read_npz_mesh(path) if suffix == ".npz" else _READERS[suffix][0](path)
+        mesh = replace(mesh, vertices=options.rest_mesh.vertices, corner_normals=None)
+    return join_clips(clips, mesh)
 
 
 def sequence_from_arrays(
@@ -160,37 +160,43 @@ def frame_numbers(names: Sequence[str]) -> list[int] | None:
     return numbers
 
 
-def _plans(given: list[str | Path]) -> list[Path | list[Path]]:
-    """Return what to read for each clip: the path of a `.npz`, or mesh files in order."""
-    plans: list[Path | list[Path]] = []
+def _plans(
+    sources: Sequence[Source], format_of: Callable[[Path], Format | None]
+) -> list[tuple[Format, list[Path]]]:
+    """Return what to read for each clip: the format, and one file or the frames in order."""
+    plans: list[tuple[Format, list[Path]]] = []
     single: dict[Path, list[Path]] = {}
-    for source in given:
+    for source in sources:
         path = Path(source)
         if path.is_dir():
-            plans.append(_mesh_files(path.iterdir(), f"{path}: the folder"))
-        elif path.suffix.lower() == ".npz" and path.exists():
-            plans.append(path)
+            plans.append(_mesh_files(path.iterdir(), format_of, f"{path}: the folder"))
         elif path.exists():
-            if path.suffix.lower() not in _READERS:
+            known = format_of(path)
+            if known is None:
                 raise FileError(
                     f"{path}: expected a .npz, .obj or .ply file, or a folder of .obj or .ply files"
                 )
+            if known.read_clips is not None:
+                plans.append((known, [path]))
+                continue
             if path.parent not in single:
                 single[path.parent] = []
-                plans.append(single[path.parent])
+                plans.append((known, single[path.parent]))
             single[path.parent].append(path)
         elif glob.has_magic(str(source)):
             matches = matching_files(source)
-            packed = [match for match in matches if match.suffix.lower() == ".npz"]
-            plans.extend(packed if packed else [_mesh_files(matches, f"{source}: the pattern")])
+            found = [(known, match) for match in matches if (known := format_of(match))]
+            packed = [(known, [match]) for known, match in found if known.read_clips is not None]
+            what = f"{source}: the pattern"
+            plans += packed if packed else [_mesh_files(matches, format_of, what)]
         else:
             raise FileError(f"{path}: no such file or folder")
     for plan in single.values():
-        plan[:] = _mesh_files(plan, f"{plan[0].parent}: the list")
+        plan[:] = _mesh_files(plan, format_of, f"{plan[0].parent}: the list")[1]
     return plans
 
 
-def matching_files(pattern: str | Path) -> list[Path]:
+def matching_files(pattern: Source) -> list[Path]:
     """Return the files that match a pattern such as "walk/*.obj", in natural order."""
     matches = sorted(glob.glob(str(pattern), recursive=True), key=natural_key)
     if not matches:
@@ -198,46 +204,70 @@ def matching_files(pattern: str | Path) -> list[Path]:
     return [Path(match) for match in matches]
 
 
-def _mesh_files(paths: Iterable[Path], what: str) -> list[Path]:
+def _mesh_files(
+    paths: Iterable[Path], format_of: Callable[[Path], Format | None], what: str
+) -> tuple[Format, list[Path]]:
     """Return the mesh files among `paths` in natural order; they must be of one kind."""
     kinds: dict[str, list[Path]] = {}
     for path in paths:
-        if path.suffix.lower() in _READERS and path.is_file():
+        if path.is_file():
             kinds.setdefault(path.suffix.lower(), []).append(path)
-    if not kinds:
+    found = [
+        (known, files)
+        for files in kinds.values()
+        if (known := format_of(files[0])) is not None and known.is_one_frame
+    ]
+    if not found:
         raise FileError(f"{what} holds no .obj or .ply files")
-    if len(kinds) > 1:
+    if len(found) > 1:
+        both = " and ".join(sorted(files[0].suffix.lower() for _, files in found))
         raise FileError(
-            f"{what} holds both .obj and .ply files; give a pattern that picks one kind, such as "
-            f"'*.obj'"
+            f"{what} holds both {both} files; give a pattern that picks one kind, such as '*.obj'"
         )
-    return sorted(next(iter(kinds.values())), key=lambda path: natural_key(path.name))
+    known, files = found[0]
+    return known, sorted(files, key=lambda path: natural_key(path.name))
 
 
-def _read_frames(files: list[Path]) -> MeshClip:
+def _read_frames(
+    known: Format, files: list[Path], options: ReadOptions, progress: Progress
+) -> MeshClip:
     """Return mesh files, one per frame, as a clip.
 
     Polygons are read once, and again only if a file writes them differently.
     """
+    assert known.read_mesh is not None  # it is a format of one frame
     try:
         numbers = frame_numbers([file.stem for file in files])
     except InputError as problem:
         raise FileError(f"{files[0].parent}: {problem}") from problem
-    whole, positions = _READERS[files[0].suffix.lower()]
-    mesh = whole(files[0])
-    reference = positions(files[0])
+    positions = known.read_frame or _frame_reader(known.read_mesh)
+    mesh = known.read_mesh(files[0], options, progress)
+    reference = positions(files[0], options, progress)
     vertices = np.empty((len(files), mesh.vertex_count, 3), np.float32)
     for number, file in enumerate(files):
-        frame = positions(file) if number else reference
+        frame = positions(file, options, progress) if number else reference
         if len(frame.vertices) != mesh.vertex_count:
             raise FileError(
                 f"{file}: has {len(frame.vertices)} vertices, {files[0].name} has "
                 f"{mesh.vertex_count}; every frame must be the same mesh, vertex by vertex"
             )
         if frame.polygons != reference.polygons:
-            need_same_mesh(whole(file), mesh, str(file), files[0].name)
+            whole = known.read_mesh(file, options, progress)
+            need_same_mesh(whole, mesh, str(file), files[0].name)
         vertices[number] = frame.vertices
     folder = files[0].parent.resolve().name
     name = re.sub(r"[\W_]*\d+$", "", files[0].stem) or folder or "sequence"
     places = [str(file) for file in files]
     return MeshClip(name, mesh, vertices, places, start_frame=numbers[0] if numbers else 0)
+
+
+def _frame_reader(read_mesh: Reader[Mesh]) -> Reader[FrameData]:
+    """Return a reader of positions that reads the whole mesh."""
+
+    def read(path: Source, options: ReadOptions, progress: Progress) -> FrameData:
+        mesh = read_mesh(path, options, progress)
+        return FrameData(
+            mesh.vertices, mesh.polygon_sizes.tobytes() + mesh.polygon_vertices.tobytes()
+        )
+
+    return read

@@ -19,6 +19,7 @@ from pathlib import Path
 from understudy.core.character import Character
 from understudy.core.errors import FileError, InputError
 from understudy.core.progress import SILENT, Progress
+from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.npz import array_names, read_arrays
 from understudy.io.usd.character_arrays import character_from_arrays
 
@@ -31,17 +32,12 @@ _UNSET = ("PXR_PLUGINPATH_NAME", "PXR_AR_DEFAULT_SEARCH_PATH", "PXR_USD_WINDOWS_
 
 
 def read_usd(
-    path: str | Path,
-    clips: tuple[str, ...] = (),
-    meshes: tuple[str, ...] = (),
-    frame_rate: float | None = None,
-    progress: Progress = SILENT,
+    path: str | Path, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
 ) -> Character:
     """Return the character of a `.usd`, `.usda`, `.usdc` or `.usdz` file.
 
-    clips       names of the animations to read; empty: all
-    meshes      names or paths of the meshes to read; empty: all that are visible
-    frame_rate  at which animations are sampled; None: the file's
+    options  `meshes` are names or paths, by default all that are visible; `frame_rate` is that of
+             the file by default
 
     Other layers that the file names are read only if they lie in its folder or below.
     """
@@ -52,9 +48,9 @@ def read_usd(
         raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
     request = {
         "path": str(path.resolve()),
-        "clips": clips,
-        "meshes": meshes,
-        "frame_rate": frame_rate,
+        "clips": options.clips,
+        "meshes": options.meshes,
+        "frame_rate": options.frame_rate,
     }
     with tempfile.TemporaryDirectory() as folder, progress.task("reading", 1) as bar:
         result, report = Path(folder) / "character.npz", Path(folder) / "report.json"

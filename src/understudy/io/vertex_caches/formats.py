@@ -12,32 +12,32 @@ from understudy.core.clip import ClipSpan
 from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.io.vertex_caches.cache import VertexCache
-from understudy.io.vertex_caches.maya import SUFFIXES as _MAYA
+from understudy.core.progress import SILENT, Progress
+from understudy.io.format import AS_IT_IS, ReadOptions
+from understudy.io.vertex_cache import VertexCache
+from understudy.io.vertex_caches.flat import read_mdd, read_pc2, write_mdd, write_pc2
+from understudy.io.vertex_caches.maya import SUFFIXES as MAYA_SUFFIXES
 from understudy.io.vertex_caches.maya import read_maya_cache
-from understudy.io.vertex_caches.mdd import read_mdd, write_mdd
-from understudy.io.vertex_caches.pc2 import read_pc2, write_pc2
 
-CACHE_SUFFIXES = (".mdd", ".pc2", ".xml", *_MAYA)
+CACHE_SUFFIXES = (".mdd", ".pc2", *MAYA_SUFFIXES)
 
 
-def read_vertex_cache(path: str | Path, channel: str | None = None) -> VertexCache:
-    """Return the cache of a .mdd, .pc2, .mcx, .mc, .mcc or Maya .xml file.
-
-    channel  of a Maya cache; None: the only one that holds positions
-    """
+def read_vertex_cache(
+    path: str | Path, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> VertexCache:
+    """Return the cache of a .mdd, .pc2, .mcx, .mc, .mcc or Maya .xml file."""
     suffix = Path(path).suffix.lower()
     if suffix == ".mdd":
         return read_mdd(path)
     if suffix == ".pc2":
         return read_pc2(path)
-    if suffix in (".xml", *_MAYA):
-        return read_maya_cache(path, channel)
+    if suffix in MAYA_SUFFIXES:
+        return read_maya_cache(path)
     raise FileError(f"{path}: is not a vertex cache; use {', '.join(CACHE_SUFFIXES)}")
 
 
-def read_cache_poses(path: str | Path, mesh: Mesh | None) -> Poses:
-    """Return a cache as a mesh sequence.
+def cache_poses(path: str | Path, cache: VertexCache, mesh: Mesh | None) -> Poses:
+    """Return the cache that was read from a file as a mesh sequence.
 
     mesh  at rest, with the polygons that a cache lacks; None is an error that asks for it
     """
@@ -46,7 +46,6 @@ def read_cache_poses(path: str | Path, mesh: Mesh | None) -> Poses:
             f"{path}: a vertex cache has no polygons; add --rest with the mesh (.obj, .ply), or "
             "give it as --cache to a character's file"
         )
-    cache = read_vertex_cache(path)
     checks.same_count(
         cache.vertex_count, mesh.vertex_count, "vertices", str(path), "the rest shape"
     )

@@ -21,9 +21,11 @@ import numpy as np
 
 from understudy.core import checks
 from understudy.core.errors import FileError
-from understudy.io.vertex_caches.cache import VertexCache, file_size, read_start
+from understudy.io.vertex_cache import VertexCache
+from understudy.io.vertex_caches.files import file_size, read_start
 
-SUFFIXES = (".mcx", ".mc", ".mcc")
+_DATA = (".mcx", ".mc", ".mcc")
+SUFFIXES = (".xml", *_DATA)
 _TICKS = 6000  # per second
 _MOST_XML = 1 << 20  # bytes
 _MOST_CHUNKS = 4_000_000
@@ -102,7 +104,7 @@ def _files(path: Path) -> tuple[list[Path], _Description]:
         if not description.per_frame:
             return [path], description
     beside = [
-        file for file in path.parent.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file()
+        file for file in path.parent.iterdir() if file.suffix.lower() in _DATA and file.is_file()
     ]
     if description.per_frame:
         found = []

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from understudy import Deformer, Mesh, Poses
+from understudy.core.errors import FileError
 from understudy.core.progress import Progress
 from understudy.io.atomic_write import atomic_write
 from understudy.io.registry import Format, ReadOptions
@@ -14,7 +15,10 @@ from understudy.io.registry import Format, ReadOptions
 
 def read(path: str | Path, options: ReadOptions, progress: Progress) -> Poses:
     """A strip of triangles: one line of numbers for each frame."""
-    frames = np.loadtxt(path, ndmin=2)
+    try:
+        frames = np.loadtxt(path, ndmin=2)
+    except (OSError, ValueError) as problem:
+        raise FileError(f"{path}: is not a strip: {problem}") from problem
     vertices = frames.reshape(len(frames), -1, 3)
     count = vertices.shape[1]
     faces = np.arange(count - 2)[:, None] + np.arange(3)

@@ -1,16 +1,15 @@
-"""`VertexCache`: what every reader of vertex caches returns."""
+"""`VertexCache`: positions of one mesh over time, as files without bones have them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from understudy.core import checks
-from understudy.core.errors import FileError, InputError
-
-_BLOCK = 1 << 22  # numbers checked at a time
+from understudy.core.errors import InputError
+from understudy.core.mesh import Mesh
+from understudy.core.poses import Poses
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +20,8 @@ class VertexCache:
     frames      (F,) float64, the frame number of each sample, in increasing order
     frame_rate  frames per second; None: the file does not say
     name        of the file or its channel
+    numbered    whether the frame numbers come from the file
+    mesh        with the polygons; None: the file has none
 
     >>> VertexCache(np.zeros((3, 8, 3)), np.arange(3), 24.0).at([1.5 / 24]).shape
     (1, 8, 3)
@@ -30,6 +31,8 @@ class VertexCache:
     frames: np.ndarray
     frame_rate: float | None = None
     name: str = "cache"
+    numbered: bool = True
+    mesh: Mesh | None = None
 
     def __post_init__(self):
         checks.shape_of(self.vertices, f"vertices of {self.name!r}", (None, None, 3))
@@ -43,6 +46,19 @@ class VertexCache:
         object.__setattr__(self, "frames", frames)
         if self.frame_rate is not None:
             checks.between(self.frame_rate, f"frame rate of {self.name!r}", above=0)
+
+    @staticmethod
+    def of_poses(poses: Poses) -> VertexCache:
+        """Return the vertices of a mesh sequence, of an Alembic file, and so on."""
+        span = poses.spans[0] if poses.spans else None
+        if len(poses.spans) > 1:
+            raise InputError(
+                f"{poses.name!r} has {len(poses.spans)} clips; a pair needs a cache of one clip"
+            )
+        frames = np.arange(poses.pose_count) + (0.0 if span is None else span.start_frame)
+        vertices = poses.read_poses(0, poses.pose_count)
+        rate, is_numbered = poses.frame_rate, span is not None
+        return VertexCache(vertices, frames, rate, poses.name, is_numbered, poses.mesh)
 
     @property
     def frame_count(self) -> int:
@@ -83,45 +99,3 @@ class VertexCache:
         share = (place - below)[:, None, None].astype(np.float32)
         read = lambda at: np.asarray(self.vertices[at], np.float32)
         return read(below) if not share.any() else (1 - share) * read(below) + share * read(above)
-
-
-def mapped(path: Path, dtype: str, offset: int, shape: tuple[int, int, int]) -> np.ndarray:
-    """Return an array (F,V,3) of a file, memory-mapped; every number is checked to be finite."""
-    found = np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape)
-    flat = found.reshape(-1)
-    for start in range(0, flat.size, _BLOCK):
-        if not np.isfinite(flat[start : start + _BLOCK]).all():
-            raise FileError(f"{path}: some positions are NaN or infinite; export it again")
-    return found
-
-
-def file_size(path: Path) -> int:
-    """Return the size of a file in bytes."""
-    try:
-        if not path.is_file():
-            raise FileError(f"{path}: {'is not a file' if path.exists() else 'no such file'}")
-        return path.stat().st_size
-    except OSError as problem:
-        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-
-
-def read_start(path: Path, count: int) -> bytes:
-    """Return the first `count` bytes of a file, or fewer if it is shorter."""
-    file_size(path)
-    try:
-        with path.open("rb") as file:
-            return file.read(count)
-    except OSError as problem:
-        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-
-
-def need_size(path: Path, have: int, want: int, frames: int, vertices: int) -> None:
-    """Raise unless a file of `have` bytes holds exactly what its header claims."""
-    if frames < 1 or vertices < 1:
-        raise FileError(f"{path}: claims {frames} frames of {vertices} vertices")
-    if have != want:
-        state = "is truncated" if have < want else "has more bytes than it should"
-        raise FileError(
-            f"{path}: {state}: {frames} frames of {vertices} vertices need {want:,} bytes, the "
-            f"file has {have:,}"
-        )
