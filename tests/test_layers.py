@@ -1,9 +1,10 @@
-"""Imports inside functions: allowed only for optional dependencies.
+"""Imports inside functions, for optional dependencies alone; parts of formats, by their folder.
 
 `lint-imports` checks which room may import which; this checks that no room is reached around it.
 """
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -68,6 +69,19 @@ def test_no_module_of_ours_is_imported_inside_a_function_without_need():
     ours = [(module, name, of) for module, name in inside if (of := module_of(name)) is not None]
     wrong = [f"{module}: {name}" for module, name, of in ours if not needs_optional(of)]
     assert not wrong, "imported inside a function: " + ", ".join(wrong)
+
+
+def test_parts_of_a_format_are_reached_through_its_folder():
+    folders = {file.parent.name for file in (ROOT / "io").glob("*/__init__.py")}
+    private = re.compile(rf"understudy\.io\.({'|'.join(sorted(folders))})\.(?!__init__)")
+    wrong = [
+        f"{module}: {name}"
+        for module in MODULES
+        for name in sorted(set().union(*read(module)))
+        if (found := private.match(module_of(name) or ""))
+        and not module.startswith(f"understudy.io.{found[1]}.")
+    ]
+    assert not wrong, "imported past the folder's __init__: " + ", ".join(wrong)
 
 
 def test_a_planted_import_inside_a_function_is_seen():

@@ -18,8 +18,8 @@ from scipy.spatial import cKDTree
 from understudy.core.character import Character
 from understudy.core.errors import FileError, InputError, UnderstudyError
 from understudy.io.fbx import reading as fbx
-from understudy.io.fbx.caches import find_beside
-from understudy.io.fbx.weights import restore_pruned
+from understudy.io.fbx.bones import restore_pruned
+from understudy.io.fbx.character import find_beside
 from understudy.io.registry import ReadOptions, read_character, read_poses
 from understudy.io.sequences import read_obj
 

@@ -28,7 +28,7 @@ STORE = Format(
     "pose store",
     (".zarr",),
     "poses sampled from a rig, on disk",
-    read_poses=pose_store.read_store,
+    read_poses=pose_store.open_poses,
     provenance=pose_store.provenance,
     needs="zarr",
     install="pip install 'understudy[cli]'",

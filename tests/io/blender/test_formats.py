@@ -16,7 +16,7 @@ from understudy.core.errors import FileError, MissingDependencyError
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 from understudy.io import registry
 from understudy.io.blender import find_blender
-from understudy.io.blender.alembic_header import read_alembic_header
+from understudy.io.blender.alembic import read_alembic_header
 from understudy.io.blender.scripts import read_alembic
 from understudy.io.registry import ReadOptions, read_character, read_poses, write_character
 

@@ -13,8 +13,7 @@ from understudy import BlendShape, Character, CharacterClip, Mesh
 from understudy.geometry.corner_normals import CornerNormals
 from understudy.geometry.normals import vertex_normals
 from understudy.io.gltf import write_glb
-from understudy.io.gltf.morph_normals import morph_normals
-from understudy.io.gltf.split_vertices import corner_normals
+from understudy.io.gltf.split_vertices import corner_normals, morph_normals
 from understudy.methods.character_deformer import deformer_of_character
 
 KINDS = {5120: "i1", 5121: "u1", 5123: "<u2", 5125: "<u4", 5126: "<f4"}

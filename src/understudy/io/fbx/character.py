@@ -9,13 +9,15 @@ A `Character` has one rest space for all objects. Each object gets a constant tr
 A @ inverse(node_from_geometry). Objects that were bound at different times can disagree about a
 bone; it is then two bones of one motion. A vertex without weights, and an object without a skin,
 follow the object's own node.
+
+Point caches that the file refers to are looked for beside it and nowhere else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import numpy as np
 
@@ -27,8 +29,14 @@ from understudy.core.poses import distinct_names
 from understudy.geometry.skinning import dual_quaternion_blend
 from understudy.geometry.transforms import apply, compose, inverse
 from understudy.io.fbx.bones import Bones
-from understudy.io.fbx.caches import cached_parts
 from understudy.io.fbx.scene import FbxScene, Part, Take
+from understudy.io.vertex_cache import VertexCache
+from understudy.io.vertex_caches import (
+    CACHE_SUFFIXES,
+    MAYA_SUFFIXES,
+    read_maya_cache,
+    read_vertex_cache,
+)
 
 _UNITS = {1.0: "m", 0.01: "cm", 0.001: "mm", 0.0254: "in", 0.3048: "ft"}
 
@@ -243,3 +251,43 @@ def _mixed(
         turned = dual_quaternion_blend(matrices[None], index, weight, points.astype(np.float64))[0]
         result[frame, some] += share[some, None] * (turned - linear[frame, some])
     return result
+
+
+def cached_parts(scene: FbxScene, parts: list[Part], path: Path) -> dict[int, VertexCache]:
+    """Return the point cache of each part that has one, by the number of the part."""
+    found: dict[int, VertexCache] = {}
+    for entry in scene.header["caches"]:
+        for number, part in enumerate(parts):
+            if part.mesh != entry["mesh"] or number in found:
+                continue
+            file = find_beside(path, entry["relative"], entry["absolute"])
+            if file.suffix.lower() in MAYA_SUFFIXES:
+                found[number] = read_maya_cache(file, entry["channel"] or None)
+            else:
+                found[number] = read_vertex_cache(file)
+    return found
+
+
+def find_beside(path: Path, *names: str) -> Path:
+    """Return the cache that `path` refers to, in the folder of `path` or a folder below it.
+
+    names  as the file writes them, with slashes of any kind; absolute paths count by their name
+    """
+    folder = path.parent.resolve()
+    tried: list[Path] = []
+    for name in names:
+        given = PureWindowsPath(name.replace("/", "\\"))
+        if not given.name or given.suffix.lower() not in CACHE_SUFFIXES:
+            continue
+        if not given.drive and not given.root:
+            tried.append(folder.joinpath(*given.parts))
+        for sub in (f"{path.stem}_fpc", f"{path.stem}.fpc", ""):
+            tried.append(folder / sub / given.name)
+    for candidate in tried:
+        inside = candidate.resolve()
+        if inside.is_relative_to(folder) and inside.is_file():
+            return inside
+    raise FileError(
+        f"{path}: its point cache {names[0]!r} is missing; put it beside the file, in the folder "
+        f"{path.stem}_fpc, or leave that object out"
+    )

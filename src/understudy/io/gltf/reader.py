@@ -30,16 +30,23 @@ from understudy.core.skin import Skin
 from understudy.geometry.transforms import compose
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.gltf.accessors import Accessors, Sparse
-from understudy.io.gltf.assembly import EditedError, Part, corners_of, material_names, polygons_of
+from understudy.io.gltf.assembly import (
+    EditedError,
+    Part,
+    Target,
+    blend_shapes,
+    corners_of,
+    material_names,
+    polygons_of,
+    target_names,
+)
 from understudy.io.gltf.binding import Bones, SkinBinding, placed
 from understudy.io.gltf.container import Document, read_document
 from understudy.io.gltf.document import Entry, unique
-from understudy.io.gltf.motion import SampledAnimation, sample
+from understudy.io.gltf.motion import Animation, SampledAnimation, read_animations, sample
 from understudy.io.gltf.own_extras import OwnExtras, own_extras
 from understudy.io.gltf.scene import Scene
-from understudy.io.gltf.shapes import Target, blend_shapes, target_names
 from understudy.io.gltf.surfaces import Surface, read_surface, target_count, welded
-from understudy.io.gltf.tracks import Animation, read_animations
 
 
 class _ChoiceError(InputError):

@@ -7,8 +7,7 @@ import numpy as np
 from understudy.core.errors import FileError
 from understudy.geometry.transforms import compose
 from understudy.io.gltf.document import Entry
-from understudy.io.gltf.tracks import NEARLY_UNIT
-from understudy.io.gltf.trs import compose_trs, decompose
+from understudy.io.gltf.trs import NEARLY_UNIT, compose_trs, decompose
 
 
 class Scene:

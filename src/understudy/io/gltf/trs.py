@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+# Quaternions must have length one. Some files round them to a few digits, and viewers use them as
+# they are; so does this reader, up to this difference.
+NEARLY_UNIT = 0.01
+
 
 def rotation_of(quaternions: np.ndarray) -> np.ndarray:
     """Return rotation matrices (...,3,3) of unit quaternions (...,4).

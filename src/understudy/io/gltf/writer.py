@@ -35,9 +35,14 @@ from understudy.io.gltf.joint_motion import (
     refuse_shear,
     rigid_rest,
 )
-from understudy.io.gltf.morph_normals import morph_normals
 from understudy.io.gltf.own_extras import KEY, OwnExtras, polygon_runs
-from understudy.io.gltf.split_vertices import MeshNode, Primitive, corner_normals, mesh_nodes
+from understudy.io.gltf.split_vertices import (
+    MeshNode,
+    Primitive,
+    corner_normals,
+    mesh_nodes,
+    morph_normals,
+)
 from understudy.io.gltf.surfaces import POINTS, VERTEX_ATTRIBUTE
 
 MAX_INFLUENCES = 8

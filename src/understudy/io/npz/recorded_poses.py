@@ -25,7 +25,7 @@
     control_rest          (C,)               values at rest
     control_numeric       (C,) bool          False: the control acts through the bones alone
 
-UVs, normals, materials, parts, unit and axes of the mesh are in `understudy.io.npz.values`. Only
+UVs, normals, materials, parts, unit and axes of the mesh are in `understudy.io.npz.archive`. Only
 `vertices` and the polygons are required. A file without bones and controls is a mesh sequence.
 Bones need `world_from_bone` and `parents`. Matrices are of the column-vector convention: see
 `understudy.io.npz.bone_matrices`. `docs/formats.md` has the defaults and an example.
@@ -51,16 +51,18 @@ from understudy.core.skeleton import Skeleton
 from understudy.io.atomic_write import atomic_write
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.mesh_clips import MeshClip, frames_array, join_clips, need_same_mesh
-from understudy.io.npz.archive import array_names, read_arrays, refuse_misspelled
-from understudy.io.npz.bone_matrices import as_3x4, check_bones, nearest_pose
-from understudy.io.npz.values import (
+from understudy.io.npz.archive import (
     ATTRIBUTE_ARRAYS,
     Arrays,
+    array_names,
     attribute_arrays,
     mesh_attributes,
     number,
+    read_arrays,
+    refuse_misspelled,
     texts,
 )
+from understudy.io.npz.bone_matrices import as_3x4, check_bones, nearest_pose
 from understudy.io.vertex_cache import VertexCache
 
 MESH_ARRAYS = (

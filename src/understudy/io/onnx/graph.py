@@ -1,6 +1,7 @@
-"""An ONNX graph that is built node by node, and the algebra of bones in it.
+"""An ONNX graph that is built node by node: the algebra of bones, and networks.
 
-Every function adds nodes and returns the name of their result. Axis letters: T poses, N bones.
+Every function adds nodes and returns the name of their result. Networks of one shape are one matrix
+product per layer. Axis letters: T poses, N bones.
 """
 
 from __future__ import annotations
@@ -10,17 +11,25 @@ from typing import Any
 
 import numpy as np
 
+from understudy.core.errors import MissingDependencyError
+from understudy.core.networks import NetStack
+
 OPSET = 18
 _NEWTON_STEPS = 12
-
 Shape = list[int | str]
 
 
 class Graph:
     """Nodes and constants of an ONNX graph. onnx: the package, which is optional."""
 
-    def __init__(self, onnx: Any):
-        self._onnx = onnx
+    def __init__(self) -> None:
+        try:
+            import onnx
+        except ImportError as problem:
+            raise MissingDependencyError(
+                "an ONNX file needs the package onnx: pip install 'understudy[onnx]'"
+            ) from problem
+        self.onnx: Any = onnx
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}
@@ -28,7 +37,7 @@ class Graph:
     def op(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         """Add a node of operator `kind`; output: the name of its result, by default a new one."""
         output = output or f"{kind.lower()}_{len(self._nodes)}"
-        self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), [output], **attributes))
+        self._nodes.append(self.onnx.helper.make_node(kind, list(inputs), [output], **attributes))
         return output
 
     def constant(self, values: Any, dtype: Any = np.float32) -> str:
@@ -38,7 +47,7 @@ class Graph:
         if key is not None and key in self._known:
             return self._known[key]
         name = f"constant_{len(self._constants)}"
-        self._constants.append(self._onnx.numpy_helper.from_array(array, name))
+        self._constants.append(self.onnx.numpy_helper.from_array(array, name))
         if key is not None:
             self._known[key] = name
         return name
@@ -47,7 +56,7 @@ class Graph:
         """Add a constant that is stored in 16 bits if `half`, and used in 32."""
         if not half:
             return self.constant(values)
-        return self.op("Cast", self.constant(values, np.float16), to=self._onnx.TensorProto.FLOAT)
+        return self.op("Cast", self.constant(values, np.float16), to=self.onnx.TensorProto.FLOAT)
 
     def gather(self, data: str, indices: Any, axis: int) -> str:
         """Select entries along an axis."""
@@ -65,7 +74,7 @@ class Graph:
         """Cut into parts of some lengths along an axis."""
         names = [f"split_{len(self._nodes)}_{k}" for k in range(len(sizes))]
         inputs = [data, self.constant(sizes, np.int64)]
-        self._nodes.append(self._onnx.helper.make_node("Split", inputs, names, axis=axis))
+        self._nodes.append(self.onnx.helper.make_node("Split", inputs, names, axis=axis))
         return names
 
     def sum(self, data: str, axis: int, keep: bool = False) -> str:
@@ -88,7 +97,7 @@ class Graph:
 
     def model(self, inputs: Sequence[tuple[str, Shape]], output: tuple[str, Shape], name: str):
         """Return the graph as an `onnx.ModelProto`, checked. All inputs and outputs are float32."""
-        helper, kind = self._onnx.helper, self._onnx.TensorProto.FLOAT
+        helper, kind = self.onnx.helper, self.onnx.TensorProto.FLOAT
         values = [helper.make_tensor_value_info(name, kind, shape) for name, shape in inputs]
         results = [helper.make_tensor_value_info(output[0], kind, output[1])]
         graph = helper.make_graph(self._nodes, name, values, results, self._constants)
@@ -98,7 +107,7 @@ class Graph:
             opset_imports=[helper.make_opsetid("", OPSET)],
             ir_version=8,
         )
-        self._onnx.checker.check_model(model)
+        self.onnx.checker.check_model(model)
         return model
 
 
@@ -200,3 +209,29 @@ def cross(graph: Graph, a: str, b: str) -> str:
     return graph.op(
         "Sub", graph.op("Mul", roll(a, 1), roll(b, 2)), graph.op("Mul", roll(a, 2), roll(b, 1))
     )
+
+
+def add_nets(graph: Graph, stack: NetStack, inputs: str, half: bool) -> str:
+    """Add the outputs (G,T,P) of a stack of networks, of inputs (G,T,I).
+
+    half  whether weights are stored in 16 bits
+    """
+    hidden, last = inputs, len(stack.weights) - 1
+    for layer, (weight, bias) in enumerate(zip(stack.weights, stack.biases)):
+        kept = graph.weights(weight, half)
+        hidden = graph.op("Add", graph.op("MatMul", hidden, kept), graph.constant(bias[:, None]))
+        if layer < last:
+            hidden = _activated(graph, hidden, stack.activation)
+    return hidden
+
+
+def _activated(graph: Graph, x: str, activation: str) -> str:
+    """Add tanh, relu or gelu of x."""
+    if activation == "tanh":
+        return graph.op("Tanh", x)
+    if activation == "relu":
+        return graph.op("Relu", x)
+    grown = graph.op(
+        "Add", graph.op("Erf", graph.op("Mul", x, graph.constant([2**-0.5]))), graph.constant([1.0])
+    )
+    return graph.op("Mul", graph.op("Mul", x, graph.constant([0.5])), grown)

@@ -14,8 +14,7 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis, Net, NetStack, stack_nets
 from understudy.io.onnx.features import Readings
-from understudy.io.onnx.graph import Graph, Shape
-from understudy.io.onnx.nets import add_nets
+from understudy.io.onnx.graph import Graph, Shape, add_nets
 
 # Bases of different sizes are padded to one size, by this much at most.
 _MOST_PADDING = 1.3

@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import MissingDependencyError
 from understudy.io.atomic_write import atomic_write
-from understudy.io.onnx.bounds import add_bounds
-from understudy.io.onnx.features import clamped, inputs_from
+from understudy.io.onnx.features import add_bounds, clamped, inputs_from
 from understudy.io.onnx.graph import Graph, Shape
 from understudy.io.onnx.writing import coefficients_of
 
@@ -60,13 +58,7 @@ def onnx_weights_model(net: WeightsNet, about: Mapping[str, Any], text: str) -> 
     about  for the metadata, as JSON
     text   for the doc_string
     """
-    try:
-        import onnx  # optional
-    except ImportError as problem:
-        raise MissingDependencyError(
-            "an ONNX file needs the package onnx: pip install 'understudy[onnx]'"
-        ) from problem
-    graph = Graph(onnx)
+    graph = Graph()
     columns, count = net.deformer.features.columns, 12 * net.deformer.bone_count
     inputs: list[tuple[str, Shape]] = []
     parts, place = [], np.zeros(len(columns), np.int64)
@@ -94,7 +86,7 @@ def onnx_weights_model(net: WeightsNet, about: Mapping[str, Any], text: str) -> 
     graph.op("Add", product, graph.constant(net.offset), output="weights")
     model = graph.model(inputs, ("weights", ["poses", len(net.offset)]), "neural_morphs")
     model.doc_string = text
-    onnx.helper.set_model_props(model, {PROPERTY: json.dumps(about)})
+    graph.onnx.helper.set_model_props(model, {PROPERTY: json.dumps(about)})
     return model
 
 

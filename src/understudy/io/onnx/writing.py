@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError, MissingDependencyError
+from understudy.core.errors import InputError
 from understudy.core.networks import NetStack, stack_bases, stack_nets
 from understudy.io.atomic_write import atomic_write
-from understudy.io.onnx.bounds import add_bounds
-from understudy.io.onnx.features import Readings
+from understudy.io.onnx.features import Readings, add_bounds
 from understudy.io.onnx.graph import (
     Graph,
     Shape,
+    add_nets,
     cross,
     nearest_rotation,
     quaternion_from_rotation,
@@ -34,7 +34,6 @@ from understudy.io.onnx.graph import (
     sums_at,
 )
 from understudy.io.onnx.groups import add_group_displacements, add_groups, rigid_groups
-from understudy.io.onnx.nets import add_nets
 
 
 def write_onnx(deformer: Deformer, path: str | Path) -> None:
@@ -46,13 +45,7 @@ def write_onnx(deformer: Deformer, path: str | Path) -> None:
 
 def onnx_model(deformer: Deformer) -> Any:
     """Return the graph as an `onnx.ModelProto`, checked."""
-    try:
-        import onnx  # optional
-    except ImportError as problem:
-        raise MissingDependencyError(
-            "an ONNX file needs the package onnx: pip install 'understudy[onnx]'"
-        ) from problem
-    graph = Graph(onnx)
+    graph = Graph()
     inputs: list[tuple[str, Shape]] = []
     if deformer.skeleton is not None:
         inputs.append(("world_from_bone", ["poses", deformer.skeleton.bone_count, 3, 4]))
@@ -80,9 +73,7 @@ def onnx_nets_model(deformer: Deformer) -> Any:
     each basis takes the outputs of one network. `bench runtime` compares the whole graph with it:
     the difference is the cost of features, skin and the order of the vertices.
     """
-    import onnx  # optional; `onnx_model` says how to install it
-
-    graph = Graph(onnx)
+    graph = Graph()
     groups = rigid_groups(deformer)
     if groups is not None:
         shape: Shape = add_group_displacements(graph, deformer, groups, "inputs_0")

@@ -18,11 +18,12 @@ from itertools import permutations, product
 
 import numpy as np
 
+from understudy.core.coordinates import METRES
 from understudy.core.poses import evenly
 
-# Lengths of one unit in another: m, cm, mm, in, ft.
-_METERS = (1.0, 0.01, 0.001, 0.0254, 0.3048)
-RATIOS = np.array(sorted({round(a / b, 9) for a in _METERS for b in _METERS} | {0.1, 10.0}))
+_METRES = set(METRES.values())
+# Lengths of one unit in another.
+RATIOS = np.array(sorted({round(a / b, 9) for a in _METRES for b in _METRES} | {0.1, 10.0}))
 _NEAR_RATIO = 0.03
 _SAME_SCORE = 1.02  # frame offsets whose scores differ by less are not told apart
 _FEW_VERTICES, _FEW_FRAMES = 32, 80

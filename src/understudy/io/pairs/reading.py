@@ -17,9 +17,14 @@ from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
-from understudy.io.pairs.agreement import WRONG_EDGES, Agreement, size_of
+from understudy.io.pairs.agreement import (
+    WRONG_EDGES,
+    Agreement,
+    alignment_notes,
+    axes_text,
+    size_of,
+)
 from understudy.io.pairs.alignment import Alignment, Overlap, align
-from understudy.io.pairs.notes import alignment_notes, axes_text
 from understudy.io.pairs.order import Edges, align_reordered, order_strays
 from understudy.io.pairs.skeleton import skeleton_poses
 from understudy.io.vertex_cache import VertexCache

@@ -18,6 +18,7 @@ from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.transforms import apply, bounded_inverse
+from understudy.io.pairs.agreement import alignment_notes, axes_text
 from understudy.io.pairs.alignment import (
     AXES,
     RATIOS,
@@ -28,7 +29,6 @@ from understudy.io.pairs.alignment import (
     distances,
     offsets_to_try,
 )
-from understudy.io.pairs.notes import alignment_notes, axes_text
 from understudy.io.vertex_cache import VertexCache
 
 _VERTICES, _FRAMES = 60, 30

@@ -37,8 +37,8 @@ from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
+from understudy.io.atomic_write import folder_to_disk, is_disk_full, to_disk, write_text
 from understudy.io.bucket import BucketPath, client_errors, explained, place
-from understudy.io.durable import folder_to_disk, is_disk_full, to_disk, write_text
 from understudy.io.file_lock import lock as file_lock
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.pose_store.arrays import (
@@ -86,7 +86,9 @@ def default_block(mesh: Mesh) -> int:
     return int(min(BLOCK, max(1, BLOCK_BYTES // (12 * mesh.vertex_count))))
 
 
-def open_poses(path: str | Place) -> Poses:
+def open_poses(
+    path: str | Place, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> Poses:
     """Return the poses of a finished store; the vertices stay on disk.
 
     A `FileError` says if there is no store, it is something else, of a newer format, not finished,
@@ -121,13 +123,6 @@ def open_poses(path: str | Place) -> Poses:
         raise FileError(
             f"{path}: the parts of the store do not belong together ({problem}); {REPAIR}"
         ) from problem
-
-
-def read_store(
-    path: str | Place, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
-) -> Poses:
-    """Return the poses of a finished store; it has its own rest shape."""
-    return open_poses(path)
 
 
 def provenance(path: str | Place) -> dict[str, Any]:

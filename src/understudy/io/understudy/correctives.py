@@ -1,7 +1,10 @@
-"""Networks and bases as flat arrays: one after the other, with their sizes in the header.
+"""Networks and bases as flat arrays, one after the other, with their sizes in the header; bounds.
 
 Arrays of a file, for `nets` and `bases` each: the indices, `values` (32 bits) and `half` (16 bits).
 In a 16-bit file the matrices are in `half`, and so are the biases after the first layer.
+
+The arrays of `Bounds` start with `bounds.`; the header has an entry `bounds`, {"fade_end": number}.
+They are never narrowed: they are small, and distances need 32 bits.
 """
 
 from __future__ import annotations
@@ -12,11 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from understudy.core.bounds import Bounds
 from understudy.core.errors import InputError
 from understudy.core.networks import Basis, Net
 from understudy.io.understudy.strict_reading import need_kind
 
 Arrays = dict[str, np.ndarray]
+PREFIX = "bounds."
+NAMES = ("low", "high", "group", "units", "features", "scale", "centres")
 
 
 def net_entries(nets: Sequence[Net]) -> list[dict[str, Any]]:
@@ -175,3 +181,23 @@ class _Reader:
             raise InputError(
                 f"{self._name}: has {len(self._array)} numbers, the header describes {self._taken}"
             )
+
+
+def bounds_arrays(bounds: Bounds) -> dict[str, np.ndarray]:
+    """Return the arrays of bounds by name."""
+    return {f"{PREFIX}{name}": np.ascontiguousarray(getattr(bounds, name)) for name in NAMES}
+
+
+def bounds_entry(bounds: Bounds) -> dict[str, Any]:
+    """Return what the header says about bounds."""
+    return {"fade_end": bounds.fade_end}
+
+
+def read_bounds(arrays: dict[str, np.ndarray], about: Any) -> Bounds:
+    """Return the bounds of a file; about: the header's `bounds`."""
+    if not isinstance(about, dict):
+        raise InputError(f"the header's bounds is a {type(about).__name__}, expected a dict")
+    end = about["fade_end"]
+    if type(end) not in (int, float):
+        raise InputError(f"bounds fade_end: expected a number, got {end!r}")
+    return Bounds(**{name: arrays[f"{PREFIX}{name}"] for name in NAMES}, fade_end=end)

@@ -36,13 +36,15 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.core.storage import is_half
 from understudy.io.atomic_write import atomic_write
-from understudy.io.understudy.bounds import bounds_arrays, bounds_entry, read_bounds
 from understudy.io.understudy.correctives import (
     basis_arrays,
     basis_entries,
+    bounds_arrays,
+    bounds_entry,
     net_arrays,
     net_entries,
     read_bases,
+    read_bounds,
     read_nets,
 )
 from understudy.io.understudy.narrowing import narrowed, widened

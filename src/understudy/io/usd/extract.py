@@ -1,26 +1,32 @@
 """Read one USD file and write its character as arrays: the program that `read_usd` runs.
 
 It takes a request as JSON on its standard input. What is wrong with the file goes to a report.
+
+A layer can refer to any file or address, and composing a stage opens them all. So each layer is
+opened alone first; only files in the folder of the file or below may be named.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pxr import Tf, Usd
+from pxr import Sdf, Tf, Usd
 
-from understudy.core.errors import UnderstudyError
-from understudy.io.usd.character_arrays import character_arrays
-from understudy.io.usd.layers import open_checked
-from understudy.io.usd.reading import Limits, limits_for
+from understudy.core.errors import FileError, UnderstudyError
+from understudy.io.usd.reading import Limits, character_arrays, limits_for
 from understudy.io.usd.scene import Request
 from understudy.io.usd.scene_clips import read_stage
+
+_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
+_MOST_LAYERS = 2000
 
 
 def run(request: dict[str, Any]) -> int:
@@ -80,6 +86,96 @@ def _set_limits(limits: Limits) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
         resource.setrlimit(resource.RLIMIT_CPU, (limits.seconds, limits.seconds + 1))
+
+
+def open_checked(path: Path) -> Any:
+    """Return the root layer of a file, after checking all layers that it would compose.
+
+    path  absolute, without symbolic links
+
+    `FileError` says which layer names a file that may not be opened, or that is missing.
+    """
+    root = Sdf.Layer.FindOrOpen(str(path))
+    if root is None:
+        raise FileError("not a USD file")
+    folder = path.parent
+    waiting = [root]
+    seen = {root.identifier}
+    while waiting:
+        layer = waiting.pop()
+        for asset in _named_layers(layer):
+            identifier = _allowed(layer, asset, folder)
+            if identifier is None or identifier in seen:
+                continue
+            seen.add(identifier)
+            if len(seen) > _MOST_LAYERS:
+                raise FileError(f"refers to more than {_MOST_LAYERS} layers")
+            found = Sdf.Layer.FindOrOpen(identifier)
+            if found is None:
+                raise FileError(f"refers to {asset}, which cannot be read as USD")
+            waiting.append(found)
+    return root
+
+
+def _allowed(layer: Any, asset: str, folder: Path) -> str | None:
+    """Return the identifier of a layer that `layer` names by `asset`; None: it is not opened now.
+
+    It must be a relative path that stays in `folder`, or in the package that `layer` is part of.
+    """
+    refused = FileError(
+        f"refers to {asset[:200]!r}; only layers in its own folder are opened. Flatten it first "
+        "(usdcat --flatten), or put that file beside it"
+    )
+    bare = asset.split(":SDF_FORMAT_ARGS:")[0]
+    if not bare:
+        return None
+    outer = bare.split("[")[0]
+    strange = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", outer) or "`" in outer or "\\" in outer
+    if strange or os.path.isabs(outer) or Path(outer).suffix.lower() not in _SUFFIXES:
+        raise refused
+    identifier = str(Sdf.ComputeAssetPathRelativeToLayer(layer, bare))
+    if "[" in layer.identifier or layer.identifier.lower().endswith(".usdz"):
+        # Inside a package: names are members of the archive, and none can be outside it.
+        package = layer.identifier.split("[")[0]
+        if ".." in Path(outer).parts or not identifier.startswith(package):
+            raise refused
+        return identifier
+    real = Path(os.path.realpath(Path(layer.realPath).parent / outer))
+    if not real.is_relative_to(folder):
+        raise refused
+    if "#" in outer:  # template of value clips, which are opened one by one
+        return None
+    if not real.is_file():
+        raise FileError(f"refers to {asset[:200]!r}, which does not exist")
+    return identifier
+
+
+def _named_layers(layer: Any) -> Iterator[str]:
+    """Give the asset paths that composing `layer` opens: sublayers, references, payloads, clips."""
+    yield from layer.GetCompositionAssetDependencies()
+    found: list[str] = []
+
+    def visit(path: Any) -> None:
+        spec = layer.GetPrimAtPath(path) if path.IsPrimPath() else None
+        if spec is not None and spec.HasInfo("clips"):
+            found.extend(_assets(dict(spec.GetInfo("clips"))))
+
+    layer.Traverse(Sdf.Path.absoluteRootPath, visit)
+    yield from found
+
+
+def _assets(value: Any) -> Iterator[str]:
+    """Give the file names in a dictionary of value clips."""
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            if key == "templateAssetPath" and isinstance(entry, str):
+                yield entry
+            else:
+                yield from _assets(entry)
+    elif isinstance(value, Sdf.AssetPath):
+        yield value.path
+    elif isinstance(value, Sdf.AssetPathArray):
+        yield from (asset.path for asset in value)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from pxr import Usd, UsdGeom
 
+from understudy.core.coordinates import METRES
 from understudy.core.errors import FileError
 from understudy.core.mesh import Mesh
 from understudy.io.numbers import ragged
 from understudy.io.usd.prim_names import original_name
 from understudy.io.usd.scene_meshes import ScenePart
-from understudy.io.usd.units import unit_of
 
 
 def merged_mesh(stage: Any, parts: list[ScenePart]) -> tuple[np.ndarray, Mesh]:
@@ -100,3 +100,15 @@ def _named_parts(
             label = f"{name} (subset)" if name in names else name
             result.setdefault(label, []).append(target[start + points])
     return {name: np.sort(np.concatenate(pieces)) for name, pieces in result.items()}
+
+
+def unit_of(meters: float) -> str | None:
+    """Return the unit of that many metres; None: it has no name.
+
+    >>> unit_of(0.01), unit_of(0.1)
+    ('cm', None)
+    """
+    for unit, size in METRES.items():
+        if unit != "unitless" and abs(meters - size) <= 1e-6 * size:
+            return unit
+    return None

@@ -30,8 +30,7 @@ from understudy.io.usd.scene_bones import (
     read_joints,
     world_transforms,
 )
-from understudy.io.usd.scene_meshes import ScenePart, read_part
-from understudy.io.usd.scene_shapes import Key, PartShapes, read_shapes
+from understudy.io.usd.scene_meshes import Key, PartShapes, ScenePart, read_part, read_shapes
 
 _EVERY = Usd.TraverseInstanceProxies()
 EARLIEST = Usd.TimeCode.EarliestTime()

@@ -18,11 +18,11 @@ from understudy.core.coordinates import Conversion
 from understudy.core.errors import FileError
 from understudy.geometry.skinning import dual_quaternion_blend, linear_blend
 from understudy.geometry.transforms import apply, compose
+from understudy.io.usd.merged_mesh import unit_of
 from understudy.io.usd.prim_names import original_name
 from understudy.io.usd.scene import EARLIEST, Request, Scene, read_scene
 from understudy.io.usd.scene_bones import transform_times, world_transforms
 from understudy.io.usd.scene_meshes import numbers
-from understudy.io.usd.units import unit_of
 
 _MOST_FRAMES = 200_000
 _BLOCK = 32  # frames evaluated at a time

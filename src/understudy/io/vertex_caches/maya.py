@@ -22,7 +22,7 @@ import numpy as np
 from understudy.core import checks
 from understudy.core.errors import FileError
 from understudy.io.vertex_cache import VertexCache
-from understudy.io.vertex_caches.files import file_size, read_start
+from understudy.io.vertex_caches.flat import file_size, read_start
 
 _DATA = (".mcx", ".mc", ".mcc")
 SUFFIXES = (".xml", *_DATA)
