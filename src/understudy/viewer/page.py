@@ -12,7 +12,6 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-import understudy
 from understudy.core.errors import InputError
 from understudy.io.atomic_write import atomic_write
 from understudy.viewer.packing import Container
@@ -62,7 +61,7 @@ def server_policy(nonce: str) -> str:
 
 def javascript_package() -> Path:
     """Return the folder of the JavaScript package: in the wheel, or in the repository."""
-    package = Path(understudy.__file__).parent
+    package = Path(__file__).parents[1]
     for folder in (package / "js", package.parents[1] / "js"):
         if (folder / "understudy.js").is_file():
             return folder
