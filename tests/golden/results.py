@@ -14,6 +14,7 @@ from golden.cases import CASES, Sources
 from safetensors.numpy import load
 
 from understudy import Deformer, Poses
+from understudy.core import threads
 from understudy.evaluation.machine import describe
 
 FILE = Path(__file__).with_name("results.json")
@@ -31,13 +32,11 @@ def machine() -> dict[str, str]:
 
     versions = ("numpy", "scipy", "torch")
     kernels = {
-        f"{blas['internal_api']} {blas['version']} {blas.get('architecture', '')}".strip()
-        for blas in threadpoolctl.threadpool_info()
-        if blas["user_api"] == "blas"
+        pool["architecture"] for pool in threadpoolctl.threadpool_info() if pool.get("architecture")
     }
     return {
         "cpu": str(describe()["cpu"]),
-        "blas": ", ".join(sorted(kernels)),
+        "BLAS kernels": ", ".join(sorted(kernels)),
         "torch kernels": torch.backends.cpu.get_cpu_capability(),
         **{name: importlib.metadata.version(name) for name in versions},
     }
@@ -47,11 +46,16 @@ def results(names: Iterable[str] = CASES) -> Iterator[tuple[str, dict[str, objec
     """Each case by name with its result."""
     sources = Sources()
     for name in names:
-        yield name, result(*CASES[name](sources))
+        yield name, result(name, sources)
 
 
-def result(deformer: Deformer, poses: Poses) -> dict[str, object]:
-    """The result of a fit."""
+def result(name: str, sources: Sources) -> dict[str, object]:
+    """The result of a case, on one thread: of several, torch adds in another order."""
+    with threads.using(1):
+        return _figures(*CASES[name](sources))
+
+
+def _figures(deformer: Deformer, poses: Poses) -> dict[str, object]:
     arrays, header = _stored(deformer)
     moved = (
         deformer.deform_reference(deformer.clips[0].world_from_bone)
