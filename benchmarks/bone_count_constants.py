@@ -13,9 +13,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from understudy.core import tasks
 from understudy.methods.decomposition.bone_count import find_bone_count, most_bones
 from understudy.methods.decomposition.motion import read_motion
+from understudy.system import tasks
 from understudy_benchmarks.trajectory_training.corpus import (
     HELD_OUT,
     corpus_files,

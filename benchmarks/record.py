@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from understudy.core.progress import Progress, Task
+from understudy.system.progress import Progress, Task
 from understudy_benchmarks import NAMES, Request, run
 
 _EVERY_S = 15.0  # between lines of one task

@@ -25,7 +25,6 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import tasks
 from understudy.core.deformer import Deformer
 from understudy.geometry.transforms import compose
 from understudy.methods.decomposition.fit import Fit, with_exact_errors
@@ -33,6 +32,7 @@ from understudy.methods.decomposition.locality import connections
 from understudy.methods.decomposition.motion import read_motion
 from understudy.methods.decomposition.patch_search import LocalBones
 from understudy.methods.decomposition.skeletons.local_skeleton import join_local_bones
+from understudy.system import tasks
 from understudy_benchmarks.trajectory_training.corpus import (
     HELD_OUT,
     Character,

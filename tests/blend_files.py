@@ -5,8 +5,8 @@ from pathlib import Path
 import needs
 import pytest
 
-from understudy.core.errors import MissingDependencyError
 from understudy.io.blender import launch
+from understudy.system.errors import MissingDependencyError
 
 BUILD = Path(__file__).parent / "rigs" / "inside_blender" / "build_blend.py"
 

@@ -16,8 +16,8 @@ import time
 import warnings
 from pathlib import Path
 
-from understudy.core.errors import UnderstudyError
 from understudy.io.registry import read_character
+from understudy.system.errors import UnderstudyError
 
 ROOM = 2**30
 VALUES = (

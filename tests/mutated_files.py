@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core.errors import UnderstudyError
+from understudy.system.errors import UnderstudyError
 
 
 def mutations(data: bytes, count: int, seed: int) -> Iterator[bytes]:

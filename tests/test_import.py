@@ -43,7 +43,7 @@ def test_rooms_that_need_scipy_name_the_install_command():
 import importlib, sys
 sys.modules["scipy"] = None
 from understudy import MissingDependencyError
-for room in ("methods", "export", "evaluation", "io.registry", "core.tasks",
+for room in ("methods", "export", "evaluation", "io.registry", "system.tasks",
              "core.levels_of_detail", "viewer.scene", "jobs"):
     try:
         importlib.import_module("understudy." + room)

@@ -9,9 +9,9 @@ import re
 
 from mkdocs.exceptions import PluginError
 
-from understudy.core.errors import UnderstudyError
 from understudy.methods import method_type
 from understudy.methods.base import option_table, preset_lines
+from understudy.system.errors import UnderstudyError
 
 MARKER = re.compile(r"^<!-- options: (\w+) -->$", re.MULTILINE)
 

@@ -7,13 +7,14 @@ needs NumPy and safetensors alone.
 from typing import TYPE_CHECKING, Any
 
 # First: NumPy reads the environment when it loads.
-from understudy.core import thread_environment  # noqa: F401
+from understudy.system import thread_environment  # noqa: F401
+
+# isort: split
 from understudy.core.bounds import Bounds
 from understudy.core.character import BlendShape, Character, CharacterClip
 from understudy.core.clip import Clip
 from understudy.core.controls import ControlSpec
 from understudy.core.deformer import Deformer
-from understudy.core.errors import FileError, InputError, MissingDependencyError, UnderstudyError
 from understudy.core.features import Features
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis, Net
@@ -27,6 +28,7 @@ from understudy.core.version import __version__
 # `understudy.core.services`).
 from understudy.io import understudy as understudy_file  # noqa: F401
 from understudy.runtime import half_precision, play  # noqa: F401
+from understudy.system.errors import FileError, InputError, MissingDependencyError, UnderstudyError
 
 if TYPE_CHECKING:
     from understudy.jobs import compare, compress, learn, read

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from builders import chain_skeleton, grid_mesh, linear_sheet, random_motion
 
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT
 from understudy.core.skeleton import Skeleton
 from understudy.evaluation.metrics import max_distance, rms_distance
 from understudy.geometry.skinning import dual_quaternion_blend
@@ -20,6 +18,8 @@ from understudy.methods.differential.skins import make_skin
 from understudy.methods.lbs import Lbs
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT
 from understudy_benchmarks.baselines import kpsa, rotational_regression, wpsd
 from understudy_benchmarks.baselines.rotations import (
     polar_rotation,

@@ -7,10 +7,10 @@ import needs
 import numpy as np
 import pytest
 
-from understudy.core.errors import FileError, InputError, MissingDependencyError
 from understudy.io.blender import launch
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.sampling import gaussian
+from understudy.system.errors import FileError, InputError, MissingDependencyError
 from understudy_benchmarks import Request, blender, run
 from understudy_benchmarks.blender_cases import Case
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from understudy.core.errors import InputError
 from understudy.rigs import load_rig
+from understudy.system.errors import InputError
 from understudy_benchmarks import Request, run
 from understudy_benchmarks.outside import LIMIT
 from understudy_benchmarks.outside_poses import KINDS, outside_values

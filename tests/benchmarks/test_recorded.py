@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from understudy.core.errors import FileError, InputError
+from understudy.system.errors import FileError, InputError
 from understudy_benchmarks import Request, run
 from understudy_benchmarks.recorded_cases import load_recording
 

@@ -10,10 +10,10 @@ import pytest
 
 from understudy import InputError
 from understudy.cli import app as cli
-from understudy.core.progress import SILENT
 from understudy.evaluation.timing import take_turns
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.runtime import native as runtime
+from understudy.system.progress import SILENT
 from understudy_benchmarks import Request, runtime_cases, runtime_contenders
 from understudy_benchmarks import runtime as bench
 from understudy_benchmarks._floor import Floor

@@ -7,9 +7,9 @@ import time
 import numpy as np
 import pytest
 
-from understudy.core.errors import InputError, UnderstudyError
 from understudy.evaluation.result import CaseResult
 from understudy.rigs.registry import load_rig
+from understudy.system.errors import InputError, UnderstudyError
 from understudy_benchmarks import Request, busy_cases, run
 from understudy_benchmarks.ray_cases import RIG, ray_findings
 

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from understudy.core.errors import UnderstudyError
-from understudy.core.progress import SILENT
 from understudy.evaluation.result import CaseResult
 from understudy.rigs.registry import checked_rig
 from understudy.rigs.sampling import gaussian
+from understudy.system.errors import UnderstudyError
+from understudy.system.progress import SILENT
 from understudy_benchmarks import Request, run, size_cases
 from understudy_benchmarks.astrid_rig import Limbs10k, Limbs169k
 from understudy_benchmarks.process_cost import run_command

@@ -9,9 +9,9 @@ from sequence_builders import bending_strip
 
 from understudy import FileError, InputError
 from understudy.cli import app as cli
-from understudy.core.progress import SILENT
 from understudy.io.registry import read_sequence
 from understudy.io.sequences import sequence_from_arrays
+from understudy.system.progress import SILENT
 from understudy_benchmarks import Request, temporal, temporal_cases
 from understudy_benchmarks.trajectory_training.generated import generate_character
 

@@ -8,8 +8,8 @@ from needs import missing
 
 from understudy import InputError
 from understudy.cli import app as cli
-from understudy.core.progress import SILENT
 from understudy.runtime import native
+from understudy.system.progress import SILENT
 from understudy_benchmarks import Request, runtime, runtime_cases, web
 
 pytestmark = pytest.mark.skipif(

@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from understudy.core.errors import FileError, InputError
 from understudy.rigs import Rig
+from understudy.system.errors import FileError, InputError
 from understudy_benchmarks.real_data import data_folder
 from understudy_characters.human import HumanRig
 from understudy_characters.human.anatomy import read_anatomy

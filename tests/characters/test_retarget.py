@@ -5,7 +5,7 @@ present.
 import numpy as np
 import pytest
 
-from understudy.core.errors import FileError, InputError
+from understudy.system.errors import FileError, InputError
 from understudy_benchmarks.real_data import data_folder
 from understudy_characters.human import HumanRig, retarget
 

@@ -12,11 +12,11 @@ import pytest
 from command_line import run
 from store_files import contents
 
-from understudy.core.errors import FileError, InputError
 from understudy.io import pose_store as store
 from understudy.rigs.chunk_sampling import Chunk, sample_chunk
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan
+from understudy.system.errors import FileError, InputError
 
 BIN = Path(sys.executable).parent
 PLAN = SamplePlan(60, seed=4)

@@ -9,7 +9,6 @@ from character_builders import hero
 from command_line import run
 
 from understudy import Deformer
-from understudy.core.errors import InputError
 from understudy.io.registry import read_character, write_character
 from understudy.io.sequences import file_name
 from understudy.io.vertex_caches import read_pc2
@@ -17,6 +16,7 @@ from understudy.jobs import Fit, exports
 from understudy.methods.registry import method_type
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
+from understudy.system.errors import InputError
 
 SMALL = ("--set", "epochs=8", "--set", "regions=2", "--set", "hidden=16")
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from understudy.cli.added_options import with_threads
 from understudy.cli.app import LONG, app
-from understudy.core import threads
+from understudy.system import threads
 
 
 def command(text: Annotated[str, typer.Argument()], times: int = 1) -> None:

@@ -10,7 +10,6 @@ from builders import full_deformer
 from rigged_characters import make_character
 
 from understudy import MissingDependencyError, UnderstudyError
-from understudy.core.progress import SILENT
 from understudy.io.format import AS_IT_IS, Format, ReadOptions
 from understudy.io.formats import formats
 from understudy.io.registry import (
@@ -23,6 +22,7 @@ from understudy.io.registry import (
     write_character,
     write_deformer,
 )
+from understudy.system.progress import SILENT
 
 READERS = [field.name for field in fields(Format) if field.name.startswith("read_")]
 ALL = {known.name: known for known in formats()}

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from understudy import InputError, Poses
-from understudy.core.progress import Progress
 from understudy.methods import Method, method_names, method_type
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
+from understudy.system.progress import Progress
 
 TUBE = load_rig("tube")
 POSES = TUBE.evaluate(gaussian(TUBE.controls, 40, seed=0))
@@ -68,7 +68,7 @@ CALLS = {
     "poses as rig": (((POSES,), {"rig": POSES}), "Poses has no evaluate"),
     "no evaluate": (((POSES,), {"rig": NoEvaluate()}), "NoEvaluate has no evaluate"),
     "another rig": (((POSES,), {"rig": OtherMesh()}), "it is not the rig that these poses come"),
-    "print": (((POSES,), {"progress": print}), "core.progress.Progress, got the function print"),
+    "print": (((POSES,), {"progress": print}), "system.progress.Progress, got the function print"),
     "class of progress": (((POSES,), {"progress": Progress}), "got the class Progress"),
     "no progress": (((POSES,), {"progress": None}), "got None; leave it out"),
     "not progress": (((POSES,), {"progress": StillProgress()}), "got a StillProgress"),

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from parity.kinds import KINDS, drivers
 
-from understudy.core.errors import InputError
 from understudy.core.levels_of_detail import Parents, find_parents, level_of_detail
 from understudy.core.mesh import Mesh
 from understudy.core.parts import submesh
 from understudy.geometry.closest_points import closest_points
+from understudy.system.errors import InputError
 
 
 def every_other(mesh):

@@ -7,10 +7,10 @@ import pytest
 from posing_builders import two_arms
 from scipy.spatial.transform import Rotation
 
-from understudy.core.errors import InputError
 from understudy.core.posing import Driver, Handle, products
 from understudy.geometry import bone_motion
 from understudy.geometry.bone_motion import ORDERS, Joints
+from understudy.system.errors import InputError
 
 
 def random_joints(rng, bones=5):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from understudy.core.errors import InputError
 from understudy.evaluation.learning_curve import LearningCurve, PowerLaw, block_errors, fit_laws
+from understudy.system.errors import InputError
 
 COUNTS = (100, 200, 400, 800)
 

@@ -8,11 +8,11 @@ from builders import chain_skeleton, grid_mesh, random_motion
 
 from understudy import Skin
 from understudy.core.error_summary import ErrorSummary
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.skin import skin_weights
 from understudy.evaluation import metrics
 from understudy.geometry.transforms import apply, compose
+from understudy.system.errors import InputError
 
 
 @pytest.fixture

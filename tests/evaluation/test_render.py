@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from builders import sphere
 
-from understudy.core.errors import FileError, InputError, MissingDependencyError
 from understudy.evaluation import rasteriser
 from understudy.evaluation.camera import VIEWS, Camera
 from understudy.evaluation.pictures import colour_bar, png_bytes, save_png, sheet
 from understudy.evaluation.render import HeatMap, render, visible
 from understudy.evaluation.shading import turbo
 from understudy.geometry.normals import vertex_normals
+from understudy.system.errors import FileError, InputError, MissingDependencyError
 
 UNIT = np.array([[-1.0, -1, -1], [1, 1, 1]])  # frames the square -1..1
 

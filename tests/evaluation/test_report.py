@@ -11,10 +11,10 @@ import pytest
 from builders import sphere
 
 from understudy import Mesh
-from understudy.core.errors import FileError, InputError
 from understudy.evaluation.metric_catalogue import METRICS, column_texts, digits3
 from understudy.evaluation.report import figures_table, views, write_report
 from understudy.evaluation.result import CaseResult, ReportData, best_of_case, overall
+from understudy.system.errors import FileError, InputError
 
 VOID = {"meta", "img", "br", "hr", "path", "circle", "use", "rect", "line"}
 NASTY = "<script>alert('x')</script> & \"quotes\" $a_b$"

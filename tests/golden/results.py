@@ -14,8 +14,8 @@ from golden.cases import CASES, Sources
 from safetensors.numpy import load
 
 from understudy import Deformer, Poses
-from understudy.core import threads
 from understudy.evaluation.machine import describe
+from understudy.system import threads
 
 FILE = Path(__file__).with_name("results.json")
 # Of the header of a file. Provenance, versions and the figures of the training are left out.

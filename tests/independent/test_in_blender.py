@@ -5,9 +5,9 @@ import pytest
 
 from independent import blender
 from independent.exported_characters import CHARACTERS
-from understudy.core.errors import MissingDependencyError
 from understudy.io.blender import find_blender
 from understudy.io.registry import formats, read_character, write_character
+from understudy.system.errors import MissingDependencyError
 
 LIMIT = 1e-4  # of the size
 WRITTEN = {suffix for known in formats() if known.write_character for suffix in known.suffixes}

@@ -6,10 +6,10 @@ from builders import chain_skeleton
 from mutated_files import read_mutated
 
 from understudy import Clip, InputError, Skeleton
-from understudy.core.errors import FileError
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 from understudy.io.bvh import read_bvh, read_motion, write_bvh
 from understudy.io.registry import read_poses
+from understudy.system.errors import FileError
 
 RNG = np.random.default_rng(0)
 FILE = """HIERARCHY

@@ -16,12 +16,12 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
 from understudy.core.character import Character
-from understudy.core.errors import FileError, InputError, UnderstudyError
 from understudy.io.fbx import reading as fbx
 from understudy.io.fbx.bones import restore_pruned
 from understudy.io.fbx.character import find_beside
 from understudy.io.registry import ReadOptions, read_character, read_poses
 from understudy.io.sequences import read_obj
+from understudy.system.errors import FileError, InputError, UnderstudyError
 
 try:
     import ufbx  # noqa: F401

@@ -9,7 +9,6 @@ from command_line import run
 
 from understudy import CharacterClip, Deformer, InputError, Mesh, Skeleton, Skin
 from understudy.core.character import Character
-from understudy.core.progress import Progress
 from understudy.geometry.normals import vertex_normals
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 from understudy.io.bvh import write_bvh
@@ -18,6 +17,7 @@ from understudy.io.registry import ReadOptions, read_poses, write_character
 from understudy.io.sequences import write_obj
 from understudy.io.vertex_cache import VertexCache
 from understudy.io.vertex_caches import write_mdd, write_pc2
+from understudy.system.progress import Progress
 
 RINGS, SIDES, FRAMES = 30, 14, 36
 Z_UP = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])

@@ -14,10 +14,10 @@ from bending_rig import BendingRig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.core.errors import FileError, InputError
 from understudy.core.poses import Poses, VertexSource
 from understudy.io.pose_store import store
 from understudy.rigs.sampling import gaussian
+from understudy.system.errors import FileError, InputError
 
 RIG = BendingRig()
 COUNT = 50

@@ -7,13 +7,13 @@ import pytest
 from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
 
 from understudy import ControlSpec, Deformer, InputError, MissingDependencyError, Poses
-from understudy.core import plugins
 from understudy.core.clip import ClipSpan
 from understudy.core.poses import join_poses
 from understudy.io import formats, pose_store, registry
 from understudy.io.npz import write_recorded_poses
 from understudy.io.registry import Format, ReadOptions, format_of, read_poses
 from understudy.io.sequences import write_obj
+from understudy.system import plugins
 
 
 def frames(count=3, seed=0):

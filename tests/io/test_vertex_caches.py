@@ -7,7 +7,6 @@ import pytest
 from mutated_files import read_mutated
 
 from understudy import Character, CharacterClip, Mesh
-from understudy.core.errors import FileError, InputError
 from understudy.io.registry import ReadOptions, read_poses, write_character
 from understudy.io.sequences import write_obj
 from understudy.io.vertex_cache import VertexCache
@@ -19,6 +18,7 @@ from understudy.io.vertex_caches import (
     write_mdd,
     write_pc2,
 )
+from understudy.system.errors import FileError, InputError
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.normal(size=(6, 10, 3)).astype(np.float32)

@@ -10,13 +10,13 @@ from command_line import run
 from sequence_builders import bending_strip
 
 from understudy import Deformer, jobs
-from understudy.core.errors import UnderstudyError
-from understudy.core.progress import Progress, Task
 from understudy.jobs import compressing, learning, measuring
 from understudy.jobs.fitting import Fit
 from understudy.methods.posing_fitting import fit as posing
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import SamplePlan, gaussian
+from understudy.system.errors import UnderstudyError
+from understudy.system.progress import Progress, Task
 
 SMALL = {"epochs": 8, "regions": 2, "hidden": (16,)}
 TEXTS = ("--set", "epochs=8", "--set", "regions=2", "--set", "hidden=16")

@@ -32,7 +32,7 @@ DRIVER = (
     + """
 import json
 from pathlib import Path
-from understudy.core.cluster import Cluster, using
+from understudy.system.cluster import Cluster, using
 from understudy.jobs import fit
 
 folder, kill, jobs = Path(sys.argv[1]), sys.argv[2] == "kill", json.loads(sys.argv[3])

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from understudy import InputError, Mesh
-from understudy.core import memory
 from understudy.evaluation.measure import Reference, deform_poses, measure
 from understudy.methods.fdda.fdda import Fdda, FddaConfig
 from understudy.methods.fdda.fit import _standardisation
 from understudy.methods.lbs import Lbs
 from understudy.rigs import animate, load_rig
 from understudy.rigs.sampling import gaussian
+from understudy.system import memory
 
 QUICK = {"epochs": 80, "hidden": (32, 32), "batch_size": 64}
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from bending_rig import BendingRig
 
-from understudy.core import memory
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.core.skin import Skin
 from understudy.methods.decomposition.motion import read_motion
 from understudy.methods.differential.context import Displacements
 from understudy.methods.skin_fitting.displacements import displace
 from understudy.rigs.sampling import gaussian
+from understudy.system import memory
+from understudy.system.errors import InputError
 
 
 def test_displacements_are_the_same_whether_they_are_held_or_not():

@@ -7,7 +7,6 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from understudy import Deformer
-from understudy.core import threads
 from understudy.core.poses import Poses
 from understudy.io.understudy import to_bytes
 from understudy.methods.base import Config, Method, Traits, config_from_text
@@ -15,6 +14,7 @@ from understudy.methods.registry import method_type
 from understudy.methods.skin_fitting import skin_weights
 from understudy.rigs.sampling import SamplePlan
 from understudy.rigs.tube import TubeRig
+from understudy.system import threads
 
 QUICK = {"epochs": "1", "hidden": "8"}
 CASES = {

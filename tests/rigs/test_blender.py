@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from understudy.core.errors import FileError, InputError, MissingDependencyError
 from understudy.geometry.transforms import apply, compose, inverse
 from understudy.io.blender import launch
 from understudy.rigs import load_rig
@@ -17,6 +16,7 @@ from understudy.rigs.base import AnimatedRig, ExternalRig, animate
 from understudy.rigs.blender.options import BlenderOptions, blend_text, parse_blend
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.registry import is_rig, portable_name
+from understudy.system.errors import FileError, InputError, MissingDependencyError
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from understudy.cli import main
-from understudy.core.errors import UnderstudyError
-from understudy.core.progress import Progress, Task
 from understudy.io import pose_store
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan
+from understudy.system.errors import UnderstudyError
+from understudy.system.progress import Progress, Task
 
 PLAN = SamplePlan(320, seed=5)
 

@@ -6,11 +6,11 @@ from bending_rig import BendingRig
 from small_disk import fill, read_only, small_disk
 from store_files import contents
 
-from understudy.core.errors import FileError
 from understudy.io import pose_store as store
 from understudy.jobs import Fit
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan
+from understudy.system.errors import FileError
 
 PLAN = SamplePlan(60, seed=2)
 

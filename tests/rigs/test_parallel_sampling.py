@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from bending_rig import BendingRig
 
-from understudy.core.errors import FileError, InputError, UnderstudyError
-from understudy.core.progress import Progress, Task
 from understudy.io import pose_store as store
 from understudy.rigs import parallel_sampling
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan, gaussian
+from understudy.system.errors import FileError, InputError, UnderstudyError
+from understudy.system.progress import Progress, Task
 
 PLAN = SamplePlan(240, seed=3)
 BLOCK = 16

@@ -10,11 +10,11 @@ import pytest
 from ray_nodes import TWO_NODES, end_session, finish, start
 from store_files import contents
 
-from understudy.core.cluster import connected, running_cluster
-from understudy.core.errors import InputError
 from understudy.io import pose_store as store
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan
+from understudy.system.cluster import connected, running_cluster
+from understudy.system.errors import InputError
 
 PLAN, BLOCK = SamplePlan(120, seed=3), 10
 RIG = """
@@ -32,7 +32,7 @@ class Wrong(BendingRig):
 DRIVER = (
     TWO_NODES
     + """
-from understudy.core.cluster import Cluster
+from understudy.system.cluster import Cluster
 from understudy.io import pose_store as store
 from understudy.rigs.parallel_sampling import SamplingJob
 from understudy.rigs.ray_sampling import sample_on_cluster

@@ -6,9 +6,9 @@ from bending_rig import BendingRig
 from scipy.stats import kstest, truncnorm
 
 from understudy.core.controls import ControlSpec
-from understudy.core.errors import FileError, InputError
 from understudy.rigs.sampling import Mode, SamplePlan, around, gaussian, mixture, read_modes
 from understudy.rigs.tube import TubeRig
+from understudy.system.errors import FileError, InputError
 
 SPEC = ControlSpec(
     ("knee", "wing", "fixed"),

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from understudy.core.errors import InputError
 from understudy.rigs import Rig, animate, load_rig
+from understudy.system.errors import InputError
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from understudy import ControlSpec, Deformer
-from understudy.core.errors import UnderstudyError
+from understudy.system.errors import UnderstudyError
 
 POSES = np.arange(2)[:, None]
 

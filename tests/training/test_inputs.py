@@ -1,10 +1,10 @@
 import numpy as np
 
 from understudy import Skin
-from understudy.core.progress import SILENT
 from understudy.methods.skin_fitting.displacements import displace
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
+from understudy.system.progress import SILENT
 from understudy.training.features import varying_features
 from understudy.training.inputs import (
     InputGroups,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from understudy import InputError
-from understudy.core.progress import SILENT
+from understudy.system.progress import SILENT
 from understudy.training import checkpoint as checkpoints
 from understudy.training import stack_training
 from understudy.training.grouped import GroupedTask, Stack, stack_order

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tube_scene import tube_scene, tube_subjects
 
-from understudy.core.errors import InputError
 from understudy.core.skin import Skin
 from understudy.io.understudy import load
 from understudy.methods.registry import method_type
 from understudy.rigs.base import animate
 from understudy.rigs.registry import load_rig
+from understudy.system.errors import InputError
 from understudy.viewer.control_groups import group_of
 from understudy.viewer.frames import TOLERANCE, pack_bones, pack_frames
 from understudy.viewer.packing import Container, decode, encode

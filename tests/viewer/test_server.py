@@ -14,9 +14,9 @@ import pytest
 from blend_files import blend_files  # noqa: F401
 from tube_scene import tube_scene
 
-from understudy.core.errors import InputError
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.registry import load_rig
+from understudy.system.errors import InputError
 from understudy.viewer.packing import Container
 from understudy.viewer.scene import rig_scene
 from understudy.viewer.server import HOST, TOKEN_HEADER, ViewServer

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from understudy.core import checks
-from understudy.core.progress import SILENT, Progress
 from understudy.evaluation import machine
 from understudy.evaluation.result import CaseResult
+from understudy.system import checks
+from understudy.system.progress import SILENT, Progress
 from understudy_benchmarks.tuning import marked
 
 _BENCHMARKS = {

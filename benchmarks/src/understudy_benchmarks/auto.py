@@ -24,10 +24,8 @@ from functools import partial
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import Progress
 from understudy.evaluation.result import CaseResult
 from understudy.io.registry import read_sequence
 from understudy.methods.auto.budget import Budget, Measured
@@ -40,6 +38,8 @@ from understudy.rigs.base import Rig
 from understudy.rigs.sampling import SamplePlan, gaussian
 from understudy.rigs.tube import TubeRig
 from understudy.runtime.pose_time import pose_ms
+from understudy.system import checks
+from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
 from understudy_benchmarks.auto_sweep import sweep_of
 from understudy_benchmarks.face_data import blenrig_subject

@@ -21,10 +21,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.evaluation.measure import Reference, deformer_figures, measure
 from understudy.evaluation.result import CaseResult
 from understudy.evaluation.timing import Call, take_turns
@@ -32,6 +30,8 @@ from understudy.jobs.fitting import method_for
 from understudy.methods import config_from_text, method_type
 from understudy.methods.compact import compact, decides_storage
 from understudy.rigs.blender.rig import BlenderRig
+from understudy.system import checks
+from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
 from understudy_benchmarks.blender_cases import CASES, Case, load_case
 from understudy_benchmarks.real_data import data_folder

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core.errors import FileError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.io import npz
 from understudy.rigs.blender.options import BlenderOptions
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan
+from understudy.system.errors import FileError
+from understudy.system.progress import Progress
 
 CASES = ("blenrig_face", "blenrig_body")
 FILE, MESH = "blend/blenrig_biped.blend", "BlenRigGameModel"

@@ -22,10 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import evenly
-from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.evaluation.measure import Reference, measure
 from understudy.evaluation.pictures import can_draw
@@ -34,6 +32,8 @@ from understudy.evaluation.report import report_data, write_report
 from understudy.evaluation.result import CaseResult
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_path
 from understudy.rigs import animate
+from understudy.system import checks
+from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
 from understudy_benchmarks.body_fits import (
     DEFAULT_METHODS,

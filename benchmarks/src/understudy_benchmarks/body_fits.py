@@ -12,7 +12,6 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.evaluation import machine
 from understudy.evaluation.measure import Approximation, deform_poses, deformer_figures
@@ -24,6 +23,7 @@ from understudy.methods.lbs import Lbs, LbsConfig
 from understudy.methods.registry import method_type
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
 from understudy.rigs.sampling import SIGMA, SIGMA_EQUATION_8, SamplePlan
+from understudy.system.progress import Progress
 from understudy_benchmarks import Request
 from understudy_benchmarks.baselines import rotational_regression, wpsd
 from understudy_benchmarks.samples import sampled

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core.errors import UnderstudyError
-from understudy.core.progress import Progress
 from understudy.evaluation.result import CaseResult
 from understudy.rigs.base import animate
 from understudy.rigs.sampling import SamplePlan
+from understudy.system.errors import UnderstudyError
+from understudy.system.progress import Progress
 from understudy_benchmarks.samples import sampled
 from understudy_benchmarks.size_cases import METHOD
 from understudy_characters.face.rig import FaceRig

@@ -19,12 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.clip import Clip
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.evaluation import machine
@@ -34,6 +31,9 @@ from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import atomic_write
 from understudy.io.registry import read_sequence
 from understudy.methods import method_type
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
 from understudy_benchmarks.sequence_cases import Case, find_cases, lean_row, write_sequence_report
 

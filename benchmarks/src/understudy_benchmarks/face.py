@@ -19,9 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.evaluation.camera import Camera
 from understudy.evaluation.measure import (
@@ -34,6 +32,8 @@ from understudy.evaluation.pictures import can_draw, save_png
 from understudy.evaluation.render import HeatMap, render
 from understudy.evaluation.result import CaseResult
 from understudy.methods.differential.skins import make_skin
+from understudy.system import checks
+from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
 from understudy_benchmarks.baselines import kpsa
 from understudy_benchmarks.face_ablations import ablations

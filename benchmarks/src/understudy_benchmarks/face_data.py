@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from understudy.core.controls import ControlSpec
-from understudy.core.errors import FileError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.rigs import animate
 from understudy.rigs.base import Rig
 from understudy.rigs.sampling import SamplePlan, gaussian
+from understudy.system.errors import FileError
+from understudy.system.progress import Progress
 from understudy_benchmarks.samples import sampled
 from understudy_characters.face import FaceRig
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.evaluation.measure import deformer_figures
 from understudy.methods import config_from_text, method_type
+from understudy.system.progress import Progress
 from understudy_benchmarks.face_data import Subject
 
 _REPEATS = 20

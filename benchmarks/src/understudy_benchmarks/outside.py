@@ -13,16 +13,16 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.evaluation.measure import Reference, deform_poses, deformer_figures, measure
 from understudy.evaluation.result import CaseResult
 from understudy.methods import config_from_text, method_type
 from understudy.rigs import load_rig
 from understudy.rigs.base import Rig
 from understudy.rigs.sampling import SamplePlan
+from understudy.system import checks
+from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
 from understudy_benchmarks.outside_poses import COUNT, KINDS, outside_poses
 

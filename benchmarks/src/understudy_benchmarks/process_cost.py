@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from understudy.core.errors import UnderstudyError
+from understudy.system.errors import UnderstudyError
 
 _INTERVAL = 0.1  # seconds between two looks at the memory
 

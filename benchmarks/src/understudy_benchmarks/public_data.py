@@ -24,12 +24,12 @@ from typing import IO
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import FileError, InputError
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.io.atomic_write import atomic_write
 from understudy.io.registry import ReadOptions, read_sequence
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
+from understudy.system.progress import SILENT, Progress
 
 _SUFFIXES = (".obj", ".ply")
 _MAX_FILES = 5000

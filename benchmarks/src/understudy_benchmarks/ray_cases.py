@@ -16,14 +16,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from understudy.core.cluster import Cluster, using
-from understudy.core.errors import MissingDependencyError
-from understudy.core.progress import Progress
 from understudy.evaluation.result import CaseResult
 from understudy.jobs import fit
 from understudy.rigs.parallel_sampling import SamplingJob
 from understudy.rigs.ray_sampling import sample_on_cluster
 from understudy.rigs.sampling import SamplePlan
+from understudy.system.cluster import Cluster, using
+from understudy.system.errors import MissingDependencyError
+from understudy.system.progress import Progress
 
 CASE = "ray/50ms"
 METHODS = ("ray-1", "ray-2")

@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from understudy.core import checks
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.evaluation.measure import Reference, deform_poses, deformer_figures, measure
 from understudy.evaluation.result import CaseResult
 from understudy.methods import config_from_text, method_type
+from understudy.system import checks
+from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
 from understudy_benchmarks.real_data import data_folder
 from understudy_benchmarks.recorded_cases import load_recording

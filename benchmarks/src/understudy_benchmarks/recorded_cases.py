@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core.errors import FileError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, join_poses
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.skinning import linear_blend
 from understudy.geometry.transforms import compose
 from understudy.io import npz
+from understudy.system.errors import FileError
 
 BODY = "bodies/rig_mpfb_human.npz"
 MOTION = "bodies/rig_mpfb_human_nonlinear_motion.npz"

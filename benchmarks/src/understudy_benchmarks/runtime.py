@@ -31,10 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
-from understudy.core.progress import Progress
 from understudy.evaluation import machine
 from understudy.evaluation.result import CaseResult
 from understudy.evaluation.timing import Call, take_turns
@@ -44,6 +41,9 @@ from understudy.rigs import load_rig
 from understudy.rigs.base import animation_curves
 from understudy.rigs.sampling import gaussian
 from understudy.runtime import native
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request, runtime_cases
 from understudy_benchmarks.runtime_contenders import CROWD, PEERS, Contender, Understudy
 

@@ -21,7 +21,6 @@ import numpy as np
 
 from understudy.core.controls import ControlSpec
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.features import Features
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis, Net
@@ -29,6 +28,7 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.differential.differential import DifferentialConfig
+from understudy.system.errors import InputError
 
 _HEIGHT = 170.0  # cm, of all characters; correctives move vertices by about 1 cm
 _ELEPHANT_VERTICES, _ELEPHANT_BONES = 42321, 30

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import threads
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.rigs.base import Rig, name_of
 from understudy.rigs.parallel_sampling import STEP, sample_poses
 from understudy.rigs.sampling import SamplePlan
+from understudy.system import threads
+from understudy.system.progress import Progress
 
 _AT_ONCE = 256  # poses of one task of a worker process
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from understudy.core import checks
-from understudy.core.progress import Progress
 from understudy.evaluation.result import CaseResult
+from understudy.system import checks
+from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
 from understudy_benchmarks.busy_cases import CASES as BUSY
 from understudy_benchmarks.busy_cases import SIZES, measure_busy

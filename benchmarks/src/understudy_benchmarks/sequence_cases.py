@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core.errors import FileError, InputError
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
@@ -21,6 +20,7 @@ from understudy.evaluation import machine
 from understudy.evaluation.report import write_report
 from understudy.evaluation.result import CaseResult, ReportData
 from understudy.io.registry import read_sequence
+from understudy.system.errors import FileError, InputError
 from understudy_benchmarks import Request
 from understudy_benchmarks.real_data import data_folder
 from understudy_benchmarks.tuning import marked

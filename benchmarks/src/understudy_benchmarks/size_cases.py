@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core.progress import Progress
 from understudy.core.version import __version__
 from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import atomic_write
+from understudy.system.progress import Progress
 from understudy_benchmarks.process_cost import Cost, bytes_on_disk, run_command
 
 METHOD = "one"  # machine

@@ -42,11 +42,8 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import checks, tasks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import FileError
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.evaluation import machine
@@ -65,6 +62,9 @@ from understudy.methods.decomposition.compact import compact, default_tolerance
 from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.motion import in_principal_directions, read_motion
 from understudy.methods.decomposition.transform_solve import LinearSolver, solve_transforms
+from understudy.system import checks, tasks
+from understudy.system.errors import FileError
+from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
 from understudy_benchmarks.joint_places import joint_figures
 from understudy_benchmarks.real_data import data_folder

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
-from understudy.core import checks
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.geometry.adjacency import adjacency_matrix
 from understudy.io.registry import read_sequence
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
 from understudy_benchmarks import Request
 from understudy_benchmarks.real_data import data_folder
 from understudy_benchmarks.trajectory_training.corpus import (

@@ -38,12 +38,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.core.skin import Skin, skin_weights
 from understudy.evaluation import machine
 from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
@@ -57,6 +54,9 @@ from understudy.jobs.reducing import skin_of_character
 from understudy.methods import method_type
 from understudy.methods.sparse_skinning.dense import individual_of
 from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
 from understudy_benchmarks.sequence_cases import Case, find_cases, lean_row, write_sequence_report
 

@@ -27,12 +27,12 @@ from typing import IO
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
-from understudy.core.progress import Progress
 from understudy.evaluation.result import CaseResult
 from understudy.runtime import native
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.progress import Progress
 from understudy.viewer.page import javascript_package
 from understudy_benchmarks import Outcome, Request, runtime, runtime_cases
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from understudy.core import memory, tasks, threads
+from understudy.system import memory, tasks, threads
 
 Threads = Annotated[
     int | None,

@@ -27,8 +27,8 @@ from understudy.cli.reduce import reduce
 from understudy.cli.sample import controls, sample
 from understudy.cli.show import info, methods
 from understudy.cli.view import view
-from understudy.core.errors import UnderstudyError
 from understudy.core.version import __version__
+from understudy.system.errors import UnderstudyError
 
 app = typer.Typer(
     cls=CommandGroup,

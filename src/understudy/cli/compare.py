@@ -21,10 +21,10 @@ from understudy.cli.options import (
     read_options,
 )
 from understudy.cli.output import print_measured
-from understudy.core.errors import InputError
-from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.understudy import SUFFIX
 from understudy.rigs.sampling import SamplePlan
+from understudy.system.errors import InputError
+from understudy.system.terminal_progress import TerminalProgress
 
 
 def compare(

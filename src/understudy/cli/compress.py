@@ -21,7 +21,7 @@ from understudy.cli.options import (
     read_options,
     settings_of,
 )
-from understudy.core.terminal_progress import TerminalProgress
+from understudy.system.terminal_progress import TerminalProgress
 
 
 def compress(

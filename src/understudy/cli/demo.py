@@ -12,9 +12,9 @@ import typer
 from understudy import jobs
 from understudy.cli.learn import print_result
 from understudy.cli.options import Out, Seed
-from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.result import overall
 from understudy.rigs.sampling import SamplePlan
+from understudy.system.terminal_progress import TerminalProgress
 
 RIG, METHOD = "human", "corrected_skin"
 README_MM = 0.22  # number cmu_mm

@@ -21,7 +21,7 @@ from understudy.cli.options import (
     read_options,
 )
 from understudy.cli.output import print_measured
-from understudy.core.terminal_progress import TerminalProgress
+from understudy.system.terminal_progress import TerminalProgress
 
 RigOption = Annotated[
     str | None,

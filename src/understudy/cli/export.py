@@ -11,9 +11,9 @@ from understudy import jobs
 from understudy.cli.options import RIG_HELP, File, Json
 from understudy.cli.view import PAGE_SUFFIX, Beside, export_page, refuse_page_options
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
-from understudy.core.terminal_progress import TerminalProgress
 from understudy.export.character import ExportSettings
+from understudy.system.errors import InputError
+from understudy.system.terminal_progress import TerminalProgress
 from understudy.viewer.subjects import ViewJob
 
 

@@ -15,8 +15,6 @@ import typer
 from understudy.cli.added_options import with_memory, with_threads
 from understudy.cli.options import RIG_HELP, Out
 from understudy.cli.sample import STORE_SUFFIX, sample
-from understudy.core.errors import InputError
-from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.files import write_json
 from understudy.jobs.farm import (
     TEMPLATE,
@@ -32,6 +30,8 @@ from understudy.rigs.blender.options import BlenderOptions
 from understudy.rigs.chunk_sampling import need_blocks
 from understudy.rigs.parallel_sampling import SamplingJob
 from understudy.rigs.sampling import SamplePlan, read_modes
+from understudy.system.errors import InputError
+from understudy.system.terminal_progress import TerminalProgress
 
 MOST_CHUNKS = 40  # by default
 

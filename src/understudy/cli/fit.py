@@ -33,12 +33,12 @@ from understudy.cli.options import (
     settings_of,
 )
 from understudy.cli.output import file_text
-from understudy.core.cluster import Cluster, using
-from understudy.core.errors import InputError
 from understudy.core.provenance import rig_of
-from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.understudy import SUFFIX
 from understudy.methods.registry import method_names, method_type
+from understudy.system.cluster import Cluster, using
+from understudy.system.errors import InputError
+from understudy.system.terminal_progress import TerminalProgress
 
 
 def fit(

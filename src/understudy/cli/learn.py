@@ -44,11 +44,11 @@ from understudy.cli.sample import (
     Modifiers,
     TrustScripts,
 )
-from understudy.core.errors import InputError
-from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.registry import format_of
 from understudy.rigs.blender.options import MODIFIERS, BlenderOptions
 from understudy.rigs.sampling import SamplePlan
+from understudy.system.errors import InputError
+from understudy.system.terminal_progress import TerminalProgress
 
 
 def learn(

@@ -19,7 +19,7 @@ from understudy.cli.options import (
     read_options,
     settings_of,
 )
-from understudy.core.terminal_progress import TerminalProgress
+from understudy.system.terminal_progress import TerminalProgress
 
 
 def learning_curve(

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from understudy.core.errors import InputError
 from understudy.io.registry import ReadOptions
 from understudy.jobs import PartOptions
 from understudy.methods.base import PRESET
+from understudy.system.errors import InputError
 
 AUTO = "auto"  # the method that takes a budget
 

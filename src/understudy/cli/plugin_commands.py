@@ -1,4 +1,4 @@
-"""Sub-commands of other packages, by entry point (group `understudy.commands`; `core.plugins`).
+"""Sub-commands of other packages, by entry point (group `understudy.commands`; `system.plugins`).
 
 The value of an entry point is a function as typer takes it: its parameters are the arguments and
 options, its docstring is the help. Its attribute `example`, if it has one, is a line that the help
@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperGroup
 
-from understudy.core import checks
-from understudy.core.errors import InputError, MissingDependencyError
-from understudy.core.plugins import load_plugin, plugins
+from understudy.system import checks
+from understudy.system.errors import InputError, MissingDependencyError
+from understudy.system.plugins import load_plugin, plugins
 
 GROUP = "understudy.commands"
 # Options of another command, which a command passes on.

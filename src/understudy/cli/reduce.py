@@ -10,8 +10,8 @@ import typer
 from understudy import jobs
 from understudy.cli.options import Clips, Meshes, Out, Preset, Settings, settings_of
 from understudy.cli.output import file_text
-from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.registry import ReadOptions
+from understudy.system.terminal_progress import TerminalProgress
 
 
 def reduce(

@@ -11,11 +11,7 @@ from typing import Annotated
 import typer
 
 from understudy.cli.options import RIG_HELP, Out, Seed
-from understudy.core.cluster import Cluster
-from understudy.core.errors import InputError
-from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.atomic_write import atomic_write
-from understudy.io.bucket import place
 from understudy.jobs.source import load_asked
 from understudy.rigs.blender.options import MODIFIERS, BlenderOptions, is_blend
 from understudy.rigs.blender.rig import BlenderRig
@@ -24,6 +20,10 @@ from understudy.rigs.parallel_sampling import SamplingJob, sample_poses
 from understudy.rigs.ray_sampling import sample_on_cluster
 from understudy.rigs.registry import absolute_name
 from understudy.rigs.sampling import SIGMA, SamplePlan, read_modes
+from understudy.system.bucket import place
+from understudy.system.cluster import Cluster
+from understudy.system.errors import InputError
+from understudy.system.terminal_progress import TerminalProgress
 
 STORE_SUFFIX = ".zarr"
 Meshes = Annotated[

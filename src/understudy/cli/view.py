@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from understudy.cli.options import RIG_HELP
-from understudy.core.errors import InputError
-from understudy.core.terminal_progress import TerminalProgress
 from understudy.evaluation.metric_catalogue import size_text
 from understudy.io.atomic_write import ensure_writable
 from understudy.rigs.base import ExternalRig
+from understudy.system.errors import InputError
+from understudy.system.terminal_progress import TerminalProgress
 from understudy.viewer.page import write_page
 from understudy.viewer.server import ViewServer
 from understudy.viewer.subjects import Subject, ViewJob, load_subjects, scene_of, title_of

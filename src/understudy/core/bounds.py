@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 # Features are compared with the centres inside this range, so that no square overflows.
 LARGEST_FEATURE = 1e15

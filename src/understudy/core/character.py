@@ -17,16 +17,16 @@ from functools import cached_property
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.clip import ClipSpan
 from understudy.core.controls import ControlSpec
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.skinning import dual_quaternion_blend, linear_blend
 from understudy.geometry.transforms import compose
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 _BLOCK = 64  # frames evaluated at a time
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

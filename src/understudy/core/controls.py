@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import FileError, InputError
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
 
 
 def _not_given() -> np.ndarray:

@@ -25,11 +25,9 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from understudy.core import checks
 from understudy.core.bounds import Bounds
 from understudy.core.clip import Clip
 from understudy.core.controls import ControlSpec
-from understudy.core.errors import InputError
 from understudy.core.features import Features
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis, Net, NetGroups
@@ -38,6 +36,8 @@ from understudy.core.services import SERVICES
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.core.storage import is_half
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 Floats = npt.NDArray[np.float32]
 STORAGES = ("float32", "float16")

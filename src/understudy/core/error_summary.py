@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 # Bit patterns of positive float32 numbers are ordered. Cut to 10 bits of mantissa, they are
 # histogram bins 0.1 % wide over the whole range.

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.transforms import parent_from_bone
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

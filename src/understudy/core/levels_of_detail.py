@@ -12,15 +12,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from understudy.core import checks
+from understudy.system.fit_packages import sparse as sp  # first: says what is missing
+
+# isort: split
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
-from understudy.core.fit_packages import sparse as sp
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis
 from understudy.core.skin import Skin
 from understudy.geometry.closest_points import closest_points
 from understudy.geometry.skinning import weight_matrix
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 _SAME = 1e-6  # of the height: vertices that are closer are the same
 

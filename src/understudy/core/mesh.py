@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
 from understudy.geometry.adjacency import polygon_edges
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 UNITS = ("m", "cm", "mm", "in", "ft", "unitless")
 UP_AXES = ("Y", "Z")

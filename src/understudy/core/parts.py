@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.bounds import join_bounds
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.features import Features
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis, Net
 from understudy.core.poses import Poses, VertexSource
 from understudy.core.skin import Skin
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 
 class VertexSubset:

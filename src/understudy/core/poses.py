@@ -16,12 +16,12 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from understudy.core import checks
 from understudy.core.clip import Clip, ClipSpan, cut_clips
 from understudy.core.controls import ControlSpec
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 _BLOCK = 256  # poses read from a store at a time
 _BLOCK_BYTES = 1 << 28  # at most, of their vertices

@@ -25,8 +25,6 @@ from math import comb
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.bone_motion import (
     CHANNELS,
@@ -38,6 +36,8 @@ from understudy.geometry.bone_motion import (
     parents_first,
 )
 from understudy.geometry.transforms import rotation_from_axis_angle
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 ROLES = ("hand", "foot", "head", "pelvis", "end")
 SIDES = ("left", "right", "middle")

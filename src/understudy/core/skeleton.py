@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
 from understudy.geometry.transforms import inverse
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 _LARGEST = 1e18  # what the runtimes accept as a bone
 

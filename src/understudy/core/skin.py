@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
 from understudy.geometry.skinning import BLENDS, weight_matrix
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

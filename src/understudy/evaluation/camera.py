@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 View = str | tuple[float, float]
 

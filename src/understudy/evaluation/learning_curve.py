@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 BLOCKS = 16  # of held-out poses, which are drawn with replacement
 _DRAWS = 400

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.error_summary import ErrorSummary
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.evaluation.metrics import (
     best_bone_square,
     compression_rate,
@@ -23,6 +21,8 @@ from understudy.evaluation.metrics import (
     relative_to_box,
 )
 from understudy.evaluation.result import CaseResult
+from understudy.system import checks
+from understudy.system.progress import SILENT, Progress
 
 # What is measured: a function from poses to vertices (T,V,3), or the vertices of all poses.
 Approximation = Callable[[Poses], np.ndarray] | np.ndarray

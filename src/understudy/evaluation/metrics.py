@@ -13,13 +13,13 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from understudy.core import checks
 from understudy.core.error_summary import ErrorSummary, Seam, enveloping_ratio, pose_difference
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.geometry.error_norms import box_error
 from understudy.geometry.transforms import compose
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 
 def distances(true: np.ndarray, approx: np.ndarray) -> np.ndarray:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError, MissingDependencyError
 from understudy.io.atomic_write import atomic_write
+from understudy.system import checks
+from understudy.system.errors import InputError, MissingDependencyError
 
 Colour = tuple[int, int, int]
 BACKGROUND: Colour = (240, 241, 243)

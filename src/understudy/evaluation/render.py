@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from understudy.core import checks
 from understudy.evaluation import rasteriser, shading
 from understudy.evaluation.camera import Camera
 from understudy.evaluation.pictures import BACKGROUND, Colour
 from understudy.geometry.normals import vertex_normals
+from understudy.system import checks
 
 _TOO_FAR = 1e100  # the square of a larger coordinate overflows
 _VISIBLE_PIXELS = 240  # width of the depth picture that decides visibility

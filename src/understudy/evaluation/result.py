@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.evaluation.metric_catalogue import metric_of
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 TUNED_MARK = "*"
 TUNED_NOTE = "* took part in choosing a constant of its method: notes/tuning.md."

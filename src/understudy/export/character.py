@@ -19,12 +19,9 @@ from functools import partial
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.character import BlendShape, Character, CharacterClip
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.export.bones import EngineBones
 from understudy.export.clips import SourceClip, distinct_clips
@@ -37,6 +34,9 @@ from understudy.export.residuals import SkinnedFrames, low_rank_displacements
 from understudy.export.shapes import MAX_SHAPES, corrective_shapes
 from understudy.export.skin import packed, plays_as_it_is, refit_skin
 from understudy.export.virtual_bones import convex_virtual_bones
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 BONES = ("pair", "rigid")
 TARGETS = ("deformer", "original")

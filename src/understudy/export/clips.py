@@ -17,16 +17,16 @@ import numpy as np
 
 from understudy.core.clip import ClipSpan
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.parts import without_parts
 from understudy.core.poses import Poses, distinct_names
-from understudy.core.progress import SILENT, Progress
 from understudy.core.provenance import parts_left_out
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.transforms import compose, parent_from_bone
 from understudy.io.registry import read_poses
 from understudy.rigs.base import Rig, animate
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 _SAME_REST = 1e-3  # of the skeleton's size: how far joints of the same bind pose may be apart
 _FRAME_RATE = 30.0  # of motion that does not state one

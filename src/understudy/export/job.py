@@ -9,12 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from understudy.core import checks
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.core.provenance import parts_left_out, rig_of
 from understudy.export.character import ExportSettings, baked_character, make_character
 from understudy.export.clips import SourceClip, animation_clip, motion_clips, own_clips, poses_clips
@@ -25,6 +22,9 @@ from understudy.rigs.base import Rig, animation_names, name_of
 from understudy.rigs.part_rig import rig_without_parts
 from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 ALL = "all"
 NEURAL_POSES = 600  # poses of the training range that live blend shapes have to reproduce

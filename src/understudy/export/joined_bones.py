@@ -17,12 +17,12 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import skin_weights
 from understudy.export.bones import EngineBones
 from understudy.export.frames import Frames
 from understudy.geometry.transforms import compose
 from understudy.methods.decomposition.skeletons.skeleton_fit import fit_skeleton
+from understudy.system.progress import SILENT, Progress
 
 
 class JoinedBones(NamedTuple):

@@ -27,9 +27,7 @@ import numpy as np
 
 from understudy.core.character import Character, CharacterClip
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.core.version import __version__
 from understudy.export.bones import EngineBones
 from understudy.export.character import ExportSettings, clip_errors, engine_skin, notes_on
@@ -44,6 +42,8 @@ from understudy.export.virtual_bones import convex_virtual_bones
 from understudy.io.onnx import WeightsNet
 from understudy.runtime.drivers import drivers
 from understudy.runtime.reference import coefficients_of, pose_readings
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 HELD_OUT = "held-out poses"
 EXACT = "The net is the deformer's own, projected to the blend shapes."

@@ -14,11 +14,11 @@ import numpy as np
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.export.character import ExportSettings, make_character
 from understudy.export.clips import own_clips
 from understudy.export.errors import Errors
 from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
+from understudy.system.progress import SILENT, Progress
 
 INFLUENCES = 4
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.geometry.influences import dense_to_influences, float32_influences
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_dense, solve_sparse
+from understudy.system.progress import SILENT, Progress
 
 
 def plays_as_it_is(skin: Skin, influences: int) -> bool:

@@ -26,10 +26,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 from scipy.spatial import cKDTree
 
-from understudy.core import tasks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import evenly
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin, skin_weights
 from understudy.export.bones import EngineBones
 from understudy.export.clips import SourceClip
@@ -39,6 +37,8 @@ from understudy.geometry.simplex_qp import SimplexQP
 from understudy.geometry.skinning import weight_matrix
 from understudy.geometry.sparse_simplex_qp import solve_sparse_simplex_qp
 from understudy.geometry.transforms import compose
+from understudy.system import tasks
+from understudy.system.progress import SILENT, Progress
 
 _ROUNDS = 24
 _ENOUGH = 1e-6  # root mean square error, as a fraction of the mesh's height, that ends the rounds

@@ -9,8 +9,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from understudy.core.errors import FileError
 from understudy.io.atomic_write import atomic_write
+from understudy.system.errors import FileError
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

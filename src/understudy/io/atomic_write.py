@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from understudy.core.errors import FileError
+from understudy.system.errors import FileError
 
 
 def ensure_writable(path: str | Path) -> None:

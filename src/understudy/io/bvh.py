@@ -15,19 +15,19 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from understudy.core import checks
 from understudy.core.character import Character, CharacterClip
 from understudy.core.clip import Clip
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import distinct_names
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import compose
 from understudy.io.atomic_write import atomic_write
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.numbers import read_bytes, read_numbers
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
+from understudy.system.progress import SILENT, Progress
 
 _CHANNELS = {f"{axis}{kind}" for axis in "xyz" for kind in ("position", "rotation")}
 _RIGID = 1e-3  # a bone may stretch by this fraction and is still written as a rotation

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from understudy.core.errors import FileError
+from understudy.system.errors import FileError
 
 if sys.platform == "win32":
     import msvcrt

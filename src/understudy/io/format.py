@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from understudy.core import checks
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.mesh import UNITS, UP_AXES, Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.io.mesh_clips import FrameData, MeshClip
 from understudy.io.vertex_cache import VertexCache
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.progress import Progress
 
 Source = str | Path
 

@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from understudy.core.errors import InputError, MissingDependencyError
-from understudy.core.plugins import load_plugin, plugins
 from understudy.io import blender, gltf, npz, onnx, pose_store, sequences, usd, vertex_caches
 from understudy.io import understudy as understudy_file
 from understudy.io.bvh import read_bvh
 from understudy.io.fbx import read_fbx
 from understudy.io.format import Format, Source
+from understudy.system.errors import InputError, MissingDependencyError
+from understudy.system.plugins import load_plugin, plugins
 
 GROUP = "understudy.formats"
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from understudy.core import checks
 from understudy.core.clip import ClipSpan
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, distinct_names
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 # Sizes that differ by one of these factors (to within a third) are the same size in other units:
 # decimal steps, inches, feet.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core.errors import FileError
+from understudy.system.errors import FileError
 
 
 def read_bytes(path: str | Path) -> bytes:

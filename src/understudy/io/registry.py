@@ -5,7 +5,7 @@ are read and written as a `Character`; its clips are poses too. A deformer is wr
 the formats that hold networks.
 
 Built-in formats are listed in `understudy.io.formats`; other packages add theirs by entry point
-(group `understudy.formats`, see `understudy.core.plugins`). `understudy.io.format` says what a
+(group `understudy.formats`, see `understudy.system.plugins`). `understudy.io.format` says what a
 format can do.
 """
 
@@ -17,19 +17,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from understudy.core import fit_packages  # noqa: F401  # says what is missing
+from understudy.system import fit_packages  # noqa: F401  # says what is missing
+
+# isort: split
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.joined_samples import join_samples
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, join_poses
-from understudy.core.progress import SILENT, Progress
 from understudy.io import sequences, vertex_caches
 from understudy.io.format import AS_IT_IS, Format, ReadOptions, Source
 from understudy.io.formats import format_by_suffix, format_of, formats, suffixes_of
 from understudy.io.pairs import pair_poses
 from understudy.io.vertex_cache import VertexCache
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 __all__ = [
     "Format",

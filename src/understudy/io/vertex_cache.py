@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

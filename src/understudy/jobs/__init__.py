@@ -4,6 +4,9 @@ Inputs and outputs are typed, everything is checked before any work, and an inte
 continues when it is called again.
 """
 
+from understudy.system import fit_packages  # noqa: F401  # says what is missing
+
+# isort: split
 from understudy.jobs.comparing import Compared, compare
 from understudy.jobs.compressing import Compressed, compress
 from understudy.jobs.exporting import export

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.evaluation.pictures import need_drawing
 from understudy.io.registry import ReadOptions
 from understudy.jobs.compressing import trial_of_sequence
@@ -30,6 +29,7 @@ from understudy.methods.base import Method
 from understudy.methods.registry import methods_by_name
 from understudy.rigs.base import Rig
 from understudy.rigs.sampling import SamplePlan
+from understudy.system.progress import SILENT, Progress
 from understudy.viewer.subjects import load_subjects
 
 

@@ -16,10 +16,8 @@ import numpy as np
 
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.core.provenance import with_source
 from understudy.evaluation.measure import Reference, measure, measure_deformers, sequence_error
 from understudy.evaluation.metric_catalogue import digits3, metric_of, size_text
@@ -41,6 +39,8 @@ from understudy.methods.base import Method
 from understudy.methods.decomposition.compact import compact, default_tolerance
 from understudy.methods.posing_fitting import with_posing
 from understudy.methods.registry import method_type, methods_by_name
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 from understudy.viewer.measured import KeptFrames
 from understudy.viewer.subjects import Subject
 

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.evaluation.metric_catalogue import size_text
 from understudy.export.about import about_lines
 from understudy.export.character import ExportSettings
@@ -24,6 +22,8 @@ from understudy.io.registry import format_of, formats, write_character, write_de
 from understudy.io.sequences import read_mesh
 from understudy.jobs.exports import Exported
 from understudy.rigs.base import Rig
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 Writer = Callable[[Character, Path], None]
 

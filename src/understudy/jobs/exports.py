@@ -11,7 +11,6 @@ from typing import Any
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, distinct_names
-from understudy.core.progress import SILENT, Progress
 from understudy.evaluation.metric_catalogue import size_text
 from understudy.export.about import about_lines
 from understudy.export.character import ExportSettings
@@ -23,6 +22,7 @@ from understudy.io.registry import format_of, write_character, write_deformer
 from understudy.io.sequences import file_name
 from understudy.jobs.folder import JobFolder
 from understudy.rigs.base import Rig
+from understudy.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from understudy.core.errors import FileError, InputError
 from understudy.rigs.blender.options import is_blend
+from understudy.system.errors import FileError, InputError
 
 SPECIFICATION = "jobtemplate-2023-09"
 TEMPLATE, VALUES = "template.json", "parameter_values.json"

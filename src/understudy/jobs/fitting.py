@@ -21,13 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import cluster
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError, MissingDependencyError
 from understudy.core.parts import join_deformers, part_vertices, take_vertices, without_parts
 from understudy.core.poses import Poses
 from understudy.core.posing import PosingSkeleton
-from understudy.core.progress import SILENT, Progress
 from understudy.core.provenance import with_source
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.registry import (
@@ -45,6 +42,9 @@ from understudy.rigs.blender.options import is_blend
 from understudy.rigs.part_rig import PartRig
 from understudy.rigs.ray_sampling import ClusterRig
 from understudy.rigs.registry import absolute_name, load_rig
+from understudy.system import cluster
+from understudy.system.errors import InputError, MissingDependencyError
+from understudy.system.progress import SILENT, Progress
 
 SIMPLE = "lbs"  # what every engine has; a result that is worse is of no use
 FEW_POSES = 40  # networks need more

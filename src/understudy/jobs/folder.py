@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from understudy.core.errors import FileError, InputError
 from understudy.io.files import write_json
+from understudy.system.errors import FileError, InputError
 
 _STATE = "job.json"
 

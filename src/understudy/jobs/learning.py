@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.parts import without_parts
 from understudy.core.poses import Poses
 from understudy.core.posing import PosingSkeleton
-from understudy.core.progress import SILENT, Progress
 from understudy.core.provenance import with_source
 from understudy.evaluation.metric_catalogue import digits3
 from understudy.evaluation.pictures import need_drawing
@@ -62,6 +60,8 @@ from understudy.rigs.blender.options import BlenderOptions
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 from understudy.viewer.subjects import Subject, load_subjects
 
 AUTO = "auto"

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.evaluation.learning_curve import LearningCurve, block_errors
 from understudy.evaluation.learning_curve_picture import write_picture
 from understudy.evaluation.measure import pose_errors
@@ -26,6 +24,8 @@ from understudy.jobs.source import Place, PosesSource, Source, read
 from understudy.jobs.split import nested_subsets, split_poses
 from understudy.methods.auto.budget import distance_of
 from understudy.rigs.base import Rig
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 SMALLEST = 40  # poses of the first fit
 

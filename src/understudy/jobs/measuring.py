@@ -11,13 +11,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.parts import without_parts
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.core.provenance import parts_left_out, rig_of, sample_of
 from understudy.evaluation.measure import measure_deformers
 from understudy.evaluation.pictures import need_drawing
@@ -32,6 +29,9 @@ from understudy.rigs.part_rig import rig_without_parts
 from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
 from understudy.runtime.native import runtime_of
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 from understudy.viewer.measured import KeptFrames, page_beside
 from understudy.viewer.subjects import Subject, load_subjects
 

@@ -14,9 +14,7 @@ import numpy as np
 from understudy.core.character import Character
 from understudy.core.clip import Clip
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.core.provenance import with_source
 from understudy.evaluation.measure import Reference, deform_clips, measure
 from understudy.evaluation.metric_catalogue import digits3
@@ -27,6 +25,8 @@ from understudy.methods.base import Method
 from understudy.methods.character_deformer import deformer_of_character
 from understudy.methods.registry import methods_by_name
 from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True, eq=False)

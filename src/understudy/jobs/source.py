@@ -23,10 +23,8 @@ import numpy as np
 
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.io.registry import (
     ReadOptions,
     format_of,
@@ -40,6 +38,8 @@ from understudy.rigs.base import Rig, name_of
 from understudy.rigs.blender.options import BlenderOptions, is_blend, parse_blend
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.registry import checked_rig, is_rig, load_rig
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 Place = str | Path
 

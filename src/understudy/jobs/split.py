@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 FRACTION = 0.15  # of the poses
 _FEWEST = 8  # poses to fit and to measure

@@ -5,7 +5,9 @@
 
 from typing import TYPE_CHECKING
 
-from understudy.core import fit_packages  # noqa: F401  # says what is missing
+from understudy.system import fit_packages  # noqa: F401  # says what is missing
+
+# isort: split
 from understudy.methods.base import (
     Config,
     Method,

@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from understudy.core import checks, tasks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.methods.fit_arguments import check_fit
 from understudy.rigs.base import Rig
+from understudy.system import checks, tasks
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 PRESET = "preset"  # `--set preset=NAME` is `--preset NAME`
 
@@ -124,7 +124,7 @@ class Method(Generic[ConfigType]):
 
     The first line of its docstring is what `understudy methods` prints. What `fit` is given is
     checked before it runs. While it runs, BLAS uses one thread; work for several goes through
-    `understudy.core.tasks`.
+    `understudy.system.tasks`.
     """
 
     name: ClassVar[str]

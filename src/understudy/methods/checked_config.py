@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from understudy.core import checks
-from understudy.core.errors import InputError
 from understudy.methods.base import Config
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 
 @dataclass(frozen=True)

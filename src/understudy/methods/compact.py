@@ -10,10 +10,10 @@ from dataclasses import fields
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses, evenly
 from understudy.methods.base import Method
 from understudy.runtime.half_precision import halved_correctives
+from understudy.system.errors import InputError
 
 _POSES = 100  # that both are compared on
 # Largest mean distance between both: as a fraction of the error of the deformer, or of the height.

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.io.npz.bone_matrices import check_convention
 from understudy.rigs.registry import checked_rig
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.progress import Progress
 
 _CALL = "fit(poses, rig=rig, progress=progress)"
 
@@ -40,7 +40,7 @@ def check_fit(arguments: tuple[Any, ...], options: dict[str, Any], asks_rig: boo
     _check_poses(poses)
     if "progress" in options and not isinstance(progress, Progress):
         raise InputError(
-            f"progress: expected an understudy.core.progress.Progress, got {_what(progress)}; "
+            f"progress: expected an understudy.system.progress.Progress, got {_what(progress)}; "
             "leave it out for a silent fit, or pass an object of a subclass"
         )
     if rig is not None:

@@ -22,11 +22,9 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.error_summary import ErrorSummary
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.geometry.influences import dense_to_influences, float32_weights
@@ -37,6 +35,8 @@ from understudy.methods.skin_fitting.skin_weights import (
     sparse_weights,
 )
 from understudy.rigs.base import Rig
+from understudy.system import checks
+from understudy.system.progress import SILENT, Progress
 
 _MEASURED_POSES = 256  # training errors are measured on at most this many
 

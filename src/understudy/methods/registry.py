@@ -1,6 +1,6 @@
 """Methods by name. A method has one name: in the registry, on the command line and in reports.
 
-Another package adds a method by entry point (group `understudy.methods`, see `core.plugins`); its
+Another package adds a method by entry point (group `understudy.methods`, see `system.plugins`); its
 value is a `Method` subclass. A method is imported only when it is asked for, so listing the names
 needs neither torch nor time.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from understudy.core import checks
-from understudy.core.errors import InputError
-from understudy.core.plugins import load_plugin, plugins
 from understudy.methods.base import Method, Traits
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.plugins import load_plugin, plugins
 
 if TYPE_CHECKING:
     from understudy import methods

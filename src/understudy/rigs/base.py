@@ -13,12 +13,12 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.controls import ControlSpec
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 
 @runtime_checkable

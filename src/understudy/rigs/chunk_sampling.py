@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy.core import checks
-from understudy.core.errors import InputError
-from understudy.core.progress import SILENT, Progress
 from understudy.io import pose_store as store
 from understudy.rigs.base import Rig
 from understudy.rigs.parallel_sampling import SamplingJob
 from understudy.rigs.sampling import SamplePlan
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 MOST_NAMED = 20  # chunks in a message
 

@@ -28,18 +28,18 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks, memory, threads
 from understudy.core.controls import ControlSpec
-from understudy.core.errors import InputError, UnderstudyError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress, Task
 from understudy.core.skeleton import Skeleton
 from understudy.core.version import __version__
 from understudy.io import pose_store as store
 from understudy.rigs.base import ExternalRig, Rig, name_of
 from understudy.rigs.registry import checked_rig, load_rig, portable_name
 from understudy.rigs.sampling import SamplePlan
+from understudy.system import checks, memory, threads
+from understudy.system.errors import InputError, UnderstudyError
+from understudy.system.progress import SILENT, Progress, Task
 
 # Poses given to the rig at once: bounds its scratch memory and the time between progress updates.
 STEP = 16
@@ -72,7 +72,7 @@ def sample_poses(
     rig        what `load_rig` takes (a name, `package.module:Class`, `path/to/rig.py:Class`,
                `path/to/hero.blend`), or what builds the rig: a class or function that worker
                processes can import (or a `functools.partial` of it)
-    processes  worker processes; None: `understudy.core.threads.count()`. With 1, or with few poses,
+    processes  worker processes; None: `system.threads.count()`. With 1, or with few poses,
                the rig is evaluated in this process
     ranges     TOML file of training ranges (`ControlSpec.with_ranges`)
     overwrite  replace the store at `path`, also where it could be continued

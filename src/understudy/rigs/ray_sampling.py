@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core.cluster import Advance, Cluster, Pool, Workers, connected, worker_count
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.io import pose_store as store
-from understudy.io.bucket import place
 from understudy.rigs.base import Rig, name_of
 from understudy.rigs.parallel_sampling import SamplingJob, resumable, sample_block
+from understudy.system.bucket import place
+from understudy.system.cluster import Advance, Cluster, Pool, Workers, connected, worker_count
+from understudy.system.progress import SILENT, Progress
 
 _HELD = 2  # batches of poses of each worker that a fit holds
 

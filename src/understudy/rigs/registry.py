@@ -6,7 +6,7 @@
     path/to/lid.py:Lid          a class in a file
     path/to/hero.blend          a Blender file; hero.blend?mesh=Body names its meshes
 
-Another package adds a rig by entry point (group `understudy.rigs`, see `core.plugins`); its value
+Another package adds a rig by entry point (group `understudy.rigs`, see `system.plugins`); its value
 is the class, which is imported only when it is asked for. `human` and `face` come that way too.
 """
 
@@ -22,16 +22,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from understudy.core import checks
 from understudy.core.controls import ControlSpec
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
-from understudy.core.plugins import load_plugin, plugins
 from understudy.core.skeleton import Skeleton
 from understudy.rigs.base import Rig
 from understudy.rigs.blender.options import is_blend
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.tube import TubeRig
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.plugins import load_plugin, plugins
 
 GROUP = "understudy.rigs"
 # The characters that come with Understudy, in a package of their own.

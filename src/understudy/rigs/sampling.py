@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.controls import ControlSpec, is_range
-from understudy.core.errors import FileError, InputError
 from understudy.core.poses import evenly
 from understudy.rigs.base import Rig, animation_curves, animation_names, name_of
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
 
 
 class Mode(NamedTuple):

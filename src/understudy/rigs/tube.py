@@ -24,12 +24,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
+from understudy.system import checks
 
 RINGS, AROUND, LENGTH, RADIUS = 13, 8, 10.0, 1.0
 JOINTS = np.array([0.0, 3.5, 6.5])

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 # Larger numbers could exceed the range of float32 on their way to a position; runtime/src/api.cpp
 # has the same limit.

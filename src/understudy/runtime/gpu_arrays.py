@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.runtime import native
 from understudy.runtime.drivers import drivers
+from understudy.system.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,12 +17,12 @@ from dataclasses import replace
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis, Net
 from understudy.core.services import SERVICES
 from understudy.core.skin import Skin
 from understudy.core.storage import grid_step
+from understudy.system.errors import InputError
 
 # Limits of a grid: how far rest positions may move, relative to the height, and the largest steps
 # of skin weights, UVs and normals.

@@ -18,10 +18,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from understudy.core import checks, threads
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.io.understudy import to_bytes
+from understudy.system import checks, threads
+from understudy.system.errors import InputError
 
 
 def _compiled_module() -> Any:

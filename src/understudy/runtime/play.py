@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.services import SERVICES
 from understudy.geometry.normals import vertex_normals
 from understudy.runtime.drivers import drivers
 from understudy.runtime.native import checked_threads, runtime_of
 from understudy.runtime.reference import deform_reference
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 
 def deform(

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.features import raw_features
 from understudy.core.services import SERVICES
 from understudy.geometry.skinning import blended_matrices, dual_quaternion_blend, linear_blend
 from understudy.geometry.transforms import compose
 from understudy.runtime.drivers import Drivers, drivers
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 # Numbers of blended matrices at once: enough for efficient matrix products, and few enough that
 # 170,000 vertices need less than 300 MB.

@@ -13,8 +13,8 @@ import numpy as np
 
 from understudy.core.bounds import LARGEST_FEATURE
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError, MissingDependencyError
 from understudy.core.networks import stack_bases, stack_nets
+from understudy.system.errors import InputError, MissingDependencyError
 
 try:
     import torch

@@ -19,8 +19,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from understudy.core.errors import FileError
 from understudy.io.atomic_write import atomic_write
+from understudy.system.errors import FileError
 from understudy.training.grouped import GroupedTask
 from understudy.training.schedule import Schedule
 

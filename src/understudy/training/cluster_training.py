@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from understudy.core.cluster import Advance, PartTask, Workers
-from understudy.core.progress import Task
 from understudy.io.array_file import read_arrays, write_arrays
+from understudy.system.cluster import Advance, PartTask, Workers
+from understudy.system.progress import Task
 from understudy.training.checkpoint import run_fingerprint
 from understudy.training.grouped import GroupedTask
 from understudy.training.schedule import Schedule

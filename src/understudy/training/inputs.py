@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.controls import ControlSpec
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.geometry.transforms import parent_from_bone
 from understudy.rigs.base import Rig, evaluate_batches
+from understudy.system.errors import InputError
+from understudy.system.progress import Progress
 from understudy.training.features import FeatureUnits
 
 INPUT_SOURCES = ("auto", "rig", "data", "all")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.core.errors import MissingDependencyError
+from understudy.system.errors import MissingDependencyError
 
 
 def need_torch(method: str) -> None:

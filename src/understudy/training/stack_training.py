@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from understudy.core import tasks
-from understudy.core.errors import InputError
-from understudy.core.progress import Task
+from understudy.system import tasks
+from understudy.system.errors import InputError
+from understudy.system.progress import Task
 from understudy.training.checkpoint import Checkpoint, run_fingerprint
 from understudy.training.grouped import GroupedTask, Stack
 from understudy.training.schedule import Schedule, validation_poses

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import torch
 
-from understudy.core import threads
+from understudy.system import threads
 
 
 @contextmanager
 def torch_threads(most: int | None = None) -> Iterator[None]:
-    """Let torch use as many threads as `understudy.core.threads` says, and at most `most`."""
+    """Let torch use as many threads as `understudy.system.threads` says, and at most `most`."""
     before = torch.get_num_threads()
     torch.set_num_threads(min(threads.count(), most or threads.count()))
     try:

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from understudy.core import cluster
-from understudy.core.errors import InputError
-from understudy.core.progress import Progress
+from understudy.system import cluster
+from understudy.system.errors import InputError
+from understudy.system.progress import Progress
 from understudy.training.cluster_training import train_on_cluster
 from understudy.training.grouped import GroupedTask, stack_order
 from understudy.training.schedule import Schedule

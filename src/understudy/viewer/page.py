@@ -12,8 +12,8 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from understudy.core.errors import InputError
 from understudy.io.atomic_write import atomic_write
+from understudy.system.errors import InputError
 from understudy.viewer.packing import Container
 
 # The runtime; the page takes the one that its browser runs.

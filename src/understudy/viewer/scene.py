@@ -17,7 +17,6 @@ import numpy as np
 
 from understudy.core.controls import ControlSpec
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
@@ -25,6 +24,7 @@ from understudy.core.skin import skin_weights
 from understudy.export.clips import SourceClip
 from understudy.io.understudy import to_bytes
 from understudy.rigs.base import Rig, animation_curves, animation_names, name_of
+from understudy.system.errors import InputError
 from understudy.viewer.control_groups import group_of
 from understudy.viewer.frames import PackedBones, pack_bones, pack_frames
 from understudy.viewer.packing import Container

@@ -24,8 +24,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 
-from understudy.core.errors import InputError, UnderstudyError
 from understudy.rigs.base import Rig
+from understudy.system.errors import InputError, UnderstudyError
 from understudy.viewer.packing import Container
 from understudy.viewer.page import page_for_server, server_policy
 

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.core.provenance import rig_of
 from understudy.export.clips import distinct_clips
 from understudy.export.job import ALL, ExportJob
@@ -18,6 +15,9 @@ from understudy.io.registry import read_poses
 from understudy.io.understudy import SUFFIX
 from understudy.rigs.base import Rig, animate, animation_names
 from understudy.rigs.registry import is_rig, load_rig
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 from understudy.viewer.packing import Container
 from understudy.viewer.scene import Model, deformer_scene, poses_scene, rig_scene
 

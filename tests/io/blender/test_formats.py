@@ -12,13 +12,13 @@ from independent import blender
 from scipy.spatial import ConvexHull
 
 from understudy import BlendShape, Character, CharacterClip, InputError, Mesh, Skeleton, Skin
-from understudy.core.errors import FileError, MissingDependencyError
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 from understudy.io import registry
 from understudy.io.blender import find_blender
 from understudy.io.blender.alembic import read_alembic_header
 from understudy.io.blender.scripts import read_alembic
 from understudy.io.registry import ReadOptions, read_character, read_poses, write_character
+from understudy.system.errors import FileError, MissingDependencyError
 
 FLOAT32 = 1e-5  # of the size: both formats, and Blender, hold float32
 PARENTS = [-1, 0, 1, 2, 1]

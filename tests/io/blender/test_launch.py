@@ -9,9 +9,9 @@ import needs
 import numpy as np
 import pytest
 
-from understudy.core.errors import InputError, MissingDependencyError, UnderstudyError
-from understudy.core.progress import Progress
 from understudy.io.blender import launch
+from understudy.system.errors import InputError, MissingDependencyError, UnderstudyError
+from understudy.system.progress import Progress
 
 HEAD = "import json, sys, time\nasked, answered = sys.argv[-2:]\n"
 

@@ -15,8 +15,8 @@ import pytest
 from gltf_maker import GltfMaker
 from rigged_characters import make_character
 
-from understudy.core.errors import FileError
 from understudy.io.registry import read_character, write_character
+from understudy.system.errors import FileError
 
 TRIANGLE = np.eye(3)
 

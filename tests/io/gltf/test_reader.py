@@ -7,11 +7,11 @@ import pytest
 from gltf_maker import GltfMaker
 from independent import three_js
 
-from understudy.core.errors import FileError
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.io.gltf.motion import detected_rate, frames_of
 from understudy.io.gltf.trs import compose_trs, decompose, quaternion_of, rotation_of
 from understudy.io.registry import ReadOptions, read_character, read_poses, write_character
+from understudy.system.errors import FileError
 
 RNG = np.random.default_rng(0)
 SQUARE = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0.2]], float)

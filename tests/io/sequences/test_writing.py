@@ -7,12 +7,12 @@ import pytest
 from character_builders import hero
 
 from understudy import InputError, Mesh
-from understudy.core.errors import FileError
 from understudy.geometry.corner_normals import CornerNormals
 from understudy.geometry.normals import vertex_normals
 from understudy.io.registry import format_of, read_poses, write_character
 from understudy.io.sequences import read_obj, read_ply, write_ply
 from understudy.io.sequences.ply import FORMATS
+from understudy.system.errors import FileError
 
 
 def assert_same_mesh(got, want, parts):

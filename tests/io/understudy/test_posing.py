@@ -10,7 +10,7 @@ from mutated_files import read_mutated
 from posing_builders import small_character, two_arms
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import FileError
+from understudy.system.errors import FileError
 
 
 def rewritten(path, change):

@@ -11,8 +11,8 @@ from character_builders import hero
 from pxr import Usd
 from usd_scenes import SCENE
 
-from understudy.core.errors import FileError
 from understudy.io.usd import read_usd, write_usd
+from understudy.system.errors import FileError
 
 TRIANGLE = """
 def Mesh "M"

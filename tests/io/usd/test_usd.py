@@ -9,10 +9,10 @@ from pxr import Usd, UsdGeom, UsdSkel, UsdValidation
 from usd_scenes import SCENE, baked
 
 from understudy import BlendShape, Character, CharacterClip, InputError
-from understudy.core.errors import FileError
 from understudy.io.mesh_objects import mesh_objects
 from understudy.io.registry import ReadOptions, read_character, read_poses, write_character
 from understudy.io.usd.joint_transforms import joint_animation, with_scale_joints
+from understudy.system.errors import FileError
 
 SCENE_TIMES = [5, 7, 8]  # USD bakes at these, and interpolates between them
 

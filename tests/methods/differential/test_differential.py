@@ -6,7 +6,6 @@ from builders import linear_sheet, symmetric_mesh
 
 from understudy import ControlSpec, InputError, Mesh, Poses
 from understudy.core.networks import NetGroups
-from understudy.core.progress import SILENT, Progress, Task
 from understudy.methods.differential.context import FitContext
 from understudy.methods.differential.differential import Differential, DifferentialConfig
 from understudy.methods.differential.fit import fold, train_model
@@ -22,6 +21,7 @@ from understudy.rigs import load_rig
 from understudy.rigs.base import PerturbableRig
 from understudy.rigs.sampling import gaussian
 from understudy.runtime.reference import pose_features
+from understudy.system.progress import SILENT, Progress, Task
 from understudy_benchmarks.baselines.pca_regression import PcaRegression
 
 SMALL = {

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from builders import chain_skeleton, grid_mesh, random_motion
 
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.transforms import apply, compose
 from understudy.methods.skin_fitting import best_bone as rigid_bones
 from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors
+from understudy.system.errors import InputError
 
 
 def reference(poses: Poses) -> np.ndarray:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT
 from understudy.core.skin import Skin
 from understudy.methods.fdda.groups import find_skin
 from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs import load_rig
+from understudy.system.progress import SILENT
 
 
 @pytest.fixture(scope="module")

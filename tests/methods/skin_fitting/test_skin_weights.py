@@ -7,7 +7,6 @@ import pytest
 from builders import chain_skeleton, grid_mesh, random_motion
 from scipy.optimize import nnls
 
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
@@ -22,6 +21,7 @@ from understudy.methods.skin_fitting.skin_weights import (
     solve_path,
     solve_sparse,
 )
+from understudy.system.errors import InputError
 
 
 def skinned(skeleton, mesh, motion, weights, noise=0.0, shift=(0, 0, 0)) -> Poses:

@@ -10,7 +10,6 @@ from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
 from understudy.methods.sparse_skinning._two_layer import Factorization
 
 from understudy import Deformer, Mesh, Poses, Skin
-from understudy.core.errors import InputError
 from understudy.evaluation.metrics import decomposition_error
 from understudy.geometry.adjacency import connected_components
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
@@ -24,6 +23,7 @@ from understudy.methods.sparse_skinning.factorization import (
     factorize,
 )
 from understudy.methods.sparse_skinning.two_layer import TwoLayer, TwoLayerConfig
+from understudy.system.errors import InputError
 from understudy_benchmarks.baselines.k_largest import KLargest
 
 

@@ -22,10 +22,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.core import checks, tasks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress, Task
 from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition import clusters
 from understudy.methods.decomposition.bone_limit import check_bone_count
@@ -36,6 +34,8 @@ from understudy.methods.decomposition.transform_solve import solve_transforms
 from understudy.methods.decomposition.weight_problem import WeightSearch
 from understudy.methods.decomposition.weight_solve import solve_weights
 from understudy.rigs.base import Rig
+from understudy.system import checks, tasks
+from understudy.system.progress import SILENT, Progress, Task
 
 _REPEATS = 5  # of fitting the initial clusters and assigning the vertices again
 

@@ -21,13 +21,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.geometry.pca import principal_components
 from understudy.methods.differential.anchors import pivot_anchors
 from understudy.methods.skin_fitting.displacements import displacements_at
+from understudy.system import checks
 
 _BASIS_POSES = 2000
 _SMALL = 1e-6  # of the largest square in U_K^T U_K

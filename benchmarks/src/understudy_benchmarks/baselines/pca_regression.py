@@ -22,7 +22,6 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis, Net
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import SILENT, Progress
 from understudy.core.version import __version__
 from understudy.geometry.pca import components_for_error, principal_components
 from understudy.methods.base import Method, Traits
@@ -44,6 +43,7 @@ from understudy.methods.differential.skins import SKINS, make_skin
 from understudy.methods.skin_fitting.displacements import displacement_blocks, displacements_at
 from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
+from understudy.system.progress import SILENT, Progress
 from understudy.training.features import CONTROLS
 
 _BASIS_POSES = 2000

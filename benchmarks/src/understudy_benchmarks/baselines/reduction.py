@@ -10,11 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses, VertexSource
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.geometry.error_norms import weight_error
 from understudy.geometry.influences import float32_influences
@@ -22,6 +19,9 @@ from understudy.methods.base import Config, Traits
 from understudy.methods.sparse_skinning.dense import DenseSkin, dense_weights, fit_dense
 from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 from understudy.rigs.base import Rig
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import SuperLU, splu
 
-from understudy.core import checks
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
 from understudy.core.skeleton import Skeleton
@@ -45,6 +44,7 @@ from understudy.geometry.adjacency import adjacency_matrix, connected_components
 from understudy.geometry.skinning import polar
 from understudy.geometry.transforms import apply, compose
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
+from understudy.system import checks
 from understudy_benchmarks.baselines.rotations import (
     polar_rotation,
     rotation_matrix,

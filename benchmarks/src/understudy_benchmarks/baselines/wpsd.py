@@ -29,10 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from understudy.core import checks
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import SILENT
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.influences import dense_to_influences
@@ -42,6 +40,8 @@ from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
 from understudy.methods.skin_fitting.displacements import displace
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_dense
 from understudy.rigs.base import Rig
+from understudy.system import checks
+from understudy.system.progress import SILENT
 from understudy.training.inputs import InputGroups, InputSelection, units_from_rig
 
 _WEIGHT_POSES = 1000  # enough to find weights and best bones

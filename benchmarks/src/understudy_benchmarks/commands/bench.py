@@ -11,11 +11,11 @@ from understudy.cli.added_options import with_threads
 from understudy.cli.options import Json, Seed, Settings, names_of, settings_of
 from understudy.cli.output import print_table
 from understudy.cli.plugin_commands import with_example
-from understudy.core.errors import InputError
-from understudy.core.progress import SILENT
-from understudy.core.terminal_progress import TerminalProgress
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.files import write_json
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT
+from understudy.system.terminal_progress import TerminalProgress
 from understudy_benchmarks import Request, run
 
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from understudy.cli.plugin_commands import with_example
-from understudy.core.errors import InputError
-from understudy.core.terminal_progress import TerminalProgress
+from understudy.system.errors import InputError
+from understudy.system.terminal_progress import TerminalProgress
 from understudy_benchmarks import public_data
 from understudy_benchmarks.real_data import data_folder
 

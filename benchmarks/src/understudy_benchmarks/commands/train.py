@@ -10,10 +10,10 @@ import typer
 from understudy.cli.added_options import with_threads
 from understudy.cli.options import Out, Seed, names_of
 from understudy.cli.plugin_commands import with_example
-from understudy.core import checks
-from understudy.core.errors import InputError, MissingDependencyError
-from understudy.core.terminal_progress import TerminalProgress
 from understudy.methods.decomposition.trajectory_networks.classifier import NETWORKS
+from understudy.system import checks
+from understudy.system.errors import InputError, MissingDependencyError
+from understudy.system.terminal_progress import TerminalProgress
 from understudy_benchmarks.real_data import data_folder
 
 

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skin import Skin
 from understudy.geometry.skinning import weight_matrix
 from understudy.geometry.transforms import compose
 from understudy.io.npz import UNREADABLE
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
 
 # Families that no shipped network was trained on; `bench temporal` tests on them. `khr` is left out
 # for its licence too (CC-BY; all others are CC0).

@@ -24,9 +24,6 @@ import torch
 from safetensors.numpy import save_file
 from torch import nn
 
-from understudy.core import checks
-from understudy.core.errors import InputError
-from understudy.core.progress import SILENT, Progress
 from understudy.io.atomic_write import atomic_write
 from understudy.methods.decomposition.motion import read_motion
 from understudy.methods.decomposition.trajectory_networks.classifier import (
@@ -36,6 +33,9 @@ from understudy.methods.decomposition.trajectory_networks.classifier import (
     shapes,
 )
 from understudy.methods.decomposition.trajectory_networks.trajectories import trajectories
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 from understudy.training.torch_threads import torch_threads
 from understudy.training.trainer import pick_device
 from understudy_benchmarks.trajectory_training import published_training

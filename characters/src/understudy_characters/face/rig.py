@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.geometry.transforms import compose, inverse
+from understudy.system import checks
 from understudy_characters.face import animations
 from understudy_characters.face.anatomy import read_face
 from understudy_characters.face.cheeks import Cheeks

@@ -31,7 +31,7 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.spatial import cKDTree
 
-from understudy.core.errors import FileError
+from understudy.system.errors import FileError
 
 BODY_VERTICES = 13380
 CM_PER_FILE_UNIT = 10.0

@@ -36,8 +36,8 @@ from copy import copy
 import numpy as np
 import scipy.sparse as sparse
 
-from understudy.core import checks
 from understudy.core.skeleton import Skeleton
+from understudy.system import checks
 from understudy_characters.human.anatomy import Anatomy
 from understudy_characters.human.correctives import STAGES, CorrectiveBuilder, DriverInputs
 from understudy_characters.human.correctives_face import add_face_correctives

@@ -28,8 +28,8 @@ from pathlib import Path
 import numpy as np
 from scipy.ndimage import gaussian_filter1d
 
-from understudy.core import checks
-from understudy.core.errors import FileError
+from understudy.system import checks
+from understudy.system.errors import FileError
 from understudy_characters.human.rig import HumanRig
 
 # Near a gimbal pole two controls have the same effect; a pull keeps them from drifting apart.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
+from understudy.system import checks
 from understudy_characters.human import animations
 from understudy_characters.human.anatomy import read_anatomy
 from understudy_characters.human.deformation import Deformation

@@ -25,22 +25,22 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.character import Character, CharacterClip
-from understudy.core.errors import (
-    FileError,
-    InputError,
-    MissingDependencyError,
-    UnderstudyError,
-)
 from understudy.core.mesh import UNITS, UP_AXES, Mesh
-from understudy.core.progress import SILENT, Progress
 from understudy.io.atomic_write import atomic_write
 from understudy.io.blender import scene
 from understudy.io.blender.launch import Answer, run_script
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.mesh_clips import need_same_mesh
 from understudy.io.mesh_objects import mesh_objects
+from understudy.system import checks
+from understudy.system.errors import (
+    FileError,
+    InputError,
+    MissingDependencyError,
+    UnderstudyError,
+)
+from understudy.system.progress import SILENT, Progress
 
 _SCRIPTS = Path(__file__).parent / "scripts"
 _READ_SECONDS = 30  # to start Blender and open a file; frames come on top

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from understudy.core.character import Character
 from understudy.core.coordinates import METRES
-from understudy.core.errors import FileError, InputError
 from understudy.io.atomic_write import atomic_write
 from understudy.io.blender import scene
 from understudy.io.blender.launch import run_script
 from understudy.io.mesh_objects import mesh_objects
+from understudy.system.errors import FileError, InputError
 
 WRITER = Path(__file__).parent / "scripts" / "write_scene.py"
 _NTSC_RATES = (23.976, 29.97, 59.94)

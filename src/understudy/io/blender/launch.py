@@ -32,9 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.errors import FileError, InputError, MissingDependencyError, UnderstudyError
-from understudy.core.progress import SILENT, Progress, Task
 from understudy.io import npz
+from understudy.system.errors import FileError, InputError, MissingDependencyError, UnderstudyError
+from understudy.system.progress import SILENT, Progress, Task
 
 VARIABLE = "UNDERSTUDY_BLENDER"
 ENVIRONMENT = ".venv-blender"

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from understudy.core.character import Character
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.skin import skin_weights
 from understudy.geometry.transforms import compose
 from understudy.io.mesh_objects import MeshObject
+from understudy.system.errors import InputError
 
 DEFAULT_RATE = 30.0  # frames per second, of a character without clips
 

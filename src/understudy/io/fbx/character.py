@@ -21,9 +21,7 @@ from pathlib import Path, PureWindowsPath
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.character import BlendShape, Character, CharacterClip
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import distinct_names
 from understudy.geometry.skinning import dual_quaternion_blend
@@ -37,6 +35,8 @@ from understudy.io.vertex_caches import (
     read_maya_cache,
     read_vertex_cache,
 )
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
 
 _UNITS = {1.0: "m", 0.01: "cm", 0.001: "mm", 0.0254: "in", 0.3048: "ft"}
 

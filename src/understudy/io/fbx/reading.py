@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.character import Character
-from understudy.core.errors import FileError, MissingDependencyError
-from understudy.core.progress import SILENT, Progress
 from understudy.io.fbx.character import FbxScene, make_character
 from understudy.io.format import AS_IT_IS, ReadOptions
+from understudy.system import checks
+from understudy.system.errors import FileError, MissingDependencyError
+from understudy.system.progress import SILENT, Progress
 
 _WORKER = Path(__file__).with_name("worker.py")
 _WRONG_FILE = 3  # exit code of the worker for a file that it cannot read

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import FileError
 from understudy.core.poses import distinct_names
+from understudy.system import checks
+from understudy.system.errors import FileError
 
 # Directions of ufbx's axes: +X, -X, +Y, -Y, +Z, -Z.
 _DIRECTIONS = np.repeat(np.eye(3), 2, axis=0) * np.array([[1.0], [-1.0]] * 3)

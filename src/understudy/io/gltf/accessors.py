@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from understudy.core.errors import FileError
 from understudy.io.gltf.container import Document
 from understudy.io.gltf.document import Entry
+from understudy.system.errors import FileError
 
 COMPONENTS = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}

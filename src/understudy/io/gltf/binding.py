@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core.errors import FileError
 from understudy.geometry.transforms import apply, compose, inverse
 from understudy.io.gltf.accessors import Accessors
 from understudy.io.gltf.document import Entry, unique
 from understudy.io.gltf.scene import Scene
+from understudy.system.errors import FileError
 
 IDENTITY = np.eye(3, 4)
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from understudy.core.errors import FileError
 from understudy.io.gltf.document import Entry
 from understudy.io.numbers import read_bytes
+from understudy.system.errors import FileError
 
 MAGIC = b"glTF"
 JSON_CHUNK = 0x4E4F534A

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.errors import FileError
+from understudy.system.errors import FileError
 
 _REQUIRED: Any = object()
 # No array of a real file has more entries; JSON of this size is refused before it is walked.

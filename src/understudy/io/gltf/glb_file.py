@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.errors import InputError
 from understudy.core.version import __version__
 from understudy.io.atomic_write import atomic_write
 from understudy.io.gltf.accessors import COMPONENTS
 from understudy.io.gltf.container import BINARY_CHUNK, JSON_CHUNK, MAGIC
+from understudy.system.errors import InputError
 
 VERTICES, INDICES = 34962, 34963  # what a buffer view is for
 _COMPONENT_OF = {np.dtype(kind): number for number, kind in COMPONENTS.items()}

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.character import CharacterClip
-from understudy.core.errors import InputError
 from understudy.geometry.transforms import compose, inverse
 from understudy.io.gltf.trs import compose_trs, continuous, decompose
+from understudy.system.errors import InputError
 
 # How far, relative to its size, a transform may be from one without shear.
 SHEAR_TOLERANCE = 1e-5

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core.errors import FileError
 from understudy.geometry.transforms import compose
 from understudy.io.gltf.accessors import Accessors, Budget
 from understudy.io.gltf.document import Entry, unique
 from understudy.io.gltf.own_extras import KEY
 from understudy.io.gltf.scene import Scene
 from understudy.io.gltf.trs import NEARLY_UNIT, compose_trs
+from understudy.system.errors import FileError
 
 _WIDTHS = {"translation": 3, "rotation": 4, "scale": 3}
 MAX_FRAMES = 200_000

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.errors import FileError
 from understudy.core.mesh import HANDEDNESS, UNITS, UP_AXES, Mesh
 from understudy.io.gltf.document import Entry
+from understudy.system.errors import FileError
 
 VERSION = 1
 KEY = "understudy"

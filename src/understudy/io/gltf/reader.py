@@ -19,12 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.character import BlendShape, Character, CharacterClip
 from understudy.core.coordinates import Conversion
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import compose
@@ -47,6 +44,9 @@ from understudy.io.gltf.motion import Animation, SampledAnimation, read_animatio
 from understudy.io.gltf.own_extras import OwnExtras, own_extras
 from understudy.io.gltf.scene import Scene
 from understudy.io.gltf.surfaces import Surface, read_surface, target_count, welded
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
+from understudy.system.progress import SILENT, Progress
 
 
 class _ChoiceError(InputError):

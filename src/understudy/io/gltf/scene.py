@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.core.errors import FileError
 from understudy.geometry.transforms import compose
 from understudy.io.gltf.document import Entry
 from understudy.io.gltf.trs import NEARLY_UNIT, compose_trs, decompose
+from understudy.system.errors import FileError
 
 
 class Scene:

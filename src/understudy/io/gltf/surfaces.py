@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core.errors import FileError
 from understudy.io.gltf.accessors import Accessors, Sparse
 from understudy.io.gltf.document import Entry
+from understudy.system.errors import FileError
 
 TRIANGLES, STRIP, FAN, POINTS = 4, 5, 6, 0
 VERTEX_ATTRIBUTE = "_VERTEX"

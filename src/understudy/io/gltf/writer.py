@@ -23,7 +23,6 @@ import numpy as np
 
 from understudy.core.character import Character, CharacterClip
 from understudy.core.coordinates import Conversion
-from understudy.core.errors import InputError
 from understudy.geometry.skinning import weight_matrix
 from understudy.geometry.transforms import inverse
 from understudy.io.gltf.document import unique
@@ -44,6 +43,7 @@ from understudy.io.gltf.split_vertices import (
     morph_normals,
 )
 from understudy.io.gltf.surfaces import POINTS, VERTEX_ATTRIBUTE
+from understudy.system.errors import InputError
 
 MAX_INFLUENCES = 8
 # Whole numbers up to this are exact in 32-bit floats, which custom attributes must be.

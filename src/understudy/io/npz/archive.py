@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
 
 # What zipfile and NumPy raise on a file that is damaged, truncated or something else.
 UNREADABLE = (

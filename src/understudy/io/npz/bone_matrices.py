@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses, evenly, pose_tile
 from understudy.geometry.transforms import compose, inverse
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 _LAST_ROW = np.array([0.0, 0.0, 0.0, 1.0])
 _TRANSPOSE = (

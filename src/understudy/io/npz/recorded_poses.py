@@ -39,14 +39,11 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.character import Character
 from understudy.core.clip import ClipSpan
 from understudy.core.controls import ControlSpec
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.io.atomic_write import atomic_write
 from understudy.io.format import AS_IT_IS, ReadOptions
@@ -64,6 +61,9 @@ from understudy.io.npz.archive import (
 )
 from understudy.io.npz.bone_matrices import as_3x4, check_bones, nearest_pose
 from understudy.io.vertex_cache import VertexCache
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
+from understudy.system.progress import SILENT, Progress
 
 MESH_ARRAYS = (
     "vertices",

@@ -16,16 +16,16 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.character import Character, CharacterClip
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.npz.archive import read_arrays
 from understudy.io.npz.bone_matrices import as_3x4
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
+from understudy.system.progress import SILENT, Progress
 
 _ARRAYS = ("rest", "faces", "weights", "transforms", "vertices")
 _SUM_ERROR = 1e-3  # of the weights of a vertex, which are then scaled

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.errors import MissingDependencyError
 from understudy.core.networks import NetStack
+from understudy.system.errors import MissingDependencyError
 
 OPSET = 18
 _NEWTON_STEPS = 12

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.networks import NetStack, stack_bases, stack_nets
 from understudy.io.atomic_write import atomic_write
 from understudy.io.onnx.features import Readings, add_bounds
@@ -34,6 +33,7 @@ from understudy.io.onnx.graph import (
     sums_at,
 )
 from understudy.io.onnx.groups import add_group_displacements, add_groups, rigid_groups
+from understudy.system.errors import InputError
 
 
 def write_onnx(deformer: Deformer, path: str | Path) -> None:

@@ -13,10 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from understudy.core.character import Character, CharacterClip
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.io.pairs.agreement import (
     WRONG_EDGES,
     Agreement,
@@ -28,6 +26,8 @@ from understudy.io.pairs.alignment import Alignment, Overlap, align
 from understudy.io.pairs.order import Edges, align_reordered, order_strays
 from understudy.io.pairs.skeleton import skeleton_poses
 from understudy.io.vertex_cache import VertexCache
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 _DOUBTFUL = 0.01  # share of vertices whose order may be uncertain
 _FEW_VERTICES = 3000  # another order is always tried

@@ -13,7 +13,6 @@ import numpy as np
 
 from understudy.core.character import Character, CharacterClip
 from understudy.core.clip import ClipSpan
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
 from understudy.core.skeleton import Skeleton
@@ -30,6 +29,7 @@ from understudy.io.pairs.alignment import (
     offsets_to_try,
 )
 from understudy.io.vertex_cache import VertexCache
+from understudy.system.errors import InputError
 
 _VERTICES, _FRAMES = 60, 30
 _RIGID = 0.015  # what the better half moves in its bone, as a fraction of the size

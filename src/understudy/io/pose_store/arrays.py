@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import FileError, InputError, MissingDependencyError
-from understudy.io.bucket import BucketPath, client_errors, explained
 from understudy.io.pose_store.header import REPAIR, Place
+from understudy.system import checks
+from understudy.system.bucket import BucketPath, client_errors, explained
+from understudy.system.errors import FileError, InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     import zarr

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from understudy.core.controls import ControlSpec
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
-from understudy.io.bucket import BucketPath
+from understudy.system.bucket import BucketPath
+from understudy.system.errors import FileError, InputError
 
 FORMAT_VERSION = 1
 REPAIR = "the store is damaged: sample it again with overwrite, or restore the files"

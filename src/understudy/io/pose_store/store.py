@@ -30,15 +30,11 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.controls import ControlSpec
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.io.atomic_write import folder_to_disk, is_disk_full, to_disk, write_text
-from understudy.io.bucket import BucketPath, client_errors, explained, place
 from understudy.io.file_lock import lock as file_lock
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.pose_store.arrays import (
@@ -66,6 +62,10 @@ from understudy.io.pose_store.header import (
     rows_of_block,
     verify_files,
 )
+from understudy.system import checks
+from understudy.system.bucket import BucketPath, client_errors, explained, place
+from understudy.system.errors import FileError, InputError
+from understudy.system.progress import SILENT, Progress
 
 BLOCK = 128  # poses
 TILE = 1024  # vertices

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.io.atomic_write import atomic_write
 from understudy.io.mesh_clips import FrameData
 from understudy.io.mesh_objects import mesh_objects
 from understudy.io.numbers import read_bytes, read_numbers, words_per_line
+from understudy.system.errors import FileError, InputError
 
 
 def read_obj_vertices(path: str | Path) -> FrameData:

@@ -19,12 +19,12 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.io.atomic_write import atomic_write
 from understudy.io.mesh_clips import FrameData
 from understudy.io.mesh_objects import mesh_objects
 from understudy.io.numbers import ragged, read_bytes, read_numbers, record_starts
+from understudy.system.errors import FileError, InputError
 
 _TYPES = {
     "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2",

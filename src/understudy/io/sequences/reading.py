@@ -15,10 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.io.format import AS_IT_IS, Format, Reader, ReadOptions, Source
 from understudy.io.mesh_clips import (
     FrameData,
@@ -29,6 +27,8 @@ from understudy.io.mesh_clips import (
 )
 from understudy.io.sequences.obj import read_obj, read_obj_vertices
 from understudy.io.sequences.ply import read_ply, read_ply_vertices
+from understudy.system.errors import FileError, InputError
+from understudy.system.progress import SILENT, Progress
 
 # By suffix: the function that reads a whole mesh, and the one that reads its positions.
 _READERS: dict[str, tuple[Callable[[Source], Mesh], Callable[[Source], FrameData]]] = {

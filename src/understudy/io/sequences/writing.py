@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from understudy.core.character import Character, CharacterClip
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.geometry.corner_normals import CornerNormals
 from understudy.io.atomic_write import atomic_write
 from understudy.io.sequences.obj import ObjText
 from understudy.io.sequences.ply import write_ply
+from understudy.system.errors import FileError, InputError
 
 _BLOCK = 32  # frames evaluated at a time
 _DIGITS = 4

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from understudy.core.bounds import Bounds
-from understudy.core.errors import InputError
 from understudy.core.networks import Basis, Net
 from understudy.io.understudy.strict_reading import need_kind
+from understudy.system.errors import InputError
 
 Arrays = dict[str, np.ndarray]
 PREFIX = "bounds."

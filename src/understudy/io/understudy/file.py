@@ -24,11 +24,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as unpack
 from safetensors.numpy import save as pack
 
-from understudy.core import checks
 from understudy.core.clip import Clip, ClipKeys
 from understudy.core.controls import ControlSpec
 from understudy.core.deformer import STORAGES, Deformer
-from understudy.core.errors import FileError, InputError
 from understudy.core.features import Features
 from understudy.core.mesh import Mesh
 from understudy.core.services import SERVICES
@@ -58,6 +56,8 @@ from understudy.io.understudy.strict_reading import (
     text,
     texts,
 )
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
 
 # Version 2 added 16 bits, 3 added 8 bits (no longer read), 4 added narrow arrays, 5 keys of clips.
 # A deformer in float32 without keys is written as version 1, so that older versions can read it.

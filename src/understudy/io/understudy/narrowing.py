@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
 from understudy.core.storage import from_grid, grid_of
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 _ON_GRIDS = ("mesh.vertices", "mesh.corner_uvs", "mesh.corner_normals", "mean", "skin.weight")
 

@@ -24,8 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
 from understudy.core.posing import (
     MAX_DEGREE,
     MAX_INPUTS,
@@ -38,6 +36,8 @@ from understudy.core.posing import (
 )
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.bone_motion import CHANNELS
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 VERSION = 1
 PREFIX = "posing."

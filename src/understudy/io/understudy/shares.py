@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from understudy.core.errors import FileError
 from understudy.io.understudy.strict_reading import parse_archive_header
+from understudy.system.errors import FileError
 
 # What arrays belong to, by the start of their names; everything else is "other".
 _GROUPS = {

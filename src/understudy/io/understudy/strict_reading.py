@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import InputError
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 _MOST_NESTED = 64
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from pxr import Sdf, Tf, Usd
 
-from understudy.core.errors import FileError, UnderstudyError
 from understudy.io.usd.reading import Limits, character_arrays, limits_for
 from understudy.io.usd.scene import Request
 from understudy.io.usd.scene_clips import read_stage
+from understudy.system.errors import FileError, UnderstudyError
 
 _SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 _MOST_LAYERS = 2000

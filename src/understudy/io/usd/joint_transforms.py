@@ -20,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 
 from understudy.core.character import Character
-from understudy.core.errors import InputError
 from understudy.core.poses import distinct_names
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.skinning import quaternion_from_rotation
 from understudy.geometry.transforms import apply, bounded_inverse, compose, inverse
+from understudy.system.errors import InputError
 
 SCALE_JOINTS = "understudy:scaleJoints"
 # Largest displacement by shear that is written, as a fraction of the character's size.

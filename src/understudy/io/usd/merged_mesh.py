@@ -8,11 +8,11 @@ import numpy as np
 from pxr import Usd, UsdGeom
 
 from understudy.core.coordinates import METRES
-from understudy.core.errors import FileError
 from understudy.core.mesh import Mesh
 from understudy.io.numbers import ragged
 from understudy.io.usd.prim_names import original_name
 from understudy.io.usd.scene_meshes import ScenePart
+from understudy.system.errors import FileError
 
 
 def merged_mesh(stage: Any, parts: list[ScenePart]) -> tuple[np.ndarray, Mesh]:

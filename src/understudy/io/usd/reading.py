@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from understudy.core.character import BlendShape, Character, CharacterClip
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.npz import array_names, read_arrays
+from understudy.system.errors import FileError, InputError
+from understudy.system.progress import SILENT, Progress
 
 # A reader may take this many seconds of processor time, and one more for every so many bytes of
 # the file; by the clock four times that, because others use the machine too.

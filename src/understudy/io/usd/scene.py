@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 from pxr import Usd, UsdGeom, UsdSkel
 
-from understudy.core import checks
 from understudy.core.character import BlendShape, Character
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
@@ -31,6 +29,8 @@ from understudy.io.usd.scene_bones import (
     world_transforms,
 )
 from understudy.io.usd.scene_meshes import Key, PartShapes, ScenePart, read_part, read_shapes
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
 
 _EVERY = Usd.TraverseInstanceProxies()
 EARLIEST = Usd.TimeCode.EarliestTime()

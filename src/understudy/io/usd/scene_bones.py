@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from pxr import Usd, UsdGeom, UsdSkel, Vt
 
-from understudy.core.errors import FileError
 from understudy.geometry.transforms import compose
 from understudy.io.usd.joint_transforms import SCALE_JOINTS
+from understudy.system.errors import FileError
 
 
 @dataclass(frozen=True, eq=False)

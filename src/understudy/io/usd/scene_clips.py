@@ -15,7 +15,6 @@ from pxr import Usd, UsdGeom, UsdSkel
 
 from understudy.core.character import Character, CharacterClip
 from understudy.core.coordinates import Conversion
-from understudy.core.errors import FileError
 from understudy.geometry.skinning import dual_quaternion_blend, linear_blend
 from understudy.geometry.transforms import apply, compose
 from understudy.io.usd.merged_mesh import unit_of
@@ -23,6 +22,7 @@ from understudy.io.usd.prim_names import original_name
 from understudy.io.usd.scene import EARLIEST, Request, Scene, read_scene
 from understudy.io.usd.scene_bones import transform_times, world_transforms
 from understudy.io.usd.scene_meshes import numbers
+from understudy.system.errors import FileError
 
 _MOST_FRAMES = 200_000
 _BLOCK = 32  # frames evaluated at a time

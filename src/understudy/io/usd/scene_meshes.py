@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from pxr import Usd, UsdGeom, UsdShade, UsdSkel
 
-from understudy.core import checks
-from understudy.core.errors import FileError, InputError
 from understudy.geometry.normals import vertex_normals
 from understudy.io.usd.mesh_prims import POLYGON_PRIMVAR, VERTEX_PRIMVAR
 from understudy.io.usd.prim_names import original_name
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
 
 _UV_NAMES = ("st", "UVMap", "uv", "map1", "st0", "st1")
 _UV_TYPES = ("texCoord2f[]", "texCoord2d[]", "texCoord2h[]", "float2[]", "double2[]", "half2[]")

@@ -26,7 +26,6 @@ import numpy as np
 
 from understudy.core.character import Character, CharacterClip
 from understudy.core.coordinates import METRES, Conversion
-from understudy.core.errors import FileError, InputError, MissingDependencyError
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.io.atomic_write import atomic_write
@@ -39,6 +38,7 @@ from understudy.io.usd.joint_transforms import (
 )
 from understudy.io.usd.mesh_prims import MeshWriter, write_materials
 from understudy.io.usd.prim_names import identifiers, keep_name
+from understudy.system.errors import FileError, InputError, MissingDependencyError
 
 SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 # A character that is further from the origin than this many times its size is written relative to

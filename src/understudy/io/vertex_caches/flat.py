@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core.errors import FileError
 from understudy.io.atomic_write import atomic_write
 from understudy.io.vertex_cache import VertexCache
+from understudy.system.errors import FileError
 
 _MDD = struct.Struct(">ii")
 _PC2 = struct.Struct("<12siiffi")  # magic, version, vertices, start frame, step, frames

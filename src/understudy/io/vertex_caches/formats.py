@@ -6,18 +6,18 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.character import Character
 from understudy.core.clip import ClipSpan
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.vertex_cache import VertexCache
 from understudy.io.vertex_caches.flat import read_mdd, read_pc2, write_mdd, write_pc2
 from understudy.io.vertex_caches.maya import SUFFIXES as MAYA_SUFFIXES
 from understudy.io.vertex_caches.maya import read_maya_cache
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
+from understudy.system.progress import SILENT, Progress
 
 CACHE_SUFFIXES = (".mdd", ".pc2", *MAYA_SUFFIXES)
 

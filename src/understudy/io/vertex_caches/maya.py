@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core import checks
-from understudy.core.errors import FileError
 from understudy.io.vertex_cache import VertexCache
 from understudy.io.vertex_caches.flat import file_size, read_start
+from understudy.system import checks
+from understudy.system.errors import FileError
 
 _DATA = (".mcx", ".mc", ".mcc")
 SUFFIXES = (".xml", *_DATA)

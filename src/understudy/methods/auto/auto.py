@@ -19,7 +19,6 @@ from typing import ClassVar
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.methods.auto.budget import Budget, Measured, bytes_of, seconds_of
 from understudy.methods.auto.candidates import Maker, candidates_of
 from understudy.methods.auto.fits import Lesson, MeasuredFits, Settings
@@ -34,6 +33,7 @@ from understudy.methods.checked_config import (
     check_device,
 )
 from understudy.rigs.base import Rig
+from understudy.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
+from understudy.system.errors import InputError
 
 _METRES = {"mm": 1e-3, "cm": 1e-2, "m": 1.0}
 _BYTES = {"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9}

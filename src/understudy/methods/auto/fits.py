@@ -16,9 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import FileError
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import Progress
 from understudy.io.atomic_write import atomic_write
 from understudy.methods.auto.budget import Budget, Measured
 from understudy.methods.auto.candidates import Candidate, cheap_pose_count
@@ -31,6 +29,8 @@ from understudy.methods.registry import method_type
 from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.runtime.pose_time import pose_ms
+from understudy.system.errors import FileError
+from understudy.system.progress import Progress
 from understudy.training.schedule import Schedule, validation_poses
 
 _HELD_OUT = 0.1  # of the poses

@@ -21,12 +21,12 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
 from understudy.methods.corrected_skin.guard import with_used_outputs
 from understudy.runtime.half_precision import halved_correctives
 from understudy.runtime.reference import coefficients_of, pose_readings
+from understudy.system.errors import InputError
 
 _POSES = 200
 

@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import Progress
 from understudy.methods.bounding import with_held_out_error
 from understudy.methods.corrected_skin.corrected_skin import CorrectedSkinConfig
 from understudy.methods.corrected_skin.guard import (
@@ -38,6 +36,8 @@ from understudy.methods.fdda.groups import Group, Groups, find_groups
 from understudy.methods.range_of_motion import range_of_motion
 from understudy.rigs.base import Rig
 from understudy.runtime.half_precision import halved_correctives
+from understudy.system.errors import InputError
+from understudy.system.progress import Progress
 from understudy.training.schedule import validation_poses
 
 _BASIS_ERROR = 6e-5  # of the height

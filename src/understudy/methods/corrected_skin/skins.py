@@ -10,10 +10,10 @@ import weakref
 from dataclasses import dataclass
 
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.methods.differential.skins import make_skin
 from understudy.methods.skin_fitting.evidence import ENOUGH_POSES, Evidence
+from understudy.system.progress import Progress
 
 _KEPT: weakref.WeakKeyDictionary[Poses, dict[int, Skins]] = weakref.WeakKeyDictionary()
 

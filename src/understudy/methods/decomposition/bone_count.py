@@ -27,7 +27,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from understudy.core.poses import evenly
-from understudy.core.progress import SILENT, Progress, Task
 from understudy.methods.decomposition import clusters
 from understudy.methods.decomposition.alternating_solve import solve_alternating
 from understudy.methods.decomposition.fit import Fit, predict
@@ -37,6 +36,7 @@ from understudy.methods.decomposition.plan import RIGID, Plan
 from understudy.methods.decomposition.pruning import prune_bones, without_one_bone
 from understudy.methods.decomposition.starts import rigid_start
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
+from understudy.system.progress import SILENT, Progress, Task
 
 MAX_BONES = 64  # the number of labels of the networks
 GAMMA = 0.0845

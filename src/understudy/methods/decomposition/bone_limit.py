@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from understudy.core import checks
-from understudy.core.errors import InputError
+from understudy.system import checks
+from understudy.system.errors import InputError
 
 MAX_BONES = 1000
 

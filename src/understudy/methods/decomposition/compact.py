@@ -22,12 +22,12 @@ from functools import partial
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.clip import Clip, ClipKeys
 from understudy.core.deformer import Deformer
 from understudy.core.skin import skin_weights
 from understudy.core.storage import grid_step
 from understudy.geometry.transforms import apply, compose, inverse
+from understudy.system import checks
 
 # The error E that storing may add: a tenth of the error of the fit raises it by half a percent at
 # most, and 0.1 is far below what can be seen.

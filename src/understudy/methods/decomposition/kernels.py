@@ -12,9 +12,9 @@ from types import ModuleType
 
 import numpy as np
 
-from understudy.core import tasks, threads
 from understudy.methods.decomposition import reference
 from understudy.methods.decomposition.weight_problem import WeightProblem, WeightSearch
+from understudy.system import tasks, threads
 
 compiled: ModuleType | None
 try:

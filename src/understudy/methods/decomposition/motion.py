@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core import memory
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
+from understudy.system import memory
+from understudy.system.errors import InputError
 
 _NEGLIGIBLE = 1e-10  # share of the squared motion that principal directions may drop
 _MAX_DIRECTIONS = 256

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core.progress import SILENT, Progress, Task
 from understudy.methods.decomposition.momentum import Extension
 from understudy.methods.decomposition.weight_problem import WeightSearch
+from understudy.system.progress import SILENT, Progress, Task
 
 # More iterations than planned rarely help rigid bones. With unlimited influences, an exact skin may
 # be close while the error still falls slowly.

@@ -23,10 +23,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from understudy.core.progress import SILENT, Progress
 from understudy.methods.decomposition.fit import Fit, with_exact_errors
 from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.transform_solve import LinearSolver, solve_transforms
+from understudy.system.progress import SILENT, Progress
 
 INFLUENCES = 6  # Section 3
 ITERATIONS = 5  # Section 3.2

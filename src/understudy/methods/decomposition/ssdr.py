@@ -28,10 +28,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from understudy.core import checks, tasks
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import SILENT, Progress
 from understudy.geometry.error_norms import box_error
 from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition import clusters
@@ -46,6 +44,8 @@ from understudy.methods.decomposition.plan import (
 )
 from understudy.methods.decomposition.result import deformer_from_bones, skin_and_bones
 from understudy.rigs.base import Rig
+from understudy.system import checks, tasks
+from understudy.system.progress import SILENT, Progress
 
 _DEFAULT_BONES = 20
 _SAMPLE = 1000  # vertices of the additional clusters, as many as `temporal` labels

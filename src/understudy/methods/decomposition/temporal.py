@@ -34,11 +34,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from understudy.core import checks, tasks
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import skin_weights
 from understudy.core.version import __version__
 from understudy.methods.base import Config, Method, Traits
@@ -80,6 +77,9 @@ from understudy.methods.decomposition.trajectory_networks.trajectories import (
 )
 from understudy.methods.decomposition.transform_solve import LinearSolver, solve_transforms
 from understudy.rigs.base import Rig
+from understudy.system import checks, tasks
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 # Section 4.2 names these the most appropriate choices.
 _PAPER_NETWORKS = {"animals": "lstm", "humans": "cnn"}

@@ -33,10 +33,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
-from understudy.core import checks
-from understudy.core.errors import InputError
-from understudy.core.progress import SILENT, Progress
 from understudy.methods.differential.reconstruction import Reconstruction
+from understudy.system import checks
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 # Of the first pivot: below this the basis explains nothing more, and distance decides.
 _EXHAUSTED = 1e-4

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from understudy.core.errors import InputError
 from understudy.methods.checked_config import (
     AT_LEAST_ONE,
     FRACTION,
@@ -18,6 +17,7 @@ from understudy.methods.checked_config import (
 )
 from understudy.methods.differential.features import FEATURES
 from understudy.methods.differential.skins import SKINS
+from understudy.system.errors import InputError
 from understudy.training.features import CONTROLS
 from understudy.training.inputs import INPUT_SOURCES
 

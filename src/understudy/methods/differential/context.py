@@ -13,12 +13,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from understudy.core import memory
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.networks import Basis, Net
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.methods.bounding import with_bounds
@@ -37,6 +34,9 @@ from understudy.methods.skin_fitting.displacements import (
 )
 from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
+from understudy.system import memory
+from understudy.system.errors import InputError
+from understudy.system.progress import Progress
 from understudy.training.inputs import InputGroups, InputSelection, needed_units
 from understudy.training.schedule import Schedule, validation_poses
 from understudy.training.trainer import curve_numbers

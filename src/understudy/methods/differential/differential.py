@@ -45,9 +45,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.methods.base import Method, Traits
 from understudy.methods.checked_config import AT_LEAST_ONE, FRACTION, POSITIVE, Limit
 from understudy.methods.differential.config import (
@@ -57,6 +55,8 @@ from understudy.methods.differential.config import (
     SubspaceConfig,
 )
 from understudy.rigs.base import Rig
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 from understudy.training.requirements import need_torch
 
 METRICS = ("reconstruction", "differential")

@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import qr
 
-from understudy.core.errors import InputError
 from understudy.core.features import Features, raw_features
 from understudy.core.poses import Poses
+from understudy.system.errors import InputError
 from understudy.training.features import (
     FeatureUnits,
     Standardisation,

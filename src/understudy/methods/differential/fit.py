@@ -20,7 +20,6 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.methods.differential.anchor_nets import (
     AnchorTargets,
     read_anchors,
@@ -41,6 +40,7 @@ from understudy.methods.differential.validation import (
     weigh_equations,
 )
 from understudy.rigs.base import Rig
+from understudy.system.progress import Progress
 
 
 @dataclass(frozen=True, eq=False)

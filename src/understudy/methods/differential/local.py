@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.methods.base import Method, Traits
 from understudy.methods.differential.config import SubspaceConfig
 from understudy.rigs.base import Rig
+from understudy.system.progress import SILENT, Progress
 from understudy.training.requirements import need_torch
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import Progress
 from understudy.geometry.pca import components_for_error, principal_components
 from understudy.methods.differential.anchors import pivot_anchors
 from understudy.methods.differential.context import (
@@ -22,6 +21,7 @@ from understudy.methods.differential.local import LocalConfig
 from understudy.methods.differential.nets import NetTasks, train_nets
 from understudy.methods.differential.regions import mesh_regions
 from understudy.rigs.base import Rig
+from understudy.system.progress import Progress
 
 _SEED_POSES = 600
 _SEED_MODES = 100

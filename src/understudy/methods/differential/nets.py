@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from understudy.core.networks import Net, NetGroups
-from understudy.core.progress import Progress
 from understudy.methods.differential.features import FeatureTable
 from understudy.methods.differential.ridge import ridge_regression
 from understudy.methods.range_of_motion import AddedRows
+from understudy.system.progress import Progress
 from understudy.training.grouped import GroupedTask
 from understudy.training.schedule import Schedule, validation_poses
 from understudy.training.trainer import train

@@ -29,8 +29,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
-from understudy.core import checks, tasks
 from understudy.methods.differential.laplacian import Laplacian
+from understudy.system import checks, tasks
 
 _COLUMNS_AT_ONCE = 4  # right-hand sides per call of SuperLU; more are slower
 _TASK_COLUMNS = 32  # of one task

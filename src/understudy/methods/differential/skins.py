@@ -25,9 +25,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.geometry.influences import float32_weights
 from understudy.geometry.simplex_qp import SimplexQP
@@ -39,6 +37,8 @@ from understudy.methods.skin_fitting.blended_skin import blended_skin
 from understudy.methods.skin_fitting.evidence import ENOUGH_POSES, Evidence
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, sparse_weights
 from understudy.rigs.base import PerturbableRig, Rig
+from understudy.system.errors import InputError
+from understudy.system.progress import Progress
 
 SKINS = ("auto", "perturbed", "fitted", "blended")
 _FIT_POSES = 1000

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core import tasks
 from understudy.core.poses import evenly
 from understudy.geometry.pca import components_for_error, principal_components
 from understudy.methods.differential.anchors import (
@@ -35,6 +34,7 @@ from understudy.methods.differential.laplacian import Laplacian
 from understudy.methods.differential.reconstruction import Reconstruction, Weights
 from understudy.methods.differential.regions import mesh_regions
 from understudy.methods.differential.weights import estimated_weights
+from understudy.system import tasks
 
 _ANCHOR_POSES = 600
 _ANCHOR_MODES = 300

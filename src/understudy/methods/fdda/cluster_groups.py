@@ -16,9 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core.cluster import Advance, PartTask, Workers
 from understudy.core.poses import Poses
-from understudy.core.progress import Task
 from understudy.core.skin import Skin
 from understudy.io.array_file import read_arrays, write_arrays
 from understudy.io.pose_store import Place, open_poses, provenance
@@ -29,6 +27,8 @@ from understudy.methods.fdda.components import (
     Membership,
     components_of,
 )
+from understudy.system.cluster import Advance, PartTask, Workers
+from understudy.system.progress import Task
 
 _DIGITS = 24  # of the fingerprint
 

@@ -20,12 +20,12 @@ from functools import partial
 
 import numpy as np
 
-from understudy.core import memory, tasks
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import Task
 from understudy.core.skin import Skin
 from understudy.geometry.pca import components_for_error, principal_components
 from understudy.methods.skin_fitting.displacements import displacement_blocks
+from understudy.system import memory, tasks
+from understudy.system.progress import Task
 
 _ERROR_POSES = 300  # enough to measure what a basis leaves
 _BATCH_BYTES = 1 << 30  # of displacements held at a time, at most

@@ -49,7 +49,6 @@ from typing import Any, ClassVar
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.methods.base import Method, Traits
 from understudy.methods.checked_config import (
     AT_LEAST_ONE,
@@ -60,6 +59,7 @@ from understudy.methods.checked_config import (
     check_device,
 )
 from understudy.rigs.base import Rig
+from understudy.system.progress import SILENT, Progress
 from understudy.training.features import CONTROLS
 from understudy.training.inputs import INPUT_SOURCES
 from understudy.training.requirements import need_torch

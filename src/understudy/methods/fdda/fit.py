@@ -10,7 +10,6 @@ from understudy.core.deformer import Deformer
 from understudy.core.features import raw_features
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses
-from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.methods.bounding import with_bounds
@@ -20,6 +19,7 @@ from understudy.methods.range_of_motion import AddedRows, range_of_motion
 from understudy.methods.skin_fitting.displacements import displace
 from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
+from understudy.system.progress import Progress
 from understudy.training.features import (
     Standardisation,
     clamped_features,

@@ -14,15 +14,15 @@ from typing import Protocol
 
 import numpy as np
 
-from understudy.core import cluster
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import Progress
 from understudy.core.skin import Skin
 from understudy.io.pose_store import StoredVertices
 from understudy.methods.fdda.cluster_groups import groups_on_cluster
 from understudy.methods.fdda.components import BasisOptions, Group, Membership, components_of
 from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors
 from understudy.methods.skin_fitting.blended_skin import blended_skin, soft_membership
+from understudy.system import cluster
+from understudy.system.progress import Progress
 
 __all__ = ["Group", "Groups", "assign_bones", "find_groups", "find_skin"]
 

@@ -12,7 +12,6 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
 from understudy.core.posing import PosingSkeleton, Symmetry
-from understudy.core.progress import SILENT, Progress
 from understudy.geometry.bone_motion import motion_of_bones
 from understudy.methods.posing_fitting.handles import Tree, body_parts, find_handles, pelvis_of
 from understudy.methods.posing_fitting.hierarchy import find_parents, symmetric_parents
@@ -26,6 +25,7 @@ from understudy.methods.posing_fitting.independent import (
 from understudy.methods.posing_fitting.joints import find_joints, rotation_vector
 from understudy.methods.posing_fitting.levers import levers_of
 from understudy.methods.posing_fitting.sides import mirror_bones, name_twins
+from understudy.system.progress import SILENT, Progress
 
 _POSES = 300, 1500  # fewest and most poses to look at, and the bones of all of them together
 _NUMBERS = 250_000

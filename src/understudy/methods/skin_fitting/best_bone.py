@@ -24,10 +24,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from understudy.core import checks, tasks
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
 from understudy.geometry.transforms import compose
+from understudy.system import checks, tasks
+from understudy.system.errors import InputError
 
 _BLOCK_BYTES = 2**27  # of float32 vertices read at a time
 _VERTEX_BLOCK = 4096  # vertices converted to float64 at a time

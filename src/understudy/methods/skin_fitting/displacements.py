@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from understudy.core import tasks
 from understudy.core.poses import Poses
-from understudy.core.progress import Task
 from understudy.core.skin import Skin
 from understudy.methods.skin_fitting.residuals import rest_displacements
+from understudy.system import tasks
+from understudy.system.progress import Task
 
 _BLOCK_BYTES = 1 << 27
 _BYTES_PER_VERTEX = 120  # inverting a skin takes about thirty float32 per vertex and pose

@@ -29,12 +29,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core import checks, tasks
 from understudy.core.poses import Poses, evenly
-from understudy.core.progress import SILENT, Progress
 from understudy.geometry.simplex_qp import SimplexQP, solve_simplex_qp
 from understudy.geometry.sparse_simplex_qp import solve_sparse_simplex_qp
 from understudy.methods.skin_fitting.best_bone import centred_blocks, centred_rest
+from understudy.system import checks, tasks
+from understudy.system.progress import SILENT, Progress
 
 _CHUNK_BYTES = 2**26  # of matrices R held at a time
 

@@ -9,14 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, VertexSource, evenly
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin, skin_weights
 from understudy.geometry.adjacency import adjacency_matrix, link_isolated
 from understudy.methods.decomposition.ssdr import Ssdr
 from understudy.methods.lbs import Lbs
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 # How strongly the bones of a dense skin follow their own vertices, where there are few vertices
 # per bone, and the range of it.

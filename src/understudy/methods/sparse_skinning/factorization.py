@@ -38,11 +38,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from understudy.core.errors import MissingDependencyError
-from understudy.core.progress import SILENT, Progress
 from understudy.geometry.adjacency import connected_components
 from understudy.geometry.error_norms import weight_error
 from understudy.methods.sparse_skinning.examples import Examples
+from understudy.system.errors import MissingDependencyError
+from understudy.system.progress import SILENT, Progress
 
 compiled: ModuleType | None
 try:

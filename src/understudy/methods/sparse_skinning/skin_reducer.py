@@ -9,10 +9,10 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import VertexSource
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.methods.base import ConfigType, Method
+from understudy.system.progress import SILENT, Progress
 
 
 class SkinReducer(Method[ConfigType]):

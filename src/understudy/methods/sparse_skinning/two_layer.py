@@ -63,11 +63,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, VertexSource
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skin import Skin
 from understudy.geometry.error_norms import weight_error
 from understudy.geometry.influences import dense_to_influences, float32_influences
@@ -83,6 +81,8 @@ from understudy.methods.sparse_skinning.factorization import (
 )
 from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 from understudy.rigs.base import Rig
+from understudy.system import checks
+from understudy.system.progress import SILENT, Progress
 
 _IMPORTANCE = 0.2, 8.0  # smallest and largest factor of the residual of a vertex
 _SMOOTHNESS, _FEW = 31.0, 351  # smoothness for so many virtual bones; falls with their square

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from understudy.core.controls import ControlSpec
-from understudy.core.progress import SILENT, Progress
 from understudy.geometry.transforms import apply, compose, inverse
+from understudy.system.progress import SILENT, Progress
 
 Channel = Mapping[str, Any]
 Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]

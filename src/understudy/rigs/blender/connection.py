@@ -17,8 +17,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from understudy.core.errors import InputError, UnderstudyError
 from understudy.io.blender import Blender, end_group, failure, find_blender
+from understudy.system.errors import InputError, UnderstudyError
 
 SCRIPT = Path(__file__).parent / "inside" / "bridge.py"
 _MOST = 1 << 34  # bytes of one answer

@@ -19,9 +19,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.controls import ControlSpec
-from understudy.core.errors import FileError, InputError, UnderstudyError
 from understudy.core.mesh import Mesh
-from understudy.core.progress import Progress
 from understudy.core.skeleton import Skeleton
 from understudy.io import npz
 from understudy.io.atomic_write import atomic_write
@@ -30,6 +28,8 @@ from understudy.rigs.blender import calibration
 from understudy.rigs.blender.calibration import Channel, RestState, factor_of
 from understudy.rigs.blender.connection import SCRIPT, Connection
 from understudy.rigs.blender.options import BlenderOptions
+from understudy.system.errors import FileError, InputError, UnderstudyError
+from understudy.system.progress import Progress
 
 CACHE_VARIABLE = "UNDERSTUDY_CACHE"
 _VERSION = 1

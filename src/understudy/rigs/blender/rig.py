@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core import checks
 from understudy.core.controls import ControlSpec
-from understudy.core.errors import FileError, InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.rigs.blender.calibration import factor_of
 from understudy.rigs.blender.connection import Connection, LostBlender
 from understudy.rigs.blender.description import Description, choose_request, read_description
 from understudy.rigs.blender.options import BlenderOptions, blend_text, parse_blend
+from understudy.system import checks
+from understudy.system.errors import FileError, InputError
+from understudy.system.progress import SILENT, Progress
 
 _TRIES = 3  # of one pose that makes Blender die or hang
 _STEP = 16  # poses of one request
@@ -38,7 +38,7 @@ class BlenderRig:
 
     >>> BlenderRig("hero.txt")
     Traceback (most recent call last):
-    understudy.core.errors.FileError: hero.txt: no such file
+    understudy.system.errors.FileError: hero.txt: no such file
     """
 
     def __init__(

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from jointed_arm import ARM_JOINTS, arm, tube
 
-from understudy.core.errors import InputError
 from understudy.core.skin import skin_weights
 from understudy.evaluation.metrics import erms
 from understudy.geometry.transforms import (
@@ -18,6 +17,7 @@ from understudy.geometry.transforms import (
 from understudy.io.sequences import sequence_from_arrays
 from understudy.methods.decomposition.skeletons.skeleton_fit import SkeletonFit, fit_skeleton
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
+from understudy.system.errors import InputError
 
 
 def deformed(fitted: SkeletonFit, poses) -> np.ndarray:

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from understudy import Deformer, Poses, Skin, __version__
-from understudy.core import checks
-from understudy.core.progress import SILENT, Progress
 from understudy.geometry.transforms import apply, compose
 from understudy.methods import Config, Method, Traits
 from understudy.rigs import Rig
+from understudy.system import checks
+from understudy.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True)

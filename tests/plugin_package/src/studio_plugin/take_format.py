@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from understudy import Character, CharacterClip, Deformer, Mesh, Skeleton, Skin
-from understudy.core.errors import FileError
-from understudy.core.progress import Progress
 from understudy.io.atomic_write import atomic_write
 from understudy.io.mesh_clips import MeshClip
 from understudy.io.registry import Format, ReadOptions
 from understudy.io.vertex_cache import VertexCache
+from understudy.system.errors import FileError
+from understudy.system.progress import Progress
 
 
 def read_arrays(path: str | Path) -> dict[str, np.ndarray]:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from understudy import Deformer, Mesh, Poses
-from understudy.core.errors import FileError
-from understudy.core.progress import Progress
 from understudy.io.atomic_write import atomic_write
 from understudy.io.registry import Format, ReadOptions
+from understudy.system.errors import FileError
+from understudy.system.progress import Progress
 
 
 def read(path: str | Path, options: ReadOptions, progress: Progress) -> Poses:

@@ -26,7 +26,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core import tasks
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition.skeletons.articulation import (
     Articulation,
@@ -34,6 +33,7 @@ from understudy.methods.decomposition.skeletons.articulation import (
     joint_design,
 )
 from understudy.methods.decomposition.skeletons.joint_region import JointRegion
+from understudy.system import tasks
 
 _FRAMES = 16  # eliminated at a time
 _RIDGE = 1e-10  # of the mean diagonal; unknowns that nothing determines keep their values

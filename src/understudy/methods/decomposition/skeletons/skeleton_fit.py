@@ -23,12 +23,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from understudy.core import checks, tasks
 from understudy.core.clip import Clip
 from understudy.core.deformer import Deformer
-from understudy.core.errors import InputError
 from understudy.core.poses import Poses
-from understudy.core.progress import SILENT, Progress
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import compose
@@ -51,6 +48,9 @@ from understudy.methods.decomposition.skeletons.skeleton_solve import solve_skel
 from understudy.methods.decomposition.transform_solve import nearest_rigid
 from understudy.methods.decomposition.weight_problem import WeightSearch
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
+from understudy.system import checks, tasks
+from understudy.system.errors import InputError
+from understudy.system.progress import SILENT, Progress
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,6 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from understudy.core.poses import evenly
-from understudy.core.progress import Task
 from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
 from understudy.methods.decomposition.clusters import split_transform
 from understudy.methods.decomposition.fit import Fit, dense_weights
@@ -53,6 +52,7 @@ from understudy.methods.decomposition.skeletons.tree_search import joined_where_
 from understudy.methods.decomposition.transform_solve import nearest_rigid, solve_rigid_transforms
 from understudy.methods.decomposition.weight_problem import WeightSearch
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
+from understudy.system.progress import Task
 
 _VERTICES, _FRAMES = 1500, 32  # size of the sample that the first iterations use
 _REPEATS = 10  # of fitting rigid clusters and assigning the vertices again

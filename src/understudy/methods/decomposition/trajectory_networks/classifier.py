@@ -23,9 +23,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 from scipy.special import expit
 
-from understudy.core import checks
-from understudy.core.errors import FileError
 from understudy.methods.decomposition.trajectory_networks.trajectories import CHANNELS
+from understudy.system import checks
+from understudy.system.errors import FileError
 
 NETWORKS = ("lstm", "cnn", "hybrid")
 KINDS = ("animals", "humans")

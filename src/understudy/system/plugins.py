@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from understudy.core.errors import InputError
+from understudy.system.errors import InputError
 
 
 def plugins(group: str) -> dict[str, EntryPoint]:

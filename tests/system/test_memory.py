@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from understudy.core import memory
-from understudy.core.errors import InputError
 from understudy.core.mesh import Mesh
 from understudy.core.poses import PoseRange, Poses
+from understudy.system import memory
+from understudy.system.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from understudy.core import tasks, threads
-from understudy.core.errors import InputError
+from understudy.system import tasks, threads
+from understudy.system.errors import InputError
 
 
 def blas_threads():
@@ -90,7 +90,7 @@ def test_waiting_is_passive_unless_the_user_says_otherwise():
 
 def test_the_environment_is_set_before_numpy_loads():
     program = (
-        "import sys; import understudy.core.thread_environment as e; "
+        "import sys; import understudy.system.thread_environment as e; "
         "first = list(sys.modules); "
         "print(first.index(e.__name__) < first.index('numpy'))"
     )

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from understudy import InputError
-from understudy.core import checks
+from understudy.system import checks
 
 
 @pytest.mark.parametrize(

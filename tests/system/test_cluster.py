@@ -14,7 +14,7 @@ DRIVER = (
     + """
 import os
 from pathlib import Path
-from understudy.core.cluster import Cluster, using
+from understudy.system.cluster import Cluster, using
 
 def where(part, advance):
     time.sleep(0.2)

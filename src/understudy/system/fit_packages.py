@@ -3,7 +3,7 @@
 Where one is missing, the error names the extra. Loading and playing a deformer never come here.
 """
 
-from understudy.core.errors import MissingDependencyError
+from understudy.system.errors import MissingDependencyError
 
 try:
     import scipy.linalg  # noqa: F401  # loads its BLAS, which `threadpool_limits` then finds

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.errors import InputError
+from understudy.system.errors import InputError
 
 _UNIONS = (types.UnionType, typing.Union)
 

@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from understudy.core.errors import InputError, MissingDependencyError
+from understudy.system.errors import InputError, MissingDependencyError
 
 SCHEME = "s3"
 _MOST_TRIES = 100  # the time limit comes first

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from understudy.core import checks
+from understudy.system import checks
 
 _asked: int | None = None
 

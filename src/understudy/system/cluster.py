@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from understudy.core import memory, tasks, threads
-from understudy.core.errors import InputError, MissingDependencyError, UnderstudyError
-from understudy.core.progress import Task
+from understudy.system import memory, tasks, threads
+from understudy.system.errors import InputError, MissingDependencyError, UnderstudyError
+from understudy.system.progress import Task
 
 _LOST_IN_A_ROW = 10  # actors that die without a finished part between them: something is wrong
 _CONNECT_TIMEOUT = 3.0

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from understudy.core.errors import InputError
+from understudy.system.errors import InputError
 
 LEAST = 1 << 30  # the program itself, with its libraries, takes about half of it
 _UNITS = {"": 1, "B": 1}

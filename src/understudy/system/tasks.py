@@ -18,8 +18,8 @@ from contextvars import copy_context
 from functools import cache
 from typing import Any, TypeVar
 
-from understudy.core import threads
-from understudy.core.fit_packages import threadpool_limits
+from understudy.system import threads
+from understudy.system.fit_packages import threadpool_limits
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")

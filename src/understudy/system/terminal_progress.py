@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as RichProgress
 
-from understudy.core.progress import Progress, Task
+from understudy.system.progress import Progress, Task
 
 console = Console(stderr=True, highlight=False)
 _LINE_EVERY_S = 15.0

@@ -7,13 +7,13 @@ from bucket_server import BUCKET, Proxy, s3_server
 from command_line import run
 from store_files import contents
 
-from understudy.core.errors import FileError, InputError
-from understudy.io import bucket
 from understudy.io import pose_store as store
-from understudy.io.bucket import place
 from understudy.jobs import Fit
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan
+from understudy.system import bucket
+from understudy.system.bucket import place
+from understudy.system.errors import FileError, InputError
 
 PLAN, BLOCK = SamplePlan(60, seed=2), 10
 

@@ -1,0 +1,1 @@
+"""What work runs on: tasks, threads, memory, progress, clusters, buckets, plug-ins, checks."""
