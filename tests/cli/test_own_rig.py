@@ -42,7 +42,7 @@ def test_a_rig_in_a_file_goes_all_the_way(lid, capsys):
     )
     assert done.returncode == 0, done.stderr
     assert "300 poses of lid.py:Lid" in done.stdout
-    assert "understudy fit corrected_skin lid.zarr -o lid.understudy" in done.stdout
+    assert "understudy fit auto lid.zarr -o lid.understudy" in done.stdout
     said = succeed(capsys, "fit", "fdda", "lid.zarr", "-o", "lid.understudy", *SMALL)
     assert "understudy evaluate lid.understudy" in said
     assert Deformer.load("lid.understudy").provenance["sample"]["rig"] == "lid.py:Lid"

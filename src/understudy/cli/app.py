@@ -107,7 +107,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     if code:
         sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,7 @@ import typer
 
 from understudy import jobs
 from understudy.cli.options import RIG_HELP, File, Json
-from understudy.cli.view import PAGE_SUFFIX, Beside, export_page, refuse_page_options
+from understudy.cli.view import PAGE_SUFFIX, Beside, export_page
 from understudy.core.deformer import Deformer
 from understudy.export.character import ExportSettings
 from understudy.system.errors import InputError
@@ -123,7 +123,9 @@ def export(
     computes their weights from the pose: for Unreal, Unity, Houdini or your own engine.
     """
     if out.suffix.lower() == PAGE_SUFFIX:
-        refuse_page_options(original, neural, half)
+        for given, name in ((original, "--original"), (neural, "--neural"), (half, "--half")):
+            if given:
+                raise InputError(f"{name}: pages have no such option; leave it out")
         export_page(file, beside, out, ViewJob(clip, motion, rig))
         return
     if beside:

@@ -160,9 +160,7 @@ def learn(
 def print_result(result: jobs.Result, every: bool = False) -> None:
     """Print the errors of what was learned, what came up, and its file."""
     print_measured(result.measured, every)
-    for note in result.notes:
-        print(note)
-    print(f"{result.file}: {file_text(result.file, result.deformer)}")
+    print(*result.notes, f"{result.file}: {file_text(result.file, result.deformer)}", sep="\n")
 
 
 def export_all(result: jobs.Result, wanted: Sequence[str], progress: TerminalProgress) -> None:

@@ -71,7 +71,5 @@ def learning_curve(
     )
     for count, error in zip(found.curve.counts, found.curve.means):
         print(f"{int(count)} poses: {error:.4g} {found.unit}")
-    print(found.note)
-    if found.sentence():
-        print(found.sentence())
+    print(found.note, found.sentence(), sep="\n")
     print(f"Written to {out}: learning_curve.png, learning_curve.json")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ import typer
 
 from understudy.cli.options import RIG_HELP, Out, Seed
 from understudy.io.atomic_write import atomic_write
-from understudy.jobs.source import load_asked
+from understudy.jobs.source import load_asked, ranges_text
 from understudy.rigs.blender.options import MODIFIERS, BlenderOptions, is_blend
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.chunk_sampling import Chunk, sample_chunk
@@ -183,10 +182,9 @@ def sample(
             block=block,
         )
     where = place(out)
-    method = "differential" if poses.skeleton is None else "corrected_skin"
     print(
         f"{where}: {poses.pose_count} poses of {rig}, {poses.vertex_count} vertices. Next: "
-        f"understudy fit {method} {where} -o {where.stem}.understudy"
+        f"understudy fit auto {where} -o {where.stem}.understudy"
     )
 
 
@@ -208,20 +206,10 @@ def controls(
     asked = BlenderOptions(tuple(meshes), tuple(patterns), trust_scripts, ignore_drivers, modifiers)
     only_names = replace(asked, controls=())  # of other rigs, all controls can be listed
     loaded = load_asked(rig, asked if is_blend(rig) else only_names, TerminalProgress())
-    lines = loaded.controls.ranges_text().splitlines(keepends=True)
-    if isinstance(loaded, BlenderRig):
-        lines[1:1] = [f"# {note}\n" for note in loaded.notes]
-    elif patterns:
-        heading, *rows = lines
-        names = loaded.controls.names
-        lines = [heading] + [
-            row
-            for name, row in zip(names, rows, strict=True)
-            if any(fnmatchcase(name, pattern) for pattern in patterns)
-        ]
+    text = ranges_text(loaded, patterns)
     if out is None:
-        print("".join(lines), end="")
+        print(text, end="")
         return
     with atomic_write(out) as draft:
-        draft.write_text("".join(lines), encoding="utf-8")
-    print(f"{out}: {len(lines)} lines. Edit it, then: understudy sample {rig} --ranges {out} ...")
+        draft.write_text(text, encoding="utf-8")
+    print(f"{out}: edit it, then: understudy sample {rig} --ranges {out} ...")

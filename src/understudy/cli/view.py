@@ -14,7 +14,6 @@ from understudy.cli.options import RIG_HELP
 from understudy.evaluation.metric_catalogue import size_text
 from understudy.io.atomic_write import ensure_writable
 from understudy.rigs.base import ExternalRig
-from understudy.system.errors import InputError
 from understudy.system.terminal_progress import TerminalProgress
 from understudy.viewer.page import write_page
 from understudy.viewer.server import ViewServer
@@ -89,10 +88,3 @@ def export_page(file: Path, beside: Sequence[Path], out: Path, job: ViewJob) -> 
     for clip in scene.about["clips"]:
         original = "with the original" if "original" in clip else "without an original"
         print(f"clip         {clip['name']}: {clip['frames']} frames, {original}")
-
-
-def refuse_page_options(original: bool, neural: bool, half: bool) -> None:
-    """Raise if options of other formats are given."""
-    for given, name in ((original, "--original"), (neural, "--neural"), (half, "--half")):
-        if given:
-            raise InputError(f"{name}: pages have no such option; leave it out")

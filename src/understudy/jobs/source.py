@@ -15,6 +15,7 @@ import inspect
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,20 @@ def load_asked(text: str, asked: BlenderOptions, progress: Progress | None) -> R
         ),
         progress or SILENT,
     )
+
+
+def ranges_text(rig: Rig, patterns: Sequence[str] = ()) -> str:
+    """The controls of a rig with their training ranges (TOML), and what was left out of them.
+
+    patterns  names to keep: 'arm_*'; empty: all. A rig of Blender was opened with them
+    """
+    heading, *rows = rig.controls.ranges_text().splitlines(keepends=True)
+    if isinstance(rig, BlenderRig):
+        rows[:0] = [f"# {note}\n" for note in rig.notes]
+    elif patterns:
+        names = zip(rig.controls.names, rows, strict=True)
+        rows = [row for name, row in names if any(fnmatchcase(name, p) for p in patterns)]
+    return "".join([heading, *rows])
 
 
 def _named_rig(

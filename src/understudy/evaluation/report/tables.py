@@ -72,7 +72,7 @@ def results_table(data: ReportData, styles: Styles) -> str:
     note = f'<p class="soft">{escape(TUNED_NOTE)}</p>' if any(r.tuned for r in rows) else ""
     return (
         '<h2>All results</h2>\n<p class="soft">The lowest error of each case is in bold green. '
-        '<span class="ranges">In the first column the dot is the mean, the thick bar ends at p99, '
+        '<span class="ranges">Beside each method the dot is the mean, the thick bar ends at p99, '
         "and the ring is the max.</span></p>\n"
         f'<div class="scroll"><table>{"".join(lines)}</tbody></table></div>{note}'
     )
