@@ -22,12 +22,12 @@ from understudy import Deformer, Poses
 from understudy.core.skin import skin_weights
 from understudy.evaluation.camera import Camera, View
 from understudy.evaluation.measure import seam_labels
-from understudy.evaluation.pictures import colour_bar, save_png, sheet
 from understudy.evaluation.render import HeatMap, render
 from understudy.evaluation.shading import turbo
 from understudy.methods import method_type
 from understudy.rigs import load_rig
 from understudy.rigs.base import animation_curves
+from understudy_benchmarks.pictures import colour_bar, save_png, sheet
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 TEXT = 20  # pixels of the labels

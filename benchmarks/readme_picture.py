@@ -16,11 +16,11 @@ import numpy as np
 
 from understudy import Deformer
 from understudy.evaluation.camera import Camera
-from understudy.evaluation.pictures import colour_bar, save_png, sheet
 from understudy.evaluation.render import HeatMap, render
 from understudy.evaluation.shading import turbo
 from understudy.rigs import load_rig
 from understudy.rigs.base import animation_curves
+from understudy_benchmarks.pictures import colour_bar, save_png, sheet
 
 ROOT = Path(__file__).resolve().parents[1]
 FRAME = 152  # of the kick: a deep crouch, where hips, back and shoulders deform most

@@ -27,7 +27,7 @@ from understudy.core.version import __version__
 # Imported for what they register: saving, loading and playing a `Deformer` (see
 # `understudy.core.services`).
 from understudy.io import understudy as understudy_file  # noqa: F401
-from understudy.runtime import half_precision, play  # noqa: F401
+from understudy.runtime import half_precision, native  # noqa: F401
 from understudy.system.errors import FileError, InputError, MissingDependencyError, UnderstudyError
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from builders import chain_skeleton, grid_mesh, linear_sheet, random_motion
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
-from understudy.evaluation.metrics import max_distance, rms_distance
 from understudy.geometry.skinning import dual_quaternion_blend
 from understudy.geometry.transforms import apply, compose, rotation_from_axis_angle
 from understudy.methods.differential.skins import make_skin
@@ -26,6 +25,7 @@ from understudy_benchmarks.baselines.rotations import (
     rotation_matrix,
     rotation_vector,
 )
+from understudy_benchmarks.metrics import max_distance, rms_distance
 
 
 def turning(skeleton: Skeleton, poses: int, seed: int) -> np.ndarray:

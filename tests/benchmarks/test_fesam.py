@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from understudy.evaluation import metrics
 from understudy.methods.decomposition import clusters
 from understudy.methods.decomposition.motion import in_principal_directions, read_motion
 from understudy.system.progress import Task
+from understudy_benchmarks import metrics
 from understudy_benchmarks.baselines import fesam
 from understudy_benchmarks.baselines.fesam import Fesam, FesamConfig
 from understudy_benchmarks.trajectory_training.generated import generate_character

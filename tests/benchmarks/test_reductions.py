@@ -7,12 +7,12 @@ import pytest
 from builders import chain_skeleton, grid_mesh, random_motion
 
 from understudy import Deformer, Poses, Skin
-from understudy.evaluation.metrics import decomposition_error
 from understudy.geometry.laplacian import random_walk_laplacian
 from understudy.methods import method_type
 from understudy.methods.sparse_skinning.dense import dense_weights, mesh_adjacency
 from understudy.system.errors import InputError
 from understudy_benchmarks.baselines.fairness import project_to_simplex
+from understudy_benchmarks.metrics import decomposition_error
 
 NAMES = ("k_largest", "smooth", "geometry", "poisson")
 

@@ -10,9 +10,9 @@ import pytest
 
 from understudy import InputError
 from understudy.cli import app as cli
-from understudy.evaluation.timing import take_turns
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.runtime import native as runtime
+from understudy.runtime.timing import take_turns
 from understudy.system.progress import SILENT
 from understudy_benchmarks import Request, runtime_cases, runtime_contenders
 from understudy_benchmarks import runtime as bench

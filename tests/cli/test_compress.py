@@ -8,9 +8,9 @@ from command_line import run
 from sequence_builders import bending_strip
 
 from understudy import Deformer, Mesh
-from understudy.evaluation.metrics import decomposition_error
 from understudy.geometry.transforms import parent_from_bone
 from understudy.io.sequences import write_obj, write_ply
+from understudy_benchmarks.metrics import decomposition_error
 
 
 @pytest.fixture(scope="module")

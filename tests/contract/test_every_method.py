@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from understudy import Deformer, InputError, Mesh, Poses, Skeleton
-from understudy.evaluation.metrics import best_bone_reference, enveloping_error
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 from understudy.methods import Method, config_from_text, method_names, method_type, option_table
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
+from understudy_benchmarks.metrics import best_bone_reference, enveloping_error
 
 
 def methods(**traits):

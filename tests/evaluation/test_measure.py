@@ -11,7 +11,7 @@ from understudy.evaluation.measure import (
     measure_deformers,
     seam_labels,
 )
-from understudy.evaluation.metrics import best_bone_reference, enveloping_error, log_histogram
+from understudy_benchmarks.metrics import best_bone_reference, enveloping_error, log_histogram
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from builders import sphere
 
-from understudy.evaluation import rasteriser
+from understudy.evaluation import render as rasteriser
 from understudy.evaluation.camera import VIEWS, Camera
-from understudy.evaluation.pictures import colour_bar, png_bytes, save_png, sheet
 from understudy.evaluation.render import HeatMap, render, visible
+from understudy.evaluation.report.html import png_bytes
 from understudy.evaluation.shading import turbo
 from understudy.geometry.normals import vertex_normals
-from understudy.system.errors import FileError, InputError, MissingDependencyError
+from understudy.system.errors import InputError, MissingDependencyError
 
 UNIT = np.array([[-1.0, -1, -1], [1, 1, 1]])  # frames the square -1..1
 
@@ -256,50 +256,6 @@ def test_wrong_arguments_are_named(options, words):
         flat(np.eye(3), [[0, 1, 2]], **options)
     with pytest.raises(InputError, match="index 7 is outside"):
         flat(np.eye(3), [[0, 1, 7]])
-
-
-def test_sheet_places_pictures_in_reading_order_under_labels():
-    images = [np.full((40, 60, 3), shade, np.uint8) for shade in (10, 90, 170)]
-    page = sheet(
-        images,
-        ["one", "two", "a label much too long for its little cell"],
-        2,
-        title="Title",
-        gap=10,
-    )
-    strip = page.shape[0] - 2 * 40
-    assert page.shape[1] == 2 * 60 + 3 * 10
-    assert strip > 40
-    columns = [
-        np.flatnonzero((page == shade).all(axis=2).any(axis=0)).min() for shade in (10, 90, 170)
-    ]
-    assert columns == [10, 80, 10]
-    with pytest.raises(InputError, match="one label for each picture"):
-        sheet(images, ["one"], 2)
-
-
-def test_colour_bar_runs_through_the_map():
-    bar = colour_bar(turbo(), (0, 2.5), "error, cm", size=(400, 64))
-    row = bar[8].astype(int)
-    assert bar.shape == (64, 400, 3)
-    assert (np.abs(row - turbo()[0]).sum(axis=1) == 0).any()
-    assert (np.abs(row - turbo()[255]).sum(axis=1) == 0).any()
-    assert (
-        colour_bar(turbo(), (0, 2.5), "error, mm", size=(400, 64)) != bar
-    ).any()  # the unit is written on it
-
-
-def test_save_png_is_whole_or_not_at_all(tmp_path):
-    from PIL import Image
-
-    picture = clay(*sphere(8, 12), (30, 20))
-    path = save_png(tmp_path / "ball.png", picture)
-    with Image.open(path) as read:
-        assert np.array_equal(np.asarray(read), picture)
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(FileError):
-        save_png(tmp_path / "file" / "ball.png", picture)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["ball.png", "file"]
 
 
 def test_a_body_of_27k_triangles_draws_fast():

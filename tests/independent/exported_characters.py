@@ -11,8 +11,7 @@ from understudy.core.parts import without_parts
 from understudy.export import ExportSettings, make_character
 from understudy.export.clips import own_clips
 from understudy.export.joints import make_joints
-from understudy.export.residuals import SkinnedFrames, residual_displacements
-from understudy.export.shapes import corrective_shapes
+from understudy.export.shapes import SkinnedFrames, corrective_shapes, low_rank_displacements
 from understudy.methods.registry import method_type
 from understudy.rigs.registry import load_rig
 from understudy_characters.human.anatomy import read_anatomy
@@ -37,8 +36,8 @@ def human():
     joints = make_joints(rig.skeleton, [poses.world_from_bone])
     skin = joints.skin(Skin(index, weight))
     motion = joints.world_from_bone[0]
-    left = residual_displacements(
-        SkinnedFrames(rig.mesh.vertices, joints.skeleton, skin, motion, poses.vertices)
+    left = low_rank_displacements(
+        SkinnedFrames(rig.mesh.vertices, joints.skeleton, skin, motion, poses.vertices), 6
     )
     shapes, shape_weights = corrective_shapes(left, 6, rig.mesh.height)
     clip = CharacterClip("kick", motion, shape_weights, rate, 61)

@@ -8,13 +8,13 @@ import pytest
 from builders import chain_skeleton, grid_mesh, random_motion
 
 from understudy.core.poses import Poses
-from understudy.evaluation.metrics import rms_distance
 from understudy.geometry.transforms import apply, compose, rotation_from_axis_angle
 from understudy.methods.base import config_from_text
 from understudy.methods.lbs import Lbs
 from understudy.methods.registry import method_type
 from understudy.system.errors import InputError
 from understudy.system.progress import Progress
+from understudy_benchmarks.metrics import rms_distance
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from understudy.io.sequences import sequence_from_arrays
 from understudy.methods.registry import method_type
 from understudy.rigs.base import animate
 from understudy.rigs.registry import load_rig
-from understudy.viewer import measured
-from understudy.viewer.measured import KeptFrames
+from understudy.viewer import subjects as measured
+from understudy.viewer.subjects import KeptFrames
 
 
 def test_frames_are_kept_while_they_are_measured(monkeypatch):

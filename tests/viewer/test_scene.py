@@ -14,11 +14,9 @@ from understudy.methods.registry import method_type
 from understudy.rigs.base import animate
 from understudy.rigs.registry import load_rig
 from understudy.system.errors import InputError
-from understudy.viewer.control_groups import group_of
-from understudy.viewer.frames import TOLERANCE, pack_bones, pack_frames
-from understudy.viewer.packing import Container, decode, encode
+from understudy.viewer.packing import TOLERANCE, Container, decode, encode, pack_bones, pack_frames
 from understudy.viewer.page import page_with_scene
-from understudy.viewer.scene import Model, deformer_scene, poses_scene, rig_scene
+from understudy.viewer.scene import Model, deformer_scene, group_of, poses_scene, rig_scene
 from understudy.viewer.subjects import ViewJob
 
 

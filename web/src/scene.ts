@@ -43,7 +43,7 @@ function once<T>(make: () => T): () => T {
     return () => made ??= make();
 }
 
-/** Frames that were stored as weights and a basis; see src/understudy/viewer/frames.py. */
+/** Frames that were stored as weights and a basis; see src/understudy/viewer/packing.py. */
 export class Frames {
     readonly mean: number;
     readonly largest: number;

@@ -16,6 +16,7 @@ from understudy.evaluation import machine
 from understudy.evaluation.result import CaseResult
 from understudy.system import checks
 from understudy.system.progress import SILENT, Progress
+from understudy_benchmarks import catalogue  # noqa: F401  # adds its metrics
 from understudy_benchmarks.tuning import marked
 
 _BENCHMARKS = {

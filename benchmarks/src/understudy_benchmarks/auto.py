@@ -37,7 +37,7 @@ from understudy.methods.corrected_skin.guard import mean_error
 from understudy.rigs.base import Rig
 from understudy.rigs.sampling import SamplePlan, gaussian
 from understudy.rigs.tube import TubeRig
-from understudy.runtime.pose_time import pose_ms
+from understudy.runtime.timing import pose_ms
 from understudy.system import checks
 from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request

@@ -26,12 +26,11 @@ from understudy.core.deformer import Deformer
 from understudy.core.poses import evenly
 from understudy.core.skin import Skin
 from understudy.evaluation.measure import Reference, measure
-from understudy.evaluation.pictures import can_draw
-from understudy.evaluation.pose_times import pose_times
 from understudy.evaluation.report import report_data, write_report
 from understudy.evaluation.result import CaseResult
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_path
 from understudy.rigs import animate
+from understudy.runtime.timing import pose_times
 from understudy.system import checks
 from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
@@ -44,6 +43,7 @@ from understudy_benchmarks.body_fits import (
     Size,
     SkeletonRig,
 )
+from understudy_benchmarks.pictures import can_draw
 from understudy_benchmarks.real_data import data_folder
 from understudy_benchmarks.seeds import averaged
 from understudy_benchmarks.tuning import marked

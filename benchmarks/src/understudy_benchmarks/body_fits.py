@@ -13,7 +13,6 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
-from understudy.evaluation import machine
 from understudy.evaluation.measure import Approximation, deform_poses, deformer_figures
 from understudy.jobs import fit
 from understudy.methods.base import config_from_text
@@ -26,6 +25,7 @@ from understudy.rigs.sampling import SIGMA, SIGMA_EQUATION_8, SamplePlan
 from understudy.system.progress import Progress
 from understudy_benchmarks import Request
 from understudy_benchmarks.baselines import rotational_regression, wpsd
+from understudy_benchmarks.isolation import isolated
 from understudy_benchmarks.samples import sampled
 from understudy_benchmarks.seeds import at_once
 from understudy_characters.human import HumanRig
@@ -273,7 +273,7 @@ class BodyFits:
         eq8 = name.endswith("-eq8")
         store = self._file("poses-eq8.zarr" if eq8 else "poses.zarr")
         if store.exists() and self.request.jobs == 1:
-            took = machine.isolated(_fit_file, method, store, file, options, self.progress)
+            took = isolated(_fit_file, method, store, file, options, self.progress)
             return Deformer.load(file), {"fit_s": took.seconds, "peak_mb": took.peak_mb}
         sample = self._eq8 if eq8 and self._eq8 is not None else self.sample
         kind = method_type(method)

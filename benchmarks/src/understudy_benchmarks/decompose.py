@@ -24,9 +24,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
-from understudy.evaluation import machine
 from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
-from understudy.evaluation.metrics import erms
 from understudy.evaluation.result import CaseResult
 from understudy.io.atomic_write import atomic_write
 from understudy.io.registry import read_sequence
@@ -35,6 +33,8 @@ from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
+from understudy_benchmarks.isolation import isolated
+from understudy_benchmarks.metrics import erms
 from understudy_benchmarks.sequence_cases import Case, find_cases, lean_row, write_sequence_report
 
 METHODS = ("ssdr-affine", "ssdr-rigid", "dem-bones")
@@ -138,7 +138,7 @@ def _run_case(
     }
     for repeat in range(repeats):
         for name in methods:
-            done = machine.isolated(
+            done = isolated(
                 fit_case,
                 name,
                 case.file,

@@ -28,7 +28,6 @@ from understudy.evaluation.measure import (
     deform_poses,
     measure,
 )
-from understudy.evaluation.pictures import can_draw, save_png
 from understudy.evaluation.render import HeatMap, render
 from understudy.evaluation.result import CaseResult
 from understudy.methods.differential.skins import make_skin
@@ -45,6 +44,7 @@ from understudy_benchmarks.face_data import (
     facecap_subject,
 )
 from understudy_benchmarks.face_rows import deformer_row, fit_deformer
+from understudy_benchmarks.pictures import can_draw, save_png
 from understudy_benchmarks.real_data import data_folder
 from understudy_benchmarks.seeds import at_once, averaged
 

@@ -32,19 +32,19 @@ from pathlib import Path
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.evaluation import machine
 from understudy.evaluation.result import CaseResult
-from understudy.evaluation.timing import Call, take_turns
 from understudy.io.atomic_write import ensure_writable
 from understudy.methods import config_from_text, method_type
 from understudy.rigs import load_rig
 from understudy.rigs.base import animation_curves
 from understudy.rigs.sampling import gaussian
 from understudy.runtime import native
+from understudy.runtime.timing import Call, take_turns
 from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request, runtime_cases
+from understudy_benchmarks.isolation import isolated
 from understudy_benchmarks.runtime_contenders import CROWD, PEERS, Contender, Understudy
 
 OURS: dict[str, Callable[[Deformer], Deformer]] = {
@@ -162,7 +162,7 @@ def _fitted(method: str, request: Request, size: _Size) -> Deformer:
     before = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
     try:
-        machine.isolated(_fit_human, method, file, size.poses, size.epochs, request.seed)
+        isolated(_fit_human, method, file, size.poses, size.epochs, request.seed)
     finally:
         os.environ.pop("OMP_NUM_THREADS")
         if before is not None:

@@ -46,7 +46,6 @@ from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
-from understudy.evaluation import machine
 from understudy.evaluation.measure import (
     Reference,
     deform_clips,
@@ -66,6 +65,7 @@ from understudy.system import checks, tasks
 from understudy.system.errors import FileError
 from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
+from understudy_benchmarks.isolation import isolated
 from understudy_benchmarks.joint_places import joint_figures
 from understudy_benchmarks.real_data import data_folder
 from understudy_benchmarks.sequence_cases import lean_row, write_poses_report
@@ -153,7 +153,7 @@ def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[Case
     for name in sorted(needed, key=METHODS.index):
         file = request.out / f"{stem}_{name}.understudy"
         fit = _Fit(name, case.kind, _bones(name, case, rows), request.seed, _trained(name, request))
-        done = machine.isolated(fit_case, fit, case.name, data_folder(request.data), file)
+        done = isolated(fit_case, fit, case.name, data_folder(request.data), file)
         deformer = Deformer.load(file)
         small = compact(deformer, default_tolerance(sequence_error(case.poses, deformer)))
         skins[name] = small.need_skin()

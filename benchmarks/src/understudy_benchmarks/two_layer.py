@@ -42,9 +42,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skin import Skin, skin_weights
-from understudy.evaluation import machine
 from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
-from understudy.evaluation.metrics import weight_error
 from understudy.evaluation.result import CaseResult
 from understudy.geometry.error_norms import half_diagonal, sphere_radius
 from understudy.io.atomic_write import atomic_write
@@ -58,6 +56,8 @@ from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
+from understudy_benchmarks.isolation import isolated
+from understudy_benchmarks.metrics import weight_error
 from understudy_benchmarks.sequence_cases import Case, find_cases, lean_row, write_sequence_report
 
 METHODS = (
@@ -284,9 +284,7 @@ class _Inputs:
                 f"{case.file.stem}_{case.bones}_ssdr-{kind}_{individual}.understudy"
             )
             options = {"bones": case.bones, "influences": influences, "individual": individual}
-            took = machine.isolated(
-                _fit_ssdr, case.file, {**options, "seed": self.request.seed}, out
-            )
+            took = isolated(_fit_ssdr, case.file, {**options, "seed": self.request.seed}, out)
             self._fits[key] = (Deformer.load(out), {"fit_s": took.value, "peak_mb": took.peak_mb})
         return self._fits[key]
 

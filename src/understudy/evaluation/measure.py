@@ -12,15 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.error_summary import ErrorSummary
+from understudy.core.error_summary import ErrorSummary, pose_difference
 from understudy.core.poses import Poses
-from understudy.evaluation.metrics import (
-    best_bone_square,
-    compression_rate,
-    normal_sines,
-    relative_to_box,
-)
 from understudy.evaluation.result import CaseResult
+from understudy.geometry.error_norms import box_error
+from understudy.methods.skin_fitting.best_bone import rigid_errors
 from understudy.system import checks
 from understudy.system.progress import SILENT, Progress
 
@@ -50,8 +46,8 @@ class Reference:
     @staticmethod
     def of(case: str, poses: Poses, labels: np.ndarray | None = None) -> Reference:
         """The reference of a case, with the denominator of the enveloping error computed."""
-        square = None if poses.skeleton is None else best_bone_square(poses)
-        return Reference(case, poses, square, labels)
+        square = None if poses.skeleton is None else rigid_errors(poses).min(axis=1).sum()
+        return Reference(case, poses, None if square is None else float(square), labels)
 
 
 def measure_deformers(
@@ -274,3 +270,50 @@ def distance_figures(deformer: Deformer, poses: Poses) -> dict[str, float]:
         return {}
     far = deformer.distance_from_data(poses.world_from_bone, poses.controls)
     return {"distance": float(far.max()), "outside_pct": 100 * float((far > 1).mean())}
+
+
+def relative_to_box(coordinate_rms: float, rest: np.ndarray) -> float:
+    """E of the decomposition papers from the root-mean-square error of a coordinate.
+
+    >>> relative_to_box(0.5, np.array([[0, 0, 0], [3, 4, 0]]))
+    200.0
+    """
+    checks.between(float(np.ptp(rest, axis=0).max()), "extent of the rest pose", above=0.0)
+    return box_error(coordinate_rms, rest)
+
+
+def normal_sines(true: np.ndarray, approx: np.ndarray, triangles: np.ndarray) -> np.ndarray:
+    """|n x n'|, the sine of the angle between the normals of each face in each pose: (T,M) float64.
+
+    true, approx  (T,V,3)
+    triangles     (M,3)
+    """
+    pose_difference(true, approx)  # checks the shapes
+    before, after = (
+        _unit_normals(np.asarray(shape, np.float64), triangles) for shape in (true, approx)
+    )
+    return np.linalg.norm(np.cross(before, after), axis=-1)
+
+
+def _unit_normals(vertices: np.ndarray, triangles: np.ndarray) -> np.ndarray:
+    """(T,M,3); the normal of a face without area is zero."""
+    corner = vertices[:, triangles]
+    normal = np.cross(corner[:, :, 1] - corner[:, :, 0], corner[:, :, 2] - corner[:, :, 0])
+    length = np.linalg.norm(normal, axis=-1, keepdims=True)
+    return np.divide(normal, length, out=np.zeros_like(normal), where=length > 0)
+
+
+def compression_rate(poses: int, vertices: int, bones: int, weights: int) -> float:
+    """CRP = 100 (1 - (12 B T + w + 3 V) / (3 V T)), in percent (temporal deep skinning Table 2).
+
+    The numbers to store (bones of every frame, weights, rest pose) against those of the sequence.
+    The paper does not count indices.
+
+    weights  w, the number of stored weights: V K, plus the entries of D with virtual bones
+
+    >>> round(compression_rate(48, 8431, 26, 6 * 8431), 1)
+    92.5
+    >>> round(compression_rate(175, 9971, 17, 6 * 9971), 1)
+    97.6
+    """
+    return 100.0 * (1.0 - (12 * bones * poses + weights + 3 * vertices) / (3 * vertices * poses))

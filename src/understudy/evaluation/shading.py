@@ -10,8 +10,10 @@ from functools import cache
 
 import numpy as np
 
-from understudy.evaluation.pictures import need_drawing
+from understudy.system.errors import MissingDependencyError
 
+Colour = tuple[int, int, int]
+BACKGROUND: Colour = (240, 241, 243)
 CLAY = np.array([0.275, 0.315, 0.375])  # linear light: a grey-blue that leaves room for highlights
 _NO_VALUE = np.array([0.30, 0.30, 0.30])
 # (direction, colour) in the frame of the camera: x right, y up, z towards the viewer.
@@ -20,6 +22,21 @@ _FILL = (np.array([0.85, 0.05, 0.50]), np.array([0.68, 0.83, 1.00]) * 0.30)
 _RIM = (np.array([0.55, 0.60, -0.60]), np.array([0.90, 0.95, 1.00]) * 1.1)
 _SKY, _GROUND = np.array([0.27, 0.31, 0.37]), np.array([0.13, 0.115, 0.11])
 _TAPS = 40  # neighbours that ambient occlusion looks at
+
+
+def need_drawing() -> None:
+    """Raise an error unless matplotlib and Pillow are installed.
+
+    They provide the colour map, the typeface and the PNG writer. Clay pictures need neither.
+    """
+    try:
+        import matplotlib  # noqa: F401 (optional dependency)
+        import PIL  # noqa: F401
+    except ImportError as problem:
+        raise MissingDependencyError(
+            "pictures and reports need matplotlib and Pillow: pip install 'understudy[cli]' "
+            f"({problem})"
+        ) from problem
 
 
 def shade(

@@ -29,19 +29,22 @@ from understudy.core.character import Character, CharacterClip
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.core.version import __version__
-from understudy.export.bones import EngineBones
+from understudy.export.bones import (
+    EngineBones,
+    Frames,
+    deformed_frames,
+    packed,
+    plays_as_it_is,
+    range_clip,
+)
 from understudy.export.character import ExportSettings, clip_errors, engine_skin, notes_on
 from understudy.export.clips import SourceClip, distinct_clips
 from understudy.export.errors import Errors
-from understudy.export.frames import Frames, deformed_frames, range_clip
 from understudy.export.joints import Joints, make_joints
-from understudy.export.residuals import SkinnedFrames, low_rank_displacements
-from understudy.export.shapes import ShapeBasis
-from understudy.export.skin import packed, plays_as_it_is
+from understudy.export.shapes import ShapeBasis, SkinnedFrames, low_rank_displacements
 from understudy.export.virtual_bones import convex_virtual_bones
 from understudy.io.onnx import WeightsNet
-from understudy.runtime.drivers import drivers
-from understudy.runtime.reference import coefficients_of, pose_readings
+from understudy.runtime.reference import coefficients_of, drivers, pose_readings
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
 

@@ -29,9 +29,8 @@ from scipy.spatial import cKDTree
 from understudy.core.deformer import Deformer
 from understudy.core.poses import evenly
 from understudy.core.skin import Skin, skin_weights
-from understudy.export.bones import EngineBones
+from understudy.export.bones import EngineBones, plays_as_it_is
 from understudy.export.clips import SourceClip
-from understudy.export.skin import plays_as_it_is
 from understudy.geometry.influences import float32_influences
 from understudy.geometry.simplex_qp import SimplexQP
 from understudy.geometry.skinning import weight_matrix

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from understudy.core.poses import Poses
-from understudy.evaluation.pictures import need_drawing
+from understudy.evaluation.shading import need_drawing
 from understudy.io.registry import ReadOptions
 from understudy.jobs.compressing import trial_of_sequence
 from understudy.jobs.fitting import RIG_OF_POSES, Fit, method_with, refuse_poses

@@ -21,8 +21,8 @@ from understudy.core.poses import Poses
 from understudy.core.provenance import with_source
 from understudy.evaluation.measure import Reference, measure, measure_deformers, sequence_error
 from understudy.evaluation.metric_catalogue import digits3, metric_of, size_text
-from understudy.export.sequence import INFLUENCES as ENGINE_INFLUENCES
-from understudy.export.sequence import sequence_character
+from understudy.export.character import INFLUENCES as ENGINE_INFLUENCES
+from understudy.export.character import sequence_character
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.files import file_size, write_json
 from understudy.io.registry import (
@@ -41,8 +41,7 @@ from understudy.methods.posing_fitting import with_posing
 from understudy.methods.registry import method_type, methods_by_name
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
-from understudy.viewer.measured import KeptFrames
-from understudy.viewer.subjects import Subject
+from understudy.viewer.subjects import KeptFrames, Subject
 
 # The error E to reach where neither bones nor an error are given: a five-hundredth of half the
 # diagonal of the rest pose's bounding box, about where a difference stops showing.

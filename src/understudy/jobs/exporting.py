@@ -10,8 +10,8 @@ from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.evaluation.metric_catalogue import size_text
-from understudy.export.about import about_lines
 from understudy.export.character import ExportSettings
+from understudy.export.errors import about_lines
 from understudy.export.job import ExportJob
 from understudy.export.levels_of_detail import make_level_of_detail
 from understudy.io.atomic_write import ensure_writable

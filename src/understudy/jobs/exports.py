@@ -12,11 +12,9 @@ from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, distinct_names
 from understudy.evaluation.metric_catalogue import size_text
-from understudy.export.about import about_lines
-from understudy.export.character import ExportSettings
-from understudy.export.errors import Errors
+from understudy.export.character import ExportSettings, engine_character
+from understudy.export.errors import Errors, about_lines
 from understudy.export.job import ExportJob
-from understudy.export.sequence import engine_character
 from understudy.io.files import file_size
 from understudy.io.registry import format_of, write_character, write_deformer
 from understudy.io.sequences import file_name

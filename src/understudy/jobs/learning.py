@@ -20,8 +20,8 @@ from understudy.core.poses import Poses
 from understudy.core.posing import PosingSkeleton
 from understudy.core.provenance import with_source
 from understudy.evaluation.metric_catalogue import digits3
-from understudy.evaluation.pictures import need_drawing
 from understudy.evaluation.result import CaseResult, overall
+from understudy.evaluation.shading import need_drawing
 from understudy.evaluation.unexplained import Unexplained, unexplained_parts
 from understudy.io.registry import ReadOptions, read_poses, source_provenance, write_deformer
 from understudy.jobs.compressing import Compressed, compress, trial_of_sequence

@@ -12,10 +12,9 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.evaluation.learning_curve import LearningCurve, block_errors
-from understudy.evaluation.learning_curve_picture import write_picture
+from understudy.evaluation.learning_curve import LearningCurve, block_errors, write_picture
 from understudy.evaluation.measure import pose_errors
-from understudy.evaluation.pictures import need_drawing
+from understudy.evaluation.shading import need_drawing
 from understudy.io.files import write_json
 from understudy.io.registry import ReadOptions
 from understudy.jobs.fitting import RIG_OF_POSES, Fit, Options, method_with, refuse_poses

@@ -17,10 +17,9 @@ from understudy.core.parts import without_parts
 from understudy.core.poses import Poses
 from understudy.core.provenance import parts_left_out, rig_of, sample_of
 from understudy.evaluation.measure import measure_deformers
-from understudy.evaluation.pictures import need_drawing
-from understudy.evaluation.pose_times import pose_times
 from understudy.evaluation.report import report_data, write_report
 from understudy.evaluation.result import CaseResult
+from understudy.evaluation.shading import need_drawing
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.files import write_json
 from understudy.io.registry import ReadOptions, read_poses
@@ -29,11 +28,11 @@ from understudy.rigs.part_rig import rig_without_parts
 from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
 from understudy.runtime.native import runtime_of
+from understudy.runtime.timing import pose_times
 from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
-from understudy.viewer.measured import KeptFrames, page_beside
-from understudy.viewer.subjects import Subject, load_subjects
+from understudy.viewer.subjects import KeptFrames, Subject, load_subjects, page_beside
 
 _TIMING_S = 2.0  # for each file
 RANDOM_POSES = 200  # held-out poses of a rig that has no animations

@@ -13,7 +13,7 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.runtime import native
-from understudy.runtime.drivers import drivers
+from understudy.runtime.reference import drivers
 from understudy.system.errors import InputError
 
 

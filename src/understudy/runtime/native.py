@@ -1,4 +1,4 @@
-"""The compiled runtime behind `Deformer.deform`: the C++ library that engines link.
+"""`Deformer.deform`, and the compiled runtime behind it: the C++ library that engines link.
 
 A deformer is packed when it is first used, and stays packed as long as it lives. Each thread has
 its own scratch memory; thread pools are shared. If the package was installed without a compiler,
@@ -19,7 +19,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from understudy.core.deformer import Deformer
+from understudy.core.services import SERVICES
+from understudy.geometry.normals import vertex_normals
 from understudy.io.understudy import to_bytes
+from understudy.runtime.reference import deform_reference, drivers
 from understudy.system import checks, threads
 from understudy.system.errors import InputError
 
@@ -204,3 +207,68 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def deform(
+    deformer: Deformer,
+    world_from_bone: Any = None,
+    controls: Any = None,
+    *,
+    threads: int | None = None,
+    out: np.ndarray | None = None,
+    normals: bool = False,
+) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    """Return the vertices of some poses; see `Deformer.deform`."""
+    packed = runtime_of(deformer)
+    # Most callers play one pose per frame. For a small character the full checks would take a tenth
+    # of the time, so they run only if this returns False.
+    if (
+        packed is not None
+        and out is not None
+        and not normals
+        and packed.play(world_from_bone, controls, out, threads)
+    ):
+        return out
+    threads = checked_threads(threads)
+    if packed is None:
+        vertices = deform_reference(deformer, world_from_bone, controls)
+        if out is not None:
+            out = _output(out, vertices.shape)
+            out[...] = vertices
+            vertices = out
+        return (
+            (vertices, vertex_normals(vertices, deformer.mesh.triangles)) if normals else vertices
+        )
+    given = drivers(deformer, world_from_bone, controls, finite=False)
+    shape = (given.pose_count, deformer.mesh.vertex_count, 3)
+    if out is None:
+        result = np.empty(shape, np.float32)
+    else:
+        result = _output(out, shape[1:] if given.single else shape).reshape(shape)
+        for name in ("world_from_bone", "controls"):
+            driver = getattr(given, name)
+            if driver is not None and np.may_share_memory(result, driver):
+                raise InputError(f"out: shares memory with {name}; use another array")
+    vectors = np.empty(shape, np.float32) if normals else None
+    if not packed.deform(given.world_from_bone, given.controls, result, vectors, threads):
+        # Raises, and names the number that is not finite or too large.
+        drivers(deformer, world_from_bone, controls)
+    if given.single:
+        result = result[0]
+        vectors = None if vectors is None else vectors[0]
+    return result if vectors is None else (result, vectors)
+
+
+def _output(out: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return `out`, if it can be written to without a copy."""
+    if (
+        not isinstance(out, np.ndarray)
+        or out.dtype != np.float32
+        or not out.flags.c_contiguous
+        or not out.flags.writeable
+    ):
+        raise InputError("out: expected a writable C-contiguous NumPy array of float32")
+    return checks.shape_of(out, "out", shape)
+
+
+SERVICES.deform = deform

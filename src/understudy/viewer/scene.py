@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,15 +26,31 @@ from understudy.export.clips import SourceClip
 from understudy.io.understudy import to_bytes
 from understudy.rigs.base import Rig, animation_curves, animation_names, name_of
 from understudy.system.errors import InputError
-from understudy.viewer.control_groups import group_of
-from understudy.viewer.frames import PackedBones, pack_bones, pack_frames
-from understudy.viewer.packing import Container
+from understudy.viewer.packing import Container, PackedBones, pack_bones, pack_frames
 
 VERSION = 1
 SKIN_ALONE = "skin alone"
 MOST_FRAMES = 600  # of one clip; longer ones are cut
 _CONTROL_STEP = 1e-5  # of a control's range: how exactly the controls of a clip are stored
 _SHOWN_WEIGHTS = 8  # bones per vertex whose weights the page can show
+# Group -> words that a name of it contains. The first group with a word of the name wins.
+_WORDS = {
+    "Eyes": "eye eyes lid lids gaze pupil iris",
+    "Brows": "brow brows forehead scalp",
+    "Mouth": "mouth lip lips jaw tongue teeth corner smile frown pucker funnel press sticky roll "
+    "shrug dimple sneer snarl viseme mentalis chin",
+    "Cheeks and nose": "cheek cheeks nose nostril nasolabial squint platysma clench puff",
+    "Fingers": "thumb index middle ring pinky finger fingers hand palm metacarpal",
+    "Arm": "clavicle shoulder upperarm arm elbow forearm lowerarm wrist",
+    "Foot": "toe toes foot ball heel",
+    "Leg": "hip thigh upperleg leg knee shin lowerleg calf ankle",
+    "Head and neck": "head neck throat skull",
+    "Torso": "waist chest spine torso abdomen belly breast breath ribs stomach pelvis hips",
+    "Root": "root master global world cog main",
+}
+_GROUP = {word: group for group, words in _WORDS.items() for word in words.split()}
+_SIDES = {"l": "left", "left": "left", "r": "right", "right": "right"}
+OTHER = "Other"
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,3 +417,31 @@ def _refuse_strangers(models: Sequence[Model]) -> None:
             raise InputError(
                 f"{model.label} has other clips than {first.label}; name clips that both have"
             )
+
+
+def group_of(name: str) -> str:
+    """Return the body part that a control or bone belongs to, with its side.
+
+    >>> group_of("elbow_flex_L"), group_of("head_nod"), group_of("finger2-1.R")
+    ('Arm, left', 'Head and neck', 'Fingers, right')
+    >>> group_of("wobble")
+    'Other'
+    """
+    words = _words(name)
+    found = next((_GROUP[word] for word in words if word in _GROUP), None)
+    if found is None:
+        # Names such as "upperarm01" or "eyebrow" contain a word without a separator.
+        long = [word for word in _GROUP if len(word) > 3 and word in "".join(words)]
+        found = _GROUP[max(long, key=len)] if long else OTHER
+    side = next((_SIDES[word] for word in reversed(words) if word in _SIDES), None)
+    return found if side is None or found == OTHER else f"{found}, {side}"
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name, in lower case: split at separators, digits and capitals.
+
+    >>> _words("mouthCorner_L.01")
+    ['mouth', 'corner', 'l']
+    """
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return [word.lower() for word in re.split(r"[^A-Za-z]+", spaced) if word]

@@ -5,7 +5,6 @@ import pytest
 import scipy.optimize
 
 from understudy import FileError, InputError, Mesh, Poses
-from understudy.evaluation import metrics
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition.bone_count import (
     MAX_BONES,
@@ -31,6 +30,7 @@ from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
 from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
 from understudy.methods.decomposition.trajectory_networks import classifier
 from understudy.methods.decomposition.transform_solve import solve_transforms
+from understudy_benchmarks import metrics
 from understudy_benchmarks.trajectory_training.generated import generate_character
 
 

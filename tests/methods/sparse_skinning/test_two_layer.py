@@ -10,7 +10,6 @@ from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
 from understudy.methods.sparse_skinning._two_layer import Factorization
 
 from understudy import Deformer, Mesh, Poses, Skin
-from understudy.evaluation.metrics import decomposition_error
 from understudy.geometry.adjacency import connected_components
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
 from understudy.methods.sparse_skinning.dense import dense_weights, mesh_adjacency
@@ -25,6 +24,7 @@ from understudy.methods.sparse_skinning.factorization import (
 from understudy.methods.sparse_skinning.two_layer import TwoLayer, TwoLayerConfig
 from understudy.system.errors import InputError
 from understudy_benchmarks.baselines.k_largest import KLargest
+from understudy_benchmarks.metrics import decomposition_error
 
 
 def smooth_weights(mesh: Mesh, bones: int) -> np.ndarray:

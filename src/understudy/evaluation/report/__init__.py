@@ -7,7 +7,7 @@ the distribution of vertex errors (Figures 6 and 7) and linear blend skinning ov
 adds which frame is worst and where on the body the errors are.
 """
 
-from understudy.evaluation.report.build import report_data, write_report
-from understudy.evaluation.report.terminal_table import figures_table, figures_that_matter
+from understudy.evaluation.report.page import report_data, write_report
+from understudy.evaluation.report.tables import figures_table, figures_that_matter
 
 __all__ = ["figures_table", "figures_that_matter", "report_data", "write_report"]

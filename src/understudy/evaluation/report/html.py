@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import base64
+import io
 from collections.abc import Mapping, Sequence
 from html import escape
 
 import numpy as np
 
 from understudy.evaluation.metric_catalogue import digits3, unit_text
-from understudy.evaluation.pictures import png_bytes
 from understudy.evaluation.report.plots import Style
-from understudy.evaluation.shading import turbo
+from understudy.evaluation.shading import need_drawing, turbo
+from understudy.system import checks
+
+
+def png_bytes(image: np.ndarray) -> bytes:
+    """The bytes of a PNG file with `image`, (h,w,3) uint8."""
+    need_drawing()
+    from PIL import Image  # optional dependency
+
+    file = io.BytesIO()
+    pixels = checks.shape_of(np.ascontiguousarray(image, np.uint8), "image", (None, None, 3))
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
 
 
 def picture(image: np.ndarray, text: str, overlay: str = "") -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.evaluation.pictures import need_drawing
+from understudy.evaluation.shading import need_drawing
 
 _INK = "#010203"  # a placeholder that `_inline` replaces by `currentColor`
 _COLOURS = ("#2f7de1", "#e8871e", "#22a06b", "#c64191", "#8f6ee0", "#ad9407", "#12a3b8", "#d9534f")

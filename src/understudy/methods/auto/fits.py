@@ -28,7 +28,7 @@ from understudy.methods.corrected_skin.skins import share_skins, skins_of
 from understudy.methods.registry import method_type
 from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
-from understudy.runtime.pose_time import pose_ms
+from understudy.runtime.timing import pose_ms
 from understudy.system.errors import FileError
 from understudy.system.progress import Progress
 from understudy.training.schedule import Schedule, validation_poses

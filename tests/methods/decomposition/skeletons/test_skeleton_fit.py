@@ -7,7 +7,6 @@ import pytest
 from jointed_arm import ARM_JOINTS, arm, tube
 
 from understudy.core.skin import skin_weights
-from understudy.evaluation.metrics import erms
 from understudy.geometry.transforms import (
     compose,
     inverse,
@@ -18,6 +17,7 @@ from understudy.io.sequences import sequence_from_arrays
 from understudy.methods.decomposition.skeletons.skeleton_fit import SkeletonFit, fit_skeleton
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
 from understudy.system.errors import InputError
+from understudy_benchmarks.metrics import erms
 
 
 def deformed(fitted: SkeletonFit, poses) -> np.ndarray:

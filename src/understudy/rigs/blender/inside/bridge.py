@@ -31,9 +31,8 @@ if CORES and __name__ == "__main__":
     os.sched_setaffinity(0, {min(CORES)})
 
 from blend_file import open_file  # noqa: E402
-from messages import private_streams, read_message, write_message  # noqa: E402
+from messages import Refused, private_streams, read_message, write_message  # noqa: E402
 from open_rig import OpenRig  # noqa: E402
-from refusal import Refused  # noqa: E402
 
 
 def resident_bytes():

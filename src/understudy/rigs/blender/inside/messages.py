@@ -7,6 +7,10 @@ import struct
 import numpy as np
 
 
+class Refused(Exception):
+    """What is asked cannot be done; the text is for the user."""
+
+
 def private_streams(mark):
     """The streams of messages; whatever else writes to stdout goes to stderr.
 

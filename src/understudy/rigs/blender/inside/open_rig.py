@@ -2,19 +2,22 @@
 
 import bpy
 import numpy as np
-from actions import frames_of, keyed_paths, slot_for, stop_animation, usable_actions
 from blend_file import (
     chosen_meshes,
     driving_armatures,
     failing_drivers,
+    frames_of,
     hide_others,
+    keyed_paths,
     need_data,
     prepare_modifiers,
     scene_unit,
     show,
+    slot_for,
+    stop_animation,
+    usable_actions,
 )
-from channel_values import ChannelSetter, rest_of
-from channels import ChannelFinder
+from channels import ChannelFinder, ChannelSetter
 from shapes import Shapes
 
 
@@ -72,7 +75,7 @@ class OpenRig:
 
     def reset(self):
         """Put every channel to its rest value."""
-        self.resting.apply(rest_of(self.resting.channels))
+        self.resting.apply([channel["rest"] for channel in self.resting.channels])
         bpy.context.view_layer.update()
 
     def describe(self):

@@ -2,7 +2,7 @@
 
 import numpy as np
 from blend_file import GENERATIVE, armature_modifiers
-from refusal import Refused
+from messages import Refused
 
 
 class Shapes:

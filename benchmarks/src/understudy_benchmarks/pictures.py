@@ -1,8 +1,7 @@
-"""Pictures as arrays (h,w,3) uint8: contact sheets, colour bars and PNG files."""
+"""Pictures of comparisons as arrays (h,w,3) uint8: contact sheets, colour bars and PNG files."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -10,28 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from understudy.evaluation.report.html import png_bytes
+from understudy.evaluation.shading import BACKGROUND, Colour, need_drawing
 from understudy.io.atomic_write import atomic_write
 from understudy.system import checks
 from understudy.system.errors import InputError, MissingDependencyError
 
-Colour = tuple[int, int, int]
-BACKGROUND: Colour = (240, 241, 243)
 _INK: Colour = (38, 42, 50)
-
-
-def need_drawing() -> None:
-    """Raise an error unless matplotlib and Pillow are installed.
-
-    They provide the colour map, the typeface and the PNG writer. Clay pictures need neither.
-    """
-    try:
-        import matplotlib  # noqa: F401 (optional dependency)
-        import PIL  # noqa: F401
-    except ImportError as problem:
-        raise MissingDependencyError(
-            "pictures and reports need matplotlib and Pillow: pip install 'understudy[cli]' "
-            f"({problem})"
-        ) from problem
 
 
 def can_draw() -> bool:
@@ -134,17 +118,6 @@ def sheet(
             anchor="mm",
         )
     return np.asarray(page)
-
-
-def png_bytes(image: np.ndarray) -> bytes:
-    """The bytes of a PNG file with `image`, (h,w,3) uint8."""
-    need_drawing()
-    from PIL import Image  # optional dependency
-
-    file = io.BytesIO()
-    pixels = checks.shape_of(np.ascontiguousarray(image, np.uint8), "image", (None, None, 3))
-    Image.fromarray(pixels).save(file, "PNG")
-    return file.getvalue()
 
 
 def save_png(path: str | Path, image: np.ndarray) -> Path:

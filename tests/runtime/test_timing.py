@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from understudy.evaluation import timing
+from understudy.runtime import timing
 
 
 def test_turns_are_taken_and_the_lowest_median_counts(monkeypatch):

@@ -1,7 +1,7 @@
 """The error metrics of the papers, each a pure function with its formula.
 
-`ErrorSummary` in `understudy.core.error_summary` computes the same numbers block by block, for
-animations that do not fit into memory.
+`understudy.evaluation.measure` computes the same numbers block by block, for animations that do not
+fit into memory, and is tested against these.
 
 Letters: T poses, V vertices, E edges, M triangles; y the true vertices, a the approximate ones.
 Distances are in the unit of the mesh. Papers are named by their methods: FDDA is Bailey et al.
@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from understudy.core.error_summary import ErrorSummary, Seam, enveloping_ratio, pose_difference
 from understudy.core.poses import Poses
-from understudy.geometry.error_norms import box_error
+from understudy.evaluation.measure import normal_sines, relative_to_box
 from understudy.geometry.transforms import compose
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
 from understudy.system import checks
@@ -97,16 +97,6 @@ def decomposition_error(true: np.ndarray, approx: np.ndarray, rest: np.ndarray) 
     return relative_to_box(_coordinate_rms(true, approx), rest)
 
 
-def relative_to_box(coordinate_rms: float, rest: np.ndarray) -> float:
-    """E of `decomposition_error` from the root-mean-square error of a coordinate.
-
-    >>> relative_to_box(0.5, np.array([[0, 0, 0], [3, 4, 0]]))
-    200.0
-    """
-    checks.between(float(np.ptp(rest, axis=0).max()), "extent of the rest pose", above=0.0)
-    return box_error(coordinate_rms, rest)
-
-
 def erms(true: np.ndarray, approx: np.ndarray) -> float:
     """ERMS = 100 |A - A'|_F / sqrt(3 V T), in hundredths of a unit (temporal deep skinning Eq. 4).
 
@@ -164,35 +154,6 @@ def normal_distortion(true: np.ndarray, approx: np.ndarray, triangles: np.ndarra
     return float(np.arcsin(min(1.0, sines.mean()))) if sines.size else 0.0
 
 
-def normal_sines(true: np.ndarray, approx: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """|n x n'|, the sine of the angle between the normals of each face in each pose: (T,M) float64.
-
-    true, approx  (T,V,3)
-    triangles     (M,3)
-    """
-    pose_difference(true, approx)  # checks the shapes
-    before, after = (
-        _unit_normals(np.asarray(shape, np.float64), triangles) for shape in (true, approx)
-    )
-    return np.linalg.norm(np.cross(before, after), axis=-1)
-
-
-def compression_rate(poses: int, vertices: int, bones: int, weights: int) -> float:
-    """CRP = 100 (1 - (12 B T + w + 3 V) / (3 V T)), in percent (temporal deep skinning Table 2).
-
-    The numbers to store (bones of every frame, weights, rest pose) against those of the sequence.
-    The paper does not count indices.
-
-    weights  w, the number of stored weights: V K, plus the entries of D with virtual bones
-
-    >>> round(compression_rate(48, 8431, 26, 6 * 8431), 1)
-    92.5
-    >>> round(compression_rate(175, 9971, 17, 6 * 9971), 1)
-    97.6
-    """
-    return 100.0 * (1.0 - (12 * bones * poses + weights + 3 * vertices) / (3 * vertices * poses))
-
-
 def weight_error(weights, approx) -> float:
     """Delta_W = |DA - W|_F / sqrt(V B), the RMS difference of two weight maps (two-layer Eq. 1a).
 
@@ -231,11 +192,6 @@ def best_bone_reference(poses: Poses, bones: np.ndarray | None = None) -> np.nda
         mine = np.flatnonzero(bones == bone)
         result[:, mine] = rest[mine] @ matrix[:, bone].transpose(0, 2, 1)
     return result
-
-
-def best_bone_square(poses: Poses) -> float:
-    """sum |y - c|^2 over `poses`, the denominator of EE, without computing c."""
-    return float(rigid_errors(poses).min(axis=1).sum())
 
 
 def log_histogram(values: np.ndarray, bins: int = 50) -> tuple[np.ndarray, np.ndarray]:
@@ -277,11 +233,3 @@ def _coordinate_rms(true: np.ndarray, approx: np.ndarray) -> float:
     if not difference.size:
         raise InputError("poses to compare: there are none")
     return float(np.sqrt(np.mean(difference**2)))
-
-
-def _unit_normals(vertices: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """(T,M,3); the normal of a face without area is zero."""
-    corner = vertices[:, triangles]
-    normal = np.cross(corner[:, :, 1] - corner[:, :, 0], corner[:, :, 2] - corner[:, :, 0])
-    length = np.linalg.norm(normal, axis=-1, keepdims=True)
-    return np.divide(normal, length, out=np.zeros_like(normal), where=length > 0)
