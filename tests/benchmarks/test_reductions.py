@@ -7,7 +7,7 @@ import pytest
 from builders import chain_skeleton, grid_mesh, random_motion
 
 from understudy import Deformer, Poses, Skin
-from understudy.geometry.laplacian import random_walk_laplacian
+from understudy.geometry.adjacency import random_walk_laplacian
 from understudy.methods import method_type
 from understudy.methods.sparse_skinning.dense import dense_weights, mesh_adjacency
 from understudy.system.errors import InputError

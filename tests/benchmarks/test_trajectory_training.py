@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from understudy import FileError, InputError
-from understudy.methods.decomposition.trajectory_networks import classifier
+from understudy.methods.decomposition import classifier
 from understudy_benchmarks.trajectory_training.corpus import (
     HELD_OUT,
     Character,

@@ -9,7 +9,7 @@ from parity.kinds import KINDS, drivers
 from understudy.core.levels_of_detail import Parents, find_parents, level_of_detail
 from understudy.core.mesh import Mesh
 from understudy.core.parts import submesh
-from understudy.geometry.closest_points import closest_points
+from understudy.geometry.inside import closest_points
 from understudy.system.errors import InputError
 
 

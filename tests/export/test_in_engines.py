@@ -17,7 +17,7 @@ from understudy.export import (
     own_clips,
 )
 from understudy.export.clips import poses_clips
-from understudy.geometry.influences import dense_to_influences
+from understudy.geometry.skinning import dense_to_influences
 from understudy.io.registry import write_character
 from understudy.rigs.registry import load_rig
 from understudy_characters.human.anatomy import read_anatomy

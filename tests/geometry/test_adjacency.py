@@ -8,10 +8,8 @@ from understudy.geometry.adjacency import (
     adjacency_matrix,
     connected_components,
     link_isolated,
-    polygon_edges,
-)
-from understudy.geometry.laplacian import (
     one_ring_mean,
+    polygon_edges,
     random_walk_laplacian,
     symmetric_laplacian,
     vertex_degrees,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from understudy.geometry.error_norms import box_error, half_diagonal, weight_error
-from understudy.geometry.influences import (
+from understudy.geometry.skinning import (
     dense_to_influences,
     float32_influences,
     float32_weights,

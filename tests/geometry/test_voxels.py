@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from understudy.geometry.inside import are_inside, interior_balls, surface_samples
-from understudy.geometry.voxels import solid_voxels
+from understudy.geometry.inside import are_inside, interior_balls, solid_voxels, surface_samples
 
 
 def torus(rings=24, sides=12, radius=1.0, thickness=0.35):

@@ -24,7 +24,7 @@ from understudy.core.mesh import Mesh
 from understudy.evaluation.measure import Reference, deform_poses, measure
 from understudy.evaluation.result import CaseResult
 from understudy.methods.differential.anchors import random_anchors
-from understudy.methods.differential.laplacian import Laplacian
+from understudy.methods.differential.reconstruction import Laplacian
 from understudy.system.progress import Progress
 from understudy_benchmarks import Request
 from understudy_benchmarks.face_data import Subject, face_subject

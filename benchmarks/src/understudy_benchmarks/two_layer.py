@@ -50,8 +50,8 @@ from understudy.io.npz import read_npz_skin
 from understudy.io.registry import read_sequence
 from understudy.jobs.reducing import skin_of_character
 from understudy.methods import method_type
+from understudy.methods.reducing import SkinReducer
 from understudy.methods.sparse_skinning.dense import individual_of
-from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import Progress

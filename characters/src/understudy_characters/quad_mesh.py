@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sparse
 
-from understudy.geometry.adjacency import adjacency_matrix, polygon_edges
-from understudy.geometry.laplacian import vertex_degrees
+from understudy.geometry.adjacency import adjacency_matrix, polygon_edges, vertex_degrees
 
 
 def quad_normals(vertices: np.ndarray, quads: np.ndarray) -> np.ndarray:

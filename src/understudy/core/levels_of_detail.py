@@ -19,7 +19,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis
 from understudy.core.skin import Skin
-from understudy.geometry.closest_points import closest_points
+from understudy.geometry.inside import closest_points
 from understudy.geometry.skinning import weight_matrix
 from understudy.system import checks
 from understudy.system.errors import InputError

@@ -1,9 +1,17 @@
-"""Vertex adjacency of a polygon mesh: its edges, the graph they form and its connected components.
+"""Vertex adjacency of a polygon mesh: its edges, the graph they form, and Laplacians over it.
 
 Every neighbourhood in the package comes from here: `polygon_edges` lists the edges,
 `adjacency_matrix` turns them into a symmetric sparse matrix whose rows are the neighbours of each
-vertex. Averages and Laplacians over that matrix are in `laplacian.py`. SciPy is imported where it
-is used: playing needs the edges alone. Letters: V vertices, F polygons, N polygon corners, E edges.
+vertex. With A that adjacency (V,V) and D the diagonal of the vertex degrees, uniform weights give
+
+    symmetric Laplacian    D - A              positive semi-definite, zero on constant fields
+    random-walk Laplacian  I - D^-1 A         a vertex minus the mean of its neighbours
+    one-ring mean          (D + I)^-1 (A + I) the mean of the vertex and its neighbours
+
+A vertex without neighbours has degree zero; each function says what its row is then. SciPy is
+imported where it is used: playing needs the edges alone.
+
+Letters: V vertices, F polygons, N polygon corners, E edges.
 """
 
 from __future__ import annotations
@@ -96,3 +104,49 @@ def connected_components(adjacency: sp.csr_matrix) -> np.ndarray:
     from scipy.sparse import csgraph
 
     return csgraph.connected_components(adjacency, directed=False)[1].astype(np.int32)
+
+
+def vertex_degrees(adjacency: sp.csr_matrix) -> np.ndarray:
+    """Row sums of the adjacency: (V,) float64, the number of neighbours if edges weigh one."""
+    return np.asarray(adjacency.sum(axis=1)).ravel()
+
+
+def symmetric_laplacian(adjacency: sp.csr_matrix) -> sp.csr_matrix:
+    """D - A: (V,V); the row of an isolated vertex is zero.
+
+    >>> import scipy.sparse as sp
+    >>> symmetric_laplacian(sp.csr_matrix([[0.0, 1.0], [1.0, 0.0]])).toarray().tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    import scipy.sparse as sp
+
+    return sp.csr_matrix(sp.diags(vertex_degrees(adjacency)) - adjacency)
+
+
+def random_walk_laplacian(adjacency: sp.csr_matrix) -> sp.csr_matrix:
+    """I - D^-1 A: (V,V), for edges that weigh one; the row of an isolated vertex is zero.
+
+    >>> import scipy.sparse as sp
+    >>> path = sp.csr_matrix([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    >>> random_walk_laplacian(path).toarray()[1].tolist()
+    [-0.5, 1.0, -0.5]
+    """
+    import scipy.sparse as sp
+
+    degree = np.diff(adjacency.indptr)
+    share = np.repeat(1.0 / np.maximum(degree, 1), degree)
+    mean = sp.csr_matrix((share, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    return (sp.diags((degree > 0).astype(float)) - mean).tocsr()
+
+
+def one_ring_mean(adjacency: sp.csr_matrix) -> sp.csr_matrix:
+    """(D + I)^-1 (A + I): (V,V), rows sum to one; an isolated vertex keeps its own value.
+
+    >>> import scipy.sparse as sp
+    >>> one_ring_mean(sp.csr_matrix([[0.0, 1.0], [1.0, 0.0]])).toarray().tolist()
+    [[0.5, 0.5], [0.5, 0.5]]
+    """
+    import scipy.sparse as sp
+
+    closed = adjacency + sp.identity(adjacency.shape[0])
+    return sp.diags(1 / vertex_degrees(closed)) @ closed

@@ -23,8 +23,8 @@ from understudy.io.understudy import SUFFIX
 from understudy.jobs.fitting import Fit, Options
 from understudy.methods.base import Method
 from understudy.methods.character_deformer import deformer_of_character
+from understudy.methods.reducing import SkinReducer
 from understudy.methods.registry import methods_by_name
-from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
 

@@ -27,7 +27,7 @@ from understudy.core.error_summary import ErrorSummary
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
-from understudy.geometry.influences import dense_to_influences, float32_weights
+from understudy.geometry.skinning import dense_to_influences, float32_weights
 from understudy.methods.base import Config, Method, Traits
 from understudy.methods.skin_fitting.skin_weights import (
     NormalEquations,

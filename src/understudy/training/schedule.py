@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from understudy.system.errors import MissingDependencyError
+
 _SGD_DECAY = 1e-6  # per step, as in the differential paper
 DECAYS = ("cosine", "none")
 _STEPS_PER_EPOCH, _LEAST_BATCH = 20, 16
@@ -96,3 +98,13 @@ def validation_poses(count: int, schedule: Schedule) -> np.ndarray:
     if not wanted or count - wanted < 1:
         return np.zeros(0, np.int64)
     return np.sort(np.random.default_rng([schedule.seed, 1]).permutation(count)[:wanted])
+
+
+def need_torch(method: str) -> None:
+    """Raise an error that says what to install if torch cannot be imported."""
+    try:
+        import torch  # noqa: F401 (optional dependency)
+    except ImportError as problem:
+        raise MissingDependencyError(
+            f"{method} trains networks and needs torch: pip install 'understudy[fit]'"
+        ) from problem

@@ -17,6 +17,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,13 +25,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from understudy.system import tasks
+from understudy.system import tasks, threads
 from understudy.system.errors import InputError
 from understudy.system.progress import Task
 from understudy.training.checkpoint import Checkpoint, run_fingerprint
 from understudy.training.grouped import GroupedTask, Stack
 from understudy.training.schedule import Schedule, validation_poses
-from understudy.training.torch_threads import torch_threads
 
 _STEPS_BEFORE_RECORDING = 3  # libraries initialise themselves in the first steps
 _WIDE = 512  # units of a layer from which reduced precision pays off on a GPU
@@ -343,3 +343,14 @@ def _losses_of_zero(
     if (schedule.loss == "l2" and schedule.target_scale is None) or not len(poses):
         return [float(len(stack.x)) for stack in stacks]
     return [stack.loss_of_zero(poses, schedule.loss) for stack in stacks]
+
+
+@contextmanager
+def torch_threads(most: int | None = None) -> Iterator[None]:
+    """Let torch use as many threads as `understudy.system.threads` says, and at most `most`."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(min(threads.count(), most or threads.count()))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -10,8 +10,7 @@ from command_line import run
 from independent import three_js
 
 from understudy import BlendShape, Character, CharacterClip, Mesh
-from understudy.geometry.corner_normals import CornerNormals
-from understudy.geometry.normals import vertex_normals
+from understudy.geometry.normals import CornerNormals, vertex_normals
 from understudy.io.gltf import write_glb
 from understudy.io.gltf.split_vertices import corner_normals, morph_normals
 from understudy.methods.character_deformer import deformer_of_character

@@ -7,8 +7,7 @@ import pytest
 from character_builders import hero
 
 from understudy import InputError, Mesh
-from understudy.geometry.corner_normals import CornerNormals
-from understudy.geometry.normals import vertex_normals
+from understudy.geometry.normals import CornerNormals, vertex_normals
 from understudy.io.registry import format_of, read_poses, write_character
 from understudy.io.sequences import read_obj, read_ply, write_ply
 from understudy.io.sequences.ply import FORMATS

@@ -6,6 +6,7 @@ import scipy.optimize
 
 from understudy import FileError, InputError, Mesh, Poses
 from understudy.geometry.transforms import rotation_from_axis_angle
+from understudy.methods.decomposition import classifier
 from understudy.methods.decomposition.bone_count import (
     MAX_BONES,
     ErrorCurve,
@@ -28,7 +29,6 @@ from understudy.methods.decomposition.published_fit import (
 )
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
 from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
-from understudy.methods.decomposition.trajectory_networks import classifier
 from understudy.methods.decomposition.transform_solve import solve_transforms
 from understudy_benchmarks import metrics
 from understudy_benchmarks.trajectory_training.generated import generate_character

@@ -9,9 +9,8 @@ from understudy.core.networks import NetGroups
 from understudy.methods.differential.context import FitContext
 from understudy.methods.differential.differential import Differential, DifferentialConfig
 from understudy.methods.differential.fit import fold, train_model
-from understudy.methods.differential.laplacian import Laplacian
 from understudy.methods.differential.local import Local, LocalConfig
-from understudy.methods.differential.reconstruction import Reconstruction, Weights
+from understudy.methods.differential.reconstruction import Laplacian, Reconstruction, Weights
 from understudy.methods.differential.skins import (
     perturbed_skin,
     perturbed_transforms,

@@ -10,18 +10,17 @@ from understudy.methods.differential.anchors import (
     add_anchors_by_errors,
     checked_anchors,
     even_anchors,
+    mesh_regions,
     pivot_anchors,
     random_anchors,
 )
-from understudy.methods.differential.components import (
+from understudy.methods.differential.folding import near_and_far
+from understudy.methods.differential.reconstruction import Laplacian, Reconstruction, Weights
+from understudy.methods.differential.subspace import (
     fewest_components,
     region_components,
     truncation_error,
 )
-from understudy.methods.differential.folding import near_and_far
-from understudy.methods.differential.laplacian import Laplacian
-from understudy.methods.differential.reconstruction import Reconstruction, Weights
-from understudy.methods.differential.regions import mesh_regions
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from understudy.methods.differential.shared import Shared
+from understudy.methods.differential.context import Shared
 
 
 class Thing:

@@ -4,7 +4,7 @@ from builders import chain_skeleton, grid_mesh, random_motion
 
 from understudy import Deformer, Skin
 from understudy.geometry.transforms import bounded_inverse
-from understudy.methods.skin_fitting.residuals import rest_displacements
+from understudy.methods.skin_fitting.displacements import rest_displacements
 
 
 @pytest.mark.parametrize("influences", [1, 2])

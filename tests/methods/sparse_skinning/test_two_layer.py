@@ -12,8 +12,7 @@ from understudy.methods.sparse_skinning._two_layer import Factorization
 from understudy import Deformer, Mesh, Poses, Skin
 from understudy.geometry.adjacency import connected_components
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
-from understudy.methods.sparse_skinning.dense import dense_weights, mesh_adjacency
-from understudy.methods.sparse_skinning.examples import Examples
+from understudy.methods.sparse_skinning.dense import Examples, dense_weights, mesh_adjacency
 from understudy.methods.sparse_skinning.factorization import (
     Factors,
     Limits,

@@ -24,15 +24,16 @@ from understudy.core.networks import Basis, Net
 from understudy.core.poses import Poses, evenly
 from understudy.core.version import __version__
 from understudy.geometry.pca import components_for_error, principal_components
-from understudy.methods.base import Method, Traits
-from understudy.methods.bounding import with_bounds
-from understudy.methods.checked_config import (
+from understudy.methods.base import (
     AT_LEAST_ONE,
     NOT_NEGATIVE,
     POSITIVE,
     CheckedConfig,
     Limit,
+    Method,
+    Traits,
 )
+from understudy.methods.bounding import with_bounds
 from understudy.methods.differential.features import (
     FeatureTable,
     constant_controls,

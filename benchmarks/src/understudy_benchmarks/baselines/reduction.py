@@ -14,10 +14,10 @@ from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, VertexSource
 from understudy.core.skin import Skin
 from understudy.geometry.error_norms import weight_error
-from understudy.geometry.influences import float32_influences
+from understudy.geometry.skinning import float32_influences
 from understudy.methods.base import Config, Traits
+from understudy.methods.reducing import SkinReducer
 from understudy.methods.sparse_skinning.dense import DenseSkin, dense_weights, fit_dense
-from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 from understudy.rigs.base import Rig
 from understudy.system import checks
 from understudy.system.errors import InputError

@@ -33,8 +33,7 @@ from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
-from understudy.geometry.influences import dense_to_influences
-from understudy.geometry.skinning import weight_matrix
+from understudy.geometry.skinning import dense_to_influences, weight_matrix
 from understudy.geometry.transforms import compose, parent_from_bone
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
 from understudy.methods.skin_fitting.displacements import displace

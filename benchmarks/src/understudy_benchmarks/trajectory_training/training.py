@@ -25,18 +25,18 @@ from safetensors.numpy import save_file
 from torch import nn
 
 from understudy.io.atomic_write import atomic_write
-from understudy.methods.decomposition.motion import read_motion
-from understudy.methods.decomposition.trajectory_networks.classifier import (
+from understudy.methods.decomposition.classifier import (
     KINDS,
     LABELS,
     NETWORKS,
     shapes,
+    trajectories,
 )
-from understudy.methods.decomposition.trajectory_networks.trajectories import trajectories
+from understudy.methods.decomposition.motion import read_motion
 from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
-from understudy.training.torch_threads import torch_threads
+from understudy.training.stack_training import torch_threads
 from understudy.training.trainer import pick_device
 from understudy_benchmarks.trajectory_training import published_training
 from understudy_benchmarks.trajectory_training.body_labels import (

@@ -21,7 +21,7 @@ from understudy.core.poses import distinct_names
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.adjacency import polygon_edges
-from understudy.geometry.influences import float32_influences
+from understudy.geometry.skinning import float32_influences
 from understudy.geometry.transforms import apply, compose, inverse
 from understudy.io.fbx.scene import FbxScene, Part
 

@@ -18,8 +18,7 @@ from understudy.core.character import Character
 from understudy.core.coordinates import Conversion
 from understudy.core.mesh import Mesh
 from understudy.core.poses import evenly
-from understudy.geometry.corner_normals import CornerNormals
-from understudy.geometry.normals import vertex_normals
+from understudy.geometry.normals import CornerNormals, vertex_normals
 from understudy.io.gltf.assembly import turned_around
 
 _MOST_FRAMES = 96  # that the changes are fitted to

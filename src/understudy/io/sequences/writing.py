@@ -17,7 +17,7 @@ import numpy as np
 
 from understudy.core.character import Character, CharacterClip
 from understudy.core.mesh import Mesh
-from understudy.geometry.corner_normals import CornerNormals
+from understudy.geometry.normals import CornerNormals
 from understudy.io.atomic_write import atomic_write
 from understudy.io.sequences.obj import ObjText
 from understudy.io.sequences.ply import write_ply

@@ -24,12 +24,13 @@ from understudy.methods.auto.candidates import Maker, candidates_of
 from understudy.methods.auto.fits import Lesson, MeasuredFits, Settings
 from understudy.methods.auto.sequences import Prediction, sequence_candidates, walk_sequence
 from understudy.methods.auto.walk import default_walk, walk
-from understudy.methods.base import Method, Traits
-from understudy.methods.checked_config import (
+from understudy.methods.base import (
     AT_LEAST_ONE,
     POSITIVE,
     CheckedConfig,
     Limit,
+    Method,
+    Traits,
     check_device,
 )
 from understudy.rigs.base import Rig

@@ -23,8 +23,7 @@ from understudy.methods.auto.candidates import Candidate, cheap_pose_count
 from understudy.methods.auto.shrinking import Components, in_16_bits
 from understudy.methods.base import config_from_text
 from understudy.methods.compact import compact, decides_storage
-from understudy.methods.corrected_skin.guard import clips_aside, mean_error
-from understudy.methods.corrected_skin.skins import share_skins, skins_of
+from understudy.methods.corrected_skin.guard import clips_aside, mean_error, share_skins, skins_of
 from understudy.methods.registry import method_type
 from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig

@@ -1,5 +1,9 @@
 """The steps of `corrected_skin`: skin, regions, components, inputs, networks, guard, 16 bits.
 
+Regions are the cells of the mesh nearest to their seeds along the edges. Seeds come from QR with
+column pivoting of the displacements, so that regions are small where the mesh moves most. The first
+seeds alone give the coarser cells of the networks.
+
 Letters: T poses, V vertices, R regions, P components.
 """
 
@@ -10,8 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from understudy.core.deformer import Deformer
+from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
+from understudy.geometry.pca import principal_components
 from understudy.methods.bounding import with_held_out_error
 from understudy.methods.corrected_skin.corrected_skin import CorrectedSkinConfig
 from understudy.methods.corrected_skin.guard import (
@@ -19,10 +25,10 @@ from understudy.methods.corrected_skin.guard import (
     clips_aside,
     mean_error,
     needless_regions,
+    skins_of,
     without_correctives,
 )
-from understudy.methods.corrected_skin.regions import Regions, find_regions
-from understudy.methods.corrected_skin.skins import skins_of
+from understudy.methods.differential.anchors import mesh_regions, pivot_anchors
 from understudy.methods.differential.context import (
     Correctives,
     Displacements,
@@ -43,6 +49,9 @@ from understudy.training.schedule import validation_poses
 _BASIS_ERROR = 6e-5  # of the height
 _HALF_ERROR = 1.01  # factor by which 16 bits may increase the error
 _HALF_POSES = 100
+_SEED_POSES = 600
+_SEED_MODES = 100
+_LEAST_VERTICES = 16  # of a region, on average
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,3 +240,41 @@ def _stored(deformer: Deformer, storage: str, poses: Poses) -> Deformer:
         if mean_error(half, few) > _HALF_ERROR * mean_error(deformer, few):
             return deformer
     return half
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """The division of a mesh.
+
+    labels      (V,) the region of each vertex, 0..R-1
+    network_of  (R,) the network that predicts each region
+    """
+
+    labels: np.ndarray
+    network_of: np.ndarray
+
+
+def find_regions(mesh: Mesh, displacements: np.ndarray, regions: int, networks: int) -> Regions:
+    """The division of a mesh whose vertices move by `displacements` (T,V,3), less their mean."""
+    few = displacements[evenly(len(displacements), _SEED_POSES)].reshape(-1, 3 * mesh.vertex_count)
+    directions, sizes = principal_components(few, _SEED_MODES)
+    seeds = pivot_anchors(
+        directions * sizes,
+        mesh.vertices.astype(np.float64),
+        np.zeros(mesh.vertex_count, int),
+        min(regions, max(1, mesh.vertex_count // _LEAST_VERTICES)),
+    )
+    labels = cell_labels(mesh, seeds)
+    coarse = cell_labels(mesh, seeds[:networks])
+    # A region belongs to the network whose cell holds most of its vertices.
+    votes = np.zeros((labels.max() + 1, coarse.max() + 1), int)
+    np.add.at(votes, (labels, coarse), 1)
+    return Regions(labels, np.unique(votes.argmax(axis=1), return_inverse=True)[1].reshape(-1))
+
+
+def cell_labels(mesh: Mesh, seeds: np.ndarray) -> np.ndarray:
+    """The number (V,) of the cell that each vertex belongs to, from 0 without gaps."""
+    labels = np.zeros(mesh.vertex_count, int)
+    for number, cell in enumerate(mesh_regions(mesh, seeds)):
+        labels[cell] = number
+    return labels

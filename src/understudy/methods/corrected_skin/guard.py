@@ -1,12 +1,16 @@
 """Keeps correctives only where they beat fitted linear blend skinning on poses kept aside.
 
+`skins_of` has the skins of some poses. `auto` and the guard need them again for the same poses, and
+they take longer than a small fit, so they are kept as long as the poses are.
+
 Letters: T poses, V vertices, R regions.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,11 +18,15 @@ from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis, Net
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
+from understudy.methods.differential.skins import make_skin
+from understudy.methods.skin_fitting.evidence import ENOUGH_POSES, Evidence
+from understudy.system.progress import Progress
 
 MEASURED_POSES = 400  # kept-aside poses that are measured, at most
 _FEWEST_FRAMES = 8
 _BLOCK = 32
 _ALIKE = 0.5  # distance of neighbours relative to that of any two poses, in a motion
+_KEPT: weakref.WeakKeyDictionary[Poses, dict[int, Skins]] = weakref.WeakKeyDictionary()
 
 
 def clips_aside(poses: Poses, fraction: float) -> np.ndarray:
@@ -182,3 +190,32 @@ def _blocks(poses: Poses) -> Iterator[tuple[np.ndarray, np.ndarray | None, np.nd
             None if bones is None else bones[where],
             None if controls is None else controls[where],
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Skins:
+    """Two skins of the same poses.
+
+    fitted  weights fitted by least squares
+    chosen  these, or the best single bone with blended borders: what predicts held-out poses better
+    """
+
+    fitted: Skin
+    chosen: Skin
+
+
+def skins_of(poses: Poses, influences: int, progress: Progress) -> Skins:
+    """The skins of poses with bones, at most `influences` bones per vertex."""
+    kept = _KEPT.setdefault(poses, {})
+    if influences not in kept:
+        fitted = chosen = make_skin("fitted", poses, None, influences, progress)
+        if poses.pose_count >= ENOUGH_POSES:
+            blended = make_skin("blended", poses, None, influences, progress)
+            chosen = min((blended, fitted), key=lambda skin: Evidence.of(poses, skin).error("all"))
+        kept[influences] = Skins(fitted, chosen)
+    return kept[influences]
+
+
+def share_skins(few: Poses, poses: Poses) -> None:
+    """Let fits of `few` use the skins of `poses`, of which they are a part."""
+    _KEPT[few] = _KEPT.setdefault(poses, {})

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.methods.decomposition.fit import Fit, single_bone_fit
+from understudy.methods.decomposition.fit import Fit, WeightSearch, single_bone_fit
 from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.transform_solve import solve_transforms
-from understudy.methods.decomposition.weight_problem import WeightSearch
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
 _ROUNDING = 1e-14  # squared rounding error of float32 coordinates in a mesh of unit size

@@ -1,4 +1,4 @@
-"""`Plan`: what to solve for, and the progress reports along the way."""
+"""`Plan`: what to solve for, within which limits, and the progress reports along the way."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.methods.decomposition.fit import WeightSearch
 from understudy.methods.decomposition.momentum import Extension
-from understudy.methods.decomposition.weight_problem import WeightSearch
+from understudy.system import checks
+from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress, Task
 
 # More iterations than planned rarely help rigid bones. With unlimited influences, an exact skin may
@@ -20,6 +22,23 @@ RIGID = Extension(gain=2e-2, factor=3)
 THOROUGH_ITERATIONS, THOROUGH = 90, Extension(gain=3e-3, factor=8)
 UNLIMITED = Extension(gain=2e-3, factor=8)
 _SILENT_TASK = Task()
+MAX_BONES = 1000
+
+
+def check_bone_count(bones: int) -> None:
+    """Raise unless there is at least one bone and no more than the solver can handle.
+
+    All bones are solved together. Their normal equations are a dense matrix of (4 bones)^2 numbers,
+    which every iteration factorises: 128 MB and some seconds at 1,000 bones, growing with the
+    square and the cube of the number.
+    """
+    checks.between(bones, "bones", 1)
+    if bones > MAX_BONES:
+        raise InputError(
+            f"bones: at most {MAX_BONES}, got {bones}. All bones are solved together, and memory "
+            "and time grow with the square and the cube of their number; use fewer bones, or fit "
+            "parts of the mesh that move apart one by one"
+        )
 
 
 @dataclass(frozen=True, eq=False)

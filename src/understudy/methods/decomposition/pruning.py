@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from understudy.methods.decomposition.fit import Fit
+from understudy.methods.decomposition.fit import Fit, WeightSearch
 from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.transform_solve import solve_transforms
-from understudy.methods.decomposition.weight_problem import WeightSearch
 from understudy.methods.decomposition.weight_solve import solve_weights
 
 _CANDIDATES = 4  # bones whose removal is tried before one is removed

@@ -33,14 +33,15 @@ from understudy.core.poses import Poses, evenly
 from understudy.geometry.error_norms import box_error
 from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition import clusters
-from understudy.methods.decomposition.bone_limit import MAX_BONES, check_bone_count
 from understudy.methods.decomposition.decompose import decompose, decompose_to_error
 from understudy.methods.decomposition.motion import Motion, read_motion
 from understudy.methods.decomposition.plan import (
+    MAX_BONES,
     THOROUGH,
     THOROUGH_ITERATIONS,
     InitialClusters,
     Plan,
+    check_bone_count,
 )
 from understudy.methods.decomposition.result import deformer_from_bones, skin_and_bones
 from understudy.rigs.base import Rig

@@ -10,7 +10,7 @@ weights and the fit, `published_training` of the benchmarks the networks.
 
 Departures of the default, and why:
 - The trajectories are expressed in the sequence's own axes, so that translating, rotating or
-  scaling the whole sequence changes nothing (`trajectory_networks.trajectories`).
+  scaling the whole sequence changes nothing (`classifier.trajectories`).
 - Labels are places on a body that all characters share, because bones of different characters have
   no common names (`body_labels` of the benchmarks, which train the networks).
 - The number of bones is what can be seen, or what made the motion (`bone_count`). It is not the
@@ -46,7 +46,14 @@ from understudy.methods.decomposition.bone_count import (
     relative_error,
     small_enough,
 )
-from understudy.methods.decomposition.bone_limit import check_bone_count
+from understudy.methods.decomposition.classifier import (
+    KINDS,
+    network_weights,
+    predict_labels,
+    published_trajectories,
+    published_weights,
+    trajectories,
+)
 from understudy.methods.decomposition.decompose import decompose, decompose_from
 from understudy.methods.decomposition.fit import Fit, predict, with_exact_errors
 from understudy.methods.decomposition.motion import (
@@ -60,21 +67,12 @@ from understudy.methods.decomposition.plan import (
     THOROUGH_ITERATIONS,
     InitialClusters,
     Plan,
+    check_bone_count,
 )
 from understudy.methods.decomposition.pruning import without_faint_bones
 from understudy.methods.decomposition.published_fit import fit_as_published, highest_labels
 from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
 from understudy.methods.decomposition.skeletons.skeleton_fit import fit_skeleton
-from understudy.methods.decomposition.trajectory_networks.classifier import (
-    KINDS,
-    network_weights,
-    predict_labels,
-    published_weights,
-)
-from understudy.methods.decomposition.trajectory_networks.trajectories import (
-    published_trajectories,
-    trajectories,
-)
 from understudy.methods.decomposition.transform_solve import LinearSolver, solve_transforms
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks

@@ -15,9 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from understudy.methods.decomposition import kernels
-from understudy.methods.decomposition.fit import Fit
+from understudy.methods.decomposition.fit import Fit, WeightProblem, WeightSearch
 from understudy.methods.decomposition.motion import Motion
-from understudy.methods.decomposition.weight_problem import WeightProblem, WeightSearch
 
 
 def solve_weights(

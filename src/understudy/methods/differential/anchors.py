@@ -23,6 +23,13 @@ residual r by one outer product:
 
     g = S^-1 e_j,    gamma = omega^2 / (1 + omega^2 g_j)
     S^-1 <- S^-1 - gamma g g^T,    r <- r - gamma g r_j
+
+The first anchors are the seeds of the regions (`mesh_regions`), whose differential coordinates one
+network predicts each. The paper has one network for the whole face. It reads every control and must
+learn that a brow does not move the chin, which takes more than a few thousand poses. Differential
+coordinates are local, so each region can have its own network that reads only the inputs that move
+it. Unlike regions of positions, they need no blending at the borders, because the reconstruction
+joins them.
 """
 
 from __future__ import annotations
@@ -33,6 +40,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
+from understudy.core.mesh import Mesh
 from understudy.methods.differential.reconstruction import Reconstruction
 from understudy.system import checks
 from understudy.system.errors import InputError
@@ -178,3 +186,27 @@ def random_anchors(shell: np.ndarray, count: int, seed: int) -> np.ndarray:
     order = np.random.default_rng([seed, 7]).permutation(len(shell))
     first = order[np.unique(shell[order], return_index=True)[1]]
     return np.concatenate([first, order[~np.isin(order, first)]])[: max(count, len(first))]
+
+
+def mesh_regions(mesh: Mesh, seeds: np.ndarray) -> list[np.ndarray]:
+    """The vertices (m,) of each region, those nearest to its seed along the edges.
+
+    Regions are disjoint, and together they have all vertices.
+
+    seeds  (n,) vertices; a connected component without a seed joins the seed nearest in space
+    """
+    if len(seeds) <= 1:
+        return [np.arange(mesh.vertex_count)]
+    edges = mesh.edges
+    points = mesh.vertices.astype(np.float64)
+    # A length of zero would mean "no edge".
+    length = np.maximum(np.linalg.norm(points[edges[:, 0]] - points[edges[:, 1]], axis=1), 1e-12)
+    graph = sp.csr_matrix((length, (edges[:, 0], edges[:, 1])), shape=(mesh.vertex_count,) * 2)
+    distance = dijkstra(graph, directed=False, indices=seeds)
+    owner = distance.argmin(axis=0)
+    lost = np.flatnonzero(~np.isfinite(distance.min(axis=0)))
+    if lost.size:
+        owner[lost] = np.linalg.norm(points[lost][:, None] - points[seeds][None], axis=2).argmin(
+            axis=1
+        )
+    return [cell for cell in (np.flatnonzero(owner == s) for s in range(len(seeds))) if len(cell)]

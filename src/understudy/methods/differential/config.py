@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from understudy.methods.checked_config import (
+from understudy.methods.base import (
     AT_LEAST_ONE,
     FRACTION,
     NOT_NEGATIVE,

@@ -5,6 +5,8 @@ Letters: T poses, V vertices, X features, P coefficients.
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +25,6 @@ from understudy.methods.differential.config import SubspaceConfig
 from understudy.methods.differential.features import FeatureTable, constant_controls, need_drivers
 from understudy.methods.differential.mirror import find_mirror
 from understudy.methods.differential.nets import TrainedNets
-from understudy.methods.differential.shared import Shared
 from understudy.methods.differential.skins import make_skin
 from understudy.methods.range_of_motion import range_of_motion
 from understudy.methods.skin_fitting.displacements import (
@@ -51,9 +52,45 @@ _BASIS_ERROR, _INPUT_ERROR = 1e-4, 2e-4  # of the height
 _INPUT_GAIN, _MOST_INPUTS = 0.002, 30
 _QUERIED_VERTICES = 60  # of a group, to find what moves it
 
-_SHARED = Shared()
-
 ConfigType = TypeVar("ConfigType", bound=SubspaceConfig)
+Made = TypeVar("Made")
+
+
+class Shared:
+    """Skins and displacements that several fits of the same poses share, by what they were made of.
+
+    Fits that run at once in threads of one process, as benchmarks over several seeds do, would
+    compute them once each. Nothing is kept alive: a result is shared as long as a fit holds it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[Any, ...], tuple[list[weakref.ref], weakref.ref]] = {}
+
+    def get(self, sources: tuple[Any, ...], options: tuple[Any, ...], make: Callable[[], Made]):
+        """What `make` returns, or what it returned before for the same sources and options.
+
+        sources  objects, compared by identity
+        options  values, compared by equality
+        A second caller waits for the first.
+        """
+        key = (*map(id, sources), *options)
+        with self._lock:
+            if key in self._kept:
+                before, made = self._kept[key]
+                found = made()
+                # The number of an object that is gone may be given to another.
+                if found is not None and all(
+                    ref() is source for ref, source in zip(before, sources)
+                ):
+                    return found
+            found = make()
+            self._kept = {k: entry for k, entry in self._kept.items() if entry[1]() is not None}
+            self._kept[key] = [weakref.ref(source) for source in sources], weakref.ref(found)
+            return found
+
+
+_SHARED = Shared()
 
 
 class Displacements:

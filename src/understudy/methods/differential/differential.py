@@ -6,8 +6,7 @@ before skinning, L_s the uniform Laplacian, D its vertex degrees, P the rows of 
 
     x      = 12 numbers per joint and the controls, standardised        Eq. 9      features.py
     y_i    = T_i (rest_i + d_i)                                         Eq. 10-14  skins.py
-    delta  = D^-1 L_s d ~ U c,   c = net(x), L1 loss                    3.2.3      laplacian.py,
-                                                                                   components.py
+    delta  = D^-1 L_s d ~ U c,   c = net(x), L1 loss                    3.2.3      subspace.py
     a      = P d,  one small network per anchor, L2 loss                3.2.4      anchors.py
     d      = S^-1 (L_s D delta + P^T omega^2 a),                        Eq. 15, 16 reconstruction.py
     S      = L_s^T L_s + P^T omega^2 P
@@ -46,8 +45,7 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.methods.base import Method, Traits
-from understudy.methods.checked_config import AT_LEAST_ONE, FRACTION, POSITIVE, Limit
+from understudy.methods.base import AT_LEAST_ONE, FRACTION, POSITIVE, Limit, Method, Traits
 from understudy.methods.differential.config import (
     EARLY_STOPPING,
     LOSSES,
@@ -57,7 +55,7 @@ from understudy.methods.differential.config import (
 from understudy.rigs.base import Rig
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
-from understudy.training.requirements import need_torch
+from understudy.training.schedule import need_torch
 
 METRICS = ("reconstruction", "differential")
 ANCHOR_CHOICES = ("auto", "pivot", "even", "errors", "random")

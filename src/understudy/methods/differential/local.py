@@ -23,7 +23,7 @@ from understudy.methods.base import Method, Traits
 from understudy.methods.differential.config import SubspaceConfig
 from understudy.rigs.base import Rig
 from understudy.system.progress import SILENT, Progress
-from understudy.training.requirements import need_torch
+from understudy.training.schedule import need_torch
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
 from understudy.geometry.pca import components_for_error, principal_components
-from understudy.methods.differential.anchors import pivot_anchors
+from understudy.methods.differential.anchors import mesh_regions, pivot_anchors
 from understudy.methods.differential.context import (
     Correctives,
     FitContext,
@@ -19,7 +19,6 @@ from understudy.methods.differential.context import (
 )
 from understudy.methods.differential.local import LocalConfig
 from understudy.methods.differential.nets import NetTasks, train_nets
-from understudy.methods.differential.regions import mesh_regions
 from understudy.rigs.base import Rig
 from understudy.system.progress import Progress
 

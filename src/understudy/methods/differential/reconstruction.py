@@ -1,12 +1,17 @@
 """The least-squares reconstruction from differential coordinates and anchors, as a linear map.
 
-Eq. 4, 5, 15 and 16 of Song, Shi and Reed 2020, with P the anchors' rows of the identity and
-omega (n,) their weights:
+Eq. 1 to 5, 15 and 16 of Song, Shi and Reed 2020. With A the adjacency of the polygons' edges and D
+the diagonal of vertex degrees, the uniform Laplacian of a mesh is L_s = D - A, and the differential
+coordinates delta of a displacement field d follow from D delta = L_s d. Every connected component
+needs an anchor, since L_s determines d up to a constant. With P the anchors' rows of the identity
+and omega (n,) their weights:
 
     S = L_s^T W^2 L_s + P^T omega^2 P + Z^2
     d = S^-1 (L_s W^2 D delta  +  P^T omega^2 a  +  Z^2 h)
 
 The paper has W = I and Z = 0. Departures:
+- A vertex without edges has degree 0 and no differential coordinate. Its entry of D is set to 1 to
+  avoid a division by zero.
 - W (diagonal) weights each differential coordinate by the inverse of its error, as weighted least
   squares asks. Regions that hardly move have small errors and do not absorb those of the lips.
 - Z (diagonal) weakly constrains every vertex to an offset h, which the network of its region
@@ -19,6 +24,8 @@ the map of the anchors is the same for x, y and z (`anchor_basis`). Nothing is s
 
 S is positive definite. SciPy has no sparse Cholesky factorisation, so SuperLU factors it without
 pivoting, in a symmetric order.
+
+Letters: T poses, V vertices, n anchors, P columns of a basis.
 """
 
 from __future__ import annotations
@@ -29,11 +36,64 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
-from understudy.methods.differential.laplacian import Laplacian
+from understudy.core.mesh import Mesh
+from understudy.geometry.adjacency import (
+    adjacency_matrix,
+    connected_components,
+    symmetric_laplacian,
+    vertex_degrees,
+)
 from understudy.system import checks, tasks
 
 _COLUMNS_AT_ONCE = 4  # right-hand sides per call of SuperLU; more are slower
 _TASK_COLUMNS = 32  # of one task
+LEAST_MOTION = 1e-4  # of the height: smaller motions count as this
+# Of the median over all vertices: smaller errors count as this. Few poses are measured, and a rare
+# pose may be much worse than they show.
+LEAST_ERROR = 0.15
+_OFFSET_WEIGHT = 0.3  # relative to an anchor: errors of neighbouring offsets are correlated
+
+
+@dataclass(frozen=True, eq=False)
+class Laplacian:
+    """The Laplacian of one mesh.
+
+    symmetric  (V,V) CSR float64, L_s
+    degree     (V,) float64, the diagonal of D
+    shell      (V,) int32, the connected component (shell) of each vertex
+    """
+
+    symmetric: sp.csr_matrix
+    degree: np.ndarray
+    shell: np.ndarray
+
+    @staticmethod
+    def of(mesh: Mesh) -> Laplacian:
+        """The Laplacian of a mesh.
+
+        >>> triangle = Mesh.from_faces([[0, 0, 0], [1, 0, 0], [1, 1, 0]], [[0, 1, 2]])
+        >>> Laplacian.of(triangle).symmetric.toarray().tolist()
+        [[2.0, -1.0, -1.0], [-1.0, 2.0, -1.0], [-1.0, -1.0, 2.0]]
+        """
+        adjacency = adjacency_matrix(mesh.edges, mesh.vertex_count)
+        return Laplacian(
+            symmetric_laplacian(adjacency),
+            np.maximum(vertex_degrees(adjacency), 1.0),
+            connected_components(adjacency),
+        )
+
+    @property
+    def shell_count(self) -> int:
+        """The number of connected components (shells)."""
+        return int(self.shell.max()) + 1
+
+    def coordinates(self, displacements: np.ndarray) -> np.ndarray:
+        """delta = D^-1 L_s d: displacements (T,V,3) -> (T,V,3) of the same dtype."""
+        flat = np.moveaxis(displacements, 1, 0).reshape(len(self.degree), -1)
+        delta = (self.symmetric @ flat) / self.degree[:, None]
+        return np.moveaxis(delta.reshape(len(self.degree), len(displacements), 3), 0, 1).astype(
+            displacements.dtype
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,3 +217,29 @@ class Reconstruction:
 def _by_vertex(field: np.ndarray) -> np.ndarray:
     """(T,n,3) -> (n,3T) float64."""
     return np.moveaxis(np.asarray(field, np.float64), 1, 0).reshape(field.shape[1], -1)
+
+
+def estimated_weights(
+    laplacian: Laplacian, sample: np.ndarray, delta: np.ndarray, anchors: np.ndarray, height: float
+) -> Weights:
+    """The weights before training, from displacements and coordinates (T,V,3) of some poses.
+
+    The errors are then unknown, but that of a network is roughly a fraction of the size of what it
+    predicts. So the weights are the inverse of that size, until errors on validation poses replace
+    them (`validation.py`).
+    """
+    motion = np.maximum(rms(sample), LEAST_MOTION * height)
+    coordinate = laplacian.degree * rms(delta)
+    middle = max(float(np.median(coordinate)), 1e-4 * LEAST_MOTION * height)
+    return Weights(
+        middle / motion[anchors],
+        middle / np.maximum(coordinate, LEAST_ERROR * middle),
+        _OFFSET_WEIGHT * middle / motion,
+    )
+
+
+def rms(field: np.ndarray) -> np.ndarray:
+    """The root mean square length of each vector over the poses: (T,n,3) -> (n,) float64."""
+    return np.sqrt(
+        np.einsum("tni,tni->n", field, field, optimize=True, dtype=np.float64) / max(1, len(field))
+    )

@@ -18,7 +18,7 @@ Departures:
   best single bone with blended borders, as in `fdda`.
 
 Displacements are always measured against the blend of these weights, which the deformer has at run
-time (`skin_fitting.residuals`), not against the perturbed T_i.
+time (`skin_fitting.displacements`), not against the perturbed T_i.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ import numpy as np
 
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
-from understudy.geometry.influences import float32_weights
 from understudy.geometry.simplex_qp import SimplexQP
-from understudy.geometry.skinning import polar
+from understudy.geometry.skinning import float32_weights, polar
 from understudy.geometry.sparse_simplex_qp import solve_sparse_simplex_qp
 from understudy.geometry.transforms import compose
 from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors

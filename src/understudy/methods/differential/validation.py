@@ -18,11 +18,16 @@ from understudy.methods.differential.anchor_nets import AnchorTargets
 from understudy.methods.differential.context import FitContext
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.methods.differential.features import FeatureTable
-from understudy.methods.differential.laplacian import Laplacian
 from understudy.methods.differential.nets import TrainedNets
-from understudy.methods.differential.reconstruction import Reconstruction, Weights
+from understudy.methods.differential.reconstruction import (
+    LEAST_ERROR,
+    LEAST_MOTION,
+    Laplacian,
+    Reconstruction,
+    Weights,
+    rms,
+)
 from understudy.methods.differential.subspace import Subspace
-from understudy.methods.differential.weights import LEAST_ERROR, LEAST_MOTION, rms
 from understudy.training.schedule import validation_poses
 
 _MEASURED_POSES = 120

@@ -49,21 +49,21 @@ from typing import Any, ClassVar
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.methods.base import Method, Traits
-from understudy.methods.checked_config import (
+from understudy.methods.base import (
     AT_LEAST_ONE,
     NOT_NEGATIVE,
     POSITIVE,
     CheckedConfig,
     Limit,
+    Method,
+    Traits,
     check_device,
 )
 from understudy.rigs.base import Rig
 from understudy.system.progress import SILENT, Progress
 from understudy.training.features import CONTROLS
 from understudy.training.inputs import INPUT_SOURCES
-from understudy.training.requirements import need_torch
-from understudy.training.schedule import DECAYS
+from understudy.training.schedule import DECAYS, need_torch
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ import scipy.sparse as sp
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
-from understudy.geometry.adjacency import adjacency_matrix
-from understudy.geometry.laplacian import one_ring_mean
+from understudy.geometry.adjacency import adjacency_matrix, one_ring_mean
 from understudy.geometry.skinning import weight_matrix
 from understudy.geometry.transforms import compose
 

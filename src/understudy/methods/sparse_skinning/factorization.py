@@ -40,7 +40,7 @@ import scipy.sparse as sp
 
 from understudy.geometry.adjacency import connected_components
 from understudy.geometry.error_norms import weight_error
-from understudy.methods.sparse_skinning.examples import Examples
+from understudy.methods.sparse_skinning.dense import Examples
 from understudy.system.errors import MissingDependencyError
 from understudy.system.progress import SILENT, Progress
 

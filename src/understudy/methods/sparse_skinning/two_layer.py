@@ -68,10 +68,10 @@ from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, VertexSource
 from understudy.core.skin import Skin
 from understudy.geometry.error_norms import weight_error
-from understudy.geometry.influences import dense_to_influences, float32_influences
+from understudy.geometry.skinning import dense_to_influences, float32_influences
 from understudy.methods.base import Config, Traits
-from understudy.methods.sparse_skinning.dense import DenseSkin, fit_dense, mesh_adjacency
-from understudy.methods.sparse_skinning.examples import Examples
+from understudy.methods.reducing import SkinReducer
+from understudy.methods.sparse_skinning.dense import DenseSkin, Examples, fit_dense, mesh_adjacency
 from understudy.methods.sparse_skinning.factorization import (
     Factors,
     Limits,
@@ -79,7 +79,6 @@ from understudy.methods.sparse_skinning.factorization import (
     Scheme,
     factorize,
 )
-from understudy.methods.sparse_skinning.skin_reducer import SkinReducer
 from understudy.rigs.base import Rig
 from understudy.system import checks
 from understudy.system.progress import SILENT, Progress

@@ -6,8 +6,8 @@ from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition.skeletons.articulation import Articulation, Tree
-from understudy.methods.decomposition.skeletons.bone_names import bone_names, mirrored
 from understudy.methods.decomposition.skeletons.joint_places import Body, placed_joints
+from understudy.methods.decomposition.skeletons.skeleton_fit import bone_names, mirrored
 from understudy_benchmarks.joint_places import joint_figures
 
 

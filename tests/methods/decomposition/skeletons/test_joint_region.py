@@ -9,7 +9,7 @@ from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.skeletons.articulated_fit import ArticulatedFit, solve_motion
 from understudy.methods.decomposition.skeletons.articulation import Articulation, Tree
-from understudy.methods.decomposition.skeletons.joint_region import JointRegion
+from understudy.methods.decomposition.skeletons.joint_places import JointRegion
 
 
 def bar():

@@ -10,8 +10,8 @@ from understudy.methods.decomposition.skeletons.joints import (
     pairwise_joints,
     spanning_tree,
 )
-from understudy.methods.decomposition.skeletons.rest_frames import parents_first, rest_frames
 from understudy.methods.decomposition.skeletons.root_bone import central_bone
+from understudy.methods.decomposition.skeletons.skeleton_fit import parents_first, rest_frames
 
 
 def anywhere(bones: int) -> Borders:

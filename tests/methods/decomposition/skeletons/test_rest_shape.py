@@ -4,7 +4,7 @@ import numpy as np
 
 from understudy.methods.decomposition.fit import Fit, predict
 from understudy.methods.decomposition.motion import Motion
-from understudy.methods.decomposition.skeletons.rest_shape import solve_rest_shape
+from understudy.methods.decomposition.skeletons.articulated_fit import solve_rest_shape
 
 
 def test_the_rest_shape_is_found_from_where_its_vertices_went():

@@ -13,19 +13,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from understudy.methods.decomposition import kernels
-from understudy.methods.decomposition.fit import Fit
+from understudy.methods.decomposition.fit import Fit, WeightSearch, dense_weights
 from understudy.methods.decomposition.momentum import Extension, Failure, Schedule, alternate
 from understudy.methods.decomposition.motion import Motion
-from understudy.methods.decomposition.skeletons.articulation import Articulation, NormalEquations
+from understudy.methods.decomposition.skeletons.articulation import (
+    Articulation,
+    JoinedFit,
+    NormalEquations,
+)
 from understudy.methods.decomposition.skeletons.gauss_newton import (
     JointPrior,
     outside_cost,
     solve_articulation,
 )
-from understudy.methods.decomposition.skeletons.joined_fit import JoinedFit
-from understudy.methods.decomposition.skeletons.joint_region import JointRegion
-from understudy.methods.decomposition.skeletons.rest_shape import solve_rest_shape
-from understudy.methods.decomposition.weight_problem import WeightSearch
+from understudy.methods.decomposition.skeletons.joint_places import JointRegion
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
 FIRST_STEPS, _STEPS = 15, 2  # of Gauss-Newton for new weights, and within an iteration
@@ -41,6 +42,7 @@ _HOLD, _MIN_HELD = 1e-4, 0.1
 # thirtieth of it in every frame. With a weaker hold the rest pose itself drifts, for hardly any
 # gain.
 _HOLD_REST = 1e-3
+_VERTICES = 2000  # solved at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,3 +215,38 @@ def _joint_prior(equations: NormalEquations, fitted: ArticulatedFit) -> JointPri
     carried = np.einsum("kb,bc,kc->k", below, shared, below, optimize=True)  # sum_i W_ik^2
     strength = fitted.hold * _HOLD * frames * (carried + _MIN_HELD * shared.sum() / bones)
     return JointPrior(fitted.held_joints, strength, fitted.region, fitted.outside_strength)
+
+
+def solve_rest_shape(motion: Motion, fit: Fit, near: np.ndarray, hold: float) -> np.ndarray:
+    """Return the homogeneous rest positions (V,4) that fit best.
+
+    A sequence's first frame is as noisy as any other, and as a rest shape its noise appears in
+    every frame. With transforms and weights fixed, each vertex has three unknowns:
+
+        v_i = argmin_v  sum_f |sum_b w_ib T_fb [v, 1] - y_fi|^2 + h |v - near_i|^2
+
+    All vertices share the Gram matrix of the transforms.
+
+    near  (V,4) positions to stay close to
+    hold  h, the strength of that
+    """
+    bones, weights, result = fit.bones, dense_weights(fit), near.copy()
+    gram = (
+        (fit.transforms.T @ fit.transforms)
+        .reshape(bones, 4, bones, 4)
+        .transpose(0, 2, 1, 3)
+        .reshape(bones, -1)
+    )
+    for start in range(0, len(weights), _VERTICES):
+        part = slice(start, start + _VERTICES)
+        weight = weights[part]
+        matrix = np.einsum("vb,vbij->vij", weight, (weight @ gram).reshape(-1, bones, 4, 4))
+        linear = np.einsum(
+            "vb,vbi->vi",
+            weight,
+            kernels.product(motion.targets[part], fit.transforms).reshape(-1, bones, 4),
+        )
+        right = linear[:, :3] - matrix[:, :3, 3] + hold * near[part, :3]
+        solved = np.linalg.solve(matrix[:, :3, :3] + hold * np.eye(3), right[..., None])
+        result[part, :3] = solved[..., 0]
+    return result

@@ -217,3 +217,21 @@ def joint_design(tree: Tree, joints: np.ndarray) -> np.ndarray:
     result[:, 3, 3 * bones] = 1
     result[:, 3, 3 * bones + 1 :] = below.T
     return result.reshape(4 * bones, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedFit:
+    """Bones with joints between them, as both ways to find a skeleton return them.
+
+    tree    the hierarchy
+    joints  (B,3) at rest, in the solver's units
+    fit     transforms (3F,4B), weights and errors
+    rest    (V,4) homogeneous rest shape
+    errors  squared errors after each of the last iterations
+    """
+
+    tree: Tree
+    joints: np.ndarray
+    fit: Fit
+    rest: np.ndarray
+    errors: tuple[float, ...]

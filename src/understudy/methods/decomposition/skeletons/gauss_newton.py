@@ -32,7 +32,7 @@ from understudy.methods.decomposition.skeletons.articulation import (
     NormalEquations,
     joint_design,
 )
-from understudy.methods.decomposition.skeletons.joint_region import JointRegion
+from understudy.methods.decomposition.skeletons.joint_places import JointRegion
 from understudy.system import tasks
 
 _FRAMES = 16  # eliminated at a time

@@ -26,7 +26,7 @@ import numpy as np
 
 from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
-from understudy.methods.decomposition.fit import Fit, dense_weights
+from understudy.methods.decomposition.fit import Fit, WeightSearch, dense_weights
 from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.patch_search import SMALL, LocalBones, precision
 from understudy.methods.decomposition.skeletons.articulated_fit import (
@@ -34,15 +34,13 @@ from understudy.methods.decomposition.skeletons.articulated_fit import (
     solve_articulated,
     solve_motion,
 )
-from understudy.methods.decomposition.skeletons.articulation import Articulation, Tree
-from understudy.methods.decomposition.skeletons.joined_fit import JoinedFit
+from understudy.methods.decomposition.skeletons.articulation import Articulation, JoinedFit, Tree
 from understudy.methods.decomposition.skeletons.joint_places import Body
 from understudy.methods.decomposition.skeletons.joints import (
     cluster_borders,
     relative_motion,
     spanning_tree,
 )
-from understudy.methods.decomposition.weight_problem import WeightSearch
 from understudy.methods.decomposition.weight_solve import solve_weights
 
 # h: the variance of the motion at the joint, by how far bones slide and by E, over that of the

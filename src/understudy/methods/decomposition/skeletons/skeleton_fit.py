@@ -15,6 +15,12 @@ Departures, and why:
 - Weights and the rest shape are solved for again, in turn with the motion, by the solvers of `ssdr`
   (`skeleton_solve`). The rest shape is held to the mesh of the sequence.
 - The tree is improved by a search under the constraint of the joints (`tree_search`).
+
+The result is as artists expect it. Parents come before their children, the origin of a bone is its
+joint, and +Y points along the bone (as in Blender). +Z points as far towards the front of the mesh
+as possible, so that neighbouring bones have similar roll. Bones that are each other's mirror image
+end in `_L` and `_R`, which Blender, Maya and engines take for the two sides. The character is
+assumed to face along +Z if Y is up, and along -Y if Z is up, so that its left is at positive X.
 """
 
 from __future__ import annotations
@@ -30,27 +36,26 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import compose
 from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
-from understudy.methods.decomposition.fit import Fit
+from understudy.methods.decomposition.fit import Fit, WeightSearch
 from understudy.methods.decomposition.local_bones import find_local_bones
 from understudy.methods.decomposition.locality import dominant_bone
 from understudy.methods.decomposition.motion import Motion, Normalisation, read_motion
 from understudy.methods.decomposition.result import packed_skin
-from understudy.methods.decomposition.skeletons.bone_names import bone_names
-from understudy.methods.decomposition.skeletons.joined_fit import JoinedFit
+from understudy.methods.decomposition.skeletons.articulation import JoinedFit, Tree
 from understudy.methods.decomposition.skeletons.joint_places import Body
 from understudy.methods.decomposition.skeletons.local_skeleton import join_local_bones
-from understudy.methods.decomposition.skeletons.rest_frames import (
-    parents_first,
-    rest_frames,
-)
 from understudy.methods.decomposition.skeletons.root_bone import BoneShapes, find_root
 from understudy.methods.decomposition.skeletons.skeleton_solve import solve_skeleton
 from understudy.methods.decomposition.transform_solve import nearest_rigid
-from understudy.methods.decomposition.weight_problem import WeightSearch
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 from understudy.system import checks, tasks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
+
+_MIN_LENGTH = 1e-6  # of the size of the skeleton; shorter bones have no direction of their own
+_SAME = 0.04  # of the size: a mirrored joint this close to another is its counterpart
+_MIDDLE = 0.02  # of the size: a joint this close to the plane of symmetry is in the middle
+_SYMMETRIC = 0.6  # share of the joints that need a counterpart
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,3 +212,96 @@ def _bone_shapes(found: JoinedFit, body: Body) -> BoneShapes:
     sums = np.stack([np.bincount(bone, share * rest[:, axis], bones) for axis in range(3)], axis=1)
     centres = np.where(total[:, None] > 0, sums / np.maximum(total, 1e-300)[:, None], found.joints)
     return BoneShapes(body, dominant_bone(fit), mass, body.moved_inside(centres))
+
+
+def parents_first(tree: Tree, mass: np.ndarray) -> np.ndarray:
+    """Return all bones (B,) level by level from the root, heavy branches first; mass (B,)."""
+    depth = tree.descends.sum(axis=0)
+    carried = tree.descends.astype(float) @ mass
+    return np.lexsort((-carried, depth))
+
+
+def rest_frames(
+    tree: Tree, joints: np.ndarray, centres: np.ndarray, mass: np.ndarray, up_axis: str
+) -> np.ndarray:
+    """Return world_from_bone at rest (B,3,4): the origin at the joint, +Y along the bone.
+
+    joints   (B,3), including that of the root
+    centres  (B,3) of the vertices of each bone
+    mass     (B,)
+    up_axis  "Y" or "Z"
+
+    A bone points to the joint of its heaviest child, or without children to its centre.
+    """
+    bones = tree.bones
+    carried = tree.descends.astype(float) @ mass
+    tails = centres.copy()
+    child = np.flatnonzero(tree.parents >= 0)
+    child = child[np.argsort(carried[child], kind="stable")]  # the heaviest is written last
+    tails[tree.parents[child]] = joints[child]
+    along = tails - joints
+    size = float(np.abs(centres - centres.mean(axis=0)).max()) or 1.0
+    from_parent = joints - joints[tree.parents]
+    from_parent[tree.root] = 0
+    up = np.eye(3)["XYZ".index(up_axis)]
+    front = np.array([0.0, 0.0, 1.0]) if up_axis == "Y" else np.array([0.0, -1.0, 0.0])
+    for other in (centres - joints, from_parent, np.tile(up, (bones, 1))):
+        short = np.linalg.norm(along, axis=1) < _MIN_LENGTH * size
+        along[short] = other[short]
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    facing = np.where((np.abs(along @ front) < 0.9)[:, None], front, up)
+    side = np.cross(along, facing)
+    side /= np.linalg.norm(side, axis=1, keepdims=True)
+    return np.stack([side, along, np.cross(side, along), joints], axis=2)
+
+
+def bone_names(joints: np.ndarray, parents: np.ndarray, vertices: np.ndarray) -> tuple[str, ...]:
+    """Return a name for every bone of a skeleton.
+
+    joints    (B,3) at rest
+    parents   (B,), each before its children; the first is the root
+    vertices  (V,3) of the mesh
+
+    >>> joints = np.array([[0.0, 0, 0], [0, 1, 0], [1, 2, 0], [-1, 2, 0]])
+    >>> bone_names(joints, np.array([-1, 0, 1, 1]), 3 * joints)
+    ('root', 'bone_1', 'bone_2_L', 'bone_2_R')
+    """
+    mirror = mirrored(joints, parents, vertices)
+    names, number = [""] * len(joints), 0
+    for bone in range(len(joints)):
+        if names[bone]:
+            continue
+        if parents[bone] < 0:
+            names[bone] = "root"
+            continue
+        number += 1
+        other = int(mirror[bone])
+        if other in (-1, bone):
+            names[bone] = f"bone_{number}"
+        else:
+            left, right = (bone, other) if joints[bone, 0] > joints[other, 0] else (other, bone)
+            names[left], names[right] = f"bone_{number}_L", f"bone_{number}_R"
+    return tuple(names)
+
+
+def mirrored(joints: np.ndarray, parents: np.ndarray, vertices: np.ndarray) -> np.ndarray:
+    """Return the bone (B,) that mirrors each across the YZ plane of the mesh, -1 where none does.
+
+    A bone in the middle mirrors itself. Without symmetry, all are -1.
+    """
+    bones, size = len(joints), float(np.linalg.norm(np.ptp(vertices, axis=0))) or 1.0
+    plane = float(vertices[:, 0].min() + vertices[:, 0].max()) / 2
+    depth = np.zeros(bones, np.int64)
+    for bone in range(bones):
+        depth[bone] = depth[parents[bone]] + 1 if parents[bone] >= 0 else 0
+    image = joints * [-1, 1, 1] + [2 * plane, 0, 0]
+    away = np.linalg.norm(image[:, None] - joints, axis=2) + np.where(
+        depth[:, None] == depth, 0.0, size
+    )
+    nearest = np.argmin(away, axis=1)
+    mutual = (nearest[nearest] == np.arange(bones)) & (away.min(axis=1) < _SAME * size)
+    central = np.abs(joints[:, 0] - plane) < _MIDDLE * size
+    found = np.where(mutual, nearest, np.where(central, np.arange(bones), -1))
+    sided = found != np.arange(bones)
+    enough = (found >= 0).mean() >= _SYMMETRIC and (sided & (found >= 0)).any()
+    return found if enough else np.full(bones, -1)

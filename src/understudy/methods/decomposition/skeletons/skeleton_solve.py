@@ -10,7 +10,7 @@ If the bones already belong to a skeleton, they are best left as they are. There
 the given bones is tried first. If its error is invisible, nothing else is tried; else the better of
 the two is used.
 
-A joint outside the body costs as much as an error of its vertices (`joint_region`), from the first
+A joint outside the body costs as much as an error of its vertices (`joint_places`), from the first
 tree on: joints that are moved inside at the end only would no longer fit weights and motion. Before
 the last iterations, joints whose place the motion leaves open are placed by the shape
 (`joint_places`); a joint that is still outside after them is fixed inside.
@@ -27,7 +27,7 @@ from scipy.spatial import cKDTree
 from understudy.core.poses import evenly
 from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
 from understudy.methods.decomposition.clusters import split_transform
-from understudy.methods.decomposition.fit import Fit, dense_weights
+from understudy.methods.decomposition.fit import Fit, WeightSearch, dense_weights
 from understudy.methods.decomposition.locality import connected_patches
 from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.skeletons.articulated_fit import (
@@ -40,8 +40,7 @@ from understudy.methods.decomposition.skeletons.articulated_fit import (
 )
 from understudy.methods.decomposition.skeletons.articulation import Articulation, NormalEquations
 from understudy.methods.decomposition.skeletons.gauss_newton import JointPrior, solve_articulation
-from understudy.methods.decomposition.skeletons.joint_places import Body, placed_joints
-from understudy.methods.decomposition.skeletons.joint_region import JointRegion
+from understudy.methods.decomposition.skeletons.joint_places import Body, JointRegion, placed_joints
 from understudy.methods.decomposition.skeletons.joints import (
     Borders,
     cluster_borders,
@@ -50,7 +49,6 @@ from understudy.methods.decomposition.skeletons.joints import (
 )
 from understudy.methods.decomposition.skeletons.tree_search import joined_where_shared, search_trees
 from understudy.methods.decomposition.transform_solve import nearest_rigid, solve_rigid_transforms
-from understudy.methods.decomposition.weight_problem import WeightSearch
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 from understudy.system.progress import Task
 

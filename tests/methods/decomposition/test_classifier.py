@@ -5,15 +5,15 @@ import pytest
 
 from understudy import FileError, Mesh, Poses
 from understudy.geometry.transforms import rotation_from_axis_angle
-from understudy.methods.decomposition.motion import read_motion
-from understudy.methods.decomposition.trajectory_networks import classifier
-from understudy.methods.decomposition.trajectory_networks.trajectories import (
+from understudy.methods.decomposition import classifier
+from understudy.methods.decomposition.classifier import (
     CHANNELS,
     MAX_FRAMES,
     MIN_FRAMES,
     principal_axes,
     trajectories,
 )
+from understudy.methods.decomposition.motion import read_motion
 from understudy_benchmarks.trajectory_training.generated import generate_character
 
 

@@ -1,4 +1,4 @@
-"""The base class of the methods that give the skin of a deformer fewer influences."""
+"""Methods that reduce skins: `SkinReducer`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""Networks that read vertex trajectories: inputs and predictions."""
