@@ -91,7 +91,8 @@ typedef struct understudy_allocator {
             order, and returns when all have returned. The calling thread may run jobs too; it is
             correct, though not fast, to run them one after the other. `count` is at most `threads`.
    threads  the most jobs of one call, 1 to 64; other values are clamped. Working memory of a
-   scratch is proportional to it. user     is passed to `run` */
+            scratch is proportional to it.
+   user     is passed to `run` */
 typedef struct understudy_jobs {
     void (*run)(void* user, uint32_t count, void (*job)(void* context, uint32_t number),
                 void* context);
@@ -209,8 +210,8 @@ UNDERSTUDY_API understudy_pool* understudy_create_pool_with(const understudy_all
    `jobs->run` is NULL or memory is short. `jobs` is copied.
 
    To run one job per character instead, give each character a scratch without a pool and call
-   `understudy_deform` inside the job: that is faster where there are more characters than threads.
- */
+   `understudy_deform` inside the job: that is faster where there are more characters than
+   threads. */
 UNDERSTUDY_API understudy_pool* understudy_create_pool_from_jobs(
     const understudy_allocator* allocator, const understudy_jobs* jobs);
 
@@ -323,8 +324,8 @@ UNDERSTUDY_API understudy_render_mesh* understudy_create_render_mesh(const under
 /* NULL is allowed. Free scratches that were created for it before. */
 UNDERSTUDY_API void understudy_free_render_mesh(understudy_render_mesh* mesh);
 
-/* Queries: `mesh` and `model` must not be NULL; returned pointers are valid until they are freed.
- */
+/* Queries: `mesh` and `model` must not be NULL; returned pointers are valid until these are
+   freed. */
 UNDERSTUDY_API size_t understudy_render_vertex_count(const understudy_render_mesh* mesh);
 /* Per render vertex: the vertex of the deformer that it copies. */
 UNDERSTUDY_API const uint32_t* understudy_render_vertices(const understudy_render_mesh* mesh);
@@ -353,7 +354,7 @@ UNDERSTUDY_API const int32_t* understudy_part_vertices(const understudy_model* m
               of unit length or zero; NULL: not computed
    tangents   4 floats: along the first texture coordinate, of unit length and perpendicular to the
               normal, then the sign of the bitangent, -1 or 1; NULL: not computed. The file must
-   have texture coordinates. They are not those of MikkTSpace. */
+              have texture coordinates. They are not those of MikkTSpace. */
 typedef struct understudy_vertex_buffer {
     void* positions;
     size_t position_stride;

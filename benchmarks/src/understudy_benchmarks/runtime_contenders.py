@@ -206,7 +206,7 @@ class Torch(Contender):
 
         self._torch, self._module = torch, TorchDeformer(deformer)
         self._inputs = [
-            tuple(None if v is None else torch.from_numpy(v[None]) for v in self.pose(i))
+            tuple(None if v is None else torch.tensor(v[None]) for v in self.pose(i))
             for i in range(len(bones))
         ]
 

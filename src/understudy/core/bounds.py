@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from understudy.core.noun import Noun
 from understudy.system import checks
 from understudy.system.errors import InputError
 
@@ -29,8 +30,8 @@ from understudy.system.errors import InputError
 LARGEST_FEATURE = 1e15
 
 
-@dataclass(frozen=True, eq=False)
-class Bounds:
+@dataclass(frozen=True, eq=False, repr=False)
+class Bounds(Noun):
     """The range of the training poses. The module's docstring has the equations.
 
     low, high  (N,) float32, the range of each coefficient
@@ -52,7 +53,7 @@ class Bounds:
     fade_end: float
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._keep
         put("low", checks.array(self.low, "bounds low", (None,)))
         count = len(self.low)
         put("high", checks.array(self.high, "bounds high", (count,)))

@@ -20,6 +20,7 @@ import numpy as np
 from understudy.core.clip import ClipSpan
 from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
+from understudy.core.noun import Noun
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
@@ -31,8 +32,8 @@ from understudy.system.errors import InputError
 _BLOCK = 64  # frames evaluated at a time
 
 
-@dataclass(frozen=True, eq=False)
-class BlendShape:
+@dataclass(frozen=True, eq=False, repr=False)
+class BlendShape(Noun):
     """Offsets of some vertices, added to the rest shape in proportion to a weight.
 
     name      unique in its character
@@ -54,9 +55,9 @@ class BlendShape:
         vertices = checks.index(self.vertices, f"vertices of {what}", 2**31)
         if np.any(np.diff(vertices) <= 0):
             raise InputError(f"vertices of {what}: expected increasing indices, each once")
-        object.__setattr__(self, "vertices", vertices)
+        self._keep("vertices", vertices)
         offsets = checks.array(self.offsets, f"offsets of {what}", (len(vertices), 3))
-        object.__setattr__(self, "offsets", offsets)
+        self._keep("offsets", offsets)
 
     @staticmethod
     def from_dense(name: str, offsets: np.ndarray, threshold: float = 0.0) -> BlendShape:
@@ -65,8 +66,8 @@ class BlendShape:
         return BlendShape(name, moved, offsets[moved])
 
 
-@dataclass(frozen=True, eq=False)
-class CharacterClip:
+@dataclass(frozen=True, eq=False, repr=False)
+class CharacterClip(Noun):
     """An animation of a character, sampled at every frame.
 
     name             unique in its character
@@ -85,7 +86,7 @@ class CharacterClip:
     vertices: np.ndarray | None = None
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._borrow
         if not isinstance(self.name, str) or not self.name:
             raise InputError(f"clip name: expected a non-empty text, got {self.name!r}")
         what = f"of clip {self.name!r}"
@@ -109,8 +110,8 @@ class CharacterClip:
         return len(self.world_from_bone)
 
 
-@dataclass(frozen=True, eq=False)
-class Character:
+@dataclass(frozen=True, eq=False, repr=False)
+class Character(Noun):
     """A mesh with what moves it. The module's docstring has the equation.
 
     mesh      at rest (in the bind pose); its parts are the objects of the file
@@ -129,7 +130,7 @@ class Character:
     name: str = "character"
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._keep
         put("shapes", tuple(self.shapes))
         put("clips", tuple(self.clips))
         if (self.skeleton is None) != (self.skin is None):

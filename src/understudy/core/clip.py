@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.core.noun import Noun
 from understudy.system import checks
 from understudy.system.errors import InputError
 
 
-@dataclass(frozen=True, eq=False)
-class ClipKeys:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClipKeys(Noun):
     """Keys of bones: between two keys, every number of a bone's transform changes linearly.
 
     is_key  (F,B) bool, which bone has a key in which frame; every bone in the first and the last
@@ -30,7 +31,7 @@ class ClipKeys:
     values: np.ndarray
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._keep
         put("is_key", np.ascontiguousarray(checks.shape_of(self.is_key, "keys", (None, None))))
         checks.kind_of(self.is_key, "keys", "b")
         put("values", checks.array(self.values, "values of keys", (None, 12), np.float32))
@@ -56,8 +57,8 @@ class ClipKeys:
         return moved.reshape(frames, bones, 3, 4)
 
 
-@dataclass(frozen=True, eq=False)
-class Clip:
+@dataclass(frozen=True, eq=False, repr=False)
+class Clip(Noun):
     """Bone transforms of every frame, which drive `Deformer.deform`.
 
     name             of the sequence
@@ -78,7 +79,7 @@ class Clip:
     keys: ClipKeys | None = None
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._borrow
         if not isinstance(self.name, str) or not self.name:
             raise InputError(f"clip name: expected a non-empty text, got {self.name!r}")
         put(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from understudy.core.noun import Noun
 from understudy.system import checks
 from understudy.system.errors import FileError, InputError
 
@@ -16,8 +17,8 @@ def _not_given() -> np.ndarray:
     return np.zeros(0)
 
 
-@dataclass(frozen=True, eq=False)
-class ControlSpec:
+@dataclass(frozen=True, eq=False, repr=False)
+class ControlSpec(Noun):
     """The names of C controls, and which values they take.
 
     names                  C strings
@@ -43,7 +44,7 @@ class ControlSpec:
     numeric: np.ndarray = field(default_factory=_not_given)
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._keep
         put("names", checks.names(self.names, "control names"))
         count = len(self.names)
         defaults = {

@@ -31,6 +31,7 @@ from understudy.core.controls import ControlSpec
 from understudy.core.features import Features
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis, Net, NetGroups
+from understudy.core.noun import Noun
 from understudy.core.posing import PosingSkeleton
 from understudy.core.services import SERVICES
 from understudy.core.skeleton import Skeleton
@@ -43,8 +44,8 @@ Floats = npt.NDArray[np.float32]
 STORAGES = ("float32", "float16")
 
 
-@dataclass(frozen=True, eq=False)
-class Deformer:
+@dataclass(frozen=True, eq=False, repr=False)
+class Deformer(Noun):
     """A stand-in for a rig, or for a mesh sequence. The module's docstring has the equations.
 
     mesh          what it deforms
@@ -87,7 +88,7 @@ class Deformer:
     file_bytes: bytes | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._keep
         put("nets", tuple(self.nets))
         put("bases", tuple(self.bases))
         put("clips", tuple(self.clips))

@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from understudy.core.noun import Noun
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.transforms import parent_from_bone
 from understudy.system import checks
 from understudy.system.errors import InputError
 
 
-@dataclass(frozen=True, eq=False)
-class Features:
+@dataclass(frozen=True, eq=False, repr=False)
+class Features(Noun):
     """Which numbers of a pose the networks read, and the range each is clamped to.
 
     columns    (X,) int32, indices into the 12 B + C numbers of a pose: for every bone the 3x4
@@ -26,7 +27,7 @@ class Features:
     high: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._keep
         put("columns", checks.index(self.columns, "feature columns", 2**31))
         for name in ("low", "high"):
             bound = np.ascontiguousarray(getattr(self, name), dtype=np.float32)

@@ -18,6 +18,7 @@ from understudy.system.fit_packages import sparse as sp  # first: says what is m
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis
+from understudy.core.noun import Noun
 from understudy.core.skin import Skin
 from understudy.geometry.inside import closest_points
 from understudy.geometry.skinning import weight_matrix
@@ -27,8 +28,8 @@ from understudy.system.errors import InputError
 _SAME = 1e-6  # of the height: vertices that are closer are the same
 
 
-@dataclass(frozen=True, eq=False)
-class Parents:
+@dataclass(frozen=True, eq=False, repr=False)
+class Parents(Noun):
     """The vertices of an original that each vertex of a coarse mesh blends.
 
     index   (n,3) int32, vertices of the original
@@ -42,7 +43,7 @@ class Parents:
     weight: np.ndarray
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._keep
         put("weight", checks.array(self.weight, "weights of parents", (None, 3), np.float64))
         put("index", checks.index(self.index, "parents", 2**31, self.weight.shape))
         off = np.abs(self.weight.sum(axis=1) - 1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from understudy.core.noun import Noun, read_only
 from understudy.geometry.adjacency import polygon_edges
 from understudy.system import checks
 from understudy.system.errors import InputError
@@ -18,8 +19,8 @@ UP_AXES = ("Y", "Z")
 HANDEDNESS = ("right", "left")
 
 
-@dataclass(frozen=True, eq=False)
-class Mesh:
+@dataclass(frozen=True, eq=False, repr=False)
+class Mesh(Noun):
     """A polygon mesh at rest.
 
     vertices          (V,3) float32, in `unit`
@@ -52,7 +53,7 @@ class Mesh:
     handedness: str = "right"
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._keep
         put("vertices", checks.array(self.vertices, "mesh vertices", (None, 3)))
         if not len(self.vertices):
             raise InputError("mesh vertices: the mesh is empty; there is nothing to deform")
@@ -142,9 +143,9 @@ class Mesh:
         step = np.arange(int(fans.sum())) - np.repeat(np.cumsum(fans) - fans, fans)
         corner = starts[polygon]
         at = np.stack([corner, corner + step + 1, corner + step + 2], axis=1)
-        return self.polygon_vertices[at].astype(np.int32).reshape(-1, 3)
+        return read_only(self.polygon_vertices[at].astype(np.int32).reshape(-1, 3))
 
     @cached_property
     def edges(self) -> np.ndarray:
         """The edges of the polygons, (E,2) int32, each once, its lower vertex first."""
-        return polygon_edges(self.polygon_sizes, self.polygon_vertices)
+        return read_only(polygon_edges(self.polygon_sizes, self.polygon_vertices))

@@ -13,14 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from understudy.core.noun import Noun
 from understudy.system import checks
 from understudy.system.errors import InputError
 
 ACTIVATIONS = ("tanh", "relu", "gelu")
 
 
-@dataclass(frozen=True, eq=False)
-class Net:
+@dataclass(frozen=True, eq=False, repr=False)
+class Net(Noun):
     """A network whose outputs are added to some of the coefficients. The last layer is linear.
 
     inputs      (n,) int32, indices into the feature vector
@@ -37,7 +38,7 @@ class Net:
     activation: str = "tanh"
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._keep
         checks.one_of(self.activation, "activation", ACTIVATIONS)
         put("inputs", checks.index(self.inputs, "net inputs", 2**31))
         put("outputs", checks.index(self.outputs, "net outputs", 2**31))
@@ -58,8 +59,8 @@ class Net:
         put("biases", tuple(biases))
 
 
-@dataclass(frozen=True, eq=False)
-class Basis:
+@dataclass(frozen=True, eq=False, repr=False)
+class Basis(Noun):
     """Displacements of some vertices as a linear map of some coefficients.
 
     vertices      (n,) int32, indices of vertices, each at most once
@@ -72,7 +73,7 @@ class Basis:
     coefficients: np.ndarray
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._keep
         put("vertices", checks.index(self.vertices, "basis vertices", 2**31))
         checks.distinct(self.vertices, "basis vertices")
         put("matrix", checks.array(self.matrix, "basis matrix", (None, None)))

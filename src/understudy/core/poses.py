@@ -19,6 +19,7 @@ import numpy.typing as npt
 from understudy.core.clip import Clip, ClipSpan, cut_clips
 from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
+from understudy.core.noun import Noun, read_only
 from understudy.core.skeleton import Skeleton
 from understudy.system import checks
 from understudy.system.errors import InputError
@@ -78,9 +79,12 @@ class PoseRange:
         return self.source.read(self.start + start, min(self.start + stop, self.stop), vertices)
 
 
-@dataclass(frozen=True, eq=False)
-class Poses:
+@dataclass(frozen=True, eq=False, repr=False)
+class Poses(Noun):
     """T shapes of one mesh.
+
+    Vertices, bones and controls are not copied: do not write to the arrays that were given. What is
+    read of them is read-only, as in all nouns.
 
     mesh             the mesh at rest
     vertices         (T,V,3) float32 array, or a `VertexSource`
@@ -107,7 +111,7 @@ class Poses:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._borrow
         if isinstance(self.vertices, VertexSource):
             checks.same_count(
                 self.vertices.shape[1],
@@ -176,19 +180,21 @@ class Poses:
         """Return all vertices of some poses, (stop-start, V, 3) float32."""
         if isinstance(self.vertices, np.ndarray):
             return self.vertices[start:stop]
-        return self.vertices.read_poses(start, min(stop, self.pose_count))
+        return read_only(self.vertices.read_poses(start, min(stop, self.pose_count)))
 
     def read_vertices(self, vertices: np.ndarray) -> npt.NDArray[np.float32]:
         """Return some vertices of all poses, (T, n, 3) float32; vertices (n,)."""
         if isinstance(self.vertices, np.ndarray):
-            return self.vertices[:, vertices]
-        return self.vertices.read_vertices(np.asarray(vertices))
+            return read_only(self.vertices[:, vertices])
+        return read_only(self.vertices.read_vertices(np.asarray(vertices)))
 
     def read(self, start: int, stop: int, vertices: np.ndarray) -> npt.NDArray[np.float32]:
         """Return some vertices of some poses, (stop-start, n, 3) float32; vertices (n,)."""
         if isinstance(self.vertices, np.ndarray):
-            return self.vertices[start:stop, vertices]
-        return self.vertices.read(start, min(stop, self.pose_count), np.asarray(vertices))
+            return read_only(self.vertices[start:stop, vertices])
+        return read_only(
+            self.vertices.read(start, min(stop, self.pose_count), np.asarray(vertices))
+        )
 
     def pose_blocks(
         self, size: int | None = None, vertices: np.ndarray | None = None

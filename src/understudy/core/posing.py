@@ -25,6 +25,7 @@ from math import comb
 
 import numpy as np
 
+from understudy.core.noun import Noun
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.bone_motion import (
     CHANNELS,
@@ -67,8 +68,8 @@ def products(x: np.ndarray, degree: int) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
-@dataclass(frozen=True, eq=False)
-class Driver:
+@dataclass(frozen=True, eq=False, repr=False)
+class Driver(Noun):
     """A polynomial of some dofs, which moves one bone.
 
     bone          its index
@@ -85,7 +86,7 @@ class Driver:
     coefficients: np.ndarray
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._keep
         put(
             "channels",
             checks.distinct(checks.index(self.channels, "channels", CHANNELS), "channels"),
@@ -117,8 +118,8 @@ class Handle:
         checks.one_of(self.side, "side of a handle", SIDES)
 
 
-@dataclass(frozen=True, eq=False)
-class Dofs:
+@dataclass(frozen=True, eq=False, repr=False)
+class Dofs(Noun):
     """Degrees of freedom, D of them.
 
     names      D strings
@@ -136,7 +137,7 @@ class Dofs:
     rest: np.ndarray
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._keep
         put("names", checks.names(self.names, "dof names"))
         count = len(self.names)
         bone = checks.array_of(self.bone, "dof bone", (count,), np.int64)
@@ -177,8 +178,8 @@ class Dofs:
         return np.flatnonzero(self.bone < 0)
 
 
-@dataclass(frozen=True, eq=False)
-class Symmetry:
+@dataclass(frozen=True, eq=False, repr=False)
+class Symmetry(Noun):
     """What becomes what in a mirror.
 
     axis     0, 1 or 2: the axis that changes its sign from side to side; -1: not symmetric
@@ -193,13 +194,11 @@ class Symmetry:
     def __post_init__(self):
         checks.between(self.axis, "mirror axis", -1, 2)
         for name in ("bone", "control"):
-            object.__setattr__(
-                self, name, checks.index(getattr(self, name), f"mirror {name}", 2**31)
-            )
+            self._keep(name, checks.index(getattr(self, name), f"mirror {name}", 2**31))
 
 
-@dataclass(frozen=True, eq=False)
-class PosingSkeleton:
+@dataclass(frozen=True, eq=False, repr=False)
+class PosingSkeleton(Noun):
     """Independent bones with their limits, and drivers for all others. See the module's docstring.
 
     skeleton      the bones at rest
@@ -235,7 +234,7 @@ class PosingSkeleton:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._keep
         bones, dofs = self.skeleton.bone_count, self.dofs
         parents = checks.array_of(self.parents, "posing parents", (bones,), np.int64)
         put("parents", checks.index(parents + 1, "posing parents + 1", bones + 1) - 1)
@@ -291,7 +290,7 @@ class PosingSkeleton:
         dofs = self.dofs
         values = checks.array(values, "dof values", (None, dofs.count), np.float64)
         motion = np.zeros((len(values), self.skeleton.bone_count, CHANNELS))
-        controls = np.tile(self.control_rest, (len(values), 1))
+        controls = np.repeat(self.control_rest[None], len(values), axis=0)
         x = (values - dofs.middle) / dofs.half
         bounded = np.clip(x, -WIDEST, WIDEST)
         for driver in self.drivers:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from understudy.core.noun import Noun, read_only
 from understudy.geometry.transforms import inverse
 from understudy.system import checks
 from understudy.system.errors import InputError
@@ -14,8 +15,8 @@ from understudy.system.errors import InputError
 _LARGEST = 1e18  # what the runtimes accept as a bone
 
 
-@dataclass(frozen=True, eq=False)
-class Skeleton:
+@dataclass(frozen=True, eq=False, repr=False)
+class Skeleton(Noun):
     """Bones in one or several trees, parents before children.
 
     names            B strings
@@ -33,7 +34,7 @@ class Skeleton:
     world_from_bone: np.ndarray
 
     def __post_init__(self):
-        object.__setattr__(self, "names", checks.names(self.names, "bone names"))
+        self._keep("names", checks.names(self.names, "bone names"))
         count = len(self.names)
         parents = np.ascontiguousarray(self.parents, dtype=np.int32)
         checks.shape_of(parents, "bone parents", (count,))
@@ -44,7 +45,7 @@ class Skeleton:
                 f"bone parents: bone {bone} ({self.names[bone]!r}) has parent "
                 f"{int(parents[bone])}; a parent must come before its child, or be -1"
             )
-        object.__setattr__(self, "parents", parents)
+        self._keep("parents", parents)
         rest = checks.array(self.world_from_bone, "rest world_from_bone", (count, 3, 4), np.float64)
         if (np.abs(rest) > _LARGEST).any():
             raise InputError(f"rest world_from_bone: a number is above {_LARGEST:g}")
@@ -58,7 +59,7 @@ class Skeleton:
                 f"rest world_from_bone: bone {self.names[int(flat[0])]!r} is not "
                 f"invertible (its 3x3 part has no volume)"
             )
-        object.__setattr__(self, "world_from_bone", rest)
+        self._keep("world_from_bone", rest)
 
     @property
     def bone_count(self) -> int:
@@ -68,9 +69,9 @@ class Skeleton:
     @cached_property
     def bone_from_world(self) -> np.ndarray:
         """The inverse of the rest transforms, (B,3,4) float64: bone_from_rest of the equations."""
-        return inverse(self.world_from_bone)
+        return read_only(inverse(self.world_from_bone))
 
     @cached_property
     def roots(self) -> np.ndarray:
         """The bones without a parent, as indices."""
-        return np.flatnonzero(self.parents < 0)
+        return read_only(np.flatnonzero(self.parents < 0))

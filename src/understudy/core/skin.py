@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from understudy.core.noun import Noun
 from understudy.geometry.skinning import BLENDS, weight_matrix
 from understudy.system import checks
 from understudy.system.errors import InputError
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 
-@dataclass(frozen=True, eq=False)
-class Skin:
+@dataclass(frozen=True, eq=False, repr=False)
+class Skin(Noun):
     """Which bones move each vertex, with which weights.
 
     bone_index      (V,K) int32, indices of bones, or of virtual bones if there are any
@@ -37,7 +38,7 @@ class Skin:
     virtual_weight: np.ndarray | None = None
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
+        put = self._keep
         checks.one_of(self.blend, "blend", BLENDS)
         put("weight", checks.array(self.weight, "skin weight", (None, None)))
         put(

@@ -114,7 +114,7 @@ class TorchDeformer(nn.Module):
                 self._keep("virtual", dense)
 
     def _keep(self, name: str, array: np.ndarray) -> None:
-        self.register_buffer(name, torch.from_numpy(np.ascontiguousarray(array)), persistent=False)
+        self.register_buffer(name, torch.tensor(array), persistent=False)
 
     @torch.no_grad()
     def forward(

@@ -18,6 +18,9 @@ _GROUPS = {
     "features": "networks",
     "bases": "bases",
     "posing": "posing",
+    "bounds": "bounds",
+    "controls": "controls",
+    "held_out_error": "held-out error",
 }
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis, Net
+from understudy.core.noun import read_only
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
@@ -109,7 +110,9 @@ class Displacements:
         self._cache: np.ndarray | None = None
         if small:
             self._cache = _SHARED.get(
-                sources, ("displacements",), lambda: displacements_at(poses, skin, everything)
+                sources,
+                ("displacements",),
+                lambda: read_only(displacements_at(poses, skin, everything)),
             )
 
     def at(self, chosen: np.ndarray) -> np.ndarray:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.core.noun import read_only
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.methods.skin_fitting.displacements import displacement_blocks
@@ -65,7 +66,7 @@ class Evidence:
         held_out = block % _HELD_OUT_EVERY == _HELD_OUT_FIRST
         kept = _KEPT.setdefault(poses, weakref.WeakKeyDictionary())
         if skin not in kept:
-            kept[skin] = _products(poses, skin, chosen, held_out)
+            kept[skin] = read_only(_products(poses, skin, chosen, held_out))
         return Evidence(poses, chosen, held_out, kept[skin])
 
     @property

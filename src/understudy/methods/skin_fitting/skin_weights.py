@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.core.noun import read_only
 from understudy.core.poses import Poses, evenly
 from understudy.geometry.simplex_qp import SimplexQP, solve_simplex_qp
 from understudy.geometry.sparse_simplex_qp import solve_sparse_simplex_qp
@@ -189,5 +190,6 @@ def sparse_weights(
     wanted = min(int(influences), bones)
     if len(kept.get(len(chosen), ())) < wanted:
         equations = NormalEquations.of(poses, chosen, progress)
-        kept[len(chosen)] = solve_path(equations, range(1, wanted + 1), progress)
+        solved = solve_path(equations, range(1, wanted + 1), progress)
+        kept[len(chosen)] = [(read_only(index), read_only(weight)) for index, weight in solved]
     return kept[len(chosen)][wanted - 1]
