@@ -53,7 +53,9 @@ def test_distance_from_data(kind):
     packed = runtime.runtime_of(kind)
     at = lambda values, t: None if values is None else values[t : t + 1]
     found = [
-        packed.distance_from_data(at(bones, t), at(controls if kind.reads_controls else None, t))
+        packed.scratch().distance_from_data(
+            at(bones, t), at(controls if kind.reads_controls else None, t)
+        )
         for t in range(3)
     ]
     if kind.bounds is None:

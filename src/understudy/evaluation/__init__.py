@@ -1,3 +1,3 @@
-"""Measuring a stand-in against the original: metrics, their catalogue, pictures and the report."""
+"""Measuring a stand-in against the original: the catalogue of metrics, pictures and the report."""
 
 from understudy.system import fit_packages  # noqa: F401  # says what is missing

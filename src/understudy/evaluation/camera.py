@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from understudy.system import checks
-from understudy.system.errors import InputError
 
 View = str | tuple[float, float]
 
@@ -31,7 +30,6 @@ class Camera:
     size        (width, height) of the picture in pixels
     fit_to      what to frame: (2,3) corners of a box, or (n,3) points. None: the mesh that is
                 drawn. Pictures with the same `fit_to` share their scale and place
-    zoom        (left, top, right, bottom) as fractions of the picture: enlarges that region
     up_axis     "Y" or "Z"
     handedness  "right" or "left"; left-handed coordinates are mirrored, so that a left hand stays a
                 left hand
@@ -40,7 +38,6 @@ class Camera:
     view: View = "three_quarter"
     size: tuple[int, int] = (600, 800)
     fit_to: np.ndarray | None = None
-    zoom: tuple[float, float, float, float] | None = None
     up_axis: str = "Y"
     handedness: str = "right"
 
@@ -56,13 +53,8 @@ class Camera:
             angles = VIEWS[checks.one_of(angles, "view", VIEWS)]
         azimuth, elevation = (np.radians(checks.between(angle, "view angle")) for angle in angles)
         right = np.array([np.cos(azimuth), 0.0, -np.sin(azimuth)])
-        towards = np.array(
-            [
-                np.sin(azimuth) * np.cos(elevation),
-                np.sin(elevation),
-                np.cos(azimuth) * np.cos(elevation),
-            ]
-        )
+        flat = np.cos(elevation)
+        towards = np.array([np.sin(azimuth) * flat, np.sin(elevation), np.cos(azimuth) * flat])
         axes = np.stack([right, np.cross(towards, right), towards])
         if checks.one_of(self.handedness, "handedness", ("right", "left")) == "left":
             axes = axes * [-1, 1, 1]
@@ -81,16 +73,16 @@ class Camera:
         """The width of what the picture shows, in the unit of the mesh."""
         return self._frame()[2]
 
-    def project(self, points: np.ndarray, samples: int = 1) -> np.ndarray:
-        """Pixels right, down and towards the viewer of points (n,3): (n,3) float64.
+    def project(self, points: np.ndarray) -> np.ndarray:
+        """Pixels right, down and towards the viewer of points (n,3): (n,3) float64."""
+        points = checks.shape_of(np.asarray(points, np.float64), "points", (None, 3))
+        return self.to_pixels(points @ self.axes.T)
+
+    def to_pixels(self, seen: np.ndarray, samples: int = 1) -> np.ndarray:
+        """`project` for points (n,3) that are in the frame of the camera already.
 
         samples  subpixels per pixel and axis
         """
-        points = checks.shape_of(np.asarray(points, np.float64), "points", (None, 3))
-        return self.to_pixels(points @ self.axes.T, samples)
-
-    def to_pixels(self, seen: np.ndarray, samples: int = 1) -> np.ndarray:
-        """`project` for points (n,3) that are in the frame of the camera already."""
         left, top, width, depth = self._frame()
         scale = self.size[0] * samples / width
         return (seen - [left, top, depth]) * (np.array([1.0, -1.0, 1.0]) * scale)
@@ -108,17 +100,6 @@ class Camera:
         centre, extent = (low + high) / 2, (high - low) / (1 - 2 * _MARGIN)
         width = max(extent[0], extent[1] * aspect) or 1.0
         left, top = centre[0] - width / 2, centre[1] + width / aspect / 2
-        if self.zoom is not None:
-            u0, v0, u1, v1 = (float(x) for x in self.zoom)
-            if not (u1 > u0 and v1 > v0):
-                raise InputError(
-                    "zoom: expected (left, top, right, bottom) with left < right and top < "
-                    f"bottom, got {tuple(self.zoom)}"
-                )
-            part = max(u1 - u0, v1 - v0)  # one factor for both axes keeps proportions
-            left += ((u0 + u1) / 2 - part / 2) * width
-            top -= ((v0 + v1) / 2 - part / 2) * width / aspect
-            width *= part
         return float(left), float(top), float(width), float(points[:, 2].mean())
 
 

@@ -34,19 +34,11 @@ def bytes_text(shares: Mapping[str, int]) -> str:
 def info_lines(deformer: Deformer) -> list[tuple[str, str]]:
     """(name, text) of each line that `info` prints about a deformer."""
     mesh, skin, skeleton = deformer.mesh, deformer.skin, deformer.skeleton
-    lines = [
-        ("method", deformer.method),
-        ("mesh", mesh_text(mesh)),
-    ]
+    lines = [("method", deformer.method), ("mesh", mesh_text(mesh))]
     if skin is not None and skeleton is not None:
         virtual = "" if skin.virtual_index is None else f", {len(skin.virtual_index)} virtual bones"
-        lines.append(
-            (
-                "skin",
-                f"{skeleton.bone_count} bones, up to {skin.influences} per vertex, "
-                f"{skin.blend} blend{virtual}",
-            )
-        )
+        bones = f"{skeleton.bone_count} bones, up to {skin.influences} per vertex"
+        lines.append(("skin", f"{bones}, {skin.blend} blend{virtual}"))
     if deformer.posing is not None:
         lines += posing_lines(deformer.posing, mesh.unit)
     for clip in deformer.clips:
@@ -56,13 +48,8 @@ def info_lines(deformer: Deformer) -> list[tuple[str, str]]:
             text += f", {clip.keys.is_key.sum()} of {clip.keys.is_key.size} key frames of bones"
         lines.append(("clip", text))
     if deformer.nets:
-        lines.append(
-            (
-                "correctives",
-                f"{len(deformer.nets)} networks, {deformer.features.count} features, "
-                f"{deformer.coefficient_count} coefficients",
-            )
-        )
+        nets = f"{len(deformer.nets)} networks, {deformer.features.count} features"
+        lines.append(("correctives", f"{nets}, {deformer.coefficient_count} coefficients"))
     lines += range_lines(deformer)
     runtime = runtime_of(deformer)
     bytes_read = "" if runtime is None else f"{size_text(runtime.bytes)} read and "

@@ -73,17 +73,10 @@ def measure_deformers(
             reference = Reference.of(case, poses() if callable(poses) else poses, labels)
             pictured = None
             for name, deformer in deformers.items():
-                row = measure(
-                    name,
-                    deform_as(deformer, reference.poses),
-                    reference,
-                    {
-                        **deformer_figures(deformer),
-                        **distance_figures(deformer, reference.poses),
-                        **(figures or {}).get(name, {}),
-                    },
-                    pictured,
-                )
+                own = deformer_figures(deformer) | distance_figures(deformer, reference.poses)
+                own |= (figures or {}).get(name, {})
+                approximation = deform_as(deformer, reference.poses)
+                row = measure(name, approximation, reference, own, pictured)
                 pictured = row.worst_pose if pictured is None else pictured
                 rows.append(row)
                 bar.advance()
@@ -158,10 +151,8 @@ def measure(
             return approximation[at]
         return approximation(block)
 
-    if reference.labels is None:
-        summary = ErrorSummary(height=mesh.height)
-    else:
-        summary = ErrorSummary(height=mesh.height, edges=mesh.edges, labels=reference.labels)
+    edges = None if reference.labels is None else mesh.edges
+    summary = ErrorSummary(height=mesh.height, edges=edges, labels=reference.labels)
     sequence = _SequenceErrors(poses) if poses.skeleton is None and poses.controls is None else None
     for where, true in poses.pose_blocks(poses.block_size(_BLOCK, _BLOCK_BYTES)):
         at = np.arange(where.start, where.stop)

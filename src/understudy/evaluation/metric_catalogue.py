@@ -72,10 +72,7 @@ METRICS = {
         True,
     ),
     "erms": Metric(
-        "ERMS",
-        "",
-        "root-mean-square error of a coordinate, in hundredths of a model unit",
-        True,
+        "ERMS", "", "root-mean-square error of a coordinate, in hundredths of a model unit", True
     ),
     "disper": Metric(
         "DisPer",

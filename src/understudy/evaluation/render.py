@@ -34,21 +34,12 @@ class HeatMap:
     """Values shown by the turbo colour map.
 
     values     (V,); NaN shows grey
-    low, high  ends of the scale; values beyond them get the colour of the end. None: the smallest
-               and the largest value
+    low, high  ends of the scale; values beyond them get the colour of the end
     """
 
     values: np.ndarray
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The ends of the scale."""
-        known = np.asarray(self.values)[np.isfinite(self.values)]
-        low = (known.min() if known.size else 0.0) if self.low is None else self.low
-        high = (known.max() if known.size else 1.0) if self.high is None else self.high
-        return float(low), float(high)
+    low: float
+    high: float
 
 
 def render(
@@ -123,7 +114,7 @@ def visible(vertices: npt.ArrayLike, triangles: npt.ArrayLike, camera: Camera) -
     """
     vertices, triangles, finite = _whole(vertices, triangles)
     size = _VISIBLE_PIXELS
-    camera = replace(camera, size=(size, size), zoom=None, fit_to=vertices[np.unique(triangles)])
+    camera = replace(camera, size=(size, size), fit_to=vertices[np.unique(triangles)])
     placed = camera.to_pixels(vertices @ camera.axes.T)
     owner = rasterise(placed, triangles, (size, size))
     hit = np.flatnonzero(owner >= 0)
@@ -139,12 +130,8 @@ def visible(vertices: npt.ArrayLike, triangles: npt.ArrayLike, camera: Camera) -
 def _whole(vertices, triangles) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Vertices (V,3), zero where broken; triangles without these; (V,) which are finite."""
     vertices = checks.shape_of(np.asarray(vertices, np.float64), "vertices", (None, 3))
-    triangles = checks.index(
-        np.reshape(triangles, (-1, 3)) if np.size(triangles) == 0 else triangles,
-        "triangles",
-        len(vertices),
-        (None, 3),
-    )
+    triangles = np.reshape(triangles, (-1, 3)) if np.size(triangles) == 0 else triangles
+    triangles = checks.index(triangles, "triangles", len(vertices), (None, 3))
     finite = (np.abs(vertices) < _TOO_FAR).all(axis=1)  # false for NaN too
     triangles = triangles[finite[triangles].all(axis=1)]
     return np.where(finite[:, None], vertices, 0.0), triangles, finite
@@ -160,7 +147,9 @@ def _albedo(
     if heat is not None:
         values = np.asarray(heat.values, np.float64)
         checks.shape_of(values, "values of the heat map", (vertex_count,))
-        return shading.map_colours(np.einsum("pk,pk->p", weight, values[corner]), *heat.ends)
+        return shading.map_colours(
+            np.einsum("pk,pk->p", weight, values[corner]), heat.low, heat.high
+        )
     return shading.CLAY
 
 

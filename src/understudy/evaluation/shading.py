@@ -89,12 +89,8 @@ def ambient_openness(
     """
     rows, columns = depth.shape
     height, width = rows // samples, columns // samples
-    blocks = (
-        depth.reshape(height, samples, width, samples)
-        .transpose(0, 2, 1, 3)
-        .reshape(height * width, -1)
-    )
-    z = blocks.max(axis=1) / samples  # in final pixels
+    blocks = depth.reshape(height, samples, width, samples)
+    z = blocks.max(axis=(1, 3)).ravel() / samples  # in final pixels
     at = (hit // columns // samples) * width + hit % columns // samples
     normal = np.empty((height * width, 3), np.float32)
     normal[at] = normals
@@ -155,8 +151,5 @@ def from_srgb(colour: np.ndarray) -> np.ndarray:
 def to_srgb(linear: np.ndarray) -> np.ndarray:
     """Linear light in sRGB, uint8."""
     x = np.clip(linear, 0.0, 1.0)
-    return (
-        (np.where(x <= 0.0031308, 12.92 * x, 1.055 * x ** (1 / 2.4) - 0.055) * 255)
-        .round()
-        .astype(np.uint8)
-    )
+    curved = np.where(x <= 0.0031308, 12.92 * x, 1.055 * x ** (1 / 2.4) - 0.055)
+    return (curved * 255).round().astype(np.uint8)

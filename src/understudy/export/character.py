@@ -150,7 +150,9 @@ def make_character(
             displacements = [low_rank_displacements(skinned, settings.morphs)]
         if kept is not None:
             none = np.zeros((0, len(kept)))
-            shapes, weights = kept, np.concatenate([none, *(_controls(c) for c in clips)])
+            # A deformer with shapes of its own reads controls, so clips have them.
+            given = [clip.controls for clip in clips if clip.controls is not None]
+            shapes, weights = kept, np.concatenate([none, *given])
         else:
             none = np.zeros((0, mesh.vertex_count, 3), np.float32)
             every = np.concatenate([none, *displacements])
@@ -206,12 +208,6 @@ def _kept_shapes(
     ):
         return None
     return shapes
-
-
-def _controls(clip: SourceClip) -> np.ndarray:
-    """Return the controls of a clip, (F,C); a deformer that reads controls has them."""
-    assert clip.controls is not None
-    return clip.controls
 
 
 def engine_skin(
@@ -273,40 +269,19 @@ def notes_on(joints: Joints, deformer: Deformer) -> list[str]:
     if own is not None and own.blend != "linear":
         notes.append("Dual quaternion blending was approximated by a linear skin.")
     if joints.pairs:
-        notes.append(
-            "1 bone that shears became an exact pair of joints."
-            if joints.pairs == 1
-            else f"{joints.pairs} bones that shear became exact pairs of joints."
-        )
+        many = f"{joints.pairs} bones that shear became exact pairs of joints."
+        one = "1 bone that shears became an exact pair of joints."
+        notes.append(one if joints.pairs == 1 else many)
     if joints.moved:
-        notes.append(
-            "1 bone has another parent, because its own is scaled unevenly."
-            if joints.moved == 1
-            else f"{joints.moved} bones have another parent, because theirs is scaled unevenly."
-        )
+        many = f"{joints.moved} bones have another parent, because theirs is scaled unevenly."
+        one = "1 bone has another parent, because its own is scaled unevenly."
+        notes.append(one if joints.moved == 1 else many)
     return notes
-
-
-def joined_deformer(
-    poses: Poses,
-    bones: int | None = None,
-    influences: int = INFLUENCES,
-    seed: int = 0,
-    progress: Progress = SILENT,
-) -> Deformer:
-    """Return a mesh sequence as one skeleton.
-
-    bones       number of bones; None: found from the motion
-    influences  largest number of bones per vertex
-    """
-    config = TemporalConfig(seed=seed, bones=bones, influences=influences, skeleton=True)
-    return Temporal(config).fit(poses, progress=progress)
 
 
 def engine_character(
     poses: Poses,
     deformer: Deformer,
-    influences: int = INFLUENCES,
     *,
     keep_bones: bool = False,
     seed: int = 0,
@@ -317,7 +292,6 @@ def engine_character(
 
     poses       the sequence
     deformer    fitted to it, as a `.understudy` file has it
-    influences  largest number of bones per vertex
     keep_bones  whether the user chose the kind of bones; else bones are fitted again, as one
                 skeleton: as many, or if `temporal` found their number, as a skeleton needs
     seed        of that fit
@@ -327,14 +301,15 @@ def engine_character(
         given = dict(deformer.provenance.get("config", {})).get("bones", 0)
         is_open = deformer.method == Temporal.name and given is None
         bones = None if is_open else deformer.bone_count
-        deformer = joined_deformer(poses, bones, influences, seed, progress)
-    return sequence_character(poses, deformer, influences, name=name, progress=progress)
+        config = TemporalConfig(seed=seed, bones=bones, influences=INFLUENCES, skeleton=True)
+        deformer = Temporal(config).fit(poses, progress=progress)
+    return sequence_character(poses, deformer, INFLUENCES, name=name, progress=progress)
 
 
 def sequence_character(
     poses: Poses,
     deformer: Deformer,
-    influences: int = INFLUENCES,
+    influences: int,
     *,
     name: str = "character",
     progress: Progress = SILENT,

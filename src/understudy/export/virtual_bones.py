@@ -151,16 +151,9 @@ class _Problem:
             scale = np.einsum("ncc->nc", matrix).max(axis=1)
             count = min(influences, near.shape[1])
             found = solve_sparse_simplex_qp(SimplexQP(matrix, scale), count)[-1].compact(count)
-            square = np.einsum(
-                "nk,nkl,nl->",
-                found.weight,
-                np.take_along_axis(
-                    np.take_along_axis(matrix, found.index[:, :, None], axis=1),
-                    found.index[:, None, :],
-                    axis=2,
-                ),
-                found.weight,
-            )
+            chosen = np.take_along_axis(matrix, found.index[:, :, None], axis=1)
+            chosen = np.take_along_axis(chosen, found.index[:, None, :], axis=2)
+            square = np.einsum("nk,nkl,nl->", found.weight, chosen, found.weight)
             index = np.take_along_axis(near[part], found.index, axis=1)
             return index, found.weight, max(0.0, float(square))
 

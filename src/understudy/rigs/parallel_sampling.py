@@ -110,10 +110,7 @@ class SamplingJob:
 
     @staticmethod
     def of(
-        rig: str | Callable[[], Rig],
-        plan: SamplePlan,
-        ranges: str | Path | None,
-        block: int | None,
+        rig: str | Callable[[], Rig], plan: SamplePlan, ranges: str | Path | None, block: int | None
     ) -> SamplingJob:
         """The job of a plan; arguments as in `sample_poses`."""
         build = partial(load_rig, rig) if isinstance(rig, str) else rig
@@ -133,9 +130,7 @@ class SamplingJob:
         return SamplingJob(build, here, spec, plan.values(here, spec), facts, block)
 
     @property
-    def contents(
-        self,
-    ) -> tuple[Mesh, Skeleton | None, ControlSpec, np.ndarray, Mapping[str, Any]]:
+    def contents(self) -> tuple[Mesh, Skeleton | None, ControlSpec, np.ndarray, Mapping[str, Any]]:
         """What `store.create`, `resume` and `join` take after the path."""
         return self.rig.mesh, self.rig.skeleton, self.spec, self.values, self.facts
 

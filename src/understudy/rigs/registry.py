@@ -79,11 +79,7 @@ def portable_name(text: str) -> str:
     >>> portable_name("/home/me/rigs/lid.py:Lid")
     'lid.py:Lid'
     """
-    if is_blend(text):
-        path, mark, options = text.partition("?")
-        return f"{_file_name(path)}{mark}{options}"
-    where, colon, name = text.rpartition(":")
-    return f"{_file_name(where)}{colon}{name}" if _is_file(where) else text
+    return _with_path(text, lambda path: path.replace("\\", "/").rpartition("/")[2])
 
 
 def absolute_name(text: str) -> str:
@@ -92,11 +88,16 @@ def absolute_name(text: str) -> str:
     >>> absolute_name("human"), absolute_name("/rigs/lid.py:Lid")
     ('human', '/rigs/lid.py:Lid')
     """
+    return _with_path(text, lambda path: str(Path(path).absolute()))
+
+
+def _with_path(text: str, change: Callable[[str], str]) -> str:
+    """`text` with the path of a rig's file changed."""
     if is_blend(text):
         path, mark, options = text.partition("?")
-        return f"{Path(path).absolute()}{mark}{options}"
+        return f"{change(path)}{mark}{options}"
     where, colon, name = text.rpartition(":")
-    return f"{Path(where).absolute()}{colon}{name}" if _is_file(where) else text
+    return f"{change(where)}{colon}{name}" if _is_file(where) else text
 
 
 def checked_rig(rig: Any, who: str) -> Rig:
@@ -206,7 +207,3 @@ def _offered(module: ModuleType) -> str:
 
 def _is_file(where: str) -> bool:
     return where.endswith(".py") or "/" in where or "\\" in where
-
-
-def _file_name(where: str) -> str:
-    return where.replace("\\", "/").rpartition("/")[2]

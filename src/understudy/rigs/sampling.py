@@ -72,9 +72,8 @@ def gaussian(spec: ControlSpec, count: int, seed: int, sigma: float = SIGMA) -> 
     (3, 1)
     """
     checks.between(sigma, "sigma", above=0)
-    return _truncated(
-        _generator(seed), np.broadcast_to(spec.low, (_count(count), spec.count)), spec.high, sigma
-    )
+    low = np.broadcast_to(spec.low, (_count(count), spec.count))
+    return _truncated(_generator(seed), low, spec.high, sigma)
 
 
 def mixture(
@@ -92,13 +91,9 @@ def mixture(
         raise InputError(
             "modes: expected at least one mode, got none; for a sample without modes use `gaussian`"
         )
-    weights = np.array(
-        [
-            checks.between(weight, f"weight of mode {m}", above=0)
-            for m, (weight, _) in enumerate(modes)
-        ],
-        float,
-    )
+    for m, (weight, _) in enumerate(modes):
+        checks.between(weight, f"weight of mode {m}", above=0)
+    weights = np.array([weight for weight, _ in modes], float)
     specs = [_with_mode(spec, ranges, f"mode {m}") for m, (_, ranges) in enumerate(modes)]
     random = _generator(seed)
     chosen = random.choice(len(modes), size=_count(count), p=weights / weights.sum())
@@ -121,21 +116,15 @@ def around(
                 animation itself
     """
     checks.between(spread, "spread", low=0)
-    curves = (
-        [animations]
-        if isinstance(animations, np.ndarray) and animations.ndim == 2
-        else list(animations)
-    )
-    curves = [spec.check(curve) for curve in curves]
+    single = isinstance(animations, np.ndarray) and animations.ndim == 2
+    curves = [spec.check(curve) for curve in ([animations] if single else animations)]
     if not sum(len(curve) for curve in curves):
         raise InputError("animations: there are no frames to sample around")
     frames = np.concatenate(curves)
-    ends = np.cumsum([len(curve) for curve in curves])
+    lengths = [len(curve) for curve in curves]
     # A step leads from each frame to the next, but not from the last frame of one curve to the
     # first of another.
-    following = np.minimum(
-        np.arange(len(frames)) + 1, np.repeat(ends, [len(curve) for curve in curves]) - 1
-    )
+    following = np.minimum(np.arange(len(frames)) + 1, np.repeat(np.cumsum(lengths), lengths) - 1)
     starts = np.flatnonzero(following > np.arange(len(frames)))
     if not starts.size:  # curves of a single frame: nothing to interpolate
         starts = np.arange(len(frames))
@@ -340,6 +329,4 @@ def _read_mode(path: Path, name: str, mode: object, spec: ControlSpec) -> Mode:
         _with_mode(spec, ranges, f"mode {name!r}")
     except InputError as problem:
         raise FileError(f"{path}: {problem}") from problem
-    return Mode(
-        float(weight), {control: (float(a), float(b)) for control, (a, b) in ranges.items()}
-    )
+    return Mode(float(weight), {name: (float(a), float(b)) for name, (a, b) in ranges.items()})

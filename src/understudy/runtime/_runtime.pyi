@@ -23,10 +23,7 @@ class Pool:
 class Scratch:
     def __init__(self, model: Model, pool: Pool) -> None: ...
     def play(
-        self,
-        world_from_bone: np.ndarray | None,
-        controls: np.ndarray | None,
-        positions: np.ndarray,
+        self, world_from_bone: np.ndarray | None, controls: np.ndarray | None, positions: np.ndarray
     ) -> bool: ...
     def deform(
         self,

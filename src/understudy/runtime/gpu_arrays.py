@@ -50,7 +50,9 @@ class GpuArrays:
                 "arrays for a GPU need the compiled runtime; install a C++ compiler, then "
                 "understudy again"
             )
-        vertices, coefficients, entries, numbers, influences, transforms = runtime.gpu_counts()
+        vertices, coefficients, entries, numbers, influences, transforms = (
+            runtime.model.gpu_counts()
+        )
         arrays = (
             np.empty((vertices, 4), np.float32),
             np.empty(vertices + 1, np.uint32),
@@ -59,7 +61,7 @@ class GpuArrays:
             np.empty((vertices, influences), np.uint32),
             np.empty((vertices, influences), np.float32),
         )
-        runtime.fill_gpu_arrays(*arrays)
+        runtime.model.fill_gpu_arrays(*arrays)
         return cls(deformer, *arrays, coefficients, transforms)
 
     def write_coefficients(self, world_from_bone: Any, controls: Any, out: np.ndarray) -> None:
@@ -72,7 +74,7 @@ class GpuArrays:
         given = drivers(self.deformer, world_from_bone, controls)
         runtime = native.runtime_of(self.deformer)
         if runtime is not None:
-            runtime.coefficients(given.world_from_bone, given.controls, out)
+            runtime.scratch().coefficients(given.world_from_bone, given.controls, out)
 
     def write_transforms(self, world_from_bone: Any, out: np.ndarray) -> None:
         """Write the transforms of one pose.
@@ -85,4 +87,4 @@ class GpuArrays:
             bones = None
             if self.deformer.skeleton is not None:
                 bones = np.ascontiguousarray(world_from_bone, np.float64)
-            runtime.transforms(bones, out)
+            runtime.scratch().transforms(bones, out)

@@ -46,13 +46,13 @@ _ready: WeakKeyDictionary[Deformer, Runtime] = WeakKeyDictionary()
 
 
 class Runtime:
-    """A deformer packed for the compiled runtime."""
+    """A deformer packed for the compiled runtime: its `Model`, and `scratch` for each thread."""
 
     def __init__(self, deformer: Deformer):
-        self._model = compiled.Model(deformer.file_bytes or _to_bytes(deformer))
+        self.model = compiled.Model(deformer.file_bytes or _to_bytes(deformer))
         # The packed model replaces the bytes of the file.
         object.__setattr__(deformer, "file_bytes", None)
-        self._threads = min(threads.count(), max(1, self._model.bytes // _BYTES_PER_THREAD))
+        self._threads = min(threads.count(), max(1, self.model.bytes // _BYTES_PER_THREAD))
         self._own = threading.local()
         self._reads_bones = deformer.skeleton is not None
         self._reads_controls = deformer.reads_controls or not self._reads_bones
@@ -60,7 +60,7 @@ class Runtime:
     @property
     def bytes(self) -> int:
         """Bytes that one call reads."""
-        return self._model.bytes
+        return self.model.bytes
 
     def deform(
         self,
@@ -78,7 +78,7 @@ class Runtime:
         normals          (T,V,3) float32, written, or None
         threads          None: as many as help
         """
-        return self._scratch(threads or self._threads).deform(
+        return self.scratch(threads or self._threads).deform(
             world_from_bone, controls, positions, normals
         )
 
@@ -93,41 +93,17 @@ class Runtime:
             threads = self._threads
         elif type(threads) is not int or not 1 <= threads <= MOST_THREADS:
             return False
-        return self._scratch(threads).play(
+        return self.scratch(threads).play(
             world_from_bone if self._reads_bones else None,
             controls if self._reads_controls else None,
             out,
         )
 
-    def gpu_counts(self) -> tuple[int, int, int, int, int, int]:
-        """Return the members of `understudy_gpu_counts`."""
-        return self._model.gpu_counts()
-
-    def fill_gpu_arrays(self, *arrays: np.ndarray) -> None:
-        """Fill the members of `understudy_gpu_arrays`, in their order."""
-        self._model.fill_gpu_arrays(*arrays)
-
-    def coefficients(
-        self, world_from_bone: np.ndarray | None, controls: np.ndarray | None, out: np.ndarray
-    ) -> None:
-        """Write the coefficients of one pose; drivers have a first axis of one pose."""
-        self._scratch(1).coefficients(world_from_bone, controls, out)
-
-    def distance_from_data(
-        self, world_from_bone: np.ndarray | None, controls: np.ndarray | None
-    ) -> float:
-        """Return how far one pose lies from the training poses; drivers as in `coefficients`."""
-        return self._scratch(1).distance_from_data(world_from_bone, controls)
-
-    def transforms(self, world_from_bone: np.ndarray | None, out: np.ndarray) -> None:
-        """Write the transforms (n,3,4) that the skin blends; bones are (B,3,4)."""
-        self._scratch(1).transforms(world_from_bone, out)
-
-    def _scratch(self, threads: int) -> Any:
+    def scratch(self, threads: int = 1) -> Any:
         """Return the scratch memory of this thread for a number of threads."""
         kept = self._own.__dict__.setdefault("scratches", {})
         if threads not in kept:
-            kept[threads] = compiled.Scratch(self._model, _pool(threads))
+            kept[threads] = compiled.Scratch(self.model, _pool(threads))
         return kept[threads]
 
     def forget_scratches(self) -> None:
@@ -145,17 +121,8 @@ def _to_bytes(deformer: Deformer) -> bytes:
         polygon_material=None,
         parts={},
     )
-    return to_bytes(
-        replace(
-            deformer,
-            mesh=mesh,
-            clips=(),
-            training={},
-            provenance={},
-            posing=None,
-            held_out_error=None,
-        )
-    )
+    bare = replace(deformer, mesh=mesh, clips=(), posing=None, held_out_error=None)
+    return to_bytes(replace(bare, training={}, provenance={}))
 
 
 def runtime_of(deformer: Deformer) -> Runtime | None:
@@ -233,12 +200,11 @@ def deform(
     if packed is None:
         vertices = deform_reference(deformer, world_from_bone, controls)
         if out is not None:
-            out = _output(out, vertices.shape)
-            out[...] = vertices
+            _output(out, vertices.shape)[...] = vertices
             vertices = out
-        return (
-            (vertices, vertex_normals(vertices, deformer.mesh.triangles)) if normals else vertices
-        )
+        if not normals:
+            return vertices
+        return vertices, vertex_normals(vertices, deformer.mesh.triangles)
     given = drivers(deformer, world_from_bone, controls, finite=False)
     shape = (given.pose_count, deformer.mesh.vertex_count, 3)
     if out is None:

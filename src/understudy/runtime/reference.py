@@ -192,40 +192,29 @@ def drivers(
     """
     numbers = _in_range if finite else checks.array_of
     single = False
-    if deformer.skeleton is not None:
-        if world_from_bone is None:
-            raise InputError("world_from_bone is missing: this deformer is driven by bones")
-        world_from_bone = np.asarray(world_from_bone)
-        single = world_from_bone.ndim == 3
-        world_from_bone = world_from_bone[None] if single else world_from_bone
-        world_from_bone = numbers(
-            world_from_bone,
-            "world_from_bone",
-            (None, deformer.skeleton.bone_count, 3, 4),
-            np.float64,
-        )
+    if deformer.skeleton is None:
+        bones = None
+    elif world_from_bone is None:
+        raise InputError("world_from_bone is missing: this deformer is driven by bones")
     else:
-        world_from_bone = None
+        bones = np.asarray(world_from_bone)
+        single = bones.ndim == 3
+        shape = (None, deformer.skeleton.bone_count, 3, 4)
+        bones = numbers(bones[None] if single else bones, "world_from_bone", shape, np.float64)
     if deformer.reads_controls or (deformer.skeleton is None and controls is not None):
         if controls is None:
             raise InputError("controls are missing: this deformer's correctives read them")
         if deformer.control_spec is None:
             raise InputError("controls: this deformer has none; leave them out")
-        controls = np.asarray(controls)
-        single = single or controls.ndim == 1
-        controls = numbers(
-            controls[None] if controls.ndim == 1 else controls,
-            "controls",
-            (None, deformer.control_spec.count),
-            np.float64,
-        )
-        if world_from_bone is not None:
-            checks.same_count(
-                len(controls), len(world_from_bone), "poses", "controls", "world_from_bone"
-            )
+        values = np.asarray(controls)
+        single = single or values.ndim == 1
+        values = values[None] if values.ndim == 1 else values
+        values = numbers(values, "controls", (None, deformer.control_spec.count), np.float64)
+        if bones is not None:
+            checks.same_count(len(values), len(bones), "poses", "controls", "world_from_bone")
     else:
-        controls = None
-    result = Drivers(world_from_bone, controls, single)
+        values = None
+    result = Drivers(bones, values, single)
     result.pose_count  # noqa: B018 (raises if nothing drives the deformer)
     return result
 

@@ -56,16 +56,10 @@ class TorchDeformer(nn.Module):
     def __init__(self, deformer: Deformer):
         super().__init__()
         self.vertex_count = deformer.mesh.vertex_count
-        self._reads_controls, self._has_bones = (
-            deformer.reads_controls,
-            deformer.skeleton is not None,
-        )
-        base = (
-            deformer.mesh.vertices
-            if deformer.mean is None
-            else deformer.mesh.vertices + deformer.mean
-        )
-        self._keep("base", base)
+        self._reads_controls = deformer.reads_controls
+        self._has_bones = deformer.skeleton is not None
+        rest = deformer.mesh.vertices
+        self._keep("base", rest if deformer.mean is None else rest + deformer.mean)
         self._keep("columns", deformer.features.columns.astype(np.int64))
         self._keep("low", deformer.features.low)
         self._keep("high", deformer.features.high)
@@ -91,10 +85,8 @@ class TorchDeformer(nn.Module):
         for b, (vertices, matrix, coefficients) in enumerate(stack_bases(deformer.bases)):
             self._stacks = b + 1
             # Padding moves an extra vertex, which is dropped.
-            self._keep(
-                f"basis{b}_vertices",
-                np.where(vertices < 0, self.vertex_count, vertices).reshape(-1).astype(np.int64),
-            )
+            moved = np.where(vertices < 0, self.vertex_count, vertices).reshape(-1)
+            self._keep(f"basis{b}_vertices", moved.astype(np.int64))
             self._keep(f"basis{b}_matrix", matrix)
             self._keep(f"basis{b}_coefficients", coefficients.astype(np.int64))
         self.blend: str | None = None
@@ -150,12 +142,8 @@ class TorchDeformer(nn.Module):
         matrices = _compose(local, self.bone_from_rest).float()
         if self._has_virtual_bones:
             matrices = torch.einsum("nb,tbij->tnij", self.virtual, matrices)
-        skinned = (
-            self._linear(matrices, points)
-            if self.blend == "linear"
-            else self._dual_quaternion(matrices, points)
-        )
-        return (skinned.double() + centre).float()
+        blend = self._linear if self.blend == "linear" else self._dual_quaternion
+        return (blend(matrices, points).double() + centre).float()
 
     def _points(self, world: Tensor | None, controls: Tensor | None, poses: int) -> Tensor:
         """Return rest + d, (T,V,3)."""
@@ -167,10 +155,8 @@ class TorchDeformer(nn.Module):
         coefficients = self._bounded(self._coefficients(features), readings)
         moved = torch.cat([points, points[:, :1]], dim=1)
         for b in range(self._stacks):
-            matrix, picked = (
-                getattr(self, f"basis{b}_matrix"),
-                coefficients[:, getattr(self, f"basis{b}_coefficients")],
-            )
+            matrix = getattr(self, f"basis{b}_matrix")
+            picked = coefficients[:, getattr(self, f"basis{b}_coefficients")]
             if picked.ndim == 4:  # shared by x, y and z: (T,G,3,P)
                 part = torch.einsum("gpn,tgap->tgna", matrix, picked)
             else:
@@ -213,17 +199,12 @@ class TorchDeformer(nn.Module):
         for g, (activation, depth) in enumerate(self._activations):
             hidden = padded[:, getattr(self, f"net{g}_inputs")].transpose(0, 1)
             for layer in range(depth):
-                weight, bias = (
-                    getattr(self, f"net{g}_weight{layer}"),
-                    getattr(self, f"net{g}_bias{layer}"),
-                )
-                if layer == depth - 1:
-                    hidden = torch.baddbmm(bias, hidden, weight)
-                else:
-                    hidden = _ACTIVATIONS[activation](torch.baddbmm(bias, hidden, weight))
-            result.index_add_(
-                1, getattr(self, f"net{g}_outputs"), hidden.transpose(0, 1).flatten(1)
-            )
+                weight = getattr(self, f"net{g}_weight{layer}")
+                hidden = torch.baddbmm(getattr(self, f"net{g}_bias{layer}"), hidden, weight)
+                if layer < depth - 1:
+                    hidden = _ACTIVATIONS[activation](hidden)
+            outputs = getattr(self, f"net{g}_outputs")
+            result.index_add_(1, outputs, hidden.transpose(0, 1).flatten(1))
         return result[:, :-1]
 
     def _linear(self, matrices: Tensor, points: Tensor) -> Tensor:
@@ -242,9 +223,8 @@ class TorchDeformer(nn.Module):
         rotation = (u * signs[..., None, :]) @ vt
         stretch = vt.transpose(-1, -2) @ ((sigma * signs)[..., None] * vt)
         real = _quaternion_of(rotation)
-        dual = 0.5 * _product(
-            torch.cat([torch.zeros_like(matrices[..., :1, 3]), matrices[..., 3]], dim=-1), real
-        )
+        shift = torch.cat([torch.zeros_like(matrices[..., :1, 3]), matrices[..., 3]], dim=-1)
+        dual = 0.5 * _product(shift, real)
         pivot = real[:, self.bone_index[:, 0]]
         q, e = torch.zeros_like(pivot), torch.zeros_like(pivot)
         s = torch.zeros_like(stretch[:, self.bone_index[:, 0]])
@@ -258,12 +238,8 @@ class TorchDeformer(nn.Module):
         w, v, ew, ev = q[..., :1], q[..., 1:], e[..., :1], e[..., 1:]
         stretched = (s * points[:, :, None]).sum(-1)
         twice = 2 * torch.linalg.cross(v, stretched)
-        return (
-            stretched
-            + w * twice
-            + torch.linalg.cross(v, twice)
-            + 2 * (w * ev - ew * v + torch.linalg.cross(v, ev))
-        )
+        shifted = 2 * (w * ev - ew * v + torch.linalg.cross(v, ev))
+        return stretched + w * twice + torch.linalg.cross(v, twice) + shifted
 
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -304,13 +280,8 @@ def _quaternion_of(r: Tensor) -> Tensor:
     a, b, c = r[..., 2, 1] - r[..., 1, 2], r[..., 0, 2] - r[..., 2, 0], r[..., 1, 0] - r[..., 0, 1]
     d, e, f = r[..., 1, 0] + r[..., 0, 1], r[..., 0, 2] + r[..., 2, 0], r[..., 2, 1] + r[..., 1, 2]
     s0, s1, s2, s3 = squares.unbind(-1)
-    rows = torch.stack(
-        [
-            torch.stack(row, dim=-1)
-            for row in ((s0, a, b, c), (a, s1, d, e), (b, d, s2, f), (c, e, f, s3))
-        ],
-        dim=-2,
-    )
+    every = ((s0, a, b, c), (a, s1, d, e), (b, d, s2, f), (c, e, f, s3))
+    rows = torch.stack([torch.stack(row, dim=-1) for row in every], dim=-2)
     best = squares.argmax(dim=-1)[..., None, None].expand(*squares.shape[:-1], 1, 4)
     chosen = torch.gather(rows, -2, best)[..., 0, :]
     return chosen / torch.linalg.norm(chosen, dim=-1, keepdim=True)
@@ -318,13 +289,6 @@ def _quaternion_of(r: Tensor) -> Tensor:
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
     """Return the Hamilton product of quaternions, real part first."""
-    real = a[..., :1] * b[..., :1] - (a[..., 1:] * b[..., 1:]).sum(-1, keepdim=True)
-    return torch.cat(
-        [
-            real,
-            a[..., :1] * b[..., 1:]
-            + b[..., :1] * a[..., 1:]
-            + torch.linalg.cross(a[..., 1:], b[..., 1:]),
-        ],
-        dim=-1,
-    )
+    (s, u), (t, v) = (q.split([1, 3], dim=-1) for q in (a, b))
+    real = s * t - (u * v).sum(-1, keepdim=True)
+    return torch.cat([real, s * v + t * u + torch.linalg.cross(u, v)], dim=-1)

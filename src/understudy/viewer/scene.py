@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from understudy.core.clip import ClipSpan
 from understudy.core.controls import ControlSpec
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
@@ -113,45 +114,28 @@ def deformer_scene(
 
 def poses_scene(poses: Poses, title: str) -> Container:
     """Return the scene of poses alone."""
-    scene = _scene(title, poses.mesh)
-    scene.put("mesh.rest", poses.mesh.vertices.astype(np.float32))
-    scene.put("mesh.triangles", poses.mesh.triangles.astype(np.uint32))
-    if poses.skeleton is not None:
-        _put_skeleton(scene, poses.skeleton)
-    spans = poses.spans
-    starts = [0, *np.cumsum([span.frame_count for span in spans]).tolist()] if spans else [0]
-    pieces = (
-        [(span.name, start, span.frame_count, span.frame_rate, span.start_frame)
-         for span, start in zip(spans, starts)]
-        if spans
-        else [(poses.name, 0, poses.pose_count, poses.frame_rate, 0)]
-    )  # fmt: skip
-    scene.about["clips"] = []
-    for number, (name, start, count, rate, first) in enumerate(pieces):
-        stop = start + min(count, MOST_FRAMES)
-        bones = poses.world_from_bone
+    scene = _bare_scene(title, poses.mesh, poses.skeleton)
+    bones, start = poses.world_from_bone, 0
+    spans = poses.spans or (ClipSpan(poses.name, poses.pose_count, poses.frame_rate),)
+    for number, span in enumerate(spans):
+        stop = start + min(span.frame_count, MOST_FRAMES)
         clip = SourceClip(
-            name,
+            span.name,
             None if bones is None else bones[start:stop],
-            frame_rate=rate or 30.0,
-            start_frame=first,
+            frame_rate=span.frame_rate or 30.0,
+            start_frame=span.start_frame,
             original=poses.read_poses(start, stop),
         )
-        scene.about["clips"].append(
-            _put_poses(scene, number, clip, poses.mesh, poses.skeleton, count)
-        )
+        about = _put_poses(scene, number, clip, poses.mesh, poses.skeleton, span.frame_count)
+        scene.about["clips"].append(about)
+        start += span.frame_count
     return scene
 
 
 def rig_scene(rig: Rig) -> Container:
     """Return the scene of a rig alone, whose poses a server evaluates."""
-    scene = _scene(name_of(rig).partition("?")[0], rig.mesh)
-    scene.put("mesh.rest", rig.mesh.vertices.astype(np.float32))
-    scene.put("mesh.triangles", rig.mesh.triangles.astype(np.uint32))
-    if rig.skeleton is not None:
-        _put_skeleton(scene, rig.skeleton)
+    scene = _bare_scene(name_of(rig).partition("?")[0], rig.mesh, rig.skeleton)
     scene.about["controls"] = control_entries(rig.controls, None)
-    scene.about["clips"] = []
     for number, name in enumerate(animation_names(rig)):
         values, rate = animation_curves(rig, name)
         values = values[:MOST_FRAMES]
@@ -207,6 +191,16 @@ def _scene(title: str, mesh: Mesh) -> Container:
             part[members] = number + 1
         scene.put_whole("mesh.part", part)
         scene.about["parts"] = list(mesh.parts)
+    return scene
+
+
+def _bare_scene(title: str, mesh: Mesh, skeleton: Skeleton | None) -> Container:
+    """Return a scene without a stand-in, so with a mesh of its own."""
+    scene = _scene(title, mesh)
+    scene.put("mesh.rest", mesh.vertices.astype(np.float32))
+    scene.put("mesh.triangles", mesh.triangles.astype(np.uint32))
+    if skeleton is not None:
+        _put_skeleton(scene, skeleton)
     return scene
 
 

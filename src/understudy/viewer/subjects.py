@@ -68,12 +68,11 @@ class ViewJob:
         for subject in subjects:
             names = [c.name for c in subject.deformer.clips if everything or c.name in wanted]
             job = ExportJob(clips=names, motions=[*recorded, *self.motions], rig=rig)
-            clips = (
-                job.source_clips(subject.deformer, rig, progress) if job.motions or names else []
+            wants = bool(job.motions or names)
+            clips = distinct_clips(
+                job.source_clips(subject.deformer, rig, progress) if wants else ()
             )
-            models.append(
-                Model(subject.label, subject.deformer, distinct_clips(clips), subject.size)
-            )
+            models.append(Model(subject.label, subject.deformer, clips, subject.size))
         live = rig if served else None
         return deformer_scene(models, title, half=not served, rig=live), rig
 

@@ -124,9 +124,8 @@ def _known(data: ReportData, name: str) -> float | None:
         value = deformer.get(name)
         if deformer.get("method") == data.subject and isinstance(value, (int, float)):
             return float(value)
-    found = [
-        r.figures[name] for r in data.results if r.method == data.subject and name in r.figures
-    ]
+    own = (r.figures for r in data.results if r.method == data.subject)
+    found = [figures[name] for figures in own if name in figures]
     return float(max(found)) if found else None
 
 
@@ -164,15 +163,9 @@ def turning_picture(data: ReportData, vertices: np.ndarray) -> bytes:
         )
         pictures.append(Image.fromarray(render(vertices, data.mesh.triangles, camera)))
     out = io.BytesIO()
-    pictures[0].save(
-        out,
-        format="WEBP",
-        save_all=True,
-        append_images=pictures[1:],
-        duration=int(1000 * _SECONDS / _VIEWS),
-        loop=0,
-        quality=78,
-    )
+    first, *others = pictures
+    pause = int(1000 * _SECONDS / _VIEWS)
+    first.save(out, "WEBP", save_all=True, append_images=others, duration=pause, loop=0, quality=78)
     return out.getvalue()
 
 

@@ -106,17 +106,16 @@ def report_data(
     for method, deformer in deformers.items():
         cost = deformer.cost()
         figures = next((r.figures for r in results if r.method == method), {})
-        summaries.append(
-            {
-                "method": method,
-                "bytes": figures.get("bytes", cost["bytes"]),
-                "multiply_adds": cost["multiply_adds"],
-                "fit_s": figures.get("fit_s"),
-                "nets": len(deformer.nets),
-                "inputs": sum(len(net.inputs) for net in deformer.nets)
-                / max(1, len(deformer.nets)),
-            }
-        )
+        nets = deformer.nets
+        summary = {
+            "method": method,
+            "bytes": figures.get("bytes", cost["bytes"]),
+            "multiply_adds": cost["multiply_adds"],
+            "fit_s": figures.get("fit_s"),
+            "nets": len(nets),
+            "inputs": sum(len(net.inputs) for net in nets) / max(1, len(nets)),
+        }
+        summaries.append(summary)
         if deformer.provenance.get("training_curve"):
             curve = np.sqrt(deformer.provenance["training_curve"])
             curves[method] = (np.arange(1, len(curve) + 1), curve)

@@ -52,13 +52,10 @@ def histogram(
             axes.stairs(shown, edges, baseline=None, color=colour, linestyle=dash, linewidth=1.6)
             if method == next(iter(styles)):
                 axes.stairs(shown, edges, baseline=_EMPTY_BIN, fill=True, color=colour, alpha=0.16)
-        most = max(
-            (float(np.max(counts)) for _, counts in curves.values() if np.size(counts)), default=1.0
-        )
-        axes.set_yscale("log")
-        axes.set_ylim(_EMPTY_BIN, max(most, 1.0) * 2)
+        most = max([1.0, *(float(np.max(counts, initial=0.0)) for _, counts in curves.values())])
+        axes.set(yscale="log", ylim=(_EMPTY_BIN, most * 2))
         axes.set_xlim(left=0)
-        _label(axes, f"error, {unit}", "vertices, all frames")
+        axes.set(xlabel=f"error, {unit}", ylabel="vertices, all frames")
         axes.yaxis.set_major_formatter(lambda y, _: _short_count(y))
         return _inline(figure, "Distribution of vertex errors", key)
 
@@ -80,20 +77,14 @@ def per_frame(
             # The first method, the subject of the report, is drawn last and so on top.
             for method, pair in reversed(list(curves.items())):
                 colour, dash = styles[method]
-                alone = len(pair[which]) == 1
-                axes.plot(
-                    pair[which],
-                    color=colour,
-                    linestyle=dash,
-                    linewidth=1.4,
-                    marker="o" if alone else None,
-                    markersize=4,
-                )
+                mark = "o" if len(pair[which]) == 1 else None
+                look: Any = {"linewidth": 1.4, "marker": mark, "markersize": 4}
+                axes.plot(pair[which], color=colour, linestyle=dash, **look)
             if marked is not None:
                 axes.axvline(marked, color=_INK, linewidth=0.8, alpha=0.45, linestyle=(0, (2, 2)))
             axes.set_ylim(bottom=0)
             axes.margins(x=0.01)
-            _label(axes, "frame" if which else "", f"{name}, {unit}")
+            axes.set(xlabel="frame" if which else "", ylabel=f"{name}, {unit}")
         both[0].tick_params(labelbottom=False)
         figure.align_ylabels(both)
         return _inline(figure, "Error of each frame", key)
@@ -111,32 +102,23 @@ def range_mark(errors: tuple[float, float, float], ends: tuple[float, float], st
         6 + 128 * (np.log(max(x, low)) - np.log(low)) / max(np.log(high) - np.log(low), 1e-9)
     )
     known = [x for x in (mean, p99, largest) if np.isfinite(x) and x > 0]
-    parts = []
-    if known:
-        parts.append(
-            f'<path d="M{place(min(known)):.1f} 8H{place(max(known)):.1f}" stroke-width="1.2"/>'
-        )
+    line = lambda a, b, look: f'<path d="M{place(a):.1f} 8H{place(b):.1f}" {look}/>'
+    dot = lambda x, radius, look: f'<circle cx="{place(x):.1f}" cy="8" r="{radius}" {look}/>'
+    parts = line(min(known), max(known), 'stroke-width="1.2"') if known else ""
     if mean in known and p99 in known:
-        parts.append(
-            f'<path d="M{place(mean):.1f} 8H{place(p99):.1f}" stroke-width="5" '
-            f'stroke-opacity=".4"/>'
-        )
+        parts += line(mean, p99, 'stroke-width="5" stroke-opacity=".4"')
     if mean in known:
-        parts.append(
-            f'<circle cx="{place(mean):.1f}" cy="8" r="3.6" fill="{style[0]}" stroke="none"/>'
-        )
+        parts += dot(mean, 3.6, f'fill="{style[0]}" stroke="none"')
     if largest in known:
-        parts.append(
-            f'<circle cx="{place(largest):.1f}" cy="8" r="3.2" class="ring" stroke-width="1.6"/>'
-        )
+        parts += dot(largest, 3.2, 'class="ring" stroke-width="1.6"')
     return (
         f'<svg class="range" viewBox="0 0 140 16" fill="none" stroke="{style[0]}" '
-        f'aria-hidden="true">{"".join(parts)}</svg>'
+        f'aria-hidden="true">{parts}</svg>'
     )
 
 
 def training(
-    curves: Mapping[str, tuple[np.ndarray, np.ndarray]], styles: Mapping[str, Style], key: str = ""
+    curves: Mapping[str, tuple[np.ndarray, np.ndarray]], styles: Mapping[str, Style]
 ) -> str:
     """The error during training.
 
@@ -150,8 +132,8 @@ def training(
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
         axes.margins(x=0.01)
-        _label(axes, "epoch", "training error, %")
-        return _inline(figure, "Error during training", key)
+        axes.set(xlabel="epoch", ylabel="training error, %")
+        return _inline(figure, "Error during training", "")
 
 
 def over_k(
@@ -175,7 +157,7 @@ def over_k(
             axes.axhline(value, color=colour, linestyle=dash, linewidth=1.5)
         axes.set_xticks(place, [f"{int(each)}" for each in k])
         axes.set_ylim(bottom=0)
-        _label(axes, "influences per vertex", f"mean error, {unit}")
+        axes.set(xlabel="influences per vertex", ylabel=f"mean error, {unit}")
         return _inline(figure, "Linear blend skinning over influences per vertex", key)
 
 
@@ -192,30 +174,23 @@ def pareto(
     cost    label of the axis of costs
     """
     with _plot(height=2.7) as (figure, axes):
+        from matplotlib.ticker import LogLocator  # optional dependency
+
         edge = frontier(points)
-        costs = [points[method][0] for method in edge]
-        errors = [points[method][1] for method in edge]
+        costs, errors = zip(*(points[method] for method in edge))
         axes.step(costs, errors, where="post", color=_INK, linewidth=1.0, alpha=0.45)
         for method, (x, y) in points.items():
             colour, _ = styles[method]
-            inside = method in edge
-            axes.plot(
-                x,
-                y,
-                marker="o",
-                markersize=7,
-                color=colour,
-                markerfacecolor=colour if inside else "none",
-                markeredgewidth=1.6,
-            )
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+            fill = colour if method in edge else "none"
+            look: Any = {"marker": "o", "markersize": 7, "markeredgewidth": 1.6}
+            axes.plot(x, y, color=colour, markerfacecolor=fill, **look)
+        axes.set(xscale="log", yscale="log")
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(_decades())
+            axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
             axis.set_major_formatter(lambda value, _: f"{value:g}")
             axis.set_minor_formatter(lambda value, _: "")
         axes.margins(0.15)
-        _label(axes, cost, f"mean error, {unit}")
+        axes.set(xlabel=cost, ylabel=f"mean error, {unit}")
         return _inline(figure, f"Error against {cost}", key)
 
 
@@ -234,13 +209,6 @@ def frontier(points: Mapping[str, tuple[float, float]]) -> list[str]:
     return found
 
 
-def _decades():
-    """Ticks at 1, 2 and 5 of every decade."""
-    from matplotlib.ticker import LogLocator  # optional dependency
-
-    return LogLocator(base=10, subs=(1.0, 2.0, 5.0))
-
-
 def _short_count(y: float) -> str:
     """The label of a tick of a counting axis: 1, 10, 1k, 1M; "" below one."""
     if y < 1:
@@ -251,13 +219,8 @@ def _short_count(y: float) -> str:
     return f"{y:g}"
 
 
-def _label(axes, x: str, y: str) -> None:
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-
-
 @contextmanager
-def _plot(*, width: float = 5.2, height: float, rows: int = 1) -> Iterator[tuple]:
+def _plot(*, height: float, rows: int = 1) -> Iterator[tuple]:
     """A figure and its axes (one, or `rows` of them), without the global state of pyplot."""
     need_drawing()
     import matplotlib  # optional dependency
@@ -288,7 +251,7 @@ def _plot(*, width: float = 5.2, height: float, rows: int = 1) -> Iterator[tuple
         "svg.hashsalt": "understudy",
     }
     with matplotlib.rc_context(style):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(5.2, height), layout="constrained")
         yield figure, figure.subplots(rows, 1, sharex=True)
 
 

@@ -21,13 +21,8 @@ from understudy.evaluation.report.html import columns, curves, heat_scale, pictu
 from understudy.evaluation.result import CaseResult, PicturedFrame, ReportData, overall
 
 _CLOSE_UP = 0.11  # half the side of the close-up, relative to the height
-_FOUR_SIDES = {
-    "front": (0.0, 0.0),
-    "left": (90.0, 0.0),
-    "back": (180.0, 0.0),
-    "right": (-90.0, 0.0),
-}
 _TWO_SIDES = {"front": (0.0, 0.0), "left": (90.0, 0.0)}
+_FOUR_SIDES = {**_TWO_SIDES, "back": (180.0, 0.0), "right": (-90.0, 0.0)}
 _FADED = 0.6  # how far the mesh is faded to white, so that the skeleton shows inside it
 _GOLDEN = 0.61803398875  # turns of the colour circle from bone to bone
 # Figure -> label of its axis, its factor, and the caption.
@@ -154,9 +149,7 @@ def error_map(data: ReportData) -> str:
             camera = views.camera_of(data.mesh, view, data.mesh.vertices)
             heat = HeatMap(errors, 0.0, top)
             image = render(data.mesh.vertices, data.mesh.triangles, camera, heat=heat)
-            cells.append(
-                f"<div>{picture(image, f'{case}, {side}')}<figcaption>{side}</figcaption></div>"
-            )
+            cells.append(_cell(image, f"{case}, {side}", side))
         rows += f"<h3>{escape(case)}</h3>{columns(cells)}"
     return (
         f"<section><h2>Where the errors of {escape(data.subject)} are</h2>\n<p class='soft'>The "
@@ -174,11 +167,8 @@ def bones_section(data: ReportData) -> str:
     )
     if not rows:
         return ""
-    rings = (
-        " Rings are the joints of the character's own rig that move."
-        if data.true_joints is not None
-        else ""
-    )
+    known = data.true_joints is not None
+    rings = " Rings are the joints of the character's own rig that move." if known else ""
     return (
         "<section><h2>Bones</h2>\n<p class='soft'>The skeleton inside the mesh at rest, and the "
         f"weights: every bone has a colour, and vertices mix those of their bones.{rings}</p>\n"
@@ -193,15 +183,18 @@ def _cells(data: ReportData, method: str, skeleton: Skeleton, skin: Skin) -> lis
         plain = render(mesh.vertices, mesh.triangles, camera).astype(np.float64)
         faded = (255 * _FADED + (1 - _FADED) * plain).astype(np.uint8)
         drawn = skeleton_overlay(camera, mesh, skeleton, data.true_joints)
-        text = f"{method}, skeleton, {side}"
-        cells.append(f"<div>{picture(faded, text, drawn)}<figcaption>{side}</figcaption></div>")
+        cells.append(_cell(faded, f"{method}, skeleton, {side}", side, drawn))
     colours = weight_colours(skin, skeleton.bone_count)
     for side, view in _TWO_SIDES.items():
         camera = views.camera_of(mesh, view, mesh.vertices)
         image = render(mesh.vertices, mesh.triangles, camera, colours=colours)
-        text = f"{method}, weights, {side}"
-        cells.append(f"<div>{picture(image, text)}<figcaption>weights, {side}</figcaption></div>")
+        cells.append(_cell(image, f"{method}, weights, {side}", f"weights, {side}"))
     return cells
+
+
+def _cell(image: np.ndarray, text: str, caption: str, overlay: str = "") -> str:
+    """A picture with a caption; text and overlay as in `picture`."""
+    return f"<div>{picture(image, text, overlay)}<figcaption>{caption}</figcaption></div>"
 
 
 def weight_colours(skin: Skin, bones: int) -> np.ndarray:

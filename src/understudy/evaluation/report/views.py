@@ -27,11 +27,7 @@ _OTHERS_WEIGHT = 0.7  # other views must show clearly more
 def camera_of(mesh: Mesh, view: View, points: np.ndarray) -> Camera:
     """A camera that frames `points` (V,3) from `view`, in a picture as tall as they need."""
     camera = Camera(
-        view=view,
-        size=(WIDTH, WIDTH),
-        fit_to=points,
-        up_axis=mesh.up,
-        handedness=mesh.handedness,
+        view=view, size=(WIDTH, WIDTH), fit_to=points, up_axis=mesh.up, handedness=mesh.handedness
     )
     across, down = np.ptp(camera.project(points)[:, :2], axis=0)
     return replace(camera, size=(WIDTH, int(WIDTH * np.clip(down / max(across, 1e-9), 0.7, 1.5))))

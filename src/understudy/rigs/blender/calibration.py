@@ -13,7 +13,7 @@ Values of keyed channels widen the ranges: training must cover the animations of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from understudy.core.controls import ControlSpec
 from understudy.geometry.transforms import apply, compose, inverse
-from understudy.system.progress import SILENT, Progress
+from understudy.system.progress import SILENT, Progress, Task
 
 Channel = Mapping[str, Any]
 Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -106,13 +106,9 @@ def calibrate(
             whole.append(channel["name"])
         else:
             kept.append(c)
+    curve = lambda c: None if curves is None else curves[:, c]
     ranges = np.array(
-        [
-            _range(
-                channels[c], steps[c, 0], effects.get(c), None if curves is None else curves[:, c]
-            )
-            for c in kept
-        ]
+        [_range(channels[c], steps[c, 0], effects.get(c), curve(c)) for c in kept]
     ).reshape(len(kept), 2)
     numeric = np.array([c in effects and effects[c].numeric for c in kept], bool)
     chosen = tuple(channels[c] for c in kept)
@@ -208,12 +204,17 @@ class _Trial:
     measure: _Measure
     evaluate: Evaluate
 
-    def poses(self, groups: Sequence[Sequence[int]], way: int) -> tuple[np.ndarray, np.ndarray]:
-        """Vertices and bones at one pose for each group, with its channels moved together."""
-        rows = np.tile(self.values, (len(groups), 1))
-        for k, group in enumerate(groups):
-            rows[k, group] += self.steps[group, way]
-        return self.evaluate(rows)
+    def poses(
+        self, groups: Sequence[Sequence[int]], way: int, task: Task
+    ) -> Iterator[tuple[Sequence[int], np.ndarray, np.ndarray]]:
+        """Yield each group, with vertices and bones at the pose of its channels moved together."""
+        for start in range(0, len(groups), _BATCH):
+            some = groups[start : start + _BATCH]
+            rows = np.tile(self.values, (len(some), 1))
+            for k, group in enumerate(some):
+                rows[k, group] += self.steps[group, way]
+            yield from zip(some, *self.evaluate(rows))
+            task.advance(len(some))
 
 
 def _effects(
@@ -225,12 +226,8 @@ def _effects(
         for way in (0, 1):
             left = [c for c in alive if trial.steps[c, way] and not effects.get(int(c))]
             task.advance(len(alive) - len(left))
-            for start in range(0, len(left), _BATCH):
-                some = left[start : start + _BATCH]
-                vertices, bones = trial.poses([[c] for c in some], way)
-                for k, c in enumerate(some):
-                    effects[int(c)] = trial.measure.effect(vertices[k], bones[k], channels[c])
-                task.advance(len(some))
+            for (c,), vertices, bones in trial.poses([[c] for c in left], way, task):
+                effects[int(c)] = trial.measure.effect(vertices, bones, channels[c])
     return effects
 
 
@@ -241,18 +238,13 @@ def _moving_groups(channels: Sequence[Channel], trial: _Trial, progress: Progres
         alone = channel["kind"] in ("property", "shape_key")
         key = (c,) if alone else (channel["owner"], channel["bone"])
         groups.setdefault(key, []).append(c)
-    left = list(groups.values())
-    found: list[list[int]] = []
+    left: list[Sequence[int]] = list(groups.values())
+    found: list[Sequence[int]] = []
     with progress.task("finding controls", 2 * len(left)) as task:
         for way in (0, 1):
-            still: list[list[int]] = []
-            for start in range(0, len(left), _BATCH):
-                some = left[start : start + _BATCH]
-                vertices, _ = trial.poses(some, way)
-                for k, group in enumerate(some):
-                    moves = trial.measure.moves(vertices[k])
-                    (found if moves else still).append(group)
-                task.advance(len(some))
+            still: list[Sequence[int]] = []
+            for group, vertices, _ in trial.poses(left, way, task):
+                (found if trial.measure.moves(vertices) else still).append(group)
             task.advance(len(groups) - len(left))
             left = still
     return np.array(sorted(c for group in found for c in group), np.int64)

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from understudy.io.blender import Blender, end_group, failure, find_blender
+from understudy.io.blender import end_group, failure, find_blender
 from understudy.system.errors import InputError, UnderstudyError
 
 SCRIPT = Path(__file__).parent / "inside" / "bridge.py"
@@ -31,8 +31,7 @@ class LostBlender(UnderstudyError):
 class Connection:
     """A running Blender. `ask` sends a request and waits for the answer; `close` ends it."""
 
-    def __init__(self, blender: Blender | None = None):
-        blender = find_blender() if blender is None else blender
+    def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
         self._log: IO[bytes] = self._stack.enter_context(
             tempfile.TemporaryFile()  # noqa: SIM115
@@ -40,7 +39,7 @@ class Connection:
         # The program `blender` prints before it runs the script; messages come after this mark.
         self._mark = f"understudy-{secrets.token_hex(8)}"
         self._process: subprocess.Popen[bytes] = self._stack.enter_context(
-            blender.start(
+            find_blender().start(
                 SCRIPT,
                 self._mark,
                 threads=1,

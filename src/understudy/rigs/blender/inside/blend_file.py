@@ -89,15 +89,8 @@ def deformed_meshes():
     for ob in bpy.data.objects:
         if ob.type != "MESH" or ob in shapes or ob.library is not None:
             continue
-        to_bone = (
-            ob.parent is not None
-            and ob.parent.type == "ARMATURE"
-            and ob.parent_type
-            in (
-                "BONE",
-                "ARMATURE",
-            )
-        )
+        to_armature = ob.parent is not None and ob.parent.type == "ARMATURE"
+        to_bone = to_armature and ob.parent_type in ("BONE", "ARMATURE")
         moved = armature_modifiers(ob) or ob.data.shape_keys or to_bone or ob.modifiers
         if not moved:
             continue

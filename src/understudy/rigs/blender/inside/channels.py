@@ -117,7 +117,7 @@ class ChannelFinder:
                 continue
             value = owner.get(key)
             if isinstance(value, bool):
-                limits = (0.0, 1.0)
+                limits = usual = (0.0, 1.0)
             elif isinstance(value, (int, float)):
                 try:
                     shown = owner.id_properties_ui(key).as_dict()
@@ -127,8 +127,6 @@ class ChannelFinder:
                 usual = declared(shown, "soft_min", "soft_max") or limits
             else:
                 continue
-            if isinstance(value, bool):
-                usual = limits
             if usual is None and not keyed:
                 continue  # nothing says which values it takes
             if (block.name, data_path, 0) in self.driven:
