@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from understudy.methods.decomposition import clusters
 from understudy.methods.decomposition.motion import in_principal_directions, read_motion
+from understudy.methods.decomposition.starts import distant_seeds
 from understudy.system.progress import Task
 from understudy_benchmarks import metrics
 from understudy_benchmarks.baselines import fesam
@@ -34,7 +34,7 @@ def test_it_never_raises_its_error_and_more_starts_never_hurt(character):
 
 def test_it_chooses_the_bones_of_a_vertex_again(character):
     motion, _ = in_principal_directions(read_motion(character.poses())[0])
-    seeds = clusters.distant_seeds(motion, 9)
+    seeds = distant_seeds(motion, 9)
     first = fesam._nearest_bones(motion, fesam._initial_clusters(motion, seeds).transforms, 3)
     done, errors = Fesam(FesamConfig(bones=9, influences=3, iterations=8))._run(
         motion, seeds, Task()

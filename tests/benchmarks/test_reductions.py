@@ -7,11 +7,10 @@ import pytest
 from builders import chain_skeleton, grid_mesh, random_motion
 
 from understudy import Deformer, Poses, Skin
-from understudy.geometry.adjacency import random_walk_laplacian
 from understudy.methods import method_type
 from understudy.methods.sparse_skinning.dense import dense_weights, mesh_adjacency
 from understudy.system.errors import InputError
-from understudy_benchmarks.baselines.fairness import project_to_simplex
+from understudy_benchmarks.baselines.fairness import project_to_simplex, random_walk_laplacian
 from understudy_benchmarks.metrics import decomposition_error
 
 NAMES = ("k_largest", "smooth", "geometry", "poisson")
@@ -65,6 +64,15 @@ def test_a_skin_that_is_sparse_enough_stays_as_it_is(name, dense, motion):
     np.testing.assert_allclose(
         dense_weights(again.skin, 7), dense_weights(sparse.skin, 7), atol=1e-4
     )
+
+
+def test_the_laplacian_is_a_vertex_minus_the_mean_of_its_neighbours():
+    mesh = grid_mesh(3, 3)
+    laplacian = random_walk_laplacian(mesh_adjacency(mesh))
+    np.testing.assert_allclose(laplacian @ np.ones(mesh.vertex_count), 0, atol=1e-12)
+    field = np.arange(mesh.vertex_count) ** 2.0
+    near = np.unique(mesh.edges[(mesh.edges == 1).any(axis=1)])
+    assert (laplacian @ field)[1] == pytest.approx(1 - field[near[near != 1]].mean())
 
 
 def test_smooth_matches_the_laplacian_of_the_weights_better_than_k_largest(dense):

@@ -10,7 +10,6 @@ from understudy.geometry.adjacency import (
     link_isolated,
     one_ring_mean,
     polygon_edges,
-    random_walk_laplacian,
     symmetric_laplacian,
     vertex_degrees,
 )
@@ -71,12 +70,10 @@ def test_linking_changes_nothing_where_every_vertex_has_an_edge():
 def test_laplacians_vanish_on_constant_fields_and_averages_keep_them(graph):
     ones = np.ones(6)
     np.testing.assert_allclose(symmetric_laplacian(graph) @ ones, 0, atol=1e-12)
-    np.testing.assert_allclose(random_walk_laplacian(graph) @ ones, 0, atol=1e-12)
     np.testing.assert_allclose(one_ring_mean(graph) @ ones, 1)
 
 
 def test_averages_by_hand(graph):
     field = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
     assert (one_ring_mean(graph) @ field)[0] == pytest.approx((1 + 2 + 8) / 3)
-    assert (random_walk_laplacian(graph) @ field)[1] == pytest.approx(2 - (1 + 4 + 16) / 3)
     assert (symmetric_laplacian(graph) @ field)[1] == 3 * 2 - (1 + 4 + 16)

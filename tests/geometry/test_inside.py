@@ -7,7 +7,7 @@ from understudy.geometry.inside import (
     are_inside,
     first_hits,
     medial_points,
-    surface_distances,
+    surface_points,
     winding_numbers,
 )
 
@@ -47,5 +47,5 @@ def test_rays_and_distances():
         np.array([[1.0, 0.5, 0.5], [1.0, 5.0, 0.5]]), np.array([[1.0, 0, 0]] * 2), CORNERS[FACES]
     )
     np.testing.assert_allclose(hits, [3.0, np.inf])
-    away = surface_distances(np.array([[2.0, 3.0, 0.5]]), CORNERS, FACES)
-    np.testing.assert_allclose(away, [2.0])
+    nearest = surface_points(np.array([[2.0, 3.0, 0.5]]), CORNERS, FACES)
+    np.testing.assert_allclose(nearest, [[2.0, 1.0, 0.5]])

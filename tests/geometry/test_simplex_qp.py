@@ -12,8 +12,8 @@ from understudy.geometry.simplex_qp import (
     objective,
     solve_on_support,
     solve_simplex_qp,
+    solve_sparse_simplex_qp,
 )
-from understudy.geometry.sparse_simplex_qp import solve_sparse_simplex_qp
 
 N, B = 40, 7
 ROWS = np.arange(N)

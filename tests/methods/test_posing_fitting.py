@@ -17,7 +17,7 @@ from understudy.io.npz import write_recorded_poses
 from understudy.jobs import fit
 from understudy.methods import method_type
 from understudy.methods.posing_fitting import fit_posing, with_posing
-from understudy.methods.posing_fitting.hierarchy import symmetric_parents
+from understudy.methods.posing_fitting.joints import symmetric_parents
 from understudy.methods.posing_fitting.sides import mirror_bones, other_side
 from understudy.rigs.sampling import gaussian
 from understudy.rigs.tube import TubeRig

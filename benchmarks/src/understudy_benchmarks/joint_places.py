@@ -6,7 +6,7 @@ import numpy as np
 
 from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
-from understudy.geometry.inside import are_inside, surface_distances
+from understudy.geometry.inside import are_inside, surface_points
 
 _NEAR_SURFACE = 0.02  # of the size: a joint this close counts as inside, as meshes may be open
 _FOUND = 0.05  # of the size
@@ -25,7 +25,8 @@ def joint_figures(
     """
     size = float(np.linalg.norm(np.ptp(mesh.vertices.astype(np.float64), axis=0))) or 1.0
     joints = skeleton.world_from_bone[:, :, 3]
-    distance = surface_distances(joints, mesh.vertices, mesh.triangles) / size
+    nearest = surface_points(joints, mesh.vertices, mesh.triangles)
+    distance = np.linalg.norm(joints - nearest, axis=1) / size
     distance[are_inside(joints, mesh.vertices, mesh.triangles)] = 0.0
     figures = {
         "joints_outside": float((distance > _NEAR_SURFACE).sum()),

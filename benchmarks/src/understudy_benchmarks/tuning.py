@@ -100,8 +100,14 @@ CHOICES: tuple[Choice, ...] = (
         "BlenRig's body, the built-in human",
     ),
     Choice(
-        ("clamp_margin", "skin_rings", "seam_rings"),
+        ("skin_rings", "seam_rings"),
         "methods/fdda/fdda.py",
+        ("fdda", "fdda-noclamp", "fdda-tight", "fdda-open", "fdda-adamw"),
+        _WALK_AND_KICK,
+    ),
+    Choice(
+        ("clamp_margin",),
+        "methods/network_config.py",
         ("fdda", "fdda-noclamp", "fdda-tight", "fdda-open", "fdda-adamw"),
         _WALK_AND_KICK,
     ),
@@ -121,7 +127,7 @@ CHOICES: tuple[Choice, ...] = (
     ),
     Choice(
         ("rom_share",),
-        "methods/differential/config.py",
+        "methods/network_config.py",
         ("fdda", "differential", "local", "corrected_skin"),
         ("body:human/walk", "body:human/kick", *_FACE, "outside:*"),
     ),
@@ -150,7 +156,14 @@ CHOICES: tuple[Choice, ...] = (
         (*_WALK_AND_KICK, *_SEEN_CLIPS),
     ),
     Choice(
-        ("hidden", "activation", "epochs", "weight_decay", "loss", "regions"),
+        ("hidden", "activation", "epochs", "weight_decay", "loss"),
+        "methods/network_config.py",
+        ("differential", "local"),
+        ("face:blenrig", *_FACE),
+        "splits 0 to 9 of blenrig",
+    ),
+    Choice(
+        ("regions",),
         "methods/differential/config.py",
         ("differential", "local"),
         ("face:blenrig", *_FACE),

@@ -44,7 +44,7 @@ from understudy.core.poses import Poses
 from understudy.core.skin import Skin, skin_weights
 from understudy.evaluation.measure import Reference, deform_clips, deformer_figures, measure
 from understudy.evaluation.result import CaseResult
-from understudy.geometry.error_norms import half_diagonal, sphere_radius
+from understudy.geometry.error_norms import half_diagonal
 from understudy.io.atomic_write import atomic_write
 from understudy.io.npz import read_npz_skin
 from understudy.io.registry import read_sequence
@@ -322,7 +322,7 @@ def _run_case(
     poses = inputs.poses(case)
     reference = Reference.of(case.name, poses)
     own = "dense" if before is None else f"ssdr-{before}"
-    to_sphere = half_diagonal(poses.mesh.vertices) / sphere_radius(poses.mesh.vertices)
+    to_sphere = half_diagonal(poses.mesh.vertices) / _sphere_radius(poses.mesh.vertices)
     results, pictured = [], None
     for method in methods:
         if method in REDUCTIONS or method in ablation_rows():
@@ -557,3 +557,21 @@ def _findings(results: list[CaseResult]) -> Iterator[str]:
                     f"{case}: two_layer-ex, {label} {ours[figure]:.3g}, is {relation} ssdr-{after} "
                     f"({direct[figure]:.3g}), the same number of blending operations"
                 )
+
+
+def _sphere_radius(points: np.ndarray) -> float:
+    """The radius of a sphere around points (V,3), to 0.1 %; 1.0 if all points coincide.
+
+    Badoiu & Clarkson 2003: the centre moves towards the farthest point, by ever smaller steps.
+
+    >>> round(_sphere_radius(np.array([[0, 0, 0], [3, 4, 0], [1, 1, 0]])), 2)
+    2.5
+    """
+    points = np.asarray(points, np.float64)
+    centre = (points.min(axis=0) + points.max(axis=0)) / 2
+    radius = np.inf
+    for number in range(1000):
+        away = np.linalg.norm(points - centre, axis=1)
+        radius = min(radius, float(away.max()))
+        centre = centre + (points[away.argmax()] - centre) / (number + 2)
+    return radius or 1.0

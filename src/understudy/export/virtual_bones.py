@@ -31,9 +31,8 @@ from understudy.core.poses import evenly
 from understudy.core.skin import Skin, skin_weights
 from understudy.export.bones import EngineBones, plays_as_it_is
 from understudy.export.clips import SourceClip
-from understudy.geometry.simplex_qp import SimplexQP
+from understudy.geometry.simplex_qp import SimplexQP, solve_sparse_simplex_qp
 from understudy.geometry.skinning import float32_influences, weight_matrix
-from understudy.geometry.sparse_simplex_qp import solve_sparse_simplex_qp
 from understudy.geometry.transforms import compose
 from understudy.system import tasks
 from understudy.system.progress import SILENT, Progress

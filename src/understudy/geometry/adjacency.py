@@ -5,7 +5,6 @@ Every neighbourhood in the package comes from here: `polygon_edges` lists the ed
 vertex. With A that adjacency (V,V) and D the diagonal of the vertex degrees, uniform weights give
 
     symmetric Laplacian    D - A              positive semi-definite, zero on constant fields
-    random-walk Laplacian  I - D^-1 A         a vertex minus the mean of its neighbours
     one-ring mean          (D + I)^-1 (A + I) the mean of the vertex and its neighbours
 
 A vertex without neighbours has degree zero; each function says what its row is then. SciPy is
@@ -121,22 +120,6 @@ def symmetric_laplacian(adjacency: sp.csr_matrix) -> sp.csr_matrix:
     import scipy.sparse as sp
 
     return sp.csr_matrix(sp.diags(vertex_degrees(adjacency)) - adjacency)
-
-
-def random_walk_laplacian(adjacency: sp.csr_matrix) -> sp.csr_matrix:
-    """I - D^-1 A: (V,V), for edges that weigh one; the row of an isolated vertex is zero.
-
-    >>> import scipy.sparse as sp
-    >>> path = sp.csr_matrix([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
-    >>> random_walk_laplacian(path).toarray()[1].tolist()
-    [-0.5, 1.0, -0.5]
-    """
-    import scipy.sparse as sp
-
-    degree = np.diff(adjacency.indptr)
-    share = np.repeat(1.0 / np.maximum(degree, 1), degree)
-    mean = sp.csr_matrix((share, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
-    return (sp.diags((degree > 0).astype(float)) - mean).tocsr()
 
 
 def one_ring_mean(adjacency: sp.csr_matrix) -> sp.csr_matrix:

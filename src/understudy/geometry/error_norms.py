@@ -2,7 +2,6 @@
 
     E        = 1000 r / h                     r: root-mean-square error of a coordinate
                                               h: half the diagonal of the rest pose's bounding box
-    E_sphere = 1000 r / s                     s: radius of the smallest sphere around the rest pose
     Delta_W  = |W' - W|_F / sqrt(V B)         W, W': weights (V,B)
 
 E follows Kavan et al. 2010, Le & Deng 2012 and Le & Deng 2013 (whose rest poses fit into a unit
@@ -21,24 +20,6 @@ def half_diagonal(points: np.ndarray) -> float:
     2.5
     """
     return float(np.linalg.norm(np.ptp(np.asarray(points, np.float64), axis=0))) / 2 or 1.0
-
-
-def sphere_radius(points: np.ndarray) -> float:
-    """The radius of a sphere around points (V,3), to 0.1 %; 1.0 if all points coincide.
-
-    Badoiu & Clarkson 2003: the centre moves towards the farthest point, by ever smaller steps.
-
-    >>> round(sphere_radius(np.array([[0, 0, 0], [3, 4, 0], [1, 1, 0]])), 2)
-    2.5
-    """
-    points = np.asarray(points, np.float64)
-    centre = (points.min(axis=0) + points.max(axis=0)) / 2
-    radius = np.inf
-    for number in range(1000):
-        away = np.linalg.norm(points - centre, axis=1)
-        radius = min(radius, float(away.max()))
-        centre = centre + (points[away.argmax()] - centre) / (number + 2)
-    return radius or 1.0
 
 
 def box_error(coordinate_rms: float, rest: np.ndarray, unit: float = 1.0) -> float:

@@ -125,13 +125,6 @@ def are_inside(points: np.ndarray, vertices: np.ndarray, triangles: np.ndarray) 
     return np.abs(winding_numbers(points, vertices, triangles)) > _INSIDE
 
 
-def surface_distances(
-    points: np.ndarray, vertices: np.ndarray, triangles: np.ndarray
-) -> np.ndarray:
-    """Return the distance (n,) of points (n,3) from the surface of a mesh."""
-    return np.linalg.norm(points - surface_points(points, vertices, triangles), axis=1)
-
-
 def surface_points(points: np.ndarray, vertices: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     """Return the points (n,3) of the surface of a mesh that are nearest to points (n,3)."""
     return _nearest(points, vertices, triangles)[0]

@@ -25,6 +25,16 @@ def decides_storage(kind: type[Method]) -> bool:
     return any(option.name == "storage" for option in fields(kind.Config))
 
 
+def in_16_bits(deformer: Deformer) -> Deformer:
+    """`deformer` in 16 bits; as it is where a number exceeds their range."""
+    if not deformer.nets or deformer.storage != "float32":
+        return deformer
+    try:
+        return halved_correctives(deformer)
+    except InputError:
+        return deformer
+
+
 def compact(deformer: Deformer, poses: Poses) -> Deformer:
     """`deformer` in 16 bits, or as it is where that moves vertices by a visible part of its error.
 
@@ -32,11 +42,8 @@ def compact(deformer: Deformer, poses: Poses) -> Deformer:
     A deformer without networks stays as it is: it is small. Rest positions stay in
     32 bits: they are few bytes, and their rounding is an error in every pose.
     """
-    if not deformer.nets:
-        return deformer
-    try:
-        small = halved_correctives(deformer)
-    except InputError:  # a number exceeds the range of 16 bits
+    small = in_16_bits(deformer)
+    if small is deformer:
         return deformer
     some = poses.take(evenly(poses.pose_count, _POSES))
     bones = None if deformer.skeleton is None else some.world_from_bone

@@ -5,12 +5,12 @@ import pytest
 
 from understudy import InputError, Mesh, Poses
 from understudy.geometry.transforms import rotation_from_axis_angle
-from understudy.methods.decomposition import clusters, kernels
+from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.alternating_solve import solve_alternating
 from understudy.methods.decomposition.motion import read_motion
 from understudy.methods.decomposition.plan import Plan
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
-from understudy.methods.decomposition.starts import rigid_transforms
+from understudy.methods.decomposition.starts import grow_clusters, one_cluster, rigid_transforms
 
 
 def grid(columns=24, rows=7):
@@ -103,7 +103,7 @@ def test_the_error_never_rises_between_iterations(bending, transforms):
     motion = read_motion(bending)[0]
     errors = []
     plan = Plan(bones=6, rigid=transforms == "rigid")
-    start = clusters.grow_clusters(motion, clusters.one_cluster(motion), plan.bones)
+    start = grow_clusters(motion, one_cluster(motion), plan.bones)
     if plan.rigid:
         start.transforms = rigid_transforms(motion, start, sweeps=1)
     solve_alternating(motion, start, plan, 30, record=errors.append)

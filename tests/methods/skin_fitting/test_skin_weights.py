@@ -10,9 +10,13 @@ from scipy.optimize import nnls
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
-from understudy.geometry.simplex_qp import SimplexQP, objective, solve_simplex_qp
+from understudy.geometry.simplex_qp import (
+    SimplexQP,
+    objective,
+    solve_simplex_qp,
+    solve_sparse_simplex_qp,
+)
 from understudy.geometry.skinning import dense_to_influences
-from understudy.geometry.sparse_simplex_qp import solve_sparse_simplex_qp
 from understudy.geometry.transforms import apply, compose
 from understudy.methods.skin_fitting import skin_weights
 from understudy.methods.skin_fitting.skin_weights import (

@@ -79,3 +79,16 @@ def project_to_simplex(weight: np.ndarray, usable: np.ndarray) -> np.ndarray:
     threshold = excess / np.arange(1, weight.shape[1] + 1)
     positive = np.sum(down > threshold, axis=1)
     return np.maximum(low - threshold[np.arange(len(weight)), positive - 1][:, None], 0.0)
+
+
+def random_walk_laplacian(adjacency: sp.csr_matrix) -> sp.csr_matrix:
+    """I - D^-1 A: (V,V), for edges that weigh one; the row of an isolated vertex is zero.
+
+    >>> path = sp.csr_matrix([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    >>> random_walk_laplacian(path).toarray()[1].tolist()
+    [-0.5, 1.0, -0.5]
+    """
+    degree = np.diff(adjacency.indptr)
+    share = np.repeat(1.0 / np.maximum(degree, 1), degree)
+    mean = sp.csr_matrix((share, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    return (sp.diags((degree > 0).astype(float)) - mean).tocsr()

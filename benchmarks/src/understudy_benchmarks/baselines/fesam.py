@@ -25,7 +25,6 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.decomposition import clusters
 from understudy.methods.decomposition.fit import (
     Fit,
     WeightSearch,
@@ -35,6 +34,7 @@ from understudy.methods.decomposition.fit import (
 from understudy.methods.decomposition.motion import Motion, in_principal_directions, read_motion
 from understudy.methods.decomposition.plan import check_bone_count
 from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
+from understudy.methods.decomposition.starts import distant_seeds, nearest_seed, refine_clusters
 from understudy.methods.decomposition.transform_solve import solve_transforms
 from understudy.methods.decomposition.weight_solve import solve_weights
 from understudy.rigs.base import Rig
@@ -107,7 +107,7 @@ class Fesam(Method[FesamConfig]):
         with progress.task(f"fesam: {config.starts} starts", steps) as bar:
             for number in range(config.starts):
                 seeds = (
-                    clusters.distant_seeds(reduced, bones)
+                    distant_seeds(reduced, bones)
                     if number == 0
                     else random.choice(reduced.vertex_count, bones, replace=False)
                 )
@@ -153,8 +153,8 @@ def _solve_on_bones(motion: Motion, transforms: np.ndarray, index: np.ndarray) -
 
 def _initial_clusters(motion: Motion, seeds: np.ndarray) -> Fit:
     """Return clusters around the trajectories of seeds, each vertex following one affine bone."""
-    start = single_bone_fit(motion, clusters.nearest_seed(motion, seeds), len(seeds))
-    return clusters.refine_clusters(motion, start, _REPEATS)
+    start = single_bone_fit(motion, nearest_seed(motion, seeds), len(seeds))
+    return refine_clusters(motion, start, _REPEATS)
 
 
 def _nearest_bones(motion: Motion, transforms: np.ndarray, count: int) -> np.ndarray:

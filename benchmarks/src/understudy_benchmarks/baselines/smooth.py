@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.geometry.adjacency import random_walk_laplacian
 from understudy.methods.sparse_skinning.dense import DenseSkin, mesh_adjacency
-from understudy_benchmarks.baselines.fairness import fair_weights
+from understudy_benchmarks.baselines.fairness import fair_weights, random_walk_laplacian
 from understudy_benchmarks.baselines.reduction import Reduction, largest
 
 

@@ -20,9 +20,9 @@ from understudy.core.poses import Poses, evenly
 from understudy.io.atomic_write import atomic_write
 from understudy.methods.auto.budget import Budget, Measured
 from understudy.methods.auto.candidates import Candidate, cheap_pose_count
-from understudy.methods.auto.shrinking import Components, in_16_bits
+from understudy.methods.auto.shrinking import Components
 from understudy.methods.base import config_from_text
-from understudy.methods.compact import compact, decides_storage
+from understudy.methods.compact import compact, decides_storage, in_16_bits
 from understudy.methods.corrected_skin.guard import clips_aside, mean_error, share_skins, skins_of
 from understudy.methods.registry import method_type
 from understudy.methods.skin_fitting.evidence import resolve_controls
@@ -239,14 +239,9 @@ class MeasuredFits:
     ) -> Measured:
         return self._measured(candidate.name, components.without(deformer, number))
 
-    def _measured(self, name: str, deformer: Deformer, seconds: float = 0.0) -> Measured:
-        return Measured(
-            name,
-            self._error(deformer),
-            float(deformer.cost()["bytes"]),
-            pose_ms(deformer, self._lesson.held_out),
-            seconds,
-        )
+    def _measured(self, name: str, deformer: Deformer) -> Measured:
+        ms = pose_ms(deformer, self._lesson.held_out)
+        return Measured(name, self._error(deformer), float(deformer.cost()["bytes"]), ms)
 
     def _get(self, candidate: Candidate, cheap: bool) -> tuple[Measured, Deformer]:
         key = candidate.name, cheap

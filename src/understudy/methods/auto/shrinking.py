@@ -1,4 +1,4 @@
-"""Smaller deformers made of one that is trained: without some of its components, in 16 bits.
+"""Smaller deformers made of one that is trained: without some of its components.
 
 A component is a column of a basis and the output of a network that drives it. Those that move the
 vertices least are left out; their mean goes to the mean displacement. Nothing is trained again, so
@@ -24,9 +24,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
 from understudy.methods.corrected_skin.guard import with_used_outputs
-from understudy.runtime.half_precision import halved_correctives
 from understudy.runtime.reference import coefficients_of, pose_readings
-from understudy.system.errors import InputError
 
 _POSES = 200
 
@@ -113,13 +111,3 @@ class Components:
             bounds=bounds,
             mean=mean.astype(np.float32),
         )
-
-
-def in_16_bits(deformer: Deformer) -> Deformer:
-    """`deformer` in 16 bits; as it is where a number exceeds their range."""
-    if not deformer.nets or deformer.storage != "float32":
-        return deformer
-    try:
-        return halved_correctives(deformer)
-    except InputError:
-        return deformer

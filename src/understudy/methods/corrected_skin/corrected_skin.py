@@ -39,71 +39,38 @@ from understudy.rigs.base import Rig
 from understudy.system.progress import SILENT, Progress
 from understudy.training.schedule import need_torch
 
-STORAGE_CHOICES = ("auto", *STORAGES)
-
 
 @dataclass(frozen=True)
 class CorrectedSkinConfig(SubspaceConfig):
-    """Options of corrected_skin.
+    """Options of corrected_skin, beside those of a deformation subspace.
 
     regions              number of regions, each with its own principal components; at most one per
                          16 vertices
     networks             number of networks; each predicts the coefficients of several regions
-    hidden               widths of the hidden layers of every network
-    activation           activation function of the hidden layers
-    epochs               passes over the training poses
-    batch_size           poses per training step; fewer if an epoch would have less than 20 steps
     learning_rate        initial learning rate of Adam, which decays to zero along a cosine
-    optimizer            adam, or sgd without momentum
     weight_decay         decoupled weight decay of Adam
     loss                 of the coefficients: l1, l2 or mixed (their sum)
     loss_space           coefficients; the networks have no other loss
-    linear               fit a ridge regression first; the networks learn its residual
     components           unused; basis_error determines the number of components
     basis_error          mean distance per vertex that the components of a region may leave, in
                          model units; none: 0.006 % of the height
-    basis_poses          the mean and the components come from at most this many poses; none: all
-    max_components       upper limit of principal components per region
     seam_rings           rings of edges over which neighbouring regions are blended; 0: none
     features             independent (constant and redundant numbers of a joint are left out) or all
-    mirror               auto: recorded poses of a symmetric mesh driven by controls alone are
-                         augmented with their mirror images, up to 512 MB; none: no augmentation
     skin                 fitted (least squares), blended (best single bone with blended borders),
                          perturbed (the rig's own transforms), or auto: fitted or blended, what
                          predicts held-out poses better
-    influences           upper limit of bones per vertex
-    inputs               how the inputs of each network are selected: rig (perturb the live rig),
-                         data (from the poses), all, or auto (rig where there is one, else data)
-    input_poses          number of poses at which the rig is perturbed to select inputs
-    input_error          a bone or control is an input if it moves a vertex of the network by more
-                         than this, in model units; none: 0.02 % of the height
-    controls             controls that are inputs beside the bones: numeric (those that act other
-                         than through bones), all, none, or auto: numeric, or all if they predict
-                         held-out poses clearly better
     guard                compare every region with fitted linear blend skinning on poses kept aside,
                          and use that where it is better; false: keep all correctives
     storage              of networks and bases: float32, float16, or auto: 16 bits if that changes
                          the error on poses kept aside by less than 1 %
-    clamp_margin         features are clamped to their training range, widened on each side by this
-                         fraction of its width; none: no clamping
-    bounded              keep each coefficient in its range over the training poses, and fade the
-                         correctives out as a pose leaves these poses
-    rom_share            weight of range-of-motion poses in training (rest, and each control alone
-                         at the ends of its range), as a fraction of the poses; they are evaluated
-                         by the live rig; 0: none
     validation_fraction  fraction of the poses that are kept aside; of recorded clips whole ones
-    patience             early stopping: training ends after this many epochs without an improvement
-                         on the poses kept aside; none: all epochs
-    device               auto (a GPU where torch finds one), cpu, cuda or cuda:N
-    checkpoint           file that stores the state of training, so that an interrupted fit can
-                         continue
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **SubspaceConfig.choices,
         "loss_space": ("coefficients",),
-        "storage": STORAGE_CHOICES,
+        "storage": ("auto", *STORAGES),
     }
     limits: ClassVar[Mapping[str, Limit]] = {
         **SubspaceConfig.limits,

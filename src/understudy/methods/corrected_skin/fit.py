@@ -17,8 +17,8 @@ from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
-from understudy.geometry.pca import principal_components
 from understudy.methods.bounding import with_held_out_error
+from understudy.methods.compact import in_16_bits
 from understudy.methods.corrected_skin.corrected_skin import CorrectedSkinConfig
 from understudy.methods.corrected_skin.guard import (
     MEASURED_POSES,
@@ -28,7 +28,7 @@ from understudy.methods.corrected_skin.guard import (
     skins_of,
     without_correctives,
 )
-from understudy.methods.differential.anchors import mesh_regions, pivot_anchors
+from understudy.methods.differential.anchors import displacement_pivots, mesh_regions
 from understudy.methods.differential.context import (
     Correctives,
     Displacements,
@@ -42,15 +42,12 @@ from understudy.methods.fdda.groups import Group, Groups, find_groups
 from understudy.methods.range_of_motion import range_of_motion
 from understudy.rigs.base import Rig
 from understudy.runtime.half_precision import halved_correctives
-from understudy.system.errors import InputError
 from understudy.system.progress import Progress
 from understudy.training.schedule import validation_poses
 
 _BASIS_ERROR = 6e-5  # of the height
 _HALF_ERROR = 1.01  # factor by which 16 bits may increase the error
 _HALF_POSES = 100
-_SEED_POSES = 600
-_SEED_MODES = 100
 _LEAST_VERTICES = 16  # of a region, on average
 
 
@@ -228,18 +225,11 @@ def _stored(deformer: Deformer, storage: str, poses: Poses) -> Deformer:
     """The deformer in 16 bits, if that is asked for or costs nothing on some poses."""
     if storage == "float32" or not deformer.nets:
         return deformer
-    try:
-        half = halved_correctives(deformer)
-    except InputError:
-        # A weight exceeds the largest 16-bit float.
-        if storage == "float16":
-            raise
-        return deformer
-    if storage == "auto":
-        few = poses.take(evenly(poses.pose_count, _HALF_POSES))
-        if mean_error(half, few) > _HALF_ERROR * mean_error(deformer, few):
-            return deformer
-    return half
+    if storage == "float16":  # an error where a weight exceeds the largest 16-bit float
+        return halved_correctives(deformer)
+    half, few = in_16_bits(deformer), poses.take(evenly(poses.pose_count, _HALF_POSES))
+    worse = mean_error(half, few) > _HALF_ERROR * mean_error(deformer, few)
+    return deformer if worse else half
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,14 +246,8 @@ class Regions:
 
 def find_regions(mesh: Mesh, displacements: np.ndarray, regions: int, networks: int) -> Regions:
     """The division of a mesh whose vertices move by `displacements` (T,V,3), less their mean."""
-    few = displacements[evenly(len(displacements), _SEED_POSES)].reshape(-1, 3 * mesh.vertex_count)
-    directions, sizes = principal_components(few, _SEED_MODES)
-    seeds = pivot_anchors(
-        directions * sizes,
-        mesh.vertices.astype(np.float64),
-        np.zeros(mesh.vertex_count, int),
-        min(regions, max(1, mesh.vertex_count // _LEAST_VERTICES)),
-    )
+    most = max(1, mesh.vertex_count // _LEAST_VERTICES)
+    seeds = displacement_pivots(mesh, displacements, min(regions, most))
     labels = cell_labels(mesh, seeds)
     coarse = cell_labels(mesh, seeds[:networks])
     # A region belongs to the network whose cell holds most of its vertices.

@@ -27,14 +27,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from understudy.core.poses import evenly
-from understudy.methods.decomposition import clusters
 from understudy.methods.decomposition.alternating_solve import solve_alternating
 from understudy.methods.decomposition.fit import Fit, predict
 from understudy.methods.decomposition.momentum import Extension
 from understudy.methods.decomposition.motion import Motion, in_principal_directions
 from understudy.methods.decomposition.plan import RIGID, Plan
 from understudy.methods.decomposition.pruning import prune_bones, without_one_bone
-from understudy.methods.decomposition.starts import rigid_start
+from understudy.methods.decomposition.starts import one_cluster, rigid_start
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 from understudy.system.progress import SILENT, Progress, Task
 
@@ -183,7 +182,7 @@ class QuickFits:
         """Return a quick fit of so many bones to the sample."""
         sample = self.sample
         if bones == 1:
-            return clusters.one_cluster(sample)
+            return one_cluster(sample)
         plan = Plan(bones, self.influences, extension=RIGID)
         rigid = rigid_start(self._motion, plan)
         transforms = np.ascontiguousarray(self._directions[:, : sample.rows].T @ rigid)

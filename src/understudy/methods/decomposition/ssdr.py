@@ -8,12 +8,12 @@ v~_i = [rest_i, 1]:
     subject to           w >= 0,  sum_b w_ib = 1,  at most K of w_i above zero
 
 The error is minimised over the transforms M and the weights w in turn. To follow the algorithm,
-read `decompose` (the whole solve), `starts` and `clusters` (where it begins), `alternating_solve`
+read `decompose` (the whole solve), `starts` (where it begins), `alternating_solve`
 (its iterations), `transform_solve` and `weight_solve` (their two steps).
 
 Departures, and why:
 - Initial clusters come from the motion alone, not from the connectivity of the mesh, so meshes of
-  many disconnected parts are no obstacle (`clusters`).
+  many disconnected parts are no obstacle (`starts`).
 - Affine bones also start from rigid ones, and the two best of several starts get all iterations,
   because the result depends on the start (`starts`).
 - Affine bones are solved for all at once, in the principal directions of the motion, which is exact
@@ -32,7 +32,6 @@ from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
 from understudy.geometry.error_norms import box_error
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.decomposition import clusters
 from understudy.methods.decomposition.decompose import decompose, decompose_to_error
 from understudy.methods.decomposition.motion import Motion, read_motion
 from understudy.methods.decomposition.plan import (
@@ -44,6 +43,7 @@ from understudy.methods.decomposition.plan import (
     check_bone_count,
 )
 from understudy.methods.decomposition.result import deformer_from_bones, skin_and_bones
+from understudy.methods.decomposition.starts import distant_seeds, nearest_seed
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks
 from understudy.system.progress import SILENT, Progress
@@ -143,10 +143,10 @@ def _thorough(motion: Motion, plan: Plan) -> Plan:
     """Return the plan with the starts and iterations of `temporal`, without its networks."""
     vertices = evenly(motion.vertex_count, _SAMPLE)
     sample = motion.subset(vertices)
-    seeds = clusters.distant_seeds(sample, min(plan.bones, len(vertices)))
+    seeds = distant_seeds(sample, min(plan.bones, len(vertices)))
     return replace(
         plan,
-        clusters=InitialClusters(vertices, clusters.nearest_seed(sample, seeds)),
+        clusters=InitialClusters(vertices, nearest_seed(sample, seeds)),
         iterations=max(plan.iterations, THOROUGH_ITERATIONS),
         extension=THOROUGH,
     )

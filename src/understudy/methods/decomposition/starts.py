@@ -1,11 +1,17 @@
 """Where the alternating solve starts.
 
 The solve ends in a local minimum, so it is started several times. Starts come from clusters of
-vertices (`clusters`), split in different ways or given by the caller, and from rigid bones. With
-few frames, affine bones are under-determined, and only rigid bones lead close to an exact skin.
+vertices, split in different ways or given by the caller, and from rigid bones. With few frames,
+affine bones are under-determined, and only rigid bones lead close to an exact skin.
 
 Starts are computed on a sample of the vertices, and those of rigid bones also on a sample of the
 frames.
+
+Vertices of a cluster move together, with one affine bone. Clusters are added one at a time. The
+cluster with the largest error is split: its worst vertex and the members that stay closest to it
+over all frames get a bone of their own. Then all vertices choose their best bone again and all
+bones are fitted again, a few times. Only the motion counts, not the connectivity of the mesh. Dem
+Bones starts from patches of the surface, which fails on meshes of many disconnected parts.
 """
 
 from __future__ import annotations
@@ -16,13 +22,12 @@ from dataclasses import replace
 import numpy as np
 
 from understudy.core.poses import evenly
-from understudy.methods.decomposition import clusters
 from understudy.methods.decomposition.alternating_solve import (
     SWEEPS,
     solve_alternating,
     solve_in_stages,
 )
-from understudy.methods.decomposition.fit import Fit, single_bone_fit
+from understudy.methods.decomposition.fit import Fit, WeightSearch, single_bone_fit
 from understudy.methods.decomposition.motion import Motion, in_principal_directions
 from understudy.methods.decomposition.plan import InitialClusters, Plan
 from understudy.methods.decomposition.pruning import prune_bones
@@ -37,7 +42,12 @@ SPLIT_SHARES = (0.25, 0.1)  # of a cluster that a split takes; each is one start
 _RIGID_VERTICES, _RIGID_FRAMES = 1500, 32  # size of the sample for rigid starts
 _CLUSTER_DETAIL = 1e-6  # share of the squared motion that clustering may ignore
 _DETAIL = 1e-4  # share of the clusters' squared error that the first iterations may ignore
-_REPEATS = 4  # of fitting given clusters and assigning the vertices again
+_GIVEN_REPEATS = 4  # of fitting given clusters and assigning the vertices again
+_ROUNDING = 1e-14  # squared rounding error of float32 coordinates in a mesh of unit size
+_MIN_VERTICES = 8  # that a new bone is fitted to, if the cluster has as many
+_REPEATS = 3  # of assigning and fitting after a split
+_LAST_REPEATS = 10
+_ONE_BONE = WeightSearch(influences=1, exchanges=0)
 
 
 def affine_starts(
@@ -121,10 +131,10 @@ def extend_rows(motion: Motion, fit: Fit, individual: float = 0.0) -> np.ndarray
 
 
 def _clusters(motion: Motion, plan: Plan, share: float) -> Fit:
-    """Return clusters of `motion`, which is in principal directions; see `clusters`."""
+    """Return clusters of `motion`, which is in principal directions."""
     leading = motion.leading_rows(_CLUSTER_DETAIL * float(motion.square.sum()))
-    fit = clusters.grow_clusters(leading, clusters.one_cluster(leading), plan.bones, share)
-    return clusters.assign(motion, extend_rows(motion, fit))
+    fit = grow_clusters(leading, one_cluster(leading), plan.bones, share)
+    return assign(motion, extend_rows(motion, fit))
 
 
 def _given_clusters(
@@ -142,9 +152,88 @@ def _given_clusters(
     labelled = select(whole.subset(given.vertices))
     label = np.unique(given.label, return_inverse=True)[1]
     fit = single_bone_fit(labelled, label, int(label.max()) + 1)
-    fit = clusters.refine_clusters(labelled, fit, _REPEATS)
+    fit = refine_clusters(labelled, fit, _GIVEN_REPEATS)
     if fit.bones > bones:
         fit = prune_bones(labelled, fit, bones, influences=1)
     else:
-        fit = clusters.grow_clusters(labelled, fit, bones)
-    return clusters.refine_clusters(motion, clusters.assign(motion, fit.transforms), _REPEATS)
+        fit = grow_clusters(labelled, fit, bones)
+    return refine_clusters(motion, assign(motion, fit.transforms), _GIVEN_REPEATS)
+
+
+def one_cluster(motion: Motion) -> Fit:
+    """Return the fit of all vertices to one affine bone."""
+    start = single_bone_fit(motion, np.zeros(motion.vertex_count), 1)
+    return assign(motion, solve_transforms(motion, start))
+
+
+def assign(motion: Motion, transforms: np.ndarray) -> Fit:
+    """Return the fit in which every vertex follows the bone of `transforms` that suits it best."""
+    return solve_weights(motion, transforms, no_weights(motion), _ONE_BONE)
+
+
+def refine_clusters(motion: Motion, fit: Fit, repeats: int) -> Fit:
+    """Return clusters after fitting the bones and assigning the vertices again, `repeats` times."""
+    for _ in range(repeats):
+        fit = assign(motion, solve_transforms(motion, fit))
+    return fit
+
+
+def grow_clusters(motion: Motion, fit: Fit, bones: int, share: float = 0.25) -> Fit:
+    """Return clusters split until there are `bones`, or until the fit is exact.
+
+    share  of the members of a split cluster that its worst vertex takes along
+    """
+    exact = _ROUNDING * motion.vertex_count * motion.rows
+    while fit.bones < bones and fit.error > exact:
+        transforms = np.column_stack([fit.transforms, split_transform(motion, fit, share)])
+        fit = refine_clusters(motion, assign(motion, transforms), _REPEATS)
+    return refine_clusters(motion, fit, _LAST_REPEATS)
+
+
+def split_transform(motion: Motion, fit: Fit, share: float) -> np.ndarray:
+    """Return the affine transform (R,4) that splits the cluster with the largest error.
+
+    It is fitted to the worst vertex of that cluster and to `share` of its members around it.
+    """
+    cluster = int(np.argmax(np.bincount(fit.index[:, 0], fit.vertex_errors, fit.bones)))
+    members = np.flatnonzero(fit.index[:, 0] == cluster)
+    seed = members[np.argmax(fit.vertex_errors[members])]
+    away = ((motion.targets[members] - motion.targets[seed]) ** 2).sum(axis=1) * (3 / motion.rows)
+    away += ((motion.rest[members] - motion.rest[seed]) ** 2).sum(axis=1)
+    count = max(_MIN_VERTICES, int(share * len(members)))
+    near = members[np.argsort(away, kind="stable")[:count]]
+    rest, targets = motion.rest[near, :3], motion.targets[near]
+    rest_mean, target_mean = rest.mean(axis=0), targets.mean(axis=0)
+    rest, targets = rest - rest_mean, targets - target_mean
+    # Where the vertices are coplanar or too few, the ridge takes the transform of the cluster.
+    before = fit.transforms[:, 4 * cluster : 4 * cluster + 3]
+    gram = rest.T @ rest
+    ridge = 1e-4 * np.trace(gram) / 3 + 1e-300
+    linear = np.linalg.solve(gram + ridge * np.eye(3), rest.T @ targets + ridge * before.T).T
+    return np.column_stack([linear, target_mean - linear @ rest_mean])
+
+
+def distant_seeds(motion: Motion, count: int) -> np.ndarray:
+    """Return vertices (count,), each with the trajectory most distant from those before it."""
+    seeds = [int(np.argmax(motion.square))]
+    nearest = np.full(motion.vertex_count, np.inf)
+    while len(seeds) < count:
+        nearest = np.minimum(nearest, _distances(motion, seeds[-1]))
+        seeds.append(int(np.argmax(nearest)))
+    return np.array(seeds)
+
+
+def nearest_seed(motion: Motion, seeds: np.ndarray) -> np.ndarray:
+    """Return the number (V,) int32 of the seed, a vertex, whose trajectory is nearest."""
+    nearest = np.full(motion.vertex_count, np.inf)
+    cluster = np.zeros(motion.vertex_count, np.int32)
+    for number, seed in enumerate(seeds):
+        distance = _distances(motion, int(seed))
+        cluster[distance < nearest] = number
+        nearest = np.minimum(nearest, distance)
+    return cluster
+
+
+def _distances(motion: Motion, vertex: int) -> np.ndarray:
+    """Return the squared distance (V,) of all trajectories from that of a vertex."""
+    return ((motion.targets - motion.targets[vertex]) ** 2).sum(axis=1)

@@ -41,6 +41,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
 from understudy.core.mesh import Mesh
+from understudy.core.poses import evenly
+from understudy.geometry.pca import principal_components
 from understudy.methods.differential.reconstruction import Reconstruction
 from understudy.system import checks
 from understudy.system.errors import InputError
@@ -48,6 +50,7 @@ from understudy.system.progress import SILENT, Progress
 
 # Of the first pivot: below this the basis explains nothing more, and distance decides.
 _EXHAUSTED = 1e-4
+_PIVOT_POSES, _SEED_MODES = 600, 100
 
 
 def pivot_anchors(
@@ -87,6 +90,24 @@ def pivot_anchors(
         if directions.shape[1]:
             left = left - (left @ directions) @ directions.T
     return np.array(chosen, dtype=np.int64)
+
+
+def displacement_pivots(
+    mesh: Mesh,
+    displacements: np.ndarray,
+    count: int,
+    shell: np.ndarray | None = None,
+    modes: int = _SEED_MODES,
+) -> np.ndarray:
+    """The anchors (n,) that determine displacements (T,V,3), less their mean.
+
+    shell  (V,) the shell of each vertex; None: all are one
+    modes  principal components that are looked at
+    """
+    few = displacements[evenly(len(displacements), _PIVOT_POSES)].reshape(-1, 3 * mesh.vertex_count)
+    directions, sizes = principal_components(few, modes)
+    shell = np.zeros(mesh.vertex_count, int) if shell is None else shell
+    return pivot_anchors(directions * sizes, mesh.vertices.astype(np.float64), shell, count)
 
 
 def even_anchors(

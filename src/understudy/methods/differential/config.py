@@ -1,4 +1,4 @@
-"""Options that `differential` and `local` share, and the values that their paper states."""
+"""Options of networks over a deformation subspace, and the values that their paper states."""
 
 from __future__ import annotations
 
@@ -6,24 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from understudy.methods.base import (
-    AT_LEAST_ONE,
-    FRACTION,
-    NOT_NEGATIVE,
-    POSITIVE,
-    CheckedConfig,
-    Limit,
-    check_device,
-)
+from understudy.methods.base import AT_LEAST_ONE, FRACTION, Limit
 from understudy.methods.differential.features import FEATURES
 from understudy.methods.differential.skins import SKINS
+from understudy.methods.network_config import NetworkConfig
 from understudy.system.errors import InputError
-from understudy.training.features import CONTROLS
-from understudy.training.inputs import INPUT_SOURCES
-
-LOSSES = ("l1", "l2", "mixed")
-LOSS_SPACES = ("coefficients", "vertices")
-MIRRORS = ("auto", "none")
 
 # Song, Shi and Reed 2020, by section. Where the text is silent, the option keeps its default.
 PAPER: Mapping[str, Any] = {
@@ -54,78 +41,71 @@ EARLY_STOPPING: Mapping[str, Any] = {"validation_fraction": 0.05, "patience": 10
 
 
 @dataclass(frozen=True)
-class SubspaceConfig(CheckedConfig):
-    """Options of networks over a deformation subspace; the subclasses document them."""
+class SubspaceConfig(NetworkConfig):
+    """Options of networks over a deformation subspace; the subclasses document the others.
+
+    learning_rate        initial learning rate; Adam's decays to zero along a cosine, SGD's as
+                         1 / (1 + 1e-6 steps)
+    optimizer            adam, or sgd without momentum
+    weight_decay         weight decay of the optimizer; decoupled for adam
+    linear               fit a ridge regression first; the networks learn its residual
+    components           number of principal components as a fraction of the vertices; none:
+                         basis_error determines it
+    basis_error          mean distance per vertex that the principal components may leave, in model
+                         units; none: 0.01 % of the height
+    max_components       upper limit of principal components per region
+    features             independent (constant and redundant numbers of a joint are left out) or all
+                         (12 numbers per joint, only translations and controls are normalised, as
+                         in the paper)
+    mirror               auto: recorded poses of a symmetric mesh driven by controls alone are
+                         augmented with their mirror images, up to 512 MB; none: no augmentation
+    skin                 perturbed (Eq. 12), fitted (least squares), blended (best single bone with
+                         blended borders), or auto (perturbed where the rig allows it, else
+                         what predicts held-out poses better)
+    influences           upper limit of bones per vertex
+    input_poses          number of poses at which the rig is perturbed to select inputs
+    input_error          a bone or control is an input if it moves a vertex of the network by more
+                         than this, in model units; none: 0.02 % of the height
+    patience             early stopping: training ends after this many epochs without an improvement
+                         on the validation poses, and every network keeps its best weights; none:
+                         all epochs
+    """
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": PAPER,
         "paper-early": {**PAPER, **EARLY_STOPPING},
     }
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "activation": ("tanh", "relu", "gelu"),
+        **NetworkConfig.choices,
         "optimizer": ("adam", "sgd"),
-        "loss": LOSSES,
-        "loss_space": LOSS_SPACES,
+        "loss_space": ("coefficients", "vertices"),
         "features": FEATURES,
-        "mirror": MIRRORS,
+        "mirror": ("auto", "none"),
         "skin": SKINS,
-        "inputs": INPUT_SOURCES,
-        "controls": CONTROLS,
     }
     limits: ClassVar[Mapping[str, Limit]] = {
-        "hidden": AT_LEAST_ONE,
-        "epochs": AT_LEAST_ONE,
-        "batch_size": AT_LEAST_ONE,
-        "learning_rate": POSITIVE,
-        "weight_decay": NOT_NEGATIVE,
+        **NetworkConfig.limits,
         "regions": AT_LEAST_ONE,
         "components": FRACTION,
-        "basis_error": POSITIVE,
-        "basis_poses": AT_LEAST_ONE,
-        "max_components": AT_LEAST_ONE,
         "influences": AT_LEAST_ONE,
         "input_poses": AT_LEAST_ONE,
-        "input_error": POSITIVE,
-        "clamp_margin": NOT_NEGATIVE,
-        "rom_share": Limit(low=0, high=1),
-        "validation_fraction": Limit(low=0, high=0.9),
         "patience": AT_LEAST_ONE,
     }
 
-    hidden: tuple[int, ...] = (128, 128)
-    activation: str = "gelu"
-    epochs: int = 60
-    batch_size: int = 128
-    learning_rate: float = 0.004
     optimizer: str = "adam"
-    weight_decay: float = 0.6
-    loss: str = "mixed"
     loss_space: str = "coefficients"
     regions: int = 24
     linear: bool = True
     components: float | None = None
-    basis_error: float | None = None
-    basis_poses: int | None = 2000
-    max_components: int = 80
     features: str = "independent"
     mirror: str = "auto"
     skin: str = "auto"
     influences: int = 4
-    inputs: str = "auto"
     input_poses: int = 100
-    input_error: float | None = None
-    controls: str = "auto"
-    clamp_margin: float | None = 0.5
-    bounded: bool = True
-    rom_share: float = 0.05
-    validation_fraction: float = 0.05
     patience: int | None = None
-    device: str = "auto"
-    checkpoint: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_device(self.device)
         if self.loss_space == "vertices" and self.regions != 1:
             raise InputError(
                 f"loss_space=vertices needs one network for the mesh, and regions is "

@@ -48,7 +48,6 @@ from understudy.core.poses import Poses
 from understudy.methods.base import AT_LEAST_ONE, FRACTION, POSITIVE, Limit, Method, Traits
 from understudy.methods.differential.config import (
     EARLY_STOPPING,
-    LOSSES,
     PAPER,
     SubspaceConfig,
 )
@@ -56,9 +55,6 @@ from understudy.rigs.base import Rig
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
 from understudy.training.schedule import need_torch
-
-METRICS = ("reconstruction", "differential")
-ANCHOR_CHOICES = ("auto", "pivot", "even", "errors", "random")
 
 _PAPER: Mapping[str, Any] = {
     **PAPER,
@@ -77,32 +73,17 @@ _PAPER: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class DifferentialConfig(SubspaceConfig):
-    """Options of differential.
+    """Options of differential, beside those of a deformation subspace.
 
-    hidden               widths of the hidden layers of every region's network
-    activation           activation function of the hidden layers
-    epochs               passes over the training poses
-    batch_size           poses per training step; fewer if an epoch would have less than 20 steps
-    learning_rate        initial learning rate; Adam's decays to zero along a cosine, SGD's as
-                         1 / (1 + 1e-6 steps)
-    optimizer            adam, or sgd without momentum
-    weight_decay         weight decay of the optimizer; decoupled for adam
     loss                 loss of the differential networks: l1 (as in the paper), l2, or mixed
                          (their sum)
     loss_space           what that loss compares: coefficients, or vertices (the true differential
-                         coordinates of every vertex, as in the paper; needs regions=1)
+                         coordinates of every vertex, as in the paper; needs regions=1, and has
+                         no range-of-motion poses)
     regions              number of regions, each with its own network of differential coordinates;
                          1: one network for the mesh, as in the paper
-    linear               fit a ridge regression first; the networks learn its residual
-    components           number of principal components as a fraction of the vertices; none:
-                         basis_error determines it
-    basis_error          mean distance per vertex that the principal components may leave, in model
-                         units; none: 0.01 % of the height
-    basis_poses          the mean and the components come from at most this many poses; none: from
-                         all, as in the paper
     fold_error           largest root-mean-square error per vertex from compressing the folded
                          bases, in model units; none: basis_error
-    max_components       upper limit of principal components per region
     metric               what the components explain most of: reconstruction (the reconstructed
                          vertices) or differential (the differential coordinates, as in the paper)
     anchors              number of anchors as a fraction of the vertices
@@ -122,38 +103,8 @@ class DifferentialConfig(SubspaceConfig):
     omega                weight of the anchors relative to the differential coordinates: one number,
                          or one for each entry of anchor_list; setting it implies weighing=paper;
                          empty: 1
-    features             independent (constant and redundant numbers of a joint are left out) or all
-                         (12 numbers per joint, only translations and controls are normalised, as
-                         in the paper)
-    mirror               auto: recorded poses of a symmetric mesh driven by controls alone are
-                         augmented with their mirror images, up to 512 MB; none: no augmentation
-    skin                 perturbed (Eq. 12), fitted (least squares), blended (best single bone with
-                         blended borders), or auto (perturbed where the rig allows it, else
-                         what predicts held-out poses better)
-    influences           upper limit of bones per vertex
-    inputs               how the inputs of each network are selected: rig (perturb the live rig),
-                         data (from the poses), all, or auto (rig where there is one, else data)
-    input_poses          number of poses at which the rig is perturbed to select inputs
-    input_error          a bone or control is an input if it moves a vertex of the region by more
-                         than this, in model units; none: 0.02 % of the height
-    controls             controls that are inputs beside the bones: numeric (those that act other
-                         than through bones), all, none, or auto: numeric, or all if they predict
-                         held-out poses clearly better
-    clamp_margin         features are clamped to their training range, widened on each side by this
-                         fraction of its width; none: no clamping
-    bounded              keep each coefficient in its range over the training poses, and fade the
-                         correctives out as a pose leaves these poses
-    rom_share            weight of range-of-motion poses in training (rest, and each control alone
-                         at the ends of its range), as a fraction of the poses; they are evaluated
-                         by the live rig; 0: none, as with loss_space=vertices
     validation_fraction  fraction of the poses that are kept out of training, to measure errors and
                          to weight the anchors
-    patience             early stopping: training ends after this many epochs without an improvement
-                         on the validation poses, and every network keeps its best weights; none:
-                         all epochs
-    device               auto (a GPU where torch finds one), cpu, cuda or cuda:N
-    checkpoint           file that stores the state of training, so that an interrupted fit can
-                         continue
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -162,10 +113,10 @@ class DifferentialConfig(SubspaceConfig):
     }
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **SubspaceConfig.choices,
-        "metric": METRICS,
+        "metric": ("reconstruction", "differential"),
         "weighing": ("validation", "paper"),
-        "anchor_loss": LOSSES,
-        "anchor_choice": ANCHOR_CHOICES,
+        "anchor_loss": SubspaceConfig.choices["loss"],
+        "anchor_choice": ("auto", "pivot", "even", "errors", "random"),
         "anchor_nets": ("split", "single"),
     }
     limits: ClassVar[Mapping[str, Limit]] = {

@@ -11,7 +11,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
 from understudy.geometry.pca import components_for_error, principal_components
-from understudy.methods.differential.anchors import mesh_regions, pivot_anchors
+from understudy.methods.differential.anchors import displacement_pivots, mesh_regions
 from understudy.methods.differential.context import (
     Correctives,
     FitContext,
@@ -22,8 +22,6 @@ from understudy.methods.differential.nets import NetTasks, train_nets
 from understudy.rigs.base import Rig
 from understudy.system.progress import Progress
 
-_SEED_POSES = 600
-_SEED_MODES = 100
 _ERROR_POSES = 200
 
 
@@ -75,7 +73,9 @@ def _find_subspace(
         sample = context.basis_sample()
         mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
         sample -= mean
-        regions = _find_regions(context, sample)
+        mesh = context.poses.mesh
+        # Cells around pivots of the displacements, as in `differential`.
+        regions = mesh_regions(mesh, displacement_pivots(mesh, sample, context.config.regions))
         bases = [
             _basis(context, sample[:, region].reshape(len(sample), -1), len(regions))
             for region in regions
@@ -105,21 +105,6 @@ def _project_poses(
             if beyond is not None:
                 beyond[where] = offsets - rows[where] @ basis.T
     return coefficients, beyond
-
-
-def _find_regions(context: FitContext[LocalConfig], sample: np.ndarray) -> list[np.ndarray]:
-    """Cells around pivots of the displacements (T,V,3), as in `differential`."""
-    few = sample[evenly(len(sample), _SEED_POSES)].reshape(-1, 3 * sample.shape[1])
-    directions, sizes = principal_components(few, _SEED_MODES)
-    mesh = context.poses.mesh
-    one_shell = np.zeros(mesh.vertex_count, int)
-    seeds = pivot_anchors(
-        directions * sizes,
-        mesh.vertices.astype(np.float64),
-        one_shell,
-        context.config.regions,
-    )
-    return mesh_regions(mesh, seeds)
 
 
 def _basis(context: FitContext[LocalConfig], rows: np.ndarray, region_count: int) -> np.ndarray:

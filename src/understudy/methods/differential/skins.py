@@ -27,9 +27,8 @@ import numpy as np
 
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
-from understudy.geometry.simplex_qp import SimplexQP
+from understudy.geometry.simplex_qp import SimplexQP, solve_sparse_simplex_qp
 from understudy.geometry.skinning import float32_weights, polar
-from understudy.geometry.sparse_simplex_qp import solve_sparse_simplex_qp
 from understudy.geometry.transforms import compose
 from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors
 from understudy.methods.skin_fitting.blended_skin import blended_skin

@@ -37,9 +37,9 @@ from understudy.core.poses import evenly
 from understudy.geometry.pca import components_for_error, principal_components
 from understudy.methods.differential.anchors import (
     checked_anchors,
+    displacement_pivots,
     even_anchors,
     mesh_regions,
-    pivot_anchors,
     random_anchors,
 )
 from understudy.methods.differential.context import FitContext
@@ -52,7 +52,6 @@ from understudy.methods.differential.reconstruction import (
 )
 from understudy.system import tasks
 
-_ANCHOR_POSES = 600
 _ANCHOR_MODES = 300
 _ERROR_POSES = 60
 _SINGULAR = 1e-9  # eigenvalues of R^T R below this fraction of the largest move nothing
@@ -273,10 +272,8 @@ def _region_seeds(
 def _pivots(
     context: FitContext[DifferentialConfig], laplacian: Laplacian, sample: np.ndarray, count: int
 ) -> np.ndarray:
-    few = sample[evenly(len(sample), _ANCHOR_POSES)].reshape(-1, 3 * sample.shape[1])
-    directions, sizes = principal_components(few, min(3 * count, _ANCHOR_MODES))
-    points = context.poses.mesh.vertices.astype(np.float64)
-    return pivot_anchors(directions * sizes, points, laplacian.shell, count)
+    modes = min(3 * count, _ANCHOR_MODES)
+    return displacement_pivots(context.poses.mesh, sample, count, laplacian.shell, modes)
 
 
 def _find_components(

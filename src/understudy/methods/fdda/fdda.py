@@ -49,67 +49,33 @@ from typing import Any, ClassVar
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.methods.base import (
-    AT_LEAST_ONE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    CheckedConfig,
-    Limit,
-    Method,
-    Traits,
-    check_device,
-)
+from understudy.methods.base import Limit, Method, Traits
+from understudy.methods.network_config import NetworkConfig
 from understudy.rigs.base import Rig
 from understudy.system.progress import SILENT, Progress
-from understudy.training.features import CONTROLS
-from understudy.training.inputs import INPUT_SOURCES
 from understudy.training.schedule import DECAYS, need_torch
 
 
 @dataclass(frozen=True)
-class FddaConfig(CheckedConfig):
-    """Options of fdda.
+class FddaConfig(NetworkConfig):
+    """Options of fdda, beside those of all networks.
 
-    hidden               widths of the hidden layers of every network
-    epochs               passes over the training poses
-    batch_size           poses per training step; fewer if an epoch would have less than 20 steps
-    learning_rate        initial learning rate of Adam
     decay                of the learning rate: cosine (to zero), or none, as in the paper
-    weight_decay         decoupled weight decay of Adam
     loss                 of the coefficients: l2 (as in the paper), l1, or mixed (their sum)
-    activation           activation function of the hidden layers
     tau                  factor by which removing bones may increase the rigid assignment error;
                          the paper uses 1.1 to 1.5
     basis_error          mean distance per vertex that the principal components may leave, in model
                          units; none: 0.016 % of the height, as in the paper
-    basis_poses          the mean and the components come from at most this many poses; none: from
-                         all, as in the paper
     max_components       upper limit of principal components per network
     features             varying (without the numbers of a bone that are constant) or all (12
                          numbers per bone, as in the paper)
     standardise          bring each feature to mean 0 and size 1; false: as it is
-    inputs               how the inputs of each network are selected: rig (perturb the live rig),
-                         data (from the poses), all, or auto (rig where there is one, else data)
     input_error          a bone or control is an input of a group if it moves a vertex of the group
                          by more than this, in model units; none: basis_error
-    controls             controls that are inputs beside the bones: numeric (those that act other
-                         than through bones), all, none (as in the paper), or auto: numeric, or all
-                         if they predict held-out poses clearly better
     skin_rings           rings of edges over which the rigid skin blends at the borders of its
                          bones; 0: no blending, as in the paper
     seam_rings           rings of edges over which neighbouring networks are blended; 0: no
                          blending, as in the paper
-    clamp_margin         features are clamped to their training range, widened on each side by this
-                         fraction of its width; none: no clamping
-    bounded              keep each coefficient in its range over the training poses, and fade the
-                         correctives out as a pose leaves these poses
-    rom_share            weight of range-of-motion poses in training (rest, and each control alone
-                         at the ends of its range), as a fraction of the poses; they are evaluated
-                         by the live rig; 0: none
-    validation_fraction  fraction of the poses that are kept out of training, to measure the error
-    device               auto (a GPU where torch finds one), cpu, cuda or cuda:N
-    checkpoint           file that stores the state of training, so that an interrupted fit can
-                         continue
     """
 
     # Bailey et al. 2018, by section. Where the text is silent, the option keeps its default.
@@ -137,32 +103,17 @@ class FddaConfig(CheckedConfig):
         }
     }
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **NetworkConfig.choices,
         "decay": DECAYS,
-        "loss": ("l2", "l1", "mixed"),
-        "activation": ("tanh", "relu", "gelu"),
         "features": ("varying", "all"),
-        "inputs": INPUT_SOURCES,
-        "controls": CONTROLS,
     }
     limits: ClassVar[Mapping[str, Limit]] = {
-        "hidden": AT_LEAST_ONE,
-        "epochs": AT_LEAST_ONE,
-        "batch_size": AT_LEAST_ONE,
-        "learning_rate": POSITIVE,
-        "weight_decay": NOT_NEGATIVE,
+        **NetworkConfig.limits,
         "tau": Limit(low=1),
-        "basis_error": POSITIVE,
-        "basis_poses": AT_LEAST_ONE,
-        "max_components": AT_LEAST_ONE,
-        "input_error": POSITIVE,
         "skin_rings": Limit(low=0, high=20),
         "seam_rings": Limit(low=0, high=20),
-        "clamp_margin": NOT_NEGATIVE,
-        "rom_share": Limit(low=0, high=1),
-        "validation_fraction": Limit(low=0, high=0.9),
     }
 
-    hidden: tuple[int, ...] = (128, 128)
     epochs: int = 150
     batch_size: int = 256
     learning_rate: float = 0.005
@@ -171,26 +122,10 @@ class FddaConfig(CheckedConfig):
     loss: str = "l2"
     activation: str = "tanh"
     tau: float = 1.2
-    basis_error: float | None = None
-    basis_poses: int | None = 2000
-    max_components: int = 80
     features: str = "varying"
     standardise: bool = True
-    inputs: str = "auto"
-    input_error: float | None = None
-    controls: str = "auto"
     skin_rings: int = 4
     seam_rings: int = 3
-    clamp_margin: float | None = 0.5
-    bounded: bool = True
-    rom_share: float = 0.05
-    validation_fraction: float = 0.05
-    device: str = "auto"
-    checkpoint: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_device(self.device)
 
 
 class Fdda(Method[FddaConfig]):

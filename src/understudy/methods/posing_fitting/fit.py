@@ -14,7 +14,6 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.posing import PosingSkeleton, Symmetry
 from understudy.geometry.bone_motion import motion_of_bones
 from understudy.methods.posing_fitting.handles import Tree, body_parts, find_handles, pelvis_of
-from understudy.methods.posing_fitting.hierarchy import find_parents, symmetric_parents
 from understudy.methods.posing_fitting.independent import (
     ControlRange,
     Study,
@@ -22,7 +21,12 @@ from understudy.methods.posing_fitting.independent import (
     drivers_of,
     find_independent,
 )
-from understudy.methods.posing_fitting.joints import find_joints, rotation_vector
+from understudy.methods.posing_fitting.joints import (
+    find_joints,
+    find_parents,
+    rotation_vector,
+    symmetric_parents,
+)
 from understudy.methods.posing_fitting.levers import levers_of
 from understudy.methods.posing_fitting.sides import mirror_bones, name_twins
 from understudy.system.progress import SILENT, Progress

@@ -1,4 +1,10 @@
-"""Axes and orders of rotation of joints, found from how their bones turn.
+"""The joints of bones, found from how they move: what each follows, and the axes it turns about.
+
+Rigs often leave deforming bones without the parent that an animator sees: a foot hangs on the
+target of its own IK, a forearm on a bone that does not deform. In the poses such a joint still
+stays in one place relative to the bone it is attached to. So bones that their parents do not carry
+are attached again, beginning at the pelvis: always the bone next that moves least relative to some
+bone that is attached already.
 
 A rig turns a ball joint by three angles in some order. In that order the angles of random poses are
 independent of each other, and helper bones that take a share of one angle follow it linearly. In
@@ -19,6 +25,8 @@ from understudy.geometry.bone_motion import (
     Joints,
     angles_of,
     local_rotations,
+    parents_first,
+    split_stretch,
 )
 from understudy.geometry.skinning import polar
 
@@ -28,6 +36,160 @@ _HINGE = 0.97  # share of the motion about one axis that makes a bone a hinge
 _OBLIQUE = 0.97  # cosine of the angle between a hinge and the bone's own axis
 _STILL = 5e-4  # radians
 _STRAIGHT = (2, 0, 1)  # the order for joints that do not tell theirs
+_CARRIED_POSES = 120
+_CARRIED = 0.004  # of the size: how far a joint may move relative to the bone that carries it
+_BETTER = 0.3  # a new parent must reduce that motion to this share
+_BONES = 128  # at a time
+_TURN = 0.003  # of the size: what a radian of relative rotation counts beside that motion
+_NEAR = 0.002  # the same for a distance of the size
+
+
+def find_parents(skeleton: Skeleton, world_from_bone: np.ndarray, pelvis: int) -> np.ndarray:
+    """Return the bone (B,) that each follows, -1 for roots; in any order.
+
+    world_from_bone  (T,B,3,4)
+    pelvis           the bone that moves the whole body
+    """
+    parents = skeleton.parents.astype(np.int64)
+    some = np.unique(np.linspace(0, len(world_from_bone) - 1, _CARRIED_POSES).astype(np.int64))
+    place = world_from_bone[some, :, :, 3]
+    rest = skeleton.world_from_bone
+    turn, _ = split_stretch(world_from_bone[some, :, :, :3] @ np.linalg.inv(rest[..., :3]))
+    size = float(np.ptp(rest[..., 3], axis=0).max()) or 1.0
+    every = np.arange(len(parents))
+    roots = (parents < 0) & (every != _top(parents, pelvis))
+    place = place - place.mean(axis=(0, 1))
+    own = np.sqrt(((place - place.mean(axis=0)) ** 2).sum(axis=2).mean(axis=0))  # of roots
+    child = np.flatnonzero(parents >= 0)
+    own[child] = _carried_motion(place[:, child], place[:, parents[child]], turn[:, parents[child]])
+    loose = np.flatnonzero(((own > _CARRIED * size) | roots) & ~_ancestors(parents, pelvis))
+    if not loose.size:
+        return parents
+    cost = np.concatenate(
+        [
+            _costs(place, turn, loose[start : start + _BONES], rest[..., 3], size)
+            for start in range(0, len(loose), _BONES)
+        ]
+    )
+    least = np.where(roots[loose], _CARRIED * size, 0.0)
+    most = np.maximum(_BETTER * own[loose], least)
+    moved, extra = cost[:, 0], cost[:, 1]
+    allowed = (moved <= most[:, None]) & (every != loose[:, None])
+    return _attached(parents, pelvis, loose, np.where(allowed, moved + extra, np.inf))
+
+
+def symmetric_parents(parents: np.ndarray, given: np.ndarray, twins: np.ndarray) -> np.ndarray:
+    """Return parents (B,) in which both bones of a pair follow the two bones of a pair.
+
+    given  (B,) the parents of the skeleton; bones that kept theirs are not changed
+    twins  (B,) the bone of the other side
+
+    Poses are mirrored bone by bone, so both sides need the same tree.
+    """
+    result = parents.copy()
+    for bone in np.flatnonzero(twins > np.arange(len(twins))):
+        other, parent = twins[bone], parents[bone]
+        changed = parents[bone] != given[bone] or parents[other] != given[other]
+        if changed and parent >= 0 and parent not in (bone, other):
+            result[other] = twins[parent]
+    return result if len(parents_first(result)) == len(result) else parents
+
+
+def _carried_motion(place: np.ndarray, carrier: np.ndarray, turn: np.ndarray) -> np.ndarray:
+    """Return how far bones move relative to carriers, (n,), root mean square.
+
+    place, carrier, turn  (T,n,3) and (T,n,3,3): places of both, rotations of the carriers
+    """
+    local = np.einsum("tnji,tnj->tni", turn, place - carrier)
+    return np.sqrt(((local - local.mean(axis=0)) ** 2).sum(axis=2).mean(axis=0))
+
+
+def _costs(
+    place: np.ndarray, turn: np.ndarray, bones: np.ndarray, rest: np.ndarray, size: float
+) -> np.ndarray:
+    """Return how far bones (n,) move relative to every bone, and what else counts, (n,2,B).
+
+    place, turn  (T,B,3) and (T,B,3,3)
+    rest         (B,3) places at rest
+    """
+    poses, count = place.shape[:2]
+    frames = np.moveaxis(turn, 1, 2).reshape(3 * poses, -1)  # (3T,3B): a column per axis
+    points = np.moveaxis(place, 1, 2).reshape(3 * poses, -1)  # (3T,B)
+    # |local - its mean|^2 = |away|^2 - |mean of local|^2, all of it as products of matrices.
+    mean = (frames.T @ points[:, bones] / poses).reshape(count, 3, -1)
+    itself = (frames.reshape(3 * poses, count, 3) * points[:, :, None]).sum(axis=0) / poses
+    square = (points**2).sum(axis=0) / poses
+    away = square[bones] + square[:, None] - 2 * points.T @ points[:, bones] / poses
+    moved = np.sqrt(np.maximum(away - ((mean - itself[:, :, None]) ** 2).sum(axis=1), 0))
+    # The mean of rotations is shorter, the more they differ.
+    columns = (3 * bones[:, None] + np.arange(3)).ravel()
+    relative = (frames.T @ frames[:, columns] / poses).reshape(count, 3, len(bones), 3)
+    length = np.sqrt((relative**2).sum(axis=(1, 3)) / 3)
+    turned = np.sqrt(np.maximum(2 - 2 * length, 0))
+    distance = np.linalg.norm(rest[:, None] - rest[bones], axis=2)
+    return np.stack([moved.T, (_TURN * size * turned + _NEAR * distance).T], axis=1)
+
+
+def _top(parents: np.ndarray, bone: int) -> int:
+    """Return the root above a bone."""
+    while parents[bone] >= 0:
+        bone = int(parents[bone])
+    return bone
+
+
+def _ancestors(parents: np.ndarray, bone: int) -> np.ndarray:
+    """Return which bones are `bone` or above it, (B,) bool."""
+    above = np.zeros(len(parents), bool)
+    while bone >= 0:
+        above[bone] = True
+        bone = int(parents[bone])
+    return above
+
+
+def _attached(parents: np.ndarray, pelvis: int, loose: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """Return parents (B,) with loose bones (n,) attached, the cheapest first.
+
+    cost  (n,B) of every parent; infinite: not allowed
+    """
+    result = parents.copy()
+    result[loose] = -2
+    # What the pelvis and the bones above it carry, with all that follows, is attached.
+    inside = np.zeros(len(parents), bool)
+    inside[_ancestors(parents, pelvis)] = True
+    children = [np.flatnonzero(result == b) for b in range(len(parents))]
+
+    def take(bone: int) -> None:
+        waiting = [bone]
+        while waiting:
+            b = waiting.pop()
+            inside[b] = True
+            waiting.extend(int(c) for c in children[b] if not inside[c])
+
+    for bone in np.flatnonzero(inside):
+        take(int(bone))
+    below = np.ones(len(parents), int)  # bones that follow each, with itself
+    for b in parents_first(parents)[::-1]:
+        if parents[b] >= 0:
+            below[parents[b]] += below[b]
+    left = set(range(len(loose)))
+    while left:
+        rows = np.array(sorted(left))
+        open_cost = np.where(inside, cost[rows], np.inf)
+        row, parent = divmod(int(open_cost.argmin()), len(parents))
+        if not np.isfinite(open_cost[row, parent]):
+            # Nothing carries these. The largest stays with its parent; others may follow it.
+            bones = loose[rows]
+            ready = (parents[bones] < 0) | inside[parents[bones]]
+            row = int(np.where(ready, below[bones], -1).argmax())
+            parent = int(parents[bones[row]])
+        child = int(loose[rows[row]])
+        result[child] = parent
+        take(child)
+        left.remove(int(rows[row]))
+    # A bone that stays may have been given to what it follows.
+    if len(parents_first(result)) != len(result):
+        return parents
+    return result
 
 
 def rotation_vector(rotation: np.ndarray) -> np.ndarray:

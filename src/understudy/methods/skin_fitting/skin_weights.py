@@ -16,7 +16,7 @@ so one pass over the poses serves every K.
 
 Departures:
 - Over all bones the minimum is exact. For a limited K the support is searched for that K
-  (`geometry/sparse_simplex_qp.py`); the paper chooses the influences beforehand.
+  (`geometry/simplex_qp.py`); the paper chooses the influences beforehand.
 - No bones are added to the skeleton.
 """
 
@@ -31,8 +31,7 @@ import numpy as np
 
 from understudy.core.noun import read_only
 from understudy.core.poses import Poses, evenly
-from understudy.geometry.simplex_qp import SimplexQP, solve_simplex_qp
-from understudy.geometry.sparse_simplex_qp import solve_sparse_simplex_qp
+from understudy.geometry.simplex_qp import SimplexQP, solve_simplex_qp, solve_sparse_simplex_qp
 from understudy.methods.skin_fitting.best_bone import centred_blocks, centred_rest
 from understudy.system import checks, tasks
 from understudy.system.progress import SILENT, Progress

@@ -26,7 +26,6 @@ from scipy.spatial import cKDTree
 
 from understudy.core.poses import evenly
 from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
-from understudy.methods.decomposition.clusters import split_transform
 from understudy.methods.decomposition.fit import Fit, WeightSearch, dense_weights
 from understudy.methods.decomposition.locality import connected_patches
 from understudy.methods.decomposition.motion import Motion
@@ -48,6 +47,7 @@ from understudy.methods.decomposition.skeletons.joints import (
     spanning_tree,
 )
 from understudy.methods.decomposition.skeletons.tree_search import joined_where_shared, search_trees
+from understudy.methods.decomposition.starts import split_transform
 from understudy.methods.decomposition.transform_solve import nearest_rigid, solve_rigid_transforms
 from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 from understudy.system.progress import Task
