@@ -3,7 +3,8 @@
 Every epoch draws its order from (seed, epoch), so an interrupted and resumed run gives the same
 bytes as an uninterrupted one. Stacks share nothing. Several are trained side by side, each with
 products of one thread: that gives the same bytes with any number of threads or machines, and
-threads meet once an epoch instead of at every product.
+threads meet once an epoch instead of at every product. A single stack has products of several
+threads: with another number of them the last bits of its weights differ.
 
 On a GPU, small products finish before the next one is launched. There a step is recorded as a CUDA
 graph once per batch size and replayed. Several runs may train at once in threads of one process:
