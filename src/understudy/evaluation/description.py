@@ -92,7 +92,7 @@ def _worst_regions(deformer: Deformer) -> list[tuple[str, float]]:
     if deformer.skeleton is not None and deformer.skin is not None:
         skin, names = deformer.skin, deformer.skeleton.names
         if skin.virtual_index is None:
-            rows = weight_matrix(skin.bone_index, skin.weight, len(names))
+            rows = weight_matrix(skin.bone_index, skin.weight, len(names)).copy()  # sorted in place
             owner = np.asarray(rows.argmax(axis=1)).ravel()
             parts = {name: np.flatnonzero(owner == bone) for bone, name in enumerate(names)}
     parts = parts or {"all": np.arange(len(error))}
