@@ -27,9 +27,8 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.geometry.transforms import compose
-from understudy.methods.decomposition.fit import Fit, with_exact_errors
 from understudy.methods.decomposition.locality import connections
-from understudy.methods.decomposition.motion import read_motion
+from understudy.methods.decomposition.motion import Fit, read_motion, with_exact_errors
 from understudy.methods.decomposition.patch_search import LocalBones
 from understudy.methods.decomposition.skeletons.local_skeleton import join_local_bones
 from understudy.system import tasks

@@ -81,9 +81,7 @@ class SimplexQP:
     def support_rows(self, rows: np.ndarray, index: np.ndarray) -> np.ndarray:
         """The rows of R that belong to a support: rows (m,), index (m,s) -> (m,s,B)."""
         return np.take(
-            self.matrix.reshape(-1, self.variables),
-            rows[:, None] * self.variables + index,
-            axis=0,
+            self.matrix.reshape(-1, self.variables), rows[:, None] * self.variables + index, axis=0
         )
 
 

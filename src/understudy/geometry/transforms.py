@@ -91,12 +91,17 @@ def parent_from_bone(world_from_bone: np.ndarray, parents: np.ndarray) -> np.nda
     return result
 
 
+def cross_matrix(vectors: np.ndarray) -> np.ndarray:
+    """The matrices [v]x (...,3,3) of the cross products with vectors (...,3)."""
+    x, y, z = np.moveaxis(vectors, -1, 0)
+    zero = np.zeros_like(x)
+    return np.stack([zero, -z, y, z, zero, -x, -y, x, zero], axis=-1).reshape(*x.shape, 3, 3)
+
+
 def rotation_from_axis_angle(axis_angle: np.ndarray) -> np.ndarray:
     """Rotation matrices (...,3,3) of rotation vectors (...,3) in radians, by Rodrigues' formula."""
     angle = np.linalg.norm(axis_angle, axis=-1, keepdims=True)[..., None]
-    x, y, z = np.moveaxis(np.asarray(axis_angle), -1, 0)
-    zero = np.zeros_like(x)
-    cross = np.stack([zero, -z, y, z, zero, -x, -y, x, zero], axis=-1).reshape(*x.shape, 3, 3)
+    cross = cross_matrix(np.asarray(axis_angle))
     sine = np.sinc(angle / np.pi)
     cosine = 0.5 * np.sinc(angle / (2 * np.pi)) ** 2
     return np.eye(3) + sine * cross + cosine * (cross @ cross)

@@ -46,10 +46,7 @@ _MEASURED_POSES = 60
 
 
 def with_bounds(
-    deformer: Deformer,
-    poses: Poses,
-    held_out: np.ndarray | None = None,
-    added: Poses | None = None,
+    deformer: Deformer, poses: Poses, held_out: np.ndarray | None = None, added: Poses | None = None
 ) -> Deformer:
     """Return `deformer` bounded by the poses it was trained on.
 

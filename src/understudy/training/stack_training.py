@@ -17,7 +17,7 @@ import contextlib
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -116,7 +116,7 @@ def _train(
     curves = state.resume()
     one_epoch = partial(_epoch, training, validation, schedule)
     # A single stack has the threads of its products instead.
-    run_all = tasks.parallel_map if len(stacks) > 1 and device.type == "cpu" else _one_by_one
+    run_all = tasks.parallel_map if len(stacks) > 1 and device.type == "cpu" else map
     zero = np.array(
         [_losses_of_zero(stacks, poses, schedule) for poses in (training, validation)], np.float64
     )
@@ -126,7 +126,7 @@ def _train(
             if best is not None and best.stale_epochs(epoch) >= (schedule.patience or 0):
                 task.advance((schedule.epochs - epoch) * len(stacks))
                 break
-            found = run_all(partial(one_epoch, epoch), steps)
+            found = list(run_all(partial(one_epoch, epoch), steps))
             if best is not None:
                 best.update([losses for _, losses in found], epoch)
             held = [float(losses.sum()) if len(validation) else math.nan for _, losses in found]
@@ -278,12 +278,6 @@ class Steps:
         (loss / self.stack.output_width if mean else loss).backward()
         self.loss += loss.detach().double() * len(batch)
         self.optimizer.step()
-
-
-def _one_by_one(
-    work: Callable[[Steps], tuple[float, torch.Tensor]], parts: Sequence[Steps]
-) -> list[tuple[float, torch.Tensor]]:
-    return [work(part) for part in parts]
 
 
 def _epoch(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from understudy.methods.decomposition import kernels, reference
-from understudy.methods.decomposition.fit import WeightProblem, WeightSearch
+from understudy.methods.decomposition.motion import WeightProblem, WeightSearch
 
 compiled_only = pytest.mark.skipif(
     kernels.compiled is None, reason="installed without compiled kernels"

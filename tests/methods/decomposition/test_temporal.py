@@ -14,8 +14,7 @@ from understudy.methods.decomposition.bone_count import (
     most_bones,
     small_enough,
 )
-from understudy.methods.decomposition.fit import Fit
-from understudy.methods.decomposition.motion import in_principal_directions, read_motion
+from understudy.methods.decomposition.motion import Fit, in_principal_directions, read_motion
 from understudy.methods.decomposition.pruning import (
     prune_bones,
     removal_costs,
@@ -27,9 +26,9 @@ from understudy.methods.decomposition.published_fit import (
     highest_labels,
     published_weights,
 )
+from understudy.methods.decomposition.solves import solve_transforms
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
 from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
-from understudy.methods.decomposition.transform_solve import solve_transforms
 from understudy_benchmarks import metrics
 from understudy_benchmarks.trajectory_training.generated import generate_character
 

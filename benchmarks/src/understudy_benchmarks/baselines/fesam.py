@@ -25,18 +25,19 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.decomposition.fit import (
+from understudy.methods.decomposition.motion import (
     Fit,
+    Motion,
     WeightSearch,
+    in_principal_directions,
+    read_motion,
     single_bone_fit,
     with_exact_errors,
 )
-from understudy.methods.decomposition.motion import Motion, in_principal_directions, read_motion
 from understudy.methods.decomposition.plan import check_bone_count
 from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
+from understudy.methods.decomposition.solves import solve_transforms, solve_weights
 from understudy.methods.decomposition.starts import distant_seeds, nearest_seed, refine_clusters
-from understudy.methods.decomposition.transform_solve import solve_transforms
-from understudy.methods.decomposition.weight_solve import solve_weights
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks
 from understudy.system.progress import SILENT, Progress, Task

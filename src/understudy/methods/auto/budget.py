@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from understudy.core.mesh import Mesh
@@ -143,10 +144,7 @@ def bytes_of(text: str) -> float:
     >>> bytes_of("5MB")
     5000000.0
     """
-    number, unit = _parts(text, "max_bytes")
-    if unit not in _BYTES:
-        raise InputError(f"max_bytes: unknown unit {unit!r} in {text!r}; use kB, MB or GB")
-    return number * _BYTES[unit]
+    return _amount(text, "max_bytes", _BYTES, "kB, MB or GB")
 
 
 def seconds_of(text: str) -> float:
@@ -155,10 +153,14 @@ def seconds_of(text: str) -> float:
     >>> seconds_of("10min")
     600.0
     """
-    number, unit = _parts(text, "time")
-    if unit not in _SECONDS:
-        raise InputError(f"time: unknown unit {unit!r} in {text!r}; use s, min or h")
-    return number * _SECONDS[unit]
+    return _amount(text, "time", _SECONDS, "s, min or h")
+
+
+def _amount(text: str, name: str, units: Mapping[str, float], known: str) -> float:
+    number, unit = _parts(text, name)
+    if unit not in units:
+        raise InputError(f"{name}: unknown unit {unit!r} in {text!r}; use {known}")
+    return number * units[unit]
 
 
 def _parts(text: str, name: str) -> tuple[float, str]:

@@ -102,11 +102,7 @@ class MeasuredFits:
     """
 
     def __init__(
-        self,
-        lesson: Lesson,
-        rig: Rig | None,
-        progress: Progress,
-        settings: Settings | None = None,
+        self, lesson: Lesson, rig: Rig | None, progress: Progress, settings: Settings | None = None
     ):
         self._lesson, self._rig, self._progress = lesson, rig, progress
         self._settings = settings or Settings()

@@ -78,12 +78,8 @@ def walk(
     show: Callable[[list[Measured]], None] = lambda found: None,
 ) -> list[Measured]:
     """The whole fits that the walk made; `budget.best` of them is the result."""
-    run = Walk(budget, fits, show)
-    for skin in candidates.skins:
-        run.add(fits.whole(skin))
+    run = _fitted_skins(Walk(budget, fits, show), candidates)
     layered, levels = candidates.layered, candidates.levels
-    if layered is not None and not run.must_stop and worth_two_layers(budget, run.found):
-        run.add(fits.whole(layered))
     # A plain skin is cheaper than any correctives.
     if not levels or run.must_stop or (budget.max_error is not None and run.kept):
         return run.found
@@ -112,18 +108,23 @@ def default_walk(
     budget      an error that nobody sees
     candidates  with one level, which is fitted if no skin keeps the budget
     """
-    run = Walk(budget, fits, show)
-    for skin in candidates.skins:
-        run.add(fits.whole(skin))
-    layered = candidates.layered
-    if layered is not None and worth_two_layers(budget, run.found):
-        run.add(fits.whole(layered))
+    run = _fitted_skins(Walk(budget, fits, show), candidates)
     if not run.kept:
         for level in candidates.levels:
             run.add(fits.whole(level))
             if run.kept:
                 run.add(fits.shrunk(level, budget))
     return run.found
+
+
+def _fitted_skins(run: Walk, candidates: Candidates) -> Walk:
+    """The walk after all plain skins, and the skin of two layers if that may be worth it."""
+    for skin in candidates.skins:
+        run.add(run.fits.whole(skin))
+    layered = candidates.layered
+    if layered is not None and not run.must_stop and worth_two_layers(run.budget, run.found):
+        run.add(run.fits.whole(layered))
+    return run
 
 
 def worth_two_layers(budget: Budget, skins: list[Measured]) -> bool:

@@ -38,8 +38,7 @@ from understudy.methods.differential.context import (
 from understudy.methods.differential.features import FeatureTable
 from understudy.methods.differential.nets import NetTasks, train_nets
 from understudy.methods.differential.skins import make_skin
-from understudy.methods.fdda.groups import Group, Groups, find_groups
-from understudy.methods.range_of_motion import range_of_motion
+from understudy.methods.fdda.groups import BasisOptions, Group, Groups, find_groups
 from understudy.rigs.base import Rig
 from understudy.runtime.half_precision import halved_correctives
 from understudy.system.progress import Progress
@@ -92,21 +91,11 @@ def fit_corrected_skin(
     config: CorrectedSkinConfig, poses: Poses, rig: Rig | None, progress: Progress
 ) -> Deformer:
     """The deformer of `poses`; `rig`, where there is one, is perturbed to select inputs."""
+    skin = None
     if config.skin == "auto" and poses.skeleton is not None:
         # The transforms of the rig itself need more components than the other two.
         skin = skins_of(poses, config.influences, progress).chosen
-        context = Context(
-            "corrected_skin",
-            config,
-            poses,
-            rig,
-            skin,
-            Displacements(poses, skin),
-            progress,
-            added=range_of_motion(poses, rig, config.added_share),
-        )
-    else:
-        context = FitContext.of("corrected_skin", config, poses, rig, progress)
+    context = FitContext.of("corrected_skin", config, poses, rig, progress, skin)
     poses = context.poses
     regions = _regions(context)
     guarded = config.guard and context.skin is not None
@@ -137,27 +126,27 @@ def fit_corrected_skin(
 
 def _regions(context: Context) -> Regions:
     with context.progress.task("finding regions", 1) as task:
-        sample = context.basis_sample()
-        sample -= sample.mean(axis=0, dtype=np.float64).astype(np.float32)
         config = context.config
-        found = find_regions(context.poses.mesh, sample, config.regions, config.networks)
+        found = find_regions(
+            context.poses.mesh, context.basis_sample()[1], config.regions, config.networks
+        )
         task.advance()
     return found
 
 
 def _needless_on_clips(context: Context, regions: Regions, aside: np.ndarray) -> np.ndarray:
     """The regions (n,) whose correctives, learned from the other clips, do not help on `aside`."""
-    poses = context.poses
+    poses, path = context.poses, context.config.checkpoint
     # The frames kept aside are the last ones; the others stay in the store.
     others = replace(poses.between(0, int(aside[0])), spans=())
     config = replace(
-        context.config, validation_fraction=0.0, patience=None, checkpoint=_beside(context)
+        context.config,
+        validation_fraction=0.0,
+        patience=None,
+        checkpoint=None if path is None else f"{path}.aside",
     )
     first = replace(
-        context,
-        config=config,
-        poses=others,
-        displacements=Displacements(others, context.skin),
+        context, config=config, poses=others, displacements=Displacements(others, context.skin)
     )
     corrected = trained_deformer(first, prepare(first, regions))
     fitted = make_skin("fitted", others, None, config.influences, context.progress)
@@ -167,18 +156,15 @@ def _needless_on_clips(context: Context, regions: Regions, aside: np.ndarray) ->
     )
 
 
-def _beside(context: Context) -> str | None:
-    """The checkpoint of the first training, beside that of the second."""
-    path = context.config.checkpoint
-    return None if path is None else f"{path}.aside"
-
-
 def prepare(context: Context, regions: Regions) -> Prepared:
     """Find components and inputs."""
     config, poses = context.config, context.poses
     given = config.basis_error
     error = _BASIS_ERROR * context.height if given is None else given
-    found = find_groups(poses, context.skin, regions.labels, config, error, context.progress)
+    options = BasisOptions(config.basis_poses, config.max_components, error)
+    found = find_groups(
+        poses, context.skin, regions.labels, config.seam_rings, options, context.progress
+    )
     network_of = np.array([regions.network_of[g.label] for g in found.groups], int)
     network_of = np.unique(network_of, return_inverse=True)[1].reshape(-1)
     table = context.feature_table([group.coefficients for group in found.groups])

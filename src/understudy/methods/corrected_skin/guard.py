@@ -9,7 +9,6 @@ Letters: T poses, V vertices, R regions.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -78,8 +77,12 @@ def region_errors(deformer: Deformer, poses: Poses, labels: np.ndarray) -> np.nd
     size = np.bincount(labels)
     sums = np.zeros((2, len(size)))
     count = 0
-    for true, world_from_bone, controls in _blocks(poses):
-        error = np.linalg.norm(deformer.deform_reference(world_from_bone, controls) - true, axis=2)
+    for where, true in poses.pose_blocks(_BLOCK):
+        bones, controls = (
+            None if values is None else values[where]
+            for values in (poses.world_from_bone, poses.controls)
+        )
+        error = np.linalg.norm(deformer.deform_reference(bones, controls) - true, axis=2)
         sums[0] += np.bincount(labels, error.sum(axis=0, dtype=np.float64), len(size))
         sums[1] += np.bincount(labels, np.square(error).sum(axis=0, dtype=np.float64), len(size))
         count += len(error)
@@ -179,17 +182,6 @@ def with_used_outputs(nets: tuple[Net, ...], bases: list[Basis]) -> tuple[list[N
 def _padded(rows: np.ndarray, width: int) -> np.ndarray:
     """Rows (V,K) with zeros up to `width` columns."""
     return np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
-
-
-def _blocks(poses: Poses) -> Iterator[tuple[np.ndarray, np.ndarray | None, np.ndarray | None]]:
-    """Yield vertices (t,V,3), bones and controls, block by block."""
-    bones, controls = poses.world_from_bone, poses.controls
-    for where, true in poses.pose_blocks(_BLOCK):
-        yield (
-            true,
-            None if bones is None else bones[where],
-            None if controls is None else controls[where],
-        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,8 +3,8 @@
     minimise over M, w   sum_f sum_i |sum_b w_ib M_fb v~_i - y_fi|^2
     subject to           w >= 0,  sum_b w_ib = 1,  at most K of w_i above zero
 
-One iteration solves for the transforms M (`transform_solve`), then for the weights w
-(`weight_solve`). Departures from the paper, and why:
+One iteration solves for the transforms M, then for the weights w (`solves`). Departures from the
+paper, and why:
 - momentum: each iteration starts a little beyond the solution of the last one (`momentum`), because
   plain iterations converge slowly;
 - stages: iterations with two influences, then with more than K, then with K. The solve ends in a
@@ -18,16 +18,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from understudy.methods.decomposition.fit import Fit
 from understudy.methods.decomposition.momentum import WINDOW, Failure, Schedule, alternate
-from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.motion import Fit, Motion
 from understudy.methods.decomposition.plan import Plan
-from understudy.methods.decomposition.transform_solve import (
+from understudy.methods.decomposition.solves import (
     nearest_rigid,
+    no_weights,
     solve_rigid_transforms,
     solve_transforms,
+    solve_weights,
 )
-from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
 SWEEPS = 3  # updates of every rigid bone in one iteration
 _MIN_GAIN = 3e-4

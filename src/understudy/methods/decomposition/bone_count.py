@@ -28,13 +28,12 @@ import numpy as np
 
 from understudy.core.poses import evenly
 from understudy.methods.decomposition.alternating_solve import solve_alternating
-from understudy.methods.decomposition.fit import Fit, predict
 from understudy.methods.decomposition.momentum import Extension
-from understudy.methods.decomposition.motion import Motion, in_principal_directions
+from understudy.methods.decomposition.motion import Fit, Motion, in_principal_directions, predict
 from understudy.methods.decomposition.plan import RIGID, Plan
 from understudy.methods.decomposition.pruning import prune_bones, without_one_bone
+from understudy.methods.decomposition.solves import no_weights, solve_weights
 from understudy.methods.decomposition.starts import one_cluster, rigid_start
-from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 from understudy.system.progress import SILENT, Progress, Task
 
 MAX_BONES = 64  # the number of labels of the networks

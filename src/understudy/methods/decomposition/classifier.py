@@ -69,25 +69,23 @@ def trajectories(motion: Motion, vertices: np.ndarray) -> np.ndarray:
     about_mean = sample - sample.mean(axis=1, keepdims=True)
     size = float(np.sqrt((about_mean**2).sum(axis=2).mean())) or 1.0
     channels = np.concatenate([np.broadcast_to(mean, paths.shape), (paths - mean) / size], axis=2)
-    result = channels[:, evenly(frames, MAX_FRAMES)]
-    missing = MIN_FRAMES - result.shape[1]
-    if missing > 0:
-        result = np.concatenate([result] + [result[:, -1:]] * missing, axis=1)
-    return np.ascontiguousarray(result, np.float32)
+    return _long_enough(channels[:, evenly(frames, MAX_FRAMES)])
 
 
 def published_trajectories(poses: Poses, vertices: np.ndarray) -> np.ndarray:
     """Return what networks trained as published read: (n,F,3) float32, x, y, z in every frame.
 
     vertices  (n,) of the mesh
-
-    Short sequences repeat their last frame.
     """
-    result = poses.read_vertices(vertices).transpose(1, 0, 2)
-    missing = MIN_FRAMES - result.shape[1]
-    if missing > 0:
-        result = np.concatenate([result] + [result[:, -1:]] * missing, axis=1)
-    return np.ascontiguousarray(result, np.float32)
+    return _long_enough(poses.read_vertices(vertices).transpose(1, 0, 2))
+
+
+def _long_enough(paths: np.ndarray) -> np.ndarray:
+    """Return paths (n,F,channels) as float32; short ones repeat their last frame."""
+    missing = max(0, MIN_FRAMES - paths.shape[1])
+    return np.ascontiguousarray(
+        np.concatenate([paths] + [paths[:, -1:]] * missing, axis=1), np.float32
+    )
 
 
 def shapes(network: str, channels: int = CHANNELS) -> dict[str, tuple[int, ...]]:

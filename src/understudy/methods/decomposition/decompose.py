@@ -22,9 +22,18 @@ import numpy as np
 
 from understudy.core.poses import evenly
 from understudy.methods.decomposition.alternating_solve import solve_alternating
-from understudy.methods.decomposition.fit import Fit, with_exact_errors
-from understudy.methods.decomposition.motion import Motion, in_principal_directions
+from understudy.methods.decomposition.motion import (
+    Fit,
+    Motion,
+    in_principal_directions,
+    with_exact_errors,
+)
 from understudy.methods.decomposition.plan import RIGID, UNLIMITED, Plan
+from understudy.methods.decomposition.solves import (
+    no_weights,
+    solve_transforms,
+    solve_weights,
+)
 from understudy.methods.decomposition.starts import (
     SPLIT_SHARES,
     affine_starts,
@@ -33,8 +42,6 @@ from understudy.methods.decomposition.starts import (
     rigid_transforms,
     without_and_with_clusters,
 )
-from understudy.methods.decomposition.transform_solve import solve_transforms
-from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
 _VERTICES = 3000  # size of the sample that the first iterations of affine bones work on
 _CONTINUED = 2  # starts that get all iterations
@@ -119,11 +126,7 @@ def decompose_from(motion: Motion, plan: Plan, transforms: np.ndarray) -> Fit:
     """
     with plan.progress.task(f"fitting {transforms.shape[1] // 4} bones to all vertices", 1) as bar:
         affine = replace(
-            plan,
-            bones=transforms.shape[1] // 4,
-            bar=bar,
-            individual=_WELL_DETERMINED,
-            rigid=False,
+            plan, bones=transforms.shape[1] // 4, bar=bar, individual=_WELL_DETERMINED, rigid=False
         )
         reduced, directions = in_principal_directions(motion)
         projected = np.ascontiguousarray(directions.T @ transforms)

@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 
 from understudy.methods.decomposition import reference
-from understudy.methods.decomposition.fit import WeightProblem, WeightSearch
+from understudy.methods.decomposition.motion import WeightProblem, WeightSearch
 from understudy.system import tasks, threads
 
 compiled: ModuleType | None

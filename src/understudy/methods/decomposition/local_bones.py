@@ -34,14 +34,14 @@ import numpy as np
 
 from understudy.core.poses import evenly
 from understudy.methods.decomposition.bone_count import relative_error
-from understudy.methods.decomposition.fit import (
+from understudy.methods.decomposition.locality import connections, shells, thinned
+from understudy.methods.decomposition.motion import (
     Fit,
+    Motion,
     dense_weights,
     single_bone_fit,
     with_exact_errors,
 )
-from understudy.methods.decomposition.locality import connections, shells, thinned
-from understudy.methods.decomposition.motion import Motion
 from understudy.methods.decomposition.patch_search import (
     MOST_BONES,
     LocalBones,
@@ -52,7 +52,7 @@ from understudy.methods.decomposition.patch_search import (
     replacement_costs,
 )
 from understudy.methods.decomposition.skeletons.local_skeleton import sliding
-from understudy.methods.decomposition.transform_solve import solve_rigid_transforms
+from understudy.methods.decomposition.solves import solve_rigid_transforms
 
 _VERTICES, _FRAMES = 2400, 64  # of the sample that bones are added and removed on
 _RIG_INFLUENCES = 4  # of a vertex in most rigs

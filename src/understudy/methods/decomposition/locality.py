@@ -15,7 +15,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 
-from understudy.methods.decomposition.fit import Fit
+from understudy.methods.decomposition.motion import Fit
 
 _NEIGHBOURS = 8  # vertices among which those of other shells are looked for
 _NEAR = 0.01  # of the size: shells this close to each other are connected

@@ -21,7 +21,6 @@ from understudy.core.poses import evenly
 from understudy.methods.decomposition.alternating_solve import solve_alternating
 from understudy.methods.decomposition.bone_count import GAMMA, INVISIBLE, relative_error
 from understudy.methods.decomposition.decompose import decompose
-from understudy.methods.decomposition.fit import Fit, dense_weights, single_bone_fit
 from understudy.methods.decomposition.locality import (
     allowed_bones,
     connected_patches,
@@ -30,12 +29,15 @@ from understudy.methods.decomposition.locality import (
     patches,
 )
 from understudy.methods.decomposition.momentum import Extension
-from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.motion import Fit, Motion, dense_weights, single_bone_fit
 from understudy.methods.decomposition.plan import RIGID, Plan
 from understudy.methods.decomposition.skeletons.joints import relative_motion
+from understudy.methods.decomposition.solves import (
+    no_weights,
+    solve_rigid_transforms,
+    solve_weights,
+)
 from understudy.methods.decomposition.starts import one_cluster
-from understudy.methods.decomposition.transform_solve import solve_rigid_transforms
-from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
 SMALL = INVISIBLE / 3  # joints add to the error that independent bones leave
 # E of bones that are those of the rig, and of bones that are nearly those.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.methods.decomposition.fit import WeightSearch
 from understudy.methods.decomposition.momentum import Extension
+from understudy.methods.decomposition.motion import WeightSearch
 from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress, Task
@@ -64,7 +64,7 @@ class Plan:
     clusters    clusters to start from in addition, or None
     extension   when to run more iterations than planned; `decompose` replaces it for rigid bones
                 and for unlimited influences
-    individual  see `transform_solve.solve_transforms`; None: `decompose` decides
+    individual  see `solves.solve_transforms`; None: `decompose` decides
     note        text beside the progress bar for a squared error
     record      called with the squared errors of affine bones on all vertices: at the start of the
                 last iterations and after each

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from understudy.methods.decomposition.fit import Fit, WeightSearch
-from understudy.methods.decomposition.motion import Motion
-from understudy.methods.decomposition.transform_solve import solve_transforms
-from understudy.methods.decomposition.weight_solve import solve_weights
+from understudy.methods.decomposition.motion import Fit, Motion, WeightSearch
+from understudy.methods.decomposition.solves import solve_transforms, solve_weights
 
 _CANDIDATES = 4  # bones whose removal is tried before one is removed
 _BATCH = 12  # while there are many bones, one twelfth of them is removed at a time

@@ -23,9 +23,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from understudy.methods.decomposition.fit import Fit, with_exact_errors
-from understudy.methods.decomposition.motion import Motion
-from understudy.methods.decomposition.transform_solve import LinearSolver, solve_transforms
+from understudy.methods.decomposition.motion import Fit, Motion, with_exact_errors
+from understudy.methods.decomposition.solves import LinearSolver, solve_transforms
 from understudy.system.progress import SILENT, Progress
 
 INFLUENCES = 6  # Section 3

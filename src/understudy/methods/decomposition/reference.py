@@ -19,7 +19,7 @@ from understudy.geometry.simplex_qp import (
     solve_on_support,
     solve_simplex_qp,
 )
-from understudy.methods.decomposition.fit import WeightProblem, WeightSearch
+from understudy.methods.decomposition.motion import WeightProblem, WeightSearch
 
 _BLOCK_BYTES = 2**26  # of the residual products (n,B,B) in memory at a time
 _MIN_GAIN = 1e-9  # relative decrease below which an exchange of bones is not made

@@ -12,8 +12,7 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.geometry.skinning import float32_weights
-from understudy.methods.decomposition.fit import Fit
-from understudy.methods.decomposition.motion import Motion, Normalisation
+from understudy.methods.decomposition.motion import Fit, Motion, Normalisation
 
 
 def deformer_from_bones(

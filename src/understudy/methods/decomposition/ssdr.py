@@ -9,7 +9,7 @@ v~_i = [rest_i, 1]:
 
 The error is minimised over the transforms M and the weights w in turn. To follow the algorithm,
 read `decompose` (the whole solve), `starts` (where it begins), `alternating_solve`
-(its iterations), `transform_solve` and `weight_solve` (their two steps).
+(its iterations) and `solves` (their two steps).
 
 Departures, and why:
 - Initial clusters come from the motion alone, not from the connectivity of the mesh, so meshes of
@@ -17,9 +17,9 @@ Departures, and why:
 - Affine bones also start from rigid ones, and the two best of several starts get all iterations,
   because the result depends on the start (`starts`).
 - Affine bones are solved for all at once, in the principal directions of the motion, which is exact
-  and needs a few dozen rows instead of hundreds (`motion`, `transform_solve`).
+  and needs a few dozen rows instead of hundreds (`motion`, `solves`).
 - The K bones of a vertex are searched for directly, starting from those of the last iteration, so
-  that the error never rises (`weight_solve`).
+  that the error never rises (`solves`).
 - The first iterations use a sample of the vertices, to save time.
 """
 

@@ -27,16 +27,22 @@ from understudy.methods.decomposition.alternating_solve import (
     solve_alternating,
     solve_in_stages,
 )
-from understudy.methods.decomposition.fit import Fit, WeightSearch, single_bone_fit
-from understudy.methods.decomposition.motion import Motion, in_principal_directions
+from understudy.methods.decomposition.motion import (
+    Fit,
+    Motion,
+    WeightSearch,
+    in_principal_directions,
+    single_bone_fit,
+)
 from understudy.methods.decomposition.plan import InitialClusters, Plan
 from understudy.methods.decomposition.pruning import prune_bones
-from understudy.methods.decomposition.transform_solve import (
+from understudy.methods.decomposition.solves import (
     nearest_rigid,
+    no_weights,
     solve_rigid_transforms,
     solve_transforms,
+    solve_weights,
 )
-from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 
 SPLIT_SHARES = (0.25, 0.1)  # of a cluster that a split takes; each is one start of affine bones
 _RIGID_VERTICES, _RIGID_FRAMES = 1500, 32  # size of the sample for rigid starts

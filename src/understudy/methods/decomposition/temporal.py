@@ -55,12 +55,14 @@ from understudy.methods.decomposition.classifier import (
     trajectories,
 )
 from understudy.methods.decomposition.decompose import decompose, decompose_from
-from understudy.methods.decomposition.fit import Fit, predict, with_exact_errors
 from understudy.methods.decomposition.motion import (
+    Fit,
     Motion,
     Normalisation,
     in_principal_directions,
+    predict,
     read_motion,
+    with_exact_errors,
 )
 from understudy.methods.decomposition.plan import (
     THOROUGH,
@@ -73,7 +75,7 @@ from understudy.methods.decomposition.pruning import without_faint_bones
 from understudy.methods.decomposition.published_fit import fit_as_published, highest_labels
 from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
 from understudy.methods.decomposition.skeletons.skeleton_fit import fit_skeleton
-from understudy.methods.decomposition.transform_solve import LinearSolver, solve_transforms
+from understudy.methods.decomposition.solves import LinearSolver, solve_transforms
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks
 from understudy.system.errors import InputError

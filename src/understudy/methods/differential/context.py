@@ -21,6 +21,7 @@ from understudy.core.noun import read_only
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
+from understudy.geometry.pca import components_for_error
 from understudy.methods.bounding import with_bounds
 from understudy.methods.differential.config import SubspaceConfig
 from understudy.methods.differential.features import FeatureTable, constant_controls, need_drivers
@@ -169,13 +170,13 @@ class FitContext(Generic[ConfigType]):
         poses: Poses,
         rig: Rig | None,
         progress: Progress,
+        skin: Skin | None = None,
     ) -> FitContext[ConfigType]:
-        """Add mirror images to `poses`, and find their skin and displacements."""
+        """Add mirror images to `poses`; find their displacements, and their skin if not given."""
         need_drivers(method, poses)
         mirror = find_mirror(poses) if config.mirror != "none" and rig is None else None
         poses = poses if mirror is None else mirror.with_images(poses)
-        skin = None
-        if poses.skeleton is not None:
+        if poses.skeleton is not None and skin is None:
             skin = _SHARED.get(
                 (poses,) if rig is None else (poses, rig),
                 ("skin", config.skin, config.influences),
@@ -304,13 +305,22 @@ class FitContext(Generic[ConfigType]):
         """How the networks of the regions are trained."""
         return self.schedule(self.config.hidden, self.config.epochs, self.config.loss)
 
-    def basis_sample(self) -> np.ndarray:
-        """The displacements (t,V,3) of the poses that determine the mean and the components."""
+    def basis_sample(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean displacement (V,3), and those of some poses (t,V,3) less that."""
         # Components of a large mesh need fewer poses: each has more vertices.
         most = max(_FEWEST_SAMPLED, _SAMPLE_BYTES // (12 * self.poses.vertex_count))
         asked = self.config.basis_poses
         most = most if asked is None else min(asked, most)
-        return self.displacements.at(evenly(self.poses.pose_count, most))
+        sample = self.displacements.at(evenly(self.poses.pose_count, most))
+        mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
+        sample -= mean
+        return mean, sample
+
+    def sufficient(self, directions: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """The first principal directions (3n,P) that leave at most `basis_error` of rows (T,3n)."""
+        kept = directions.astype(np.float32)
+        even = np.ones(rows.shape[1] // 3)
+        return kept[:, : components_for_error(rows, kept, even, self.basis_error)]
 
     def checkpoint(self, suffix: str = "") -> Path | None:
         """The file for the state of training of one set of networks; None: no checkpoint."""

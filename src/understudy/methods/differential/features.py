@@ -78,13 +78,7 @@ class FeatureTable:
         if translations.any():
             spread = standardisation.spread
             spread[translations] = np.sqrt(np.mean(spread[translations] ** 2))
-        return FeatureTable(
-            units,
-            standardisation,
-            values.min(axis=0),
-            values.max(axis=0),
-            standardisation.apply(values).astype(np.float32),
-        )
+        return FeatureTable._standardised(units, standardisation, values)
 
     @staticmethod
     def _whole(raw: np.ndarray, units: FeatureUnits, bones: int) -> FeatureTable:
@@ -98,12 +92,15 @@ class FeatureTable:
             standardisation.centre[translations] = values[:, translations].mean()
             standardisation.spread[translations] = max(values[:, translations].std(), 1e-9)
         standardisation.spread[~varying_columns(values) & ~joints] = 1.0
+        return FeatureTable._standardised(units, standardisation, values)
+
+    @staticmethod
+    def _standardised(
+        units: FeatureUnits, standardisation: Standardisation, values: np.ndarray
+    ) -> FeatureTable:
+        standard = standardisation.apply(values).astype(np.float32)
         return FeatureTable(
-            units,
-            standardisation,
-            values.min(axis=0),
-            values.max(axis=0),
-            standardisation.apply(values).astype(np.float32),
+            units, standardisation, values.min(axis=0), values.max(axis=0), standard
         )
 
     def with_added(self, more: Poses) -> FeatureTable:

@@ -10,13 +10,9 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
-from understudy.geometry.pca import components_for_error, principal_components
+from understudy.geometry.pca import principal_components
 from understudy.methods.differential.anchors import displacement_pivots, mesh_regions
-from understudy.methods.differential.context import (
-    Correctives,
-    FitContext,
-    make_deformer,
-)
+from understudy.methods.differential.context import Correctives, FitContext, make_deformer
 from understudy.methods.differential.local import LocalConfig
 from understudy.methods.differential.nets import NetTasks, train_nets
 from understudy.rigs.base import Rig
@@ -70,9 +66,7 @@ def _find_subspace(
 ) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
     """The mean (V,3), and of each region its vertices (n,) and its components (3n,P)."""
     with context.progress.task("finding components", 1) as task:
-        sample = context.basis_sample()
-        mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
-        sample -= mean
+        mean, sample = context.basis_sample()
         mesh = context.poses.mesh
         # Cells around pivots of the displacements, as in `differential`.
         regions = mesh_regions(mesh, displacement_pivots(mesh, sample, context.config.regions))
@@ -113,7 +107,5 @@ def _basis(context: FitContext[LocalConfig], rows: np.ndarray, region_count: int
     if share is not None:
         most = max(1, round(share * context.poses.vertex_count / region_count))
         return principal_components(rows, most)[0].astype(np.float32)
-    directions = principal_components(rows, config.max_components)[0].astype(np.float32)
-    some = rows[evenly(len(rows), _ERROR_POSES)]
-    count = components_for_error(some, directions, np.ones(rows.shape[1] // 3), context.basis_error)
-    return directions[:, :count]
+    directions = principal_components(rows, config.max_components)[0]
+    return context.sufficient(directions, rows[evenly(len(rows), _ERROR_POSES)])

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.poses import evenly
-from understudy.geometry.pca import components_for_error, principal_components
+from understudy.geometry.pca import principal_components
 from understudy.methods.differential.anchors import (
     checked_anchors,
     displacement_pivots,
@@ -90,11 +90,7 @@ class Components:
 
 
 def region_components(
-    delta: np.ndarray,
-    vertices: np.ndarray,
-    metric: str,
-    most: int,
-    reconstruction: Reconstruction,
+    delta: np.ndarray, vertices: np.ndarray, metric: str, most: int, reconstruction: Reconstruction
 ) -> Components:
     """The first `most` components of delta (T,V,3) on `vertices` (n,).
 
@@ -219,9 +215,7 @@ def find_subspace(context: FitContext[DifferentialConfig]) -> Subspace:
     config, poses = context.config, context.poses
     laplacian = Laplacian.of(poses.mesh)
     with context.progress.task("finding components", 3) as task:
-        sample = context.basis_sample()
-        mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
-        sample -= mean
+        mean, sample = context.basis_sample()
         task.advance()
         anchors = _select_anchors(context, laplacian, sample)
         delta = laplacian.coordinates(sample)
@@ -303,7 +297,5 @@ def _offset_basis(context: FitContext[DifferentialConfig], sample: np.ndarray) -
     rows = sample.reshape(len(sample), -1)
     if not context.config.holds_vertices:
         return np.zeros((rows.shape[1], 0), np.float32)
-    directions = principal_components(rows, context.config.max_components)[0].astype(np.float32)
-    some = rows[evenly(len(rows), _ERROR_POSES)]
-    count = components_for_error(some, directions, np.ones(sample.shape[1]), context.basis_error)
-    return directions[:, :count]
+    directions = principal_components(rows, context.config.max_components)[0]
+    return context.sufficient(directions, rows[evenly(len(rows), _ERROR_POSES)])

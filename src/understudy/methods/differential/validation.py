@@ -113,10 +113,7 @@ def weigh_equations(
         return _with_estimated_weights(subspace, anchors, figures)
     predicted = anchors.predict(anchor_nets, table, predictions.poses)
     distance = np.linalg.norm(predicted - anchors.displacements[predictions.poses], axis=2)
-    figures = {
-        "mse_differential": predictions.mse,
-        "mse_anchors": float(np.mean(distance**2) / 3),
-    }
+    figures = {"mse_differential": predictions.mse, "mse_anchors": float(np.mean(distance**2) / 3)}
     if not context.config.holds_vertices:
         return _with_estimated_weights(subspace, anchors, figures)
     best = _search_factors(
@@ -158,10 +155,7 @@ def _search_factors(
             weights = Weights(factors[0] * anchor, coordinate, factors[1] * offset)
             reconstruction = Reconstruction(laplacian, anchors, weights)
             solved = reconstruction.solve(predictions.delta, predicted_anchors, predictions.offsets)
-            tried[factors] = (
-                float(np.linalg.norm(solved - true, axis=2).mean()),
-                reconstruction,
-            )
+            tried[factors] = (float(np.linalg.norm(solved - true, axis=2).mean()), reconstruction)
         return tried[factors][0]
 
     anchor_factor = min(_ANCHOR_FACTORS, key=lambda factor: error((factor, _FIRST_OFFSET_FACTOR)))

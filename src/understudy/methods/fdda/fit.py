@@ -10,11 +10,10 @@ from understudy.core.deformer import Deformer
 from understudy.core.features import raw_features
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses
-from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.methods.bounding import with_bounds
 from understudy.methods.fdda.fdda import FddaConfig
-from understudy.methods.fdda.groups import Group, find_groups, find_skin
+from understudy.methods.fdda.groups import BasisOptions, find_groups, find_skin
 from understudy.methods.range_of_motion import AddedRows, range_of_motion
 from understudy.methods.skin_fitting.displacements import displace
 from understudy.methods.skin_fitting.evidence import resolve_controls
@@ -42,21 +41,27 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
     given = config.basis_error
     basis_error = _BASIS_ERROR * poses.mesh.height if given is None else given
     skin, labels = find_skin(poses, config.tau, config.skin_rings, progress)
-    found = find_groups(poses, skin, labels, config, basis_error, progress)
+    options = BasisOptions(config.basis_poses, config.max_components, float(basis_error))
+    found = find_groups(poses, skin, labels, config.seam_rings, options, progress)
     controls = resolve_controls(config.controls, poses, skin)
     raw, units = pose_features(poses, controls, constant=config.features == "all")
     values = raw[:, units.columns]
     standardisation = _standardisation(config, values)
     standard = standardisation.apply(values)
-    needs = needed_units(
-        _input_selection(config, basis_error),
-        _input_groups(found.groups, skin),
-        units,
-        standard,
-        poses,
-        rig,
-        progress,
+    selection = InputSelection(
+        source=config.inputs,
+        error=basis_error if config.input_error is None else config.input_error,
+        example_poses=_INPUT_POSES,
+        gain=_INPUT_GAIN,
+        most=_MOST_INPUTS,
+        seed=config.seed,
     )
+    groups = InputGroups(
+        vertices=[group.core for group in found.groups],
+        targets=[group.coefficients for group in found.groups],
+        displace=lambda moved: displace(moved, skin),
+    )
+    needs = needed_units(selection, groups, units, standard, poses, rig, progress)
     tasks = [
         GroupedTask(np.flatnonzero(row[units.unit]), group.coefficients)
         for row, group in zip(needs, found.groups)
@@ -106,25 +111,6 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
     if not config.bounded:
         return deformer
     return with_bounds(deformer, poses, validation_poses(poses.pose_count, schedule), more)
-
-
-def _input_selection(config: FddaConfig, basis_error: float) -> InputSelection:
-    return InputSelection(
-        source=config.inputs,
-        error=basis_error if config.input_error is None else config.input_error,
-        example_poses=_INPUT_POSES,
-        gain=_INPUT_GAIN,
-        most=_MOST_INPUTS,
-        seed=config.seed,
-    )
-
-
-def _input_groups(groups: list[Group], skin: Skin) -> InputGroups:
-    return InputGroups(
-        vertices=[group.core for group in groups],
-        targets=[group.coefficients for group in groups],
-        displace=lambda moved: displace(moved, skin),
-    )
 
 
 def _standardisation(config: FddaConfig, values: np.ndarray) -> Standardisation:

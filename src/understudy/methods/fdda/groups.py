@@ -26,7 +26,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -47,19 +46,6 @@ _ERROR_POSES = 300  # enough to measure what a basis leaves
 _BATCH_BYTES = 1 << 30  # of displacements held at a time, at most
 _BATCH_SHARE = 0.25  # of the memory
 _DIGITS = 24  # of the fingerprint
-
-
-class GroupOptions(Protocol):
-    """The options that groups depend on, as in `FddaConfig`."""
-
-    @property
-    def seam_rings(self) -> int: ...
-
-    @property
-    def basis_poses(self) -> int | None: ...
-
-    @property
-    def max_components(self) -> int: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,19 +144,19 @@ def find_groups(
     poses: Poses,
     skin: Skin | None,
     labels: np.ndarray,
-    config: GroupOptions,
-    basis_error: float,
+    seam_rings: int,
+    options: BasisOptions,
     progress: Progress,
 ) -> Groups:
     """The principal components and coefficients of every group.
 
-    skin         the skin of the deformer; None where there are no bones
-    labels       (V,) the group of each vertex
-    basis_error  mean distance per vertex that the components may leave
+    skin        the skin of the deformer; None where there are no bones
+    labels      (V,) the group of each vertex
+    seam_rings  rings of edges over which neighbouring groups are blended
     A group that does not move relative to the skin is left out. Two passes read the poses block by
     block: the first collects a sample for the mean and the bases, the second projects every pose.
     """
-    shares = soft_membership(poses.mesh, labels, config.seam_rings).tocsc()
+    shares = soft_membership(poses.mesh, labels, seam_rings).tocsc()
     shares.sort_indices()
     spans = [slice(*shares.indptr[g : g + 2]) for g in range(shares.shape[1])]
     given = [
@@ -178,7 +164,6 @@ def find_groups(
         for g, span in enumerate(spans)
     ]
     mean = np.zeros((poses.vertex_count, 3), np.float32)
-    options = BasisOptions(config.basis_poses, config.max_components, float(basis_error))
     workers = cluster.current()
     with progress.task("finding the components of each group", 2 * poses.pose_count) as task:
         if workers is not None and isinstance(poses.vertices, StoredVertices):
@@ -190,11 +175,7 @@ def find_groups(
 
 
 def components_of(
-    poses: Poses,
-    skin: Skin | None,
-    given: Sequence[Membership],
-    options: BasisOptions,
-    task: Task,
+    poses: Poses, skin: Skin | None, given: Sequence[Membership], options: BasisOptions, task: Task
 ) -> Components:
     """The components and coefficients of some groups.
 

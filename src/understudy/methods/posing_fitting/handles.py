@@ -70,13 +70,14 @@ def pelvis_of(tree: Tree, levers: Levers) -> int:
     roots = np.array([b for b in roots if is_pelvis(b)] or roots)
     bone = int(roots[levers.weight[roots].argmax()])
     below = _below(tree.parents)
-    length = _lengths(tree, levers)
+    length = _lengths(tree)
+    chain = length + _reaches(tree, length, np.zeros(len(length)))
     size = max(float(length.max()), 1e-12)
     while True:
         if is_pelvis(bone):
             return bone
         children = np.flatnonzero(tree.parents == bone)
-        long = [int(c) for c in children if _chain(tree, length, int(c)) > 0.25 * size]
+        long = [int(c) for c in children if chain[c] > 0.25 * size]
         if len(long) != 1 or levers.weight[long[0]] < 0.9 * levers.weight[bone]:
             return bone
         # A first bone that hardly moves vertices of its own, such as one on the ground.
@@ -89,8 +90,8 @@ def find_handles(tree: Tree, levers: Levers, mesh: Mesh, pelvis: int) -> list[Ha
     """Return the handles, the pelvis first."""
     found = [Handle("pelvis", "pelvis", "middle", pelvis)]
     parents, place = tree.parents, tree.place
-    length = _lengths(tree, levers)
-    reach = _reaches(tree, levers, length)
+    length = _lengths(tree)
+    reach = _reaches(tree, length, levers.reach)
     size = float(np.ptp(mesh.vertices, axis=0).max()) or 1.0
     inside = tree.below(pelvis) & (levers.weight > _MOVES * mesh.vertex_count)
     # Bones that move no vertices, such as targets of the rig's own IK, are not limbs.
@@ -165,31 +166,21 @@ def body_parts(
     return tuple(names), part
 
 
-def _lengths(tree: Tree, levers: Levers) -> np.ndarray:
+def _lengths(tree: Tree) -> np.ndarray:
     """Return the distance of every bone from its parent, (B,); 0 for roots."""
     place, parents = tree.place, tree.parents
     steps = np.linalg.norm(place - place[np.maximum(parents, 0)], axis=1)
     return np.where(parents >= 0, steps, 0.0)
 
 
-def _reaches(tree: Tree, levers: Levers, length: np.ndarray) -> np.ndarray:
-    """Return the longest way from each bone along its children to a tip, (B,)."""
-    reach = levers.reach.copy()
+def _reaches(tree: Tree, length: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Return the longest way from each bone along its children, (B,), and `own` (B,) at its end."""
+    reach = own.copy()
     for b in tree.sequence[::-1]:
         p = tree.parents[b]
         if p >= 0:
             reach[p] = max(reach[p], length[b] + reach[b])
     return reach
-
-
-def _chain(tree: Tree, length: np.ndarray, bone: int) -> float:
-    """Return the longest chain of bones from the parent of `bone` on."""
-    longest = np.zeros(len(length))
-    for b in tree.sequence[::-1]:
-        p = tree.parents[b]
-        if p >= 0:
-            longest[p] = max(longest[p], length[b] + longest[b])
-    return float(length[bone] + longest[bone])
 
 
 def _below(parents: np.ndarray) -> np.ndarray:

@@ -29,6 +29,7 @@ from understudy.geometry.bone_motion import (
     split_stretch,
 )
 from understudy.geometry.skinning import polar
+from understudy.geometry.transforms import cross_matrix
 
 _POSES = 300
 _HALF_TURN = 2.6  # radians; bones that turn farther get a reference rotation
@@ -243,8 +244,7 @@ def _axes(vectors: np.ndarray, own: np.ndarray) -> np.ndarray:
     # The nearest axis of the bone is turned onto the hinge, the others by the least rotation.
     hinge = hinge * np.sign(along[nearest])
     from_axis = own[:, nearest]
-    cross = np.cross(from_axis, hinge)
-    skew = np.array([[0, -cross[2], cross[1]], [cross[2], 0, -cross[0]], [-cross[1], cross[0], 0]])
+    skew = cross_matrix(np.cross(from_axis, hinge))
     turn = np.eye(3) + skew + skew @ skew / (1 + from_axis @ hinge)
     return turn @ own
 

@@ -152,11 +152,7 @@ def fit_dense(
         if individual is None:
             individual = individual_of(poses.vertex_count, bones or _DEFAULT_BONES)
         config = Ssdr.Config(
-            bones=bones,
-            error=error,
-            influences=None,
-            transforms=transforms,
-            individual=individual,
+            bones=bones, error=error, influences=None, transforms=transforms, individual=individual
         )
         return Ssdr(config).fit(poses, progress=progress)
     return Lbs(Lbs.Config(influences=None, max_poses=_MAX_POSES)).fit(poses, progress=progress)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from understudy.geometry.transforms import rotation_from_axis_angle
-from understudy.methods.decomposition.fit import Fit
-from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.motion import Fit, Motion
 from understudy.methods.decomposition.skeletons.articulation import (
     Articulation,
     NormalEquations,

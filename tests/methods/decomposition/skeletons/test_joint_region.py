@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from understudy.geometry.transforms import rotation_from_axis_angle
-from understudy.methods.decomposition.fit import Fit
-from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.motion import Fit, Motion
 from understudy.methods.decomposition.skeletons.articulated_fit import ArticulatedFit, solve_motion
 from understudy.methods.decomposition.skeletons.articulation import Articulation, Tree
 from understudy.methods.decomposition.skeletons.joint_places import JointRegion

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from understudy.methods.decomposition.fit import Fit, predict
-from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.motion import Fit, Motion, predict
 from understudy.methods.decomposition.skeletons.articulated_fit import solve_rest_shape
 
 

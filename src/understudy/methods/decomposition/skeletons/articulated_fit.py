@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from understudy.methods.decomposition import kernels
-from understudy.methods.decomposition.fit import Fit, WeightSearch, dense_weights
 from understudy.methods.decomposition.momentum import Extension, Failure, Schedule, alternate
-from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.motion import Fit, Motion, WeightSearch, dense_weights
 from understudy.methods.decomposition.skeletons.articulation import (
     Articulation,
     JoinedFit,
@@ -27,7 +26,7 @@ from understudy.methods.decomposition.skeletons.gauss_newton import (
     solve_articulation,
 )
 from understudy.methods.decomposition.skeletons.joint_places import JointRegion
-from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
+from understudy.methods.decomposition.solves import no_weights, solve_weights
 
 FIRST_STEPS, _STEPS = 15, 2  # of Gauss-Newton for new weights, and within an iteration
 _MIN_GAIN = 1e-4

@@ -24,8 +24,7 @@ from functools import cached_property
 import numpy as np
 
 from understudy.methods.decomposition import kernels
-from understudy.methods.decomposition.fit import Fit
-from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.motion import Fit, Motion
 
 
 @dataclass(frozen=True, eq=False)

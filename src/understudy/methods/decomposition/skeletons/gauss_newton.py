@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.geometry.transforms import rotation_from_axis_angle
+from understudy.geometry.transforms import cross_matrix, rotation_from_axis_angle
 from understudy.methods.decomposition.skeletons.articulation import (
     Articulation,
     NormalEquations,
@@ -191,13 +191,15 @@ class _System:
         for axis in range(3):
             blocks[:, :, axis, :, axis] += trace
         matrix[:, :-3, :-3] = blocks.reshape(frames, 3 * bones, -1)
-        lever = _skew(np.einsum("faij,aj->fai", rotations, self.means)).reshape(frames, -1, 3)
+        lever = cross_matrix(np.einsum("faij,aj->fai", rotations, self.means)).reshape(
+            frames, -1, 3
+        )
         matrix[:, :-3, -3:], matrix[:, -3:, :-3] = lever, lever.transpose(0, 2, 1)
         matrix[:, -3:, -3:] = self.vertex_count * np.eye(3)
         diagonal = np.einsum("fii->fi", matrix)
         diagonal += damping * diagonal + _RIDGE * (diagonal.mean(axis=1, keepdims=True) + 1e-300)
 
-        reach = _skew(
+        reach = cross_matrix(
             np.einsum("faij,ajk->faki", rotations, self.shares[:, :, self.free], optimize=True)
         )  # (f,a,k,3,3)
         coupling = np.empty((frames, size, 3 * len(self.free)))
@@ -223,10 +225,3 @@ class _System:
         return coupling, np.linalg.solve(
             matrix, np.concatenate([coupling, right[..., None]], axis=2)
         )
-
-
-def _skew(vectors: np.ndarray) -> np.ndarray:
-    """Return the matrices [v]x (...,3,3) of the cross products with vectors (...,3)."""
-    x, y, z = np.moveaxis(vectors, -1, 0)
-    zero = np.zeros_like(x)
-    return np.stack([zero, -z, y, z, zero, -x, -y, x, zero], axis=-1).reshape(*x.shape, 3, 3)

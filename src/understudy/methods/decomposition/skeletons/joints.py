@@ -104,13 +104,26 @@ def pairwise_joints(transforms: np.ndarray, borders: Borders) -> tuple[np.ndarra
 
     transforms  (3F,4B)
     """
-    relative, bones = relative_motion(transforms), transforms.shape[1] // 4
-    right = _HOLD * borders.at - relative[..., :3, 3]
-    joints = np.linalg.solve(relative[..., :3, :3] + _HOLD * np.eye(3), right[..., None])[..., 0]
-    points = np.concatenate([joints, np.ones((bones, bones, 1))], axis=2)
-    error = np.maximum(np.einsum("ija,ijab,ijb->ij", points, relative, points, optimize=True), 0)
+    relative = relative_motion(transforms)
+    joints, error = held_joints(relative, borders.at, np.full(relative.shape[:2], _HOLD))
     held = _HOLD * (((joints - borders.at) ** 2).sum(axis=2) + borders.gap**2)
     return joints, (error + held) * np.where(borders.connected, 1.0, _DISCONNECTED)
+
+
+def held_joints(
+    relative: np.ndarray, middle: np.ndarray, hold: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the joints (B,B,3) of all pairs of bones, and how far they come apart (B,B), squared.
+
+    relative  (B,B,4,4) from `relative_motion`
+    middle    (B,B,3), where joints are held with the strength `hold` (B,B)
+    """
+    right = hold[..., None] * middle - relative[..., :3, 3]
+    matrix = relative[..., :3, :3] + hold[..., None, None] * np.eye(3)
+    joints = np.linalg.solve(matrix, right[..., None])[..., 0]
+    points = np.concatenate([joints, np.ones((*joints.shape[:2], 1))], axis=2)
+    apart = np.einsum("ija,ijab,ijb->ij", points, relative, points, optimize=True)
+    return joints, np.maximum(apart, 0)
 
 
 def relative_motion(transforms: np.ndarray) -> np.ndarray:

@@ -26,22 +26,27 @@ import numpy as np
 
 from understudy.methods.decomposition import kernels
 from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
-from understudy.methods.decomposition.fit import Fit, WeightSearch, dense_weights
-from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.motion import Fit, Motion, WeightSearch, dense_weights
 from understudy.methods.decomposition.patch_search import SMALL, LocalBones, precision
 from understudy.methods.decomposition.skeletons.articulated_fit import (
     ArticulatedFit,
     solve_articulated,
     solve_motion,
 )
-from understudy.methods.decomposition.skeletons.articulation import Articulation, JoinedFit, Tree
+from understudy.methods.decomposition.skeletons.articulation import (
+    Articulation,
+    JoinedFit,
+    NormalEquations,
+    Tree,
+)
 from understudy.methods.decomposition.skeletons.joint_places import Body
 from understudy.methods.decomposition.skeletons.joints import (
     cluster_borders,
+    held_joints,
     relative_motion,
     spanning_tree,
 )
-from understudy.methods.decomposition.weight_solve import solve_weights
+from understudy.methods.decomposition.solves import solve_weights
 
 # h: the variance of the motion at the joint, by how far bones slide and by E, over that of the
 # distance between a joint and `middle`. All are shares of the size.
@@ -104,7 +109,7 @@ def _tree_and_joints(motion: Motion, bones: LocalBones, body: Body) -> tuple[Tre
     apart = np.zeros((count, count))
     for _ in range(_REPEATS):
         hold = np.minimum((noise**2 + apart) / (_SPREAD * body.size) ** 2, _MAX_HOLD)
-        joints, apart = _held_joints(relative, middle, hold)
+        joints, apart = held_joints(relative, middle, hold)
     cost = apart + hold * ((joints - middle) ** 2).sum(axis=2)
     # A wide border is where the body hangs together.
     cost *= _side_factors(bones, body) / np.maximum(width, _THIN * body.size)
@@ -180,22 +185,6 @@ def _side_factors(bones: LocalBones, body: Body) -> np.ndarray:
     return factors
 
 
-def _held_joints(
-    relative: np.ndarray, middle: np.ndarray, hold: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the joints (B,B,3) of all pairs of bones, and how far they come apart (B,B), squared.
-
-    relative  (B,B,4,4) from `relative_motion`
-    middle    (B,B,3), where joints are held with the strength `hold` (B,B)
-    """
-    right = hold[..., None] * middle - relative[..., :3, 3]
-    matrix = relative[..., :3, :3] + hold[..., None, None] * np.eye(3)
-    joints = np.linalg.solve(matrix, right[..., None])[..., 0]
-    points = np.concatenate([joints, np.ones((*joints.shape[:2], 1))], axis=2)
-    apart = np.einsum("ija,ijab,ijb->ij", points, relative, points, optimize=True)
-    return joints, np.maximum(apart, 0)
-
-
 def _rotating(
     motion: Motion, bones: LocalBones, tree: Tree, joints: np.ndarray, hold: float
 ) -> ArticulatedFit:
@@ -269,9 +258,8 @@ def _joined_transforms(motion: Motion, fit: Fit, joints: _Joints) -> np.ndarray:
     adds to the normal equations.
     """
     bones, parents = fit.bones, joints.tree.parents
-    gram, cross = kernels.normal_equations(
-        motion.rest, fit.index, fit.weight, motion.targets, bones
-    )
+    equations = NormalEquations.of(motion, fit)
+    gram = equations.gram
     child = np.flatnonzero(parents >= 0)
     parent = parents[child]
     mass = np.bincount(fit.index.reshape(-1), fit.weight.reshape(-1), bones)
@@ -282,9 +270,8 @@ def _joined_transforms(motion: Motion, fit: Fit, joints: _Joints) -> np.ndarray:
     for one, two, sign in ((child, child, 1), (parent, parent, 1), (child, parent, -1)):
         np.add.at(blocks, (one, two), sign * block)
     np.add.at(blocks, (parent, child), -block)
-    by_frame = np.ascontiguousarray(cross.T).reshape(-1, 3, 4 * bones)
     before = fit.transforms.reshape(-1, 3, 4 * bones)
-    return kernels.rigid_sweeps(gram, by_frame, before, _SWEEPS).reshape(-1, 4 * bones)
+    return kernels.rigid_sweeps(gram, equations.cross, before, _SWEEPS).reshape(-1, 4 * bones)
 
 
 def gaps(transforms: np.ndarray, tree: Tree, joints: np.ndarray) -> np.ndarray:

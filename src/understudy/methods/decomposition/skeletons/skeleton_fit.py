@@ -36,18 +36,26 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import compose
 from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
-from understudy.methods.decomposition.fit import Fit, WeightSearch
 from understudy.methods.decomposition.local_bones import find_local_bones
 from understudy.methods.decomposition.locality import dominant_bone
-from understudy.methods.decomposition.motion import Motion, Normalisation, read_motion
+from understudy.methods.decomposition.motion import (
+    Fit,
+    Motion,
+    Normalisation,
+    WeightSearch,
+    read_motion,
+)
 from understudy.methods.decomposition.result import packed_skin
 from understudy.methods.decomposition.skeletons.articulation import JoinedFit, Tree
 from understudy.methods.decomposition.skeletons.joint_places import Body
 from understudy.methods.decomposition.skeletons.local_skeleton import join_local_bones
 from understudy.methods.decomposition.skeletons.root_bone import BoneShapes, find_root
 from understudy.methods.decomposition.skeletons.skeleton_solve import solve_skeleton
-from understudy.methods.decomposition.transform_solve import nearest_rigid
-from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
+from understudy.methods.decomposition.solves import (
+    nearest_rigid,
+    no_weights,
+    solve_weights,
+)
 from understudy.system import checks, tasks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress

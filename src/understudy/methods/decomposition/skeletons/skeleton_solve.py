@@ -26,9 +26,8 @@ from scipy.spatial import cKDTree
 
 from understudy.core.poses import evenly
 from understudy.methods.decomposition.bone_count import INVISIBLE, relative_error
-from understudy.methods.decomposition.fit import Fit, WeightSearch, dense_weights
 from understudy.methods.decomposition.locality import connected_patches
-from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.motion import Fit, Motion, WeightSearch, dense_weights
 from understudy.methods.decomposition.skeletons.articulated_fit import (
     FIRST_STEPS,
     ArticulatedFit,
@@ -47,9 +46,13 @@ from understudy.methods.decomposition.skeletons.joints import (
     spanning_tree,
 )
 from understudy.methods.decomposition.skeletons.tree_search import joined_where_shared, search_trees
+from understudy.methods.decomposition.solves import (
+    nearest_rigid,
+    no_weights,
+    solve_rigid_transforms,
+    solve_weights,
+)
 from understudy.methods.decomposition.starts import split_transform
-from understudy.methods.decomposition.transform_solve import nearest_rigid, solve_rigid_transforms
-from understudy.methods.decomposition.weight_solve import no_weights, solve_weights
 from understudy.system.progress import Task
 
 _VERTICES, _FRAMES = 1500, 32  # size of the sample that the first iterations use
@@ -96,11 +99,7 @@ def solve_skeleton(
 
 
 def _first_tree(
-    motion: Motion,
-    start: Fit,
-    triangles: np.ndarray,
-    influences: int,
-    region: JointRegion | None,
+    motion: Motion, start: Fit, triangles: np.ndarray, influences: int, region: JointRegion | None
 ) -> tuple[Motion, ArticulatedFit]:
     """Return the sample of the motion, and the better of the two initial trees after iterations."""
     vertices, frames = _sample(motion)

@@ -16,8 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from understudy.methods.decomposition.fit import dense_weights
-from understudy.methods.decomposition.motion import Motion
+from understudy.methods.decomposition.motion import Motion, dense_weights
 from understudy.methods.decomposition.skeletons.articulated_fit import (
     ArticulatedFit,
     limit_influences,
@@ -31,7 +30,7 @@ from understudy.methods.decomposition.skeletons.articulation import (
     articulate,
 )
 from understudy.methods.decomposition.skeletons.joints import Borders, pairwise_joints
-from understudy.methods.decomposition.transform_solve import solve_rigid_transforms
+from understudy.methods.decomposition.solves import solve_rigid_transforms
 
 _FIRST_ITERATIONS, _ITERATIONS = 60, 40
 _PERTURBED_ITERATIONS, _TREE_ITERATIONS = 25, 20

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from understudy.methods.decomposition.fit import Fit, predict
-from understudy.methods.decomposition.motion import Motion, read_motion
-from understudy.methods.decomposition.transform_solve import solve_transforms
+from understudy.methods.decomposition.motion import Fit, Motion, predict, read_motion
+from understudy.methods.decomposition.solves import solve_transforms
 from understudy_benchmarks.trajectory_training.generated import generate_character
 
 
