@@ -18,8 +18,13 @@ from understudy.io.atomic_write import ensure_writable
 from understudy.io.files import file_size, write_json
 from understudy.io.gltf import write_glb
 from understudy.io.onnx import write_onnx_weights
-from understudy.io.registry import format_of, formats, write_character, write_deformer
-from understudy.io.sequences import read_mesh
+from understudy.io.registry import (
+    format_of,
+    formats,
+    read_mesh,
+    write_character,
+    write_deformer,
+)
 from understudy.jobs.exports import Exported
 from understudy.rigs.base import Rig
 from understudy.system.errors import InputError
