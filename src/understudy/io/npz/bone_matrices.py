@@ -101,6 +101,7 @@ def check_convention(poses: Poses) -> None:
         rest_bones,
         bones[inside],
         (_turned,),
+        from_file=False,
     )
 
 
@@ -114,8 +115,12 @@ def _need_right_reading(
     rest_bones: np.ndarray,
     bones: np.ndarray,
     readings: Sequence[Callable[[np.ndarray, np.ndarray], Iterator[Reading]]],
+    from_file: bool = True,
 ) -> None:
-    """Raise if one of the other `readings` of the matrices explains the poses far better."""
+    """Raise if one of the other `readings` of the matrices explains the poses far better.
+
+    from_file  the matrices may have been cut to three rows when they were written
+    """
     if not rest.size or not rest_bones.size:
         return
     size, rest_extent = _size(rest), np.abs(rest).max()
@@ -129,7 +134,8 @@ def _need_right_reading(
         return
     shifts = max(np.abs(rest_bones[..., 3]).max(), np.abs(bones[..., 3]).max())
     # A single bone may well stay at the origin: the root of a face that controls move.
-    if bones.shape[1] > 1 and shifts <= 1e-6 * rest_extent and given > 0.3 * moved:
+    still = from_file and bones.shape[1] > 1 and shifts <= 1e-6 * rest_extent
+    if still and given > 0.3 * moved:
         raise InputError(
             "world_from_bone: no bone has a translation in any pose, but the mesh moves: these are "
             "4x4 matrices of the row-vector convention (Maya's) cut to three rows. Start from the "
