@@ -61,9 +61,9 @@ def test_a_disk_that_fills_up_while_sampling(disk, whole, monkeypatch):
 def test_a_disk_that_is_full_when_a_fit_ends_keeps_the_training(disk, whole, tmp_path):
     options = {"epochs": "3", "hidden": "8", "bounded": "false"}
     plain = Fit.of("fdda", tmp_path / "plain.understudy", options)
-    plain.write(plain.method.fit(plain.read(whole)))
+    plain.write(plain.method.fit(store.open_poses(whole)))
     job = Fit.of("fdda", disk / "hero.understudy", options)
-    poses = job.read(whole)
+    poses = store.open_poses(whole)
     deformer = job.method.fit(poses)
     filler = fill(disk)
     with pytest.raises(FileError, match=r"hero\.understudy: cannot be written.*disk is full"):
