@@ -41,7 +41,7 @@ from understudy.rigs.sampling import SamplePlan
 rig, path, kill = sys.argv[1], sys.argv[2], sys.argv[3] == "kill"
 
 def end_one():
-    while not store.occupied(store.Path(path)) or len(store.missing_blocks(path)) > 9:
+    while not store.occupied(path) or len(store.missing_blocks(path)) > 9:
         time.sleep(0.1)
     nodes.remove_node(workers[0], allow_graceful=False)
     print("killed at", len(store.missing_blocks(path)), flush=True)
