@@ -14,8 +14,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 SETTINGS = f"""
 [mypy]
 strict = true
-mypy_path = {ROOT / "src"}
-[mypy-understudy.*]
+mypy_path = {ROOT / "src"}:{ROOT / "benchmarks" / "src"}
+[mypy-understudy.*,understudy_benchmarks.*]
 follow_imports = silent
 [mypy-tractor.*]
 ignore_missing_imports = true
