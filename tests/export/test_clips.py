@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builders import chain_skeleton, grid_mesh, random_motion
+from bvh_writer import write_bvh
 
 from understudy import Clip, Deformer, InputError, Mesh, Skeleton, Skin
 from understudy.export.clips import (
@@ -15,7 +16,6 @@ from understudy.export.clips import (
     poses_clips,
 )
 from understudy.geometry.transforms import compose
-from understudy.io.bvh import write_bvh
 
 
 def shuffled(skeleton, order):

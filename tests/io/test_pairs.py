@@ -5,13 +5,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from bvh_writer import write_bvh
 from command_line import run
 
 from understudy import CharacterClip, Deformer, InputError, Mesh, Skeleton, Skin
 from understudy.core.character import Character
 from understudy.geometry.normals import vertex_normals
 from understudy.geometry.transforms import compose, rotation_from_axis_angle
-from understudy.io.bvh import write_bvh
 from understudy.io.pairs import pair_poses
 from understudy.io.registry import ReadOptions, read_poses, write_character
 from understudy.io.sequences import write_obj

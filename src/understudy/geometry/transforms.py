@@ -91,6 +91,15 @@ def parent_from_bone(world_from_bone: np.ndarray, parents: np.ndarray) -> np.nda
     return result
 
 
+def world_from_local(local: np.ndarray, parents: np.ndarray) -> np.ndarray:
+    """Each bone in the world, (...,B,3,4), of bones in their parents' frames, parents first."""
+    result = local.copy()
+    for bone, parent in enumerate(parents.tolist()):
+        if parent >= 0:
+            result[..., bone, :, :] = compose(result[..., parent, :, :], local[..., bone, :, :])
+    return result
+
+
 def cross_matrix(vectors: np.ndarray) -> np.ndarray:
     """The matrices [v]x (...,3,3) of the cross products with vectors (...,3)."""
     x, y, z = np.moveaxis(vectors, -1, 0)

@@ -8,7 +8,6 @@ most programs and are added to it in some; what keeps the joint nearer to its of
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,13 +15,11 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from understudy.core.character import Character, CharacterClip
-from understudy.core.clip import Clip
 from understudy.core.mesh import Mesh
 from understudy.core.poses import distinct_names
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
-from understudy.geometry.transforms import compose
-from understudy.io.atomic_write import atomic_write
+from understudy.geometry.transforms import world_from_local
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.numbers import read_bytes, read_numbers
 from understudy.system import checks
@@ -30,7 +27,6 @@ from understudy.system.errors import FileError, InputError
 from understudy.system.progress import SILENT, Progress
 
 _CHANNELS = {f"{axis}{kind}" for axis in "xyz" for kind in ("position", "rotation")}
-_RIGID = 1e-3  # a bone may stretch by this fraction and is still written as a rotation
 _RATES = (24000 / 1001, 30000 / 1001, 60000 / 1001, *range(1, 1001))
 
 
@@ -44,8 +40,13 @@ class _Joint:
     channels: list[str] = field(default_factory=list)
 
 
-def read_motion(path: str | Path) -> tuple[Skeleton, CharacterClip]:
-    """Return the skeleton of a `.bvh` file, at rest with the axes of the world, and its motion."""
+def read_bvh(
+    path: str | Path, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> Character:
+    """Return a `.bvh` file as a character: its mesh has one vertex at every joint, no polygons.
+
+    It is one clip at the rate of the file.
+    """
     path = Path(path)
     try:
         head, _, tail = read_bytes(path).partition(b"MOTION")
@@ -55,58 +56,17 @@ def read_motion(path: str | Path) -> tuple[Skeleton, CharacterClip]:
         names = distinct_names([joint.name or "joint" for joint in joints])
         offsets = np.array([joint.offset for joint in joints])
         rest = np.tile(np.eye(3, 4), (len(joints), 1, 1))
-        for number, parent in enumerate(parents):
-            rest[number, :, 3] = offsets[number] + (rest[parent, :, 3] if parent >= 0 else 0)
-        local = _local(joints, offsets, values)
-        moved = local.copy()
-        for number, parent in enumerate(parents):  # parents come first
-            if parent >= 0:
-                moved[:, number] = compose(moved[:, parent], local[:, number])
+        rest[:, :, 3] = offsets
+        rest = world_from_local(rest, parents)
+        moved = world_from_local(_local(joints, offsets, values), parents)
         skeleton = Skeleton(tuple(names), parents, rest)
         clip = CharacterClip(path.stem or "motion", moved, np.zeros((len(moved), 0)), rate)
-        return skeleton, clip
+        points = rest[:, :, 3]
+        mesh = Mesh(points, np.zeros(0, np.int32), np.zeros(0, np.int32), up_axis="unknown")
+        skin = Skin.rigid(np.arange(skeleton.bone_count))
+        return Character(mesh, skeleton, skin, clips=(clip,), name=clip.name)
     except InputError as problem:
         raise FileError(f"{path}: cannot be read as BVH: {problem}") from problem
-
-
-def read_bvh(
-    path: str | Path, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
-) -> Character:
-    """Return a `.bvh` file as a character: its mesh has one vertex at every joint, no polygons.
-
-    It is one clip at the rate of the file.
-    """
-    skeleton, clip = read_motion(path)
-    points = skeleton.world_from_bone[:, :, 3]
-    mesh = Mesh(points, np.zeros(0, np.int32), np.zeros(0, np.int32), up_axis="unknown")
-    skin = Skin.rigid(np.arange(skeleton.bone_count))
-    return Character(mesh, skeleton, skin, clips=(clip,), name=clip.name)
-
-
-def write_bvh(skeleton: Skeleton, clip: Clip | CharacterClip, path: str | Path) -> None:
-    """Write the motion of a skeleton; bones must not scale or shear.
-
-    The joints have the axes of the world at rest, so reading the file again gives other rest
-    rotations and the same motion since rest. A clip without frame rate gets 30 frames per second.
-    """
-    checks.same_count(
-        clip.world_from_bone.shape[1], skeleton.bone_count, "bones", "the clip", "the skeleton"
-    )
-    root = skeleton.parents < 0
-    rest = skeleton.world_from_bone[:, :, 3]
-    offset = np.where(root[:, None], rest, rest - rest[np.maximum(skeleton.parents, 0)])
-    position, angles = _local_motion(skeleton, clip.world_from_bone)
-    size = max(float(np.abs(rest).max(initial=0)), 1e-12)
-    moves = root | (np.abs(position - offset).max(axis=(0, 2)) > 1e-6 * size)
-    columns = [
-        np.concatenate([position[:, b], angles[:, b]], axis=1) if moves[b] else angles[:, b]
-        for b in _depth_first(skeleton.parents)
-    ]
-    lines = ["HIERARCHY", *_written(skeleton, offset, moves), "MOTION"]
-    lines += [f"Frames: {clip.frame_count}", f"Frame Time: {1 / (clip.frame_rate or 30.0):.9g}"]
-    with atomic_write(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
-        file.write("\n".join(lines) + "\n")
-        np.savetxt(file, np.concatenate(columns, axis=1), fmt="%.9g")
 
 
 def _hierarchy(text: str) -> list[_Joint]:
@@ -232,70 +192,3 @@ def _placed(given: np.ndarray, offset: np.ndarray, is_root: bool) -> np.ndarray:
     added = np.where(np.isfinite(given), given, 0) + offset
     middle = lambda places: np.linalg.norm(np.median(places, axis=0) - offset)
     return replaced if middle(replaced) <= middle(added) else added
-
-
-def _local_motion(skeleton: Skeleton, world_from_bone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the place of each joint in its parent and its angles about Z, X, Y: (F,B,3) each."""
-    moved = compose(world_from_bone, skeleton.bone_from_world)[..., :3]
-    shape = np.abs(np.swapaxes(moved, -1, -2) @ moved - np.eye(3)).max((0, 2, 3))
-    if shape.max(initial=0) > _RIGID:
-        name = skeleton.names[int(shape.argmax())]
-        raise InputError(f"bone {name!r} scales or shears, which BVH cannot hold; write .npz")
-    root, above = skeleton.parents < 0, np.maximum(skeleton.parents, 0)
-    turn = Rotation.from_matrix(moved.reshape(-1, 3, 3)).as_matrix().reshape(moved.shape)
-    outer = np.where(root[:, None, None], np.eye(3), turn[:, above])
-    place = world_from_bone[..., 3]
-    place = place - np.where(root[:, None], 0, place[:, above])
-    position = np.einsum("fbji,fbj->fbi", outer, place)
-    local = np.swapaxes(outer, -1, -2) @ turn
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # two of the three angles are not unique somewhere
-        angles = Rotation.from_matrix(local.reshape(-1, 3, 3)).as_euler("ZXY", degrees=True)
-    return position, angles.reshape(position.shape)
-
-
-def _depth_first(parents: np.ndarray) -> list[int]:
-    """Return the bones in the order of a hierarchy: each before its children, which follow it."""
-    children: dict[int, list[int]] = {}
-    for bone, parent in enumerate(parents):
-        children.setdefault(int(parent), []).append(bone)
-    order: list[int] = []
-    stack = list(reversed(children.get(-1, [])))
-    while stack:
-        bone = stack.pop()
-        order.append(bone)
-        stack.extend(reversed(children.get(bone, [])))
-    return order
-
-
-def _written(skeleton: Skeleton, offset: np.ndarray, moves: np.ndarray) -> list[str]:
-    """Return the lines of the hierarchy."""
-    lines: list[str] = []
-    open_: list[int] = []
-    has_child = set(skeleton.parents.tolist())
-
-    def close(parent: int) -> None:
-        while open_ and open_[-1] != parent:
-            open_.pop()
-            lines.append("\t" * len(open_) + "}")
-
-    for bone in _depth_first(skeleton.parents):
-        parent = int(skeleton.parents[bone])
-        close(parent)
-        indent = "\t" * len(open_)
-        name = " ".join(skeleton.names[bone].split()).replace("{", "(").replace("}", ")")
-        lines += [f"{indent}{'ROOT' if parent < 0 else 'JOINT'} {name or 'joint'}", indent + "{"]
-        numbers = " ".join(f"{value:.9g}" for value in offset[bone])
-        lines.append(f"{indent}\tOFFSET {numbers}")
-        turns = "Zrotation Xrotation Yrotation"
-        channels = f"6 Xposition Yposition Zposition {turns}" if moves[bone] else f"3 {turns}"
-        lines.append(f"{indent}\tCHANNELS {channels}")
-        if bone not in has_child:
-            end = "\t" * (len(open_) + 1)
-            lines += [f"{end}End Site", f"{end}{{", f"{end}\tOFFSET 0 0 0", f"{end}}}"]
-        open_.append(bone)
-    close(-1)
-    while open_:
-        open_.pop()
-        lines.append("\t" * len(open_) + "}")
-    return lines
