@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.noun import Noun, read_only
-from understudy.geometry.adjacency import polygon_edges
+from understudy.geometry.adjacency import fans, polygon_edges
 from understudy.system import checks
 from understudy.system.errors import InputError
 
@@ -137,13 +137,7 @@ class Mesh(Noun):
     @cached_property
     def triangles(self) -> np.ndarray:
         """The polygons as triangles, (M,3) int32: a fan from each polygon's first corner."""
-        starts = np.concatenate([[0], np.cumsum(self.polygon_sizes)])[:-1]
-        fans = self.polygon_sizes - 2
-        polygon = np.repeat(np.arange(len(fans)), fans)
-        step = np.arange(int(fans.sum())) - np.repeat(np.cumsum(fans) - fans, fans)
-        corner = starts[polygon]
-        at = np.stack([corner, corner + step + 1, corner + step + 2], axis=1)
-        return read_only(self.polygon_vertices[at].astype(np.int32).reshape(-1, 3))
+        return read_only(self.polygon_vertices[fans(self.polygon_sizes)].astype(np.int32))
 
     @cached_property
     def edges(self) -> np.ndarray:

@@ -42,6 +42,20 @@ def polygon_edges(polygon_sizes: np.ndarray, polygon_vertices: np.ndarray) -> np
     return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0).astype(np.int32)
 
 
+def fans(sizes: np.ndarray) -> np.ndarray:
+    """The corners of polygons as triangles, (m,3): fans from the first corner of each.
+
+    sizes  (F,) number of corners of each polygon
+
+    >>> fans(np.array([3, 4])).tolist()
+    [[0, 1, 2], [3, 4, 5], [3, 5, 6]]
+    """
+    count = sizes - 2
+    first = np.repeat(np.cumsum(sizes) - sizes, count)
+    step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    return np.stack([first, first + step + 1, first + step + 2], axis=1)
+
+
 def link_isolated(edges: np.ndarray, points: np.ndarray, nearest: int = 6) -> np.ndarray:
     """The edges, plus edges from every vertex without one to the vertices nearest to it.
 

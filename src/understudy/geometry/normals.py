@@ -36,8 +36,7 @@ def vertex_normals(
     by_vertex = np.moveaxis(total, -2, 0)
     for corner in range(3):
         np.add.at(by_vertex, triangles[:, corner], np.moveaxis(faces, -2, 0))
-    length = np.linalg.norm(total, axis=-1, keepdims=True)
-    return np.divide(total, length, out=np.zeros_like(total), where=length > 0)
+    return unit(total)
 
 
 class CornerNormals:
@@ -82,10 +81,10 @@ class CornerNormals:
         duals = (np.cross(b, n), np.cross(n, a), np.cross(a, b))
         moved = sum(part[:, None] * dual for part, dual in zip(self._local, duals))
         moved = moved / np.where(flat, 1.0, determinant)[:, None]
-        moved = np.where(flat[:, None], 0.0, _unit(moved))
+        moved = np.where(flat[:, None], 0.0, unit(moved))
         total = np.zeros((int(self._group.max(initial=-1)) + 1, 3))
         np.add.at(total, self._group, moved)
-        result = _unit(total)[self._group]
+        result = unit(total)[self._group]
         lost = np.asarray(~result.any(axis=1))  # no polygon around it has an area
         return np.where(lost[:, None], self._rest, result).astype(np.float32)
 
@@ -101,7 +100,7 @@ class CornerNormals:
         return np.stack([a, b, normal]), area
 
 
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    """Return vectors (n,3) of length one; zero stays zero."""
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Vectors (...,3) of length one; zero stays zero."""
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)

@@ -188,6 +188,21 @@ def dense_to_influences(
     return np.where(weight != 0, order, 0).astype(np.int32), weight
 
 
+def sparse_to_influences(weights: sp.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+    """A sparse matrix (V,B) as `dense_to_influences`; it is brought into canonical form."""
+    weights.sum_duplicates()
+    weights.eliminate_zeros()
+    counts = np.diff(weights.indptr)
+    rows = np.repeat(np.arange(weights.shape[0]), counts)
+    order = np.lexsort([-np.abs(weights.data), rows])
+    rank = np.arange(len(rows)) - np.repeat(weights.indptr[:-1], counts)
+    index = np.zeros((weights.shape[0], max(1, int(counts.max(initial=1)))), np.int32)
+    weight = np.zeros(index.shape)
+    index[rows, rank] = weights.indices[order]
+    weight[rows, rank] = weights.data[order]
+    return index, weight
+
+
 def float32_weights(weight: np.ndarray) -> np.ndarray:
     """Weights (V,K) that sum to one as float32 rows that still do.
 

@@ -21,7 +21,7 @@ from understudy.core.poses import distinct_names
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.adjacency import polygon_edges
-from understudy.geometry.skinning import float32_influences
+from understudy.geometry.skinning import float32_influences, sparse_to_influences
 from understudy.geometry.transforms import apply, compose, inverse
 from understudy.io.fbx.scene import FbxScene, Part
 
@@ -81,9 +81,8 @@ class Bones:
         values = np.concatenate([weight for _, _, weight in found])
         order = self._add_hierarchy()
         shape = (int(starts[-1]), len(self._bones))
-        self._index, self._weight = _influences(
-            sp.csr_matrix((values, (rows, order[columns])), shape)
-        )
+        matrix = sp.csr_matrix((values, (rows, order[columns])), shape)
+        self._index, self._weight = float32_influences(*sparse_to_influences(matrix))
         share = [
             np.zeros(p.vertex_count) if p.skin is None else p.skin.dual_quaternion for p in parts
         ]
@@ -259,21 +258,6 @@ class Bones:
 
 def _volume(transform: np.ndarray) -> float:
     return float(abs(np.linalg.det(transform[:, :3])))
-
-
-def _influences(weights: sp.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights (V,B) as index (V,K) int32 and weight (V,K) float32, the largest first."""
-    weights.sum_duplicates()
-    weights.eliminate_zeros()
-    counts = np.diff(weights.indptr)
-    rows = np.repeat(np.arange(weights.shape[0]), counts)
-    order = np.lexsort([-np.abs(weights.data), rows])
-    rank = np.arange(len(rows)) - np.repeat(weights.indptr[:-1], counts)
-    index = np.zeros((weights.shape[0], max(1, int(counts.max(initial=1)))), np.int32)
-    weight = np.zeros(index.shape)
-    index[rows, rank] = weights.indices[order]
-    weight[rows, rank] = weights.data[order]
-    return float32_influences(index, weight)
 
 
 def restore_pruned(

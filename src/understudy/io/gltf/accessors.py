@@ -61,56 +61,58 @@ class Accessors:
         self.budget = Budget(document.root.where, document.size)
         self._cache: dict[int, np.ndarray] = {}
 
-    def __len__(self) -> int:
-        return len(self.entries)
+    def floats(self, user: Entry, key: str, kind: str = "") -> np.ndarray:
+        """Return the accessor that a field names as (count, width) float64.
 
-    def count(self, number: int) -> int:
-        """Return how many rows an accessor claims."""
-        return self.entries[number].integer("count")
-
-    def array(self, number: int, *kinds: str) -> np.ndarray:
-        """Return an accessor as (count, width): float64, or integers that are not normalised.
-
-        kinds  the types that are allowed there: "SCALAR", "VEC3", ...
+        kind  the type that is allowed there, such as "VEC3"; "": any
         """
-        if number not in self._cache:
-            self._cache[number] = self._decode(number)
-        entry, result = self.entries[number], self._cache[number]
-        kind = entry.text("type")
-        if kinds and kind not in kinds:
-            raise entry.wrong("type", f"expected {' or '.join(kinds)}, got {kind!r}")
-        return result
+        return self._array(self._number(user, key), kind).astype(np.float64)
 
-    def floats(self, number: int, *kinds: str) -> np.ndarray:
-        """Return an accessor as (count, width) float64."""
-        return self.array(number, *kinds).astype(np.float64)
-
-    def integers(self, number: int, *kinds: str) -> np.ndarray:
+    def integers(self, user: Entry, key: str, kind: str) -> np.ndarray:
         """Return an accessor of whole numbers as (count, width) int64."""
-        result = self.array(number, *kinds)
+        number = self._number(user, key)
+        result = self._array(number, kind)
         if result.dtype.kind not in "iu":
             raise self.entries[number].wrong("componentType", "expected whole numbers")
         return result.astype(np.int64)
 
-    def nonzero(self, number: int, *kinds: str) -> Sparse:
+    def nonzero(self, user: Entry, key: str, kind: str, count: int) -> Sparse:
         """Return the rows of an accessor that are not zero, without a dense array if it is sparse.
+
+        count  the rows that it must have
 
         Many morph targets are sparse; as dense arrays they would need far more than the file.
         """
-        entry = self.entries[number]
+        entry = self.entries[self._number(user, key)]
+        claimed = entry.integer("count")
+        if claimed != count:
+            raise FileError(f"{user.where}.{key}: {claimed:,} rows for {count} vertices")
         sparse = entry.entry("sparse")
         if sparse is None or entry.has("bufferView"):
-            dense = self.floats(number, *kinds)
+            dense = self.floats(user, key, kind)
             rows = np.flatnonzero(dense.any(axis=1))
             return Sparse(rows, dense[rows])
-        kind = entry.text("type")
-        if kinds and kind not in kinds:
-            raise entry.wrong("type", f"expected {' or '.join(kinds)}, got {kind!r}")
+        self._check_kind(entry, kind)
         component, width = self._kind(entry)
-        rows, values = self._sparse(sparse, component, width, entry.integer("count"))
+        rows, values = self._sparse(sparse, component, width, count)
         values = self._finished(entry, values).astype(np.float64)
         keep = values.any(axis=1)
         return Sparse(rows[keep], values[keep])
+
+    def _number(self, user: Entry, key: str) -> int:
+        return user.integer(key, below=len(self.entries))
+
+    def _array(self, number: int, kind: str) -> np.ndarray:
+        """Return an accessor as (count, width): float64, or integers that are not normalised."""
+        if number not in self._cache:
+            self._cache[number] = self._decode(number)
+        self._check_kind(self.entries[number], kind)
+        return self._cache[number]
+
+    def _check_kind(self, entry: Entry, kind: str) -> None:
+        found = entry.text("type")
+        if kind and found != kind:
+            raise entry.wrong("type", f"expected {kind}, got {found!r}")
 
     def _kind(self, entry: Entry) -> tuple[np.dtype, int]:
         """Return the type and the number of components of an accessor."""
@@ -130,7 +132,7 @@ class Accessors:
         count = entry.integer("count")
         sparse = entry.entry("sparse")
         if entry.has("bufferView"):
-            result = self._rows(entry, entry, dtype, width, count)
+            result = self._rows(entry, dtype, width, count)
         else:
             # Zeros take no bytes in the file; no real array has more rows than its file has bytes.
             if count > self.document.size:
@@ -165,17 +167,15 @@ class Accessors:
         component = indices.integer("componentType")
         if component not in (5121, 5123, 5125):
             raise indices.wrong("componentType", "expected unsigned integers")
-        rows = self._rows(indices, indices, np.dtype(COMPONENTS[component]), 1, number)[:, 0]
+        rows = self._rows(indices, np.dtype(COMPONENTS[component]), 1, number)[:, 0]
         rows = rows.astype(np.int64)
         if len(rows) and (rows.max() >= count or (np.diff(rows) <= 0).any()):
             raise FileError(f"{indices.where}: expected increasing indices below {count}")
-        return rows, self._rows(values, values, dtype, width, number)
+        return rows, self._rows(values, dtype, width, number)
 
-    def _rows(
-        self, entry: Entry, place: Entry, dtype: np.dtype, width: int, count: int
-    ) -> np.ndarray:
+    def _rows(self, entry: Entry, dtype: np.dtype, width: int, count: int) -> np.ndarray:
         """Return `count` rows (count,width) of a buffer view; bounds are checked first."""
-        view = self.views[place.integer("bufferView", below=len(self.views))]
+        view = self.views[entry.integer("bufferView", below=len(self.views))]
         buffer = self.document.buffers[view.integer("buffer", below=len(self.document.buffers))]
         length, start = view.integer("byteLength"), view.integer("byteOffset", 0)
         if start + length > len(buffer):
@@ -183,11 +183,10 @@ class Accessors:
                 f"{view.where}: ends at byte {start + length:,} of a buffer of {len(buffer):,}"
             )
         row = width * dtype.itemsize
-        stride = view.integer("byteStride", row, below=2**16)
-        stride = stride if stride else row
+        stride = view.integer("byteStride", row, below=2**16) or row
         if stride < row:
             raise view.wrong("byteStride", f"{stride} bytes, but a row has {row}")
-        offset = place.integer("byteOffset", 0)
+        offset = entry.integer("byteOffset", 0)
         if count and offset + (count - 1) * stride + row > length:
             raise FileError(
                 f"{entry.where}: claims {count:,} rows of {row} bytes, which its buffer view of "

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.geometry.normals import unit
 from understudy.geometry.transforms import apply, compose, inverse
 from understudy.io.gltf.accessors import Accessors
 from understudy.io.gltf.document import Entry, unique
@@ -40,26 +41,13 @@ class Bone:
     frame: np.ndarray
 
 
-@dataclass(frozen=True)
-class SkinBinding:
-    """A skin of the file.
+class Bones:
+    """The bones found so far.
 
-    bones      (J,) index of the bone of each joint
-    placement  (3,4) from the space of its vertices to the rest shape
+    moving  the nodes that an animation moves
     """
 
-    bones: np.ndarray
-    placement: np.ndarray
-
-
-class Bones:
-    """The bones found so far."""
-
     def __init__(self, scene: Scene, moving: set[int]):
-        """Start without bones.
-
-        moving  the nodes that an animation moves
-        """
         self.scene = scene
         self.moving = moving
         self.bones: list[Bone] = []
@@ -68,8 +56,8 @@ class Bones:
 
     def add_skin(
         self, skin: Entry, accessors: Accessors, placement: np.ndarray | None
-    ) -> SkinBinding:
-        """Return a skin whose joints are bones.
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the bone of each joint of a skin, (J,), and the matrix A.
 
         placement  the matrix A, where the file says it; None: it is chosen
         """
@@ -81,8 +69,7 @@ class Bones:
             raise FileError(f"{skin.where}.joints: a joint is listed twice")
         binds = np.tile(IDENTITY, (len(joints), 1, 1))
         if skin.has("inverseBindMatrices"):
-            number = skin.integer("inverseBindMatrices", below=len(accessors))
-            matrices = accessors.floats(number, "MAT4")
+            matrices = accessors.floats(skin, "inverseBindMatrices", "MAT4")
             if len(matrices) < len(joints):
                 raise FileError(
                     f"{skin.where}: {len(joints)} joints, but {len(matrices)} inverseBindMatrices"
@@ -92,9 +79,7 @@ class Bones:
             raise FileError(f"{skin.where}: inverseBindMatrices have numbers beyond 1e30")
         if placement is None:
             placement = self._placement(joints, binds)
-        return SkinBinding(
-            np.array([self._joint(j, b, placement) for j, b in zip(joints, binds)]), placement
-        )
+        return np.array([self._joint(j, b, placement) for j, b in zip(joints, binds)]), placement
 
     def add_node(self, node: int) -> tuple[int, np.ndarray]:
         """Return the bone that a mesh without skin follows, and its placement (3,4).
@@ -226,8 +211,7 @@ def placed_normals(placement: np.ndarray, normals: np.ndarray) -> np.ndarray:
     columns = [np.cross(linear[:, (k + 1) % 3], linear[:, (k + 2) % 3]) for k in range(3)]
     cofactor = np.stack(columns, axis=1)  # the inverse transpose, times the determinant
     turned = normals @ (cofactor * (-1.0 if np.linalg.det(linear) < 0 else 1.0)).T
-    length = np.linalg.norm(turned, axis=-1, keepdims=True)
-    return np.divide(turned, length, out=np.zeros_like(turned), where=length > 0)
+    return unit(turned)
 
 
 def _is_regular(matrix: np.ndarray) -> bool:

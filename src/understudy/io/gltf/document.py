@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,21 +37,17 @@ class Entry:
 
     def integer(self, key: str, default: Any = _REQUIRED, below: int = MAX_INTEGER) -> Any:
         """Return a whole number from 0 to `below` - 1, or `default` where the field is absent."""
-        value = self._get(key, default)
-        if value is default and key not in self.data:
+        if key not in self.data and default is not _REQUIRED:
             return default
-        return self._index(key, value, below)
+        return self._index(key, self._get(key), below)
 
     def integers(self, key: str, below: int = MAX_INTEGER) -> list[int]:
         """Return a list of whole numbers from 0 to `below` - 1; empty where it is absent."""
         return [self._index(key, value, below) for value in self._list(key)]
 
-    def number(self, key: str, default: Any = _REQUIRED) -> Any:
-        """Return a finite number, or `default` where the field is absent."""
-        value = self._get(key, default)
-        if value is default and key not in self.data:
-            return default
-        return self._number(key, value)
+    def number(self, key: str) -> float:
+        """Return a finite number."""
+        return self._number(key, self._get(key))
 
     def numbers(self, key: str, count: int) -> np.ndarray | None:
         """Return a list of exactly `count` finite numbers, (count,) float64; None: absent."""
@@ -89,17 +85,19 @@ class Entry:
             for number, value in enumerate(self._list(key))
         ]
 
-    def lists(self, key: str, count: int) -> Iterator[list[int]]:
-        """Give the lists of a list, each of `count` whole numbers."""
+    def rows(self, key: str, count: int) -> np.ndarray:
+        """Return a list of lists, each of `count` whole numbers, (n,count) int64."""
+        result = []
         for value in self._list(key):
             if not isinstance(value, list) or len(value) != count:
                 raise self.wrong(key, f"expected lists of {count} numbers, got {_shown(value)}")
-            yield [self._index(key, number, MAX_INTEGER) for number in value]
+            result.append([self._index(key, number, MAX_INTEGER) for number in value])
+        return np.array(result, np.int64).reshape(-1, count)
 
-    def _get(self, key: str, default: Any) -> Any:
-        if key not in self.data and default is _REQUIRED:
+    def _get(self, key: str) -> Any:
+        if key not in self.data:
             raise self.wrong(key, "is missing")
-        return self.data.get(key, default)
+        return self.data[key]
 
     def _list(self, key: str) -> list[Any]:
         value = self.data.get(key, [])
@@ -141,7 +139,7 @@ def clean_text(text: str) -> str:
     >>> clean_text("a\\n b\\x1b[31m")
     'a b[31m'
     """
-    return "".join(c for c in text if c >= " " and not "\x7f" <= c <= "\x9f" and not _is_half(c))
+    return re.sub("[\0-\x1f\x7f-\x9f\ud800-\udfff]", "", text)
 
 
 def unique(name: str, taken: dict[str, int]) -> str:
@@ -162,11 +160,6 @@ def unique(name: str, taken: dict[str, int]) -> str:
     taken[name] = number
     taken[f"{name}_{number}"] = 1
     return f"{name}_{number}"
-
-
-def _is_half(character: str) -> bool:
-    """Return whether a character is one half of a surrogate pair, which no encoding has."""
-    return "\ud800" <= character <= "\udfff"
 
 
 def _shown(value: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +23,7 @@ SHEAR_TOLERANCE = 1e-5
 STILL = 1e-6
 
 
-@dataclass(frozen=True)
-class JointMotion:
+class JointMotion(NamedTuple):
     """One bone in the frame of its parent; F is 1 for a channel that does not change.
 
     translation  (F,3) float32
@@ -60,14 +60,14 @@ def joint_motion(
     clip             name, for the error; "" for the rest pose
     """
     stored = np.empty(world_from_bone.shape)
-    result: list[JointMotion | None] = [None] * len(parents)
+    result: dict[int, JointMotion] = {}
     worst = None
     for bones in _levels(parents):
         above = parents[bones]
-        world, parent = world_from_bone[:, bones], stored[:, above]
+        local = world = world_from_bone[:, bones]
         is_root = above[0] < 0
-        local = world
         if not is_root:
+            parent = stored[:, above]
             exact = _in_parent(world_from_bone[:, above], world)
             local = _nearer(_in_parent(parent, world), exact, parent, world, size)
         translation, rotation, scale = decompose(local)
@@ -78,14 +78,14 @@ def joint_motion(
                 _held(_near_one(scale[:, place]), STILL),
             )
             result[bone] = motion
-            stored[:, bone] = compose_trs(motion.translation, motion.rotation, motion.scale)
+            stored[:, bone] = compose_trs(*motion)
         if not is_root:
             stored[:, bones] = compose(parent, stored[:, bones])
         amount = _difference(stored[:, bones], world, size)
         if amount.max() > max(SHEAR_TOLERANCE, 0.0 if worst is None else worst.amount):
             frame, which = np.unravel_index(amount.argmax(), amount.shape)
             worst = ShearError(float(amount.max()), int(bones[which]), clip, int(frame))
-    return [motion for motion in result if motion is not None], worst
+    return [result[bone] for bone in range(len(parents))], worst
 
 
 def rigid_rest(world_from_bone: np.ndarray) -> np.ndarray:

@@ -15,10 +15,10 @@ from understudy.io.gltf.accessors import Accessors, Budget
 from understudy.io.gltf.document import Entry, unique
 from understudy.io.gltf.own_extras import KEY
 from understudy.io.gltf.scene import Scene
-from understudy.io.gltf.trs import NEARLY_UNIT, compose_trs
+from understudy.io.gltf.trs import NEARLY_UNIT, PATHS, compose_trs, decompose
 from understudy.system.errors import FileError
 
-_WIDTHS = {"translation": 3, "rotation": 4, "scale": 3}
+_WIDTHS = dict(zip(PATHS, (3, 4, 3)))
 MAX_FRAMES = 200_000
 DEFAULT_RATE = 30.0
 _USUAL = (30.0, 24.0, 25.0, 60.0, 50.0, 48.0, 120.0, 100.0, 90.0, 72.0, 240.0)
@@ -145,15 +145,13 @@ def slerp(a: np.ndarray, b: np.ndarray, part: np.ndarray) -> np.ndarray:
 
 def _track(node: int, path: str, width: int, sampler: Entry, accessors: Accessors) -> Track:
     """Return the track of one sampler."""
-    keys = sampler.integer("input", below=len(accessors))
-    output = sampler.integer("output", below=len(accessors))
-    times = accessors.floats(keys, "SCALAR")[:, 0]
+    times = accessors.floats(sampler, "input", "SCALAR")[:, 0]
     if not len(times) or (np.diff(times) < 0).any() or np.abs(times).max() > 1e7:
         raise FileError(f"{sampler.where}: key times must increase, from at least one key")
     interpolation = sampler.text("interpolation", "LINEAR")
     if interpolation not in ("STEP", "LINEAR", "CUBICSPLINE"):
         raise sampler.wrong("interpolation", f"unknown interpolation {interpolation[:20]!r}")
-    values = accessors.floats(output)
+    values = accessors.floats(sampler, "output")
     each = 3 if interpolation == "CUBICSPLINE" else 1
     if values.size != len(times) * each * width:
         raise FileError(
@@ -246,12 +244,12 @@ def sample(
             continue
         local = scene.locals[node][None]
         tracks = by_node.get(node, {})
-        if tracks.keys() & {"translation", "rotation", "scale"}:
+        if tracks.keys() & set(PATHS):
             budget.take(frames.count * 96, what)
-            trs = [part[None] for part in scene.rest_trs(node)]
-            for place, path in enumerate(("translation", "rotation", "scale")):
-                if path in tracks:
-                    trs[place] = value(tracks[path])
+            trs = [
+                value(tracks[path]) if path in tracks else rest[None]
+                for path, rest in zip(PATHS, decompose(scene.locals[node]))
+            ]
             local = compose_trs(*(np.broadcast_to(p, (len(times), p.shape[1])) for p in trs))
         parent = scene.parents[node]
         if parent >= 0:

@@ -13,6 +13,7 @@ import numpy as np
 
 from understudy.core.mesh import HANDEDNESS, UNITS, UP_AXES, Mesh
 from understudy.io.gltf.document import Entry
+from understudy.io.numbers import ragged
 from understudy.system.errors import FileError
 
 VERSION = 1
@@ -54,25 +55,13 @@ class OwnExtras:
 
     def json(self) -> dict[str, Any]:
         """Return it as the value of `extras`."""
-        return {
-            KEY: {
-                "version": VERSION,
-                "name": self.name,
-                "unit": self.unit,
-                "up_axis": self.up_axis,
-                "handedness": self.handedness,
-                "origin": self.origin.tolist(),
-                "vertex_count": self.vertex_count,
-                "has_normals": self.has_normals,
-                "has_materials": self.has_materials,
-                "materials": list(self.materials),
-                "shapes": list(self.shapes),
-                "part_order": list(self.part_order),
-                "parts": {name: runs_of(rows) for name, rows in self.parts.items()},
-                "not_parts": sorted(self.not_parts),
-                "polygons": self.polygons.tolist(),
-            }
+        converted = {
+            "origin": self.origin.tolist(),
+            "parts": {name: runs_of(rows) for name, rows in self.parts.items()},
+            "not_parts": sorted(self.not_parts),
+            "polygons": self.polygons.tolist(),
         }
+        return {KEY: {"version": VERSION, **vars(self), **converted}}
 
 
 def own_extras(root: Entry) -> OwnExtras | None:
@@ -136,17 +125,16 @@ def _parsed(entry: Entry) -> OwnExtras | None:
         tuple(entry.texts("part_order")),
         {name: _rows(parts, name, count) for name in parts.data},
         frozenset(entry.texts("not_parts")),
-        np.array(list(entry.lists("polygons", 3)), np.int64).reshape(-1, 3),
+        entry.rows("polygons", 3),
     )
 
 
 def _rows(entry: Entry, key: str, count: int) -> np.ndarray:
     """Return the numbers below `count` that runs stand for."""
-    runs = np.array(list(entry.lists(key, 2)), np.int64).reshape(-1, 2)
+    runs = entry.rows(key, 2)
     if len(runs) and ((runs > count).any() or runs[:, 1].sum() > count):
         raise entry.wrong(key, "more vertices than the mesh has")
-    found = [np.arange(first, first + number) for first, number in runs.tolist()]
-    rows = np.concatenate([np.zeros(0, np.int64), *found])
+    rows = ragged(*runs.T)
     if len(rows) and rows.max() >= count:
         raise entry.wrong(key, "more vertices than the mesh has")
     return rows

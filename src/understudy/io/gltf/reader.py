@@ -37,9 +37,9 @@ from understudy.io.gltf.assembly import (
     polygons_of,
     target_names,
 )
-from understudy.io.gltf.binding import Bones, SkinBinding, placed
+from understudy.io.gltf.binding import Bones, placed
 from understudy.io.gltf.container import Document, read_document
-from understudy.io.gltf.document import Entry, unique
+from understudy.io.gltf.document import unique
 from understudy.io.gltf.motion import Animation, SampledAnimation, read_animations, sample
 from understudy.io.gltf.own_extras import OwnExtras, own_extras
 from understudy.io.gltf.scene import Scene
@@ -98,7 +98,7 @@ class _Reader:
         self.skins = self.root.entries("skins")
         self.materials = self.root.entries("materials")
         self._surfaces: dict[int, Surface | None] = {}
-        self._bindings: dict[int, SkinBinding] = {}
+        self._bindings: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def character(self, name: str) -> Character:
         """Return the character; `name` is for a file that has none."""
@@ -118,16 +118,12 @@ class _Reader:
         mesh, first = self._mesh(parts, vertex_map)
         skeleton, skin = self._skeleton(bones, order), self._skin(parts, order, first)
         moved = [self._bone_motion(bones, order, a) for a in sampled]
-        clips = [
-            CharacterClip(
-                a.name,
-                world,
-                self._weights(curves, k, a.frames.count),
-                a.frames.frame_rate,
-                a.frames.start_frame,
+        clips = []
+        for k, (a, world) in enumerate(zip(sampled, moved)):
+            weights, frames = _weights(curves, k, a.frames.count), a.frames
+            clips.append(
+                CharacterClip(a.name, world, weights, frames.frame_rate, frames.start_frame)
             )
-            for k, (a, world) in enumerate(zip(sampled, moved))
-        ]
         made = Character(mesh, skeleton, skin, tuple(shapes), tuple(clips), name)
         if not self.root.entries("animations"):
             made = self._with_default_pose(made, bones, order, curves)
@@ -218,8 +214,8 @@ class _Reader:
                 moved.add(node)
         return any(part.node in moved for part in parts)
 
-    def _binding(self, node: int, bones: Bones) -> SkinBinding:
-        """Return the skin of a node."""
+    def _binding(self, node: int, bones: Bones) -> tuple[np.ndarray, np.ndarray]:
+        """Return the bones of the joints of a node's skin, and where it places vertices."""
         number = self.scene.entries[node].integer("skin", below=len(self.skins))
         if number not in self._bindings:
             placement = None
@@ -230,7 +226,7 @@ class _Reader:
 
     def _skinned(self, part: Part, bones: Bones) -> Part:
         """Return a part with its skin."""
-        surface, binding = part.surface, self._binding(part.node, bones)
+        surface, (of_joint, placement) = part.surface, self._binding(part.node, bones)
         where = f"{self.root.where}: mesh {part.name!r}"
         if surface.joints is None or surface.weights is None:
             raise FileError(f"{where}: its node has a skin, but it has no JOINTS_0 and WEIGHTS_0")
@@ -238,16 +234,15 @@ class _Reader:
         if (weight < 0).any() or weight.max(initial=0) > 1e6:
             raise FileError(f"{where}: WEIGHTS_ has negative or huge numbers")
         used = weight > 0
-        if (joints[used] >= len(binding.bones)).any():
+        if (joints[used] >= len(of_joint)).any():
             wrong = int(joints[used].max())
-            raise FileError(f"{where}: JOINTS_ refers to joint {wrong} of {len(binding.bones)}")
+            raise FileError(f"{where}: JOINTS_ refers to joint {wrong} of {len(of_joint)}")
         # As renderers do: a vertex without weights follows its first joint.
         total = weight.sum(axis=1, keepdims=True)
         weight = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
         weight[total[:, 0] <= 0, 0] = 1.0
-        index = binding.bones[np.where(joints < len(binding.bones), joints, 0)]
-        index, weight = _trimmed(index, weight)
-        return replace(part, placement=binding.placement, bone_index=index, weight=weight)
+        index, weight = _trimmed(of_joint[np.where(joints < len(of_joint), joints, 0)], weight)
+        return replace(part, placement=placement, bone_index=index, weight=weight)
 
     def _vertex_map(self, parts: list[Part]) -> list[np.ndarray]:
         """Return for each part the vertex of the character that each of its vertices is."""
@@ -317,38 +312,16 @@ class _Reader:
                 continue
             entry = self.scene.entries[part.node]
             mesh = self.meshes[part.mesh]
-            default = self._default_weights(entry, mesh, count)
+            given = (found.numbers("weights", count) for found in (entry, mesh))
+            default = next((found for found in given if found is not None), np.zeros(count))
             names = target_names(mesh, count)
             weights = [a.weights.get(part.node, default[None]) for a in sampled]
             for number, target in enumerate(part.surface.targets):
                 curves = [values[:, number] for values in weights]
                 moved, offsets = _placed_target(target, part.placement, vertices)
-                targets.append(
-                    Target(
-                        names[number],
-                        part.name,
-                        moved,
-                        offsets,
-                        (*curves, default[number : number + 1]),
-                    )
-                )
+                curves.append(default[number : number + 1])
+                targets.append(Target(names[number], part.name, moved, offsets, tuple(curves)))
         return blend_shapes(targets, [] if self.own is None else list(self.own.shapes))
-
-    def _default_weights(self, node: Entry, mesh: Entry, count: int) -> np.ndarray:
-        """Return the morph weights of a node without animation, (count,)."""
-        for entry in (node, mesh):
-            found = entry.numbers("weights", count)
-            if found is not None:
-                return found
-        return np.zeros(count)
-
-    def _weights(
-        self, curves: list[tuple[np.ndarray, ...]], number: int, frames: int
-    ) -> np.ndarray:
-        """Return the shape weights (F,S) of animation `number`; -1: without animation."""
-        if not curves:
-            return np.zeros((frames, 0))
-        return np.stack([np.broadcast_to(curve[number], frames) for curve in curves], axis=1)
 
     def _skeleton(self, bones: Bones, order: list[int]) -> Skeleton | None:
         """Return the bones as a skeleton."""
@@ -401,12 +374,8 @@ class _Reader:
         if order:
             chosen = [bones.bones[number] for number in order]
             world = np.stack([compose(self.scene.globals[b.node], b.frame) for b in chosen])[None]
-        weights = self._weights(curves, -1, 1)
-        rest = (
-            np.zeros((0, 3, 4))
-            if character.skeleton is None
-            else character.skeleton.world_from_bone
-        )
+        weights = _weights(curves, -1, 1)
+        rest = world[0] if character.skeleton is None else character.skeleton.world_from_bone
         size = max(1.0, float(np.abs(rest).max(initial=0.0)))
         if not weights.any() and np.abs(world[0] - rest).max(initial=0.0) < 1e-5 * size:
             return character
@@ -428,6 +397,13 @@ def _rigid(part: Part, bones: Bones) -> Part:
     bone, placement = bones.add_node(part.node)
     index = np.full((len(part.surface.positions), 1), bone)
     return replace(part, placement=placement, bone_index=index, weight=np.ones(index.shape))
+
+
+def _weights(curves: list[tuple[np.ndarray, ...]], number: int, frames: int) -> np.ndarray:
+    """Return the shape weights (F,S) of animation `number`; -1: without animation."""
+    if not curves:
+        return np.zeros((frames, 0))
+    return np.stack([np.broadcast_to(curve[number], frames) for curve in curves], axis=1)
 
 
 def _trimmed(index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from understudy.geometry.transforms import compose
 from understudy.io.gltf.document import Entry
-from understudy.io.gltf.trs import NEARLY_UNIT, compose_trs, decompose
+from understudy.io.gltf.trs import NEARLY_UNIT, PATHS, compose_trs
 from understudy.system.errors import FileError
 
 
@@ -37,10 +37,6 @@ class Scene:
         """Return the name of a node, which may be empty."""
         return self.entries[node].text("name").strip()
 
-    def rest_trs(self, node: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return translation, quaternion and scale of a node without animation."""
-        return decompose(self.locals[node])
-
     def _parents(self, where: str) -> list[int]:
         count = len(self.entries)
         parents = [-1] * count
@@ -65,7 +61,6 @@ class Scene:
         return order
 
     def _locals(self, where: str) -> np.ndarray:
-        result = np.tile(np.eye(3, 4), (len(self.entries), 1, 1))
         translation = np.zeros((len(self.entries), 3))
         rotation = np.tile([0.0, 0.0, 0.0, 1.0], (len(self.entries), 1))
         scale = np.ones((len(self.entries), 3))
@@ -75,12 +70,9 @@ class Scene:
             if matrix is not None:
                 matrices[node] = matrix.reshape(4, 4).T[:3]
                 continue
-            for array, key, width in (
-                (translation, "translation", 3),
-                (rotation, "rotation", 4),
-                (scale, "scale", 3),
-            ):
-                values = entry.numbers(key, width)
+            trs = (translation, rotation, scale)
+            for array, key in zip(trs, PATHS):
+                values = entry.numbers(key, array.shape[1])
                 if values is not None:
                     array[node] = values
             length = float(np.linalg.norm(rotation[node]))
@@ -88,8 +80,7 @@ class Scene:
                 raise entry.wrong("rotation", "expected a quaternion of length one")
             if abs(length - 1) > NEARLY_UNIT:
                 rotation[node] /= length
-        if len(self.entries):
-            result = compose_trs(translation, rotation, scale)
+        result = compose_trs(translation, rotation, scale)
         for node, matrix in matrices.items():
             result[node] = matrix
         if np.abs(result).max(initial=0.0) > 1e30:

@@ -18,8 +18,10 @@ from understudy.core.character import Character
 from understudy.core.coordinates import Conversion
 from understudy.core.mesh import Mesh
 from understudy.core.poses import evenly
+from understudy.geometry.adjacency import fans
 from understudy.geometry.normals import CornerNormals, vertex_normals
 from understudy.io.gltf.assembly import turned_around
+from understudy.io.gltf.surfaces import labels
 
 _MOST_FRAMES = 96  # that the changes are fitted to
 _RIDGE = 1e-3  # holds shapes that the clips hardly use at their own change
@@ -139,7 +141,7 @@ class _Corners:
         if self.uvs is not None:
             keys.append(self.uvs[corner].view(np.int32))
         first, copy = _distinct(np.concatenate(keys, axis=1))
-        triangles = _fans(copy, self.sizes[chosen])
+        triangles = copy[fans(self.sizes[chosen])]
         uvs = None if self.uvs is None else self.uvs[corner[first]]
         up = np.tile(np.array([0, 1, 0], np.float32), (len(loose), 1))
         if uvs is not None:
@@ -180,28 +182,12 @@ def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Sets are in the order of their first column, then of their occurrence.
     """
-    if not len(rows):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    order = np.lexsort(rows.T[::-1])
-    ordered = rows[order]
-    starts = np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)])
-    label = np.empty(len(rows), np.int64)
-    label[order] = np.cumsum(starts) - 1
-    first = np.full(int(starts.sum()), len(rows))
-    np.minimum.at(first, label, np.arange(len(rows)))
+    label = labels(rows)
+    first = np.unique(label, return_index=True)[1]
     sort = np.lexsort([first, rows[first, 0]])
     place = np.empty(len(sort), np.int64)
     place[sort] = np.arange(len(sort))
     return first[sort], place[label]
-
-
-def _fans(corners: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return polygons as triangles (m,3): corners (N,) polygon after polygon, sizes (F,)."""
-    starts, fans = np.cumsum(sizes) - sizes, sizes - 2
-    polygon = np.repeat(np.arange(len(fans)), fans)
-    step = np.arange(int(fans.sum())) - np.repeat(np.cumsum(fans) - fans, fans)
-    at = starts[polygon]
-    return corners[np.stack([at, at + step + 1, at + step + 2], axis=1)].reshape(-1, 3)
 
 
 def morph_normals(character: Character, normals: np.ndarray, corners: np.ndarray) -> np.ndarray:

@@ -9,10 +9,11 @@ copy is (`_VERTEX`), and their vertices come back in the order that they had.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from understudy.geometry.normals import unit
 from understudy.io.gltf.accessors import Accessors, Sparse
 from understudy.io.gltf.document import Entry
 from understudy.system.errors import FileError
@@ -34,7 +35,6 @@ class Surface:
     corner_normals    (m,3,3) float64, or None
     material          (m,) int64, index into the materials of the file; -1: none
     primitive         (m,) int64, which primitive of the mesh
-    primitive_count   primitives, also those without triangles
     """
 
     positions: np.ndarray
@@ -47,7 +47,6 @@ class Surface:
     corner_normals: np.ndarray | None
     material: np.ndarray
     primitive: np.ndarray
-    primitive_count: int
 
 
 @dataclass(frozen=True)
@@ -81,17 +80,15 @@ def read_surface(
     vertices: list[_Vertices] = []
     starts = [0]
     triangles, material, primitive = [], [], []
-    entries = mesh.entries("primitives")
-    for number, entry in enumerate(entries):
+    for number, entry in enumerate(mesh.entries("primitives")):
         mode = entry.integer("mode", TRIANGLES)
         if mode not in (TRIANGLES, STRIP, FAN) and not (use_own and mode == POINTS):
             continue  # points and lines have no surface
         key = repr((entry.data.get("attributes"), entry.data.get("targets")))
         if key not in groups:
-            read = _read_vertices(entry, accessors, target_count(mesh), use_own)
             groups[key] = len(vertices)
-            vertices.append(read)
-            starts.append(starts[-1] + len(read.positions))
+            vertices.append(_read_vertices(entry, accessors, target_count(mesh), use_own))
+            starts.append(starts[-1] + len(vertices[-1].positions))
         group = groups[key]
         found = _triangles(entry, accessors, mode, len(vertices[group].positions))
         triangles.append(found + starts[group])
@@ -99,19 +96,13 @@ def read_surface(
         primitive.append(np.full(len(found), number))
     if not vertices or (not use_own and not sum(map(len, triangles))):
         return None
-    return _joined(
-        vertices,
-        np.concatenate(triangles),
-        np.concatenate(material),
-        np.concatenate(primitive),
-        len(entries),
-    )
+    return _joined(vertices, *map(np.concatenate, (triangles, material, primitive)))
 
 
 def weld(surface: Surface) -> np.ndarray:
     """Return which vertices of a surface are copies: (n,) the first copy of each."""
     count = len(surface.positions)
-    label = _labels(surface.positions + 0.0)
+    label = labels(surface.positions + 0.0)
     # Only vertices that share a position can be copies; the rest need no further comparison.
     shared = np.flatnonzero(np.bincount(label, minlength=count)[label] > 1)
     if not len(shared):
@@ -130,49 +121,33 @@ def weld(surface: Surface) -> np.ndarray:
             group = _refined(group, offsets)
     first = np.arange(count)
     _, where, back = np.unique(group, return_index=True, return_inverse=True)
-    first[shared] = shared[where[back.reshape(-1)]]
+    first[shared] = shared[where[back]]
     return first
-
-
-def reindexed(surface: Surface, kept: np.ndarray, new: np.ndarray) -> Surface:
-    """Return a surface of fewer vertices.
-
-    kept  (k,) the vertices to keep
-    new   (n,) the number of each old vertex among those kept
-    """
-    place = np.full(len(surface.positions), -1)
-    place[kept] = np.arange(len(kept))
-    take = lambda array: None if array is None else array[kept]
-    targets = []
-    for target in surface.targets:
-        rows = place[target.rows]
-        order = np.argsort(rows[rows >= 0], kind="stable")
-        targets.append(Sparse(rows[rows >= 0][order], target.values[rows >= 0][order]))
-    return Surface(
-        surface.positions[kept],
-        take(surface.joints),
-        take(surface.weights),
-        tuple(targets),
-        take(surface.own_vertex),
-        new[surface.triangles],
-        surface.corner_uvs,
-        surface.corner_normals,
-        surface.material,
-        surface.primitive,
-        surface.primitive_count,
-    )
 
 
 def welded(surface: Surface) -> Surface:
     """Return a surface without copies of vertices, and without vertices that no triangle uses."""
     first = weld(surface)
-    used = np.zeros(len(first), bool)
-    used[first[surface.triangles]] = True
-    new = np.cumsum(used) - 1
-    return reindexed(surface, np.flatnonzero(used), new[first])
+    kept = np.zeros(len(first), bool)
+    kept[first[surface.triangles]] = True
+    new = np.cumsum(kept) - 1
+    take = lambda array: None if array is None else array[kept]
+    targets = []
+    for rows, values in surface.targets:
+        inside = kept[rows]
+        targets.append(Sparse(new[rows[inside]], values[inside]))
+    return replace(
+        surface,
+        positions=surface.positions[kept],
+        joints=take(surface.joints),
+        weights=take(surface.weights),
+        targets=tuple(targets),
+        own_vertex=take(surface.own_vertex),
+        triangles=new[first][surface.triangles],
+    )
 
 
-def _labels(rows: np.ndarray) -> np.ndarray:
+def labels(rows: np.ndarray) -> np.ndarray:
     """Return for each row (n,k) the number of the group of equal rows it belongs to, (n,)."""
     if not len(rows):
         return np.zeros(0, np.int64)
@@ -186,7 +161,7 @@ def _labels(rows: np.ndarray) -> np.ndarray:
 
 def _refined(group: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return groups (n,) divided further, so that equal groups have equal rows (n,k)."""
-    return _labels(np.column_stack([group, _labels(rows)]))
+    return labels(np.column_stack([group, labels(rows)]))
 
 
 def _read_vertices(entry: Entry, accessors: Accessors, targets: int, use_own: bool) -> _Vertices:
@@ -194,35 +169,32 @@ def _read_vertices(entry: Entry, accessors: Accessors, targets: int, use_own: bo
     attributes = entry.entry("attributes")
     if attributes is None or not attributes.has("POSITION"):
         raise FileError(f"{entry.where}: has no attribute POSITION")
-    number = lambda key: attributes.integer(key, below=len(accessors))
-    positions = accessors.floats(number("POSITION"), "VEC3")
+    positions = accessors.floats(attributes, "POSITION", "VEC3")
     if np.abs(positions).max(initial=0.0) > 1e30:
         raise FileError(f"{attributes.where}.POSITION: has numbers beyond 1e30")
     count = len(positions)
 
-    def optional(key: str, *kinds: str, whole: bool = False) -> np.ndarray | None:
+    def optional(key: str, kind: str, whole: bool = False) -> np.ndarray | None:
         if not attributes.has(key):
             return None
         read = accessors.integers if whole else accessors.floats
-        found = read(number(key), *kinds)
+        found = read(attributes, key, kind)
         if len(found) != count:
             raise FileError(f"{attributes.where}.{key}: {len(found)} rows for {count} vertices")
         return found
 
-    joints, weights = [], []
-    for group in range(count_of(attributes, "JOINTS_")):
-        joints.append(optional(f"JOINTS_{group}", "VEC4", whole=True))
-        weights.append(optional(f"WEIGHTS_{group}", "VEC4"))
+    joints: list[np.ndarray | None] = []
+    weights: list[np.ndarray | None] = []
+    while attributes.has(f"JOINTS_{len(joints)}"):
+        joints.append(optional(f"JOINTS_{len(joints)}", "VEC4", whole=True))
+        weights.append(optional(f"WEIGHTS_{len(weights)}", "VEC4"))
     if any(w is None for w in weights):
         raise FileError(f"{attributes.where}: JOINTS_ and WEIGHTS_ do not belong together")
-    offsets = []
     found = entry.entries("targets")
     if len(found) != targets:
         raise FileError(
             f"{entry.where}.targets: {len(found)} morph targets, the first primitive has {targets}"
         )
-    for target in found:
-        offsets.append(_target(target, accessors, count))
     own = optional(VERTEX_ATTRIBUTE, "SCALAR") if use_own else None
     return _Vertices(
         positions,
@@ -231,28 +203,15 @@ def _read_vertices(entry: Entry, accessors: Accessors, targets: int, use_own: bo
         optional("TEXCOORD_0", "VEC2"),
         optional("NORMAL", "VEC3"),
         None if own is None else np.rint(own[:, 0]).astype(np.int64),
-        tuple(offsets),
+        tuple(_target(target, accessors, count) for target in found),
     )
-
-
-def count_of(attributes: Entry, prefix: str) -> int:
-    """Return how many attributes prefix0, prefix1, ... there are."""
-    number = 0
-    while attributes.has(f"{prefix}{number}"):
-        number += 1
-    return number
 
 
 def _target(target: Entry, accessors: Accessors, count: int) -> Sparse:
     """Return the offsets of one morph target of a primitive with `count` vertices."""
     if not target.has("POSITION"):
         return Sparse(np.zeros(0, np.int64), np.zeros((0, 3)))
-    number = target.integer("POSITION", below=len(accessors))
-    if accessors.count(number) != count:
-        raise FileError(
-            f"{target.where}.POSITION: {accessors.count(number):,} rows for {count} vertices"
-        )
-    result = accessors.nonzero(number, "VEC3")
+    result = accessors.nonzero(target, "POSITION", "VEC3", count)
     if np.abs(result.values).max(initial=0.0) > 1e30:
         raise FileError(f"{target.where}.POSITION: has numbers beyond 1e30")
     accessors.budget.take(4 * result.values.nbytes, "morph targets")  # copies on the way
@@ -262,8 +221,7 @@ def _target(target: Entry, accessors: Accessors, count: int) -> Sparse:
 def _triangles(entry: Entry, accessors: Accessors, mode: int, count: int) -> np.ndarray:
     """Return the triangles (m,3) of a primitive with `count` vertices."""
     if entry.has("indices"):
-        number = entry.integer("indices", below=len(accessors))
-        index = accessors.integers(number, "SCALAR")[:, 0]
+        index = accessors.integers(entry, "indices", "SCALAR")[:, 0]
         if len(index) and index.max() >= count:
             raise FileError(
                 f"{entry.where}.indices: refer to vertex {index.max()} of {count} vertices"
@@ -291,7 +249,6 @@ def _joined(
     triangles: np.ndarray,
     material: np.ndarray,
     primitive: np.ndarray,
-    primitive_count: int,
 ) -> Surface:
     """Return the surface of several primitives."""
     counts = [len(part.positions) for part in vertices]
@@ -334,7 +291,6 @@ def _joined(
         None if normals is None else _with_flat(normals[triangles], positions[triangles]),
         material.astype(np.int64),
         primitive.astype(np.int64),
-        primitive_count,
     )
 
 
@@ -352,6 +308,4 @@ def _with_flat(normals: np.ndarray, corners: np.ndarray) -> np.ndarray:
 def flat_normals(corners: np.ndarray) -> np.ndarray:
     """Return the unit normal of each triangle at its three corners: corners (m,3,3) positions."""
     cross = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    length = np.linalg.norm(cross, axis=1, keepdims=True)
-    unit = np.divide(cross, length, out=np.zeros_like(cross), where=length > 0)
-    return np.repeat(unit[:, None], 3, axis=1)
+    return np.repeat(unit(cross)[:, None], 3, axis=1)

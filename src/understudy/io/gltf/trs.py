@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from understudy.geometry.skinning import polar
+
 # Quaternions must have length one. Some files round them to a few digits, and viewers use them as
 # they are; so does this reader, up to this difference.
 NEARLY_UNIT = 0.01
+PATHS = ("translation", "rotation", "scale")
 
 
 def rotation_of(quaternions: np.ndarray) -> np.ndarray:
@@ -36,28 +39,13 @@ def quaternion_of(rotations: np.ndarray) -> np.ndarray:
     m = np.asarray(rotations, np.float64)
     xx, yy, zz = m[..., 0, 0], m[..., 1, 1], m[..., 2, 2]
     squares = np.stack([1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz, 1 + xx + yy + zz], -1)
-    xy, xz, yz = (
-        m[..., 1, 0] + m[..., 0, 1],
-        m[..., 0, 2] + m[..., 2, 0],
-        m[..., 2, 1] + m[..., 1, 2],
-    )
-    xw, yw, zw = (
-        m[..., 2, 1] - m[..., 1, 2],
-        m[..., 0, 2] - m[..., 2, 0],
-        m[..., 1, 0] - m[..., 0, 1],
-    )
-    products = np.stack(
-        [
-            np.stack([squares[..., 0], xy, xz, xw], -1),
-            np.stack([xy, squares[..., 1], yz, yw], -1),
-            np.stack([xz, yz, squares[..., 2], zw], -1),
-            np.stack([xw, yw, zw, squares[..., 3]], -1),
-        ],
-        -2,
-    )
+    products = np.empty((*m.shape[:-2], 4, 4))  # four times those of the components
+    products[..., :3, :3] = m + np.swapaxes(m, -1, -2)
+    with_w = (m - np.swapaxes(m, -1, -2))[..., [2, 0, 1], [1, 2, 0]]
+    products[..., 3, :3] = products[..., :3, 3] = with_w
+    products[..., range(4), range(4)] = squares
     best = squares.argmax(axis=-1)[..., None, None]
-    chosen = np.take_along_axis(products, np.broadcast_to(best, (*best.shape[:-2], 1, 4)), -2)
-    chosen = chosen[..., 0, :]
+    chosen = np.take_along_axis(products, best, -2)[..., 0, :]
     return chosen / np.linalg.norm(chosen, axis=-1, keepdims=True)
 
 
@@ -94,7 +82,7 @@ def decompose(transforms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
     directions[..., 0] *= np.where(mirrored, -1.0, 1.0)[..., None]
     scale = np.where(flat, 0.0, scale)
     scale[..., 0] *= np.where(mirrored, -1.0, 1.0)
-    return transforms[..., 3].copy(), quaternion_of(_nearest_rotation(directions)), scale
+    return transforms[..., 3].copy(), quaternion_of(polar(directions)[0]), scale
 
 
 def continuous(quaternions: np.ndarray) -> np.ndarray:
@@ -106,12 +94,3 @@ def continuous(quaternions: np.ndarray) -> np.ndarray:
     dots = np.sum(quaternions[1:] * quaternions[:-1], axis=1)
     signs = np.cumprod(np.concatenate([[1.0], np.where(dots < 0, -1.0, 1.0)]))
     return quaternions * signs[:, None] + 0.0
-
-
-def _nearest_rotation(matrices: np.ndarray) -> np.ndarray:
-    """Return the rotations (...,3,3) nearest to matrices (...,3,3)."""
-    u, _, vt = np.linalg.svd(matrices)
-    sign = np.sign(np.linalg.det(u @ vt))
-    u = u.copy()
-    u[..., 2] *= sign[..., None]
-    return u @ vt

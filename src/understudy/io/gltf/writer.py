@@ -23,7 +23,7 @@ import numpy as np
 
 from understudy.core.character import Character, CharacterClip
 from understudy.core.coordinates import Conversion
-from understudy.geometry.skinning import weight_matrix
+from understudy.geometry.skinning import sparse_to_influences, weight_matrix
 from understudy.geometry.transforms import inverse
 from understudy.io.gltf.document import unique
 from understudy.io.gltf.glb_file import INDICES, VERTICES, GlbFile
@@ -43,6 +43,7 @@ from understudy.io.gltf.split_vertices import (
     morph_normals,
 )
 from understudy.io.gltf.surfaces import POINTS, VERTEX_ATTRIBUTE
+from understudy.io.gltf.trs import PATHS
 from understudy.system.errors import InputError
 
 MAX_INFLUENCES = 8
@@ -50,6 +51,7 @@ MAX_INFLUENCES = 8
 MAX_VERTICES = 2**24
 # A mesh further away than this many times its size is stored about its own middle.
 _FAR = 8.0
+Channel = tuple[int, str, np.ndarray]  # node, property and keys
 
 
 def write_glb(character: Character, path: str | Path, has_morph_normals: bool = True) -> None:
@@ -119,7 +121,7 @@ class _Writer:
             for node, shapes in zip(self.nodes, self.targets)
         ]
         for number, clip in enumerate(character.clips):
-            channels = self._bone_channels(joints, motion, number)
+            channels = [] if motion is None else _bone_channels(joints, motion, number)
             channels += self._weight_channels(parts, clip)
             # Nothing may be able to move, but the clip has a name and a length.
             still = (parts[0], "translation", self.origin[None])
@@ -173,13 +175,9 @@ class _Writer:
         result = []
         for name, pose in zip(skeleton.names, rest):
             entry: dict[str, Any] = {"name": name}
-            for key, values, nothing in (
-                ("translation", pose.translation[0], [0, 0, 0]),
-                ("rotation", pose.rotation[0], [0, 0, 0, 1]),
-                ("scale", pose.scale[0], [1, 1, 1]),
-            ):
-                if values.tolist() != nothing:
-                    entry[key] = values.tolist()
+            for key, values, nothing in zip(PATHS, pose, ([0, 0, 0], [0, 0, 0, 1], [1, 1, 1])):
+                if values[0].tolist() != nothing:
+                    entry[key] = values[0].tolist()
             result.append(self.glb.add("nodes", entry))
         for bone, parent in enumerate(skeleton.parents.tolist()):
             if parent >= 0:
@@ -311,24 +309,8 @@ class _Writer:
         dense[rows] = changes
         return self.glb.accessor(dense, VERTICES, bounds=True)
 
-    def _bone_channels(
-        self, joints: list[int], motion: _Motion | None, clip: int
-    ) -> list[tuple[int, str, np.ndarray]]:
-        """Return node, property and keys of what moves bones in a clip."""
-        channels: list[tuple[int, str, np.ndarray]] = []
-        if motion is None:
-            return channels
-        for node, moved, rest in zip(joints, motion.clips[clip], motion.rest_joints):
-            channels.append((node, "translation", moved.translation))
-            channels.append((node, "rotation", moved.rotation))
-            if len(moved.scale) > 1 or not np.array_equal(moved.scale, rest.scale):
-                channels.append((node, "scale", moved.scale))
-        return channels
-
-    def _weight_channels(
-        self, parts: list[int], clip: CharacterClip
-    ) -> list[tuple[int, str, np.ndarray]]:
-        """Return node, property and keys of the morph weights of each part."""
+    def _weight_channels(self, parts: list[int], clip: CharacterClip) -> list[Channel]:
+        """Return the morph weights of each part."""
         channels = []
         for node, shapes in zip(parts, self.targets):
             if shapes:
@@ -337,10 +319,8 @@ class _Writer:
                 channels.append((node, "weights", weights[:1] if still else weights))
         return channels
 
-    def _animation(
-        self, clip: CharacterClip, channels: list[tuple[int, str, np.ndarray]]
-    ) -> dict[str, Any]:
-        """Return an animation: channels are node, property and keys, one or one per frame."""
+    def _animation(self, clip: CharacterClip, channels: list[Channel]) -> dict[str, Any]:
+        """Return an animation; its channels have one key, or one per frame."""
         frames = clip.frame_count
         if frames > 1 and all(len(values) == 1 for _, _, values in channels):
             node, path, values = channels[0]  # a second key at the end, for the length
@@ -358,17 +338,9 @@ class _Writer:
             output = self.glb.accessor(np.ascontiguousarray(flat, np.float32))
             targets.append({"sampler": len(samplers), "target": {"node": node, "path": path}})
             samplers.append({"input": inputs[count], "output": output})
-        about = {
-            "frame_rate": clip.frame_rate,
-            "start_frame": clip.start_frame,
-            "frame_count": frames,
-        }
-        return {
-            "name": clip.name,
-            "channels": targets,
-            "samplers": samplers,
-            "extras": {KEY: about},
-        }
+        about = {name: getattr(clip, name) for name in ("frame_rate", "start_frame", "frame_count")}
+        extras = {KEY: about}
+        return {"name": clip.name, "channels": targets, "samplers": samplers, "extras": extras}
 
     def _extras(self) -> OwnExtras:
         """Return what our reader needs and glTF has no field for."""
@@ -396,6 +368,17 @@ class _Writer:
             not_parts=frozenset({self.rest_name}),
             polygons=polygon_runs(mesh, self.primitive_of_polygon),
         )
+
+
+def _bone_channels(joints: list[int], motion: _Motion, clip: int) -> list[Channel]:
+    """Return what moves bones in a clip."""
+    channels: list[Channel] = []
+    for node, moved, rest in zip(joints, motion.clips[clip], motion.rest_joints):
+        channels.append((node, "translation", moved.translation))
+        channels.append((node, "rotation", moved.rotation))
+        if len(moved.scale) > 1 or not np.array_equal(moved.scale, rest.scale):
+            channels.append((node, "scale", moved.scale))
+    return channels
 
 
 def _check(character: Character) -> None:
@@ -437,26 +420,18 @@ def _influences(character: Character) -> tuple[np.ndarray, np.ndarray]:
             "not allow; fit the weights again first, as understudy.export does"
         )
     weight64 = skin.weight.astype(np.float64)
-    # A copy: the matrix shares its indices with the skin, and the next line sorts them.
+    # A copy: the matrix shares its indices with the skin, and they are sorted next.
     matrix = weight_matrix(skin.bone_index, weight64, character.bone_count).copy()
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    counts = np.diff(matrix.indptr)
-    most = int(counts.max())
+    joint, weight = sparse_to_influences(matrix)
+    most = weight.shape[1]
     if most > MAX_INFLUENCES:
-        rows = int((counts > MAX_INFLUENCES).sum())
+        rows = int((weight[:, MAX_INFLUENCES] != 0).sum())
         raise InputError(
             f"skin: {rows:,} vertices have more than {MAX_INFLUENCES} influences (up to {most}); "
             "fit the weights again with 4 or 8 influences first, as understudy.export does"
         )
-    width = 4 if most <= 4 else 8
-    row = np.repeat(np.arange(len(counts)), counts)
-    column = np.arange(len(row)) - np.repeat(matrix.indptr[:-1], counts)
-    weight = np.zeros((len(counts), width))
-    joint = np.zeros((len(counts), width), np.int64)
-    weight[row, column], joint[row, column] = matrix.data, matrix.indices
-    order = np.argsort(-weight, axis=1, kind="stable")
-    weight, joint = np.take_along_axis(weight, order, 1), np.take_along_axis(joint, order, 1)
+    padding = ((0, 0), (0, (4 if most <= 4 else 8) - most))
+    weight, joint = np.pad(weight, padding), np.pad(joint, padding)
     narrow = (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
     joint[narrow == 0] = 0
     kind = np.uint8 if character.bone_count <= 2**8 else np.uint16

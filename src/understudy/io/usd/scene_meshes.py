@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from pxr import Usd, UsdGeom, UsdShade, UsdSkel
 
+from understudy.geometry.adjacency import fans
 from understudy.geometry.normals import vertex_normals
 from understudy.io.usd.mesh_prims import POLYGON_PRIMVAR, VERTEX_PRIMVAR
 from understudy.io.usd.prim_names import original_name
@@ -68,11 +69,8 @@ class ScenePart:
 
     def smooth_normals(self) -> np.ndarray:
         """Return normals (c,3) that follow from the positions."""
-        fans = self.sizes - 2
-        starts = np.repeat(np.cumsum(self.sizes) - self.sizes, fans)
-        step = np.arange(int(fans.sum())) - np.repeat(np.cumsum(fans) - fans, fans)
-        at = np.stack([starts, starts + step + 1, starts + step + 2], axis=1)
-        return vertex_normals(self.points[None], self.corners[at])[0][self.corners]
+        triangles = self.corners[fans(self.sizes)]
+        return vertex_normals(self.points[None], triangles)[0][self.corners]
 
 
 def read_part(prim: Any) -> ScenePart | None:
