@@ -159,7 +159,7 @@ def huge_mcx(path):
         ("a.xml", lambda path: path.write_text('<!DOCTYPE a [<!ENTITY b "c">]><a/>'), "is not the"),
         ("a.xml", lambda path: path.write_text("<a><b></a>"), "is not XML"),
         ("a.pc2", lambda path: path.mkdir(), "is not a file"),
-        ("a.pc2", lambda path: None, "no such file"),
+        ("a.pc2", lambda path: None, "No such file"),
         ("a.abc", lambda path: path.write_text(""), "is not a vertex cache"),
     ],
 )

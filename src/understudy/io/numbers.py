@@ -1,4 +1,4 @@
-"""Numbers in text and bytes, read without Python loops: shared by the OBJ and PLY readers."""
+"""Bytes of files, and numbers in them, read without Python loops: shared by readers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ def read_bytes(path: str | Path) -> bytes:
         return Path(path).read_bytes()
     except OSError as problem:
         raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+
+
+def byte_count(path: Path) -> int:
+    """Return the size of a file in bytes; what is wrong is a `FileError`."""
+    try:
+        size = path.stat().st_size
+    except OSError as problem:
+        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+    if not path.is_file():
+        raise FileError(f"{path}: is not a file")
+    return size
 
 
 def read_numbers(text: bytes) -> np.ndarray:

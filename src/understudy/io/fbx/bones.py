@@ -170,7 +170,7 @@ class Bones:
         if not scene.from_maya or _volume(geometry) <= _FLAT:
             return None
         node_from_rest = compose(geometry, inverse(place))
-        for take in scene.takes() or [scene.still()]:
+        for take in scene.takes or [scene.still()]:
             moved = compose(take.node_to_world[:, part.node], node_from_rest)
             size = max(1.0, np.abs(place).max(), np.abs(apply(place, part.vertices)).max())
             if np.abs(moved - np.eye(3, 4)).max() > _SAME * size:
@@ -202,11 +202,9 @@ class Bones:
         """Add the bones that move nothing themselves; return the new place of each old bone."""
         scene, parents = self._scene, self._scene.node_parent
         used = {bone.node for bone in self._bones}
-        wanted = (
-            set(np.flatnonzero(scene.arrays["node_is_bone"]).tolist())
-            if self._skin_nodes
-            else set()
-        )
+        wanted: set[int] = set()
+        if self._skin_nodes:
+            wanted = set(np.flatnonzero(scene.arrays["node_is_bone"]).tolist())
         for node in list(used):
             above = int(parents[node])
             while above > 0 and above not in used and above not in wanted:

@@ -24,6 +24,7 @@ import numpy as np
 from understudy.core.character import BlendShape, Character, CharacterClip
 from understudy.core.mesh import Mesh
 from understudy.core.poses import distinct_names
+from understudy.geometry.normals import unit
 from understudy.geometry.skinning import dual_quaternion_blend
 from understudy.geometry.transforms import apply, compose, inverse
 from understudy.io.fbx.bones import Bones
@@ -41,7 +42,7 @@ from understudy.system.errors import FileError, InputError
 _UNITS = {1.0: "m", 0.01: "cm", 0.001: "mm", 0.0254: "in", 0.3048: "ft"}
 
 
-def make_character(scene: FbxScene, path: Path, meshes: Sequence[str] = ()) -> Character:
+def make_character(scene: FbxScene, path: Path, meshes: Sequence[str]) -> Character:
     """Return the character of a scene.
 
     scene   the arrays of the file
@@ -75,8 +76,8 @@ def _assembled(scene: FbxScene, parts: list[Part], path: Path) -> Character:
     if not rigid:
         skeleton, skin = bones.skeleton(), bones.skin()
     character = Character(mesh, skeleton, skin, tuple(shapes), name=path.stem)
-    clips = [_clip(take, bones, columns, rigid) for take in scene.takes()]
-    if not scene.takes():
+    clips = [_clip(take, bones, columns, rigid) for take in scene.takes]
+    if not scene.takes:
         clips = _pose(scene, character, bones, columns)
     character = character.with_clips(clips)
     return _with_vertices(scene, parts, bones, character, path)
@@ -126,6 +127,7 @@ def _mesh(scene: FbxScene, parts: list[Part], bones: Bones) -> Mesh:
         np.zeros((len(p.corners), width)) if v is None else v for p, v in zip(parts, values)
     ]
     up, handedness = scene.axes()
+    meters = scene.header["unit_meters"]
     return Mesh(
         join([apply(a, part.vertices) for a, part in zip(bones.rest_from_geometry, parts)]),
         join([part.polygon_sizes for part in parts]),
@@ -139,7 +141,7 @@ def _mesh(scene: FbxScene, parts: list[Part], bones: Bones) -> Mesh:
             for part, start in zip(parts, starts)
         },
         unit=next(
-            (name for size, name in _UNITS.items() if np.isclose(size, scene.unit_meters, 1e-6)),
+            (name for size, name in _UNITS.items() if np.isclose(size, meters, 1e-6)),
             "unitless",
         ),
         up_axis=up,
@@ -149,9 +151,7 @@ def _mesh(scene: FbxScene, parts: list[Part], bones: Bones) -> Mesh:
 
 def _turned(a: np.ndarray, normals: np.ndarray) -> np.ndarray:
     """Return unit normals (n,3) of a surface moved by `a` (3,4)."""
-    turned = normals @ inverse(a)[:, :3]  # the inverse transpose, applied from the left
-    length = np.linalg.norm(turned, axis=1, keepdims=True)
-    return turned / np.where(length > 0, length, 1)
+    return unit(normals @ inverse(a)[:, :3])  # the inverse transpose, applied from the left
 
 
 def _shapes(
@@ -163,7 +163,7 @@ def _shapes(
     found: list[tuple[str, np.ndarray]] = []
     columns: list[int] = []
     meshes: list[set[int]] = []  # of each shape found
-    always = np.concatenate([take.shape_weight for take in (*scene.takes(), scene.still())])
+    always = np.concatenate([take.shape_weight for take in (*scene.takes, scene.still())])
     for number, shape in enumerate(scene.shapes()):
         users = [i for i, part in enumerate(parts) if part.mesh == shape.mesh]
         if not users:
@@ -204,7 +204,7 @@ def _with_vertices(
     vertex by vertex.
     """
     mixed = bones.mixed_blend
-    takes = scene.takes() or [scene.still()]
+    takes = scene.takes or [scene.still()]
     caches = cached_parts(scene, parts, path)
     if mixed is None and not caches:
         return character
@@ -215,21 +215,13 @@ def _with_vertices(
         if mixed is not None:
             vertices = _mixed(character, clip, vertices, mixed)
         for part, cache in caches.items():
-            world = compose(
-                take.node_to_world[:, parts[part].node],
-                scene.geometry_to_node[parts[part].node],
-            )
+            node = parts[part].node
+            world = compose(take.node_to_world[:, node], scene.geometry_to_node[node])
             seconds = (take.start_frame + np.arange(clip.frame_count)) / take.frame_rate
             local = cache.at(seconds, scene.frame_rate)
-            checks.same_count(
-                local.shape[1],
-                parts[part].vertex_count,
-                "vertices",
-                "its point cache",
-                f"the object {parts[part].name!r}",
-            )
-            moved = apply(world[:, None], local)
-            vertices[:, starts[part] : starts[part + 1]] = moved
+            count, name = parts[part].vertex_count, f"the object {parts[part].name!r}"
+            checks.same_count(local.shape[1], count, "vertices", "its point cache", name)
+            vertices[:, starts[part] : starts[part + 1]] = apply(world[:, None], local)
         clips.append(replace(clip, vertices=vertices))
     return character.with_clips(clips)
 

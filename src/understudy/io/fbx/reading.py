@@ -20,6 +20,7 @@ import numpy as np
 from understudy.core.character import Character
 from understudy.io.fbx.character import FbxScene, make_character
 from understudy.io.format import AS_IT_IS, ReadOptions
+from understudy.io.numbers import byte_count
 from understudy.system import checks
 from understudy.system.errors import FileError, MissingDependencyError
 from understudy.system.progress import SILENT, Progress
@@ -56,14 +57,9 @@ def read_fbx(
     return character
 
 
-def read_scene(path: Path, takes: Sequence[str] = (), frame_rate: float | None = None) -> FbxScene:
+def read_scene(path: Path, takes: Sequence[str], frame_rate: float | None) -> FbxScene:
     """Return the arrays of an FBX file, as `understudy.io.fbx.worker` writes them."""
-    try:
-        size = path.stat().st_size
-    except OSError as problem:
-        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-    if not path.is_file():
-        raise FileError(f"{path}: is not a file")
+    size = byte_count(path)
     with tempfile.TemporaryDirectory(prefix="understudy-fbx-") as folder:
         target = Path(folder) / "scene.npz"
         request = {

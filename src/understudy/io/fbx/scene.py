@@ -6,13 +6,14 @@ from C code that read an untrusted file, so indices are checked here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from understudy.core.poses import distinct_names
+from understudy.io.numbers import ragged
 from understudy.system import checks
 from understudy.system.errors import FileError
 
@@ -103,52 +104,27 @@ class Take:
     shape_weight: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
 class FbxScene:
-    """The header and the arrays of one file."""
+    """The header and the arrays of one file.
 
-    header: dict[str, Any]
-    arrays: dict[str, np.ndarray]
+    frame_rate        frames per second, as the file says
+    from_maya         whether Maya wrote the file
+    from_maya_scene   whether it did from a scene of its own, not from one that it imported
+    node_parent       (N,) parents, -1 for the root, which is node 0
+    node_to_world     (N,3,4), in the pose that the file shows without animation
+    geometry_to_node  (N,3,4), the geometric transform of each node
+    bind_to_world     (N,3,4), nodes in the bind poses of the file; NaN for a node that is in none
+    """
 
-    @property
-    def unit_meters(self) -> float:
-        """The length of one unit."""
-        return float(self.header["unit_meters"])
-
-    @property
-    def frame_rate(self) -> float:
-        """Frames per second, as the file says."""
-        return float(self.header["frame_rate"])
-
-    @property
-    def from_maya(self) -> bool:
-        """Whether Maya wrote the file."""
-        return "maya" in str(self.header["application"]).lower()
-
-    @property
-    def from_maya_scene(self) -> bool:
-        """Whether Maya wrote the file from a scene of its own, not from one that it imported."""
-        return self.from_maya and self.header["native_file"].lower().endswith((".ma", ".mb"))
-
-    @property
-    def node_parent(self) -> np.ndarray:
-        """(N,) parents, -1 for the root, which is node 0."""
-        return self.arrays["node_parent"]
-
-    @property
-    def node_to_world(self) -> np.ndarray:
-        """(N,3,4), in the pose that the file shows without animation."""
-        return self.arrays["node_to_world"]
-
-    @property
-    def geometry_to_node(self) -> np.ndarray:
-        """(N,3,4), the geometric transform of each node."""
-        return self.arrays["geometry_to_node"]
-
-    @property
-    def bind_to_world(self) -> np.ndarray:
-        """(N,3,4), nodes in the bind poses of the file; NaN for a node that is in none."""
-        return self.arrays["bind_to_world"]
+    def __init__(self, header: dict[str, Any], arrays: dict[str, np.ndarray]):
+        self.header, self.arrays = header, arrays
+        self.frame_rate = float(header["frame_rate"])
+        self.from_maya = "maya" in str(header["application"]).lower()
+        native = header["native_file"].lower()
+        self.from_maya_scene = self.from_maya and native.endswith((".ma", ".mb"))
+        self.node_parent, self.node_to_world = arrays["node_parent"], arrays["node_to_world"]
+        self.geometry_to_node = arrays["geometry_to_node"]
+        self.bind_to_world = arrays["bind_to_world"]
 
     def axes(self) -> tuple[str, str]:
         """Return the up axis ("Y", "Z" or "unknown") and the handedness."""
@@ -169,20 +145,17 @@ class FbxScene:
                     name = self.header["nodes"][node] or entry["name"] or "mesh"
                     found.append(self._part(name, number, node, entry["materials"][place]))
         names = distinct_names([part.name for part in found])
-        return [_renamed(part, name) for part, name in zip(found, names)]
+        return [replace(part, name=name) for part, name in zip(found, names)]
 
     @cached_property
-    def _takes(self) -> list[Take]:
+    def takes(self) -> list[Take]:
+        """The animations."""
         entries = self.header["takes"]
         # Programs add an empty take to files whose animation is in another one.
         animated = [entry["keys"] for entry in entries]
         chosen = [i for i in range(len(entries)) if animated[i] or not any(animated)]
         names = distinct_names([entries[i]["name"] or "take" for i in chosen])
         return [self._take(i, name) for i, name in zip(chosen, names)]
-
-    def takes(self) -> list[Take]:
-        """Return the animations."""
-        return self._takes
 
     def still(self) -> Take:
         """Return the pose that the file shows without animation, as a take of one frame."""
@@ -209,14 +182,12 @@ class FbxScene:
         size = max(float(np.abs(still).max(initial=0)), 1e-30)
         return any(
             float(np.abs(take.node_to_world[:, nodes] - still).max(initial=0)) > 1e-9 * size
-            for take in self.takes()
+            for take in self.takes
         )
 
     def _take(self, number: int, name: str) -> Take:
         sampled = self.arrays[f"take{number}_node_to_world"]
-        whole = np.broadcast_to(
-            self.node_to_world, (len(sampled), *self.node_to_world.shape)
-        ).copy()
+        whole = np.tile(self.node_to_world, (len(sampled), 1, 1, 1))
         whole[:, self.arrays["sampled_nodes"]] = sampled
         return Take(
             name,
@@ -237,13 +208,10 @@ class FbxScene:
         begin, size = begin[keep], size[keep]
         if size.size and (begin.min() < 0 or (begin + size).max() > len(indices)):
             raise FileError(f"a polygon of {name!r} has corners that do not exist")
-        corners = np.arange(int(size.sum())) + np.repeat(begin - (np.cumsum(size) - size), size)
+        corners = ragged(begin, size)
         material = get("face_material")
-        material = (
-            np.zeros(len(size), np.int64)
-            if material is None or len(material) != len(keep)
-            else material[keep]
-        )
+        if material is None or len(material) != len(keep):
+            material = np.zeros(len(keep), np.int64)
         return Part(
             name,
             node,
@@ -254,7 +222,7 @@ class FbxScene:
             _attribute(get("uv"), get("uv_index"), corners),
             _attribute(get("normal"), get("normal_index"), corners),
             tuple(distinct_names([label or "material" for label in materials])),
-            np.maximum(material, 0),
+            np.maximum(material[keep], 0),
             self._skin(self.header["meshes"][mesh]["skin"], name, len(vertices)),
         )
 
@@ -280,10 +248,6 @@ class FbxScene:
             weight[keep],
             share,
         )
-
-
-def _renamed(part: Part, name: str) -> Part:
-    return part if part.name == name else Part(**{**vars(part), "name": name})
 
 
 def _attribute(

@@ -24,12 +24,7 @@ import numpy as np
 _KEPT: list = []
 _WRONG_FILE = 3
 # Warnings of ufbx after which a part of the mesh or of its motion is a guess.
-_DAMAGE = (
-    "DUPLICATE_OBJECT_ID",
-    "INDEX_CLAMPED",
-    "MISSING_GEOMETRY_DATA",
-    "TRUNCATED_ARRAY",
-)
+_DAMAGE = ("DUPLICATE_OBJECT_ID", "INDEX_CLAMPED", "MISSING_GEOMETRY_DATA", "TRUNCATED_ARRAY")
 
 
 def kept(value):
@@ -40,6 +35,11 @@ def kept(value):
     """
     _KEPT.append(value)
     return value
+
+
+def all_kept(values):
+    """Return a list of ufbx and its elements, which are never released."""
+    return [kept(value) for value in kept(values)]
 
 
 class FileProblem(Exception):
@@ -71,7 +71,7 @@ def main(request):
 
 def refuse_damage(metadata):
     """Raise if ufbx mended the file: what it put in place of the damage is a guess."""
-    for warning in (kept(warning) for warning in kept(metadata.warnings)):
+    for warning in all_kept(metadata.warnings):
         if kept(warning.type).name in _DAMAGE:
             more = f", {warning.count} times" if warning.count > 1 else ""
             raise FileProblem(f"the file is damaged: {warning.description}{more}")
@@ -89,8 +89,9 @@ def limit_memory(size):
 def read_scene(scene):
     """Return the arrays and the header of everything that does not move."""
     settings = kept(scene.settings)
-    axes = kept(settings.axes)
-    nodes = [kept(node) for node in kept(scene.nodes)]
+    metadata = kept(scene.metadata)
+    native = kept(kept(metadata.scene_props).find_prop("Original|ApplicationNativeFile"))
+    nodes = all_kept(scene.nodes)
     parents = [kept(node.parent) for node in nodes]
     arrays = {
         "node_parent": np.array([-1 if p is None else p.typed_id for p in parents], np.int64),
@@ -100,36 +101,30 @@ def read_scene(scene):
     }
     header = {
         "nodes": [node.name for node in nodes],
-        "axes": [int(axis) for axis in axes],
+        "axes": [int(axis) for axis in kept(settings.axes)],
         "unit_meters": settings.unit_meters,
         "frame_rate": settings.frames_per_second,
-        "application": kept(kept(scene.metadata).latest_application).name,
-        "native_file": text_property(scene, "Original|ApplicationNativeFile"),
+        "application": kept(metadata.latest_application).name,
+        "native_file": "" if native is None else native.value_str,
         "meshes": [],
-        "skins": [],
+        "skins": 0,
         "shapes": [],
         "caches": [],
     }
     arrays["bind_to_world"] = bind_poses(scene, len(nodes))
-    for mesh in (kept(mesh) for mesh in kept(scene.meshes)):
+    for mesh in all_kept(scene.meshes):
         read_mesh(mesh, arrays, header)
     if not header["meshes"]:
         raise FileProblem("it has no mesh")
     return arrays, header
 
 
-def text_property(scene, name):
-    """Return a text of the file's header, or an empty one."""
-    found = kept(kept(kept(scene.metadata).scene_props).find_prop(name))
-    return "" if found is None else found.value_str
-
-
 def bind_poses(scene, count):
     """Return the transforms (N,3,4) of the nodes in the bind poses of the file; NaN: in none."""
     found = np.full((count, 3, 4), np.nan)
-    for pose in (kept(pose) for pose in kept(scene.poses)):
+    for pose in all_kept(scene.poses):
         if pose.is_bind_pose:
-            for place in (kept(place) for place in kept(pose.bone_poses)):
+            for place in all_kept(pose.bone_poses):
                 found[kept(place.bone_node).typed_id] = matrix(place.bone_to_world)
     return found
 
@@ -147,27 +142,24 @@ def read_mesh(mesh, arrays, header):
         if attribute.exists:
             add(name, vectors(attribute.values, width))
             add(f"{name}_index", whole(attribute.indices))
-    instances = [kept(node) for node in kept(mesh.instances)]
+    instances = all_kept(mesh.instances)
     # A node may have materials of its own in place of those of its mesh.
-    materials = [
-        [kept(material).name for material in kept((kept(node)).materials)] for node in instances
-    ]
-    skins = [kept(skin) for skin in kept(mesh.skin_deformers)]
+    materials = [[material.name for material in all_kept(node.materials)] for node in instances]
+    skins = all_kept(mesh.skin_deformers)
     header["meshes"].append(
         {
             "name": mesh.name,
             "nodes": [node.typed_id for node in instances],
             "materials": materials,
-            "skin": len(header["skins"]) if skins else -1,
-            "skin_count": len(skins),
+            "skin": header["skins"] if skins else -1,
         }
     )
     if skins:
         read_skin(skins[0], arrays, header)
-    for blend in (kept(deformer) for deformer in kept(mesh.blend_deformers)):
-        for channel in (kept(channel) for channel in kept(blend.channels)):
+    for blend in all_kept(mesh.blend_deformers):
+        for channel in all_kept(blend.channels):
             read_channel(number, channel, arrays, header)
-    for cache in (kept(deformer) for deformer in kept(mesh.cache_deformers)):
+    for cache in all_kept(mesh.cache_deformers):
         file = kept(cache.file)
         if file is not None:
             header["caches"].append(
@@ -182,8 +174,9 @@ def read_mesh(mesh, arrays, header):
 
 def read_skin(skin, arrays, header):
     """Add the clusters of one skin."""
-    number = len(header["skins"])
-    clusters = [kept(cluster) for cluster in kept(skin.clusters)]
+    number = header["skins"]
+    header["skins"] += 1
+    clusters = all_kept(skin.clusters)
     bones = [kept(cluster.bone_node) for cluster in clusters]
     arrays[f"skin{number}_bone"] = np.array(
         [-1 if bone is None else bone.typed_id for bone in bones], np.int64
@@ -196,15 +189,13 @@ def read_skin(skin, arrays, header):
     arrays[f"skin{number}_cluster"] = np.repeat(np.arange(len(clusters)), lengths)
     arrays[f"skin{number}_vertex"] = join([whole(c.vertices) for c in clusters], np.int64)
     arrays[f"skin{number}_weight"] = join([reals(c.weights) for c in clusters], np.float64)
-    arrays[f"skin{number}_dq"] = np.array(
-        [vertex.dq_weight for vertex in skin.vertices], np.float64
-    )
-    header["skins"].append({"method": kept(skin.skinning_method).name})
+    shares = [vertex.dq_weight for vertex in skin.vertices]
+    arrays[f"skin{number}_dq"] = np.array(shares, np.float64)
 
 
 def read_channel(mesh, channel, arrays, header):
     """Add the targets of one blend channel: several if it has in-between shapes."""
-    for key, frame in enumerate(kept(frame) for frame in kept(channel.keyframes)):
+    for key, frame in enumerate(all_kept(channel.keyframes)):
         shape = kept(frame.shape)
         number = len(header["shapes"])
         offsets = vectors(shape.position_offsets, 3)
@@ -233,7 +224,7 @@ def read_takes(scene, request, arrays, header):
     header["takes"], header["rate"] = [], rate
     if not 0 < rate < 1e5:
         raise FileProblem(f"its frame rate is {rate:g}")
-    stacks = [kept(stack) for stack in kept(scene.anim_stacks)]
+    stacks = all_kept(scene.anim_stacks)
     header["take_names"] = [stack.name for stack in stacks]
     nodes = relevant_nodes(arrays, header)
     arrays["sampled_nodes"] = nodes
@@ -264,9 +255,8 @@ def time_range(stack):
 
     A take that states no range lasts from its first key to its last one.
     """
-    layers = [kept(layer) for layer in kept(stack.layers)]
-    values = [kept(value) for layer in layers for value in kept(layer.anim_values)]
-    curves = [kept(curve) for value in values for curve in kept(value.curves)]
+    values = [value for layer in all_kept(stack.layers) for value in all_kept(layer.anim_values)]
+    curves = [curve for value in values for curve in all_kept(value.curves)]
     curves = [curve for curve in curves if curve is not None and len(kept(curve.keyframes))]
     begin, end = stack.time_begin, stack.time_end
     if curves and not end > begin:
@@ -281,7 +271,7 @@ def relevant_nodes(arrays, header):
     wanted = np.array(arrays["node_is_bone"])
     for mesh in header["meshes"]:
         wanted[mesh["nodes"]] = True
-    for number in range(len(header["skins"])):
+    for number in range(header["skins"]):
         bones = arrays[f"skin{number}_bone"]
         wanted[bones[bones >= 0]] = True
     for node in range(len(parents) - 1, -1, -1):  # parents come before their children

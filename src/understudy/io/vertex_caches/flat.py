@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from understudy.io.atomic_write import atomic_write
+from understudy.io.numbers import byte_count
 from understudy.io.vertex_cache import VertexCache
 from understudy.system.errors import FileError
 
@@ -29,13 +30,12 @@ def read_mdd(path: str | Path) -> VertexCache:
     The frame rate follows from the times; it is unknown if they are missing or uneven.
     """
     path = Path(path)
-    size = file_size(path)
     start = read_start(path, _MDD.size)
     if len(start) < _MDD.size:
         raise FileError(f"{path}: is not an MDD file: it has {len(start)} bytes")
     frames, vertices = _MDD.unpack(start)
     offset = _MDD.size + 4 * frames
-    need_size(path, size, offset + 12 * frames * vertices, frames, vertices)
+    need_size(path, offset + 12 * frames * vertices, frames, vertices)
     times = np.fromfile(path, ">f4", frames, offset=_MDD.size).astype(np.float64)
     rate = _rate(times)
     numbers = np.arange(frames, dtype=np.float64)
@@ -47,11 +47,8 @@ def read_mdd(path: str | Path) -> VertexCache:
 def write_mdd(cache: VertexCache, path: str | Path) -> None:
     """Write a cache as `.mdd`; one without a frame rate gets 30 frames per second."""
     times = cache.frames / (cache.frame_rate or 30.0)
-    with atomic_write(path) as draft, draft.open("wb") as file:
-        file.write(_MDD.pack(cache.frame_count, cache.vertex_count))
-        file.write(times.astype(">f4").tobytes())
-        for frame in cache.vertices:
-            file.write(np.asarray(frame, ">f4").tobytes())
+    head = _MDD.pack(cache.frame_count, cache.vertex_count) + times.astype(">f4").tobytes()
+    _write(path, head, cache.vertices, ">f4")
 
 
 def _rate(times: np.ndarray) -> float | None:
@@ -72,14 +69,13 @@ def _rate(times: np.ndarray) -> float | None:
 def read_pc2(path: str | Path) -> VertexCache:
     """Return the cache of a `.pc2` file, memory-mapped; such a file does not say its frame rate."""
     path = Path(path)
-    size = file_size(path)
     start = read_start(path, _PC2.size)
     if len(start) < _PC2.size or start[:12] != _MAGIC:
         raise FileError(f"{path}: is not a PC2 file: it does not start with POINTCACHE2")
     _, version, vertices, first, step, frames = _PC2.unpack(start)
     if version != 1:
         raise FileError(f"{path}: is PC2 of version {version}, expected 1")
-    need_size(path, size, _PC2.size + 12 * frames * vertices, frames, vertices)
+    need_size(path, _PC2.size + 12 * frames * vertices, frames, vertices)
     if not (np.isfinite([first, step]).all() and abs(first) < 1e9 and 0 < step < 1e9):
         raise FileError(f"{path}: has a sample every {step:g} frames from frame {first:g} on")
     return VertexCache(
@@ -96,10 +92,15 @@ def write_pc2(cache: VertexCache, path: str | Path) -> None:
     if len(steps) and np.abs(steps - step).max() > 1e-3 * step:
         raise FileError(f"{path}: PC2 needs evenly spaced frames, {cache.name!r} has others")
     head = _PC2.pack(_MAGIC, 1, cache.vertex_count, float(cache.frames[0]), step, cache.frame_count)
+    _write(path, head, cache.vertices, "<f4")
+
+
+def _write(path: str | Path, head: bytes, vertices: np.ndarray, dtype: str) -> None:
+    """Write a header and all frames."""
     with atomic_write(path) as draft, draft.open("wb") as file:
         file.write(head)
-        for frame in cache.vertices:
-            file.write(np.asarray(frame, "<f4").tobytes())
+        for frame in vertices:
+            file.write(np.asarray(frame, dtype).tobytes())
 
 
 def mapped(path: Path, dtype: str, offset: int, shape: tuple[int, int, int]) -> np.ndarray:
@@ -112,19 +113,9 @@ def mapped(path: Path, dtype: str, offset: int, shape: tuple[int, int, int]) -> 
     return found
 
 
-def file_size(path: Path) -> int:
-    """Return the size of a file in bytes."""
-    try:
-        if not path.is_file():
-            raise FileError(f"{path}: {'is not a file' if path.exists() else 'no such file'}")
-        return path.stat().st_size
-    except OSError as problem:
-        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-
-
 def read_start(path: Path, count: int) -> bytes:
     """Return the first `count` bytes of a file, or fewer if it is shorter."""
-    file_size(path)
+    byte_count(path)
     try:
         with path.open("rb") as file:
             return file.read(count)
@@ -132,8 +123,9 @@ def read_start(path: Path, count: int) -> bytes:
         raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
 
 
-def need_size(path: Path, have: int, want: int, frames: int, vertices: int) -> None:
-    """Raise unless a file of `have` bytes holds exactly what its header claims."""
+def need_size(path: Path, want: int, frames: int, vertices: int) -> None:
+    """Raise unless a file holds exactly what its header claims."""
+    have = byte_count(path)
     if frames < 1 or vertices < 1:
         raise FileError(f"{path}: claims {frames} frames of {vertices} vertices")
     if have != want:

@@ -13,14 +13,15 @@ from __future__ import annotations
 import re
 import struct
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from understudy.io.numbers import byte_count
 from understudy.io.vertex_cache import VertexCache
-from understudy.io.vertex_caches.flat import file_size, read_start
+from understudy.io.vertex_caches.flat import read_start
 from understudy.system import checks
 from understudy.system.errors import FileError
 
@@ -47,14 +48,6 @@ class _Description:
     positions: tuple[str, ...] = ()
 
 
-@dataclass
-class _Samples:
-    """The vectors of one channel: ticks and arrays (V,3)."""
-
-    ticks: list[int] = field(default_factory=list)
-    arrays: list[np.ndarray] = field(default_factory=list)
-
-
 def read_maya_cache(path: str | Path, channel: str | None = None) -> VertexCache:
     """Return one channel of a Maya cache.
 
@@ -65,22 +58,19 @@ def read_maya_cache(path: str | Path, channel: str | None = None) -> VertexCache
     """
     path = Path(path)
     files, description = _files(path)
-    channels: dict[str, _Samples] = {}
+    channels: dict[str, list[tuple[int, np.ndarray]]] = {}  # ticks and vectors (V,3)
     for file in files:
         for name, tick, vectors in _read_file(file):
-            found = channels.setdefault(name, _Samples())
-            found.ticks.append(tick)
-            found.arrays.append(vectors)
+            channels.setdefault(name, []).append((tick, vectors))
     name = _choose(path, channels, description, channel)
-    samples = channels[name]
-    if len({len(array) for array in samples.arrays}) != 1:
+    samples = sorted(channels[name], key=lambda sample: sample[0])
+    if len({len(array) for _, array in samples}) != 1:
         raise FileError(f"{path}: channel {name!r} has different vertex counts in its frames")
-    order = np.argsort(samples.ticks, kind="stable")
-    ticks = np.array(samples.ticks, np.float64)[order]
+    ticks = np.array([tick for tick, _ in samples], np.float64)
     if np.any(np.diff(ticks) <= 0):
         raise FileError(f"{path}: channel {name!r} has two samples at one time")
     step = description.ticks or (float(np.diff(ticks).min()) if len(ticks) > 1 else None)
-    vertices = np.stack([samples.arrays[i] for i in order]).astype(np.float32)
+    vertices = np.stack([array for _, array in samples]).astype(np.float32)
     if not np.isfinite(vertices).all():
         raise FileError(f"{path}: some positions are NaN or infinite; export it again")
     rate = None if step is None else _TICKS / step
@@ -89,14 +79,12 @@ def read_maya_cache(path: str | Path, channel: str | None = None) -> VertexCache
 
 def _files(path: Path) -> tuple[list[Path], _Description]:
     """Return the data files of a cache in order, and what its .xml says."""
-    file_size(path)
-    suffix = path.suffix.lower()
+    byte_count(path)
     match = _FRAME_FILE.match(path.stem)
-    if suffix == ".xml":
+    stem = path.stem
+    if path.suffix.lower() == ".xml":
         description = _read_xml(path)
-        stem = path.stem
     else:
-        stem = path.stem
         xml = path.with_suffix(".xml")
         if not xml.is_file() and match:
             xml, stem = path.with_name(f"{match['stem']}.xml"), match["stem"]
@@ -107,12 +95,10 @@ def _files(path: Path) -> tuple[list[Path], _Description]:
         file for file in path.parent.iterdir() if file.suffix.lower() in _DATA and file.is_file()
     ]
     if description.per_frame:
-        found = []
-        for file in beside:
-            match = _FRAME_FILE.match(file.stem)
-            if match and match["stem"] == stem:
-                found.append(((int(match["frame"]), int(match["tick"] or 0)), file))
-        files = [file for _, file in sorted(found)]
+        matches = [(_FRAME_FILE.match(file.stem), file) for file in beside]
+        found = [(m, file) for m, file in matches if m and m["stem"] == stem]
+        found.sort(key=lambda each: (int(each[0]["frame"]), int(each[0]["tick"] or 0), each[1]))
+        files = [file for _, file in found]
     else:
         files = [file for file in beside if file.stem == stem][:1]
     if not files:
@@ -157,7 +143,7 @@ def _positive(text: str | None) -> float | None:
 
 
 def _choose(
-    path: Path, channels: dict[str, _Samples], description: _Description, channel: str | None
+    path: Path, channels: Collection[str], description: _Description, channel: str | None
 ) -> str:
     """Return the name of the channel to read."""
     if not channels:
@@ -173,7 +159,7 @@ def _choose(
 
 def _read_file(path: Path) -> Iterator[tuple[str, int, np.ndarray]]:
     """Yield the name, the ticks and the vectors (V,3) of every channel and frame in a file."""
-    size = file_size(path)
+    size = byte_count(path)
     if size < 16:
         raise FileError(f"{path}: is not a Maya cache: it has {size} bytes")
     data = np.memmap(path, np.uint8, "r")
