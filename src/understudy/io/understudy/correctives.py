@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.bounds import Bounds
+from understudy.core.bounds import BOUND_ARRAYS, Bounds
 from understudy.core.networks import Basis, Net
 from understudy.io.understudy.strict_reading import need_kind
 from understudy.system.errors import InputError
 
 Arrays = dict[str, np.ndarray]
 PREFIX = "bounds."
-NAMES = ("low", "high", "group", "units", "features", "scale", "centres")
 
 
 def net_entries(nets: Sequence[Net]) -> list[dict[str, Any]]:
@@ -185,7 +184,7 @@ class _Reader:
 
 def bounds_arrays(bounds: Bounds) -> dict[str, np.ndarray]:
     """Return the arrays of bounds by name."""
-    return {f"{PREFIX}{name}": np.ascontiguousarray(getattr(bounds, name)) for name in NAMES}
+    return {PREFIX + name: np.ascontiguousarray(getattr(bounds, name)) for name in BOUND_ARRAYS}
 
 
 def bounds_entry(bounds: Bounds) -> dict[str, Any]:
@@ -200,4 +199,4 @@ def read_bounds(arrays: dict[str, np.ndarray], about: Any) -> Bounds:
     end = about["fade_end"]
     if type(end) not in (int, float):
         raise InputError(f"bounds fade_end: expected a number, got {end!r}")
-    return Bounds(**{name: arrays[f"{PREFIX}{name}"] for name in NAMES}, fade_end=end)
+    return Bounds(**{name: arrays[PREFIX + name] for name in BOUND_ARRAYS}, fade_end=end)
