@@ -11,8 +11,9 @@ from understudy import Basis, Deformer, Features, MissingDependencyError, Net, S
 from understudy.cli import app as cli
 from understudy.core.features import raw_features
 from understudy.core.networks import NetGroups
-from understudy.io.onnx import onnx_model, onnx_nets_inputs, onnx_nets_model, write_onnx
+from understudy.io.onnx import onnx_model, write_onnx
 from understudy.io.onnx.groups import buckets, rigid_groups
+from understudy_benchmarks.onnx_nets import onnx_nets_inputs, onnx_nets_model
 
 ort = pytest.importorskip("onnxruntime", reason="onnxruntime checks the exported graph")
 

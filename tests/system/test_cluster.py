@@ -36,9 +36,9 @@ with using(Cluster(nodes.address, 2), Path(sys.argv[1])) as workers:
 
     # Actors that died in between are replaced, however many there are.
     nodes.remove_node(nodes.worker_nodes.copy().pop(), allow_graceful=False)
-    for actor in workers._spare._actors:
+    for actor in workers._spare:
         workers.ray.kill(actor)
-    workers._spare._actors *= 20
+    workers._spare *= 20
     with workers.pool(where, most=1) as pool:
         third = pool.run(range(3))
     assert [part for part, _ in third] == [0, 1, 2]

@@ -12,10 +12,11 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.features import raw_features
-from understudy.io.onnx import onnx_model, onnx_nets_inputs, onnx_nets_model
+from understudy.io.onnx import onnx_model
 from understudy.runtime import native
 from understudy.runtime.timing import Call, take_turns
 from understudy_benchmarks._floor import Floor
+from understudy_benchmarks.onnx_nets import onnx_nets_inputs, onnx_nets_model
 
 CROWD = 100  # poses of a crowd
 

@@ -28,6 +28,7 @@ from understudy.system.errors import InputError
 
 # Features are compared with the centres inside this range, so that no square overflows.
 LARGEST_FEATURE = 1e15
+BOUND_ARRAYS = ("low", "high", "group", "units", "features", "scale", "centres")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,34 +132,22 @@ def join_bounds(parts: list[tuple[Bounds | None, int, int]]) -> Bounds | None:
         return None
     widths = [max(b.centres.shape[2] for b in given), max(b.centres.shape[1] for b in given)]
     most_units = max(b.units.shape[1] for b in given)
-    rows: dict[str, list[np.ndarray]] = {name: [] for name in _ARRAYS}
+    rows: dict[str, list[np.ndarray]] = {name: [] for name in BOUND_ARRAYS}
     first_feature = first_unit = first_group = 0
     for bounds, feature_count, _ in parts:
-        if bounds is None:  # it has no coefficients
-            first_feature += feature_count
-            continue
-        scale = _padded(bounds.scale, 1, widths[0], zero=True)
-        centres = _padded(_padded(bounds.centres, 2, widths[0]), 1, widths[1])
-        group = np.where(bounds.group < 0, -1, bounds.group + first_group)
-        of_part = {
-            "low": bounds.low,
-            "high": bounds.high,
-            "group": group,
-            "units": _padded(bounds.units, 1, most_units) + first_unit,
-            "features": _padded(bounds.features, 1, widths[0]) + first_feature,
-            "scale": scale,
-            "centres": centres,
-        }
-        for name, array in of_part.items():
-            rows[name].append(array)
+        if bounds is not None:  # else it has no coefficients
+            rows["low"].append(bounds.low)
+            rows["high"].append(bounds.high)
+            rows["group"].append(np.where(bounds.group < 0, -1, bounds.group + first_group))
+            rows["units"].append(_padded(bounds.units, 1, most_units) + first_unit)
+            rows["features"].append(_padded(bounds.features, 1, widths[0]) + first_feature)
+            rows["scale"].append(_padded(bounds.scale, 1, widths[0], zero=True))
+            rows["centres"].append(_padded(_padded(bounds.centres, 2, widths[0]), 1, widths[1]))
+            first_unit += bounds.unit_count
+            first_group += len(bounds.units)
         first_feature += feature_count
-        first_unit += bounds.unit_count
-        first_group += len(bounds.units)
     joined = {name: np.concatenate(arrays) for name, arrays in rows.items()}
     return Bounds(**joined, fade_end=max(bounds.fade_end for bounds in given))
-
-
-_ARRAYS = ("low", "high", "group", "units", "features", "scale", "centres")
 
 
 def _padded(array: np.ndarray, axis: int, length: int, zero: bool = False) -> np.ndarray:

@@ -49,9 +49,7 @@ class BlendShape(Noun):
     offsets: np.ndarray
 
     def __post_init__(self):
-        if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"blend shape name: expected a non-empty text, got {self.name!r}")
-        what = f"blend shape {self.name!r}"
+        what = f"blend shape {checks.full_text(self.name, 'blend shape name')!r}"
         vertices = checks.index(self.vertices, f"vertices of {what}", 2**31)
         if np.any(np.diff(vertices) <= 0):
             raise InputError(f"vertices of {what}: expected increasing indices, each once")
@@ -87,12 +85,9 @@ class CharacterClip(Noun):
 
     def __post_init__(self):
         put = self._borrow
-        if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"clip name: expected a non-empty text, got {self.name!r}")
-        what = f"of clip {self.name!r}"
-        bones = checks.array(
-            self.world_from_bone, f"world_from_bone {what}", (None, None, 3, 4), np.float64
-        )
+        what = f"of clip {checks.full_text(self.name, 'clip name')!r}"
+        shape = (None, None, 3, 4)
+        bones = checks.array(self.world_from_bone, f"world_from_bone {what}", shape, np.float64)
         put("world_from_bone", bones)
         if not len(bones):
             raise InputError(f"clip {self.name!r} has no frames")
@@ -225,17 +220,10 @@ class Character(Noun):
         chosen = [self.clip(name) for name in clips] if clips else list(self.clips)
         bones = self.skeleton is not None
         if not chosen:
-            still = CharacterClip(
-                "rest",
-                np.zeros((1, 0, 3, 4))
-                if self.skeleton is None
-                else self.skeleton.world_from_bone[None],
-                np.zeros((1, len(self.shapes))),
-            )
-            chosen = [still]
+            rest = np.zeros((0, 3, 4)) if self.skeleton is None else self.skeleton.world_from_bone
+            chosen = [CharacterClip("rest", rest[None], np.zeros((1, len(self.shapes))))]
         weights = np.concatenate([clip.shape_weights for clip in chosen])
         rates = {clip.frame_rate for clip in chosen}
-        spans = [ClipSpan(c.name, c.frame_count, c.frame_rate, c.start_frame) for c in chosen]
         return Poses(
             self.mesh,
             np.concatenate([self.evaluate_clip(clip) for clip in chosen]),
@@ -245,7 +233,9 @@ class Character(Noun):
             weights if self.shapes else None,
             frame_rate=rates.pop() if len(rates) == 1 else None,
             name=chosen[0].name if len(chosen) == 1 else self.name,
-            spans=tuple(spans),
+            spans=tuple(
+                ClipSpan(c.name, c.frame_count, c.frame_rate, c.start_frame) for c in chosen
+            ),
         )
 
     def with_clips(self, clips: Sequence[CharacterClip]) -> Character:

@@ -35,9 +35,8 @@ class ClipKeys(Noun):
         put("is_key", np.ascontiguousarray(checks.shape_of(self.is_key, "keys", (None, None))))
         checks.kind_of(self.is_key, "keys", "b")
         put("values", checks.array(self.values, "values of keys", (None, 12), np.float32))
-        checks.same_count(
-            int(self.is_key.sum()), len(self.values), "keys", "is_key", "values of keys"
-        )
+        have = int(self.is_key.sum())
+        checks.same_count(have, len(self.values), "keys", "is_key", "values of keys")
         if not len(self.is_key) or not self.is_key[[0, -1]].all():
             raise InputError("keys: every bone needs one in the first and in the last frame")
 
@@ -80,37 +79,17 @@ class Clip(Noun):
 
     def __post_init__(self):
         put = self._borrow
-        if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"clip name: expected a non-empty text, got {self.name!r}")
-        put(
-            "world_from_bone",
-            checks.array(
-                self.world_from_bone,
-                f"world_from_bone of clip {self.name!r}",
-                (None, None, 3, 4),
-                np.float64,
-            ),
-        )
+        what = f"of clip {checks.full_text(self.name, 'clip name')!r}"
+        shape = (None, None, 3, 4)
+        bones = checks.array(self.world_from_bone, f"world_from_bone {what}", shape, np.float64)
+        put("world_from_bone", bones)
         if not self.frame_count:
             raise InputError(f"clip {self.name!r} has no frames")
         if self.frame_rate is not None:
-            put(
-                "frame_rate",
-                float(
-                    checks.between(self.frame_rate, f"frame_rate of clip {self.name!r}", above=0)
-                ),
-            )
-        if isinstance(self.start_frame, bool) or not isinstance(
-            self.start_frame, (int, np.integer)
-        ):
-            raise InputError(
-                f"start_frame of clip {self.name!r}: expected a whole number, got "
-                f"{self.start_frame!r}"
-            )
-        put("start_frame", int(self.start_frame))
-        if self.keys is not None and not np.array_equal(
-            self.keys.world_from_bone(), self.world_from_bone
-        ):
+            checks.between(self.frame_rate, f"frame_rate {what}", above=0)
+            put("frame_rate", float(self.frame_rate))
+        put("start_frame", checks.of_type(self.start_frame, f"start_frame {what}", int))
+        if self.keys is not None and not np.array_equal(self.keys.world_from_bone(), bones):
             put("keys", None)
 
     @staticmethod
@@ -150,8 +129,7 @@ class ClipSpan:
     start_frame: int = 0
 
     def __post_init__(self):
-        if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"clip name: expected a non-empty text, got {self.name!r}")
+        checks.full_text(self.name, "clip name")
         if self.frame_count < 1:
             raise InputError(f"clip {self.name!r} has no frames")
 
@@ -167,20 +145,10 @@ def cut_clips(world_from_bone: np.ndarray, spans: Sequence[ClipSpan]) -> tuple[C
     [2, 3]
     """
     world_from_bone = np.asarray(world_from_bone)
-    checks.same_count(
-        sum(span.frame_count for span in spans),
-        len(world_from_bone),
-        "frames",
-        "the spans together",
-        "world_from_bone",
-    )
+    have, want = sum(span.frame_count for span in spans), len(world_from_bone)
+    checks.same_count(have, want, "frames", "the spans together", "world_from_bone")
     ends = np.cumsum([span.frame_count for span in spans])
     return tuple(
-        Clip(
-            span.name,
-            world_from_bone[end - span.frame_count : end],
-            span.frame_rate,
-            span.start_frame,
-        )
-        for span, end in zip(spans, ends)
+        Clip(s.name, world_from_bone[end - s.frame_count : end], s.frame_rate, s.start_frame)
+        for s, end in zip(spans, ends)
     )

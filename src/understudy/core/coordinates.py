@@ -101,17 +101,13 @@ class Conversion:
 
         mesh, skeleton = character.mesh, character.skeleton
         normals = mesh.corner_normals
+        if normals is not None:
+            normals = self.normals(normals.astype(np.float64))
         if skeleton is not None:
             skeleton = replace(skeleton, world_from_bone=self.bones(skeleton.world_from_bone))
         return replace(
             character,
-            mesh=replace(
-                mesh,
-                vertices=points(mesh.vertices),
-                corner_normals=None
-                if normals is None
-                else self.normals(normals.astype(np.float64)),
-            ),
+            mesh=replace(mesh, vertices=points(mesh.vertices), corner_normals=normals),
             skeleton=skeleton,
             shapes=tuple(
                 replace(shape, offsets=points(shape.offsets)) for shape in character.shapes

@@ -96,9 +96,8 @@ class Deformer(Noun):
         if (self.skeleton is None) != (self.skin is None):
             raise InputError("skeleton and skin belong together: one of them is missing")
         if self.skin is not None:
-            checks.same_count(
-                len(self.skin.weight), vertex_count, "vertices", "the skin", "the mesh"
-            )
+            rows = len(self.skin.weight)
+            checks.same_count(rows, vertex_count, "vertices", "the skin", "the mesh")
             virtual = self.skin.virtual_index
             bone_index = self.skin.bone_index if virtual is None else virtual
             checks.index(bone_index, "skin bone_index", bones, bone_index.shape)
@@ -119,12 +118,8 @@ class Deformer(Noun):
             )
         for number, basis in enumerate(self.bases):
             checks.index(basis.vertices, f"vertices of basis {number}", vertex_count)
-            checks.index(
-                basis.coefficients,
-                f"coefficients of basis {number}",
-                self.coefficient_count,
-                basis.coefficients.shape,
-            )
+            what, index = f"coefficients of basis {number}", basis.coefficients
+            checks.index(index, what, self.coefficient_count, index.shape)
         if not self.nets:
             put("bounds", None)
         if self.bounds is not None:

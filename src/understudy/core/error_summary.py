@@ -91,17 +91,14 @@ class ErrorSummary:
         self._pose_mean.append(distance.mean(axis=1))
         self._pose_max.append(distance.max(axis=1))
         if distance.max() > self.max:
-            pose, self.worst_vertex = (
-                int(i) for i in np.unravel_index(distance.argmax(), distance.shape)
-            )
+            pose, self.worst_vertex = divmod(int(distance.argmax()), distance.shape[1])
             self.worst_pose, self.max = self.pose_count + pose, float(distance.max())
         bits = distance.astype(np.float32).reshape(-1).view(np.uint32) >> _BIN_SHIFT
         self._bins += np.bincount(bits, minlength=_BIN_COUNT)
         if self._edges is not None:
             for kind, edges in enumerate(self._edges):
-                self._edge_sums[kind] += np.linalg.norm(
-                    difference[:, edges[:, 0]] - difference[:, edges[:, 1]], axis=-1
-                ).sum()
+                jump = difference[:, edges[:, 0]] - difference[:, edges[:, 1]]
+                self._edge_sums[kind] += np.linalg.norm(jump, axis=-1).sum()
         self.pose_count += len(distance)
 
     @property
@@ -114,8 +111,7 @@ class ErrorSummary:
     @property
     def mean(self) -> float:
         """The mean distance."""
-        count = self.count  # raises if nothing was added
-        return float(self._vertex_sum.sum() / count)
+        return float(self._vertex_sum.sum() / self.count)
 
     @property
     def rms(self) -> float:
@@ -171,20 +167,12 @@ class ErrorSummary:
         The results are the edges of the bins, (bins+1,), and their counts, (bins,).
         """
         used = np.flatnonzero(self._bins[:-1])
-        middle = (
-            (((2 * used.astype(np.uint64) + 1) << _BIN_SHIFT) // 2)
-            .astype(np.uint32)
-            .view(np.float32)
-            .astype(np.float64)
-        )
+        bits = ((2 * used.astype(np.uint64) + 1) << _BIN_SHIFT) // 2
+        middle = bits.astype(np.uint32).view(np.float32).astype(np.float64)
         top = self.max if np.isfinite(self.max) else float(middle.max(initial=0.0))
         top = top if top > 0 else 1.0
-        counts, edges = np.histogram(
-            np.minimum(np.where(used == 0, 0.0, middle), top),
-            bins=bins,
-            range=(0.0, top),
-            weights=self._bins[used],
-        )
+        values = np.minimum(np.where(used == 0, 0.0, middle), top)
+        counts, edges = np.histogram(values, bins, (0.0, top), weights=self._bins[used])
         return edges, counts.astype(np.int64)
 
     def figures(self) -> dict[str, float]:
@@ -194,10 +182,7 @@ class ErrorSummary:
         """
         result = {"mean": self.mean, "max": self.max, "p99": self.p99, "rms": self.rms}
         if self.height is not None:
-            result |= {
-                "mean_pct": 100 * self.mean / self.height,
-                "max_pct": 100 * self.max / self.height,
-            }
+            result |= {f"{name}_pct": 100 * result[name] / self.height for name in ("mean", "max")}
         if self._edges is not None:
             result |= {"seam": self.seam.border, "seam_inner": self.seam.inner}
         return result

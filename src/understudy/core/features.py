@@ -63,11 +63,8 @@ def raw_features(
     """
     parts = [np.zeros((pose_count, 0), np.float32)]
     if skeleton is not None and world_from_bone is not None:
-        parts.append(
-            parent_from_bone(world_from_bone, skeleton.parents)
-            .reshape(pose_count, -1)
-            .astype(np.float32)
-        )
+        local = parent_from_bone(world_from_bone, skeleton.parents)
+        parts.append(local.reshape(pose_count, -1).astype(np.float32))
     if controls is not None:
         parts.append(np.asarray(controls, np.float32))
     return np.concatenate(parts, axis=1)

@@ -109,9 +109,8 @@ def level_of_detail(deformer: Deformer, coarse: Mesh, parents: Parents | None = 
     """
     mesh = deformer.mesh
     parents = find_parents(mesh, coarse) if parents is None else parents
-    checks.same_count(
-        len(parents.index), coarse.vertex_count, "vertices", "the parents", "the coarse mesh"
-    )
+    count = len(parents.index)
+    checks.same_count(count, coarse.vertex_count, "vertices", "the parents", "the coarse mesh")
     checks.index(parents.index, "parents", mesh.vertex_count, parents.index.shape)
     matrix = parents.matrix(mesh.vertex_count)
     error = deformer.held_out_error

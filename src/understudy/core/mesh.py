@@ -65,31 +65,19 @@ class Mesh(Noun):
             )
         put("polygon_sizes", sizes)
         corners = int(sizes.sum())
-        put(
-            "polygon_vertices",
-            checks.index(self.polygon_vertices, "polygon_vertices", len(self.vertices), (corners,)),
-        )
+        count = len(self.vertices)
+        at = checks.index(self.polygon_vertices, "polygon_vertices", count, (corners,))
+        put("polygon_vertices", at)
         for name, width in (("corner_uvs", 2), ("corner_normals", 3)):
             if getattr(self, name) is not None:
                 put(name, checks.array(getattr(self, name), name, (corners, width)))
         put("materials", checks.names(self.materials, "materials"))
         if self.polygon_material is not None:
-            put(
-                "polygon_material",
-                checks.index(
-                    self.polygon_material,
-                    "polygon_material",
-                    max(1, len(self.materials)),
-                    (len(sizes),),
-                ),
-            )
-        put(
-            "parts",
-            {
-                str(k): checks.index(v, f"part {k!r}", len(self.vertices))
-                for k, v in dict(self.parts).items()
-            },
-        )
+            most, shape = max(1, len(self.materials)), (len(sizes),)
+            material = checks.index(self.polygon_material, "polygon_material", most, shape)
+            put("polygon_material", material)
+        parts = dict(self.parts).items()
+        put("parts", {str(k): checks.index(v, f"part {k!r}", count) for k, v in parts})
         checks.one_of(self.unit, "unit", UNITS)
         checks.one_of(self.up_axis, "up axis", (*UP_AXES, "unknown"))
         checks.one_of(self.handedness, "handedness", HANDEDNESS)

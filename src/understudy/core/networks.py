@@ -52,9 +52,8 @@ class Net(Noun):
             weights.append(checks.array(weight, f"net weight of layer {layer}", (None, width)))
             width = len(weights[-1])
             biases.append(checks.array(bias, f"net bias of layer {layer}", (width,)))
-        checks.same_count(
-            width, len(self.outputs), "outputs", "the net's last layer", "its output list"
-        )
+        count = len(self.outputs)
+        checks.same_count(width, count, "outputs", "the net's last layer", "its output list")
         put("weights", tuple(weights))
         put("biases", tuple(biases))
 
@@ -77,15 +76,8 @@ class Basis(Noun):
         put("vertices", checks.index(self.vertices, "basis vertices", 2**31))
         checks.distinct(self.vertices, "basis vertices")
         put("matrix", checks.array(self.matrix, "basis matrix", (None, None)))
-        put(
-            "coefficients",
-            checks.index(
-                self.coefficients,
-                "basis coefficients",
-                2**31,
-                (3, None) if self.shared else (None,),
-            ),
-        )
+        shape = (3, None) if self.shared else (None,)
+        put("coefficients", checks.index(self.coefficients, "basis coefficients", 2**31, shape))
         rows = len(self.vertices) * (1 if self.shared else 3)
         checks.shape_of(self.matrix, "basis matrix", (rows, self.coefficients.shape[-1]))
 
@@ -181,10 +173,8 @@ def stack_bases(bases: Sequence[Basis]) -> Iterator[BasisStack]:
         else:
             by_width.setdefault(basis.matrix.shape[1], []).append(basis)
     for width, alike in by_width.items():
-        tallest = max(len(basis.vertices) for basis in alike)
-        together = tallest * len(alike) <= _MOST_PADDING * sum(
-            len(basis.vertices) for basis in alike
-        )
+        heights = [len(basis.vertices) for basis in alike]
+        together = max(heights) * len(alike) <= _MOST_PADDING * sum(heights)
         for group in [alike] if together else [[basis] for basis in alike]:
             height = max(len(basis.vertices) for basis in group)
             matrix = np.zeros((len(group), width, 3 * height), np.float32)

@@ -87,10 +87,8 @@ class Driver(Noun):
 
     def __post_init__(self):
         put = self._keep
-        put(
-            "channels",
-            checks.distinct(checks.index(self.channels, "channels", CHANNELS), "channels"),
-        )
+        channels = checks.index(self.channels, "channels", CHANNELS)
+        put("channels", checks.distinct(channels, "channels"))
         put("inputs", checks.index(self.inputs, "driver inputs", 2**31))
         put("degree", int(checks.between(self.degree, "driver degree", 0, MAX_DEGREE)))
         checks.between(len(self.inputs), "number of driver inputs", 0, MAX_INPUTS)

@@ -49,11 +49,7 @@ class Skeleton(Noun):
         rest = checks.array(self.world_from_bone, "rest world_from_bone", (count, 3, 4), np.float64)
         if (np.abs(rest) > _LARGEST).any():
             raise InputError(f"rest world_from_bone: a number is above {_LARGEST:g}")
-        flat = (
-            np.flatnonzero(np.abs(np.linalg.det(rest[:, :, :3])) < 1e-12)
-            if count
-            else np.zeros(0, int)
-        )
+        flat = np.flatnonzero(np.abs(np.linalg.det(rest[:, :, :3])) < 1e-12)
         if flat.size:
             raise InputError(
                 f"rest world_from_bone: bone {self.names[int(flat[0])]!r} is not "

@@ -41,9 +41,8 @@ class Skin(Noun):
         put = self._keep
         checks.one_of(self.blend, "blend", BLENDS)
         put("weight", checks.array(self.weight, "skin weight", (None, None)))
-        put(
-            "bone_index", checks.index(self.bone_index, "skin bone_index", 2**31, self.weight.shape)
-        )
+        shape = self.weight.shape
+        put("bone_index", checks.index(self.bone_index, "skin bone_index", 2**31, shape))
         if not self.weight.size:
             raise InputError("skin weight: at least one influence per vertex is needed")
         _sums_to_one(self.weight, "skin weight")
@@ -57,7 +56,7 @@ class Skin(Noun):
             put("virtual_weight", weight)
             put("virtual_index", index)
             _sums_to_one(weight, "virtual_weight")
-            checks.index(self.bone_index, "skin bone_index", len(index), self.weight.shape)
+            checks.index(self.bone_index, "skin bone_index", len(index), shape)
 
     @staticmethod
     def rigid(bones: np.ndarray) -> Skin:

@@ -152,7 +152,7 @@ def make_neural_morphs(
         else:
             matrix, offset = _regressed(inputs, basis.scores(wanted))
         shapes, scaled, shift = basis.shapes(inputs @ matrix.T + offset)
-        net = WeightsNet.of(deformer, scaled @ matrix, scaled @ offset + shift)
+        net = WeightsNet(deformer, scaled @ matrix, scaled @ offset + shift)
         task.advance()
     made = replace(base, shapes=shapes)
     measured = list(zip(clips, frames))

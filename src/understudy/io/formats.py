@@ -22,7 +22,7 @@ from understudy.system.errors import InputError, MissingDependencyError
 from understudy.system.plugins import load_plugin, plugins
 
 GROUP = "understudy.formats"
-
+To = Literal["read", "write"]
 
 STORE = Format(
     "pose store",
@@ -33,19 +33,6 @@ STORE = Format(
     needs="zarr",
     install="pip install 'understudy[cli]'",
 )
-NPZ = Format(
-    "npz",
-    (".npz",),
-    "recorded poses with bones or controls, or a mesh sequence",
-    read_poses=npz.read_recorded_poses,
-    is_driven=npz.has_drivers,
-    read_clips=npz.read_npz_clips,
-    read_cache=npz.read_npz_cache,
-    read_mesh=npz.read_npz_mesh,
-    read_skin=npz.read_npz_skin,
-    write_character=npz.write_npz,
-    holds_skin=False,
-)
 MESHES = Format(
     "mesh files",
     sequences.MESH_SUFFIXES,
@@ -55,89 +42,92 @@ MESHES = Format(
     write_character=sequences.write_sequence,
     holds_skin=False,
 )
-CACHE = Format(
-    "vertex cache",
-    (".mdd", ".pc2"),
-    "the vertices of every frame, without polygons",
-    read_cache=vertex_caches.read_vertex_cache,
-    write_character=vertex_caches.write_cache,
-    one_clip=True,
-    holds_skin=False,
-)
-MAYA_CACHE = Format(
-    "maya cache",
-    vertex_caches.MAYA_SUFFIXES,
-    "the vertices of every frame, without polygons",
-    read_cache=vertex_caches.read_vertex_cache,
-)
-UNDERSTUDY = Format(
-    "understudy",
-    (understudy_file.SUFFIX,),
-    "a deformer, for every Understudy runtime",
-    write_deformer=understudy_file.save,
-)
-ONNX = Format(
-    "onnx",
-    (".onnx",),
-    "a deformer as one graph, for any ONNX runtime",
-    write_deformer=onnx.write_onnx,
-    needs="onnx",
-    install="pip install 'understudy[onnx]'",
-)
-FBX = Format(
-    "fbx",
-    (".fbx",),
-    "a rigged character with its takes and point caches; written by Blender",
-    read_character=read_fbx,
-    write_character=blender.write_fbx,
-    check_write=blender.find_blender,
-)
-BVH = Format(
-    "bvh",
-    (".bvh",),
-    "the motion of a skeleton, without a mesh",
-    read_character=read_bvh,
-)
-ALEMBIC = Format(
-    "alembic",
-    (".abc",),
-    "meshes with their vertices in every frame, read and written by Blender",
-    read_character=blender.read_alembic,
-    write_character=blender.write_alembic,
-    check_write=blender.find_blender,
-    one_clip=True,
-    holds_skin=False,
-)
-GLTF = Format(
-    "gltf",
-    (".glb", ".gltf"),
-    "a rigged character: skin, morph targets, animations",
-    read_character=gltf.read_gltf,
-    write_character=gltf.write_glb,
-    only_read=(".gltf",),
-)
-USD = Format(
-    "usd",
-    usd.SUFFIXES,
-    "a character: skeleton, skin, blend shapes and animations, or a point cache",
-    read_character=usd.read_usd,
-    write_character=usd.write_usd,
-    needs="pxr",
-    install="pip install 'understudy[usd]'",
-)
 BUILT_IN = (
     STORE,
-    NPZ,
+    Format(
+        "npz",
+        (".npz",),
+        "recorded poses with bones or controls, or a mesh sequence",
+        read_poses=npz.read_recorded_poses,
+        is_driven=npz.has_drivers,
+        read_clips=npz.read_npz_clips,
+        read_cache=npz.read_npz_cache,
+        read_mesh=npz.read_npz_mesh,
+        read_skin=npz.read_npz_skin,
+        write_character=npz.write_npz,
+        holds_skin=False,
+    ),
     MESHES,
-    CACHE,
-    MAYA_CACHE,
-    UNDERSTUDY,
-    ONNX,
-    GLTF,
-    FBX,
-    BVH,
-    ALEMBIC,
-    USD,
+    Format(
+        "vertex cache",
+        (".mdd", ".pc2"),
+        "the vertices of every frame, without polygons",
+        read_cache=vertex_caches.read_vertex_cache,
+        write_character=vertex_caches.write_cache,
+        one_clip=True,
+        holds_skin=False,
+    ),
+    Format(
+        "maya cache",
+        vertex_caches.MAYA_SUFFIXES,
+        "the vertices of every frame, without polygons",
+        read_cache=vertex_caches.read_vertex_cache,
+    ),
+    Format(
+        "understudy",
+        (understudy_file.SUFFIX,),
+        "a deformer, for every Understudy runtime",
+        write_deformer=understudy_file.save,
+    ),
+    Format(
+        "onnx",
+        (".onnx",),
+        "a deformer as one graph, for any ONNX runtime",
+        write_deformer=onnx.write_onnx,
+        needs="onnx",
+        install="pip install 'understudy[onnx]'",
+    ),
+    Format(
+        "gltf",
+        (".glb", ".gltf"),
+        "a rigged character: skin, morph targets, animations",
+        read_character=gltf.read_gltf,
+        write_character=gltf.write_glb,
+        only_read=(".gltf",),
+    ),
+    Format(
+        "fbx",
+        (".fbx",),
+        "a rigged character with its takes and point caches; written by Blender",
+        read_character=read_fbx,
+        write_character=blender.write_fbx,
+        check_write=blender.find_blender,
+    ),
+    Format(
+        "bvh",
+        (".bvh",),
+        "the motion of a skeleton, without a mesh",
+        read_character=read_bvh,
+    ),
+    Format(
+        "alembic",
+        (".abc",),
+        "meshes with their vertices in every frame, read and written by Blender",
+        read_character=blender.read_alembic,
+        write_character=blender.write_alembic,
+        check_write=blender.find_blender,
+        one_clip=True,
+        holds_skin=False,
+    ),
+    Format(
+        "usd",
+        usd.SUFFIXES,
+        "a character: skeleton, skin, blend shapes and animations, or a point cache",
+        read_character=usd.read_usd,
+        write_character=usd.write_usd,
+        needs="pxr",
+        install="pip install 'understudy[usd]'",
+    ),
 )
 
 
@@ -146,7 +136,7 @@ def formats() -> tuple[Format, ...]:
     return (*BUILT_IN, *_plugged_in()[0])
 
 
-def format_of(path: Source, to: Literal["read", "write"] = "read") -> Format:
+def format_of(path: Source, to: To = "read") -> Format:
     """Return the format that reads poses from `path`, or writes to it.
 
     path  a file, a folder (a pose store, or mesh files) or a pattern such as "walk/*.obj"
@@ -180,7 +170,7 @@ def format_of(path: Source, to: Literal["read", "write"] = "read") -> Format:
     raise InputError(f"{path}: {task} {found}; use {suffixes}{where}{''.join(broken)}")
 
 
-def format_by_suffix(path: Path, to: Literal["read", "write"] = "read") -> Format | None:
+def format_by_suffix(path: Path, to: To = "read") -> Format | None:
     """Return the format of a file by its suffix; plug-ins are loaded if no built-in one has it."""
     suffix = path.suffix.lower()
     for known in BUILT_IN:
@@ -190,19 +180,19 @@ def format_by_suffix(path: Path, to: Literal["read", "write"] = "read") -> Forma
     return next(matching, None) if suffix else None
 
 
-def _can(known: Format, to: Literal["read", "write"]) -> bool:
+def _can(known: Format, to: To) -> bool:
     """Return whether a format can be read, or written."""
     if to == "read":
         return known.holds_poses
     return known.write_deformer is not None or known.write_character is not None
 
 
-def _suffixes(known: Format, to: Literal["read", "write"]) -> tuple[str, ...]:
+def _suffixes(known: Format, to: To) -> tuple[str, ...]:
     """Return the suffixes that a format reads, or writes."""
     return tuple(s for s in known.suffixes if to == "read" or s not in known.only_read)
 
 
-def suffixes_of(kinds: Iterable[Format], to: Literal["read", "write"] = "read") -> str:
+def suffixes_of(kinds: Iterable[Format], to: To = "read") -> str:
     """Return the suffixes of several formats as a text."""
     return ", ".join(suffix for known in kinds for suffix in _suffixes(known, to))
 
@@ -218,7 +208,7 @@ def _format_of_folder(path: Path) -> Format | None:
     return MESHES if glob.has_magic(str(path)) and not path.suffix else None
 
 
-def _ready(known: Format, to: Literal["read", "write"] = "read") -> Format:
+def _ready(known: Format, to: To = "read") -> Format:
     """Return `known`, or raise if the optional package or program it needs is not installed."""
     if known.needs and importlib.util.find_spec(known.needs) is None:
         raise MissingDependencyError(

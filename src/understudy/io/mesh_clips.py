@@ -98,11 +98,7 @@ def join_clips(clips: Sequence[MeshClip], mesh: Mesh, name: str | None = None) -
 
 def frames_array(value: npt.ArrayLike, name: str) -> np.ndarray:
     """Return (T,V,3) float32; NaN passes, because `join_clips` names the frame it is in."""
-    try:
-        frames = np.ascontiguousarray(value, np.float32)
-    except (TypeError, ValueError) as problem:
-        raise InputError(f"{name}: cannot be read as numbers: {problem}") from problem
-    checks.shape_of(frames, name, (None, None, 3))
+    frames = checks.array_of(value, name, (None, None, 3))
     if not frames.size:
         raise InputError(f"{name}: holds no frames or no vertices, its shape is {frames.shape}")
     return frames

@@ -26,7 +26,7 @@ from understudy.core.joined_samples import join_samples
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, join_poses
 from understudy.io import sequences, vertex_caches
-from understudy.io.format import AS_IT_IS, Format, ReadOptions, Source
+from understudy.io.format import AS_IT_IS, Format, Reader, ReadOptions, Source
 from understudy.io.formats import format_by_suffix, format_of, formats, suffixes_of
 from understudy.io.pairs import pair_poses
 from understudy.io.vertex_cache import VertexCache
@@ -59,13 +59,11 @@ def read_character(
     path     a file of a format that holds rigged characters
     options  what the file cannot say, and what to read of it
     """
-    options = _prepared(options, progress)
     known = format_of(path)
     if known.read_character is None:
         can = suffixes_of(one for one in formats() if one.read_character)
         raise InputError(f"{path}: {known.name} files hold no rigged character; use {can}")
-    character = known.read_character(path, options, progress)
-    return replace(character, mesh=_with_axes(character.mesh, options))
+    return _character(known.read_character, path, options, progress)
 
 
 def read_skinned(
@@ -75,8 +73,15 @@ def read_skinned(
     known = format_of(path)
     if known.read_skin is None:
         return read_character(path, options, progress)
+    return _character(known.read_skin, path, options, progress)
+
+
+def _character(
+    read: Reader[Character], path: Source, options: ReadOptions | None, progress: Progress
+) -> Character:
+    """Return the character of one file, with the up axis and unit of the options."""
     options = _prepared(options, progress)
-    character = known.read_skin(path, options, progress)
+    character = read(path, options, progress)
     return replace(character, mesh=_with_axes(character.mesh, options))
 
 

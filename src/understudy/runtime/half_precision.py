@@ -18,7 +18,7 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
-from understudy.core.networks import Basis, Net
+from understudy.core.networks import Net
 from understudy.core.services import SERVICES
 from understudy.core.skin import Skin
 from understudy.core.storage import grid_step
@@ -49,8 +49,8 @@ def halved_correctives(deformer: Deformer) -> Deformer:
         deformer,
         nets=tuple(_round_net(net, middle) for net in deformer.nets),
         bases=tuple(
-            Basis(b.vertices, round_to_half(b.matrix, f"basis {number}"), b.coefficients)
-            for number, b in enumerate(deformer.bases)
+            replace(basis, matrix=round_to_half(basis.matrix, f"basis {number}"))
+            for number, basis in enumerate(deformer.bases)
         ),
         storage="float16",
     )
@@ -121,31 +121,26 @@ def _round_skin(skin: Skin | None) -> Skin | None:
 
 def _middle(deformer: Deformer) -> np.ndarray:
     """Return the middle of each feature's range, (X,); 0 if it is infinite."""
-    low, high = (
-        bound.astype(np.float64) for bound in (deformer.features.low, deformer.features.high)
-    )
+    low, high = (b.astype(np.float64) for b in (deformer.features.low, deformer.features.high))
     bounded = np.isfinite(low) & np.isfinite(high)
-    return np.where(bounded, np.where(bounded, low, 0) / 2 + np.where(bounded, high, 0) / 2, 0.0)
+    middle = np.zeros(len(low))
+    middle[bounded] = low[bounded] / 2 + high[bounded] / 2
+    return middle
 
 
 def _round_net(net: Net, middle: np.ndarray) -> Net:
     """Return a net in 16 bits; middle (X,) of each feature's range."""
     weights = [round_to_half(weight, "net weights") for weight in net.weights]
     moved = (net.weights[0].astype(np.float64) - weights[0]) @ middle[net.inputs]
-    biases = (
-        (net.biases[0] + moved).astype(np.float32),
-        *(_round_bias(bias) for bias in net.biases[1:]),
-    )
-    return Net(net.inputs, tuple(weights), biases, net.outputs, net.activation)
+    first = (net.biases[0] + moved).astype(np.float32)
+    return replace(net, weights=tuple(weights), biases=(first, *map(_round_bias, net.biases[1:])))
 
 
 def _round_bias(bias: np.ndarray) -> np.ndarray:
     """Return a bias in 16 bits, or unchanged if it exceeds the largest 16-bit float."""
-    return (
-        bias
-        if np.abs(bias).max(initial=0) > np.finfo(np.float16).max
-        else round_to_half(bias, "net biases")
-    )
+    if np.abs(bias).max(initial=0) > np.finfo(np.float16).max:
+        return bias
+    return round_to_half(bias, "net biases")
 
 
 SERVICES.half = halved

@@ -115,14 +115,11 @@ def _displacements(deformer: Deformer, readings: np.ndarray) -> np.ndarray:
         d += deformer.mean
     coefficients = coefficients_of(deformer, readings)
     for basis in deformer.bases:
+        read = coefficients[:, basis.coefficients]
         if basis.shared:
-            part = np.einsum(
-                "np,tap->tna", basis.matrix, coefficients[:, basis.coefficients], optimize=True
-            )
+            part = np.einsum("np,tap->tna", basis.matrix, read, optimize=True)
         else:
-            part = (coefficients[:, basis.coefficients] @ basis.matrix.T).reshape(
-                len(readings), -1, 3
-            )
+            part = (read @ basis.matrix.T).reshape(len(readings), -1, 3)
         d[:, basis.vertices] += part
     return d
 

@@ -8,6 +8,7 @@ runtime is faster.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,22 +37,9 @@ class TorchDeformer(nn.Module):
     them can be trained.
     """
 
-    base: Tensor
-    columns: Tensor
-    low: Tensor
-    high: Tensor
-    parents: Tensor
-    bone_from_rest: Tensor
-    bone_index: Tensor
-    weight: Tensor
-    virtual: Tensor
-    bound_low: Tensor
-    bound_high: Tensor
-    bound_group: Tensor
-    bound_units: Tensor
-    bound_features: Tensor
-    bound_scale: Tensor
-    bound_centres: Tensor
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Tensor: ...  # the buffers
 
     def __init__(self, deformer: Deformer):
         super().__init__()

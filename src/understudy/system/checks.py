@@ -178,22 +178,16 @@ def between(
 ) -> float:
     """Return `value` if it is finite, in [low, high] and greater than `above`."""
     number = float(value)
-    wanted = " and ".join(
-        text
-        for text, given in (
-            (f"at least {low}", low),
-            (f"at most {high}", high),
-            (f"above {above}", above),
-        )
-        if given is not None
+    fits = (
+        np.isfinite(number)
+        and (low is None or number >= low)
+        and (high is None or number <= high)
+        and (above is None or number > above)
     )
-    wrong = (
-        not np.isfinite(number)
-        or (low is not None and number < low)
-        or (high is not None and number > high)
-        or (above is not None and number <= above)
-    )
-    if wrong:
+    if not fits:
+        limits = {"at least": low, "at most": high, "above": above}
+        given = [f"{text} {limit}" for text, limit in limits.items() if limit is not None]
+        wanted = " and ".join(given)
         raise InputError(f"{name}: expected a number {wanted}, got {value!r}")
     return value
 
@@ -204,6 +198,13 @@ def distinct(value: np.ndarray, name: str) -> np.ndarray:
         found, counts = np.unique(value, return_counts=True)
         if len(found) != len(value):
             raise InputError(f"{name}: {found[np.argmax(counts > 1)]} occurs more than once")
+    return value
+
+
+def full_text(value: Any, name: str) -> str:
+    """Return `value` if it is a text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{name}: expected a non-empty text, got {value!r}")
     return value
 
 
@@ -231,9 +232,4 @@ def same_count(have: int, want: int, what: str, have_name: str, want_name: str) 
 
 
 def _shape_text(shape: Sequence[int | None]) -> str:
-    return (
-        "("
-        + ", ".join("any" if n is None else str(n) for n in shape)
-        + ("," if len(shape) == 1 else "")
-        + ")"
-    )
+    return str(tuple(shape)).replace("None", "any")

@@ -60,9 +60,8 @@ class Workers:
     def __init__(self, ray: Any, count: int, folder: Path):
         self.ray, self.count, self.folder = ray, count, folder
         self._open: Pool | None = None
-        self._spare = Spare(ray)
-        # They start while the driver prepares the first stage.
-        self._spare.give([_new_actor(ray) for _ in range(count)])
+        # Actors without work. They start while the driver prepares the first stage.
+        self._spare, self._spare_gpu = [_new_actor(ray) for _ in range(count)], False
 
     @property
     def gpus(self) -> int:
@@ -80,9 +79,9 @@ class Workers:
         """
         if self._open is not None:
             self._open.close()
-        if gpu != self._spare.gpu:
-            self._spare.end()
-            self._spare = Spare(self.ray, gpu)
+        if gpu != self._spare_gpu:
+            self._end_spare()
+            self._spare_gpu = gpu
         count = self.count if most is None else min(self.count, most)
         self._open = Pool(self.ray, work, max(1, count), gpu, self._spare)
         return self._open
@@ -92,7 +91,11 @@ class Workers:
         if self._open is not None:
             self._open.close()
             self._open = None
-        self._spare.end()
+        self._end_spare()
+
+    def _end_spare(self) -> None:
+        _kill(self.ray, self._spare)
+        self._spare.clear()
 
 
 _current: Workers | None = None
@@ -178,27 +181,6 @@ def running_cluster() -> str | None:
         return None
 
 
-class Spare:
-    """Actors that run and have no work, for the next pool; `gpu`: each has a GPU."""
-
-    def __init__(self, ray: Any, gpu: bool = False):
-        self.gpu, self._ray = gpu, ray
-        self._actors: list[Any] = []
-
-    def take(self) -> Any | None:
-        """One of them; None: there are none left."""
-        return self._actors.pop() if self._actors else None
-
-    def give(self, actors: Sequence[Any]) -> None:
-        """Keep actors that have ended their work."""
-        self._actors += actors
-
-    def end(self) -> None:
-        """End all of them."""
-        _kill(self._ray, self._actors)
-        self._actors = []
-
-
 def _new_actor(ray: Any, gpu: bool = False) -> Any:
     """A new actor without work; it may take a while until it runs."""
     kind = ray.remote(num_cpus=1, num_gpus=int(gpu), max_restarts=0, max_concurrency=2)
@@ -255,11 +237,12 @@ class Pool:
     A replacement may wait until a node has a processor to spare. Parts are given only to actors
     that run.
 
+    gpu    each actor has a GPU
     spare  actors to begin with, and where actors go that have ended their work; None: all end
     """
 
     def __init__(
-        self, ray: Any, work: Work, count: int, gpu: bool = False, spare: Spare | None = None
+        self, ray: Any, work: Work, count: int, gpu: bool = False, spare: list[Any] | None = None
     ):
         self._ray, self._spare = ray, spare
         self._gpu = gpu
@@ -326,7 +309,7 @@ class Pool:
                 kept = self._freed()
         _kill(self._ray, [actor for actor in self._actors if actor not in kept])
         if self._spare is not None:
-            self._spare.give(kept)
+            self._spare += kept
         self._actors, self._idle, self._running, self.closed = [], [], {}, True
 
     def _freed(self) -> list[Any]:
@@ -338,10 +321,11 @@ class Pool:
         return [dropping[one] for one in done]
 
     def _start(self) -> None:
-        spare = None if self._spare is None else self._spare.take()
-        actor = _new_actor(self._ray, self._gpu) if spare is None else spare
-        if spare is not None:
-            self._reused.append(spare)
+        if self._spare:
+            actor = self._spare.pop()
+            self._reused.append(actor)
+        else:
+            actor = _new_actor(self._ray, self._gpu)
         self._actors.append(actor)
         self._running[actor.begin.remote(*self._given)] = (actor, None)
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from character_builders import hero
+from ply_forms import FORMS, write_in_form
 
 from understudy import InputError, Mesh
 from understudy.geometry.normals import CornerNormals, vertex_normals
 from understudy.io.registry import format_of, read_poses, write_character
-from understudy.io.sequences import read_obj, read_ply, write_ply
-from understudy.io.sequences.ply import FORMATS
+from understudy.io.sequences import read_obj, read_ply
 from understudy.system.errors import FileError
 
 
@@ -128,11 +128,11 @@ def test_groups_of_an_obj_that_share_vertices_are_kept(tmp_path):
     }
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", FORMS)
 def test_ply_keeps_attributes_in_every_form(tmp_path, form):
     mesh = hero().mesh
     normals = vertex_normals(mesh.vertices, mesh.triangles)
-    write_ply(tmp_path / "a.ply", mesh, form=form, normals=normals)
+    write_in_form(tmp_path / "a.ply", mesh, form, normals=normals)
     got = read_ply(tmp_path / "a.ply")
     np.testing.assert_allclose(got.vertices, mesh.vertices, atol=1e-6)
     np.testing.assert_allclose(got.corner_normals, normals[mesh.polygon_vertices], atol=1e-6)

@@ -2,17 +2,8 @@
 
 A `.npz` is a zip archive of `.npy` files. The sizes it declares are checked before anything is
 unpacked, so a small file cannot fill the memory (a "zip bomb").
-
-Single values, texts, and the attributes of a mesh have one form in all of them:
-
-    corner_uvs        (N,2)
-    corner_normals    (N,3)
-    materials         (M,) text
-    polygon_material  (F,)  index of each polygon's material
-    part_names        (P,) text
-    part_sizes        (P,)  vertices of each part
-    part_vertices     (n,)  their indices, part after part
-    unit, up_axis, handedness  text
+Single values, texts, and the attributes of a mesh have one form in all of them: that of the table
+in `docs/formats.md`.
 """
 
 from __future__ import annotations

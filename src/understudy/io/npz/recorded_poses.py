@@ -1,34 +1,9 @@
 """Recorded poses: a `.npz` of plain arrays, with bones and controls where they are known.
 
-    vertices              (T,V,3)            the mesh in every pose
-    faces                 (F,3) or (F,4)     vertex indices; or, for polygons of mixed sizes,
-    polygon_sizes         (F,)               the corners of each polygon, and
-    polygon_vertices      (N,)               the vertex of each corner
-    rest                  (V,3)              the mesh at rest (bind pose)
-    frame_rate            number             frames per second
-    start_frame           whole number       of the first pose
-
-    clip_names            (n,) text          several clips, one after the other, with
-    clip_frames           (n,)               the poses of each
-    clip_frame_rates      (n,)               frames per second; 0: unknown
-    clip_start_frames     (n,)               whole number of the first pose
-
-    world_from_bone       (T,B,3,4) or (T,B,4,4)
-    rest_world_from_bone  (B,3,4) or (B,4,4) at rest (bind pose)
-    parents               (B,)               index of each bone's parent, -1 for a root
-    bone_names            (B,) text
-
-    controls              (T,C)
-    control_names         (C,) text
-    control_min           (C,)               range to learn, with
-    control_max           (C,)
-    control_rest          (C,)               values at rest
-    control_numeric       (C,) bool          False: the control acts through the bones alone
-
-UVs, normals, materials, parts, unit and axes of the mesh are in `understudy.io.npz.archive`. Only
-`vertices` and the polygons are required. A file without bones and controls is a mesh sequence.
-Bones need `world_from_bone` and `parents`. Matrices are of the column-vector convention: see
-`understudy.io.npz.bone_matrices`. `docs/formats.md` has the defaults and an example.
+The table of `docs/formats.md` has every array with its shape, meaning and default. Only `vertices`
+and the polygons are required. A file without bones and controls is a mesh sequence. Bones need
+`world_from_bone` and `parents`. Matrices are of the column-vector convention: see
+`understudy.io.npz.bone_matrices`.
 """
 
 from __future__ import annotations

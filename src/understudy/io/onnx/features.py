@@ -58,8 +58,7 @@ class Readings:
             if not self._clamped_rows:
                 self._clamped_rows = _held(graph, self.rows, *bounds)
             picked = graph.gather(self._clamped_rows, blocks.reshape(-1), 1)
-            picked = graph.reshape(picked, [-1, *inputs.shape])
-            return graph.op("Transpose", picked, perm=[1, 0, 2])
+            return graph.transpose(graph.reshape(picked, [-1, *inputs.shape]), 1, 0, 2)
         if blocks is not None:
             picked = graph.gather(self.rows, blocks.reshape(-1), 1)
         else:
@@ -71,7 +70,7 @@ class Readings:
             np.where(used, np.append(np.clip(bound, -most, most), 0)[inputs], 0)
             for bound in (features.low, features.high)
         )
-        return graph.op("Transpose", _held(graph, picked, low, high), perm=[1, 0, 2])
+        return graph.transpose(_held(graph, picked, low, high), 1, 0, 2)
 
     def of_features(self) -> str:
         """Add the features (T,X), not clamped."""
@@ -98,8 +97,7 @@ class Readings:
                 parts.append(self._graph.reshape(self.rows, [-1, 12 * self._count]))
             if self._reads_controls:
                 parts.append("controls")
-            several = len(parts) > 1
-            self._flat = self._graph.op("Concat", *parts, axis=1) if several else parts[0]
+            self._flat = self._graph.concat(parts, 1)
         return self._flat
 
     def _whole_bones(self, at: np.ndarray, used: np.ndarray) -> np.ndarray | None:
@@ -149,8 +147,7 @@ def inputs_from(graph: Graph, features: str) -> Callable[[NetStack], str]:
 
     def of_nets(stack: NetStack) -> str:
         picked = graph.gather(padded, stack.inputs.reshape(-1), 1)
-        shaped = graph.reshape(picked, [-1, *stack.inputs.shape])
-        return graph.op("Transpose", shaped, perm=[1, 0, 2])
+        return graph.transpose(graph.reshape(picked, [-1, *stack.inputs.shape]), 1, 0, 2)
 
     return of_nets
 
@@ -176,15 +173,10 @@ def _parent_from_bone(graph: Graph, deformer: Deformer, bones: np.ndarray) -> st
         start = (1 - keep) * np.eye(3, 4)
         both = graph.op("Add", both, graph.constant(start.reshape(-1, 3, 4)))
     tables = _product_tables()
-    left, right, factors = graph.split(
-        graph.op(
-            "MatMul",
-            graph.reshape(both, [-1, 24]),
-            graph.constant(np.concatenate(tables.selections, axis=1)),
-        ),
-        [table.shape[1] for table in tables.selections],
-        1,
-    )
+    both = graph.reshape(both, [-1, 24])
+    selections = graph.constant(np.concatenate(tables.selections, axis=1))
+    selected = graph.op("MatMul", both, selections)
+    left, right, factors = graph.split(selected, [t.shape[1] for t in tables.selections], 1)
     cofactors = graph.op("MatMul", graph.op("Mul", left, right), graph.constant(tables.cofactors))
     # The sums, and a number that keeps a determinant of zero from being divided by.
     nonzero = np.append(np.zeros(12), _TINY)

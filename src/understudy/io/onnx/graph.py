@@ -66,6 +66,18 @@ class Graph:
         """Change the shape; -1: the length that is left."""
         return self.op("Reshape", data, self.constant(shape, np.int64))
 
+    def transpose(self, data: str, *order: int) -> str:
+        """Change the order of the axes."""
+        return self.op("Transpose", data, perm=list(order))
+
+    def unsqueeze(self, data: str, axis: int) -> str:
+        """Add an axis of length one."""
+        return self.op("Unsqueeze", data, self.constant([axis], np.int64))
+
+    def concat(self, parts: Sequence[str], axis: int) -> str:
+        """Put arrays one after the other along an axis; a single one stays as it is."""
+        return self.op("Concat", *parts, axis=axis) if len(parts) > 1 else parts[0]
+
     def cut(self, data: str, first: int, last: int, axis: int) -> str:
         """Select the entries from `first` up to, and without, `last` along an axis."""
         return self.op("Slice", data, *(self.constant([n], np.int64) for n in (first, last, axis)))
@@ -148,12 +160,9 @@ def nearest_rotation(graph: Graph, linear: str) -> str:
         size = graph.op("Max", graph.op("Abs", determinant), graph.constant([1e-20]))
         scale = graph.op("Pow", size, graph.constant([-1.0 / 3]))
         # The scaled x has determinant one, so its inverse transpose is its matrix of cofactors.
-        x = graph.op(
-            "Add",
-            graph.op("Mul", x, scale),
-            graph.op("Mul", adjugate, graph.op("Mul", scale, scale)),
-        )
-        x = graph.op("Mul", x, graph.constant([0.5]))
+        scaled = graph.op("Mul", x, scale)
+        opposite = graph.op("Mul", adjugate, graph.op("Mul", scale, scale))
+        x = graph.op("Mul", graph.op("Add", scaled, opposite), graph.constant([0.5]))
     return x
 
 
@@ -186,8 +195,7 @@ def quaternion_from_rotation(graph: Graph, rotation: str, count: int) -> str:
     squares = graph.gather(graph.reshape(formulas, [-1, count, 16]), [0, 5, 10, 15], 2)
     best = graph.op("ArgMax", squares, axis=2, keepdims=0)
     chosen = graph.op("OneHot", best, graph.constant(4, np.int64), graph.constant([0.0, 1.0]))
-    chosen = graph.op("Unsqueeze", chosen, graph.constant([3], np.int64))
-    quaternion = graph.sum(graph.op("Mul", formulas, chosen), 2)
+    quaternion = graph.sum(graph.op("Mul", formulas, graph.unsqueeze(chosen, 3)), 2)
     norm = graph.op("Sqrt", graph.sum(graph.square(quaternion), 2, True))
     return graph.op("Div", quaternion, norm)
 
@@ -206,9 +214,8 @@ def quaternion_product(graph: Graph, a: str, b: str) -> str:
 def cross(graph: Graph, a: str, b: str) -> str:
     """The cross products of vectors (T,N,3)."""
     roll = lambda x, by: graph.gather(x, np.roll(np.arange(3), -by), 2)
-    return graph.op(
-        "Sub", graph.op("Mul", roll(a, 1), roll(b, 2)), graph.op("Mul", roll(a, 2), roll(b, 1))
-    )
+    first = graph.op("Mul", roll(a, 1), roll(b, 2))
+    return graph.op("Sub", first, graph.op("Mul", roll(a, 2), roll(b, 1)))
 
 
 def add_nets(graph: Graph, stack: NetStack, inputs: str, half: bool) -> str:
@@ -231,7 +238,6 @@ def _activated(graph: Graph, x: str, activation: str) -> str:
         return graph.op("Tanh", x)
     if activation == "relu":
         return graph.op("Relu", x)
-    grown = graph.op(
-        "Add", graph.op("Erf", graph.op("Mul", x, graph.constant([2**-0.5]))), graph.constant([1.0])
-    )
+    erf = graph.op("Erf", graph.op("Mul", x, graph.constant([2**-0.5])))
+    grown = graph.op("Add", erf, graph.constant([1.0]))
     return graph.op("Mul", graph.op("Mul", x, graph.constant([0.5])), grown)

@@ -14,7 +14,7 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis, Net, NetStack, stack_nets
 from understudy.io.onnx.features import Readings
-from understudy.io.onnx.graph import Graph, Shape, add_nets
+from understudy.io.onnx.graph import Graph, add_nets
 
 # Bases of different sizes are padded to one size, by this much at most.
 _MOST_PADDING = 1.3
@@ -118,12 +118,10 @@ def add_groups(graph: Graph, deformer: Deformer, groups: list[Group]) -> None:
     place = np.zeros((deformer.mesh.vertex_count, 3), np.int64)
     for bucket in runs:
         chosen = groups[bucket]
-        count = len(chosen)
-        height = _height(chosen)
-        basis, at_rest = _padded(chosen, width, height, rest)
+        count, height = len(chosen), padded_height(chosen)
+        basis, at_rest = padded(chosen, width, height, rest)
         if has_rest:
-            flat = at_rest.reshape(count, 1, -1)
-            basis = np.concatenate([basis, flat], axis=1)
+            basis = np.concatenate([basis, at_rest.reshape(count, 1, -1)], axis=1)
         for n, group in enumerate(chosen):
             slot = first + 3 * n * height + np.arange(len(group.vertices))
             place[group.vertices] = slot[:, None] + height * np.arange(3)
@@ -134,7 +132,7 @@ def add_groups(graph: Graph, deformer: Deformer, groups: list[Group]) -> None:
             bones = [graph.cut(matrix, bucket.start, bucket.stop, 1) for matrix in matrices]
         moved = graph.op("MatMul", own, graph.weights(basis, half))
         rows.append(_skinned(graph, moved, at_rest, bones, has_rest))
-    joined = rows[0] if len(rows) == 1 else graph.op("Concat", *rows, axis=1)
+    joined = graph.concat(rows, 1)
     # Much faster than `Gather`, which copies three numbers at a time.
     poses = graph.op("Shape", "world_from_bone", start=0, end=1)
     shape = graph.op("Concat", poses, graph.constant([1], np.int64), axis=0)
@@ -144,35 +142,7 @@ def add_groups(graph: Graph, deformer: Deformer, groups: list[Group]) -> None:
     graph.op("Reshape", picked, shape, output="vertices")
 
 
-def add_group_displacements(
-    graph: Graph, deformer: Deformer, groups: list[Group], inputs: str
-) -> Shape:
-    """Add the networks and bases of groups alone, with the products of `add_groups`; the result is
-    called `displacements`. Return its shape.
-
-    inputs  name of (G,T,I), the inputs of the networks
-    """
-    half = deformer.storage == "float16"
-    (stack,) = stack_nets(
-        [group.net for group in groups], deformer.features.count, deformer.coefficient_count
-    )
-    hidden = add_nets(graph, stack, inputs, half)
-    runs = buckets(groups)
-    rows, height = [], 0
-    for bucket in runs:
-        height = _height(groups[bucket])
-        basis, _ = _padded(groups[bucket], stack.outputs.shape[1], height, deformer.mesh.vertices)
-        own = hidden if len(runs) == 1 else graph.cut(hidden, bucket.start, bucket.stop, 0)
-        output = "displacements" if len(runs) == 1 else None
-        rows.append(graph.op("MatMul", own, graph.weights(basis, half), output=output))
-    if len(runs) == 1:
-        return [len(groups), "poses", 3 * height]
-    flat = [graph.reshape(graph.op("Transpose", row, perm=[1, 0, 2]), [0, -1]) for row in rows]
-    graph.op("Concat", *flat, axis=1, output="displacements")
-    return ["poses", sum(len(groups[run]) * 3 * _height(groups[run]) for run in runs)]
-
-
-def _height(groups: list[Group]) -> int:
+def padded_height(groups: list[Group]) -> int:
     """Return how many vertices the padded bases of a run have.
 
     A multiple of four: products are faster if their rows are aligned.
@@ -180,7 +150,7 @@ def _height(groups: list[Group]) -> int:
     return -(-max(len(group.vertices) for group in groups) // 4) * 4
 
 
-def _padded(
+def padded(
     groups: list[Group], width: int, height: int, rest: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the bases of groups, (G,width,3 height), and their vertices at rest, (G,3,height).
@@ -229,8 +199,7 @@ def _skinned(
     matrices  linear parts (T,G,3,3) and shifts (T,G,3,1)
     has_rest  whether `moved` contains the rest shape
     """
-    planes = graph.op("Transpose", moved, perm=[1, 0, 2])
-    points = graph.reshape(planes, [-1, *at_rest.shape])
+    points = graph.reshape(graph.transpose(moved, 1, 0, 2), [-1, *at_rest.shape])
     if not has_rest:
         points = graph.op("Add", points, graph.constant(at_rest))
     points = graph.op("Add", graph.op("MatMul", matrices[0], points), matrices[1])

@@ -31,25 +31,25 @@ class WeightsNet:
     """The networks of a deformer and a linear map from them to the weights of blend shapes.
 
     deformer  whose features and networks are used
-    bones     (R,) the bones that they read
-    controls  (C,) the controls that they read
     matrix    (S,N+X) float64: of the N coefficients, then of the X features
     offset    (S,) float64
     """
 
     deformer: Deformer
-    bones: np.ndarray
-    controls: np.ndarray
     matrix: np.ndarray
     offset: np.ndarray
 
-    @staticmethod
-    def of(deformer: Deformer, matrix: np.ndarray, offset: np.ndarray) -> WeightsNet:
-        """Return the net of a linear map; it reads what the features of `deformer` read."""
-        columns, count = deformer.features.columns, 12 * deformer.bone_count
-        bones = np.unique(columns[columns < count] // 12)
-        controls = np.unique(columns[columns >= count] - count)
-        return WeightsNet(deformer, bones, controls, matrix, offset)
+    @property
+    def bones(self) -> np.ndarray:
+        """The bones that the networks read, (R,)."""
+        columns = self.deformer.features.columns
+        return np.unique(columns[columns < 12 * self.deformer.bone_count] // 12)
+
+    @property
+    def controls(self) -> np.ndarray:
+        """The controls that the networks read, (C,)."""
+        controls = self.deformer.features.columns - 12 * self.deformer.bone_count
+        return np.unique(controls[controls >= 0])
 
 
 def onnx_weights_model(net: WeightsNet, about: Mapping[str, Any], text: str) -> Any:
@@ -73,15 +73,14 @@ def onnx_weights_model(net: WeightsNet, about: Mapping[str, Any], text: str) -> 
         parts.append("controls")
         which = np.searchsorted(net.controls, columns[~of_bone] - count)
         place[~of_bone] = 12 * len(net.bones) + which
-    raw = graph.op("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
-    readings = graph.gather(raw, place, 1)
+    readings = graph.gather(graph.concat(parts, 1), place, 1)
     features = clamped(graph, net.deformer, readings)
     read = coefficients_of(graph, net.deformer, inputs_from(graph, features))
     read = add_bounds(graph, net.deformer.bounds, read, readings)
     width = net.deformer.coefficient_count
     matrix = net.matrix[:, :width]
     if np.any(net.matrix[:, width:]):
-        read, matrix = graph.op("Concat", read, features, axis=1), net.matrix
+        read, matrix = graph.concat([read, features], 1), net.matrix
     product = graph.op("MatMul", read, graph.constant(matrix.T))
     graph.op("Add", product, graph.constant(net.offset), output="weights")
     model = graph.model(inputs, ("weights", ["poses", len(net.offset)]), "neural_morphs")

@@ -32,7 +32,7 @@ from understudy.io.onnx.graph import (
     quaternion_product,
     sums_at,
 )
-from understudy.io.onnx.groups import add_group_displacements, add_groups, rigid_groups
+from understudy.io.onnx.groups import add_groups, rigid_groups
 from understudy.system.errors import InputError
 
 
@@ -65,55 +65,10 @@ def onnx_model(deformer: Deformer) -> Any:
     )
 
 
-def onnx_nets_model(deformer: Deformer) -> Any:
-    """Return a plain graph of the networks and bases alone, as an `onnx.ModelProto`, checked.
-
-    Inputs: those of `onnx_nets_inputs`. Output: `displacements`, in the order of the bases.
-    Networks of one shape are one product per layer, and so are bases; nothing else is in it, if
-    each basis takes the outputs of one network. `bench runtime` compares the whole graph with it:
-    the difference is the cost of features, skin and the order of the vertices.
-    """
-    graph = Graph()
-    groups = rigid_groups(deformer)
-    if groups is not None:
-        shape: Shape = add_group_displacements(graph, deformer, groups, "inputs_0")
-    else:
-        names = iter(f"inputs_{n}" for n in range(len(deformer.nets)))
-        coefficients = coefficients_of(graph, deformer, lambda _: next(names))
-        parts = list(_basis_parts(graph, deformer, coefficients))
-        graph.op("Concat", *(part for part, _ in parts), axis=1, output="displacements")
-        shape = ["poses", sum(len(vertices) for _, vertices in parts), 3]
-    given: list[tuple[str, Shape]] = [
-        (f"inputs_{n}", [len(stack.inputs), "poses", stack.inputs.shape[1]])
-        for n, stack in enumerate(_stacks(deformer))
-    ]
-    return graph.model(given, ("displacements", shape), deformer.method)
-
-
-def onnx_nets_inputs(deformer: Deformer, features: np.ndarray) -> dict[str, np.ndarray]:
-    """Return what `onnx_nets_model` is given: the inputs (G,T,I) float32 of each stack of networks.
-
-    features  (T,X), clamped
-    """
-    padded = np.concatenate([features, np.zeros((len(features), 1))], axis=1)
-    return {
-        f"inputs_{n}": np.ascontiguousarray(np.moveaxis(padded[:, stack.inputs], 1, 0), np.float32)
-        for n, stack in enumerate(_stacks(deformer))
-    }
-
-
-def _stacks(deformer: Deformer) -> list[NetStack]:
-    """Return the networks in the stacks of `onnx_nets_model`."""
-    groups = rigid_groups(deformer)
-    nets = deformer.nets if groups is None else [group.net for group in groups]
-    return stack_nets(nets, deformer.features.count, deformer.coefficient_count)
-
-
 def _points(graph: Graph, deformer: Deformer) -> str:
     """Add rest + d, (T,V,3)."""
-    base = (
-        deformer.mesh.vertices if deformer.mean is None else deformer.mesh.vertices + deformer.mean
-    )
+    rest = deformer.mesh.vertices
+    base = rest if deformer.mean is None else rest + deformer.mean
     driver = "world_from_bone" if deformer.skeleton is not None else "controls"
     if not any(basis.matrix.size for basis in deformer.bases):
         # One copy per pose.
@@ -126,15 +81,13 @@ def _points(graph: Graph, deformer: Deformer) -> str:
         coefficients = add_bounds(graph, deformer.bounds, coefficients, readings.of_features())
     slots: list[list[int]] = [[] for _ in range(deformer.mesh.vertex_count)]
     rows, first = [], 0
-    for part, vertices in _basis_parts(graph, deformer, coefficients):
+    for part, vertices in basis_parts(graph, deformer, coefficients):
         rows.append(part)
         for n, vertex in enumerate(vertices):
             if vertex >= 0:
                 slots[vertex].append(first + n)
         first += len(vertices)
-    d = sums_at(
-        graph, graph.op("Concat", *rows, axis=1) if len(rows) > 1 else rows[0], slots, first, 1
-    )
+    d = sums_at(graph, graph.concat(rows, 1), slots, first, 1)
     return graph.op("Add", d, graph.constant(base[None]))
 
 
@@ -150,18 +103,15 @@ def coefficients_of(graph: Graph, deformer: Deformer, inputs: Callable[[NetStack
     for stack in stack_nets(deformer.nets, deformer.features.count, deformer.coefficient_count):
         hidden = add_nets(graph, stack, inputs(stack), half)
         outputs = stack.outputs
-        flat.append(
-            graph.reshape(graph.op("Transpose", hidden, perm=[1, 0, 2]), [-1, outputs.size])
-        )
+        flat.append(graph.reshape(graph.transpose(hidden, 1, 0, 2), [-1, outputs.size]))
         for n, coefficient in enumerate(outputs.reshape(-1)):
             if coefficient < deformer.coefficient_count:
                 writers[coefficient].append(first + n)
         first += outputs.size
-    joined = graph.op("Concat", *flat, axis=1) if len(flat) > 1 else flat[0]
-    return sums_at(graph, joined, writers, first, 1)
+    return sums_at(graph, graph.concat(flat, 1), writers, first, 1)
 
 
-def _basis_parts(
+def basis_parts(
     graph: Graph, deformer: Deformer, coefficients_name: str
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Add the displacements (T,n,3) of every stack of bases; yield them and their vertices (n,).
@@ -171,29 +121,17 @@ def _basis_parts(
     half = deformer.storage == "float16"
     for vertices, matrix, coefficients in stack_bases(deformer.bases):
         count, height = vertices.shape
-        picked = graph.reshape(
-            graph.gather(coefficients_name, coefficients.reshape(-1), 1), [-1, *coefficients.shape]
-        )
+        picked = graph.gather(coefficients_name, coefficients.reshape(-1), 1)
+        picked = graph.reshape(picked, [-1, *coefficients.shape])
         if coefficients.ndim == 3:  # shared by x, y and z, and alone
             axes = graph.reshape(picked, [-1, *coefficients.shape[1:]])
-            yield (
-                graph.op(
-                    "Transpose",
-                    graph.op("MatMul", axes, graph.weights(matrix[0], half)),
-                    perm=[0, 2, 1],
-                ),
-                vertices[0],
-            )
+            product = graph.op("MatMul", axes, graph.weights(matrix[0], half))
+            yield graph.transpose(product, 0, 2, 1), vertices[0]
         else:
-            product = graph.op(
-                "MatMul", graph.op("Transpose", picked, perm=[1, 0, 2]), graph.weights(matrix, half)
-            )
-            yield (
-                graph.reshape(
-                    graph.op("Transpose", product, perm=[1, 0, 2]), [-1, count * height, 3]
-                ),
-                vertices.reshape(-1),
-            )
+            picked = graph.transpose(picked, 1, 0, 2)
+            product = graph.op("MatMul", picked, graph.weights(matrix, half))
+            product = graph.transpose(product, 1, 0, 2)
+            yield graph.reshape(product, [-1, count * height, 3]), vertices.reshape(-1)
 
 
 def _skinned(graph: Graph, deformer: Deformer, points: str) -> str:
@@ -205,36 +143,23 @@ def _skinned(graph: Graph, deformer: Deformer, points: str) -> str:
     turned = graph.op("MatMul", linear, graph.constant(skeleton.bone_from_world[None, :, :, :3]))
     moved = graph.op("MatMul", linear, graph.constant(skeleton.bone_from_world[None, :, :, 3:]))
     moved = graph.op("Add", moved, graph.op("Sub", shift, centre))
-    matrices = graph.reshape(
-        graph.op("Concat", turned, moved, axis=3), [-1, skeleton.bone_count, 12]
-    )
     count = skeleton.bone_count
+    matrices = graph.reshape(graph.concat([turned, moved], 3), [-1, count, 12])
     if skin.virtual is not None:
         matrices = _blended(graph, matrices, *skin.virtual, count)
         count = len(skin.virtual[0])
     if skin.blend == "dual_quaternion":
-        return graph.op(
-            "Add",
-            _dual_quaternion(graph, deformer, matrices, count, points),
-            graph.reshape(centre, [-1, 1, 3]),
-        )
+        moved = _dual_quaternion(graph, deformer, matrices, count, points)
+        return graph.op("Add", moved, graph.reshape(centre, [-1, 1, 3]))
     # The vertices are the inner axis: ONNX Runtime is slow if the inner axis has length three.
-    blended = graph.op(
-        "Transpose", _blended(graph, matrices, skin.bone_index, skin.weight, count), perm=[0, 2, 1]
-    )
+    blended = _blended(graph, matrices, skin.bone_index, skin.weight, count)
+    blended = graph.transpose(blended, 0, 2, 1)
     blended = graph.reshape(blended, [-1, 3, 4, deformer.mesh.vertex_count])
-    planes = graph.op(
-        "Pad",
-        graph.op("Transpose", points, perm=[0, 2, 1]),
-        graph.constant([0, 0, 0, 0, 1, 0], np.int64),
-        graph.constant(1.0),
-    )
-    moved = graph.sum(
-        graph.op("Mul", blended, graph.op("Unsqueeze", planes, graph.constant([1], np.int64))), 2
-    )
-    return graph.op(
-        "Transpose", graph.op("Add", moved, graph.reshape(centre, [-1, 3, 1])), perm=[0, 2, 1]
-    )
+    one_more = graph.constant([0, 0, 0, 0, 1, 0], np.int64)
+    planes = graph.op("Pad", graph.transpose(points, 0, 2, 1), one_more, graph.constant(1.0))
+    moved = graph.sum(graph.op("Mul", blended, graph.unsqueeze(planes, 1)), 2)
+    moved = graph.op("Add", moved, graph.reshape(centre, [-1, 3, 1]))
+    return graph.transpose(moved, 0, 2, 1)
 
 
 def _blended(graph: Graph, rows: str, index: np.ndarray, weight: np.ndarray, count: int) -> str:
@@ -261,12 +186,10 @@ def _dual_quaternion(
 ) -> str:
     """Add the same as `geometry.skinning.dual_quaternion_blend`, for points (T,V,3)."""
     shaped = graph.reshape(matrices, [-1, count, 3, 4])
-    linear, shift = (
-        graph.cut(shaped, 0, 3, 3),
-        graph.reshape(graph.cut(shaped, 3, 4, 3), [-1, count, 3]),
-    )
+    linear = graph.cut(shaped, 0, 3, 3)
+    shift = graph.reshape(graph.cut(shaped, 3, 4, 3), [-1, count, 3])
     rotation = nearest_rotation(graph, linear)
-    stretch = graph.op("MatMul", graph.op("Transpose", rotation, perm=[0, 1, 3, 2]), linear)
+    stretch = graph.op("MatMul", graph.transpose(rotation, 0, 1, 3, 2), linear)
     real = quaternion_from_rotation(graph, rotation, count)
     moved = graph.op("Pad", shift, graph.constant([0, 0, 1, 0, 0, 0], np.int64))
     dual = graph.op("Mul", quaternion_product(graph, moved, real), graph.constant([0.5]))
@@ -296,14 +219,10 @@ def _dual_quaternion(
     q, e = graph.op("Div", q, norm), graph.op("Div", e, norm)
     w, v = graph.cut(q, 0, 1, 2), graph.cut(q, 1, 4, 2)
     ew, ev = graph.cut(e, 0, 1, 2), graph.cut(e, 1, 4, 2)
-    shifted = graph.op(
-        "Add", graph.op("Sub", graph.op("Mul", w, ev), graph.op("Mul", ew, v)), cross(graph, v, ev)
-    )
-    stretched = graph.sum(
-        graph.op("Mul", s, graph.op("Unsqueeze", points, graph.constant([2], np.int64))), 3
-    )
+    shifted = graph.op("Sub", graph.op("Mul", w, ev), graph.op("Mul", ew, v))
+    shifted = graph.op("Add", shifted, cross(graph, v, ev))
+    stretched = graph.sum(graph.op("Mul", s, graph.unsqueeze(points, 2)), 3)
     twice = graph.op("Mul", cross(graph, v, stretched), graph.constant([2.0]))
-    turned = graph.op(
-        "Add", graph.op("Add", stretched, graph.op("Mul", w, twice)), cross(graph, v, twice)
-    )
+    turned = graph.op("Add", stretched, graph.op("Mul", w, twice))
+    turned = graph.op("Add", turned, cross(graph, v, twice))
     return graph.op("Add", turned, graph.op("Mul", shifted, graph.constant([2.0])))

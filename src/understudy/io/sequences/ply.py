@@ -1,4 +1,4 @@
-"""PLY: one mesh per file, ASCII or binary of either byte order.
+"""PLY: one mesh per file, read in ASCII or binary of either byte order, written in binary.
 
 Positions, polygons of any size, normals of vertices, texture coordinates (the list `texcoord` of a
 polygon), materials (`material_index`) and objects (`object_index` of a vertex) are read and
@@ -33,9 +33,9 @@ _TYPES = {
     "double": "f8", "float64": "f8",
 }  # fmt: skip
 _ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
-_INDEX_NAMES = ("vertex_indices", "vertex_index")
+_INDEX = "vertex_indices"
+_INDEX_NAMES = (_INDEX, "vertex_index")
 _FACE_NAMES = (*_INDEX_NAMES, "texcoord", "material_index")
-FORMATS = tuple(_ORDERS)
 _Result = TypeVar("_Result")
 
 
@@ -72,27 +72,19 @@ def write_ply(
     path: str | Path,
     mesh: Mesh,
     vertices: np.ndarray | None = None,
-    form: str = "binary_little_endian",
     normals: np.ndarray | None = None,
 ) -> None:
-    """Write `mesh`, or one frame of it at `vertices` (V,3), whole or not at all.
+    """Write `mesh`, or one frame of it at `vertices` (V,3), in binary, whole or not at all.
 
-    form     one of `FORMATS`
     normals  (V,3) of the vertices, or None: none are written
 
     Of parts that overlap, the first is kept (see `understudy.io.mesh_objects`).
     """
-    if form not in _ORDERS:
-        raise InputError(f"form: expected one of {', '.join(FORMATS)}, got {form!r}")
-    points = np.asarray(mesh.vertices if vertices is None else vertices, np.float32)
+    points = mesh.vertices if vertices is None else vertices
+    columns: list[np.ndarray] = [np.asarray(points, np.float32)]
     sizes = mesh.polygon_sizes.astype(np.int64)
     wide = "uint" if len(sizes) and 2 * sizes.max() > 255 else "uchar"
-    comments, vertex, face = (
-        [],
-        ["float x", "float y", "float z"],
-        [f"list {wide} int vertex_indices"],
-    )
-    columns: list[np.ndarray] = [points]
+    comments, vertex, face = [], ["float x", "float y", "float z"], [f"list {wide} int {_INDEX}"]
     if normals is not None:
         vertex += ["float nx", "float ny", "float nz"]
         columns.append(np.asarray(normals, np.float32))
@@ -104,7 +96,7 @@ def write_ply(
         comments += [f"object {k} {_word(o.name)}" for k, o in enumerate(objects) if o.name]
         vertex.append("int object_index")
         columns.append(index)
-    fields: list[tuple[str | None, str, np.ndarray]] = [(wide, "int", mesh.polygon_vertices)]
+    fields: list[_Field] = [(wide, "int", mesh.polygon_vertices)]
     if mesh.corner_uvs is not None:
         face.append(f"list {wide} float texcoord")
         fields.append((wide, "float", mesh.corner_uvs.reshape(-1)))
@@ -112,67 +104,40 @@ def write_ply(
         comments += [f"material {k} {_word(name)}" for k, name in enumerate(mesh.materials)]
         face.append("int material_index")
         fields.append((None, "int", mesh.polygon_material))
-    header = [f"format {form} 1.0", *(f"comment {text}" for text in comments)]
+    header = ["ply", "format binary_little_endian 1.0", *(f"comment {text}" for text in comments)]
     header += [f"element vertex {len(points)}", *(f"property {text}" for text in vertex)]
     header += [f"element face {len(sizes)}", *(f"property {text}" for text in face), "end_header"]
-    write = _ascii_body if form == "ascii" else _binary_body
-    body = write(_ORDERS[form], columns, fields, sizes)
     with atomic_write(path) as part:
-        part.write_bytes("".join(f"{line}\n" for line in ["ply", *header]).encode() + body)
+        text = "".join(f"{line}\n" for line in header)
+        part.write_bytes(text.encode() + _body(columns, fields, sizes))
 
 
 _Field = tuple[str | None, str, np.ndarray]  # type of the length (None: no list), type, values
 
 
-def _binary_body(
-    order: str, columns: list[np.ndarray], fields: list[_Field], sizes: np.ndarray
-) -> bytes:
+def _body(columns: list[np.ndarray], fields: list[_Field], sizes: np.ndarray) -> bytes:
     """Return vertices and polygons as bytes.
 
     columns  of the vertices, (V,) or (V,n) each
     fields   of the polygons; a list has a multiple of `sizes` entries for each
     """
-    rows = [c.astype(order + c.dtype.str[1:]).reshape(len(c), -1) for c in columns]
+    rows = [c.astype("<" + c.dtype.str[1:]).reshape(len(c), -1) for c in columns]
     table = np.concatenate([r.view(np.uint8).reshape(len(r), -1) for r in rows], axis=1)
-    pieces, lengths = [], []
+    pieces: list[tuple[np.ndarray, np.ndarray]] = []  # bytes, and how many for each polygon
     for count_kind, kind, values in fields:
-        dtype = np.dtype(order + _TYPES[kind])
+        dtype = np.dtype("<" + _TYPES[kind])
         per = sizes * (len(values) // max(int(sizes.sum()), 1)) if count_kind else sizes * 0 + 1
         if count_kind:
-            count = per.astype(order + _TYPES[count_kind])
+            count = per.astype("<" + _TYPES[count_kind])
             pieces.append((count.view(np.uint8), np.full(len(sizes), count.dtype.itemsize)))
-            lengths.append(pieces[-1][1])
         pieces.append((values.astype(dtype).view(np.uint8), per * dtype.itemsize))
-        lengths.append(pieces[-1][1])
-    total = np.sum(lengths, axis=0, dtype=np.int64)
+    total = np.sum([length for _, length in pieces], axis=0, dtype=np.int64)
     at = np.cumsum(total) - total
     body = np.empty(int(total.sum()), np.uint8)
     for data, length in pieces:
         body[ragged(at, length)] = data
         at = at + length
     return table.tobytes() + body.tobytes()
-
-
-def _ascii_body(
-    order: str, columns: list[np.ndarray], fields: list[_Field], sizes: np.ndarray
-) -> bytes:
-    """Return vertices and polygons as text; parameters as of `_binary_body`."""
-    del order
-    wide = [c.reshape(len(c), -1) for c in columns]
-    line = " ".join("%.9g" if c.dtype.kind == "f" else "%d" for c in wide for _ in c[0])
-    numbers = np.concatenate([c.astype(np.float64) for c in wide], axis=1).reshape(-1)
-    text = [(f"{line}\n" * len(wide[0])) % tuple(numbers.tolist())]
-    at = [0] * len(fields)
-    for size in sizes.tolist():
-        words = []
-        for k, (count_kind, kind, values) in enumerate(fields):
-            many = size * (len(values) // int(sizes.sum())) if count_kind else 1
-            chosen = values[at[k] : at[k] + many].tolist()
-            at[k] += many
-            words += [str(many)] if count_kind else []
-            words += [("%d" if kind == "int" else "%.9g") % value for value in chosen]
-        text.append(" ".join(words) + "\n")
-    return "".join(text).encode()
 
 
 def _word(name: str) -> str:
@@ -306,16 +271,18 @@ class _File:
     def _comments(self, keyword: str) -> tuple[str, ...]:
         """Return the names in comments such as "comment material 0 skin", if they are in order."""
         pattern = rb"(?m)^comment " + keyword.encode() + rb" (\d+) ([^\r\n]+)\r?$"
-        found = [
-            (int(m[1]), m[2].decode("utf-8", "replace")) for m in re.finditer(pattern, self.head)
-        ]
-        in_order = [number for number, _ in found] == list(range(len(found)))
-        return tuple(name for _, name in found) if in_order else ()
+        found = re.findall(pattern, self.head)
+        in_order = [int(number) for number, _ in found] == list(range(len(found)))
+        return tuple(name.decode("utf-8", "replace") for _, name in found) if in_order else ()
 
     def _ascii_numbers(self) -> np.ndarray:
         if self._numbers is None:
             self._numbers = read_numbers(self.body)
         return self._numbers
+
+    def _step(self, kind: str) -> int:
+        """Return how much of the body one value takes: bytes or, in ASCII, one number."""
+        return 1 if self.order == "" else np.dtype(kind).itemsize
 
     def _record(self, element: _Element) -> np.dtype:
         return np.dtype([(f"p{k}", self.order + p.kind) for k, p in enumerate(element.properties)])
@@ -325,10 +292,7 @@ class _File:
         at = 0
         for element in self.elements:
             if element.fixed:
-                size = (
-                    len(element.properties) if self.order == "" else self._record(element).itemsize
-                )
-                end = at + size * element.count
+                end = at + sum(self._step(p.kind) for p in element.properties) * element.count
             elif element.name == name:
                 end = at  # not used for polygons
             else:
@@ -367,15 +331,13 @@ class _File:
             if p.count_kind is None:
                 if p.name in _FACE_NAMES:
                     lists[p.name] = (np.ones_like(at), at)
-                at = at + (1 if self.order == "" else np.dtype(p.kind).itemsize)
+                at = at + self._step(p.kind)
                 continue
             count = self._counts(p.count_kind, start, length)[np.minimum(at, length)]
-            at = at + (1 if self.order == "" else np.dtype(p.count_kind).itemsize)
+            at = at + self._step(p.count_kind)
             if p.name in _FACE_NAMES:  # the arrays are long: only those that are used
                 lists[p.name] = (count, at)
-            at = np.minimum(
-                at + count * (1 if self.order == "" else np.dtype(p.kind).itemsize), 2**40
-            )
+            at = np.minimum(at + count * self._step(p.kind), 2**40)
         return at, lists
 
     def _counts(self, kind: str, start: int, length: int) -> np.ndarray:

@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.bounds import Bounds
+from understudy.core.bounds import BOUND_ARRAYS, Bounds
 from understudy.core.networks import Basis, Net
 from understudy.io.understudy.strict_reading import need_kind
 from understudy.system.errors import InputError
 
 Arrays = dict[str, np.ndarray]
 PREFIX = "bounds."
-NAMES = ("low", "high", "group", "units", "features", "scale", "centres")
 
 
 def net_entries(nets: Sequence[Net]) -> list[dict[str, Any]]:
@@ -83,8 +82,9 @@ def read_nets(
     arrays: Arrays, entries: list[dict[str, Any]], half: bool, half_biases: bool
 ) -> tuple[Net, ...]:
     """Return the networks that `net_entries` and `net_arrays` describe."""
-    inputs, outputs = _Reader(arrays, "nets.inputs"), _Reader(arrays, "nets.outputs")
-    values, halves = _Reader(arrays, "nets.values"), _Reader(arrays, "nets.half")
+    names = ("inputs", "outputs", "values", "half")
+    readers = [FlatReader.of(arrays, f"nets.{name}") for name in names]
+    inputs, outputs, values, halves = readers
     nets: list[Net] = []
     for entry in entries:
         sizes = entry["sizes"]
@@ -100,38 +100,28 @@ def read_nets(
             weights.append((halves if half else values).take(next_width, width))
             in_half = half_biases and layer > 0
             biases.append((halves if in_half else values).take(next_width))
-        nets.append(
-            Net(
-                inputs.take(sizes[0]),
-                tuple(weights),
-                tuple(biases),
-                outputs.take(sizes[-1]),
-                entry["activation"],
-            )
-        )
-    for reader in (inputs, outputs, values, halves):
+        read, written = inputs.take(sizes[0]), outputs.take(sizes[-1])
+        nets.append(Net(read, tuple(weights), tuple(biases), written, entry["activation"]))
+    for reader in readers:
         reader.need_end()
     return tuple(nets)
 
 
 def read_bases(arrays: Arrays, entries: list[dict[str, Any]], half: bool) -> tuple[Basis, ...]:
     """Return the bases that `basis_entries` and `basis_arrays` describe."""
-    vertices = _Reader(arrays, "bases.vertices")
-    coefficients = _Reader(arrays, "bases.coefficients")
-    values, halves = _Reader(arrays, "bases.values"), _Reader(arrays, "bases.half")
+    names = ("vertices", "coefficients", "values", "half")
+    readers = [FlatReader.of(arrays, f"bases.{name}") for name in names]
+    vertices, coefficients, values, halves = readers
     bases: list[Basis] = []
     for entry in entries:
-        count, components, shared = entry["vertices"], entry["components"], entry["shared"]
-        for name, value, kind in (
-            ("vertices", count, int),
-            ("components", components, int),
-            ("shared", shared, bool),
-        ):
-            need_kind(value, f"{name} of basis {len(bases)}", kind)
+        count, components, shared = (
+            need_kind(entry[name], f"{name} of basis {len(bases)}", kind)
+            for name, kind in (("vertices", int), ("components", int), ("shared", bool))
+        )
         matrix = (halves if half else values).take(count if shared else 3 * count, components)
         shape = (3, components) if shared else (components,)
         bases.append(Basis(vertices.take(count), matrix, coefficients.take(*shape)))
-    for reader in (vertices, coefficients, values, halves):
+    for reader in readers:
         reader.need_end()
     return tuple(bases)
 
@@ -157,13 +147,16 @@ class _Numbers:
         }
 
 
-class _Reader:
+class FlatReader:
     """A flat array, taken apart from its start; its length must be exactly what is taken."""
 
-    def __init__(self, arrays: Arrays, name: str):
-        self._name = name
-        self._array = arrays.get(name, np.zeros(0, np.float32)).reshape(-1)
-        self._taken = 0
+    def __init__(self, array: np.ndarray, name: str):
+        self._array, self._name, self._taken = array.reshape(-1), name, 0
+
+    @staticmethod
+    def of(arrays: Arrays, name: str) -> FlatReader:
+        """Return the reader of an array by name; one that is not there is empty."""
+        return FlatReader(arrays.get(name, np.zeros(0, np.float32)), name)
 
     def take(self, *shape: int) -> np.ndarray:
         """Return the next numbers, in `shape`."""
@@ -185,7 +178,7 @@ class _Reader:
 
 def bounds_arrays(bounds: Bounds) -> dict[str, np.ndarray]:
     """Return the arrays of bounds by name."""
-    return {f"{PREFIX}{name}": np.ascontiguousarray(getattr(bounds, name)) for name in NAMES}
+    return {PREFIX + name: np.ascontiguousarray(getattr(bounds, name)) for name in BOUND_ARRAYS}
 
 
 def bounds_entry(bounds: Bounds) -> dict[str, Any]:
@@ -200,4 +193,4 @@ def read_bounds(arrays: dict[str, np.ndarray], about: Any) -> Bounds:
     end = about["fade_end"]
     if type(end) not in (int, float):
         raise InputError(f"bounds fade_end: expected a number, got {end!r}")
-    return Bounds(**{name: arrays[f"{PREFIX}{name}"] for name in NAMES}, fade_end=end)
+    return Bounds(**{name: arrays[PREFIX + name] for name in BOUND_ARRAYS}, fade_end=end)

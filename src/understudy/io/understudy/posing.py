@@ -20,6 +20,7 @@ Letters: B bones, C controls, D dofs.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from understudy.core.posing import (
 )
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.bone_motion import CHANNELS
+from understudy.io.understudy.correctives import FlatReader
 from understudy.system import checks
 from understudy.system.errors import InputError
 
@@ -64,9 +66,7 @@ def posing_arrays(posing: PosingSkeleton) -> dict[str, np.ndarray]:
         "driver_degree": np.array([driver.degree for driver in drivers], np.int32),
         "driver_inputs": joined([driver.inputs for driver in drivers], np.int32),
         "driver_channels": joined([driver.channels for driver in drivers], np.int32),
-        "driver_coefficients": joined(
-            [driver.coefficients.ravel() for driver in drivers], np.float32
-        ),
+        "driver_coefficients": joined([one.coefficients.ravel() for one in drivers], np.float32),
     }
     return {PREFIX + name: array for name, array in arrays.items()}
 
@@ -77,9 +77,7 @@ def posing_entry(posing: PosingSkeleton) -> dict[str, Any]:
         "version": VERSION,
         "dofs": list(posing.dofs.names),
         "drivers": [[len(driver.inputs), len(driver.channels)] for driver in posing.drivers],
-        "handles": [
-            {"name": h.name, "role": h.role, "side": h.side, "bone": h.bone} for h in posing.handles
-        ],
+        "handles": [asdict(handle) for handle in posing.handles],
         "mirror_axis": posing.symmetry.axis,
         "parts": list(posing.parts),
         "errors": dict(posing.errors),
@@ -139,36 +137,15 @@ def _drivers(arrays: dict[str, np.ndarray], sizes: Any) -> tuple[Driver, ...]:
     degrees = checks.index(
         arrays[PREFIX + "driver_degree"], "driver degrees", MAX_DEGREE + 1, (len(sizes),)
     )
-    inputs, channels, coefficients = (
-        _Rows(arrays[f"{PREFIX}driver_{name}"], f"driver {name}")
-        for name in ("inputs", "channels", "coefficients")
-    )
+    names = [f"{PREFIX}driver_{name}" for name in ("inputs", "channels", "coefficients")]
+    readers = [FlatReader(arrays[name], name) for name in names]
+    inputs, channels, coefficients = readers
     drivers = []
     for (n, k), bone, degree in zip(sizes, bones, degrees):
         n = int(checks.between(n, "inputs of a driver", 0, MAX_INPUTS))
         k = int(checks.between(k, "channels of a driver", 0, CHANNELS))
-        terms = term_count(n, int(degree))
-        rows = coefficients.take(terms * k).reshape(terms, k)
+        rows = coefficients.take(term_count(n, int(degree)), k)
         drivers.append(Driver(int(bone), channels.take(k), inputs.take(n), int(degree), rows))
-    for rest in (inputs, channels, coefficients):
-        rest.end()
+    for reader in readers:
+        reader.need_end()
     return tuple(drivers)
-
-
-class _Rows:
-    """An array (n,) that is read from its start to its end."""
-
-    def __init__(self, values: np.ndarray, name: str):
-        self._values, self._name, self._at = values.reshape(-1), name, 0
-
-    def take(self, count: int) -> np.ndarray:
-        """Return the next `count` numbers."""
-        if self._at + count > len(self._values):
-            raise InputError(f"{self._name}: expected more than {len(self._values)} numbers")
-        self._at += count
-        return self._values[self._at - count : self._at]
-
-    def end(self) -> None:
-        """Raise unless everything was read."""
-        if self._at != len(self._values):
-            raise InputError(f"{self._name}: expected {self._at} numbers, got {len(self._values)}")
