@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scene_reader import container_of, decode, file_of, whole_of
 from tube_scene import tube_scene, tube_subjects
 
 from understudy.core.skin import Skin
@@ -14,7 +15,7 @@ from understudy.methods.registry import method_type
 from understudy.rigs.base import animate
 from understudy.rigs.registry import load_rig
 from understudy.system.errors import InputError
-from understudy.viewer.packing import TOLERANCE, Container, decode, encode, pack_bones, pack_frames
+from understudy.viewer.packing import TOLERANCE, Container, encode, pack_bones, pack_frames
 from understudy.viewer.page import page_with_scene
 from understudy.viewer.scene import Model, deformer_scene, group_of, poses_scene, rig_scene
 from understudy.viewer.subjects import ViewJob
@@ -38,7 +39,7 @@ def test_numbers_beyond_32_bits_are_refused():
 def test_files_survive(length):
     scene = Container({"title": "x"})
     scene.put_bytes("file", bytes(range(length)))
-    assert Container.from_bytes(scene.to_bytes()).file("file") == bytes(range(length))
+    assert file_of(container_of(scene.to_bytes()), "file") == bytes(range(length))
 
 
 def test_packed_frames_are_within_the_error_they_state():
@@ -84,7 +85,7 @@ def test_a_scene_has_models_clips_errors_and_the_original(tmp_path):
     assert [model["label"] for model in scene.about["models"]] == ["pca_regression", "lbs"]
     assert [clip["name"] for clip in scene.about["clips"]] == ["wave", "whip"]
     path = tmp_path / "model.understudy"
-    path.write_bytes(Container.from_bytes(scene.to_bytes()).file("model.0"))
+    path.write_bytes(file_of(container_of(scene.to_bytes()), "model.0"))
     model = load(path)
     assert model.storage == "float16"
     # What the page will compute is what was measured here.
@@ -116,7 +117,7 @@ def test_unknown_clips_are_refused():
 
 def test_weights_add_up():
     scene, _ = tube_scene()
-    weights = scene.whole("skin.weight")
+    weights = whole_of(scene, "skin.weight")
     np.testing.assert_allclose(weights.sum(axis=1), 255, atol=4)
 
 
@@ -132,8 +133,8 @@ def test_virtual_bones_and_anchors_are_shown():
     made = replace(deformer, skin=virtual, posing=None, provenance={"anchors": [3, 5, -1, "x"]})
     scene = deformer_scene([Model("two_layer", made)], "tube")
     assert scene.about["regions"]["virtual_bones"] == 2
-    assert set(scene.whole("skin.virtual").tolist()) == {0, 1}
-    assert scene.whole("anchors").tolist() == [3, 5]  # what a forged header adds is left out
+    assert set(whole_of(scene, "skin.virtual").tolist()) == {0, 1}
+    assert whole_of(scene, "anchors").tolist() == [3, 5]  # what a forged header adds is left out
 
 
 def test_poses_and_rigs_alone():

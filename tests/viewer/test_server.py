@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 from blend_files import blend_files  # noqa: F401
+from scene_reader import container_of
 from tube_scene import tube_scene
 
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.registry import load_rig
 from understudy.system.errors import InputError
-from understudy.viewer.packing import Container
 from understudy.viewer.scene import rig_scene
 from understudy.viewer.server import HOST, TOKEN_HEADER, ViewServer
 
@@ -61,7 +61,7 @@ def test_the_right_token_gets_page_and_scene(server):
     assert headers["Access-Control-Allow-Origin"] is None
     status, _, data = ask(server, "/scene")
     assert status == 200
-    assert Container.from_bytes(data).about["title"] == "tube"
+    assert container_of(data).about["title"] == "tube"
 
 
 @pytest.mark.parametrize("token", ["", "x", "\u00e9", "0" * 5000, None])
@@ -119,7 +119,7 @@ def test_a_pose_of_the_rig(server):
     body = json.dumps({"controls": values.tolist()}).encode()
     status, _, data = ask(server, "/pose", "POST", body)
     assert status == 200
-    reply, poses = Container.from_bytes(data), rig.evaluate(values[None])
+    reply, poses = container_of(data), rig.evaluate(values[None])
     np.testing.assert_allclose(reply.arrays["original"], poses.vertices[0], atol=1e-5)
     np.testing.assert_allclose(
         reply.arrays["bones"].reshape(-1, 3, 4), poses.world_from_bone[0], atol=1e-5
@@ -134,7 +134,7 @@ def test_poses_of_a_rig_in_blender(files):
             body = json.dumps({"controls": values.tolist()}).encode()
             status, _, data = ask(server, "/pose", "POST", body)
             assert status == 200
-            shown.append(Container.from_bytes(data).arrays["original"])
+            shown.append(container_of(data).arrays["original"])
             np.testing.assert_array_equal(shown[-1], rig.evaluate(values[None]).vertices[0])
         assert abs(shown[0] - shown[1]).max() > 0.1
 

@@ -8,18 +8,8 @@ from typing import Annotated
 import typer
 
 from understudy import jobs
+from understudy.cli import options
 from understudy.cli.evaluate import Animation, PosesOption, Report, RigOption
-from understudy.cli.options import (
-    AllFigures,
-    FrameRate,
-    Json,
-    Rest,
-    Seed,
-    Unit,
-    UpAxis,
-    names_of,
-    read_options,
-)
 from understudy.cli.output import print_measured
 from understudy.io.understudy import SUFFIX
 from understudy.rigs.sampling import SamplePlan
@@ -48,20 +38,18 @@ def compare(
         ),
     ] = "",
     count: Annotated[int, typer.Option(min=20, help="Poses to sample from a rig.")] = 3000,
-    held_out: Annotated[
-        list[str], typer.Option(help="Clip to measure on instead of fitting it; repeat it.")
-    ] = [],  # noqa: B006
-    seed: Seed = 0,
+    held_out: options.HeldOut = [],  # noqa: B006
+    seed: options.Seed = 0,
     rig: RigOption = None,
     poses: PosesOption = [],  # noqa: B006
     animation: Animation = [],  # noqa: B006
     report: Report = None,
-    as_json: Json = None,
-    all_figures: AllFigures = False,
-    up: UpAxis = None,
-    unit: Unit = None,
-    frame_rate: FrameRate = None,
-    rest: Rest = None,
+    as_json: options.Json = None,
+    all_figures: options.AllFigures = False,
+    up: options.UpAxis = None,
+    unit: options.Unit = None,
+    frame_rate: options.FrameRate = None,
+    rest: options.Rest = None,
 ) -> None:
     """Measure several stand-ins side by side: errors, sizes, times.
 
@@ -91,12 +79,12 @@ def compare(
     compared = jobs.compare(
         source,
         out,
-        methods=names_of(wanted),
+        methods=options.names_of(wanted),
         plan=SamplePlan(count, seed),
         held_out=[*held_out, *animation],
         seed=seed,
         outputs=outputs,
-        reading=read_options(up, unit, frame_rate, rest),
+        reading=options.read_options(up, unit, frame_rate, rest),
         progress=progress,
     )
     print_measured(compared.measured, all_figures)

@@ -8,19 +8,7 @@ from typing import Annotated
 import typer
 
 from understudy import jobs
-from understudy.cli.options import (
-    FrameRate,
-    Json,
-    Out,
-    Preset,
-    Rest,
-    Seed,
-    Settings,
-    Unit,
-    UpAxis,
-    read_options,
-    settings_of,
-)
+from understudy.cli import options
 from understudy.system.terminal_progress import TerminalProgress
 
 
@@ -31,7 +19,7 @@ def compress(
             help="A .npz, a folder or a 'pattern' of .obj or .ply files; several: one clip each."
         ),
     ],
-    out: Out,
+    out: options.Out,
     bones: Annotated[
         int | None, typer.Option(min=1, help="Number of bones. Default: found from the motion.")
     ] = None,
@@ -77,18 +65,18 @@ def compress(
             "Default: a tenth of the error, at least 0.1; 0: every frame as it was fitted.",
         ),
     ] = None,
-    preset: Preset = None,
-    settings: Settings = [],  # noqa: B006
-    rest: Rest = None,
-    frame_rate: FrameRate = None,
-    up: UpAxis = None,
-    unit: Unit = None,
-    as_json: Json = None,
+    preset: options.Preset = None,
+    settings: options.Settings = [],  # noqa: B006
+    rest: options.Rest = None,
+    frame_rate: options.FrameRate = None,
+    up: options.UpAxis = None,
+    unit: options.Unit = None,
+    as_json: options.Json = None,
     page: Annotated[
         Path | None,
         typer.Option(help="Also write a page (.html) that shows the result beside the sequence."),
     ] = None,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
 ) -> None:
     """Turn a mesh sequence into bones and clips.
 
@@ -108,9 +96,9 @@ def compress(
         method=method,
         skeleton=skeleton,
         tolerance=tolerance,
-        options=settings_of(settings, preset),
+        options=options.settings_of(settings, preset),
         seed=seed or None,
-        reading=read_options(up, unit, frame_rate, rest),
+        reading=options.read_options(up, unit, frame_rate, rest),
         as_json=as_json,
         page=page,
         progress=TerminalProgress(),

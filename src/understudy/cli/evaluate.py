@@ -8,24 +8,13 @@ from typing import Annotated
 import typer
 
 from understudy import jobs
-from understudy.cli.options import (
-    RIG_HELP,
-    AllFigures,
-    Cache,
-    CharacterOptions,
-    Clips,
-    File,
-    FrameOffset,
-    Json,
-    Meshes,
-    read_options,
-)
+from understudy.cli import options
 from understudy.cli.output import print_measured
 from understudy.system.terminal_progress import TerminalProgress
 
 RigOption = Annotated[
     str | None,
-    typer.Option("--rig", help=f"The original. {RIG_HELP} Default: the rig in the file."),
+    typer.Option("--rig", help=f"The original. {options.RIG_HELP} Default: the rig in the file."),
 ]
 PosesOption = Annotated[
     list[str],
@@ -43,30 +32,31 @@ Report = Annotated[Path | None, typer.Option(help="Also write an HTML report to 
 
 
 def evaluate(
-    file: File,
+    file: options.File,
     rig: RigOption = None,
     poses: PosesOption = [],  # noqa: B006
     animation: Animation = [],  # noqa: B006
     report: Report = None,
-    as_json: Json = None,
-    all_figures: AllFigures = False,
-    cache: Cache = None,
-    clip: Clips = [],  # noqa: B006
-    mesh: Meshes = [],  # noqa: B006
-    frame_offset: FrameOffset = None,
+    as_json: options.Json = None,
+    all_figures: options.AllFigures = False,
+    cache: options.Cache = None,
+    clip: options.Clips = [],  # noqa: B006
+    mesh: options.Meshes = [],  # noqa: B006
+    frame_offset: options.FrameOffset = None,
 ) -> None:
     """Measure a stand-in against the original.
 
     The original is the rig that the file was learned from, another rig (--rig), or recorded poses
     (--poses). A rig without animations is measured on random poses that took no part in the fit.
     """
-    chosen = CharacterOptions(cache, clip, mesh, frame_offset)
     measured = jobs.evaluate(
         [file],
         rig=rig,
         poses=poses,
         animations=animation,
-        reading=read_options(None, None, None, None, chosen),
+        reading=options.read_options(
+            cache=cache, clips=clip, meshes=mesh, frame_offset=frame_offset
+        ),
         outputs=jobs.Outputs(f"understudy evaluate {file.name}", report, as_json),
         progress=TerminalProgress(),
     )

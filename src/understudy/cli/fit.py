@@ -8,30 +8,7 @@ from typing import Annotated
 import typer
 
 from understudy import jobs
-from understudy.cli.options import (
-    Cache,
-    CharacterOptions,
-    Clips,
-    FrameOffset,
-    FrameRate,
-    MaxBytes,
-    MaxError,
-    MaxMs,
-    Meshes,
-    Out,
-    PartErrors,
-    Preset,
-    Rest,
-    Settings,
-    TimeLimit,
-    Unit,
-    UpAxis,
-    Without,
-    budget_settings,
-    part_options,
-    read_options,
-    settings_of,
-)
+from understudy.cli import options
 from understudy.cli.output import file_text
 from understudy.core.provenance import rig_of
 from understudy.io.understudy import SUFFIX
@@ -51,9 +28,9 @@ def fit(
             ".obj or .ply files."
         ),
     ],
-    out: Out,
-    preset: Preset = None,
-    settings: Settings = [],  # noqa: B006
+    out: options.Out,
+    preset: options.Preset = None,
+    settings: options.Settings = [],  # noqa: B006
     rig: Annotated[
         str,
         typer.Option(
@@ -61,20 +38,20 @@ def fit(
             "rig as for `sample`; auto: the sampled rig; none: learn it from the poses."
         ),
     ] = "auto",
-    up: UpAxis = None,
-    unit: Unit = None,
-    frame_rate: FrameRate = None,
-    rest: Rest = None,
-    without: Without = [],  # noqa: B006
-    part_error: PartErrors = [],  # noqa: B006
-    cache: Cache = None,
-    clip: Clips = [],  # noqa: B006
-    mesh: Meshes = [],  # noqa: B006
-    frame_offset: FrameOffset = None,
-    max_error: MaxError = None,
-    max_ms: MaxMs = None,
-    max_bytes: MaxBytes = None,
-    limit: TimeLimit = None,
+    up: options.UpAxis = None,
+    unit: options.Unit = None,
+    frame_rate: options.FrameRate = None,
+    rest: options.Rest = None,
+    without: options.Without = [],  # noqa: B006
+    part_error: options.PartErrors = [],  # noqa: B006
+    cache: options.Cache = None,
+    clip: options.Clips = [],  # noqa: B006
+    mesh: options.Meshes = [],  # noqa: B006
+    frame_offset: options.FrameOffset = None,
+    max_error: options.MaxError = None,
+    max_ms: options.MaxMs = None,
+    max_bytes: options.MaxBytes = None,
+    limit: options.TimeLimit = None,
     address: Annotated[
         str | None,
         typer.Option(
@@ -105,12 +82,12 @@ def fit(
             method,
             source,
             out,
-            options=budget_settings(method, settings_of(settings, preset), budget),
+            options=options.budget_settings(method, options.settings_of(settings, preset), budget),
             rig=None if rig == "none" else rig,
-            reading=read_options(
-                up, unit, frame_rate, rest, CharacterOptions(cache, clip, mesh, frame_offset)
+            reading=options.read_options(
+                up, unit, frame_rate, rest, cache, clip, mesh, frame_offset
             ),
-            parts=part_options(without, part_error),
+            parts=options.part_options(without, part_error),
             progress=TerminalProgress(),
         )
     print(f"{out}: {file_text(out, deformer)}")

@@ -3,47 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from understudy import jobs
-from understudy.cli.options import (
-    AUTO,
-    AllFigures,
-    Cache,
-    CharacterOptions,
-    Clips,
-    FrameOffset,
-    FrameRate,
-    MaxBytes,
-    MaxError,
-    MaxMs,
-    Out,
-    PartErrors,
-    Rest,
-    Seed,
-    Settings,
-    TimeLimit,
-    Unit,
-    UpAxis,
-    Without,
-    budget_settings,
-    names_of,
-    part_options,
-    read_options,
-    settings_of,
-)
+from understudy.cli import options, sample
 from understudy.cli.output import file_text, print_measured
-from understudy.cli.sample import (
-    Active,
-    Controls,
-    IgnoreDrivers,
-    Meshes,
-    Modifiers,
-    TrustScripts,
-)
 from understudy.io.registry import format_of
 from understudy.rigs.blender.options import MODIFIERS, BlenderOptions
 from understudy.rigs.sampling import SamplePlan
@@ -59,7 +25,7 @@ def learn(
             "character's file (.glb, .fbx, .usd) with or without --cache, or a mesh sequence."
         ),
     ],
-    out: Out,
+    out: options.Out,
     method: Annotated[
         str | None,
         typer.Option(
@@ -67,7 +33,7 @@ def learn(
             "option, the one that suits the source."
         ),
     ] = None,
-    settings: Settings = [],  # noqa: B006
+    settings: options.Settings = [],  # noqa: B006
     to: Annotated[
         str, typer.Option(help="Also export to these formats: glb,usd,fbx,onnx, ...")
     ] = "",
@@ -76,34 +42,31 @@ def learn(
         list[str],
         typer.Option(help="Clip to measure on instead of learning it; repeat it. Default: chosen."),
     ] = [],  # noqa: B006
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     processes: Annotated[
         int | None,
         typer.Option(min=1, help="Worker processes for sampling. Default: one per core."),
     ] = None,
-    ranges: Annotated[
-        Path | None,
-        typer.Option(help="Training ranges (TOML); `understudy controls RIG` prints the defaults."),
-    ] = None,
-    active: Active = 1.0,
-    meshes: Meshes = [],  # noqa: B006
-    patterns: Controls = [],  # noqa: B006
-    trust_scripts: TrustScripts = False,
-    ignore_drivers: IgnoreDrivers = False,
-    modifiers: Modifiers = MODIFIERS[0],
-    without: Without = [],  # noqa: B006
-    part_error: PartErrors = [],  # noqa: B006
-    up: UpAxis = None,
-    unit: Unit = None,
-    frame_rate: FrameRate = None,
-    rest: Rest = None,
-    cache: Cache = None,
-    clip: Clips = [],  # noqa: B006
-    frame_offset: FrameOffset = None,
-    max_error: MaxError = None,
-    max_ms: MaxMs = None,
-    max_bytes: MaxBytes = None,
-    limit: TimeLimit = None,
+    ranges: sample.Ranges = None,
+    active: sample.Active = 1.0,
+    meshes: sample.Meshes = [],  # noqa: B006
+    patterns: sample.Controls = [],  # noqa: B006
+    trust_scripts: sample.TrustScripts = False,
+    ignore_drivers: sample.IgnoreDrivers = False,
+    modifiers: sample.Modifiers = MODIFIERS[0],
+    without: options.Without = [],  # noqa: B006
+    part_error: options.PartErrors = [],  # noqa: B006
+    up: options.UpAxis = None,
+    unit: options.Unit = None,
+    frame_rate: options.FrameRate = None,
+    rest: options.Rest = None,
+    cache: options.Cache = None,
+    clip: options.Clips = [],  # noqa: B006
+    frame_offset: options.FrameOffset = None,
+    max_error: options.MaxError = None,
+    max_ms: options.MaxMs = None,
+    max_bytes: options.MaxBytes = None,
+    limit: options.TimeLimit = None,
     full_precision: Annotated[
         bool,
         typer.Option(
@@ -112,7 +75,7 @@ def learn(
         ),
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Start anew in a folder that is in use.")] = False,
-    all_figures: AllFigures = False,
+    all_figures: options.AllFigures = False,
 ) -> None:
     """Learn a character: everything from the source to the files of an engine.
 
@@ -125,8 +88,8 @@ def learn(
     """
     budget = {"max_error": max_error, "max_ms": max_ms, "max_bytes": max_bytes, "time": limit}
     if method is None and any(value is not None for value in budget.values()):
-        method = AUTO
-    wanted = names_of(to)
+        method = options.AUTO
+    wanted = options.names_of(to)
     for suffix in wanted:
         format_of(f"hero.{suffix.lstrip('.')}", to="write")
     progress = TerminalProgress()
@@ -134,20 +97,18 @@ def learn(
         source,
         out,
         method=method,
-        options=budget_settings(
-            method or "the method that suits the source", settings_of(settings), budget
+        options=options.budget_settings(
+            method or "the method that suits the source", options.settings_of(settings), budget
         ),
         plan=SamplePlan(count, seed, active=active),
         ranges=ranges,
         processes=processes,
         held_out=held_out,
-        parts=part_options(without, part_error),
+        parts=options.part_options(without, part_error),
         seed=seed,
         full_precision=full_precision,
         overwrite=overwrite,
-        reading=read_options(
-            up, unit, frame_rate, rest, CharacterOptions(cache, clip, meshes, frame_offset)
-        ),
+        reading=options.read_options(up, unit, frame_rate, rest, cache, clip, meshes, frame_offset),
         blender=BlenderOptions(
             tuple(meshes), tuple(patterns), trust_scripts, ignore_drivers, modifiers
         ),

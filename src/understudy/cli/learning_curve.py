@@ -8,17 +8,8 @@ from typing import Annotated
 import typer
 
 from understudy import jobs
+from understudy.cli import options
 from understudy.cli.fit import refuse_swapped
-from understudy.cli.options import (
-    FrameRate,
-    Rest,
-    Seed,
-    Settings,
-    Unit,
-    UpAxis,
-    read_options,
-    settings_of,
-)
 from understudy.system.terminal_progress import TerminalProgress
 
 
@@ -35,18 +26,16 @@ def learning_curve(
     fits: Annotated[
         int, typer.Option(min=3, max=12, help="Fits, each to about twice as many poses.")
     ] = 4,
-    held_out: Annotated[
-        list[str], typer.Option(help="Clip to measure on instead of fitting it; repeat it.")
-    ] = [],  # noqa: B006
+    held_out: options.HeldOut = [],  # noqa: B006
     rig: Annotated[
         str, typer.Option(help="Live rig, as for `fit`: auto (the sampled one), none, or a rig.")
     ] = "auto",
-    settings: Settings = [],  # noqa: B006
-    seed: Seed = 0,
-    up: UpAxis = None,
-    unit: Unit = None,
-    frame_rate: FrameRate = None,
-    rest: Rest = None,
+    settings: options.Settings = [],  # noqa: B006
+    seed: options.Seed = 0,
+    up: options.UpAxis = None,
+    unit: options.Unit = None,
+    frame_rate: options.FrameRate = None,
+    rest: options.Rest = None,
 ) -> None:
     """Say how many poses an error would need.
 
@@ -64,9 +53,9 @@ def learning_curve(
         fits=fits,
         held_out=held_out,
         rig=None if rig == "none" else rig,
-        options=settings_of(settings),
+        options=options.settings_of(settings),
         seed=seed,
-        reading=read_options(up, unit, frame_rate, rest),
+        reading=options.read_options(up, unit, frame_rate, rest),
         progress=TerminalProgress(),
     )
     for count, error in zip(found.curve.counts, found.curve.means):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -62,6 +61,9 @@ Rest = Annotated[
     ),
 ]
 
+HeldOut = Annotated[
+    list[str], typer.Option(help="Clip to measure on instead of fitting it; repeat it.")
+]
 Cache = Annotated[
     Path | None,
     typer.Option(
@@ -180,32 +182,18 @@ def names_of(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-@dataclass(frozen=True)
-class CharacterOptions:
-    """What to read of a character's file: fields as in `ReadOptions`."""
-
-    cache: Path | None = None
-    clips: Sequence[str] = ()
-    meshes: Sequence[str] = ()
-    frame_offset: int | None = None
-
-
 def read_options(
-    up: str | None,
-    unit: str | None,
-    frame_rate: float | None,
-    rest: Path | None,
-    character: CharacterOptions | None = None,
+    up: str | None = None,
+    unit: str | None = None,
+    frame_rate: float | None = None,
+    rest: Path | None = None,
+    cache: Path | None = None,
+    clips: Sequence[str] = (),
+    meshes: Sequence[str] = (),
+    frame_offset: int | None = None,
 ) -> ReadOptions:
     """What the user says about the files that they cannot say, and what to read of them."""
-    chosen = CharacterOptions() if character is None else character
+    axis = None if up is None else up.upper()
     return ReadOptions(
-        rest=rest,
-        up_axis=None if up is None else up.upper(),
-        unit=unit,
-        frame_rate=frame_rate,
-        clips=tuple(chosen.clips),
-        meshes=tuple(chosen.meshes),
-        cache=chosen.cache,
-        frame_offset=chosen.frame_offset,
+        rest, axis, unit, frame_rate, tuple(clips), tuple(meshes), cache, frame_offset
     )

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from understudy import jobs
-from understudy.cli.options import Clips, Meshes, Out, Preset, Settings, settings_of
+from understudy.cli import options
 from understudy.cli.output import file_text
-from understudy.io.registry import ReadOptions
 from understudy.system.terminal_progress import TerminalProgress
 
 
@@ -23,15 +22,15 @@ def reduce(
             "faces and weights (V,B)."
         ),
     ],
-    out: Out,
+    out: options.Out,
     weights_alone: Annotated[
         bool,
         typer.Option("--weights-alone", help="Do not use the clips of the file as example poses."),
     ] = False,
-    preset: Preset = None,
-    settings: Settings = [],  # noqa: B006
-    clip: Clips = [],  # noqa: B006
-    mesh: Meshes = [],  # noqa: B006
+    preset: options.Preset = None,
+    settings: options.Settings = [],  # noqa: B006
+    clip: options.Clips = [],  # noqa: B006
+    mesh: options.Meshes = [],  # noqa: B006
 ) -> None:
     """Give the skin of a character fewer influences.
 
@@ -42,9 +41,9 @@ def reduce(
         method,
         skin,
         out,
-        options=settings_of(settings, preset),
+        options=options.settings_of(settings, preset),
         examples=not weights_alone,
-        reading=ReadOptions(clips=tuple(clip), meshes=tuple(mesh)),
+        reading=options.read_options(clips=clip, meshes=mesh),
         progress=TerminalProgress(),
     )
     print(f"{out}: {file_text(out, reduced)}")

@@ -46,6 +46,10 @@ IgnoreDrivers = Annotated[
         help="Go on although drivers of a .blend file are evaluated to 0 without its scripts.",
     ),
 ]
+Ranges = Annotated[
+    Path | None,
+    typer.Option(help="Training ranges (TOML); `understudy controls RIG` prints the defaults."),
+]
 Active = Annotated[
     float, typer.Option(min=0, max=1, help="Share of the controls that a random pose moves.")
 ]
@@ -59,10 +63,7 @@ def sample(
     out: Out,
     count: Annotated[int, typer.Option(min=1, help="Number of poses.")] = 5000,
     seed: Seed = 0,
-    ranges: Annotated[
-        Path | None,
-        typer.Option(help="Training ranges (TOML); `understudy controls RIG` prints the defaults."),
-    ] = None,
+    ranges: Ranges = None,
     modes: Annotated[
         Path | None,
         typer.Option(

@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load as unpack_arrays
 from safetensors.numpy import save as pack_arrays
 
 from understudy.geometry.transforms import compose, parent_from_bone
@@ -68,29 +67,12 @@ class Container:
         self.arrays[name] = np.ascontiguousarray(planes)
         self.packed[name] = {"length": len(data)}
 
-    def file(self, name: str) -> bytes:
-        """Return the bytes that `put_bytes` stored."""
-        return self.arrays[name].T.tobytes()[: self.packed[name]["length"]]
-
     def to_bytes(self) -> bytes:
         """Return the file."""
         text = json.dumps(
             {**self.about, "packed": self.packed}, separators=(",", ":"), allow_nan=False
         )
         return pack_arrays(self.arrays, metadata={"scene": text})
-
-    @staticmethod
-    def from_bytes(data: bytes) -> Container:
-        """Return the container of a file that `to_bytes` made."""
-        start = 8 + int.from_bytes(data[:8], "little")
-        about = json.loads(json.loads(data[8:start])["__metadata__"]["scene"])
-        packed = about.pop("packed")
-        return Container(about, dict(unpack_arrays(data)), packed)
-
-    def whole(self, name: str) -> np.ndarray:
-        """Return the numbers that `put_whole` stored."""
-        how = self.packed[name]
-        return decode(self.arrays[name], how["shape"], how["order"])
 
 
 def encode(array: np.ndarray, order: int = 0) -> np.ndarray:
@@ -109,20 +91,6 @@ def encode(array: np.ndarray, order: int = 0) -> np.ndarray:
     width = 1 if largest < 2**8 else 2 if largest < 2**16 else 4
     planes = signless.astype(f"<u{width}").view(np.uint8).reshape(-1, width)
     return np.ascontiguousarray(planes.T)
-
-
-def decode(planes: np.ndarray, shape: list[int], order: int) -> np.ndarray:
-    """Return the numbers of `encode`, as int64.
-
-    >>> decode(encode(np.array([5, -3, 9]), 2), [3], 2).tolist()
-    [5, -3, 9]
-    """
-    width = len(planes)
-    numbers = np.ascontiguousarray(planes.T).view(f"<u{width}").reshape(-1).astype(np.int64)
-    values = ((numbers >> 1) ^ -(numbers & 1)).reshape(shape)
-    for _ in range(order):
-        values = np.cumsum(values, axis=0)
-    return values
 
 
 @dataclass(frozen=True, eq=False)

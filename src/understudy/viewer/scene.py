@@ -115,18 +115,26 @@ def deformer_scene(
 def poses_scene(poses: Poses, title: str) -> Container:
     """Return the scene of poses alone."""
     scene = _bare_scene(title, poses.mesh, poses.skeleton)
-    bones, start = poses.world_from_bone, 0
+    size, start = float(poses.mesh.height), 0
     spans = poses.spans or (ClipSpan(poses.name, poses.pose_count, poses.frame_rate),)
     for number, span in enumerate(spans):
         stop = start + min(span.frame_count, MOST_FRAMES)
-        clip = SourceClip(
-            span.name,
-            None if bones is None else bones[start:stop],
-            frame_rate=span.frame_rate or 30.0,
-            start_frame=span.start_frame,
-            original=poses.read_poses(start, stop),
-        )
-        about = _put_poses(scene, number, clip, poses.mesh, poses.skeleton, span.frame_count)
+        name, frames = f"clip.{number}", poses.read_poses(start, stop)
+        mean = frames.mean(axis=0, dtype=np.float64).astype(np.float32)
+        scene.put(f"{name}.original.mean", mean)
+        about: dict[str, Any] = {
+            "name": span.name,
+            "frames": len(frames),
+            "of": span.frame_count,
+            "rate": span.frame_rate or 30.0,
+            "start": span.start_frame,
+            "bones": [],
+            # No stand-in predicts them, so they are relative to their mean shape.
+            "original": pack_frames(frames, mean, size).put(scene, f"{name}.original"),
+        }
+        if poses.skeleton is not None and poses.world_from_bone is not None:
+            bones = pack_bones(poses.world_from_bone[start:stop], poses.skeleton.parents, size)
+            about["bones"].append(bones.put(scene, f"{name}.bones.0"))
         scene.about["clips"].append(about)
         start += span.frame_count
     return scene
@@ -295,35 +303,6 @@ def _frame_errors(shown: np.ndarray, original: np.ndarray) -> np.ndarray:
     """Return mean and largest distance of every frame, (2,F) float32."""
     distance = np.linalg.norm(shown - original, axis=2)
     return np.stack([distance.mean(axis=1), distance.max(axis=1)]).astype(np.float32)
-
-
-def _put_poses(
-    scene: Container,
-    number: int,
-    clip: SourceClip,
-    mesh: Mesh,
-    skeleton: Skeleton | None,
-    count: int,
-) -> dict[str, Any]:
-    """Store frames that no stand-in predicts, relative to their mean shape."""
-    assert clip.original is not None
-    mean = clip.original.mean(axis=0, dtype=np.float64).astype(np.float32)
-    scene.put(f"clip.{number}.original.mean", mean)
-    about: dict[str, Any] = {
-        "name": clip.name,
-        "frames": len(clip.original),
-        "of": count,
-        "rate": clip.frame_rate,
-        "start": clip.start_frame,
-        "bones": [],
-        "original": pack_frames(clip.original, mean, float(mesh.height)).put(
-            scene, f"clip.{number}.original"
-        ),
-    }
-    if skeleton is not None and clip.world_from_bone is not None:
-        bones = pack_bones(clip.world_from_bone, skeleton.parents, float(mesh.height))
-        about["bones"].append(bones.put(scene, f"clip.{number}.bones.0"))
-    return about
 
 
 def _put_regions(scene: Container, deformer: Deformer) -> None:

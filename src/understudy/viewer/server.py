@@ -18,7 +18,6 @@ import threading
 import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -45,8 +44,8 @@ class ViewServer:
 
     def __init__(self, scene: Container, rig: Rig | None = None, port: int = 0):
         self.token = secrets.token_urlsafe(24)
-        self._title = str(scene.about["title"])
-        self._scene = scene.to_bytes()
+        self.title = str(scene.about["title"])
+        self.scene = scene.to_bytes()
         self._rig = rig
         self._lock = threading.Lock()  # rigs are evaluated one pose at a time
         try:
@@ -66,17 +65,6 @@ class ViewServer:
         """The address of the page, with the token."""
         return f"http://{HOST}:{self.port}/?token={self.token}"
 
-    def start(self) -> ViewServer:
-        """Serve in a thread of its own."""
-        self._thread.start()
-        return self
-
-    def close(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
     def wait(self) -> None:
         """Serve until the user interrupts, which is the way to end it."""
         with contextlib.suppress(KeyboardInterrupt):
@@ -84,23 +72,13 @@ class ViewServer:
                 time.sleep(0.2)
 
     def __enter__(self) -> ViewServer:
-        return self.start()
+        self._thread.start()
+        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def page(self, nonce: str) -> bytes:
-        """Return the page."""
-        return page_for_server(self._title, nonce).encode()
-
-    def scene(self) -> bytes:
-        """Return the scene."""
-        return self._scene
+    def __exit__(self, *problem: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
 
     def pose(self, body: bytes) -> bytes:
         """Return bones and vertices of the rig at the control values of a request."""
@@ -186,10 +164,11 @@ class _Handler(BaseHTTPRequestHandler):
             if self._known(given[0]):
                 nonce = secrets.token_urlsafe(16)
                 policy = {"Content-Security-Policy": server_policy(nonce)}
-                self._answer(view.page(nonce), "text/html; charset=utf-8", policy)
+                page = page_for_server(view.title, nonce).encode()
+                self._answer(page, "text/html; charset=utf-8", policy)
         elif path == "/scene":
             if self._known(self.headers.get(TOKEN_HEADER, "")):
-                self._answer(view.scene(), "application/octet-stream")
+                self._answer(view.scene, "application/octet-stream")
         else:
             self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here")
 
