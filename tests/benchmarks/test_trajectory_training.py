@@ -7,6 +7,7 @@ import pytest
 
 from understudy import FileError, InputError
 from understudy.methods.decomposition import classifier
+from understudy_benchmarks.baselines.temporal_paper import published_network
 from understudy_benchmarks.trajectory_training.corpus import (
     HELD_OUT,
     Character,
@@ -119,8 +120,7 @@ def test_training_as_published_learns_every_seed_and_is_read_again(tmp_path):
     assert losses.shape == (3, 2)
     assert (losses[-1] < losses[0]).all()
     one, other = (
-        classifier.published_weights("animals", "cnn", seed, str(tmp_path / "512"))
-        for seed in (0, 1)
+        published_network("animals", "cnn", seed, str(tmp_path / "512")) for seed in (0, 1)
     )
     assert not np.array_equal(one["dense"], other["dense"])
 

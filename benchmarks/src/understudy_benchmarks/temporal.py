@@ -6,10 +6,10 @@ characters belong to families that no network was trained on. Methods:
     temporal            without options
     temporal-skeleton   one skeleton; with the number of bones of Table 2, or else of `temporal`;
                         for corpus characters without options
-    temporal-paper      the preset `paper`: bones and weights from a network trained as published,
-                        the LSTM for animals and the CNN for humans, then five iterations;
-                        `-lstm`, `-cnn` and `-hybrid` are the three networks (animals only, except
-                        for the CNN)
+    temporal-paper      the baseline `temporal_paper`: bones and weights from a network trained as
+                        published, the LSTM for animals and the CNN for humans, then five
+                        iterations; `-lstm`, `-cnn` and `-hybrid` are the three networks (animals
+                        only, except for the CNN)
     temporal-paper-normalised   the same fit from the networks of `temporal`
     fesam               FESAM-WT with the bones and influences of `temporal`, four starts and sixty
                         iterations
@@ -59,11 +59,12 @@ from understudy.io.understudy import to_bytes
 from understudy.methods import method_type
 from understudy.methods.decomposition.compact import compact, default_tolerance
 from understudy.methods.decomposition.motion import Fit, in_principal_directions, read_motion
-from understudy.methods.decomposition.solves import LinearSolver, solve_transforms
+from understudy.methods.decomposition.solves import solve_transforms
 from understudy.system import checks, tasks
 from understudy.system.errors import FileError
 from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
+from understudy_benchmarks.baselines.temporal_paper import solve_by_conjugate_gradients
 from understudy_benchmarks.isolation import isolated
 from understudy_benchmarks.joint_places import joint_figures
 from understudy_benchmarks.real_data import data_folder
@@ -274,10 +275,11 @@ def fitter(fit: _Fit) -> Callable[[Poses], Deformer]:
     networks = {**PAPER_NETWORKS, **{name: network for name, (network, _) in ABLATIONS.items()}}
     for name, network in networks.items():
         options[name] = {"network": network, "kind": fit.kind, "trained": fit.trained}
-    kind, _, variant = fit.method.partition("-")
-    chosen = method_type(kind)
-    preset = "paper" if variant.startswith("paper") else "default"
-    preset = "paper-normalised" if fit.method == NORMALISED else preset
+    name = fit.method.partition("-")[0]
+    preset = "paper" if fit.method == "fesam-paper" else "default"
+    if fit.method.startswith(PAPER):
+        name, preset = "temporal_paper", "normalised" if fit.method == NORMALISED else "default"
+    chosen = method_type(name)
     return chosen(chosen.Config.of_preset(preset, seed=fit.seed, **options[fit.method])).fit
 
 
@@ -298,13 +300,16 @@ def solver_times(poses: Poses, bones: int, repeats: int = 3) -> dict[str, float]
             random.dirichlet(np.ones(index.shape[1]), len(index)),
             motion.square,
         )
-        took: dict[LinearSolver, list[float]] = {"conjugate_gradients": [], "direct": []}
-        for _ in range(repeats):
-            for solver, times in took.items():
+        took = {}
+        solvers = {"cg_ms": solve_by_conjugate_gradients, "direct_ms": solve_transforms}
+        for name, solve in solvers.items():
+            times = []
+            for _ in range(repeats):
                 started = time.perf_counter()
-                solve_transforms(motion, fit, solver=solver)
+                solve(motion, fit)
                 times.append(1000 * (time.perf_counter() - started))
-    return {"cg_ms": min(took["conjugate_gradients"]), "direct_ms": min(took["direct"])}
+            took[name] = min(times)
+    return took
 
 
 def _findings(results: Sequence[CaseResult]) -> Iterator[str]:

@@ -316,7 +316,7 @@ CHOICES: tuple[Choice, ...] = (
     ),
     Choice(
         ("CONVEXITY",),
-        "methods/decomposition/published_fit.py",
+        "baselines/temporal_paper.py",
         ("temporal-paper*",),
         ("temporal:horse_gallop*",),
     ),

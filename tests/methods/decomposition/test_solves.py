@@ -1,11 +1,9 @@
 """The transform step: transforms for given weights."""
 
 import numpy as np
-import pytest
 
-from understudy.methods.decomposition.motion import Fit, Motion, predict, read_motion
+from understudy.methods.decomposition.motion import Fit, Motion
 from understudy.methods.decomposition.solves import solve_transforms
-from understudy_benchmarks.trajectory_training.generated import generate_character
 
 
 def test_bones_that_could_cancel_each_other_stay_near_what_they_move():
@@ -28,17 +26,3 @@ def test_bones_that_could_cancel_each_other_stay_near_what_they_move():
     ).max()
     assert drift(0.0) > 0.3
     assert drift(1e-3) < 0.05
-
-
-def test_conjugate_gradients_find_what_the_direct_solver_finds():
-    motion, _ = read_motion(generate_character(1).poses())
-    random = np.random.default_rng(0)
-    index = np.argsort(random.random((motion.vertex_count, 8)), axis=1)[:, :3].astype(np.int32)
-    weight = random.dirichlet(np.ones(3), motion.vertex_count)
-    start = Fit(np.zeros((motion.rows, 32)), index, weight, motion.square)
-    errors = []
-    for solver in ("direct", "conjugate_gradients"):
-        transforms = solve_transforms(motion, start, solver=solver)
-        predicted = predict(motion, Fit(transforms, index, weight, motion.square))
-        errors.append(float(((predicted - motion.targets) ** 2).sum()))
-    assert errors[1] == pytest.approx(errors[0], rel=1e-6)

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-import scipy.optimize
 
-from understudy import FileError, InputError, Mesh, Poses
+from understudy import FileError, Mesh, Poses
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition import classifier
 from understudy.methods.decomposition.bone_count import (
@@ -19,12 +18,6 @@ from understudy.methods.decomposition.pruning import (
     prune_bones,
     removal_costs,
     without_faint_bones,
-)
-from understudy.methods.decomposition.published_fit import (
-    CONVEXITY,
-    fit_as_published,
-    highest_labels,
-    published_weights,
 )
 from understudy.methods.decomposition.solves import solve_transforms
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
@@ -80,75 +73,16 @@ def test_the_whole_sequence_shifted_turned_and_scaled_changes_nothing(character,
     assert again.provenance["kind"] == fitted.provenance["kind"]
 
 
-@pytest.mark.parametrize("preset", ["paper", "paper-normalised"])
-def test_the_published_fit_makes_five_iterations_on_the_networks_bones(character, preset):
-    poses = character.poses()
-    done = Temporal(TemporalConfig.of_preset(preset, kind="animals")).fit(poses)
-    curve = done.provenance["erms_curve"]
-    assert len(curve) == 6
-    assert curve[-1] < 0.7 * curve[0]
-    assert done.skin.influences <= 6
-    assert (done.skin.weight >= 0).all()
-    assert metrics.erms(poses.vertices, play(done)) == pytest.approx(curve[-1], rel=0.01)
-
-
-def test_the_published_bones_of_a_vertex_never_change(character):
-    motion, _ = in_principal_directions(read_motion(character.poses())[0])
-    random = np.random.default_rng(0)
-    index, weight = highest_labels(random.random((motion.vertex_count, 12)), 6)
-    assert index.max() + 1 <= 12
-    np.testing.assert_allclose(weight.sum(axis=1), 1)
-    fits = {
-        solver: fit_as_published(motion, index, weight, solver=solver)
-        for solver in ("direct", "conjugate_gradients")
-    }
-    for fitted, errors in fits.values():
-        np.testing.assert_array_equal(fitted.index, index)
-        np.testing.assert_allclose(fitted.weight.sum(axis=1), 1)
-        assert errors[-1] < errors[0]
-    assert fits["direct"][1][-1] == pytest.approx(fits["conjugate_gradients"][1][-1], rel=0.1)
-
-
-def test_published_weights_solve_the_soft_equations(character):
-    motion, _ = in_principal_directions(read_motion(character.poses())[0])
-    random = np.random.default_rng(0)
-    index, weight = highest_labels(random.random((motion.vertex_count, 9)), 4)
-    start = fit_as_published(motion, index, weight, iterations=1)[0]
-    found = published_weights(motion, start)
-    by_bone = start.transforms.reshape(motion.rows, 9, 4)
-    for vertex in (0, 7, 33):
-        columns = np.einsum("rki,i->rk", by_bone[:, index[vertex]], motion.rest[vertex])
-        system = np.vstack([columns, np.sqrt(CONVEXITY) * np.ones(4)])
-        right = np.append(motion.targets[vertex], np.sqrt(CONVEXITY))
-        exact, _ = scipy.optimize.nnls(system, right)
-        error, lowest = (
-            np.linalg.norm(columns @ weights - motion.targets[vertex])
-            for weights in (found[vertex], exact / exact.sum())
-        )
-        assert error <= 1.1 * lowest + 1e-6
-
-
-def test_what_the_published_fit_refuses():
-    with pytest.raises(InputError, match="the network decides the number of bones"):
-        TemporalConfig.of_preset("paper", bones=12)
-    with pytest.raises(InputError, match="needs fitting=paper"):
-        TemporalConfig(reads="positions")
-    with pytest.raises(InputError, match="skeleton=true cannot be combined"):
-        TemporalConfig.of_preset("paper", skeleton=True)
-
-
 def test_trained_networks_are_read_from_their_folder(character, tmp_path):
     poses = character.poses()
-    options = {"kind": "animals", "network": "cnn"}
-    run = lambda **more: Temporal(TemporalConfig.of_preset("paper", **options, **more)).fit(poses)
+    options = {"kind": "animals", "network": "cnn", "bones": 4}
     with pytest.raises(FileError, match="understudy train temporal"):
-        run(trained=str(tmp_path))
-    name = "published_animals_cnn.safetensors"
-    (tmp_path / name).write_bytes(classifier._packaged(name.removesuffix(".safetensors")))
-    again = run(trained=str(tmp_path))
-    assert again.training["erms"] == run().training["erms"]
+        fit(poses, **options, trained=str(tmp_path))
+    name = "animals_cnn"
+    (tmp_path / f"{name}.safetensors").write_bytes(classifier._file(name, "animals", None))
+    again = fit(poses, **options, trained=str(tmp_path))
+    assert again.training["erms"] == fit(poses, **options).training["erms"]
     assert str(tmp_path.parent) not in str(again.provenance)
-    assert run(seed=1).training["erms"] != again.training["erms"]
 
 
 @pytest.mark.slow

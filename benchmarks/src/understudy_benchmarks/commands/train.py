@@ -47,7 +47,7 @@ def train(
     paper: Annotated[
         bool,
         typer.Option(
-            "--paper", help="Train as published, for the preset paper; several seeds at once."
+            "--paper", help="Train as published, for temporal_paper; several seeds at once."
         ),
     ] = False,
     batch_sizes: Annotated[

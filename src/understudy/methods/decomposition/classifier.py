@@ -14,13 +14,11 @@ sequence changes what a network reads. A mirror image does.
 
 A trajectory may have any length. The benchmarks have the same networks in torch and train them; a
 test compares the two. The weights are stored as float16, in one safetensors file per network.
-Networks trained as published read three channels; their files hold several seeds, stacked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -29,13 +27,14 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 from scipy.special import expit
 
-from understudy.core.poses import Poses, evenly
+from understudy.core.poses import evenly
 from understudy.methods.decomposition.motion import Motion
 from understudy.system import checks
 from understudy.system.errors import FileError
 
 NETWORKS = ("lstm", "cnn", "hybrid")
 KINDS = ("animals", "humans")
+_NETWORK_OF = {"animals": "lstm", "humans": "cnn"}  # the paper's, section 4.2
 LABELS = 64  # no character of the corpus has more bones that move vertices
 UNITS, FILTERS, KERNEL = 120, 8, 2
 PUBLISHED_CHANNELS = 3  # x, y, z of a vertex
@@ -69,18 +68,10 @@ def trajectories(motion: Motion, vertices: np.ndarray) -> np.ndarray:
     about_mean = sample - sample.mean(axis=1, keepdims=True)
     size = float(np.sqrt((about_mean**2).sum(axis=2).mean())) or 1.0
     channels = np.concatenate([np.broadcast_to(mean, paths.shape), (paths - mean) / size], axis=2)
-    return _long_enough(channels[:, evenly(frames, MAX_FRAMES)])
+    return long_enough(channels[:, evenly(frames, MAX_FRAMES)])
 
 
-def published_trajectories(poses: Poses, vertices: np.ndarray) -> np.ndarray:
-    """Return what networks trained as published read: (n,F,3) float32, x, y, z in every frame.
-
-    vertices  (n,) of the mesh
-    """
-    return _long_enough(poses.read_vertices(vertices).transpose(1, 0, 2))
-
-
-def _long_enough(paths: np.ndarray) -> np.ndarray:
+def long_enough(paths: np.ndarray) -> np.ndarray:
     """Return paths (n,F,channels) as float32; short ones repeat their last frame."""
     missing = max(0, MIN_FRAMES - paths.shape[1])
     return np.ascontiguousarray(
@@ -145,6 +136,24 @@ def _last_state(values: np.ndarray, weights: Mapping[str, np.ndarray]) -> np.nda
     return hidden
 
 
+def networks_of(kind: str, network: str) -> list[tuple[str, str]]:
+    """Return the kinds that an option allows, each with the network that predicts."""
+    kinds = KINDS if kind == "auto" else (kind,)
+    return [(one, _NETWORK_OF[one] if network == "auto" else network) for one in kinds]
+
+
+def highest_labels(probabilities: np.ndarray, influences: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bones (V,K) int32 of each vertex and their weights (V,K), which sum to one.
+
+    probabilities  (V,LABELS) of each label; labels that no vertex gets are left out of the numbers
+    """
+    places = min(influences, probabilities.shape[1])
+    label = np.argsort(-probabilities, axis=1, kind="stable")[:, :places]
+    weight = np.maximum(np.take_along_axis(probabilities, label, axis=1).astype(np.float64), 1e-12)
+    index = np.unique(label, return_inverse=True)[1].reshape(label.shape)
+    return np.ascontiguousarray(index, np.int32), weight / weight.sum(axis=1, keepdims=True)
+
+
 def network_weights(kind: str, network: str, folder: str | None = None) -> Mapping[str, np.ndarray]:
     """Return the float32 weights of a network of `temporal`.
 
@@ -154,40 +163,12 @@ def network_weights(kind: str, network: str, folder: str | None = None) -> Mappi
     return read_weights(network, _file(name, kind, folder), name)
 
 
-def published_weights(
-    kind: str, network: str, seed: int = 0, folder: str | None = None
-) -> Mapping[str, np.ndarray]:
-    """Return the float32 weights of a network trained as published.
-
-    seed    of the training, modulo the number of seeds in the file
-    folder  that `understudy train temporal --paper` wrote; None: the weights of the package
-    """
-    name = f"published_{kind}_{network}"
-    arrays = _arrays(_file(name, kind, folder), name)
-    seeds = min((len(array) if array.ndim else 0 for array in arrays.values()), default=0)
-    if not seeds:
-        raise FileError(f"weights of {name}: they hold no seed; train the network again")
-    one = {key: array[seed % seeds] for key, array in arrays.items()}
-    return _checked(one, shapes(network, PUBLISHED_CHANNELS), network, name)
-
-
-@cache
-def _packaged(name: str) -> bytes:
-    folder = resources.files("understudy.methods.decomposition")
-    file = folder.joinpath("trained", f"{name}.safetensors")
-    if not file.is_file():
-        raise FileError(
-            f"weights of {name}: the package has none; write them with: understudy train temporal "
-            f"--paper --out networks, and use them with --set trained=networks"
-        )
-    return file.read_bytes()
-
-
 def _file(name: str, kind: str, folder: str | None) -> bytes:
     """Return the bytes of a file of weights."""
     checks.one_of(kind, "kind of character", KINDS)
     if folder is None:
-        return _packaged(name)
+        packaged = resources.files("understudy.methods.decomposition").joinpath("trained")
+        return packaged.joinpath(f"{name}.safetensors").read_bytes()
     file = Path(folder) / f"{name}.safetensors"
     if not file.is_file():
         raise FileError(
@@ -201,17 +182,18 @@ def read_weights(network: str, data: bytes, name: str) -> dict[str, np.ndarray]:
 
     name  what an error calls the file
     """
-    return _checked(_arrays(data, name), shapes(network), network, name)
+    return checked_weights(read_arrays(data, name), shapes(network), network, name)
 
 
-def _arrays(data: bytes, name: str) -> dict[str, np.ndarray]:
+def read_arrays(data: bytes, name: str) -> dict[str, np.ndarray]:
+    """Return the arrays in the bytes of a safetensors file, which an error calls `name`."""
     try:
         return load(data)
     except SafetensorError as problem:
         raise FileError(f"weights of {name}: not a safetensors file ({problem})") from None
 
 
-def _checked(
+def checked_weights(
     arrays: Mapping[str, np.ndarray],
     expected: Mapping[str, tuple[int, ...]],
     network: str,

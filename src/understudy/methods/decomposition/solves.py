@@ -20,29 +20,29 @@ start, so the alternating solve never raises its error. `native/weights.cpp` has
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import replace
 
 import numpy as np
 
 from understudy.methods.decomposition import kernels
-from understudy.methods.decomposition.motion import Fit, Motion, WeightProblem, WeightSearch
+from understudy.methods.decomposition.motion import (
+    Fit,
+    Motion,
+    WeightProblem,
+    WeightSearch,
+    with_exact_errors,
+)
 
-LinearSolver = Literal["direct", "conjugate_gradients"]
-
-_RIDGE = 1e-9  # of the mean diagonal
-_CG_TOLERANCE = 1e-5  # relative residual; the alternating solve continues from there anyway
+RIDGE = 1e-9  # of the mean diagonal
 
 
-def solve_transforms(
-    motion: Motion, fit: Fit, individual: float = 0.0, solver: LinearSolver = "direct"
-) -> np.ndarray:
+def solve_transforms(motion: Motion, fit: Fit, individual: float = 0.0) -> np.ndarray:
     """Return the affine transforms (R,4B) that fit best for the weights of `fit`.
 
     fit         weights, and the previous transforms
     individual  adds individual * sum over i, b of w_ib |M_b v~_i - y_i|^2, so that every bone also
                 approximates its vertices by itself; without it, bones may drift far apart and
                 cancel each other
-    solver      "direct" or "conjugate_gradients"
     """
     bones = fit.bones
     gram, cross = kernels.normal_equations(
@@ -54,13 +54,9 @@ def solve_transforms(
             motion.rest, fit.index, fit.weight, bones
         )
         cross *= 1 + individual
-    ridge = _RIDGE * np.trace(gram) / len(gram) + 1e-300
+    ridge = RIDGE * np.trace(gram) / len(gram) + 1e-300
     right = cross + ridge * fit.transforms.T
-    if solver == "conjugate_gradients":
-        result = _conjugate_gradients(gram + ridge * np.eye(len(gram)), right, fit.transforms.T)
-    else:
-        result = kernels.solve_positive(gram, right, ridge)
-    return np.ascontiguousarray(result.T)
+    return np.ascontiguousarray(kernels.solve_positive(gram, right, ridge).T)
 
 
 def solve_rigid_transforms(motion: Motion, fit: Fit, sweeps: int) -> np.ndarray:
@@ -86,32 +82,11 @@ def nearest_rigid(transforms: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(matrices.transpose(0, 2, 1, 3)).reshape(transforms.shape)
 
 
-def _conjugate_gradients(gram: np.ndarray, right: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Return X (n,R) of gram X = right by conjugate gradients, all columns at once.
-
-    The preconditioner is the inverse of the 4x4 diagonal block of each bone.
-    """
-    bones = len(gram) // 4
-    every = np.arange(bones)
-    blocks = np.linalg.pinv(gram.reshape(bones, 4, bones, 4)[every, :, every, :], hermitian=True)
-    precondition = lambda left: (blocks @ left.reshape(bones, 4, -1)).reshape(left.shape)
-    result, residual = start.copy(), right - gram @ start
-    direction = precondition(residual)
-    size = np.einsum("nr,nr->r", residual, direction)
-    tolerance = _CG_TOLERANCE**2 * np.einsum("nr,nr->r", right, precondition(right))
-    for _ in range(len(gram)):
-        if (size <= tolerance).all():
-            break
-        image = gram @ direction
-        curvature = np.einsum("nr,nr->r", direction, image)
-        step = np.divide(size, curvature, out=np.zeros_like(size), where=curvature > 0)
-        result += step * direction
-        residual -= step * image
-        preconditioned = precondition(residual)
-        previous, size = size, np.einsum("nr,nr->r", residual, preconditioned)
-        ratio = np.divide(size, previous, out=np.zeros_like(size), where=previous > 0)
-        direction = preconditioned + ratio * direction
-    return result
+def fit_affine(motion: Motion, index: np.ndarray, weight: np.ndarray) -> Fit:
+    """Return the best affine transforms for weights (V,K) on bones (V,K), with exact errors."""
+    bones = int(index.max()) + 1
+    fit = Fit(np.zeros((motion.rows, 4 * bones)), index, weight, motion.square)
+    return with_exact_errors(motion, replace(fit, transforms=solve_transforms(motion, fit)))
 
 
 def solve_weights(

@@ -5,10 +5,7 @@ network reads the trajectory of each vertex and returns, for every label, the pr
 label moves the vertex. The six highest probabilities become initial weights. Then affine transforms
 and convex weights are solved for in turn, as in `ssdr`.
 
-The preset `paper` (fitting=paper) is the method as published: `published_fit` has the bones, the
-weights and the fit, `published_training` of the benchmarks the networks.
-
-Departures of the default, and why:
+The baseline `temporal_paper` of the benchmarks is the method as published. Departures, and why:
 - The trajectories are expressed in the sequence's own axes, so that translating, rotating or
   scaling the whole sequence changes nothing (`classifier.trajectories`).
 - Labels are places on a body that all characters share, because bones of different characters have
@@ -27,10 +24,9 @@ Departures of the default, and why:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -47,11 +43,10 @@ from understudy.methods.decomposition.bone_count import (
     small_enough,
 )
 from understudy.methods.decomposition.classifier import (
-    KINDS,
+    highest_labels,
     network_weights,
+    networks_of,
     predict_labels,
-    published_trajectories,
-    published_weights,
     trajectories,
 )
 from understudy.methods.decomposition.decompose import decompose, decompose_from
@@ -59,10 +54,8 @@ from understudy.methods.decomposition.motion import (
     Fit,
     Motion,
     Normalisation,
-    in_principal_directions,
     predict,
     read_motion,
-    with_exact_errors,
 )
 from understudy.methods.decomposition.plan import (
     THOROUGH,
@@ -72,17 +65,13 @@ from understudy.methods.decomposition.plan import (
     check_bone_count,
 )
 from understudy.methods.decomposition.pruning import without_faint_bones
-from understudy.methods.decomposition.published_fit import fit_as_published, highest_labels
 from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
 from understudy.methods.decomposition.skeletons.skeleton_fit import fit_skeleton
-from understudy.methods.decomposition.solves import LinearSolver, solve_transforms
+from understudy.methods.decomposition.solves import fit_affine
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks
-from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
 
-# Section 4.2 names these the most appropriate choices.
-_PAPER_NETWORKS = {"animals": "lstm", "humans": "cnn"}
 _SAMPLE = 1000  # vertices whose labels are predicted
 _MAX_DISTORTION = 0.12  # radians that normals may deviate on average
 _NORMAL_FRAMES = 24  # in which that is measured
@@ -103,64 +92,21 @@ class TemporalConfig(Config):
     skeleton    join the bones to one skeleton, which can be edited and retargeted, at a larger
                 error: the root moves, all other bones rotate about their joints; some joints of a
                 rig that slides them slide too
-    fitting     ours; or paper: bones and weights from a network, then a few iterations on them
-    reads       what the network reads with fitting=paper. positions: as the file has them, and
-                labels are numbers of bones, as published; `seed` selects among networks of several
-                training seeds. normalised: as with fitting=ours
     trained     folder of networks that `understudy train temporal` wrote; none: the package's
-    iterations  with fitting=paper: solves for weights and transforms
-    solver      of transforms with fitting=paper: direct, or conjugate_gradients as in the paper
     """
-
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {
-            "fitting": "paper",
-            "reads": "positions",  # Section 3.1
-            "network": "auto",  # Section 4.2
-            "influences": 6,  # Section 3
-            "iterations": 5,  # Section 3.2
-            "solver": "conjugate_gradients",  # Section 3.2
-        },
-        # The same, except for what the networks read and what their labels mean.
-        "paper-normalised": {
-            "fitting": "paper",
-            "reads": "normalised",
-            "network": "auto",
-            "influences": 6,
-            "iterations": 5,
-            "solver": "conjugate_gradients",
-        },
-    }
 
     network: Literal["auto", "lstm", "cnn", "hybrid"] = "lstm"
     kind: Literal["auto", "animals", "humans"] = "auto"
     bones: int | None = None
     influences: int = 6
     skeleton: bool = False
-    fitting: Literal["ours", "paper"] = "ours"
-    reads: Literal["positions", "normalised"] = "normalised"
     trained: str | None = None
-    iterations: int = 5
-    solver: LinearSolver = "conjugate_gradients"
 
     def __post_init__(self):
         super().__post_init__()
         checks.between(self.influences, "influences", 1)
-        checks.between(self.iterations, "iterations", 1)
         if self.bones is not None:
             check_bone_count(self.bones)
-        if self.skeleton and self.fitting == "paper":
-            raise InputError(
-                "skeleton=true cannot be combined with fitting=paper, whose bones are "
-                "independent; leave one of them out"
-            )
-        if self.reads == "positions" and self.fitting == "ours":
-            raise InputError("reads=positions needs fitting=paper; set both, or neither")
-        if self.bones is not None and self.fitting == "paper":
-            raise InputError(
-                f"bones={self.bones} cannot be combined with fitting=paper, where the network "
-                f"decides the number of bones; leave one of them out"
-            )
 
 
 class Temporal(Method[TemporalConfig]):
@@ -181,11 +127,8 @@ class Temporal(Method[TemporalConfig]):
         trained = None if config.trained is None else Path(config.trained).name
         provenance: dict = {"config": {**asdict(config), "trained": trained}}
         with tasks.one_blas_thread():
-            if config.fitting == "paper":
-                fit, errors = self._fit_as_paper(poses, motion, normalisation, provenance, progress)
-            else:
-                triangles = np.argsort(normalisation.order)[poses.mesh.triangles]
-                fit, errors = self._fit(motion, normalisation, triangles, provenance, progress)
+            triangles = np.argsort(normalisation.order)[poses.mesh.triangles]
+            fit, errors = self._fit(motion, normalisation, triangles, provenance, progress)
         if config.skeleton:
             return self._with_skeleton(poses, normalisation, fit, provenance, progress)
         skin, world_from_rest = skin_and_bones(fit, normalisation)
@@ -291,58 +234,15 @@ class Temporal(Method[TemporalConfig]):
         config = self.config
         sample, paths = motion.subset(vertices), trajectories(motion, vertices)
         found = []
-        for kind in self._kinds():
-            network = self._network(kind)
+        for kind, network in networks_of(config.kind, config.network):
             predicted = predict_labels(
                 network, network_weights(kind, network, config.trained), paths
             )
             label = predicted.argmax(axis=1)
             start = highest_labels(predicted[:, np.unique(label)], self.config.influences)
-            found.append((_fit_transforms(sample, *start).error, kind, label))
+            found.append((fit_affine(sample, *start).error, kind, label))
         _, kind, label = min(found, key=lambda one: one[0])
         return kind, label
-
-    def _kinds(self) -> tuple[str, ...]:
-        return KINDS if self.config.kind == "auto" else (self.config.kind,)
-
-    def _network(self, kind: str) -> str:
-        """Return the network that predicts with a kind."""
-        network = self.config.network
-        return _PAPER_NETWORKS[kind] if network == "auto" else network
-
-    def _fit_as_paper(
-        self,
-        poses: Poses,
-        motion: Motion,
-        normalisation: Normalisation,
-        provenance: dict,
-        progress: Progress,
-    ) -> tuple[Fit, list[float]]:
-        """Return the fit as published, and its squared errors."""
-        config = self.config
-        reduced, directions = in_principal_directions(motion)
-        published = config.reads == "positions"
-        paths = (
-            published_trajectories(poses, normalisation.order)
-            if published
-            else trajectories(motion, np.arange(motion.vertex_count))
-        )
-        found = []
-        for kind in self._kinds():
-            network = self._network(kind)
-            weights = (
-                published_weights(kind, network, config.seed, config.trained)
-                if published
-                else network_weights(kind, network, config.trained)
-            )
-            start = highest_labels(predict_labels(network, weights, paths), config.influences)
-            found.append((_fit_transforms(reduced, *start).error, kind, start))
-        _, provenance["kind"], start = min(found, key=lambda one: one[0])
-        fit, errors = fit_as_published(
-            reduced, *start, iterations=config.iterations, solver=config.solver, progress=progress
-        )
-        fit = with_exact_errors(motion, replace(fit, transforms=directions @ fit.transforms))
-        return fit, [*errors[:-1], fit.error]
 
     def _with_skeleton(
         self,
@@ -383,13 +283,6 @@ def _weights_and_bones(fit: Fit, normalisation: Normalisation) -> tuple[np.ndarr
     """Return weights (V,B) in the order of the mesh, and world_from_rest (T,B,3,4)."""
     skin, world_from_rest = skin_and_bones(fit, normalisation)
     return skin_weights(skin, world_from_rest.shape[1]).toarray(), world_from_rest
-
-
-def _fit_transforms(motion: Motion, index: np.ndarray, weight: np.ndarray) -> Fit:
-    """Return the best affine transforms for weights (V,K) on bones (V,K), with exact errors."""
-    bones = int(index.max()) + 1
-    fit = Fit(np.zeros((motion.rows, 4 * bones)), index, weight, motion.square)
-    return with_exact_errors(motion, replace(fit, transforms=solve_transforms(motion, fit)))
 
 
 def _normal_distortion(motion: Motion, fit: Fit, triangles: np.ndarray) -> float:

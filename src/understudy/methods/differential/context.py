@@ -1,12 +1,10 @@
-"""What every step of `differential` and `local` reads: poses, skin, displacements and options.
+"""What every step of a fit over a deformation subspace reads: poses, skin, displacements, options.
 
 Letters: T poses, V vertices, X features, P coefficients.
 """
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +15,6 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis, Net
-from understudy.core.noun import read_only
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
@@ -55,44 +52,6 @@ _INPUT_GAIN, _MOST_INPUTS = 0.002, 30
 _QUERIED_VERTICES = 60  # of a group, to find what moves it
 
 ConfigType = TypeVar("ConfigType", bound=SubspaceConfig)
-Made = TypeVar("Made")
-
-
-class Shared:
-    """Skins and displacements that several fits of the same poses share, by what they were made of.
-
-    Fits that run at once in threads of one process, as benchmarks over several seeds do, would
-    compute them once each. Nothing is kept alive: a result is shared as long as a fit holds it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[tuple[Any, ...], tuple[list[weakref.ref], weakref.ref]] = {}
-
-    def get(self, sources: tuple[Any, ...], options: tuple[Any, ...], make: Callable[[], Made]):
-        """What `make` returns, or what it returned before for the same sources and options.
-
-        sources  objects, compared by identity
-        options  values, compared by equality
-        A second caller waits for the first.
-        """
-        key = (*map(id, sources), *options)
-        with self._lock:
-            if key in self._kept:
-                before, made = self._kept[key]
-                found = made()
-                # The number of an object that is gone may be given to another.
-                if found is not None and all(
-                    ref() is source for ref, source in zip(before, sources)
-                ):
-                    return found
-            found = make()
-            self._kept = {k: entry for k, entry in self._kept.items() if entry[1]() is not None}
-            self._kept[key] = [weakref.ref(source) for source in sources], weakref.ref(found)
-            return found
-
-
-_SHARED = Shared()
 
 
 class Displacements:
@@ -106,15 +65,7 @@ class Displacements:
         self._poses, self._skin = poses, skin
         held = 12 * poses.pose_count * poses.vertex_count
         small = held <= memory.share(_CACHE_SHARE, _CACHE_BYTES)
-        everything = np.arange(poses.pose_count)
-        sources = (poses,) if skin is None else (poses, skin)
-        self._cache: np.ndarray | None = None
-        if small:
-            self._cache = _SHARED.get(
-                sources,
-                ("displacements",),
-                lambda: read_only(displacements_at(poses, skin, everything)),
-            )
+        self._cache = displacements_at(poses, skin, np.arange(poses.pose_count)) if small else None
 
     def at(self, chosen: np.ndarray) -> np.ndarray:
         """The displacements of the chosen poses (t,), increasing: a new array (t,V,3) float32."""
@@ -177,11 +128,7 @@ class FitContext(Generic[ConfigType]):
         mirror = find_mirror(poses) if config.mirror != "none" and rig is None else None
         poses = poses if mirror is None else mirror.with_images(poses)
         if poses.skeleton is not None and skin is None:
-            skin = _SHARED.get(
-                (poses,) if rig is None else (poses, rig),
-                ("skin", config.skin, config.influences),
-                lambda: make_skin(config.skin, poses, rig, config.influences, progress),
-            )
+            skin = make_skin(config.skin, poses, rig, config.influences, progress)
         displacements = Displacements(poses, skin)
         return FitContext(
             method,

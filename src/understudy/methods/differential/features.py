@@ -107,7 +107,7 @@ class FeatureTable:
         """The table with the features of range-of-motion poses, which widen their range."""
         count = more.pose_count
         raw = raw_features(more.skeleton, more.world_from_bone, more.controls, count)
-        values = raw[:, self.units.columns].astype(np.float64)
+        values = raw[:, self.units.columns]
         return replace(
             self,
             low=np.minimum(self.low, values.min(axis=0)),

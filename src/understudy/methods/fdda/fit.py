@@ -7,28 +7,27 @@ from pathlib import Path
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.features import raw_features
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses
 from understudy.core.version import __version__
 from understudy.methods.bounding import with_bounds
+from understudy.methods.differential.features import FeatureTable
+from understudy.methods.differential.nets import NetTasks, TrainedNets, train_nets
 from understudy.methods.fdda.fdda import FddaConfig
 from understudy.methods.fdda.groups import BasisOptions, find_groups, find_skin
-from understudy.methods.range_of_motion import AddedRows, range_of_motion
+from understudy.methods.range_of_motion import range_of_motion
 from understudy.methods.skin_fitting.displacements import displace
 from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.system.progress import Progress
 from understudy.training.features import (
     Standardisation,
-    clamped_features,
     pose_features,
     varying_columns,
 )
-from understudy.training.grouped import GroupedTask
 from understudy.training.inputs import InputGroups, InputSelection, needed_units
 from understudy.training.schedule import Schedule, validation_poses
-from understudy.training.trainer import TrainingResult, curve_numbers, train
+from understudy.training.trainer import curve_numbers
 
 _BASIS_ERROR = 1.6e-4  # of the height
 _INPUT_POSES = 5
@@ -62,44 +61,37 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
         displace=lambda moved: displace(moved, skin),
     )
     needs = needed_units(selection, groups, units, standard, poses, rig, progress)
-    tasks = [
-        GroupedTask(np.flatnonzero(row[units.unit]), group.coefficients)
-        for row, group in zip(needs, found.groups)
-    ]
+    table = FeatureTable(
+        units,
+        standardisation,
+        values.min(axis=0),
+        values.max(axis=0),
+        standard.astype(np.float32),
+    )
+    more = range_of_motion(poses, rig, config.rom_share)
+    added = None
+    if more is not None:
+        table = table.with_added(more)
+        added = found.coefficients(displace(more, skin)), config.rom_share
+    inputs, targets = [table.inputs_of(row) for row in needs], groups.targets
     checkpoint = None if config.checkpoint is None else Path(config.checkpoint)
     schedule = _schedule(config, poses.pose_count)
-    more = range_of_motion(poses, rig, config.rom_share)
-    low, high = values.min(axis=0), values.max(axis=0)
-    rows, every, training = standard.astype(np.float32), tasks, schedule
-    if more is not None:
-        raw = raw_features(more.skeleton, more.world_from_bone, more.controls, more.pose_count)
-        own = raw[:, units.columns]
-        low, high = np.minimum(low, own.min(axis=0)), np.maximum(high, own.max(axis=0))
-        added = AddedRows.of(
-            standardisation.apply(own),
-            found.coefficients(displace(more, skin)),
-            config.rom_share,
-            poses.pose_count,
-        )
-        rows, every, training = added.added_to(rows, tasks, schedule)
-    trained = train(rows, every, training, progress, checkpoint)
-    nets, bases, first = [], [], 0
-    for group, task, (weights, biases) in zip(found.groups, tasks, trained.nets):
-        outputs = np.arange(first, first + group.basis.shape[1])
-        nets.append(standardisation.fold(task.inputs, weights, biases, outputs, config.activation))
-        bases.append(Basis(group.vertices, group.basis, outputs))
-        first += len(outputs)
+    tasks = NetTasks(inputs, targets, 0, linear=False, added=added)
+    trained = train_nets(table, tasks, schedule, progress, checkpoint)
     deformer = Deformer(
         mesh=poses.mesh,
         skeleton=skeleton,
         control_spec=poses.control_spec,
         skin=skin,
-        features=clamped_features(units.columns, low, high, config.clamp_margin),
-        nets=tuple(nets),
-        bases=tuple(bases),
+        features=table.clamped(config.clamp_margin),
+        nets=trained.nets,
+        bases=tuple(
+            Basis(group.vertices, group.basis, outputs)
+            for group, outputs in zip(found.groups, trained.outputs)
+        ),
         mean=found.mean,
         method="fdda",
-        training=_training_figures(poses, len(nets), float(basis_error), trained),
+        training=_training_figures(poses, float(basis_error), trained),
         provenance={
             "understudy": __version__,
             "poses": poses.name,
@@ -139,11 +131,9 @@ def _schedule(config: FddaConfig, pose_count: int) -> Schedule:
     ).for_poses(pose_count)
 
 
-def _training_figures(
-    poses: Poses, net_count: int, basis_error: float, trained: TrainingResult
-) -> dict[str, float]:
+def _training_figures(poses: Poses, basis_error: float, trained: TrainedNets) -> dict[str, float]:
     """Numbers of the file's header; a loss is the fraction of the squared motion that is left."""
-    figures = {"poses": poses.pose_count, "networks": net_count, "basis_error": basis_error}
+    figures = {"poses": poses.pose_count, "networks": len(trained.nets), "basis_error": basis_error}
     curves = {"loss": trained.training_curve, "loss_unseen": trained.validation_curve}
     for name, curve in curves.items():
         if len(curve) and np.isfinite(curve[-1]):
