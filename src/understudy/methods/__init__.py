@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
     from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
     from understudy.methods.differential.differential import Differential, DifferentialConfig
+    from understudy.methods.differential.local import Local, LocalConfig
     from understudy.methods.fdda.fdda import Fdda, FddaConfig
     from understudy.methods.lbs import Lbs, LbsConfig
     from understudy.methods.sparse_skinning.two_layer import TwoLayer, TwoLayerConfig
@@ -45,6 +46,8 @@ __all__ = [
     "FddaConfig",
     "Lbs",
     "LbsConfig",
+    "Local",
+    "LocalConfig",
     "Method",
     "Option",
     "Ssdr",

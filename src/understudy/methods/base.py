@@ -40,7 +40,8 @@ class Traits:
     asks_rig          it evaluates the live rig during the fit, where there is one
     needs_torch       it trains networks
     affine_weights    its skin weights sum to one but may be negative
-    baseline          the method that is better than this baseline of a paper; empty: a product
+    baseline          the method that is better; this one is in the package for comparison with a
+                      paper. Empty: it is a product
     quick             options (as for `--set`) that make the fit of a small mesh take about a
                       second; the contract suite uses them
     """

@@ -9,6 +9,7 @@ from understudy.core.networks import NetGroups
 from understudy.methods.differential.context import FitContext
 from understudy.methods.differential.differential import Differential, DifferentialConfig
 from understudy.methods.differential.fit import fold, train_model
+from understudy.methods.differential.local import Local, LocalConfig
 from understudy.methods.differential.reconstruction import Laplacian, Reconstruction, Weights
 from understudy.methods.differential.skins import (
     perturbed_skin,
@@ -20,7 +21,6 @@ from understudy.rigs.base import PerturbableRig
 from understudy.rigs.sampling import gaussian
 from understudy.runtime.reference import pose_features
 from understudy.system.progress import SILENT, Progress, Task
-from understudy_benchmarks.baselines.local import Local, LocalConfig
 from understudy_benchmarks.baselines.pca_regression import PcaRegression
 
 SMALL = {

@@ -1,4 +1,4 @@
-"""What every step of a fit over a deformation subspace reads: poses, skin, displacements, options.
+"""What every step of `differential` and `local` reads: poses, skin, displacements and options.
 
 Letters: T poses, V vertices, X features, P coefficients.
 """

@@ -16,7 +16,7 @@ The paper has W = I and Z = 0. Departures:
   squares asks. Regions that hardly move have small errors and do not absorb those of the lips.
 - Z (diagonal) weakly constrains every vertex to an offset h, which the network of its region
   predicts together with its differential coordinates. With Z much larger than W the method is
-  the baseline `local`.
+  `local`.
 
 S depends on the mesh and the weights only, so the maps from delta, a and h to d are constant
 matrices. The bases of delta and h are multiplied by them once (`fold_coordinates`, `fold_offsets`);

@@ -65,6 +65,6 @@ class Local(Method[LocalConfig]):
         """
         need_torch(self.name)
         # Needs torch, an optional dependency.
-        from understudy_benchmarks.baselines.local_fit import fit_local
+        from understudy.methods.differential.local_fit import fit_local
 
         return fit_local(self.config, poses, rig, progress)
