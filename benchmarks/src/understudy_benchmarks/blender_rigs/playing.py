@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -61,18 +62,18 @@ def read_action(path: str | Path, action: str, step: int = 1, progress: Progress
 def write_poses(poses: Poses, path: str | Path) -> None:
     """Write poses as a recorded `.npz`, as `understudy evaluate --poses` reads it."""
     skeleton, mesh = poses.need_skeleton("write_poses"), poses.mesh
+    arrays: dict[str, Any] = {
+        "vertices": poses.vertices,
+        "polygon_sizes": mesh.polygon_sizes,
+        "polygon_vertices": mesh.polygon_vertices,
+        "rest": mesh.vertices,
+        "frame_rate": poses.frame_rate,
+        "world_from_bone": poses.world_from_bone,
+        "rest_world_from_bone": skeleton.world_from_bone,
+        "parents": skeleton.parents,
+        "bone_names": skeleton.names,
+        "unit": mesh.unit,
+        "up_axis": mesh.up_axis,
+    }
     with atomic_write(path) as draft, Path(draft).open("wb") as file:
-        np.savez(
-            file,
-            vertices=poses.vertices,
-            polygon_sizes=mesh.polygon_sizes,
-            polygon_vertices=mesh.polygon_vertices,
-            rest=mesh.vertices,
-            frame_rate=poses.frame_rate,
-            world_from_bone=poses.world_from_bone,
-            rest_world_from_bone=skeleton.world_from_bone,
-            parents=skeleton.parents,
-            bone_names=np.array(skeleton.names),
-            unit=mesh.unit,
-            up_axis=mesh.up_axis,
-        )
+        np.savez(file, allow_pickle=False, **arrays)

@@ -1,6 +1,5 @@
 """The human with Rigify: body, weights, correctives, modifiers, actions."""
 
-import bpy
 import human_fit
 import human_motion
 import human_shapes
@@ -13,7 +12,7 @@ def build(request, body):
     rig, _ = dressed_rig(request, body)
     if request["name"] == "rigify":
         human_motion.add_keyed(rig, request["keyed"], request["step"])
-        add_active_walk(rig)
+        human_motion.add_walk(rig)
 
 
 def dressed_rig(request, body):
@@ -31,12 +30,3 @@ def dressed_rig(request, body):
     subdivision = ob.modifiers.new("Subdivision", "SUBSURF")
     subdivision.levels, subdivision.render_levels = 0, 1
     return rig, ob
-
-
-def add_active_walk(rig):
-    """The walk as the active action, with the scene on its frames."""
-    human_motion.add_walk(rig)
-    scene.rest(rig)
-    current = bpy.context.scene
-    current.frame_start, current.frame_end = 1, 64
-    current.frame_set(1)

@@ -7,7 +7,9 @@ import addon_utils
 import bpy
 import mathutils
 import numpy as np
+import scene
 
+EYE_M = 0.0125  # the radius of an eye
 FINGERS = ("thumb", "f_index", "f_middle", "f_ring", "f_pinky")
 
 
@@ -22,13 +24,7 @@ def generate(joints, points):
         bpy.ops.object.armature_human_metarig_add()
         meta = bpy.context.object
         place(meta, joints, points)
-        bpy.ops.pose.rigify_generate()
-    rig = bpy.context.object
-    bpy.data.objects.remove(meta)
-    for armature in [a for a in bpy.data.armatures if a.users == 0]:
-        bpy.data.armatures.remove(armature)
-    rig.name = rig.data.name = "Human_rig"
-    return rig
+        return scene.generate(meta, "Human_rig")
 
 
 def place(meta, joints, points):
@@ -144,8 +140,7 @@ def landmarks(at, points, ends):
     front = lambda low, high: min(
         (p for p in middle if low < p[2] < high), key=lambda p: p[1], default=None
     )
-    lids = 0.5 * (tail("orbicularis03.L") + tail("orbicularis04.L"))
-    eye = np.array([lids[0], lids[1] + 0.013, lids[2]])
+    eye = 0.5 * (head("lids.L") + tail("lids.L")) + [0, EYE_M + 0.003, 0]
     bridge = front(eye[2] + 0.005, eye[2] + 0.012)
     nose = front(tail("oris05")[2] + 0.01, eye[2] - 0.01)
     near = points[(points[:, 2] > tail("oris01")[2]) & (points[:, 2] < eye[2] + 0.03)]
@@ -153,9 +148,11 @@ def landmarks(at, points, ends):
     jaw = tail("jaw")
     half = np.array([jaw[0] + 0.052, head("jaw")[1] + 0.005, tail("oris01")[2] - 0.005])
     pairs = [
-        ((ends["eye.L"][0]), eye),
-        (ends["lid.T.L.001"][1], tail("orbicularis03.L")),
-        (ends["lid.B.L.001"][1], tail("orbicularis04.L")),
+        (ends["eye.L"][0], eye),
+        (ends["lid.T.L.001"][1], head("lids.L")),
+        (ends["lid.B.L.001"][1], tail("lids.L")),
+        (ends["lid.B.L"][0], head("canthi.L")),
+        (ends["lid.T.L"][0], tail("canthi.L")),
         (ends["lip.T.L"][0], tail("oris05")),
         (ends["lip.B.L"][0], tail("oris01")),
         (ends["lip.T.L.001"][1], tail("levator05.L")),

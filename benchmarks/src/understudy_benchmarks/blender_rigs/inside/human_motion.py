@@ -84,7 +84,7 @@ def add_walk(rig, first=1, stride=32, strides=2, step=4):
     scene.new_action(rig, "walk")
     human = Human(rig, WALK_CONTROLS, LIMBS)
     for frame in range(0, strides * stride + 1, step):
-        scene.rest(rig)
+        human.rest()
         human.fk(0)
         p, look = frame / stride, frame / (stride * strides)
         swing, once = np.cos(2 * np.pi * p), np.sin(2 * np.pi * look)
@@ -119,14 +119,9 @@ def step_foot(human, side, sign, phase):
 
 def add_keyed(rig, names, step):
     """The poses `names`, one every `step` frames from frame 1 on, with FK arms."""
-    scene.new_action(rig, "keyed")
     human = Human(rig, KEYED_CONTROLS, LIMBS)
-    for number, name in enumerate(names):
-        scene.rest(rig)
-        human.fk(1)
-        POSES[name](human)
-        human.key(1 + step * number)
-    scene.rest(rig)
+    human.fk(1)
+    scene.key_poses(human, POSES, names, step)
     human.fk(0)
 
 

@@ -6,9 +6,7 @@ import scene
 
 def add_correctives(rig, ob, points, weights, mirror):
     """Add the shape keys of both sides and their drivers."""
-    normals = np.empty(3 * len(points), np.float32)
-    ob.data.vertices.foreach_get("normal", normals)
-    normals = normals.reshape(-1, 3)
+    normals = scene.normals_of(ob)
     normals = 0.5 * (normals + normals[mirror] * [-1, 1, 1])
     for name, bone, axis, start, full, offsets in correctives(rig, points, normals, weights):
         left = scene.add_shape(ob, f"{name}.L", offsets)

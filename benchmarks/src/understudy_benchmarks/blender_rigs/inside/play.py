@@ -17,6 +17,7 @@ request = json.loads(asked.read_text(encoding="utf-8"))
 sys.path.insert(0, request["modules"])
 
 import blend_file  # noqa: E402
+from messages import Refused  # noqa: E402
 from open_rig import OpenRig  # noqa: E402
 
 
@@ -43,17 +44,23 @@ def play(rig, action, step):
     return {"vertices": np.stack(vertices), "bones": np.stack(bones)}
 
 
-blend_file.open_file(request["path"], False)
-rig = OpenRig({"meshes": [], "patterns": [], "modifiers": "viewport", "bendy": 0}, False)
-header, arrays = rig.describe()
-names = [action.name for action in bpy.data.actions]
-if request["action"] in names:
+def answer_request():
+    """The answer and its arrays."""
+    blend_file.open_file(request["path"], False)
+    rig = OpenRig({"meshes": [], "patterns": [], "modifiers": "viewport", "bendy": 0}, False)
+    header, rest = rig.describe()
+    names = [action.name for action in bpy.data.actions]
+    if request["action"] not in names:
+        raise Refused(f"{request['path']}: no action {request['action']!r}; it has {names}")
     played = play(rig, bpy.data.actions[request["action"]], request["step"])
-    answer = {
-        key: header[key]
-        for key in ("meshes", "materials", "bones", "parents", "unit", "frame_rate")
-    }
-    np.savez(answered.with_suffix(".npz"), **{f"rest_{k}": v for k, v in arrays.items()}, **played)
-else:
-    answer = {"error": f"{request['path']} has no action {request['action']!r}; it has {names}"}
+    wanted = ("meshes", "materials", "bones", "parents", "unit", "frame_rate")
+    answer = {key: header[key] for key in wanted}
+    return answer, {f"rest_{key}": array for key, array in rest.items()} | played
+
+
+try:
+    answer, arrays = answer_request()
+    np.savez(answered.with_suffix(".npz"), **arrays)
+except Refused as problem:
+    answer = {"error": str(problem)}
 answered.write_text(json.dumps(answer), encoding="utf-8")

@@ -33,9 +33,8 @@ def counts():
 def add_mesh(name, points, faces, uvs=None, smooth=True):
     """A mesh object of points (V,3) and faces, in the scene."""
     mesh = bpy.data.meshes.new(name)
-    mesh.from_pydata(
-        [tuple(p) for p in np.asarray(points).tolist()], [], np.asarray(faces).tolist()
-    )
+    corners = [tuple(int(k) for k in face) for face in faces]
+    mesh.from_pydata([tuple(p) for p in np.asarray(points).tolist()], [], corners)
     if uvs is not None:
         layer = mesh.uv_layers.new(name="UVMap")
         layer.data.foreach_set("uv", np.asarray(uvs, np.float32).ravel())
@@ -45,6 +44,22 @@ def add_mesh(name, points, faces, uvs=None, smooth=True):
     ob = bpy.data.objects.new(name, mesh)
     bpy.context.scene.collection.objects.link(ob)
     return ob
+
+
+def remeshed(points, faces, voxel, smoothing):
+    """Points and faces of the hull of a mesh: quads of the size of a voxel, smoothed."""
+    draft = add_mesh("Draft", points, faces)
+    remesh = draft.modifiers.new("Remesh", "REMESH")
+    remesh.mode, remesh.voxel_size = "VOXEL", voxel
+    smooth = draft.modifiers.new("Smooth", "SMOOTH")
+    smooth.factor, smooth.iterations = 0.5, smoothing
+    shape = draft.evaluated_get(bpy.context.evaluated_depsgraph_get()).data
+    points, faces = points_of(shape), [tuple(p.vertices) for p in shape.polygons]
+    mesh, material = draft.data, draft.data.materials[0]
+    bpy.data.objects.remove(draft)
+    bpy.data.meshes.remove(mesh)
+    bpy.data.materials.remove(material)
+    return points, faces
 
 
 def set_weights(ob, weights):
@@ -100,10 +115,36 @@ def add_shape(ob, name, offsets):
     if ob.data.shape_keys is None:
         ob.shape_key_add(name="Basis", from_mix=False)
     key = ob.shape_key_add(name=name, from_mix=False)
-    points = np.empty(3 * len(ob.data.vertices), np.float32)
-    ob.data.vertices.foreach_get("co", points)
-    key.data.foreach_set("co", (points.reshape(-1, 3) + offsets).astype(np.float32).ravel())
+    key.data.foreach_set("co", (points_of(ob) + offsets).astype(np.float32).ravel())
     return key
+
+
+def points_of(ob):
+    """(V,3) float64 vertices of a mesh object or a mesh."""
+    return _read(ob, "co")
+
+
+def normals_of(ob):
+    """(V,3) float64 normals of the vertices of a mesh object or a mesh."""
+    return _read(ob, "normal")
+
+
+def _read(ob, what):
+    vertices = getattr(ob, "data", ob).vertices
+    flat = np.empty(3 * len(vertices), np.float32)
+    vertices.foreach_get(what, flat)
+    return flat.reshape(-1, 3).astype(np.float64)
+
+
+def generate(meta, name):
+    """Rigify's rig of a meta-rig, which goes; the caller silences what Rigify prints."""
+    bpy.ops.pose.rigify_generate()
+    rig = bpy.context.object
+    data = meta.data
+    bpy.data.objects.remove(meta)
+    bpy.data.armatures.remove(data)
+    rig.name = rig.data.name = name
+    return rig
 
 
 def new_action(rig, name):
@@ -112,15 +153,6 @@ def new_action(rig, name):
     action.use_fake_user = True
     (rig.animation_data or rig.animation_data_create()).action = action
     return action
-
-
-def rest(rig):
-    """Put every bone of an armature to rest; custom properties stay."""
-    for bone in rig.pose.bones:
-        bone.location = (0, 0, 0)
-        bone.scale = (1, 1, 1)
-        bone.rotation_quaternion = (1, 0, 0, 0)
-        bone.rotation_euler = (0, 0, 0)
 
 
 NO_TURN = mathutils.Quaternion()
@@ -136,6 +168,13 @@ class Poser:
     def __init__(self, rig, controls, properties=()):
         self.rig, self.controls, self.properties = rig, controls, properties
         self.before = {}
+
+    def rest(self):
+        """Put the controls to rest. Rigify's other bones have places that are not to be touched."""
+        for name in self.controls:
+            bone = self.rig.pose.bones[name]
+            bone.location, bone.scale = (0, 0, 0), (1, 1, 1)
+            bone.rotation_quaternion, bone.rotation_euler = NO_TURN, (0, 0, 0)
 
     def turn(self, bone, axis, degrees):
         """Turn a bone about an axis of the armature, after the turns it has."""
@@ -174,3 +213,21 @@ class Poser:
                 bone.keyframe_insert(path, frame=frame)
         for name, key in self.properties:
             self.rig.pose.bones[name].keyframe_insert(f'["{key}"]', frame=frame)
+
+
+def key_poses(poser, poses, names, step):
+    """An action `keyed`: the named poses, one every `step` frames from frame 1 on."""
+    new_action(poser.rig, "keyed")
+    for number, name in enumerate(names):
+        poser.rest()
+        poses[name](poser)
+        poser.key(1 + step * number)
+    poser.rest()
+
+
+def show_action(poser, last):
+    """Leave the rig as an animator does: its action plays, the scene is at the first frame."""
+    poser.rest()
+    current = bpy.context.scene
+    current.frame_start, current.frame_end = 1, last
+    current.frame_set(1)
