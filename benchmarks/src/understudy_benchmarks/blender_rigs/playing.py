@@ -18,20 +18,29 @@ from understudy.system.progress import SILENT, Progress
 _SCRIPT = Path(__file__).parent / "inside" / "play.py"
 
 
-def read_action(path: str | Path, action: str, step: int = 1, progress: Progress = SILENT) -> Poses:
-    """Return the poses of every `step`-th frame of an action, as Blender plays it.
-
-    Mesh, vertices and bones are in the order of `BlenderRig(path)`, so that a stand-in learned from
-    that rig can be measured on them. There are no controls: an action may move what none of them
-    moves.
-    """
+def ask(path: str | Path, action: str | None, step: int, progress: Progress) -> launch.Answer:
+    """Return what Blender shows at every `step`-th frame of an action; None: once, at rest."""
     request = {
         "path": str(Path(path).absolute()),
         "action": action,
         "step": step,
         "modules": str(connection.SCRIPT.parent),
     }
-    answer = launch.run_script(_SCRIPT, request, progress=progress)
+    return launch.run_script(_SCRIPT, request, progress=progress)
+
+
+def read_action(
+    path: str | Path, action: str | None, step: int = 1, progress: Progress = SILENT
+) -> Poses:
+    """Return the poses of every `step`-th frame of an action, as Blender plays it.
+
+    action  its name; None: one pose, at rest
+
+    Mesh, vertices and bones are in the order of `BlenderRig(path)`, so that a stand-in learned from
+    that rig can be measured on them. There are no controls: an action may move what none of them
+    moves.
+    """
+    answer = ask(path, action, step, progress)
     values, arrays = answer.values, answer.arrays
     counts = arrays["rest_counts"]
     mesh = Mesh(
@@ -55,7 +64,7 @@ def read_action(path: str | Path, action: str, step: int = 1, progress: Progress
         skeleton=skeleton,
         world_from_bone=arrays["bones"],
         frame_rate=values["frame_rate"] / step,
-        name=f"{Path(path).stem} {action}",
+        name=f"{Path(path).stem} {action or 'rest'}",
     )
 
 

@@ -22,7 +22,9 @@ from open_rig import OpenRig  # noqa: E402
 
 
 def play(rig, action, step):
-    """Vertices (T,V,3) and bones (T,B,3,4) at the frames of an action."""
+    """Vertices (T,V,3) and bones (T,B,3,4) at the frames of an action; None: once, at rest."""
+    if action is None:
+        return frames(rig, [bpy.context.scene.frame_current])
     blocks = [*rig.armatures, *rig.meshes, *(ob for ob in bpy.data.objects if ob.type == "EMPTY")]
     blocks += [ob.data.shape_keys for ob in rig.meshes if ob.data.shape_keys]
     for block in blocks:
@@ -34,13 +36,18 @@ def play(rig, action, step):
             animation.action = action
             animation.action_slot = slot
     first, last = blend_file.frames_of(action)
+    return frames(rig, range(first, last + 1, step))
+
+
+def frames(rig, numbers):
+    """Vertices and bones at some frames."""
     vertices, bones = [], []
-    for frame in range(first, last + 1, step):
+    for done, frame in enumerate(numbers):
         bpy.context.scene.frame_set(frame)
         graph = bpy.context.evaluated_depsgraph_get()
         vertices.append(rig.shapes.read_vertices(graph))
         bones.append(rig.shapes.read_bones(graph))
-        print("progress", frame - first + 1, last - first + 1, flush=True)
+        print("progress", done + 1, len(numbers), flush=True)
     return {"vertices": np.stack(vertices), "bones": np.stack(bones)}
 
 
@@ -50,9 +57,10 @@ def answer_request():
     rig = OpenRig({"meshes": [], "patterns": [], "modifiers": "viewport", "bendy": 0}, False)
     header, rest = rig.describe()
     names = [action.name for action in bpy.data.actions]
-    if request["action"] not in names:
+    if request["action"] is not None and request["action"] not in names:
         raise Refused(f"{request['path']}: no action {request['action']!r}; it has {names}")
-    played = play(rig, bpy.data.actions[request["action"]], request["step"])
+    action = None if request["action"] is None else bpy.data.actions[request["action"]]
+    played = play(rig, action, request["step"])
     wanted = ("meshes", "materials", "bones", "parents", "unit", "frame_rate")
     answer = {key: header[key] for key in wanted}
     return answer, {f"rest_{key}": array for key, array in rest.items()} | played

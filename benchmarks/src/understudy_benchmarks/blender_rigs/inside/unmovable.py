@@ -1,12 +1,13 @@
-"""A robot of six bones, two of which no control of an animator moves.
+"""A robot of six bones, two of which are not for animators; no control moves the antenna.
 
 root > body > head > antenna > tip, and body > arm
 
-`antenna` has no key and all its channels are locked: drivers turn it by a property of the empty
+`antenna` has no key and all its channels are locked: a driver turns it by a property of the empty
 object `Switch`, which is neither a control of the armature nor of a mesh. `tip` is keyed directly
 by the action, though it is hidden, locked, not to be selected and without the custom shape that the
-other bones have. No vertex group names either bone: the envelope of `antenna` bends the rod on the
-head, and the ball `Lamp` is parented to `tip`. The action `play` has slots for both objects.
+other bones have: who does not read the action does not find it. No vertex group names either bone.
+The envelope of `antenna` bends the rod on the head, and the ball `Lamp` is parented to `tip`. The
+action `play` has slots for both objects.
 """
 
 import bpy
@@ -135,7 +136,7 @@ def add_action(rig, switch):
         poser.turn("tip", (1, 0, 0), 35 * np.sin(3 * t))
         rig.pose.bones["tip"].keyframe_insert("rotation_euler", frame=frame)
         poser.key(frame)
-        switch["swing"] = float(np.sin(2 * t + 0.5))
+        switch["swing"] = float(np.sin(2 * t))
         switch.keyframe_insert('["swing"]', frame=frame)
     switch["swing"] = 0.0
     scene.show_action(poser, LAST)
