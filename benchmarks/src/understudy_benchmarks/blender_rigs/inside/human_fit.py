@@ -32,12 +32,10 @@ def place(meta, joints, points):
     ends = {bone.name: [bone.head_local, bone.tail_local] for bone in meta.data.bones}
     ends = {name: np.array(pair, float) for name, pair in ends.items()}
     placed = left_half(joints, points, ends)
-    face = [name for name in ends if name == "face" or "face" in parents(meta, name)]
-    placed.update(face_of(joints, points, ends, [n for n in face if not n.endswith(".R")]))
-    for name in [name for name in placed if name.endswith(".L")]:
-        placed[f"{name[:-2]}.R"] = placed[name] * [-1, 1, 1]
-    for name in [name for name in placed if ".L." in name]:
-        placed[name.replace(".L.", ".R.")] = placed[name] * [-1, 1, 1]
+    face = [bone.name for bone in meta.data.bones["face"].children_recursive]
+    placed.update(face_of(joints, points, ends, [n for n in face if ".R" not in n]))
+    for name in [name for name in placed if ".L" in name]:
+        placed[name.replace(".L", ".R")] = placed[name] * [-1, 1, 1]
     bpy.ops.object.mode_set(mode="EDIT")
     bones = meta.data.edit_bones
     rolls = {name: bones[name].z_axis.copy() for name in placed}
@@ -48,10 +46,6 @@ def place(meta, joints, points):
         turn = (tail - head).rotation_difference(bones[name].tail - bones[name].head)
         bones[name].align_roll(turn @ axis)
     bpy.ops.object.mode_set(mode="OBJECT")
-
-
-def parents(meta, name):
-    return [bone.name for bone in meta.data.bones[name].parent_recursive]
 
 
 def left_half(joints, points, ends):
@@ -104,29 +98,21 @@ def face_of(joints, points, ends, names):
     from_here, to_there = landmarks(at, points, ends)
     bend = thin_plate(from_here, to_there)
     found = {name: bend(ends[name]) for name in names}
-    inner = ("eye", "teeth", "tongue", "face")
     centre = np.array([0, at["head"][0][1], at["eye.L"][0][2]])
-    skin = points[(points[:, 2] > at["jaw"][1][2] - 0.03)]
-    out = skin - centre
-    reach = np.linalg.norm(out, axis=1)
+    skin = points[points[:, 2] > at["jaw"][1][2] - 0.03] - centre
+    reach = np.linalg.norm(skin, axis=1)
     for name in names:
-        if name.startswith(inner) or name == "jaw":
+        if name.startswith(("eye", "teeth", "tongue", "ear")) or name == "jaw":
             continue
-        for end in range(2):
-            # The outermost skin in the direction of the joint, seen from inside the head.
-            way = found[name][end] - centre
-            length = np.linalg.norm(way)
-            near = (out @ way) / (reach * length) > np.cos(np.radians(3))
-            if near.any() and not name.startswith("ear"):
-                goal = skin[near][np.argmin(np.abs(reach[near] - reach[near].max()))]
-                length = np.dot(goal - centre, way) / length + 0.001
-                found[name][end] = centre + way / np.linalg.norm(way) * length
-            if not name.endswith(".L") and ".L." not in name:
-                found[name][end][0] = 0.0
-    middle = ("lip.T.L", "lip.B.L")  # begin in the plane of symmetry
-    for name in middle:
-        found[name][0][0] = 0.0
-    found["brow.T.L.003"][1][0] = found["nose.L.001"][1][0] = 0.0
+        for end in found[name]:
+            # Onto the outermost skin in the direction of the joint, seen from inside the head.
+            way = (end - centre) / np.linalg.norm(end - centre)
+            near = np.flatnonzero(skin @ way > reach * np.cos(np.radians(3)))
+            if len(near):
+                end[:] = centre + way * (skin[near[reach[near].argmax()]] @ way + 0.001)
+    for name in names:  # what begins or ends in the plane of symmetry
+        for end, was in zip(found[name], ends[name]):
+            end[0] = 0.0 if abs(was[0]) < 1e-6 else end[0]
     found["face"] = np.array([at["head"][0], at["head"][0] + [0, 0, 0.09]])
     forward = np.array([0, -0.024, 0])
     found["eye.L"] = np.array([to_there[0], to_there[0] + forward])

@@ -14,7 +14,7 @@ LOWER_BONES = ("jaw", "jaw.L.001", "jaw.R.001", "chin", "chin.001", "chin.L", "c
 BOTH_BONES = ("jaw.L", "jaw.R", "cheek.B")
 # Rigify's bones of a limb -> the body's bones whose weights they share, half the blend in metres.
 CHAINS = (
-    (("spine", "spine.001", "spine.002", "spine.003"), ("root", "spine0"), 0.05),
+    (("spine", "spine.001", "spine.002", "spine.003"), ("root", "spine0"), 0.09),
     (("spine.004", "spine.005"), ("neck0",), 0.03),
     (("upper_arm.S", "upper_arm.S.001"), ("upperarm01.S", "upperarm02.S"), 0.04),
     (("forearm.S", "forearm.S.001"), ("lowerarm01.S", "lowerarm02.S"), 0.04),
