@@ -14,7 +14,7 @@ PACKAGES = [
     ROOT / "benchmarks" / "src" / "understudy_benchmarks",
     ROOT / "characters" / "src" / "understudy_characters",
 ]
-OPTIONAL = {"torch", "zarr", "onnx", "onnxruntime", "matplotlib", "rich", "PIL", "typer"}
+OPTIONAL = {"torch", "zarr", "onnx", "onnxruntime", "matplotlib", "rich", "PIL", "pxr", "typer"}
 MODULES = {
     ".".join(file.relative_to(package.parent).with_suffix("").parts): file
     for package in PACKAGES

@@ -93,7 +93,7 @@ def parent_from_bone(world_from_bone: np.ndarray, parents: np.ndarray) -> np.nda
 
 def world_from_local(local: np.ndarray, parents: np.ndarray) -> np.ndarray:
     """Each bone in the world, (...,B,3,4), of bones in their parents' frames, parents first."""
-    result = local.copy()
+    result = np.array(local)
     for bone, parent in enumerate(parents.tolist()):
         if parent >= 0:
             result[..., bone, :, :] = compose(result[..., parent, :, :], local[..., bone, :, :])

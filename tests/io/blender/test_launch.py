@@ -78,11 +78,11 @@ def test_answer_arrays_and_progress(python, tmp_path):
             return super().task(label, total)
 
     points = np.arange(6.0).reshape(2, 3)
-    answer = launch.run_script(
-        script_of(tmp_path, body), {"name": "x"}, tmp_path, 60, Recorder(), {"points": points}
+    values, arrays = launch.run_script(
+        script_of(tmp_path, body), {"name": "x"}, 60, Recorder(), {"points": points}
     )
-    assert answer.values == {"name": "x"}
-    np.testing.assert_array_equal(answer.arrays["doubled"], 2 * points)
+    assert values == {"name": "x"}
+    np.testing.assert_array_equal(arrays["doubled"], 2 * points)
     assert seen == [("script", 4.0)]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["script.py"]
 
@@ -129,6 +129,6 @@ def test_real_blender(tmp_path):
         "json.dump({'version': list(bpy.app.version), 'scripts': "
         "bpy.context.preferences.filepaths.use_scripts_auto_execute}, open(answered, 'w'))\n"
     )
-    answer = launch.run_script(script_of(tmp_path, body), {}, timeout=120)
-    assert answer.values["version"] >= [4, 2, 0]
-    assert answer.values["scripts"] is False
+    values, _ = launch.run_script(script_of(tmp_path, body), {}, timeout=120)
+    assert values["version"] >= [4, 2, 0]
+    assert values["scripts"] is False

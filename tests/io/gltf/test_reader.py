@@ -9,8 +9,8 @@ from independent import three_js
 
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.io.gltf.motion import detected_rate, frames_of
-from understudy.io.gltf.trs import compose_trs, decompose, quaternion_of, rotation_of
 from understudy.io.registry import ReadOptions, read_character, read_poses, write_character
+from understudy.io.trs import compose_trs, decompose, quaternion_of, rotation_of
 from understudy.system.errors import FileError
 
 RNG = np.random.default_rng(0)

@@ -18,7 +18,7 @@ import math
 import mmap
 import struct
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from understudy.io.blender.launch import Answer, run_script
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.mesh_clips import need_same_mesh
 from understudy.io.mesh_objects import mesh_objects
+from understudy.io.numbers import byte_count
 from understudy.system import checks
 from understudy.system.errors import (
     FileError,
@@ -95,7 +96,7 @@ def write_alembic(character: Character, path: str | Path) -> None:
         with atomic_write(path) as draft:
             request["target"] = str(draft.absolute())
             seconds = scene.write_seconds(character)
-            run_script(_SCRIPTS / "write_scene.py", request, folder, seconds, arrays=arrays)
+            run_script(_SCRIPTS / "write_scene.py", request, seconds, arrays=arrays)
             if not draft.stat().st_size:
                 raise FileError(f"{path}: Blender wrote nothing")
 
@@ -108,8 +109,7 @@ def read_alembic(
     The mesh must keep its polygons in all frames. A file in which nothing moves has no clip.
     """
     path = Path(path)
-    if not path.is_file():
-        raise FileError(f"{path}: no such file")
+    size = byte_count(path)
     header = read_alembic_header(path)
     rate = float(options.frame_rate or header.frame_rate or scene.DEFAULT_RATE)
     first = round(header.start * rate)
@@ -117,19 +117,21 @@ def read_alembic(
     count = int(seconds * rate + 1e-3) + 1
     request = {
         "path": str(path.absolute()),
-        "bytes": path.stat().st_size,
+        "bytes": size,
         "frame_rate": rate,
         # An offset of a fraction of a frame is kept: samples need not lie at whole frames.
         "frames": np.round(header.start * rate + np.arange(count), 4).tolist(),
         "meshes": list(options.meshes),
         "parts": _parts(header),
     }
-    answer = _ask(path, request, _READ_SECONDS + 0.5 * count, progress)
-    y_up = answer.arrays["vertices"] @ _BLENDER_FROM_Y_UP  # the inverse of a rotation
-    up = _noted(header, "up_axis", UP_AXES) or "Y"
-    moving = np.ascontiguousarray(y_up if up == "Y" else answer.arrays["vertices"])
-    mesh = _mesh(answer, moving[0], up, _noted(header, "unit", UNITS) or "unitless")
-    mesh = _with_materials(mesh, header)
+    values, arrays = _ask(path, request, _READ_SECONDS + 0.5 * count, progress)
+    told = lambda key, known, other: header.note[key] if header.note.get(key) in known else other
+    up, unit = told("up_axis", UP_AXES, "Y"), told("unit", UNITS, "unitless")
+    if up == "Y":  # the inverse of a rotation
+        for key in ("vertices", "normals"):
+            arrays[key] = arrays[key] @ _BLENDER_FROM_Y_UP
+    moving = np.ascontiguousarray(arrays["vertices"])
+    mesh = _with_materials(_mesh(values, arrays, moving[0], up, unit), header)
     if options.rest_mesh is not None:
         need_same_mesh(options.rest_mesh, mesh, "the rest shape", str(path))
         mesh = replace(mesh, vertices=options.rest_mesh.vertices)
@@ -147,7 +149,7 @@ def read_alembic(
 def _ask(path: Path, request: dict[str, Any], seconds: float, progress: Progress) -> Answer:
     """Return what Blender finds in the file; a Blender that crashes or hangs is a `FileError`."""
     try:
-        return run_script(_SCRIPTS / "read_alembic.py", request, None, seconds, progress)
+        return run_script(_SCRIPTS / "read_alembic.py", request, seconds, progress)
     except InputError as problem:  # the script's own words
         raise FileError(f"{path}: {problem}") from problem
     except MissingDependencyError:
@@ -159,26 +161,20 @@ def _ask(path: Path, request: dict[str, Any], seconds: float, progress: Progress
         ) from problem
 
 
-def _objects(answer: Answer) -> dict[str, np.ndarray]:
-    """Return the objects of an answer as parts: names and their vertices."""
-    names = [name for name, _ in answer.values["objects"]]
-    ends = np.cumsum([0, *(count for _, count in answer.values["objects"])])
-    return {name: np.arange(a, b) for name, a, b in zip(names, ends, ends[1:])}
-
-
-def _mesh(answer: Answer, vertices: np.ndarray, up: str, unit: str) -> Mesh:
-    """Return the mesh of all objects, each a part."""
-    arrays, values = answer.arrays, answer.values
-    normals = arrays["normals"]
+def _mesh(
+    values: dict[str, Any], arrays: dict[str, np.ndarray], vertices: np.ndarray, up: str, unit: str
+) -> Mesh:
+    """Return the mesh of all objects of an answer, each a part."""
+    ends = np.cumsum([0, *(count for _, count in values["objects"])])
     return Mesh(
         vertices,
         arrays["polygon_sizes"],
         arrays["polygon_vertices"],
         corner_uvs=arrays.get("uvs"),
-        corner_normals=normals @ _BLENDER_FROM_Y_UP if up == "Y" else normals,
+        corner_normals=arrays["normals"],
         materials=tuple(values["materials"]),
         polygon_material=arrays["polygon_material"] if values["materials"] else None,
-        parts=_objects(answer),
+        parts={name: np.arange(a, b) for (name, _), a, b in zip(values["objects"], ends, ends[1:])},
         unit=unit,
         up_axis=up,
     )
@@ -198,12 +194,6 @@ def _note(character: Character, parts: dict[str, str]) -> str:
         "materials": character.mesh.materials,
     }
     return json.dumps(note, separators=(",", ":"))
-
-
-def _noted(header: AlembicHeader, key: str, known: Sequence[str]) -> str | None:
-    """Return a text of the note, if it is one of `known`."""
-    value = header.note.get(key)
-    return value if isinstance(value, str) and value in known else None
 
 
 def _parts(header: AlembicHeader) -> dict[str, str]:
@@ -307,12 +297,12 @@ class _Archive:
         children = self._group(self._number(8))
         if len(children) < 6:
             raise self._damaged(f"its root has {len(children)} entries, expected 6")
-        rate, start, samples = self._longest_sampling(self._data(children[4]))
-        return AlembicHeader(rate, start, samples, self._note())
+        found = self._samplings(self._data(children[4]))
+        longest = max(found, key=lambda each: each.samples, default=AlembicHeader())
+        return replace(longest, note=self._note())
 
-    def _longest_sampling(self, data: bytes) -> tuple[float, float, int]:
-        """Return rate, start and number of samples of the time sampling with the most samples."""
-        best = (0.0, 0.0, 0)
+    def _samplings(self, data: bytes) -> Iterator[AlembicHeader]:
+        """Give the rate, start and number of samples of every time sampling."""
         at = 0
         while at < len(data):
             if at + 16 > len(data):
@@ -323,16 +313,12 @@ class _Archive:
                 raise self._damaged(f"a time sampling claims {count} times")
             times = struct.unpack_from(f"<{count}d", data, at)
             at += 8 * count
-            found = self._sampling(samples, cycle, times)
-            best = max(best, found, key=lambda each: each[2])
-        return best
+            yield self._sampling(samples, cycle, times)
 
-    def _sampling(
-        self, samples: int, cycle: float, times: tuple[float, ...]
-    ) -> tuple[float, float, int]:
+    def _sampling(self, samples: int, cycle: float, times: tuple[float, ...]) -> AlembicHeader:
         """Return rate, start and number of samples of one time sampling."""
         if samples <= 1:
-            return 0.0, 0.0, min(samples, 1)
+            return AlembicHeader(samples=samples)
         if not all(map(math.isfinite, (cycle, *times))):
             raise self._damaged("a time sampling is not a number")
         uniform = cycle < 1e30  # else the times of all samples are listed
@@ -346,7 +332,8 @@ class _Archive:
             raise self._damaged(f"{len(self.content):,} bytes claim {samples:,} samples")
         rate = steps / span
         nearest = round(rate * 1000) / 1000  # 1/24 s is not exact
-        return nearest if abs(rate - nearest) < 1e-6 * rate else rate, times[0], samples
+        rate = nearest if abs(rate - nearest) < 1e-6 * rate else rate
+        return AlembicHeader(rate, times[0], samples)
 
     def _note(self) -> dict[str, Any]:
         """Return the note of `write_alembic`, or an empty table."""

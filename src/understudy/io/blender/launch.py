@@ -26,7 +26,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -108,12 +108,7 @@ class Blender:
             end_group(process)
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What a script answered: JSON values, and arrays by name."""
-
-    values: dict[str, Any]
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+Answer = tuple[dict[str, Any], dict[str, np.ndarray]]  # JSON values, and arrays by name
 
 
 def find_blender() -> Blender:
@@ -145,7 +140,6 @@ def find_blender() -> Blender:
 def run_script(
     script: Path,
     request: Mapping[str, Any],
-    folder: str | Path | None = None,
     timeout: float = 600,
     progress: Progress = SILENT,
     arrays: Mapping[str, np.ndarray] | None = None,
@@ -154,23 +148,18 @@ def run_script(
 
     script    a self-contained Python file (see the top of this module)
     request   JSON values that say what to do
-    folder    where the script runs and where request and answer are written; None: a temporary one
     timeout   seconds after which Blender is ended and an error raised
     progress  gets a task called after the script, if the script reports progress
     arrays    arrays of the request, by name
     """
     blender = find_blender()
-    with contextlib.ExitStack() as stack:
-        if folder is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-blender-"))
-        # A name of its own, so that two runs may share a folder.
-        with tempfile.TemporaryDirectory(prefix=".blender-", dir=folder) as exchange:
-            asked, answered = Path(exchange) / "request.json", Path(exchange) / "answer.json"
-            asked.write_text(json.dumps(dict(request)), encoding="utf-8")
-            if arrays:
-                np.savez(asked.with_suffix(".npz"), allow_pickle=False, **arrays)
-            output = _run(blender, script, (asked, answered), Path(folder), timeout, progress)
-            return _read_answer(answered, script, output)
+    with tempfile.TemporaryDirectory(prefix="understudy-blender-") as folder:
+        asked, answered = Path(folder) / "request.json", Path(folder) / "answer.json"
+        asked.write_text(json.dumps(dict(request)), encoding="utf-8")
+        if arrays:
+            np.savez(asked.with_suffix(".npz"), allow_pickle=False, **arrays)
+        output = _run(blender, script, (asked, answered), timeout, progress)
+        return _read_answer(answered, script, output)
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
@@ -208,18 +197,18 @@ def _run(
     blender: Blender,
     script: Path,
     arguments: tuple[Path, Path],
-    folder: Path,
     timeout: float,
     progress: Progress,
 ) -> str:
     """Run a script to its end and return what it printed."""
     printed: deque[str] = deque(maxlen=_LINES)
+    output = lambda: "\n".join(tuple(printed))
     end = time.monotonic() + timeout
     pipes: dict[str, Any] = {
         "stdin": subprocess.DEVNULL,
         "stdout": subprocess.PIPE,
         "stderr": subprocess.STDOUT,
-        "cwd": folder,
+        "cwd": arguments[0].parent,
     }
     paths = [path.absolute() for path in arguments]
     with blender.start(script.absolute(), *paths, **pipes) as process:
@@ -232,12 +221,12 @@ def _run(
         except subprocess.TimeoutExpired:
             raise UnderstudyError(
                 f"{script.name} in Blender did not end within {timeout:g} s and was stopped. Its "
-                f"last output:\n{_last_lines(_joined(printed), 12)}"
+                f"last output:\n{_last_lines(output(), 12)}"
             ) from None
         reader.join(5)
         if process.returncode and not arguments[1].exists():
-            raise failure(script, _joined(printed), _status(process.returncode))
-    return _joined(printed)
+            raise failure(script, output(), _status(process.returncode))
+    return output()
 
 
 def _read_output(
@@ -272,7 +261,7 @@ def _read_answer(path: Path, script: Path, output: str) -> Answer:
         raise InputError(str(values["error"]))
     packed = path.with_suffix(".npz")
     arrays = npz.read_arrays(packed, npz.array_names(packed)) if packed.exists() else {}
-    return Answer(values, arrays)
+    return values, arrays
 
 
 def _repository() -> list[Path]:
@@ -287,10 +276,6 @@ def _status(code: int) -> str:
         with contextlib.suppress(ValueError):
             return f"was ended by the signal {signal.Signals(-code).name}"
     return f"ended with status {code}"
-
-
-def _joined(lines: deque[str]) -> str:
-    return "\n".join(tuple(lines))
 
 
 def _last_lines(text: str, count: int) -> str:

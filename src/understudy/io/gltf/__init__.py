@@ -3,9 +3,8 @@
 `reader` and `writer` are the two ends. The rest of the folder: `document` (the JSON, checked),
 `container` (bytes of a file and its buffers), `accessors` (typed arrays in buffers), `scene` (the
 node hierarchy), `motion` (animation), `surfaces` (meshes), `binding` (bones and skins), `assembly`
-(parts and morph targets together), `own_extras` (what our writer notes), `trs` (translation,
-rotation and scale), `glb_file` (the binary file), `split_vertices` and `joint_motion` (parts of the
-writer).
+(parts and morph targets together), `own_extras` (what our writer notes), `glb_file` (the binary
+file), `split_vertices` and `joint_motion` (parts of the writer).
 
 The JSON and the arrays are handled here and not by pygltflib: that package leaves accessors,
 sparse arrays and every check of sizes to its caller, and those are nearly all of a reader that may

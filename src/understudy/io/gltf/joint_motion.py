@@ -14,7 +14,7 @@ import numpy as np
 
 from understudy.core.character import CharacterClip
 from understudy.geometry.transforms import compose, inverse
-from understudy.io.gltf.trs import compose_trs, continuous, decompose
+from understudy.io.trs import compose_trs, continuous, decompose
 from understudy.system.errors import InputError
 
 # How far, relative to its size, a transform may be from one without shear.

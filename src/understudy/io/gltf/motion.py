@@ -15,7 +15,7 @@ from understudy.io.gltf.accessors import Accessors, Budget
 from understudy.io.gltf.document import Entry, unique
 from understudy.io.gltf.own_extras import KEY
 from understudy.io.gltf.scene import Scene
-from understudy.io.gltf.trs import NEARLY_UNIT, PATHS, compose_trs, decompose
+from understudy.io.trs import NEARLY_UNIT, PATHS, compose_trs, decompose
 from understudy.system.errors import FileError
 
 _WIDTHS = dict(zip(PATHS, (3, 4, 3)))

@@ -6,7 +6,7 @@ import numpy as np
 
 from understudy.geometry.transforms import compose
 from understudy.io.gltf.document import Entry
-from understudy.io.gltf.trs import NEARLY_UNIT, PATHS, compose_trs
+from understudy.io.trs import NEARLY_UNIT, PATHS, compose_trs
 from understudy.system.errors import FileError
 
 

@@ -43,7 +43,7 @@ from understudy.io.gltf.split_vertices import (
     morph_normals,
 )
 from understudy.io.gltf.surfaces import POINTS, VERTEX_ATTRIBUTE
-from understudy.io.gltf.trs import PATHS
+from understudy.io.trs import PATHS
 from understudy.system.errors import InputError
 
 MAX_INFLUENCES = 8

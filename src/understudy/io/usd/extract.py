@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 from pxr import Sdf, Tf, Usd
 
-from understudy.io.usd.reading import Limits, character_arrays, limits_for
-from understudy.io.usd.scene import Request
+from understudy.io.format import ReadOptions
+from understudy.io.usd.reading import SUFFIXES, Limits, character_arrays, limits_for
 from understudy.io.usd.scene_clips import read_stage
 from understudy.system.errors import FileError, UnderstudyError
 
-_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 _MOST_LAYERS = 2000
 
 
@@ -39,13 +38,12 @@ def run(request: dict[str, Any]) -> int:
     _set_limits(limits)
     try:
         stage = Usd.Stage.Open(open_checked(path), Usd.Stage.LoadAll)
-        wanted = Request(
-            tuple(request["clips"]),
-            tuple(request["meshes"]),
-            request["frame_rate"],
-            limits.array_bytes,
+        wanted = ReadOptions(
+            frame_rate=request["frame_rate"],
+            clips=tuple(request["clips"]),
+            meshes=tuple(request["meshes"]),
         )
-        character = read_stage(stage, path.stem, wanted)
+        character = read_stage(stage, path.stem, wanted, limits.array_bytes)
         with open(request["result"], "wb") as file:
             np.savez(file, **character_arrays(character))  # type: ignore[arg-type]
     except UnderstudyError as problem:
@@ -131,7 +129,7 @@ def _allowed(layer: Any, asset: str, folder: Path) -> str | None:
         return None
     outer = bare.split("[")[0]
     strange = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", outer) or "`" in outer or "\\" in outer
-    if strange or os.path.isabs(outer) or Path(outer).suffix.lower() not in _SUFFIXES:
+    if strange or os.path.isabs(outer) or Path(outer).suffix.lower() not in SUFFIXES:
         raise refused
     identifier = str(Sdf.ComputeAssetPathRelativeToLayer(layer, bare))
     if "[" in layer.identifier or layer.identifier.lower().endswith(".usdz"):

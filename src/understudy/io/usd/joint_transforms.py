@@ -25,6 +25,7 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.skinning import quaternion_from_rotation
 from understudy.geometry.transforms import apply, bounded_inverse, compose, inverse
+from understudy.io.trs import compose_trs, continuous
 from understudy.system.errors import InputError
 
 SCALE_JOINTS = "understudy:scaleJoints"
@@ -53,27 +54,20 @@ class JointAnimation(NamedTuple):
     world: np.ndarray
 
 
-class WrittenJoints(NamedTuple):
-    """A character with the joints that are written.
+def with_scale_joints(character: Character) -> tuple[Character, np.ndarray]:
+    """Return a character with a scale joint above each joint whose scale 16 bits do not hold.
 
-    character  whose skeleton has the scale joints too; each moves as the joint below it
-    is_scale   (J,) bool, which joints are scale joints; the joint below each comes next
+    A scale joint moves as the joint below it, which comes next. Also returned is which joints are
+    scale joints, (J,) bool.
     """
-
-    character: Character
-    is_scale: np.ndarray
-
-
-def with_scale_joints(character: Character) -> WrittenJoints:
-    """Return a character with a scale joint above each joint whose scale 16 bits do not hold."""
     skeleton, skin = character.skeleton, character.skin
     if skeleton is None or skin is None:
-        return WrittenJoints(character, np.zeros(0, bool))
+        return character, np.zeros(0, bool)
     split = np.zeros(skeleton.bone_count, bool)
     for clip in character.clips:
         split |= _coarse(clip.world_from_bone, skeleton.parents)
     if not split.any():
-        return WrittenJoints(character, split)
+        return character, split
     bone = np.repeat(np.arange(skeleton.bone_count), 1 + split)  # (J,) that each joint moves as
     joint = np.arange(skeleton.bone_count) + np.cumsum(split)  # (B,)
     is_scale = np.ones(len(bone), bool)
@@ -95,17 +89,17 @@ def with_scale_joints(character: Character) -> WrittenJoints:
             replace(clip, world_from_bone=clip.world_from_bone[:, bone]) for clip in character.clips
         ),
     )
-    return WrittenJoints(made, is_scale)
+    return made, is_scale
 
 
 def joint_animation(
-    world_from_bone: np.ndarray, parents: np.ndarray, is_scale: np.ndarray | None = None
+    world_from_bone: np.ndarray, parents: np.ndarray, is_scale: np.ndarray
 ) -> JointAnimation:
     """Return bone matrices as translations, rotations and scales.
 
     world_from_bone  (F,J,3,4)
     parents          (J,)
-    is_scale         (J,) bool, as `WrittenJoints` has it; None: no scale joints
+    is_scale         (J,) bool, which joints `with_scale_joints` has added
     """
     frames, joints = world_from_bone.shape[:2]
     translations = np.empty((frames, joints, 3), np.float32)
@@ -114,9 +108,8 @@ def joint_animation(
     world = np.empty((frames, joints, 3, 4))
     factors = np.ones((frames, 3), np.float16)
     for joint, parent in enumerate(parents.tolist()):
-        if is_scale is not None and joint and is_scale[joint - 1]:
-            placed = np.tile(np.eye(3, 4), (frames, 1, 1))
-            translation, rotation, scale = _stored(placed)
+        if joint and is_scale[joint - 1]:
+            translation, rotation, _ = _stored(np.tile(np.eye(3, 4), (frames, 1, 1)))
             scale = factors
         else:
             local = world_from_bone[:, joint]
@@ -125,13 +118,26 @@ def joint_animation(
                 exact = compose(_inverse(world_from_bone[:, parent]), local)
                 local = _nearer(corrected, exact, world[:, parent], local)
             translation, rotation, scale = _stored(local)
-            if is_scale is not None and is_scale[joint]:
+            if is_scale[joint]:
                 scale, factors = _product(_rotation_and_scale(local[..., :3])[1])
         translations[:, joint], scales[:, joint] = translation, scale
-        rotations[:, joint] = _continuous(rotation)
+        rotations[:, joint] = continuous(rotation)
         placed = _matrix(translation, rotation, scale)
         world[:, joint] = compose(world[:, parent], placed) if parent >= 0 else placed
     return JointAnimation(translations, rotations, scales, world)
+
+
+def local_matrices(world_from_bone: np.ndarray, parents: np.ndarray) -> np.ndarray:
+    """Return transforms (J,3,4) in the frames of the parents, (J,4,4)."""
+    square = affine(world_from_bone)
+    local = np.linalg.inv(square)[parents] @ square
+    return np.where((parents < 0)[:, None, None], square, local)
+
+
+def affine(matrices: np.ndarray) -> np.ndarray:
+    """Return transforms (n,3,4) as (n,4,4)."""
+    last = np.broadcast_to([0.0, 0, 0, 1], (len(matrices), 1, 4))
+    return np.concatenate([matrices, last], axis=1)
 
 
 def check_shear(character: Character, name: str, world: np.ndarray, stored: np.ndarray) -> None:
@@ -232,8 +238,9 @@ def _stored(local: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _matrix(translation: np.ndarray, rotation: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Return the matrices (F,3,4) of what `_stored` returns."""
-    linear = _rotation_matrix(rotation) * scale[:, None].astype(np.float64)
-    return np.concatenate([linear, translation[..., None].astype(np.float64)], axis=2)
+    rotation = rotation.astype(np.float64)
+    rotation /= np.linalg.norm(rotation, axis=-1, keepdims=True)
+    return compose_trs(translation, rotation, scale)
 
 
 def _rotation_and_scale(linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -248,25 +255,3 @@ def _rotation_and_scale(linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rotation[mirrored] *= -1
         scale = np.einsum("fij,fij->fj", rotation, linear)
     return rotation, scale
-
-
-def _rotation_matrix(quaternion: np.ndarray) -> np.ndarray:
-    """Return the matrices (F,3,3) of quaternions (F,4) x y z w, which need not be normalised."""
-    q = quaternion.astype(np.float64)
-    q = q / np.linalg.norm(q, axis=-1, keepdims=True)
-    x, y, z, w = np.moveaxis(q, -1, 0)
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
-
-
-def _continuous(quaternions: np.ndarray) -> np.ndarray:
-    """Return quaternions (F,4) with signs that make neighbours close, so that players interpolate
-    along the short way.
-    """
-    turns = np.einsum("fi,fi->f", quaternions[1:], quaternions[:-1]) < 0
-    sign = np.concatenate([[1.0], np.where(np.cumsum(turns) % 2, -1.0, 1.0)])
-    return quaternions * sign[:, None]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pxr import Gf, Sdf, UsdGeom, UsdShade, UsdSkel, Vt
 
 from understudy.core.character import Character
 from understudy.io.mesh_objects import MeshObject
@@ -18,8 +19,6 @@ POLYGON_PRIMVAR = "understudy:polygon"
 
 def write_materials(stage: Any, path: str, names: Sequence[str]) -> list[Any]:
     """Write a grey material of each name below `path`; return the `UsdShade.Material`s."""
-    from pxr import Sdf, UsdGeom, UsdShade  # optional
-
     if not names:
         return []
     UsdGeom.Scope.Define(stage, path)
@@ -59,8 +58,6 @@ class MeshWriter:
 
         first  whether it is the first one, which also has the blend shapes that move nothing
         """
-        from pxr import UsdGeom, Vt  # optional
-
         mesh = self.character.mesh
         prim = UsdGeom.Mesh.Define(self.stage, path)
         keep_name(prim.GetPrim(), found.name or self.character.name)
@@ -91,8 +88,6 @@ class MeshWriter:
 
     def _write_primvars(self, prim: Any, found: MeshObject) -> None:
         """Write UVs, and where vertices and polygons are in the whole mesh."""
-        from pxr import Sdf, UsdGeom, Vt  # optional
-
         mesh, primvars = self.character.mesh, UsdGeom.PrimvarsAPI(prim)
         tokens, kinds = UsdGeom.Tokens, Sdf.ValueTypeNames
         if mesh.corner_uvs is not None:
@@ -109,8 +104,6 @@ class MeshWriter:
 
     def _write_subsets(self, prim: Any, found: MeshObject, local: np.ndarray) -> None:
         """Write materials as subsets of the polygons, and other parts as subsets of the points."""
-        from pxr import UsdGeom, UsdShade  # optional
-
         mesh = self.character.mesh
         taken = set(self.tokens)  # blend shapes are children too
         if self.materials:
@@ -147,8 +140,6 @@ class MeshWriter:
 
     def _write_skin(self, prim: Any, found: MeshObject) -> None:
         """Write the influences of each vertex that are not zero, the largest first."""
-        from pxr import Gf, UsdSkel, Vt  # optional
-
         skin = self.character.skin
         assert skin is not None  # there is a skeleton
         index, weight = skin.bone_index[found.vertices], skin.weight[found.vertices]
@@ -170,8 +161,6 @@ class MeshWriter:
 
     def _write_shapes(self, prim: Any, found: MeshObject, local: np.ndarray, first: bool) -> None:
         """Write the blend shapes that move this object."""
-        from pxr import UsdSkel, Vt  # optional
-
         inside = np.zeros(self.character.mesh.vertex_count, bool)
         inside[found.vertices] = True
         tokens, targets = [], []
@@ -198,6 +187,4 @@ class MeshWriter:
 
 def _ints(values: np.ndarray) -> Any:
     """Return whole numbers as USD has them."""
-    from pxr import Vt  # optional
-
     return Vt.IntArray.FromNumpy(np.ascontiguousarray(values, np.int32))

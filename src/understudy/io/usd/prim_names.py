@@ -6,30 +6,24 @@ The original name is kept in the prim's custom data, and as its display name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
+
+from understudy.core.poses import distinct_names
 
 NAME_KEY = "understudy:name"
 
 
-def identifiers(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+def identifiers(names: Iterable[str], taken: Collection[str] = ()) -> list[str]:
     """Return a valid prim name for each name, all distinct and none of `taken`.
 
     >>> identifiers(["arm.L", "arm L", "2nd", "arm_L"])
     ['arm_L', 'arm_L_2', '_2nd', 'arm_L_3']
     """
-    used = set(taken)
-    result = []
-    for name in names:
-        base = re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
-        base = f"_{base}" if base[0].isdigit() else base
-        found, number = base, 1
-        while found in used:
-            number += 1
-            found = f"{base}_{number}"
-        used.add(found)
-        result.append(found)
-    return result
+    bases = [re.sub(r"[^A-Za-z0-9_]", "_", name) or "_" for name in names]
+    bases = [f"_{base}" if base[0].isdigit() else base for base in bases]
+    before = list(taken)
+    return distinct_names([*before, *bases])[len(before) :]
 
 
 def keep_name(prim: Any, name: str) -> None:

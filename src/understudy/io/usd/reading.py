@@ -26,6 +26,7 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.npz import array_names, read_arrays
+from understudy.io.numbers import byte_count
 from understudy.system.errors import FileError, InputError
 from understudy.system.progress import SILENT, Progress
 
@@ -35,6 +36,7 @@ _SECONDS = 15
 _BYTES_PER_SECOND = 1_000_000
 # Variables that make USD look for files or plug-ins elsewhere.
 _UNSET = ("PXR_PLUGINPATH_NAME", "PXR_AR_DEFAULT_SEARCH_PATH", "PXR_USD_WINDOWS_DLL_PATH")
+SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 _MESH = ("vertices", "polygon_sizes", "polygon_vertices")
 _MESH_OPTIONAL = ("corner_uvs", "corner_normals", "polygon_material")
 
@@ -50,20 +52,13 @@ def read_usd(
     Other layers that the file names are read only if they lie in its folder or below.
     """
     path = Path(path)
-    try:
-        size = path.stat().st_size
-    except OSError as problem:
-        raise FileError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-    request = {
-        "path": str(path.resolve()),
-        "clips": options.clips,
-        "meshes": options.meshes,
-        "frame_rate": options.frame_rate,
-    }
+    limits = limits_for(byte_count(path))
+    request = {name: getattr(options, name) for name in ("clips", "meshes", "frame_rate")}
+    request["path"] = str(path.resolve())
     with tempfile.TemporaryDirectory() as folder, progress.task("reading", 1) as bar:
         result, report = Path(folder) / "character.npz", Path(folder) / "report.json"
         request |= {"result": str(result), "report": str(report)}
-        failure = _run(json.dumps(request), limits_for(size))
+        failure = _run(json.dumps(request), limits)
         if report.exists():
             raise FileError(f"{path}: {json.loads(report.read_text('utf-8'))}")
         if failure:

@@ -7,7 +7,7 @@ transform above them, or one bone for all that stand still.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +16,12 @@ from pxr import Usd, UsdGeom, UsdSkel
 
 from understudy.core.character import BlendShape, Character
 from understudy.core.mesh import Mesh
+from understudy.core.poses import distinct_names
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
+from understudy.geometry.normals import unit
 from understudy.geometry.transforms import apply, compose, inverse
+from understudy.io.format import ReadOptions
 from understudy.io.usd.merged_mesh import merged_mesh
 from understudy.io.usd.prim_names import original_name
 from understudy.io.usd.scene_bones import (
@@ -34,22 +37,6 @@ from understudy.system.errors import FileError, InputError
 
 _EVERY = Usd.TraverseInstanceProxies()
 EARLIEST = Usd.TimeCode.EarliestTime()
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to read of a stage.
-
-    clips       names of animations; empty: all
-    meshes      names or paths of meshes; empty: all that are visible
-    frame_rate  at which animations are sampled; None: the file's
-    most_bytes  that the arrays of all animations may take
-    """
-
-    clips: tuple[str, ...] = ()
-    meshes: tuple[str, ...] = ()
-    frame_rate: float | None = None
-    most_bytes: int = 2 << 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +79,7 @@ class Scene:
     shape_keys: list[Key]
 
 
-def read_scene(stage: Any, name: str, wanted: Request) -> Scene:
+def read_scene(stage: Any, name: str, wanted: ReadOptions) -> Scene:
     """Return the character of a stage without its clips, and where everything is in the stage.
 
     name  of the character, if the file does not say
@@ -112,7 +99,7 @@ def read_scene(stage: Any, name: str, wanted: Request) -> Scene:
             bind = from_rows(np.array(skinning.GetGeomBindTransform()))
             rest = compose(world_transforms(joints.prim, [EARLIEST])[0], bind)
             index, weight = _influences(part, skinning, joints)
-            index = index + starts[_index_of(skeletons, joints)]
+            index = index + starts[skeletons.index(joints)]
         else:
             rest = world_transforms(part.prim, [EARLIEST])[0]
             mover = next(iter(moving_ancestors(part.prim)), None)
@@ -140,7 +127,7 @@ def read_scene(stage: Any, name: str, wanted: Request) -> Scene:
     return Scene(stage, character, placed, skeletons, movers, bones, keys)
 
 
-def _parts(stage: Any, wanted: Request) -> list[ScenePart]:
+def _parts(stage: Any, wanted: ReadOptions) -> list[ScenePart]:
     """Return the meshes to read."""
     found, known = [], []
     for prim in Usd.PrimRange.Stage(stage, _EVERY):
@@ -212,21 +199,12 @@ def _joints_of(cache: Any, skeleton: Any) -> Joints:
     return read_joints(query)
 
 
-def _index_of(skeletons: Sequence[Joints], joints: Joints) -> int:
-    """Return the place of a skeleton in the list."""
-    return next(k for k, other in enumerate(skeletons) if other is joints)
-
-
 def _mover_bone(movers: list[Any], mover: Any) -> int:
     """Return the number of the bone of a mover, adding it and its moving ancestors if needed."""
-    if mover is None:
-        if not any(other is None for other in movers):
-            movers.append(None)
-        return next(k for k, other in enumerate(movers) if other is None)
-    for prim in reversed(moving_ancestors(mover)):
-        if not any(other is not None and other == prim for other in movers):
+    for prim in [None] if mover is None else reversed(moving_ancestors(mover)):
+        if prim not in movers:
             movers.append(prim)
-    return next(k for k, other in enumerate(movers) if other is not None and other == mover)
+    return movers.index(mover)
 
 
 def _influences(part: ScenePart, skinning: Any, joints: Joints) -> tuple[np.ndarray, np.ndarray]:
@@ -272,9 +250,7 @@ def _in_world(mesh: Mesh, placed: list[Placed]) -> Mesh:
         linear[one.vertices] = inverse(one.rest)[:, :3].T
     normals = mesh.corner_normals
     if normals is not None:
-        normals = np.einsum("cij,cj->ci", linear[mesh.polygon_vertices], normals)
-        length = np.linalg.norm(normals, axis=1, keepdims=True)
-        normals = np.divide(normals, length, out=np.zeros_like(normals), where=length > 0)
+        normals = unit(np.einsum("cij,cj->ci", linear[mesh.polygon_vertices], normals))
     return replace(mesh, vertices=vertices, corner_normals=normals)
 
 
@@ -365,26 +341,19 @@ def _shapes(stage: Any, placed: list[Placed]) -> tuple[list[Key], list[BlendShap
     for one in placed:
         if one.shapes is None:
             continue
-        linear = one.rest[:, :3]
-        shapes = one.shapes
-        for key, name, points, offsets in zip(
-            shapes.keys, shapes.names, shapes.points, shapes.offsets
-        ):
-            pieces.setdefault(key, []).append((one.vertices[points], offsets @ linear.T))
+        for key, name, points, offsets in one.shapes.found:
+            moved = one.vertices[points], offsets @ one.rest[:, :3].T
+            pieces.setdefault(key, []).append(moved)
             names.setdefault(key, name)
     rank = {token: k for k, token in enumerate(_token_order(stage, placed))}
     keys = sorted(pieces, key=lambda key: rank.get(key[1], len(rank)))
     result: list[BlendShape] = []
-    for key in keys:
+    for key, name in zip(keys, distinct_names([names[key] for key in keys])):
         vertices = np.concatenate([piece[0] for piece in pieces[key]])
         offsets = np.concatenate([piece[1] for piece in pieces[key]])
         vertices, inside = np.unique(vertices, return_inverse=True)
         total = np.zeros((len(vertices), 3))
         np.add.at(total, inside, offsets)
-        name, number = names[key], 1
-        while any(shape.name == name for shape in result):
-            number += 1
-            name = f"{names[key]}_{number}"
         moved = np.abs(total).max(axis=1, initial=0) > 0
         result.append(BlendShape(name, vertices[moved], total[moved]))
     return keys, result

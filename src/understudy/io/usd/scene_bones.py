@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from pxr import Usd, UsdGeom, UsdSkel, Vt
 
-from understudy.geometry.transforms import compose
-from understudy.io.usd.joint_transforms import SCALE_JOINTS
+from understudy.geometry.transforms import compose, world_from_local
+from understudy.io.usd.joint_transforms import SCALE_JOINTS, local_matrices
 from understudy.system.errors import FileError
 
 
@@ -49,10 +49,7 @@ class Joints:
                 found = animation.ComputeJointLocalTransforms(time)
                 if found:  # otherwise it has blend shape weights alone
                     local[frame, target] = from_rows(np.array(found))[here]
-        result = np.empty_like(local)
-        for joint, parent in enumerate(self.parents.tolist()):
-            placed = local[:, joint]
-            result[:, joint] = placed if parent < 0 else compose(result[:, parent], placed)
+        result = world_from_local(local, self.parents)
         return compose(world_transforms(self.prim, times)[:, None], result)
 
 
@@ -75,15 +72,14 @@ def read_joints(query: Any) -> Joints:
     if bind is not None:
         world = _finite(from_rows(np.array(bind)), f"{where}: bindTransforms")
     else:
-        world = _chained(_finite(from_rows(np.array(rest)), f"{where}: restTransforms"), parents)
+        world = _finite(from_rows(np.array(rest)), f"{where}: restTransforms")
+        world = world_from_local(world, parents)
     if (np.abs(np.linalg.det(world[:, :, :3])) < 1e-30).any():
         raise FileError(f"{where}: a bind transform is not invertible")
     if rest is not None:
         local = _finite(from_rows(np.array(rest)), f"{where}: restTransforms")
     else:
-        square = np.concatenate([world, np.tile([[[0.0, 0, 0, 1]]], (len(world), 1, 1))], axis=1)
-        local = np.linalg.inv(square)[parents] @ square
-        local = np.where((parents < 0)[:, None, None], square, local)[:, :3]
+        local = local_matrices(world, parents)[:, :3]
     names = skeleton.GetJointNamesAttr().Get()
     named = tuple(str(name) for name in names) if names is not None else ()
     if len(named) != len(tokens) or len(set(named)) != len(named) or "" in named:
@@ -138,15 +134,6 @@ def transform_times(prim: Any) -> list[float]:
     for moving in moving_ancestors(prim):
         times += UsdGeom.Xformable(moving).GetTimeSamples()
     return times
-
-
-def _chained(local: np.ndarray, parents: np.ndarray) -> np.ndarray:
-    """Return joints (J,3,4) in the skeleton's frame, of joints in their parents' frames."""
-    result = local.copy()
-    for joint, parent in enumerate(parents.tolist()):
-        if parent >= 0:
-            result[joint] = compose(result[parent], local[joint])
-    return result
 
 
 def _finite(matrices: np.ndarray, where: str) -> np.ndarray:

@@ -15,11 +15,13 @@ from pxr import Usd, UsdGeom, UsdSkel
 
 from understudy.core.character import Character, CharacterClip
 from understudy.core.coordinates import Conversion
+from understudy.core.poses import distinct_names
 from understudy.geometry.skinning import dual_quaternion_blend, linear_blend
 from understudy.geometry.transforms import apply, compose
+from understudy.io.format import ReadOptions
 from understudy.io.usd.merged_mesh import unit_of
 from understudy.io.usd.prim_names import original_name
-from understudy.io.usd.scene import EARLIEST, Request, Scene, read_scene
+from understudy.io.usd.scene import EARLIEST, Scene, read_scene
 from understudy.io.usd.scene_bones import transform_times, world_transforms
 from understudy.io.usd.scene_meshes import numbers
 from understudy.system.errors import FileError
@@ -28,15 +30,16 @@ _MOST_FRAMES = 200_000
 _BLOCK = 32  # frames evaluated at a time
 
 
-def read_stage(stage: Any, name: str, wanted: Request) -> Character:
+def read_stage(stage: Any, name: str, wanted: ReadOptions, most_bytes: int) -> Character:
     """Return the character of a stage.
 
-    name  of the character, if the file does not say
+    name        of the character, if the file does not say
+    most_bytes  that the arrays of all animations may take
     """
     scene = read_scene(stage, name, wanted)
     character = scene.character
     plans = _plans(scene, name, wanted)
-    _check_size(scene, plans, wanted)
+    _check_size(scene, plans, most_bytes)
     character = character.with_clips([_clip(scene, plan) for plan in plans])
     meters = UsdGeom.GetStageMetersPerUnit(stage)
     if unit_of(meters) or meters == 1.0:
@@ -66,7 +69,7 @@ class _Plan:
     shapes: Any = None
 
 
-def _plans(scene: Scene, name: str, wanted: Request) -> list[_Plan]:
+def _plans(scene: Scene, name: str, wanted: ReadOptions) -> list[_Plan]:
     """Return the clips to read; a clip that is asked for and does not exist is a `FileError`."""
     plans = _stage_plan(scene, name, wanted)
     playing = [j.bound for j in scene.skeletons if j.bound is not None] + _shape_animations(scene)
@@ -89,14 +92,8 @@ def _plans(scene: Scene, name: str, wanted: Request) -> list[_Plan]:
         times = [*query.GetJointTransformTimeSamples(), *query.GetBlendShapeWeightTimeSamples()]
         plan = _plan(scene.stage, prim, sorted(times) or [0.0], wanted)
         plans.append(replace(plan, animations=animations, shapes=shapes))
-    names: list[str] = []
-    for k, plan in enumerate(plans):
-        label, number = plan.name, 1
-        while label in names:
-            number += 1
-            label = f"{plan.name}_{number}"
-        names.append(label)
-        plans[k] = replace(plan, name=label)
+    names = distinct_names([plan.name for plan in plans])
+    plans = [replace(plan, name=name) for plan, name in zip(plans, names)]
     for asked in wanted.clips:
         if asked not in names:
             known = ", ".join(names) or "none"
@@ -104,7 +101,7 @@ def _plans(scene: Scene, name: str, wanted: Request) -> list[_Plan]:
     return [plan for plan in plans if not wanted.clips or plan.name in wanted.clips]
 
 
-def _stage_plan(scene: Scene, name: str, wanted: Request) -> list[_Plan]:
+def _stage_plan(scene: Scene, name: str, wanted: ReadOptions) -> list[_Plan]:
     """Return the clip that the stage plays, in a list; empty: nothing is animated."""
     bound = [joints.bound for joints in scene.skeletons]
     times: list[float] = []
@@ -140,7 +137,7 @@ def _stage_plan(scene: Scene, name: str, wanted: Request) -> list[_Plan]:
     return [replace(plan, animations=bound, is_stage=True)]
 
 
-def _plan(stage: Any, prim: Any, times: Sequence[float], wanted: Request) -> _Plan:
+def _plan(stage: Any, prim: Any, times: Sequence[float], wanted: ReadOptions) -> _Plan:
     """Return the frames between the first and the last of `times`.
 
     prim  the animation, which may say its frame rate; or None
@@ -169,13 +166,13 @@ def _plan(stage: Any, prim: Any, times: Sequence[float], wanted: Request) -> _Pl
     return _Plan(name, rate, start, codes, [], False)
 
 
-def _check_size(scene: Scene, plans: Sequence[_Plan], wanted: Request) -> None:
+def _check_size(scene: Scene, plans: Sequence[_Plan], most_bytes: int) -> None:
     """Raise if the clips would take too much memory."""
     character = scene.character
     frame = 96 * character.bone_count + 4 * len(character.shapes)
     cached = 12 * character.mesh.vertex_count if _cached(scene) else 0
     total = sum(len(plan.times) * (frame + cached * plan.is_stage) for plan in plans)
-    if total > wanted.most_bytes:
+    if total > most_bytes:
         raise FileError(
             f"its animations take {total >> 20:,} MB; read fewer clips or meshes, or a lower "
             "frame rate"
@@ -207,9 +204,9 @@ def _weights(scene: Scene, plan: _Plan) -> np.ndarray:
         str(joints.prim.GetPath()): query for joints, query in zip(scene.skeletons, plan.animations)
     }
     for one in scene.placed:
-        if one.shapes is None or not one.shapes.keys:
+        if one.shapes is None or not one.shapes.found:
             continue
-        skeleton = one.shapes.keys[0][0]
+        skeleton = one.shapes.found[0].key[0]
         if skeleton in queries:
             query = queries[skeleton]
         else:
@@ -228,7 +225,7 @@ def _weights(scene: Scene, plan: _Plan) -> np.ndarray:
                     f"{len(found or ())} weights for {len(order)} blend shapes"
                 )
             given[frame] = np.array(found)
-        columns = [place[key] for key in one.shapes.keys]
+        columns = [place[shape.key] for shape in one.shapes.found]
         result[:, columns] = one.shapes.weights(order, given)
     return result
 
@@ -251,7 +248,7 @@ def _driven_shapes(scene: Scene, query: Any) -> Any:
 
 def _shape_animation(scene: Scene, one: Any) -> Any:
     """Return the animation of a mesh's blend shapes if the character has no such skeleton."""
-    path = one.shapes.keys[0][0] if one.shapes.keys else ""
+    path = one.shapes.found[0].key[0] if one.shapes.found else ""
     if not path or any(str(joints.prim.GetPath()) == path for joints in scene.skeletons):
         return None
     skeleton = UsdSkel.Skeleton(scene.stage.GetPrimAtPath(path))

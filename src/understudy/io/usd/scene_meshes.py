@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pxr import Usd, UsdGeom, UsdShade, UsdSkel
@@ -80,17 +80,15 @@ def read_part(prim: Any) -> ScenePart | None:
     if points is None or not len(points):
         return None
     where = f"mesh {prim.GetPath()}"
-    sizes, corners = (
-        _indices(mesh.GetFaceVertexCountsAttr()),
-        _indices(mesh.GetFaceVertexIndicesAttr()),
-    )
+    sizes = _indices(mesh.GetFaceVertexCountsAttr())
+    corners = _indices(mesh.GetFaceVertexIndicesAttr())
     try:
         if sizes.size and sizes.min() < 0:
             raise InputError("faceVertexCounts: a polygon has a negative number of corners")
-        if int(sizes.sum(dtype=np.int64)) != len(corners):
+        total = int(sizes.sum(dtype=np.int64))
+        if total != len(corners):
             raise InputError(
-                f"faceVertexCounts add up to {int(sizes.sum(dtype=np.int64))} corners, "
-                f"faceVertexIndices has {len(corners)}"
+                f"faceVertexCounts add up to {total} corners, faceVertexIndices has {len(corners)}"
             )
         corners = checks.index(corners, "faceVertexIndices", len(points))
     except InputError as problem:
@@ -99,10 +97,7 @@ def read_part(prim: Any) -> ScenePart | None:
     uvs = _on_corners(_uv_primvar(prim), 2, shape, f"{where}: UVs")
     normals = _normals(mesh, shape, where)
     material, groups = _materials(prim, len(sizes)), _groups(mesh, len(points), where)
-    orders = [
-        _order(prim, name, count)
-        for name, count in ((VERTEX_PRIMVAR, len(points)), (POLYGON_PRIMVAR, len(sizes)))
-    ]
+    polygon_order = _order(prim, POLYGON_PRIMVAR, len(sizes))
     # Left-handed polygons are turned; polygons of one or two corners are left out.
     starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
     step = np.arange(len(corners)) - starts
@@ -120,8 +115,8 @@ def read_part(prim: Any) -> ScenePart | None:
         pick(normals),
         [name for name, kept in zip(material, solid.tolist()) if kept],
         groups,
-        orders[0],
-        None if orders[1] is None else orders[1][solid],
+        _order(prim, VERTEX_PRIMVAR, len(points)),
+        None if polygon_order is None else polygon_order[solid],
     )
 
 
@@ -130,9 +125,7 @@ def numbers(attribute: Any, width: int, time: Any = None) -> np.ndarray | None:
 
     time  a time code; None: its default, or its first sample if it has none
     """
-    value = attribute.Get() if time is None else attribute.Get(time)
-    if value is None and time is None:
-        value = attribute.Get(Usd.TimeCode.EarliestTime())
+    value = _value(attribute) if time is None else attribute.Get(time)
     if value is None:
         return None
     array = np.asarray(value, np.float64).reshape(-1, width)
@@ -141,11 +134,15 @@ def numbers(attribute: Any, width: int, time: Any = None) -> np.ndarray | None:
     return array
 
 
+def _value(attribute: Any) -> Any:
+    """Return the default of an attribute, or its first sample, or None."""
+    value = attribute.Get()
+    return attribute.Get(Usd.TimeCode.EarliestTime()) if value is None else value
+
+
 def _indices(attribute: Any) -> np.ndarray:
     """Return an array attribute of whole numbers, (n,) int32; empty: it has no value."""
-    value = attribute.Get()
-    if value is None:
-        value = attribute.Get(Usd.TimeCode.EarliestTime())
+    value = _value(attribute)
     return np.zeros(0, np.int32) if value is None else np.array(value, np.int32).reshape(-1)
 
 
@@ -257,26 +254,29 @@ def _order(prim: Any, name: str, count: int) -> np.ndarray | None:
     return np.array(value, np.int32)
 
 
+class PartShape(NamedTuple):
+    """A blend shape or an in-between of a mesh: the points (m,) int32 that it moves, and (m,3)."""
+
+    key: Key
+    name: str
+    points: np.ndarray
+    offsets: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class PartShapes:
     """The blend shapes of one mesh.
 
-    tokens   the shapes' names in the animation
-    query    the `UsdSkel.BlendShapeQuery`
-    subs     number of each shape and in-between among the query's sub-shapes
-    keys     of each of these
-    names    of each of these
-    points   (m,) int32 for each: the points that move
-    offsets  (m,3) float64 for each
+    tokens  the shapes' names in the animation
+    query   the `UsdSkel.BlendShapeQuery`
+    found   the shapes and in-betweens
+    subs    the number of each among the query's sub-shapes
     """
 
     tokens: tuple[str, ...]
     query: Any
+    found: list[PartShape]
     subs: list[int]
-    keys: list[Key]
-    names: list[str]
-    points: list[np.ndarray]
-    offsets: list[np.ndarray]
 
     def weights(self, order: Sequence[str], given: np.ndarray) -> np.ndarray:
         """Return the weights (T,s) of shapes and in-betweens.
@@ -287,7 +287,7 @@ class PartShapes:
         place = {token: k for k, token in enumerate(order)}
         column = np.array([place.get(token, -1) for token in self.tokens])
         own = np.where(column >= 0, given[:, column], 0.0) if given.shape[1] else None
-        result = np.zeros((len(given), len(self.keys)), np.float32)
+        result = np.zeros((len(given), len(self.found)), np.float32)
         if own is None:
             return result
         for frame, values in enumerate(own):
@@ -320,7 +320,7 @@ def read_shapes(prim: Any, skinning: Any, skeleton: str, point_count: int) -> Pa
         between = query.GetInbetween(sub)
         if between:
             knots.setdefault(query.GetBlendShapeIndex(sub), []).append(float(between.GetWeight()))
-    found = PartShapes(tuple(map(str, tokens)), query, [], [], [], [], [])
+    found = PartShapes(tuple(map(str, tokens)), query, [], [])
     for sub in range(query.GetNumSubShapes()):
         shape = query.GetBlendShapeIndex(sub)
         token, between = str(tokens[shape]), query.GetInbetween(sub)
@@ -340,9 +340,8 @@ def read_shapes(prim: Any, skinning: Any, skeleton: str, point_count: int) -> Pa
             checks.finite(offsets, f"offsets of shape {name!r}")
         except InputError as problem:
             raise FileError(f"{where}: {problem}") from problem
+        key = (skeleton, token, label, tuple(sorted(knots.get(shape, []))))
+        label = f"{name}:{label}" if label else name
+        found.found.append(PartShape(key, label, indices, offsets))
         found.subs.append(sub)
-        found.keys.append((skeleton, token, label, tuple(sorted(knots.get(shape, [])))))
-        found.names.append(f"{name}:{label}" if label else name)
-        found.points.append(indices)
-        found.offsets.append(offsets)
     return found

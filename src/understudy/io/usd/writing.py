@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pxr import Gf, Sdf, Usd, UsdGeom, UsdSkel, Vt
 
 from understudy.core.character import Character, CharacterClip
 from understudy.core.coordinates import METRES, Conversion
@@ -32,35 +33,27 @@ from understudy.io.atomic_write import atomic_write
 from understudy.io.mesh_objects import mesh_objects
 from understudy.io.usd.joint_transforms import (
     SCALE_JOINTS,
+    affine,
     check_shear,
     joint_animation,
+    local_matrices,
     with_scale_joints,
 )
 from understudy.io.usd.mesh_prims import MeshWriter, write_materials
 from understudy.io.usd.prim_names import identifiers, keep_name
-from understudy.system.errors import FileError, InputError, MissingDependencyError
+from understudy.io.usd.reading import SUFFIXES
+from understudy.system.errors import FileError, InputError
 
-SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 # A character that is further from the origin than this many times its size is written relative to
 # a translation of its root, which is a double.
 _FAR = 16
 
 
-def write_usd(character: Character, path: str | Path) -> None:
-    """Write `character` to a `.usd`, `.usda`, `.usdc` or `.usdz` file, whole or not at all.
-
-    Clips go to a second file, `NAME.anim.usdc`, unless the file is a `.usdz`.
-    """
-    path = Path(path)
+def write(character: Character, path: Path) -> None:
+    """Write the files: see `write_usd`."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise FileError(f"{path}: expected a file that ends in {', '.join(SUFFIXES)}")
-    try:
-        from pxr import Sdf  # optional
-    except ImportError as problem:
-        raise MissingDependencyError(
-            "a USD file needs the package usd-core: pip install 'understudy[usd]'"
-        ) from problem
     stem = identifiers([path.stem])[0] if set(path.stem) & set("[]@") else path.stem
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / f"{stem}{'.usdc' if suffix == '.usdz' else suffix}"
@@ -106,8 +99,6 @@ class _Place:
 
 def _write_layers(character: Character, root_file: Path) -> Path | None:
     """Write the root layer to `root_file`; return the file of the animation layer, or None."""
-    from pxr import Sdf, Usd  # optional
-
     given, character = character, _ready(character)
     added = given.skeleton is None and character.skeleton is not None
     character, is_scale = with_scale_joints(character)
@@ -180,8 +171,6 @@ def _write_metadata(layer: Any, character: Character) -> None:
 
 def _write_character(place: _Place, character: Character) -> None:
     """Write all prims."""
-    from pxr import Gf, Usd, UsdGeom, UsdSkel  # optional
-
     stage, skeleton = place.stage, character.skeleton
     root = (
         UsdSkel.Root.Define(stage, place.root)
@@ -231,8 +220,6 @@ def _write_character(place: _Place, character: Character) -> None:
 
 def _write_skeleton(place: _Place, skeleton: Skeleton, animations: Sequence[str]) -> None:
     """Write the joints in the bind pose, bound to the first animation."""
-    from pxr import UsdSkel, Vt  # optional
-
     prim = UsdSkel.Skeleton.Define(place.stage, f"{place.root}/Skeleton")
     if place.added:
         prim.GetPrim().SetCustomDataByKey("understudy:added", True)
@@ -244,13 +231,11 @@ def _write_skeleton(place: _Place, skeleton: Skeleton, animations: Sequence[str]
     prim.CreateJointNamesAttr(list(skeleton.names))
     bind = skeleton.world_from_bone.copy()
     bind[:, :, 3] -= place.offset
-    rest = np.linalg.inv(_square(bind))[skeleton.parents] @ _square(bind)
-    rest = np.where((skeleton.parents < 0)[:, None, None], _square(bind), rest)
     rows = lambda matrices: Vt.Matrix4dArray.FromNumpy(
         np.ascontiguousarray(np.swapaxes(matrices, 1, 2))
     )
-    prim.CreateBindTransformsAttr(rows(_square(bind)))
-    prim.CreateRestTransformsAttr(rows(rest))
+    prim.CreateBindTransformsAttr(rows(affine(bind)))
+    prim.CreateRestTransformsAttr(rows(local_matrices(bind, skeleton.parents)))
     binding = UsdSkel.BindingAPI.Apply(prim.GetPrim())
     if animations:
         binding.CreateAnimationSourceRel().SetTargets([f"{place.root}/{animations[0]}"])
@@ -273,8 +258,6 @@ def _write_animation(
     place: _Place, character: Character, clip: CharacterClip, path: str, tokens: Sequence[str]
 ) -> None:
     """Write one clip as a SkelAnimation."""
-    from pxr import UsdSkel, Vt  # optional
-
     skeleton = character.skeleton
     assert skeleton is not None  # the caller checks
     animation = UsdSkel.Animation.Define(place.stage, path)
@@ -312,8 +295,6 @@ def _write_cache(
     place: _Place, clip: CharacterClip, meshes: Sequence[Any], vertices: Sequence[np.ndarray]
 ) -> None:
     """Write the vertices of a clip as time samples of the meshes' points."""
-    from pxr import Usd, Vt  # optional
-
     assert clip.vertices is not None  # the caller checks
     times = _times(place, clip)
     for mesh, chosen in zip(meshes, vertices):
@@ -351,12 +332,4 @@ def _times(place: _Place, clip: CharacterClip) -> list[float]:
 
 def _extent(points: np.ndarray) -> Any:
     """Return the bounding box of points (n,3) as USD has it."""
-    from pxr import Vt  # optional
-
     return Vt.Vec3fArray.FromNumpy(np.stack([points.min(axis=0), points.max(axis=0)]))
-
-
-def _square(matrices: np.ndarray) -> np.ndarray:
-    """Return transforms (n,3,4) as (n,4,4)."""
-    last = np.broadcast_to([0.0, 0, 0, 1], (len(matrices), 1, 4))
-    return np.concatenate([matrices, last], axis=1)

@@ -44,8 +44,6 @@ def add_mesh(request, arrays, number):
     mesh.polygons.add(len(sizes))
     starts = (np.cumsum(sizes) - sizes).astype(np.int32)
     mesh.polygons.foreach_set("loop_start", starts)
-    if bpy.app.version < (4, 1):
-        mesh.polygons.foreach_set("loop_total", sizes.astype(np.int32))
     for name in told["materials"]:
         known = bpy.data.materials.get(name)
         mesh.materials.append(known or named(bpy.data.materials.new(name), name, "material"))
@@ -270,13 +268,6 @@ def play(actions):
             data.action_slot = slot
 
 
-def set_rate(rate):
-    """Set the frame rate of the scene."""
-    whole = max(1, round(rate))
-    bpy.context.scene.render.fps = whole
-    bpy.context.scene.render.fps_base = whole / rate
-
-
 class Quiet:
     """What the FBX exporter reports to."""
 
@@ -399,7 +390,8 @@ def main(asked, answered):
     with np.load(Path(asked).with_suffix(".npz"), allow_pickle=False) as packed:
         arrays = dict(packed)
     bpy.ops.wm.read_factory_settings(use_empty=True)
-    set_rate(request["frame_rate"])
+    whole, render = max(1, round(request["frame_rate"])), bpy.context.scene.render
+    render.fps, render.fps_base = whole, whole / request["frame_rate"]
     try:
         {"fbx": write_fbx, "abc": write_alembic}[request["kind"]](request, arrays)
         answer = {"version": bpy.app.version_string, "bytes": os.path.getsize(request["target"])}

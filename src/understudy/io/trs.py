@@ -1,6 +1,6 @@
-"""Translation, rotation and scale: what glTF stores of a transform.
+"""Translation, rotation and scale: what glTF and USD store of a transform.
 
-Quaternions are (x, y, z, w), as glTF writes them.
+Quaternions are (x, y, z, w), as these formats write them.
 """
 
 from __future__ import annotations
@@ -93,4 +93,4 @@ def continuous(quaternions: np.ndarray) -> np.ndarray:
     """
     dots = np.sum(quaternions[1:] * quaternions[:-1], axis=1)
     signs = np.cumprod(np.concatenate([[1.0], np.where(dots < 0, -1.0, 1.0)]))
-    return quaternions * signs[:, None] + 0.0
+    return quaternions * signs[:, None]
