@@ -182,13 +182,11 @@ def _client(bucket: str, prefix: str | None = None) -> Any:
     limit = float(os.environ.get("UNDERSTUDY_BUCKET_TIMEOUT", "60"))
     patience = float(os.environ.get("UNDERSTUDY_BUCKET_PATIENCE", "120"))
     endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
-    options: Any = {"timeout": timedelta(seconds=limit)}
-    if endpoint.startswith("http://"):
-        options["allow_http"] = True
+    allow_http = endpoint.startswith("http://")
     return S3Store(
         bucket,
         prefix=prefix,
-        client_options=options,
+        client_options={"timeout": timedelta(seconds=limit), "allow_http": allow_http},
         retry_config={
             "max_retries": _MOST_TRIES,
             "retry_timeout": timedelta(seconds=patience),

@@ -100,11 +100,7 @@ def _guesses(
     want = _described(a, size)
     scored = []
     for number, axes in enumerate(AXES):
-        turned = (
-            scale * b[0] @ axes.T,
-            scale**2 * axes @ b[1] @ axes.T,
-            scale**3 * b[2] @ axes.T,
-        )
+        turned = (scale * b[0] @ axes.T, scale**2 * axes @ b[1] @ axes.T, scale**3 * b[2] @ axes.T)
         have = _described(turned, size)
         for offset in offsets:
             at, where = Overlap.of(len(want), len(have), int(offset)).some(_MOST_FRAMES)
@@ -160,11 +156,7 @@ def _described(moments: tuple[np.ndarray, np.ndarray, np.ndarray], size: float) 
 
 
 def _matched(
-    reference: np.ndarray,
-    cache: np.ndarray,
-    start: Alignment,
-    edges: Edges,
-    size: float,
+    reference: np.ndarray, cache: np.ndarray, start: Alignment, edges: Edges, size: float
 ) -> Alignment | None:
     """Return an alignment with an order of the vertices, or None if they cannot be matched."""
     overlap = Overlap.of(len(reference), len(cache), start.frame)

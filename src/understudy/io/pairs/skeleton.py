@@ -72,13 +72,7 @@ def skeleton_poses(
     span = ClipSpan(clip.name, len(bones), clip.frame_rate, clip.start_frame + part.start)
     rest = replace(mesh, vertices=vertices[0])
     poses = Poses(
-        rest,
-        vertices,
-        skeleton,
-        bones,
-        frame_rate=clip.frame_rate,
-        name=clip.name,
-        spans=(span,),
+        rest, vertices, skeleton, bones, frame_rate=clip.frame_rate, name=clip.name, spans=(span,)
     )
     return poses, notes
 

@@ -18,13 +18,7 @@ import numpy.typing as npt
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.io.format import AS_IT_IS, Format, Reader, ReadOptions, Source
-from understudy.io.mesh_clips import (
-    FrameData,
-    MeshClip,
-    frames_array,
-    join_clips,
-    need_same_mesh,
-)
+from understudy.io.mesh_clips import FrameData, MeshClip, frames_array, join_clips, need_same_mesh
 from understudy.io.sequences.obj import read_obj, read_obj_vertices
 from understudy.io.sequences.ply import read_ply, read_ply_vertices
 from understudy.system.errors import FileError, InputError
