@@ -76,11 +76,7 @@ class GpuArrays:
         self.runtime.scratch().coefficients(given.world_from_bone, given.controls, out)
 
     def write_transforms(self, world_from_bone: Any, out: np.ndarray) -> None:
-        """Write the transforms of one pose.
-
-        world_from_bone  (B,3,4), or None: the deformer has no bones
-        out              (transform_count,3,4) float32
-        """
+        """Write the transforms of one pose to `out` (transform_count,3,4) float32."""
         bones = None
         if self.deformer.skeleton is not None:
             bones = np.ascontiguousarray(world_from_bone, np.float64)

@@ -7,10 +7,7 @@ from the usual variables of the environment: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID
 AWS_SECRET_ACCESS_KEY, AWS_REGION.
 
 The client (obstore) repeats requests that time out or that the server could not answer, for a
-limited time; what fails then is an `OSError`. Both limits can be set:
-
-    UNDERSTUDY_BUCKET_TIMEOUT   seconds that one request may take; default 60
-    UNDERSTUDY_BUCKET_PATIENCE  seconds for which a request is repeated; default 120
+limited time; what fails then is an `OSError`. `docs/farm.md` has the variables of both limits.
 """
 
 from __future__ import annotations
