@@ -55,11 +55,8 @@ def raw_features(
     controls: np.ndarray | None,
     pose_count: int,
 ) -> np.ndarray:
-    """Return the numbers that `Features.columns` selects from, (T, 12 B + C) float32.
-
-    world_from_bone  (T,B,3,4), or None
-    controls         (T,C), or None
-    pose_count       T
+    """Return the numbers that `Features.columns` selects from, (T, 12 B + C) float32, of bones
+    (T,B,3,4) and controls (T,C), where there are any.
     """
     parts = [np.zeros((pose_count, 0), np.float32)]
     if skeleton is not None and world_from_bone is not None:

@@ -54,10 +54,7 @@ def join_samples(parts: Sequence[Poses]) -> Poses:
     # One pose of each tells whether they belong together, and gives the widest ranges.
     joined = join_poses([part.take(np.array([0])) for part in parts])
     stacked = lambda arrays: None if arrays[0] is None else np.concatenate(arrays)
-    return replace(
-        joined,
-        vertices=JoinedVertices(parts),
-        world_from_bone=stacked([part.world_from_bone for part in parts]),
-        controls=stacked([part.controls for part in parts]),
-        spans=(),
-    )
+    bones = stacked([part.world_from_bone for part in parts])
+    controls = stacked([part.controls for part in parts])
+    vertices = JoinedVertices(parts)
+    return replace(joined, vertices=vertices, world_from_bone=bones, controls=controls, spans=())

@@ -264,13 +264,9 @@ class PosingSkeleton(Noun):
     @cached_property
     def joints(self) -> Joints:
         """The joints of the bones."""
-        return Joints(
-            self.skeleton.world_from_bone,
-            self.parents,
-            rotation_from_axis_angle(self.axes.astype(np.float64)),
-            self.order,
-            rotation_from_axis_angle(self.reference.astype(np.float64)),
-        )
+        turned = lambda vectors: rotation_from_axis_angle(vectors.astype(np.float64))
+        axes, reference = turned(self.axes), turned(self.reference)
+        return Joints(self.skeleton.world_from_bone, self.parents, axes, self.order, reference)
 
     @property
     def independent_bones(self) -> np.ndarray:
@@ -288,13 +284,13 @@ class PosingSkeleton(Noun):
         dofs = self.dofs
         values = checks.array(values, "dof values", (None, dofs.count), np.float64)
         motion = np.zeros((len(values), self.skeleton.bone_count, CHANNELS))
-        controls = np.repeat(self.control_rest[None], len(values), axis=0)
+        controls = np.tile(self.control_rest, (len(values), 1))
         x = (values - dofs.middle) / dofs.half
         bounded = np.clip(x, -WIDEST, WIDEST)
         for driver in self.drivers:
             inputs = (x if driver.degree < 2 else bounded)[:, driver.inputs]
-            out = products(inputs, driver.degree) @ driver.coefficients
-            motion[:, driver.bone, driver.channels] = out
+            moved = products(inputs, driver.degree) @ driver.coefficients
+            motion[:, driver.bone, driver.channels] = moved
         of_bones, of_controls = dofs.of_bones, dofs.of_controls
         motion[:, dofs.bone[of_bones], dofs.channel[of_bones]] = values[:, of_bones]
         controls[:, dofs.channel[of_controls]] = values[:, of_controls]
@@ -308,8 +304,7 @@ class PosingSkeleton(Noun):
     def read(self, world_from_bone: np.ndarray, controls: np.ndarray | None = None) -> np.ndarray:
         """Return the values (T,D) of the dofs in given poses, which may be outside their limits.
 
-        world_from_bone  (T,B,3,4)
-        controls         (T,C), or None: at rest
+        Bones (T,B,3,4) and controls (T,C); without controls, these are at rest.
         """
         shape = (None, self.skeleton.bone_count, 3, 4)
         world = checks.array(world_from_bone, "world_from_bone", shape, np.float64)

@@ -103,12 +103,7 @@ BUILT_IN = (
         write_character=blender.write_fbx,
         check_write=blender.find_blender,
     ),
-    Format(
-        "bvh",
-        (".bvh",),
-        "the motion of a skeleton, without a mesh",
-        read_character=read_bvh,
-    ),
+    Format("bvh", (".bvh",), "the motion of a skeleton, without a mesh", read_character=read_bvh),
     Format(
         "alembic",
         (".abc",),

@@ -107,15 +107,19 @@ def frames_array(value: npt.ArrayLike, name: str) -> np.ndarray:
 def need_same_mesh(mesh: Mesh, other: Mesh, name: str, other_name: str) -> None:
     """Raise unless two meshes have the same vertices and polygons; names are for the error."""
     checks.same_count(mesh.vertex_count, other.vertex_count, "vertices", name, other_name)
-    same = np.array_equal(mesh.polygon_sizes, other.polygon_sizes) and np.array_equal(
-        mesh.polygon_vertices, other.polygon_vertices
-    )
-    if not same and not _same_polygon_set(mesh, other):
+    if not same_polygons(mesh, other) and not _same_polygon_set(mesh, other):
         raise InputError(
             f"{name} has other polygons than {other_name} ({len(mesh.polygon_sizes)} and "
             f"{len(other.polygon_sizes)}): the order of the vertices or the mesh itself has "
             "changed; export every frame from the same mesh"
         )
+
+
+def same_polygons(mesh: Mesh, other: Mesh) -> bool:
+    """Return whether two meshes have the same polygons, in the same order."""
+    return np.array_equal(mesh.polygon_sizes, other.polygon_sizes) and np.array_equal(
+        mesh.polygon_vertices, other.polygon_vertices
+    )
 
 
 def _same_polygon_set(mesh: Mesh, other: Mesh) -> bool:
@@ -165,10 +169,8 @@ def _check_clip(clip: MeshClip, mesh: Mesh) -> None:
         )
     rest = float(_diagonals(mesh.vertices[None])[0])
     _need_same_unit(float(np.median(diagonals)), rest, f"clip {clip.name!r}", "the rest shape")
-    for number in range(1, len(diagonals)):
-        _need_same_unit(
-            diagonals[number], diagonals[number - 1], clip.places[number], "the frame before"
-        )
+    for before, size, place in zip(diagonals, diagonals[1:], clip.places[1:]):
+        _need_same_unit(size, before, place, "the frame before")
     # Shuffled vertices keep the outline, but every edge becomes a jump across the mesh.
     edges = mesh.edges
     if not len(edges):

@@ -21,6 +21,7 @@ from understudy.system.errors import InputError
 class GpuArrays:
     """The constant arrays of a deformer with V vertices, and what changes with the pose.
 
+    runtime               the deformer as the compiled runtime has it
     rest                  (V,4) float32, rest position plus mean, then 1
     entry_starts          (V+1,) uint32, the entries that move each vertex
     entries               (E,4) uint32: first matrix number, step, first coefficient, count
@@ -32,6 +33,7 @@ class GpuArrays:
     """
 
     deformer: Deformer
+    runtime: native.Runtime
     rest: np.ndarray
     entry_starts: np.ndarray
     entries: np.ndarray
@@ -50,9 +52,8 @@ class GpuArrays:
                 "arrays for a GPU need the compiled runtime; install a C++ compiler, then "
                 "understudy again"
             )
-        vertices, coefficients, entries, numbers, influences, transforms = (
-            runtime.model.gpu_counts()
-        )
+        counts = runtime.model.gpu_counts()
+        vertices, coefficients, entries, numbers, influences, transforms = counts
         arrays = (
             np.empty((vertices, 4), np.float32),
             np.empty(vertices + 1, np.uint32),
@@ -62,7 +63,7 @@ class GpuArrays:
             np.empty((vertices, influences), np.float32),
         )
         runtime.model.fill_gpu_arrays(*arrays)
-        return cls(deformer, *arrays, coefficients, transforms)
+        return cls(deformer, runtime, *arrays, coefficients, transforms)
 
     def write_coefficients(self, world_from_bone: Any, controls: Any, out: np.ndarray) -> None:
         """Write the coefficients of one pose.
@@ -72,19 +73,11 @@ class GpuArrays:
         out              (coefficient_count,) float32
         """
         given = drivers(self.deformer, world_from_bone, controls)
-        runtime = native.runtime_of(self.deformer)
-        if runtime is not None:
-            runtime.scratch().coefficients(given.world_from_bone, given.controls, out)
+        self.runtime.scratch().coefficients(given.world_from_bone, given.controls, out)
 
     def write_transforms(self, world_from_bone: Any, out: np.ndarray) -> None:
-        """Write the transforms of one pose.
-
-        world_from_bone  (B,3,4), or None: the deformer has no bones
-        out              (transform_count,3,4) float32
-        """
-        runtime = native.runtime_of(self.deformer)
-        if runtime is not None:
-            bones = None
-            if self.deformer.skeleton is not None:
-                bones = np.ascontiguousarray(world_from_bone, np.float64)
-            runtime.scratch().transforms(bones, out)
+        """Write the transforms of one pose to `out` (transform_count,3,4) float32."""
+        bones = None
+        if self.deformer.skeleton is not None:
+            bones = np.ascontiguousarray(world_from_bone, np.float64)
+        self.runtime.scratch().transforms(bones, out)

@@ -70,13 +70,9 @@ class Runtime:
         normals: np.ndarray | None,
         threads: int | None,
     ) -> bool:
-        """Write the vertices of some poses; return False if an input is not finite.
+        """Write positions and normals (T,V,3) of some poses; False: an input is not finite.
 
-        world_from_bone  (T,B,3,4) float64, or None
-        controls         (T,C) float64, or None
-        positions        (T,V,3) float32, written
-        normals          (T,V,3) float32, written, or None
-        threads          None: as many as help
+        Bones and controls are those of `Drivers`. Without `threads`, as many as help are used.
         """
         return self.scratch(threads or self._threads).deform(
             world_from_bone, controls, positions, normals

@@ -31,11 +31,8 @@ def deform_reference(
     block = max(1, _BLOCK_VALUES // (12 * deformer.mesh.vertex_count))
     for start in range(0, given.pose_count, block):
         part = slice(start, start + block)
-        result[part] = _deform_block(
-            deformer,
-            None if given.world_from_bone is None else given.world_from_bone[part],
-            None if given.controls is None else given.controls[part],
-        )
+        some = (None if a is None else a[part] for a in (given.world_from_bone, given.controls))
+        result[part] = _deform_block(deformer, *some)
     return result[0] if given.single else result
 
 

@@ -41,9 +41,8 @@ class Times:
 def take_turns(contenders: Mapping[Name, Call], blocks: int, seconds: float) -> dict[Name, Times]:
     """The times of every contender's call(i), with i counting up from 0.
 
-    contenders  name -> call
-    blocks      of calls for each contender
-    seconds     that all blocks together take, about
+    blocks   of calls for each contender
+    seconds  that all blocks together take, about
 
     >>> take_turns({"nothing": lambda i: None}, 2, 0.01)["nothing"].ms < 1
     True
@@ -72,9 +71,8 @@ def pose_times(
 ) -> dict[str, dict[str, float]]:
     """Row -> `ms_1` and `ms_2`, milliseconds of one pose on one and on two threads.
 
-    deformers  row -> deformer
-    poses      what they play; a deformer with clips plays its own
-    seconds    that the measurement takes, about
+    poses    what they play; a deformer with clips plays its own
+    seconds  that the measurement takes, about
     """
     contenders = {
         (name, threads): _player(deformer, poses, _POSES, threads)

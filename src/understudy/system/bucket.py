@@ -7,10 +7,7 @@ from the usual variables of the environment: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID
 AWS_SECRET_ACCESS_KEY, AWS_REGION.
 
 The client (obstore) repeats requests that time out or that the server could not answer, for a
-limited time; what fails then is an `OSError`. Both limits can be set:
-
-    UNDERSTUDY_BUCKET_TIMEOUT   seconds that one request may take; default 60
-    UNDERSTUDY_BUCKET_PATIENCE  seconds for which a request is repeated; default 120
+limited time; what fails then is an `OSError`. `docs/farm.md` has the variables of both limits.
 """
 
 from __future__ import annotations
@@ -182,13 +179,11 @@ def _client(bucket: str, prefix: str | None = None) -> Any:
     limit = float(os.environ.get("UNDERSTUDY_BUCKET_TIMEOUT", "60"))
     patience = float(os.environ.get("UNDERSTUDY_BUCKET_PATIENCE", "120"))
     endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
-    options: Any = {"timeout": timedelta(seconds=limit)}
-    if endpoint.startswith("http://"):
-        options["allow_http"] = True
+    allow_http = endpoint.startswith("http://")
     return S3Store(
         bucket,
         prefix=prefix,
-        client_options=options,
+        client_options={"timeout": timedelta(seconds=limit), "allow_http": allow_http},
         retry_config={
             "max_retries": _MOST_TRIES,
             "retry_timeout": timedelta(seconds=patience),

@@ -74,11 +74,7 @@ def finite(value: np.ndarray, name: str) -> np.ndarray:
 
 
 def index(
-    value: Any,
-    name: str,
-    size: int,
-    shape: Sequence[int | None] = (None,),
-    dtype: Any = np.int32,
+    value: Any, name: str, size: int, shape: Sequence[int | None] = (None,), dtype: Any = np.int32
 ) -> np.ndarray:
     """Return `value` as indices, whole numbers from 0 to `size` - 1, of `dtype` and `shape`."""
     given = np.asarray(value)

@@ -264,10 +264,7 @@ class Pool:
         self.close()
 
     def run(
-        self,
-        parts: Sequence[Any],
-        sizes: Sequence[int] | None = None,
-        task: Task | None = None,
+        self, parts: Sequence[Any], sizes: Sequence[int] | None = None, task: Task | None = None
     ) -> list[Any]:
         """The results of the work for all parts; an error of the work is raised here.
 

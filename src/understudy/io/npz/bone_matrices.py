@@ -63,18 +63,14 @@ def as_3x4(value: np.ndarray, name: str, leading: tuple[int | None, ...]) -> np.
 def check_bones(
     rest: np.ndarray, vertices: np.ndarray, rest_bones: np.ndarray, bones: np.ndarray
 ) -> None:
-    """Raise if the bones do not move as the vertices do, but would if they were read otherwise.
-
-    rest        (V,3) the mesh at rest
-    vertices    (T,V,3) the mesh in every pose
-    rest_bones  (B,3,4) rest_world_from_bone
-    bones       (T,B,3,4) world_from_bone
+    """Raise if the bones (T,B,3,4) do not move as the vertices (T,V,3) do, but would if they were
+    read otherwise.
 
     Every vertex of a character nearly follows one of its bones. The distance that is left over
     tells a right reading of the matrices from a wrong one.
     """
     rest, vertices = rest.astype(np.float64), np.asarray(vertices)
-    _check_rest_pose(rest, vertices, rest_bones, bones, _size(rest))
+    _check_rest_pose(rest, vertices, rest_bones, bones)
     _need_right_reading(rest, vertices, rest_bones, bones, (_turned, _inverted, _scaled))
 
 
@@ -95,14 +91,9 @@ def check_convention(poses: Poses) -> None:
     start = (int(some[turns.argmax()]) + first) // height * height - first
     inside = slice(max(0, start), start + height)
     chosen = evenly(poses.vertex_count, _VERTICES)
-    _need_right_reading(
-        poses.mesh.vertices[chosen].astype(np.float64),
-        poses.read(inside.start, inside.stop, chosen),
-        rest_bones,
-        bones[inside],
-        (_turned,),
-        from_file=False,
-    )
+    rest = poses.mesh.vertices[chosen].astype(np.float64)
+    vertices = poses.read(inside.start, inside.stop, chosen)
+    _need_right_reading(rest, vertices, rest_bones, bones[inside], (_turned,), from_file=False)
 
 
 def _size(rest: np.ndarray) -> float:
@@ -155,14 +146,12 @@ def _need_right_reading(
 
 
 def _check_rest_pose(
-    rest: np.ndarray, vertices: np.ndarray, rest_bones: np.ndarray, bones: np.ndarray, size: float
+    rest: np.ndarray, vertices: np.ndarray, rest_bones: np.ndarray, bones: np.ndarray
 ) -> None:
     """Raise if some pose has its bones at rest, but another mesh than the one at rest."""
     nearest, apart = nearest_pose(bones, rest_bones)
-    if apart > 1e-4 * size:
-        return
     off = float(np.linalg.norm(vertices[nearest] - rest, axis=-1).mean())
-    if off > 0.1 * size:
+    if apart <= 1e-4 * _size(rest) and off > 0.1 * _size(rest):
         raise InputError(
             f"rest and rest_world_from_bone are not the same pose: in pose {nearest} the bones are "
             f"at rest, but its vertices are {off:.3g} away from rest on average; "

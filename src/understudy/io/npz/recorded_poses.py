@@ -181,12 +181,10 @@ def write_recorded_poses(poses: Poses, path: str | Path) -> None:
         arrays["faces"] = mesh.polygon_vertices.reshape(-1, int(mesh.polygon_sizes[0]))
     else:
         arrays |= {"polygon_sizes": mesh.polygon_sizes, "polygon_vertices": mesh.polygon_vertices}
-    span = ClipSpan(poses.name, poses.pose_count, poses.frame_rate)
-    span = poses.spans[0] if poses.spans else span
-    rates = {one.frame_rate for one in poses.spans or (span,)}
-    if len(rates) == 1 and span.frame_rate is not None:
-        arrays["frame_rate"] = span.frame_rate
-    arrays["start_frame"] = span.start_frame
+    spans = poses.spans or (ClipSpan(poses.name, poses.pose_count, poses.frame_rate),)
+    if len({one.frame_rate for one in spans}) == 1 and spans[0].frame_rate is not None:
+        arrays["frame_rate"] = spans[0].frame_rate
+    arrays["start_frame"] = spans[0].start_frame
     if poses.spans:
         arrays |= {
             "clip_names": np.array([one.name for one in poses.spans], dtype=str),
@@ -254,18 +252,14 @@ def _split(clip: MeshClip, arrays: Arrays) -> list[MeshClip]:
         if given:
             raise InputError(f"clip_names is missing: add it, or remove {given[0]}")
         return [clip]
-    count = len(names)
-    total = len(clip.vertices)
+    count, total = len(names), len(clip.vertices)
     if "clip_frames" not in arrays and count > 1:
         raise InputError("clip_frames is missing: add the number of poses of each clip")
-    frames = checks.index(
-        arrays.get("clip_frames", np.array([total])), "clip_frames", total + 1, (count,)
-    )
-    if int(frames.sum(dtype=np.int64)) != total or (frames == 0).any():
-        raise InputError(
-            f"clip_frames add up to {int(frames.sum(dtype=np.int64))}, expected {total} poses, "
-            "and none empty"
-        )
+    frames = arrays.get("clip_frames", np.array([total]))
+    frames = checks.index(frames, "clip_frames", total + 1, (count,))
+    have = int(frames.sum(dtype=np.int64))
+    if have != total or (frames == 0).any():
+        raise InputError(f"clip_frames add up to {have}, expected {total} poses, and none empty")
     rates = arrays.get("clip_frame_rates", np.full(count, clip.frame_rate or 0.0))
     rates = checks.array(rates, "clip_frame_rates", (count,), np.float64)
     if (rates < 0).any():
@@ -276,13 +270,13 @@ def _split(clip: MeshClip, arrays: Arrays) -> list[MeshClip]:
     checks.within(starts, "clip_start_frames", np.int32)
     ends = np.cumsum(frames)
     return [
-        MeshClip(
-            name,
-            clip.mesh,
-            clip.vertices[end - length : end],
-            clip.places[end - length : end],
-            float(rate) or None,
-            int(start),
+        replace(
+            clip,
+            name=name,
+            vertices=clip.vertices[end - length : end],
+            places=clip.places[end - length : end],
+            frame_rate=float(rate) or None,
+            start_frame=int(start),
         )
         for name, length, end, rate, start in zip(names, frames, ends, rates, starts)
     ]
@@ -349,9 +343,9 @@ def _controls(arrays: Arrays, poses: int) -> tuple[ControlSpec, np.ndarray]:
         raise InputError("control_min and control_max belong together: one of them is missing")
     vector = lambda name: checks.array(arrays[name], name, (count,), np.float64)
     seen = values.min(axis=0), values.max(axis=0)
-    low, high = (
-        seen if "control_min" not in arrays else (vector("control_min"), vector("control_max"))
-    )
+    low, high = seen
+    if "control_min" in arrays:
+        low, high = vector("control_min"), vector("control_max")
     numeric = arrays.get("control_numeric", np.ones(count, bool))
     if numeric.dtype != bool:
         raise InputError(f"control_numeric: expected bool, got {numeric.dtype.name}")

@@ -3,10 +3,4 @@
 from understudy.io.onnx.weights import WeightsNet, onnx_weights_model, write_onnx_weights
 from understudy.io.onnx.writing import onnx_model, write_onnx
 
-__all__ = [
-    "WeightsNet",
-    "onnx_model",
-    "onnx_weights_model",
-    "write_onnx",
-    "write_onnx_weights",
-]
+__all__ = ["WeightsNet", "onnx_model", "onnx_weights_model", "write_onnx", "write_onnx_weights"]

@@ -18,6 +18,7 @@ from understudy.core.networks import NetStack
 from understudy.io.onnx.graph import Graph
 
 _TINY = 1e-20
+_MOST = np.finfo(np.float32).max
 # Of a bone's determinant, as a share of that at rest: below, it counts as flat.
 _LEAST_DETERMINANT = 1e-9
 
@@ -30,7 +31,7 @@ class Readings:
     """
 
     def __init__(self, graph: Graph, deformer: Deformer):
-        self._graph, self._deformer = graph, deformer
+        self._graph = graph
         columns = deformer.features.columns.astype(np.int64)
         bones = 0 if deformer.skeleton is None else deformer.skeleton.bone_count
         read = np.unique(columns[columns < 12 * bones] // 12)
@@ -41,6 +42,7 @@ class Readings:
         self._place = np.where(is_bone, 0, 12 * len(read) + columns - 12 * bones)
         self._place[is_bone] = place[columns[is_bone]]
         self._reads_controls = not is_bone.all()
+        self._low, self._high = _finite_range(deformer)
         self._count = len(read)
         self.rows = _parent_from_bone(graph, deformer, read) if len(read) else ""
         self._flat = ""
@@ -48,9 +50,8 @@ class Readings:
 
     def of_nets(self, stack: NetStack) -> str:
         """Add the clamped inputs of a stack of networks, (G,T,I); padding is zero."""
-        graph, features = self._graph, self._deformer.features
-        inputs = stack.inputs
-        used = inputs < features.count
+        graph, inputs = self._graph, stack.inputs
+        used = inputs < len(self._low)
         at = np.where(used, np.append(self._place, 0)[inputs], 0)
         blocks, bounds = self._whole_bones(at, used), self._bounds_of_rows()
         if blocks is not None and bounds is not None:
@@ -65,10 +66,8 @@ class Readings:
             picked = graph.gather(self.flat, at.reshape(-1), 1)
         picked = graph.reshape(picked, [-1, *inputs.shape])
         # Padding is held between zero and zero.
-        most = np.finfo(np.float32).max
         low, high = (
-            np.where(used, np.append(np.clip(bound, -most, most), 0)[inputs], 0)
-            for bound in (features.low, features.high)
+            np.where(used, np.append(bound, 0)[inputs], 0) for bound in (self._low, self._high)
         )
         return graph.transpose(_held(graph, picked, low, high), 1, 0, 2)
 
@@ -82,10 +81,8 @@ class Readings:
         place = self._place[is_bone]
         if len(np.unique(place)) < len(place):
             return None
-        most = np.finfo(np.float32).max
-        low, high = (np.full(12 * self._count, bound, np.float32) for bound in (-most, most))
-        low[place] = np.clip(self._deformer.features.low[is_bone], -most, most)
-        high[place] = np.clip(self._deformer.features.high[is_bone], -most, most)
+        low, high = (np.full(12 * self._count, bound, np.float32) for bound in (-_MOST, _MOST))
+        low[place], high[place] = self._low[is_bone], self._high[is_bone]
         return low.reshape(-1, 12), high.reshape(-1, 12)
 
     @property
@@ -122,21 +119,22 @@ def _held(graph: Graph, values: str, low: np.ndarray, high: np.ndarray) -> str:
     """Add values held between two arrays of their shape; a bound that is nowhere reached is left
     out.
     """
-    most = np.finfo(np.float32).max
-    if (low > -most).any():
+    if (low > -_MOST).any():
         values = graph.op("Max", values, graph.constant(low))
-    if (high < most).any():
+    if (high < _MOST).any():
         values = graph.op("Min", values, graph.constant(high))
     return values
 
 
+def _finite_range(deformer: Deformer) -> tuple[np.ndarray, np.ndarray]:
+    """Return the range of the features, (X,) each, with the largest numbers for infinity."""
+    features = deformer.features
+    return np.clip(features.low, -_MOST, _MOST), np.clip(features.high, -_MOST, _MOST)
+
+
 def clamped(graph: Graph, deformer: Deformer, picked: str) -> str:
     """Add features (T,X) clamped to their range."""
-    most = np.finfo(np.float32).max
-    low, high = (
-        graph.constant(np.clip(bound, -most, most))
-        for bound in (deformer.features.low, deformer.features.high)
-    )
+    low, high = map(graph.constant, _finite_range(deformer))
     return graph.op("Min", graph.op("Max", picked, low), high)
 
 

@@ -75,7 +75,9 @@ def rigid_groups(deformer: Deformer) -> list[Group] | None:
     if len(buckets(groups)) > 1:
         groups.sort(key=lambda group: -len(group.vertices))
     real = sum(group.basis.matrix.size for group in groups)
-    padded = sum(_padded_size(groups, bucket) for bucket in buckets(groups))
+    sizes = [len(group.vertices) for group in groups]
+    widest = max(len(group.basis.coefficients) for group in groups)
+    padded = 3 * widest * sum(len(sizes[run]) * max(sizes[run]) for run in buckets(groups))
     return groups if padded <= 2 * _MOST_PADDING * real else None
 
 
@@ -88,13 +90,6 @@ def buckets(groups: list[Group]) -> list[slice]:
             result.append(slice(start, number - 1))
             start = number - 1
     return [*result, slice(start, len(groups))]
-
-
-def _padded_size(groups: list[Group], bucket: slice) -> int:
-    """Return how many numbers the padded bases of a run of groups have."""
-    sizes = [len(group.vertices) for group in groups[bucket]]
-    widest = max(len(group.basis.coefficients) for group in groups)
-    return len(sizes) * 3 * max(sizes) * widest
 
 
 def add_groups(graph: Graph, deformer: Deformer, groups: list[Group]) -> None:
@@ -192,12 +187,10 @@ def _with_one(stack: NetStack) -> NetStack:
 def _skinned(
     graph: Graph, moved: str, at_rest: np.ndarray, matrices: list[str], has_rest: bool
 ) -> str:
-    """Add displaced vertices moved by their bones, (T,3 G H).
+    """Add vertices at_rest (G,3,H) that are displaced and moved by their bones, (T,3 G H).
 
-    moved     (G,T,3H) displacements, x then y then z
-    at_rest   (G,3,H) vertices
+    moved     (G,T,3H) displacements, x then y then z; has_rest: with the rest shape
     matrices  linear parts (T,G,3,3) and shifts (T,G,3,1)
-    has_rest  whether `moved` contains the rest shape
     """
     points = graph.reshape(graph.transpose(moved, 1, 0, 2), [-1, *at_rest.shape])
     if not has_rest:

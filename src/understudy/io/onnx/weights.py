@@ -53,11 +53,7 @@ class WeightsNet:
 
 
 def onnx_weights_model(net: WeightsNet, about: Mapping[str, Any], text: str) -> Any:
-    """Return the graph as an `onnx.ModelProto`, checked.
-
-    about  for the metadata, as JSON
-    text   for the doc_string
-    """
+    """Return the graph as an `onnx.ModelProto`, checked, with metadata and a doc_string."""
     graph = Graph()
     columns, count = net.deformer.features.columns, 12 * net.deformer.bone_count
     inputs: list[tuple[str, Shape]] = []

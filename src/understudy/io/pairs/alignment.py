@@ -13,7 +13,7 @@ Letters: F frames, V vertices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations, product
 
 import numpy as np
@@ -139,10 +139,8 @@ def align(
 
 def some_vertices(reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return vertices of all kinds, and vertices that move: indices, a few hundred each."""
-    return (
-        evenly(reference.shape[1], _SOME_VERTICES // 2),
-        moving_vertices(reference, _SOME_VERTICES // 2),
-    )
+    each = _SOME_VERTICES // 2
+    return evenly(reference.shape[1], each), moving_vertices(reference, each)
 
 
 def moving_vertices(reference: np.ndarray, most: int) -> np.ndarray:
@@ -159,7 +157,7 @@ def choose_offset(found: list[Alignment], expected: int, size: float) -> Alignme
     limit = _SAME_SCORE * best.score + 1e-7 * size
     same = [one for one in found if one.score <= limit]
     chosen = min(same, key=lambda one: (abs(one.frame - expected), one.score))
-    return Alignment(**{**vars(chosen), "sure": len(same) == 1})
+    return replace(chosen, sure=len(same) == 1)
 
 
 def best_axes(moment: np.ndarray) -> int:
@@ -195,8 +193,8 @@ def _refined(
     scored  the first vertex of those that the score counts
     """
     at, where = Overlap.of(len(reference), len(cache), frame).some(_SOME_FRAMES)
-    a, b = reference[where].astype(np.float64), cache[at].astype(np.float64)
     _, axes = _fit(reference, cache, frame, _SOME_FRAMES)
+    a, b = reference[where].astype(np.float64), cache[at].astype(np.float64)
     return fit_axes(a, b, axes, frame, size, scored)
 
 

@@ -9,7 +9,7 @@ alternates with smoothing the difference over the mesh.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,7 +53,7 @@ def align_reordered(
 ) -> Alignment | None:
     """Return the best alignment of a cache with vertices in any order; None: none comes near.
 
-    Arguments as for `pair_alignment.align`, and the edges.
+    Arguments as for `alignment.align`, and the edges.
     """
     best: Alignment | None = None
     guesses = _guesses(reference, cache, size, expected, frame)
@@ -84,7 +84,7 @@ def _best_offset(
         b = cache[at][:, best.order][:, some].astype(np.float64)
         found.append(fit_axes(a, b, best.axes, int(offset), size, len(still)))
     chosen = choose_offset(found, expected, size)
-    return Alignment(**{**vars(chosen), "order": best.order, "doubtful": best.doubtful})
+    return replace(chosen, order=best.order, doubtful=best.doubtful)
 
 
 def _guesses(
@@ -100,11 +100,7 @@ def _guesses(
     want = _described(a, size)
     scored = []
     for number, axes in enumerate(AXES):
-        turned = (
-            scale * b[0] @ axes.T,
-            scale**2 * axes @ b[1] @ axes.T,
-            scale**3 * b[2] @ axes.T,
-        )
+        turned = (scale * b[0] @ axes.T, scale**2 * axes @ b[1] @ axes.T, scale**3 * b[2] @ axes.T)
         have = _described(turned, size)
         for offset in offsets:
             at, where = Overlap.of(len(want), len(have), int(offset)).some(_MOST_FRAMES)
@@ -160,11 +156,7 @@ def _described(moments: tuple[np.ndarray, np.ndarray, np.ndarray], size: float) 
 
 
 def _matched(
-    reference: np.ndarray,
-    cache: np.ndarray,
-    start: Alignment,
-    edges: Edges,
-    size: float,
+    reference: np.ndarray, cache: np.ndarray, start: Alignment, edges: Edges, size: float
 ) -> Alignment | None:
     """Return an alignment with an order of the vertices, or None if they cannot be matched."""
     overlap = Overlap.of(len(reference), len(cache), start.frame)
@@ -177,8 +169,8 @@ def _matched(
     for rounds in _SMOOTHING:
         for _ in range(rounds):
             smooth = np.stack([average @ frame for frame in smooth])
-        moved = Alignment(current.axes, current.scale, current.shift, current.frame).apply(b)
-        found, doubtful = _match(a + smooth, moved, None if order is None else edges.kept(order))
+        kept = None if order is None else edges.kept(order)
+        found, doubtful = _match(a + smooth, current.apply(b), kept)
         if found is None:
             return None
         same = order is not None and np.array_equal(found, order)
@@ -190,10 +182,9 @@ def _matched(
             return None
         smooth = current.apply(b[:, order]) - a
     assert order is not None  # the loop ran
-    fit_a = reference[fit_where].astype(np.float64)
-    fit_b = cache[fit_at][:, order].astype(np.float64)
-    last = fit_axes(fit_a, fit_b, start.axes, start.frame, size)
-    return Alignment(**{**vars(last), "order": order, "doubtful": doubtful})
+    a, b = reference[fit_where].astype(np.float64), cache[fit_at][:, order].astype(np.float64)
+    last = fit_axes(a, b, start.axes, start.frame, size)
+    return replace(last, order=order, doubtful=doubtful)
 
 
 def order_strays(
@@ -207,7 +198,7 @@ def order_strays(
         return alignment
     order = np.arange(reference.shape[1])
     order[stray] = stray[found]
-    return Alignment(**{**vars(alignment), "order": order})
+    return replace(alignment, order=order)
 
 
 def _match(

@@ -7,14 +7,14 @@ is put right and stated, or the pair is refused with the distance that remains.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from understudy.core.character import Character, CharacterClip
-from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
+from understudy.io.mesh_clips import same_polygons
 from understudy.io.pairs.agreement import (
     WRONG_EDGES,
     Agreement,
@@ -127,7 +127,7 @@ def _best_match(
 ) -> _Match:
     """Return the best clip and alignment; the order of the vertices last, as the least likely."""
     _need_same_vertices(character, cache)
-    reorder = cache.mesh is None or not _same_polygons(cache.mesh, character.mesh)
+    reorder = cache.mesh is None or not same_polygons(cache.mesh, character.mesh)
     found = _matches(character, cache, frame_offset, reorder)
     best = min(found, key=lambda match: match.rank)
     if best.good or cache.frame_rate is not None:
@@ -246,27 +246,21 @@ def _need_same_vertices(character: Character, cache: VertexCache) -> None:
         raise InputError(f"{other!r} has no animation, so the cache {name!r} belongs to nothing")
 
 
-def _same_polygons(a: Mesh, b: Mesh) -> bool:
-    return np.array_equal(a.polygon_sizes, b.polygon_sizes) and np.array_equal(
-        a.polygon_vertices, b.polygon_vertices
-    )
-
-
 def _refusal(match: _Match, cache: VertexCache) -> str:
     """Return why a pair cannot be learned, by how much, and what to do."""
     agreement, alignment = match.agreement, match.alignment
-    reasons: Sequence[str] = [
+    reasons = [
         f"half of the vertices are {100 * agreement.middle:.3g} % of the size away or more",
         f"5 % of them {100 * agreement.most:.3g} % or more",
     ]
     if agreement.followed > 0:
-        reasons = [*reasons, f"{100 * agreement.followed:.3g} % of the motion remains"]
+        reasons.append(f"{100 * agreement.followed:.3g} % of the motion remains")
     if agreement.rest > 0.001:
-        reasons = [*reasons, f"{100 * agreement.rest:.2g} % in the shape at rest"]
+        reasons.append(f"{100 * agreement.rest:.2g} % in the shape at rest")
     if alignment.doubtful:
-        reasons = [*reasons, f"the order of {alignment.doubtful} vertices cannot be told"]
+        reasons.append(f"the order of {alignment.doubtful} vertices cannot be told")
     if agreement.edges > 0:
-        reasons = [*reasons, f"{100 * agreement.edges:.2g} % of the edges have another length"]
+        reasons.append(f"{100 * agreement.edges:.2g} % of the edges have another length")
     return (
         f"the cache {cache.name!r} does not fit the character {match.character.name!r}: at best "
         f"(clip {match.clip.name!r}, frame offset {alignment.frame}, scale {alignment.scale:.4g}, "

@@ -41,9 +41,8 @@ def skeleton_poses(
 ) -> tuple[Poses, list[str]]:
     """Return the poses of a pair, and what was put right; the first shared frame is the rest pose.
 
-    character     bones with one clip
-    cache, mesh   positions and polygons of the sequence
-    frame_offset  the frame of the clip that is the first of the cache; None: it is found
+    character  bones with one clip; frame_offset: as in `pair_poses`
+    mesh       with the polygons of the cache
     """
     clip = character.clips[0]
     assert character.skeleton is not None  # it has bones and nothing else
@@ -72,13 +71,7 @@ def skeleton_poses(
     span = ClipSpan(clip.name, len(bones), clip.frame_rate, clip.start_frame + part.start)
     rest = replace(mesh, vertices=vertices[0])
     poses = Poses(
-        rest,
-        vertices,
-        skeleton,
-        bones,
-        frame_rate=clip.frame_rate,
-        name=clip.name,
-        spans=(span,),
+        rest, vertices, skeleton, bones, frame_rate=clip.frame_rate, name=clip.name, spans=(span,)
     )
     return poses, notes
 

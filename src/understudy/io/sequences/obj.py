@@ -180,14 +180,11 @@ class _Lines:
             data = data.replace(b"\r", b"\n")
         if b"#" in data:
             data = re.sub(rb"#[^\n]*", b"", data)
+        if data[:1] in (b" ", b"\t") or b"\n " in data or b"\n\t" in data:
+            data = re.sub(rb"(?m)^[ \t]+", b"", data)
         self._data = np.frombuffer(data + b"\n\n", np.uint8)
-        ends = np.flatnonzero(self._data == 10)
-        starts = np.concatenate([[0], ends[:-1] + 1])
-        if np.isin(self._data[starts], (32, 9)).any():
-            self._data = np.frombuffer(re.sub(rb"(?m)^[ \t]+", b"", data) + b"\n\n", np.uint8)
-            ends = np.flatnonzero(self._data == 10)
-            starts = np.concatenate([[0], ends[:-1] + 1])
-        self._starts, self._ends = starts, ends
+        self._ends = np.flatnonzero(self._data == 10)
+        starts = self._starts = np.concatenate([[0], self._ends[:-1] + 1])
         at = lambda step: self._data[np.minimum(starts + step, len(self._data) - 1)]
         gap = lambda letters: (letters == 32) | (letters == 9)
         self.is_vertex = (at(0) == ord("v")) & gap(at(1))
@@ -237,8 +234,7 @@ class _Lines:
     def parts(self, sizes: np.ndarray, corners: np.ndarray) -> dict[str, np.ndarray]:
         """Return the vertices of each object and group by name: sorted, each once.
 
-        sizes    (F,) corners of each polygon
-        corners  (N,) vertex of each corner
+        sizes, corners  of all polygons, as in `Mesh`
         """
         result: dict[str, list[np.ndarray]] = {}
         for keyword in (b"o", b"g"):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -45,11 +45,11 @@ class _Property(NamedTuple):
     count_kind: str | None  # type of the length before a list; None: not a list
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Element:
     name: str
     count: int
-    properties: tuple[_Property, ...]
+    properties: list[_Property]
 
     @property
     def fixed(self) -> bool:
@@ -367,13 +367,11 @@ def _header(text: bytes) -> tuple[str, list[_Element]]:
         if words[0] == "format" and len(words) > 1 and words[1] in _ORDERS:
             order = _ORDERS[words[1]]
         elif words[0] == "element" and len(words) == 3 and words[2].isdigit():
-            elements.append(_Element(words[1], int(words[2]), ()))
+            elements.append(_Element(words[1], int(words[2]), []))
         elif words[0] == "property" and elements and len(words) in (3, 5):
-            kind, count_kind = (
-                (words[3], words[2]) if words[1] == "list" and len(words) == 5 else (words[1], None)
-            )
-            entry = _Property(words[-1], _TYPES[kind], _TYPES[count_kind] if count_kind else None)
-            elements[-1] = replace(elements[-1], properties=(*elements[-1].properties, entry))
+            is_list = words[1] == "list" and len(words) == 5
+            kind, count_kind = (words[3], _TYPES[words[2]]) if is_list else (words[1], None)
+            elements[-1].properties.append(_Property(words[-1], _TYPES[kind], count_kind))
         else:
             raise ValueError(f"unexpected line in its header: {line[:60]!r}")
     if order is None:

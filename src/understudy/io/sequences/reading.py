@@ -17,14 +17,8 @@ import numpy.typing as npt
 
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.io.format import AS_IT_IS, Format, Reader, ReadOptions, Source
-from understudy.io.mesh_clips import (
-    FrameData,
-    MeshClip,
-    frames_array,
-    join_clips,
-    need_same_mesh,
-)
+from understudy.io.format import AS_IT_IS, Format, ReadOptions, Source
+from understudy.io.mesh_clips import FrameData, MeshClip, frames_array, join_clips, need_same_mesh
 from understudy.io.sequences.obj import read_obj, read_obj_vertices
 from understudy.io.sequences.ply import read_ply, read_ply_vertices
 from understudy.system.errors import FileError, InputError
@@ -235,39 +229,34 @@ def _read_frames(
 
     Polygons are read once, and again only if a file writes them differently.
     """
-    assert known.read_mesh is not None  # it is a format of one frame
+    read_mesh = known.read_mesh
+    assert read_mesh is not None  # it is a format of one frame
+
+    def positions(file: Path) -> FrameData:
+        if known.read_frame is not None:
+            return known.read_frame(file, options, progress)
+        whole = read_mesh(file, options, progress)
+        polygons = whole.polygon_sizes.tobytes() + whole.polygon_vertices.tobytes()
+        return FrameData(whole.vertices, polygons)
+
     try:
         numbers = frame_numbers([file.stem for file in files])
     except InputError as problem:
         raise FileError(f"{files[0].parent}: {problem}") from problem
-    positions = known.read_frame or _frame_reader(known.read_mesh)
-    mesh = known.read_mesh(files[0], options, progress)
-    reference = positions(files[0], options, progress)
+    mesh = read_mesh(files[0], options, progress)
+    reference = positions(files[0])
     vertices = np.empty((len(files), mesh.vertex_count, 3), np.float32)
     for number, file in enumerate(files):
-        frame = positions(file, options, progress) if number else reference
+        frame = positions(file) if number else reference
         if len(frame.vertices) != mesh.vertex_count:
             raise FileError(
                 f"{file}: has {len(frame.vertices)} vertices, {files[0].name} has "
                 f"{mesh.vertex_count}; every frame must be the same mesh, vertex by vertex"
             )
         if frame.polygons != reference.polygons:
-            whole = known.read_mesh(file, options, progress)
-            need_same_mesh(whole, mesh, str(file), files[0].name)
+            need_same_mesh(read_mesh(file, options, progress), mesh, str(file), files[0].name)
         vertices[number] = frame.vertices
     folder = files[0].parent.resolve().name
     name = re.sub(r"[\W_]*\d+$", "", files[0].stem) or folder or "sequence"
     places = [str(file) for file in files]
     return MeshClip(name, mesh, vertices, places, start_frame=numbers[0] if numbers else 0)
-
-
-def _frame_reader(read_mesh: Reader[Mesh]) -> Reader[FrameData]:
-    """Return a reader of positions that reads the whole mesh."""
-
-    def read(path: Source, options: ReadOptions, progress: Progress) -> FrameData:
-        mesh = read_mesh(path, options, progress)
-        return FrameData(
-            mesh.vertices, mesh.polygon_sizes.tobytes() + mesh.polygon_vertices.tobytes()
-        )
-
-    return read

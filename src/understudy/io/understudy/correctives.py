@@ -35,12 +35,8 @@ def net_entries(nets: Sequence[Net]) -> list[dict[str, Any]]:
 def basis_entries(bases: Sequence[Basis]) -> list[dict[str, Any]]:
     """Return what the header says about bases."""
     return [
-        {
-            "vertices": len(basis.vertices),
-            "components": int(basis.coefficients.shape[-1]),
-            "shared": basis.shared,
-        }
-        for basis in bases
+        {"vertices": len(b.vertices), "components": b.coefficients.shape[-1], "shared": b.shared}
+        for b in bases
     ]
 
 

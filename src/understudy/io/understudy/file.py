@@ -89,7 +89,8 @@ def load(path: str | Path) -> Deformer:
     path = Path(path)
     data = _read_bytes(path)
     try:
-        described = _metadata(data).get("understudy")
+        metadata = parse_archive_header(data).get("__metadata__")  # `unpack` ignores it
+        described = metadata.get("understudy") if isinstance(metadata, dict) else None
         if not described:
             raise FileError(
                 f"{path}: a safetensors file, but not a deformer (it has no understudy header)"
@@ -126,12 +127,6 @@ def load(path: str | Path) -> Deformer:
     # The compiled runtime parses these bytes, so a loaded deformer is not serialised to be played.
     object.__setattr__(deformer, "file_bytes", data)
     return deformer
-
-
-def _metadata(data: bytes) -> dict[str, str]:
-    """Return the metadata of a safetensors file, which `safetensors.numpy.load` ignores."""
-    metadata = parse_archive_header(data).get("__metadata__")
-    return metadata if isinstance(metadata, dict) else {}
 
 
 def _read_bytes(path: Path) -> bytes:

@@ -43,25 +43,18 @@ from understudy.system.errors import InputError
 
 VERSION = 1
 PREFIX = "posing."
+_OF_BONES = ("parents", "axes", "reference", "order", "bone_part")
+_OF_DOFS = ("bone", "channel", "low", "high", "rest")
 
 
 def posing_arrays(posing: PosingSkeleton) -> dict[str, np.ndarray]:
     """Return the arrays of a posing skeleton by name."""
-    drivers, dofs = posing.drivers, posing.dofs
+    drivers = posing.drivers
     joined = lambda parts, kind: np.concatenate([np.zeros(0, kind), *parts]).astype(kind)
     arrays = {
-        "parents": posing.parents,
-        "axes": posing.axes,
-        "reference": posing.reference,
-        "order": posing.order,
-        "bone_part": posing.bone_part,
-        "mirror_bone": posing.symmetry.bone,
-        "mirror_control": posing.symmetry.control,
-        "dof_bone": dofs.bone,
-        "dof_channel": dofs.channel,
-        "dof_low": dofs.low,
-        "dof_high": dofs.high,
-        "dof_rest": dofs.rest,
+        **{name: getattr(posing, name) for name in _OF_BONES},
+        **{f"mirror_{name}": getattr(posing.symmetry, name) for name in ("bone", "control")},
+        **{f"dof_{name}": getattr(posing.dofs, name) for name in _OF_DOFS},
         "driver_bone": np.array([driver.bone for driver in drivers], np.int32),
         "driver_degree": np.array([driver.degree for driver in drivers], np.int32),
         "driver_inputs": joined([driver.inputs for driver in drivers], np.int32),
@@ -90,9 +83,7 @@ def read_posing(
 ) -> PosingSkeleton | None:
     """Return the posing skeleton of a file, or None if a later version wrote it.
 
-    entry         `posing` of the header
-    skeleton      of the deformer
-    control_rest  (C,) rest values of its controls
+    control_rest  (C,) rest values of the deformer's controls
     """
     if not isinstance(entry, dict) or not isinstance(entry.get("version"), int):
         raise InputError("posing: expected an object with a version")
@@ -100,10 +91,7 @@ def read_posing(
         return None
     part = lambda name: arrays[PREFIX + name]
     whole = lambda name, size: checks.index(part(name), PREFIX + name, size)
-    names = tuple(entry["dofs"])
-    dofs = Dofs(
-        names, *(part(f"dof_{name}") for name in ("bone", "channel", "low", "high", "rest"))
-    )
+    dofs = Dofs(tuple(entry["dofs"]), *(part(f"dof_{name}") for name in _OF_DOFS))
     errors = {str(name): float(value) for name, value in dict(entry["errors"]).items()}
     symmetry = Symmetry(
         int(entry["mirror_axis"]),
@@ -112,12 +100,8 @@ def read_posing(
     )
     return PosingSkeleton(
         skeleton=skeleton,
-        parents=part("parents"),
         control_rest=control_rest,
         dofs=dofs,
-        axes=part("axes"),
-        order=part("order"),
-        reference=part("reference"),
         drivers=_drivers(arrays, entry["drivers"]),
         handles=tuple(
             Handle(str(h["name"]), str(h["role"]), str(h["side"]), int(h["bone"]))
@@ -125,9 +109,9 @@ def read_posing(
         ),
         symmetry=symmetry,
         parts=tuple(entry["parts"]),
-        bone_part=part("bone_part"),
         errors=errors,
         notes=tuple(entry["notes"]),
+        **{name: part(name) for name in _OF_BONES},
     )
 
 
