@@ -41,7 +41,7 @@ def test_a_row_is_what_the_plain_formulas_give(poses):
         enveloping_error(poses.vertices, approximated, best_bone_reference(poses)), rel=1e-5
     )
     assert row.figures["influences"] == 1
-    assert row.worst_pose == distance.max(axis=1).argmax()
+    assert row.pictured.pose == distance.max(axis=1).argmax()
     np.testing.assert_allclose(row.per_vertex_max, distance.max(axis=0), rtol=1e-5)
     edges, counts = row.histogram
     exact_edges, exact_counts = log_histogram(distance)
@@ -84,7 +84,7 @@ def test_deformers_are_measured_case_by_case(poses):
     assert [(r.case, r.method) for r in rows] == [
         ("all", "near"), ("all", "far"), ("few", "near"), ("few", "far"),
     ]  # fmt: skip
-    assert rows[0].worst_pose == rows[1].worst_pose == rows[0].per_frame_max.argmax()
+    assert rows[0].pictured.pose == rows[1].pictured.pose == rows[0].per_frame_max.argmax()
     assert rows[1].figures["fit_s"] == 2.0
     assert "fit_s" not in rows[0].figures
     assert "bytes" in rows[0].figures

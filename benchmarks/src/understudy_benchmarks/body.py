@@ -43,6 +43,7 @@ from understudy_benchmarks.body_fits import (
     Size,
     SkeletonRig,
 )
+from understudy_benchmarks.influence_plot import with_influences
 from understudy_benchmarks.pictures import can_draw
 from understudy_benchmarks.real_data import data_folder
 from understudy_benchmarks.seeds import averaged
@@ -110,7 +111,7 @@ def _measured(
                     result = averaged(
                         [measure(name, row, reference, more, pictured) for row, more in rows]
                     )
-                    pictured = result.worst_pose if pictured is None else pictured
+                    pictured = result.pictured if pictured is None else pictured
                     # The report shows pictures and curves of a few rows, and the figures of all.
                     yield result if name in _PICTURED else CaseResult(case, name, result.figures)
                 else:
@@ -189,7 +190,7 @@ def _write_report(
         fits.subject, fits.rig.mesh, fits.deformers, marked("body", results), command, notes
     )
     name = "report.html" if fits.subject == "human" else f"{fits.subject}-report.html"
-    write_report(request.out / name, replace(data, subject=subject, lbs_over_k=over_k))
+    write_report(request.out / name, with_influences(replace(data, subject=subject), over_k))
 
 
 def _findings(results: list[CaseResult]) -> Iterator[str]:

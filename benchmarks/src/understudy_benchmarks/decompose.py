@@ -159,7 +159,7 @@ def _run_case(
         figures = {**deformer_figures(deformer), "fit_s": min(took[name]), "peak_mb": peak[name]}
         if name == "ssdr-affine" and case.name in KNOWN_E:
             figures["paper_e"] = KNOWN_E[case.name]
-        pictured = results[0].worst_pose if results else None
+        pictured = results[0].pictured if results else None
         results.append(measure(name, deform_clips(deformer), reference, figures, pictured))
     return _with_ratios(results)
 

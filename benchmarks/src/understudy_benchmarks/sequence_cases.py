@@ -121,8 +121,6 @@ def write_poses_report(
     data = ReportData(
         title=title,
         mesh=mesh,
-        unit=mesh.unit,
-        height=mesh.height,
         results=marked(command.split()[-1], results),
         machine=machine.describe(),
         notes=[

@@ -172,7 +172,7 @@ def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[Case
             figures["true_bones"] = case.true_bones
         if "erms_curve" in deformer.provenance:
             curves[name] = list(deformer.provenance["erms_curve"])
-        pictured = rows[FOUND].worst_pose if FOUND in rows else None
+        pictured = rows[FOUND].pictured if FOUND in rows else None
         rows[name] = measure(name, deform_clips(deformer), reference, figures, pictured)
     for name, curve in curves.items():
         if "fesam" in curves and not name.startswith("fesam"):

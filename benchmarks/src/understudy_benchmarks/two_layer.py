@@ -352,7 +352,7 @@ def _run_case(
         result = replace(
             result, figures={**result.figures, "e_sphere": to_sphere * result.figures["e"]}
         )
-        pictured = result.worst_pose if pictured is None else pictured
+        pictured = result.pictured if pictured is None else pictured
         # The report shows pictures of a few rows and the figures of all.
         results.append(
             result if method in _PICTURED else CaseResult(case.name, method, result.figures)

@@ -8,15 +8,8 @@ import numpy as np
 
 from understudy.system import checks
 
-View = str | tuple[float, float]
+View = tuple[float, float]  # azimuth and elevation in degrees
 
-# Azimuth and elevation in degrees.
-VIEWS = {
-    "front": (0.0, 0.0),
-    "side": (90.0, 0.0),
-    "back": (180.0, 0.0),
-    "three_quarter": (35.0, 8.0),
-}
 _MARGIN = 0.05  # of the picture, left free on each side of what is framed
 
 
@@ -24,9 +17,9 @@ _MARGIN = 0.05  # of the picture, left free on each side of what is framed
 class Camera:
     """An orthographic camera.
 
-    view        a name of `VIEWS`, or (azimuth, elevation) in degrees. Azimuth 0 looks at the
-                character's front with +X on the right of the picture; azimuth 90 looks from +X.
-                The front is +Z if Y is up, and -Y if Z is up
+    view        (azimuth, elevation) in degrees. Azimuth 0 looks at the character's front with +X on
+                the right of the picture; azimuth 90 looks from +X. The front is +Z if Y is up, and
+                -Y if Z is up
     size        (width, height) of the picture in pixels
     fit_to      what to frame: (2,3) corners of a box, or (n,3) points. None: the mesh that is
                 drawn. Pictures with the same `fit_to` share their scale and place
@@ -35,7 +28,7 @@ class Camera:
                 left hand
     """
 
-    view: View = "three_quarter"
+    view: View = (35.0, 8.0)
     size: tuple[int, int] = (600, 800)
     fit_to: np.ndarray | None = None
     up_axis: str = "Y"
@@ -48,10 +41,7 @@ class Camera:
     @property
     def axes(self) -> np.ndarray:
         """(3,3) rows: the directions of the picture's right, its up, and towards the viewer."""
-        angles = self.view
-        if isinstance(angles, str):
-            angles = VIEWS[checks.one_of(angles, "view", VIEWS)]
-        azimuth, elevation = (np.radians(checks.between(angle, "view angle")) for angle in angles)
+        azimuth, elevation = np.radians([checks.between(x, "view angle") for x in self.view])
         right = np.array([np.cos(azimuth), 0.0, -np.sin(azimuth)])
         flat = np.cos(elevation)
         towards = np.array([np.sin(azimuth) * flat, np.sin(elevation), np.cos(azimuth) * flat])

@@ -14,7 +14,7 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.error_summary import ErrorSummary, pose_difference
 from understudy.core.poses import Poses
-from understudy.evaluation.result import CaseResult
+from understudy.evaluation.result import CaseResult, PicturedFrame
 from understudy.geometry.error_norms import box_error
 from understudy.methods.skin_fitting.best_bone import rigid_errors
 from understudy.system import checks
@@ -77,7 +77,7 @@ def measure_deformers(
                 own |= (figures or {}).get(name, {})
                 approximation = deform_as(deformer, reference.poses)
                 row = measure(name, approximation, reference, own, pictured)
-                pictured = row.worst_pose if pictured is None else pictured
+                pictured = row.pictured if pictured is None else pictured
                 rows.append(row)
                 bar.advance()
     return rows
@@ -131,14 +131,14 @@ def measure(
     approximation: Approximation,
     reference: Reference,
     figures: Mapping[str, float] | None = None,
-    pictured: int | None = None,
+    pictured: PicturedFrame | None = None,
 ) -> CaseResult:
     """One row: the errors of an approximation on a test animation.
 
     method         name of the row
     approximation  a function from poses to vertices (T,V,3), or those vertices
     figures        added to the row's own, such as {"bytes": 12000, "fit_s": 3.5}
-    pictured       frame to keep for pictures; None: the frame of the largest error
+    pictured       of another row, whose frame to keep; None: the frame of the largest error
     """
     poses, mesh = reference.poses, reference.poses.mesh
     if isinstance(approximation, np.ndarray):
@@ -167,7 +167,7 @@ def measure(
         row |= sequence.figures(summary)
     if reference.best_bone_square is not None:
         row["ee"] = summary.enveloping_error(reference.best_bone_square)
-    worst = summary.worst_pose if pictured is None else pictured
+    worst = summary.worst_pose if pictured is None else pictured.pose
     frame = poses.take(np.array([worst]))
     return CaseResult(
         case=reference.case,
@@ -178,9 +178,9 @@ def measure(
         per_vertex_mean=summary.vertex_mean,
         per_vertex_max=summary.vertex_max,
         histogram=summary.histogram(),
-        worst_pose=worst,
-        worst_true=frame.read_poses(0, 1)[0],
-        worst_approx=approximated(np.array([worst]), frame)[0],
+        pictured=PicturedFrame(
+            worst, frame.read_poses(0, 1)[0], approximated(np.array([worst]), frame)[0]
+        ),
     )
 
 

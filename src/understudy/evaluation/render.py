@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from understudy.evaluation import shading
 from understudy.evaluation.camera import Camera
-from understudy.evaluation.shading import BACKGROUND, Colour
 from understudy.geometry.normals import vertex_normals
 from understudy.system import checks
 
@@ -49,9 +48,7 @@ def render(
     *,
     heat: HeatMap | None = None,
     colours: npt.ArrayLike | None = None,
-    background: Colour = BACKGROUND,
     samples: int = 2,
-    lit: bool = True,
 ) -> np.ndarray:
     """A picture of the mesh: (h,w,3) uint8.
 
@@ -62,7 +59,6 @@ def render(
     heat        values to show as colours. None: clay
     colours     (V,3) sRGB colours of 0 to 255, instead of clay or a heat map
     samples     supersampling per axis
-    lit         False: flat colours without lights, for pictures that are measured
 
     >>> camera = Camera(size=(32, 24))
     >>> render([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], camera).shape
@@ -77,23 +73,15 @@ def render(
     pixels = camera.to_pixels(seen, samples)
 
     shape = (height * samples, width * samples)
-    owner = rasterise(pixels, triangles, shape)
-    behind = shading.backdrop(background, width, height)
-    hit = np.flatnonzero(owner >= 0)
+    hit, corner, weight, depth = _nearest(pixels, triangles, shape)
+    behind = shading.backdrop(width, height)
     if not hit.size:
         return shading.to_srgb(behind)
 
-    corner = triangles[owner[hit]]
-    weight = barycentric(pixels, corner, hit % shape[1] + 0.5, hit // shape[1] + 0.5)
     albedo = _albedo(corner, weight, heat, colours, len(finite))
-    if lit:
-        normals = _facing_normals(seen, triangles, corner, weight)
-        depth = np.full(shape[0] * shape[1], -np.inf)
-        depth[hit] = np.einsum("pk,pk->p", weight, pixels[corner, 2])
-        openness = shading.ambient_openness(depth.reshape(shape), hit, normals, samples)
-        colour = shading.shade(normals, albedo, openness, studio=heat is None and colours is None)
-    else:
-        colour = np.broadcast_to(albedo, (len(hit), 3))
+    normals = _facing_normals(seen, triangles, corner, weight)
+    openness = shading.ambient_openness(depth.reshape(shape), hit, normals, samples)
+    colour = shading.shade(normals, albedo, openness, studio=heat is None and colours is None)
 
     # Average the subpixels of each pixel in linear light; uncovered ones show the backdrop.
     at = (hit // shape[1] // samples) * width + hit % shape[1] // samples
@@ -116,15 +104,26 @@ def visible(vertices: npt.ArrayLike, triangles: npt.ArrayLike, camera: Camera) -
     size = _VISIBLE_PIXELS
     camera = replace(camera, size=(size, size), fit_to=vertices[np.unique(triangles)])
     placed = camera.to_pixels(vertices @ camera.axes.T)
-    owner = rasterise(placed, triangles, (size, size))
-    hit = np.flatnonzero(owner >= 0)
-    depth = np.full(size * size, -np.inf)
-    corner = triangles[owner[hit]]
-    weight = barycentric(placed, corner, hit % size + 0.5, hit // size + 0.5)
-    depth[hit] = np.einsum("pk,pk->p", weight, placed[corner, 2])
+    depth = _nearest(placed, triangles, (size, size))[-1]
     column, row = (np.clip(np.floor(placed[:, k]), 0, size - 1).astype(np.int64) for k in (0, 1))
     # A tolerance of two pixels: the depth within one pixel of a steep surface.
     return finite & (placed[:, 2] >= depth[row * size + column] - 2.0)
+
+
+def _nearest(
+    pixels: np.ndarray, triangles: np.ndarray, shape: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """What each pixel shows: the n covered pixels, their corners and weights (n,3), and the depth.
+
+    The depth is that of all pixels, (h*w,); -inf where nothing is.
+    """
+    owner = rasterise(pixels, triangles, shape)
+    hit = np.flatnonzero(owner >= 0)
+    corner = triangles[owner[hit]]
+    weight = barycentric(pixels, corner, hit % shape[1] + 0.5, hit // shape[1] + 0.5)
+    depth = np.full(len(owner), -np.inf)
+    depth[hit] = np.einsum("pk,pk->p", weight, pixels[corner, 2])
+    return hit, corner, weight, depth
 
 
 def _whole(vertices, triangles) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -23,7 +23,7 @@ TUNED_NOTE = "* took part in choosing a constant of its method: notes/tuning.md.
 class PicturedFrame(NamedTuple):
     """The frame of a test animation that a report shows.
 
-    pose    its number, from 0
+    pose    its number, from 0. Methods of a case with the same frame are shown side by side
     true    (V,3) the original
     approx  (V,3) the approximation
     """
@@ -47,9 +47,7 @@ class CaseResult:
     per_frame_mean, per_frame_max    (T,) error of each frame
     per_vertex_mean, per_vertex_max  (V,) error of each vertex over the frames
     histogram                        (edges (n+1,), counts (n,)) of all T x V vertex errors
-    worst_pose                       the frame to show in pictures, from 0. Methods of a case with
-                                     the same frame are shown side by side
-    worst_true, worst_approx         (V,3) that frame, original and approximated
+    pictured                         the frame to show in pictures
     tuned                            the case took part in choosing a constant of the method, so the
                                      row is no test; tables mark it
 
@@ -65,9 +63,7 @@ class CaseResult:
     per_vertex_mean: np.ndarray | None = None
     per_vertex_max: np.ndarray | None = None
     histogram: tuple[np.ndarray, np.ndarray] | None = None
-    worst_pose: int | None = None
-    worst_true: np.ndarray | None = None
-    worst_approx: np.ndarray | None = None
+    pictured: PicturedFrame | None = None
     tuned: bool = False
 
     @property
@@ -83,8 +79,6 @@ class CaseResult:
             ("per_frame_max", (None,)),
             ("per_vertex_mean", (None,)),
             ("per_vertex_max", (None,)),
-            ("worst_true", (None, 3)),
-            ("worst_approx", (None, 3)),
         ):
             value = getattr(self, name)
             if value is not None:
@@ -93,19 +87,12 @@ class CaseResult:
             edges, counts = (np.asarray(part, np.float64) for part in self.histogram)
             checks.shape_of(edges, where + "histogram edges", (len(counts) + 1,))
             put("histogram", (edges, counts))
-        missing = [self.worst_pose is None, self.worst_true is None, self.worst_approx is None]
-        if any(missing) != all(missing):
-            raise InputError(
-                f"{where}worst_pose, worst_true and worst_approx come together: one of them is "
-                f"missing"
-            )
-
-    @property
-    def pictured(self) -> PicturedFrame | None:
-        """The frame to show in pictures, or None."""
-        if self.worst_pose is None or self.worst_true is None or self.worst_approx is None:
-            return None
-        return PicturedFrame(self.worst_pose, self.worst_true, self.worst_approx)
+        if self.pictured is not None:
+            pose, true, approx = self.pictured
+            true = checks.shape_of(np.asarray(true, np.float64), where + "original", (None, 3))
+            approx = np.asarray(approx, np.float64)
+            checks.shape_of(approx, where + "approximation", true.shape)
+            put("pictured", PicturedFrame(pose, true, approx))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,18 +100,15 @@ class ReportData:
     """Everything that a report shows.
 
     title       name of the character
-    mesh        at rest; its triangles, up axis and handedness are used to draw the pictures
-    unit        of every length, such as "cm"
-    height      what percentages refer to, in that unit
+    mesh        at rest; lengths are in its unit, and percentages refer to its height
     results     one per case and method
-    deformers   one mapping per fitted method with any of: method, bytes, multiply_adds, fit_s,
-                training_error, nets, inputs
+    deformers   one mapping per fitted method: method, bytes, multiply_adds, fit_s, nets, inputs
     machine     the machine that the times were measured on
     notes       sentences shown under the headline
     subject     the method that the report is about; "": the one with the lowest mean error
     provenance  version, seed, command, data: what is needed to run it again
     training    method -> (epochs (n,), error (n,))
-    lbs_over_k  case -> (K (n,), mean error (n,)) of linear blend skinning
+    plots       case -> (svg, caption) of plots to show after its own
     page        address of the page that shows the character, relative to the report; "": none
     skins       method -> skeleton and skin that it found
     true_joints (n,3) joints of the character's own rig that move, at rest; None: unknown
@@ -132,8 +116,6 @@ class ReportData:
 
     title: str
     mesh: Mesh
-    unit: str
-    height: float
     results: Sequence[CaseResult]
     deformers: Sequence[Mapping[str, object]] = ()
     machine: Mapping[str, object] = field(default_factory=dict)
@@ -141,7 +123,7 @@ class ReportData:
     subject: str = ""
     provenance: Mapping[str, object] = field(default_factory=dict)
     training: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
-    lbs_over_k: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    plots: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
     page: str = ""
     skins: Mapping[str, tuple[Skeleton, Skin]] = field(default_factory=dict)
     true_joints: np.ndarray | None = None
@@ -149,21 +131,21 @@ class ReportData:
     def __post_init__(self):
         if not self.results:
             raise InputError("report: there are no results to report")
-        checks.between(self.height, "height", above=0)
         pairs = [(r.case, r.method) for r in self.results]
         if len(set(pairs)) != len(pairs):
             case, method = next(pair for pair in pairs if pairs.count(pair) > 1)
             raise InputError(f"report: duplicate result of {method!r} on {case!r}")
         for r in self.results:
-            for name in ("per_vertex_mean", "per_vertex_max", "worst_true", "worst_approx"):
-                if getattr(r, name) is not None:
-                    checks.same_count(
-                        len(getattr(r, name)),
-                        self.mesh.vertex_count,
-                        "vertices",
-                        f"{name} of {r.method} on {r.case}",
-                        "the mesh",
-                    )
+            pictured = None if r.pictured is None else r.pictured.true
+            for name, array in (
+                ("per_vertex_mean", r.per_vertex_mean),
+                ("per_vertex_max", r.per_vertex_max),
+                ("the picture", pictured),
+            ):
+                if array is not None:
+                    who = f"{name} of {r.method} on {r.case}"
+                    count = self.mesh.vertex_count
+                    checks.same_count(len(array), count, "vertices", who, "the mesh")
         methods = list(dict.fromkeys(r.method for r in self.results))
         if self.subject:
             checks.one_of(self.subject, "subject of the report", methods)
@@ -172,9 +154,14 @@ class ReportData:
             object.__setattr__(self, "subject", lowest)
 
     @property
-    def size_label(self) -> str:
-        """What percentages refer to, as a word."""
-        return self.mesh.size_label
+    def unit(self) -> str:
+        """The unit of every length."""
+        return self.mesh.unit
+
+    @property
+    def height(self) -> float:
+        """What percentages refer to."""
+        return self.mesh.height
 
     @property
     def cases(self) -> list[str]:

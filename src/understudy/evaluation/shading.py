@@ -136,10 +136,10 @@ def turbo() -> np.ndarray:
     return (np.asarray(colormaps["turbo"](np.arange(256)))[:, :3] * 255).round().astype(np.uint8)
 
 
-def backdrop(colour: tuple[int, int, int], width: int, height: int) -> np.ndarray:
+def backdrop(width: int, height: int) -> np.ndarray:
     """The background in linear light, a little darker towards the floor: (h,w,3)."""
     fall = 1.0 - 0.07 * np.linspace(0.0, 1.0, height)[:, None, None] ** 2
-    return np.broadcast_to(from_srgb(np.asarray(colour, float)) * fall, (height, width, 3))
+    return np.broadcast_to(from_srgb(np.asarray(BACKGROUND, float)) * fall, (height, width, 3))
 
 
 def from_srgb(colour: np.ndarray) -> np.ndarray:

@@ -64,7 +64,7 @@ def unexplained_parts(poses: Poses, deformer: Deformer, error: np.ndarray) -> li
     error     (V,) mean distance of each vertex
     """
     mesh = poses.mesh
-    height = mesh.height or 1.0
+    height = mesh.height
     result = []
     for name, vertices in (dict(mesh.parts) or {"": np.arange(mesh.vertex_count)}).items():
         mean = float(np.mean(error[vertices])) if len(vertices) else 0.0

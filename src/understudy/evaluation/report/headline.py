@@ -25,7 +25,7 @@ _MOST_TRIANGLES = 60_000  # more take too long to draw for a small picture
 def headline(data: ReportData) -> str:
     """Title, the errors of the subject in a sentence, notes, and a tile for each number."""
     figures, unit = overall(data.results, data.subject), unit_text(data.unit)
-    percent = lambda x: f"{digits3(100 * x / data.height)} % of {data.size_label}"
+    percent = lambda x: f"{digits3(100 * x / data.height)} % of {data.mesh.size_label}"
     length = lambda x: f"{digits3(x)}&nbsp;{escape(unit)}"
     own = [r for r in data.results if r.method == data.subject]
     frames = sum(len(r.per_frame_mean) for r in own if r.per_frame_mean is not None)
@@ -51,22 +51,16 @@ def headline(data: ReportData) -> str:
     if fit is not None:
         tiles.append(card.format("time to fit", digits3(fit), "s", "on the machine below"))
     notes = "".join(f"<p>{escape(note)}</p>" for note in data.notes)
+    link = data.page and (
+        f'<p><a href="{escape(data.page)}">Open the character</a>: play it, pose it, compare it '
+        "with the original.</p>\n"
+    )
     return (
         f'<header>{turntable(data)}<p class="over">Understudy report</p>\n'
         f"<h1>{escape(data.title)}</h1>\n"
         f'<p class="lede">{sentence}</p>\n<p>{_compared(data)}{_worst_frame(data)}</p>{notes}\n'
-        f"{_page_link(data)}"
+        f"{link}"
         f'<div class="tiles">{"".join(tiles)}</div></header>'
-    )
-
-
-def _page_link(data: ReportData) -> str:
-    """A link to the page that shows the character; "" if there is none."""
-    if not data.page:
-        return ""
-    return (
-        f'<p><a href="{escape(data.page)}">Open the character</a>: play it, pose it, compare it '
-        "with the original.</p>\n"
     )
 
 
@@ -131,12 +125,12 @@ def _known(data: ReportData, name: str) -> float | None:
 
 def turntable(data: ReportData) -> str:
     """The stand-in at its worst frame, turning; "" if no frame is known or the mesh is large."""
-    shape = next(
-        (r.worst_approx for r in data.results if r.method == data.subject and _drawn(r)), None
-    )
+    frames = (r.pictured for r in data.results if r.method == data.subject)
+    shapes = (frame.approx for frame in frames if frame is not None)
+    shape = next((shape for shape in shapes if np.isfinite(shape).all()), None)
     if shape is None or len(data.mesh.triangles) > _MOST_TRIANGLES:
         return ""
-    text = base64.b64encode(turning_picture(data, np.asarray(shape))).decode()
+    text = base64.b64encode(turning_picture(data, shape)).decode()
     label = escape(f"{data.title}, {data.subject}, from all around")
     return f'<img class="turntable" alt="{label}" src="data:image/webp;base64,{text}">'
 
@@ -167,8 +161,3 @@ def turning_picture(data: ReportData, vertices: np.ndarray) -> bytes:
     pause = int(1000 * _SECONDS / _VIEWS)
     first.save(out, "WEBP", save_all=True, append_images=others, duration=pause, loop=0, quality=78)
     return out.getvalue()
-
-
-def _drawn(result: CaseResult) -> bool:
-    """Whether a result has a frame that can be drawn."""
-    return result.worst_approx is not None and bool(np.isfinite(result.worst_approx).all())

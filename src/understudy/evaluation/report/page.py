@@ -122,8 +122,6 @@ def report_data(
     return ReportData(
         title=title,
         mesh=mesh,
-        unit=mesh.unit,
-        height=mesh.height,
         results=results,
         deformers=summaries,
         machine=machine.describe(),

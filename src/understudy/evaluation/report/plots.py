@@ -1,8 +1,8 @@
 """The curves of a report as inline SVG, in the text colour and typeface of the page.
 
-They suit a light and a dark page. matplotlib draws them, and `_inline` removes what only a separate
-file needs: namespaces, metadata and unused ids. Names never enter a plot. Methods differ by colour
-and dash, and the legend of the page, which escapes names, says which is which.
+They suit a light and a dark page. matplotlib draws them, and `inline_svg` removes what only a
+separate file needs: namespaces, metadata and unused ids. Names never enter a plot. Methods differ
+by colour and dash, and the legend of the page, which escapes names, says which is which.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from understudy.evaluation.shading import need_drawing
 
-_INK = "#010203"  # a placeholder that `_inline` replaces by `currentColor`
+INK = "#010203"  # a placeholder that `inline_svg` replaces by `currentColor`
 _COLOURS = ("#2f7de1", "#e8871e", "#22a06b", "#c64191", "#8f6ee0", "#ad9407", "#12a3b8", "#d9534f")
 _DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 _EMPTY_BIN = 0.5  # where a count of zero is drawn on a logarithmic axis
@@ -45,7 +45,7 @@ def histogram(
     styles  method -> style; the area below the first method is filled
     key     anything that makes the plot unique in its page
     """
-    with _plot(height=2.7) as (figure, axes):
+    with blank_plot(height=2.7) as (figure, axes):
         for method, (edges, counts) in curves.items():
             colour, dash = styles[method]
             shown = np.maximum(np.asarray(counts, float), _EMPTY_BIN)
@@ -57,7 +57,7 @@ def histogram(
         axes.set_xlim(left=0)
         axes.set(xlabel=f"error, {unit}", ylabel="vertices, all frames")
         axes.yaxis.set_major_formatter(lambda y, _: _short_count(y))
-        return _inline(figure, "Distribution of vertex errors", key)
+        return inline_svg(figure, "Distribution of vertex errors", key)
 
 
 def per_frame(
@@ -72,7 +72,7 @@ def per_frame(
     curves  method -> (mean (T,), max (T,))
     marked  a frame to mark with a dotted line
     """
-    with _plot(height=2.7, rows=2) as (figure, both):
+    with blank_plot(height=2.7, rows=2) as (figure, both):
         for axes, which, name in zip(both, (0, 1), ("mean", "max")):
             # The first method, the subject of the report, is drawn last and so on top.
             for method, pair in reversed(list(curves.items())):
@@ -81,13 +81,13 @@ def per_frame(
                 look: Any = {"linewidth": 1.4, "marker": mark, "markersize": 4}
                 axes.plot(pair[which], color=colour, linestyle=dash, **look)
             if marked is not None:
-                axes.axvline(marked, color=_INK, linewidth=0.8, alpha=0.45, linestyle=(0, (2, 2)))
+                axes.axvline(marked, color=INK, linewidth=0.8, alpha=0.45, linestyle=(0, (2, 2)))
             axes.set_ylim(bottom=0)
             axes.margins(x=0.01)
             axes.set(xlabel="frame" if which else "", ylabel=f"{name}, {unit}")
         both[0].tick_params(labelbottom=False)
         figure.align_ylabels(both)
-        return _inline(figure, "Error of each frame", key)
+        return inline_svg(figure, "Error of each frame", key)
 
 
 def range_mark(errors: tuple[float, float, float], ends: tuple[float, float], style: Style) -> str:
@@ -124,7 +124,7 @@ def training(
 
     curves  method -> (epochs (n,), error relative to the motion to learn (n,))
     """
-    with _plot(height=2.5) as (figure, axes):
+    with blank_plot(height=2.5) as (figure, axes):
         for method, (steps, error) in curves.items():
             colour, dash = styles[method]
             axes.plot(steps, 100 * np.asarray(error), color=colour, linestyle=dash, linewidth=1.5)
@@ -133,32 +133,7 @@ def training(
             axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
         axes.margins(x=0.01)
         axes.set(xlabel="epoch", ylabel="training error, %")
-        return _inline(figure, "Error during training", "")
-
-
-def over_k(
-    k: np.ndarray,
-    mean: np.ndarray,
-    others: Mapping[str, float],
-    styles: Mapping[str, Style],
-    unit: str,
-    key: str = "",
-) -> str:
-    """Mean error of linear blend skinning over the number of influences (FDDA Figure 8).
-
-    k, mean  (n,) influences per vertex and mean errors
-    others   method -> mean error, drawn as a horizontal line
-    """
-    with _plot(height=2.5) as (figure, axes):
-        place = np.arange(len(k))
-        axes.plot(place, mean, color=_INK, linewidth=1.5, marker="o", markersize=4.5)
-        for method, value in others.items():
-            colour, dash = styles[method]
-            axes.axhline(value, color=colour, linestyle=dash, linewidth=1.5)
-        axes.set_xticks(place, [f"{int(each)}" for each in k])
-        axes.set_ylim(bottom=0)
-        axes.set(xlabel="influences per vertex", ylabel=f"mean error, {unit}")
-        return _inline(figure, "Linear blend skinning over influences per vertex", key)
+        return inline_svg(figure, "Error during training", "")
 
 
 def pareto(
@@ -173,12 +148,12 @@ def pareto(
     points  method -> (cost, error), both above zero
     cost    label of the axis of costs
     """
-    with _plot(height=2.7) as (figure, axes):
+    with blank_plot(height=2.7) as (figure, axes):
         from matplotlib.ticker import LogLocator  # optional dependency
 
         edge = frontier(points)
         costs, errors = zip(*(points[method] for method in edge))
-        axes.step(costs, errors, where="post", color=_INK, linewidth=1.0, alpha=0.45)
+        axes.step(costs, errors, where="post", color=INK, linewidth=1.0, alpha=0.45)
         for method, (x, y) in points.items():
             colour, _ = styles[method]
             fill = colour if method in edge else "none"
@@ -191,7 +166,7 @@ def pareto(
             axis.set_minor_formatter(lambda value, _: "")
         axes.margins(0.15)
         axes.set(xlabel=cost, ylabel=f"mean error, {unit}")
-        return _inline(figure, f"Error against {cost}", key)
+        return inline_svg(figure, f"Error against {cost}", key)
 
 
 def frontier(points: Mapping[str, tuple[float, float]]) -> list[str]:
@@ -220,7 +195,7 @@ def _short_count(y: float) -> str:
 
 
 @contextmanager
-def _plot(*, height: float, rows: int = 1) -> Iterator[tuple]:
+def blank_plot(*, height: float, rows: int = 1) -> Iterator[tuple]:
     """A figure and its axes (one, or `rows` of them), without the global state of pyplot."""
     need_drawing()
     import matplotlib  # optional dependency
@@ -228,12 +203,12 @@ def _plot(*, height: float, rows: int = 1) -> Iterator[tuple]:
 
     style: Any = {
         "text.parse_math": False,
-        "text.color": _INK,
-        "axes.labelcolor": _INK,
-        "axes.edgecolor": _INK,
-        "xtick.color": _INK,
-        "ytick.color": _INK,
-        "grid.color": _INK,
+        "text.color": INK,
+        "axes.labelcolor": INK,
+        "axes.edgecolor": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "grid.color": INK,
         "grid.alpha": 0.13,
         "grid.linewidth": 0.7,
         "axes.grid": True,
@@ -255,7 +230,7 @@ def _plot(*, height: float, rows: int = 1) -> Iterator[tuple]:
         yield figure, figure.subplots(rows, 1, sharex=True)
 
 
-def _inline(figure, label: str, key: str) -> str:
+def inline_svg(figure, label: str, key: str) -> str:
     """The figure as an `<svg>` element; `key` makes the ids of equal plots differ."""
     file = io.StringIO()
     figure.savefig(
@@ -270,7 +245,7 @@ def _inline(figure, label: str, key: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.S)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
     text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text).replace("xlink:href", "href")
-    text = text.replace(_INK, "currentColor")
+    text = text.replace(INK, "currentColor")
     text = re.sub(r"font-family: [^;\"]*", "font-family: inherit", text)
     # Ids must be unique in a page: keep those that are referred to, with a prefix.
     used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', text))

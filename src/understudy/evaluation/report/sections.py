@@ -74,15 +74,7 @@ def _plots(
         if pictured is not None:
             caption += f" The dotted line marks frame {pictured}, shown above."
         found.append((plots.per_frame(frames, styles, unit, pictured, key=case), caption))
-    if case in data.lbs_over_k:
-        k, mean = data.lbs_over_k[case]
-        means = {r.method: r.figures["mean"] for r in results if "mean" in r.figures}
-        caption = (
-            "Mean error of linear blend skinning (points) over the number of influences per "
-            "vertex. Horizontal lines are the mean errors of the methods above."
-        )
-        found.append((plots.over_k(k, mean, means, styles, unit, key=case), caption))
-    return found
+    return [*found, *data.plots.get(case, ())]
 
 
 def _worst_frame(data: ReportData, frames: Sequence[tuple[str, PicturedFrame]]) -> str:

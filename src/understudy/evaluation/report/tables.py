@@ -34,7 +34,6 @@ _DEFORMER_COLUMNS = {
     "bytes": ("size", "bytes"),
     "multiply_adds": ("multiply-adds", "per pose"),
     "fit_s": ("fit", "s"),
-    "training_error": ("training error", "{unit}"),
     "nets": ("networks", ""),
     "inputs": ("inputs", "per network"),
 }
@@ -46,7 +45,7 @@ def results_table(data: ReportData, styles: Styles) -> str:
     columns = []
     for name in column_names(r.figures for r in rows):
         values = [r.figures.get(name) for r in rows]
-        label, unit, texts = column_texts(name, values, data.unit, data.size_label)
+        label, unit, texts = column_texts(name, values, data.unit, data.mesh.size_label)
         columns.append((name, label, unit, texts, best_of_case(rows, name)))
     lengths = [x for r in rows for x in _range(r) if math.isfinite(x) and x > 0]
     ends = (min(lengths), max(lengths)) if lengths else (1.0, 1.0)
@@ -134,10 +133,7 @@ def deformers_table(data: ReportData, styles: Styles) -> str:
     text = ""
     if data.deformers:
         known = [k for k in _DEFORMER_COLUMNS if any(d.get(k) is not None for d in data.deformers)]
-        extra = dict.fromkeys(
-            k for d in data.deformers for k in d if k not in _DEFORMER_COLUMNS and k != "method"
-        )
-        columns = [_deformer_column(data, key) for key in (*known, *extra)]
+        columns = [_deformer_column(data, key) for key in known]
         head = "".join(header_cell(label, unit) for label, unit, _ in columns)
         rows = ""
         for k, d in enumerate(data.deformers):
@@ -159,13 +155,13 @@ def deformers_table(data: ReportData, styles: Styles) -> str:
 
 def _deformer_column(data: ReportData, key: str) -> tuple[str, str, list[str]]:
     """(label, unit, one text per deformer)."""
-    label, unit = _DEFORMER_COLUMNS.get(key, (key, ""))
+    label, unit = _DEFORMER_COLUMNS[key]
     values = [d.get(key) for d in data.deformers]
     if key == "bytes":
         numbers = [float(v) if isinstance(v, (int, float)) else math.nan for v in values]
         scale, unit = byte_scale(numbers)
         return label, unit, [digits3(n / scale) for n in numbers]
-    return label, unit.format(unit=unit_text(data.unit)), [plain(v) for v in values]
+    return label, unit, [plain(v) for v in values]
 
 
 def glossary(data: ReportData) -> str:
@@ -174,7 +170,7 @@ def glossary(data: ReportData) -> str:
     entries = ""
     for name in column_names(r.figures for r in rows):
         values = [r.figures.get(name) for r in rows]
-        label, unit, _ = column_texts(name, values, data.unit, data.size_label)
+        label, unit, _ = column_texts(name, values, data.unit, data.mesh.size_label)
         meaning = metric_of(name).meaning
         if meaning:
             entries += (
@@ -184,8 +180,9 @@ def glossary(data: ReportData) -> str:
     unit = escape(unit_text(data.unit))
     return (
         "<section><h2>How to read this report</h2>\n<p>An error is the distance between a vertex "
-        f"of the original and the same vertex of the stand-in, in {unit}. The {data.size_label} of "
-        f"the character is {digits3(data.height)}&nbsp;{unit}. Look at the max and the close-ups "
+        f"of the original and the same vertex of the stand-in, in {unit}. The "
+        f"{data.mesh.size_label} of the character is {digits3(data.height)}&nbsp;{unit}. Look at "
+        "the max and the close-ups "
         "as well as at the mean: a small mean can hide one broken armpit.</p>\n"
         f"<dl>{entries}</dl></section>"
     )
