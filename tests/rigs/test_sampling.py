@@ -85,7 +85,7 @@ def test_wrong_modes_are_named(modes, message):
 
 def test_around_without_spread_lies_on_the_animation():
     curve = np.array([[0, 0, 3], [10, 20, 3], [40, 20, 3]], float)
-    values = around(SPEC, curve, 500, spread=0, seed=0)
+    values = around(SPEC, [curve], 500, spread=0, seed=0)
     first = values[:, 1] < 20
     assert np.allclose(values[first, 1], 2 * values[first, 0])
     assert np.allclose(values[~first, 1], 20)
@@ -103,7 +103,7 @@ def test_around_does_not_lead_from_one_animation_into_the_next():
 
 def test_around_spreads_within_the_limits():
     still = np.array([[75.0, 85.0, 3.0]])  # one frame, near the limit of the wing
-    values = around(SPEC, still, 4000, spread=0.5, seed=0)
+    values = around(SPEC, [still], 4000, spread=0.5, seed=0)
     sigma = (SPEC.high - SPEC.low) / 3
     assert values[:, 0].mean() == pytest.approx(75, abs=1)
     assert values[:, 0].std() == pytest.approx(
@@ -116,13 +116,13 @@ def test_around_spreads_within_the_limits():
 
 def test_around_refuses_no_frames_and_frames_outside_the_limits():
     with pytest.raises(InputError, match="no frames"):
-        around(SPEC, np.zeros((0, 3)), 5, spread=0, seed=0)
+        around(SPEC, [np.zeros((0, 3))], 5, spread=0, seed=0)
     with pytest.raises(InputError, match="no frames"):
         around(SPEC, [], 5, spread=0, seed=0)
     with pytest.raises(InputError, match="'knee' is 170"):
-        around(SPEC, np.array([[170.0, 0, 3]]), 5, spread=0, seed=0)
+        around(SPEC, [np.array([[170.0, 0, 3]])], 5, spread=0, seed=0)
     with pytest.raises(InputError, match="spread"):
-        around(SPEC, np.array([[0.0, 0, 3]]), 5, spread=-1, seed=0)
+        around(SPEC, [np.array([[0.0, 0, 3]])], 5, spread=-1, seed=0)
 
 
 def test_modes_are_read_from_toml(tmp_path):

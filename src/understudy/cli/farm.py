@@ -21,10 +21,10 @@ from understudy.jobs.farm import (
     VALUES,
     FarmJob,
     files_of,
-    make_folder,
     stem_of,
     words_for_farm,
 )
+from understudy.jobs.folder import make_folder
 from understudy.jobs.source import load_asked
 from understudy.rigs.blender.options import BlenderOptions
 from understudy.rigs.chunk_sampling import need_blocks

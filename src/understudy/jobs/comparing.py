@@ -132,17 +132,14 @@ def methods_for(poses: Poses) -> list[str]:
     >>> methods_for(tube.evaluate(tube.controls.rest[None]))
     ['corrected_skin', 'fdda', 'differential', 'lbs']
     """
-    found = {
-        name: kind.traits
-        for name, kind in methods_by_name()[0].items()
-        if not kind.traits.baseline and name != AUTO
-    }
-    if poses.skeleton is None and poses.controls is None:
-        return [name for name, traits in found.items() if traits.takes_sequences]
+    bare = poses.skeleton is None and poses.controls is None
+    suits = lambda traits: (
+        traits.takes_sequences == bare
+        and (bare or poses.skeleton is not None or traits.controls_suffice)
+        and not traits.baseline
+    )
     return [
-        name
-        for name, traits in found.items()
-        if not traits.takes_sequences and (poses.skeleton is not None or traits.controls_suffice)
+        name for name, kind in methods_by_name()[0].items() if name != AUTO and suits(kind.traits)
     ]
 
 

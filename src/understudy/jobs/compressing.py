@@ -161,7 +161,6 @@ def compress(
     as_json: Path | None = None,
     page: Path | None = None,
     outputs: Outputs | None = None,
-    made_by: Mapping[str, Any] | None = None,
     progress: Progress = SILENT,
 ) -> Compressed:
     """Turn a mesh sequence into bones and clips, and write them to `out`.
@@ -183,9 +182,8 @@ def compress(
     as_json     also write the figures to this file
     page        also write a page (.html) that shows the result beside the sequence
     outputs     also write a report and its figures, of a `.understudy` file
-    made_by     provenance of the poses, where they are in memory
     """
-    given = {
+    flags = {
         "bones": bones,
         "error": error,
         "influences": influences,
@@ -193,7 +191,7 @@ def compress(
         "skeleton": skeleton or None,
         "seed": seed,
     }
-    flags = {flag: value for flag, value in given.items() if value is not None}
+    flags = {flag: value for flag, value in flags.items() if value is not None}
     for_engine = format_of(out, to="write").write_deformer is None
     if for_engine and tolerance is not None:
         raise InputError(
@@ -216,7 +214,7 @@ def compress(
         if path is not None:
             ensure_writable(path)
     fitting = Fit.of(chosen, out, for_engine=True)
-    poses, made_by = _sequence_of(sequence, reading, made_by, progress)
+    poses, made_by = _sequence_of(sequence, reading, progress)
     if bones is not None and bones > poses.vertex_count:
         raise InputError(
             f"--bones {bones} is more than the mesh has vertices ({poses.vertex_count})"
@@ -231,18 +229,15 @@ def compress(
     asked = getattr(fitting.method.config, _option_of(chosen.name, "error"), None)
     before = 12 * poses.vertex_count * poses.pose_count
     done = Compressed(fitting.out, deformer, None, {}, (), before, 0, asked)
+    kept = KeptFrames({poses.name: poses})
     if for_engine:
         done = _write_engine_file(done, poses, influences or ENGINE_INFLUENCES, fit_s, progress)
         fitting.remove_checkpoints()
-        if page is not None:
-            kept = KeptFrames({poses.name: poses})
-            kept.cases[poses.name]()
-            kept.write_page({deformer.method: deformer}, poses.name, page)
     else:
         if (deformer.skeleton is not None) and (deformer.skeleton.parents >= 0).any():
             deformer = _posable(deformer, poses, progress)
         deformer, added = _compacted(deformer, poses, tolerance)
-        label, kept = deformer.method, KeptFrames({poses.name: poses})
+        label = deformer.method
         (row,) = measure_deformers(
             {label: deformer}, kept.cases, {label: {"fit_s": fit_s}}, progress
         )
@@ -250,8 +245,6 @@ def compress(
         training = {**deformer.training, **{name: figures[name] for name in TRAINING_ERRORS}}
         deformer = replace(with_source(deformer, made_by), training=training)
         fitting.write(deformer)
-        if page is not None:
-            kept.write_page({label: deformer}, poses.name, page)
         after = file_size(fitting.out)
         measured = None
         if outputs is not None:
@@ -266,6 +259,9 @@ def compress(
             error_added=added,
             measured=measured,
         )
+    if page is not None:
+        kept.cases[poses.name]()  # keeps the frames, also where nothing was measured
+        kept.write_page({deformer.method: deformer}, poses.name, page)
     if as_json is not None:
         sizes = {"bytes_before": done.bytes_before, "bytes_after": done.bytes_after}
         write_json(as_json, {"unit": poses.mesh.unit, **sizes, **done.figures})
@@ -281,16 +277,16 @@ def trial_of_sequence(poses: Poses) -> Trial:
 def _sequence_of(
     sequence: Source | Poses | Place | Sequence[Place],
     reading: ReadOptions | None,
-    made_by: Mapping[str, Any] | None,
     progress: Progress,
 ) -> tuple[Poses, Mapping[str, Any]]:
     """The vertices of a sequence, without bones and controls, and their provenance."""
+    made_by: Mapping[str, Any]
     if isinstance(sequence, SequenceSource | PosesSource):
         poses, made_by = sequence.poses, sequence.made_by
     elif isinstance(sequence, CharacterSource):
         poses, made_by = sequence.recorded(keep_own=False).poses, sequence.made_by
     elif isinstance(sequence, Poses):
-        poses, made_by = sequence, made_by or {}
+        poses, made_by = sequence, {}
     elif isinstance(sequence, Source):
         raise InputError(f"{sequence.name} is a rig: learn it, or sample it first")
     else:

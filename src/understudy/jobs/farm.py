@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from understudy.jobs.folder import make_folder
 from understudy.rigs.blender.options import is_blend
 from understudy.system.errors import FileError, InputError
 
@@ -102,22 +103,11 @@ class FarmJob:
     def _parameters(self) -> list[dict[str, Any]]:
         rig: dict[str, Any] = {"name": "Rig", "type": "STRING", "default": self.rig}
         if self.rig_file is not None:
-            rig = {"name": "Rig", "type": "PATH", "objectType": "FILE", "dataFlow": "IN"}
-        store = {
-            "name": "Store",
-            "type": "PATH",
-            "objectType": "DIRECTORY",
-            "dataFlow": "INOUT",
-            "description": "Pose store, on a disk that all machines share.",
-        }
+            rig = _path("Rig", "FILE", "IN")
+        shared = "Pose store, on a disk that all machines share."
+        store = _path("Store", "DIRECTORY", "INOUT", description=shared)
         files = [
-            {
-                "name": name.capitalize(),
-                "type": "PATH",
-                "objectType": "FILE",
-                "dataFlow": "IN",
-                "default": file,
-            }
+            _path(name.capitalize(), "FILE", "IN", default=file)
             for name, file in self.files.items()
         ]
         command = {
@@ -136,11 +126,13 @@ class FarmJob:
             for word in (f"--{name}", f"{{{{Param.{name.capitalize()}}}}}")
         ]
         words = ["sample", f"{{{{Param.Rig}}}}{rest}", "-o", "{{Param.Store}}", *more, *files]
-        return {
-            "actions": {
-                "onRun": {"command": "{{Param.Command}}", "args": [*words, *self.words]},
-            }
-        }
+        run = {"command": "{{Param.Command}}", "args": [*words, *self.words]}
+        return {"actions": {"onRun": run}}
+
+
+def _path(name: str, kind: str, flow: str, **more: str) -> dict[str, str]:
+    """The definition of a parameter that is a path, which a farm may map."""
+    return {"name": name, "type": "PATH", "objectType": kind, "dataFlow": flow, **more}
 
 
 def stem_of(rig: str) -> str:
@@ -162,14 +154,12 @@ def files_of(given: Mapping[str, Any]) -> dict[str, str]:
 def words_for_farm(words: Sequence[str], given: Mapping[str, Any], out: Path) -> tuple[str, ...]:
     """The options without those that name a file; the files are copied to the folder `out`."""
     kept: list[str] = []
-    skip = False
-    for word in words:
-        if skip:
-            skip = False
-            continue
+    left = iter(words)
+    for word in left:
         name = word.partition("=")[0].removeprefix("--")
         if word.startswith("--") and name in _FILES:
-            skip = "=" not in word
+            if "=" not in word:
+                next(left, None)
             continue
         if "{{" in word:
             raise InputError(f"{word!r}: a farm job cannot pass on two braces; rename it")
@@ -181,11 +171,3 @@ def words_for_farm(words: Sequence[str], given: Mapping[str, Any], out: Path) ->
         except OSError as problem:
             raise FileError(f"{given[name]}: cannot be copied to {out / file}: {problem}") from None
     return tuple(kept)
-
-
-def make_folder(folder: Path) -> None:
-    """Make the folder of a job, or say why that cannot be done."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise FileError(f"{folder}: the folder cannot be made: {problem.strerror}") from problem

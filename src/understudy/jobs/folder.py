@@ -33,12 +33,7 @@ class JobFolder:
         self._done: dict[str, Any] = {}
         if state.exists() and not overwrite:
             self._done = self._read(state)
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise FileError(
-                f"{self.path}: the folder cannot be made: {problem.strerror}"
-            ) from problem
+        make_folder(self.path)
         self._save()
 
     def file(self, suffix: str) -> Path:
@@ -87,3 +82,11 @@ class JobFolder:
 
     def _save(self) -> None:
         write_json(self.path / _STATE, {"job": self._facts, "done": self._done})
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a job, or say why that cannot be done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise FileError(f"{folder}: the folder cannot be made: {problem.strerror}") from problem

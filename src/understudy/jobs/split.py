@@ -30,11 +30,10 @@ class Split:
     note: str
 
 
-def split_poses(poses: Poses, clips: Sequence[str] = (), fraction: float = FRACTION) -> Split:
+def split_poses(poses: Poses, clips: Sequence[str] = ()) -> Split:
     """Return `poses` divided into those to fit and those to measure on.
 
-    clips     names of the clips to measure on; empty: chosen, see the module's docstring
-    fraction  of the poses to keep out, at least
+    clips  names of the clips to measure on; empty: chosen, see the module's docstring
 
     >>> from understudy.rigs import load_rig
     >>> rig = load_rig("tube")
@@ -50,7 +49,7 @@ def split_poses(poses: Poses, clips: Sequence[str] = (), fraction: float = FRACT
             "learn from some and to measure on others. Give more poses, or fit all of them with "
             "`understudy fit`"
         )
-    wanted = fraction * poses.pose_count
+    wanted = FRACTION * poses.pose_count
     if len(poses.spans) > 1:
         chosen: list[str] = []
         frames = 0

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 
 import numpy as np
 
-from understudy.core.controls import ControlSpec
-from understudy.core.mesh import Mesh
 from understudy.core.parts import part_vertices, submesh, take_vertices
 from understudy.core.poses import Poses
-from understudy.core.skeleton import Skeleton
 from understudy.rigs.base import (
     PerturbableRig,
     Rig,
@@ -31,34 +27,12 @@ class PartRig:
 
     def __init__(self, rig: Rig, kept: np.ndarray):
         self._rig, self._kept = rig, np.asarray(kept)
+        self.name, self.skeleton, self.controls = name_of(rig), rig.skeleton, rig.controls
+        self.animation_names = animation_names(rig)
+        self.mesh = submesh(rig.mesh, self._kept)
         if isinstance(rig, PerturbableRig):
             # An attribute of the instance: a rig that cannot be perturbed must not have it.
             self.evaluate_offset = self._evaluate_offset
-
-    @property
-    def name(self) -> str:
-        """The name of the whole rig."""
-        return name_of(self._rig)
-
-    @cached_property
-    def mesh(self) -> Mesh:
-        """The mesh of the kept vertices."""
-        return submesh(self._rig.mesh, self._kept)
-
-    @property
-    def skeleton(self) -> Skeleton | None:
-        """The bones of the whole rig."""
-        return self._rig.skeleton
-
-    @property
-    def controls(self) -> ControlSpec:
-        """The controls of the whole rig."""
-        return self._rig.controls
-
-    @property
-    def animation_names(self) -> tuple[str, ...]:
-        """The animations of the whole rig."""
-        return animation_names(self._rig)
 
     def animation(self, name: str) -> tuple[np.ndarray, float]:
         """Control curves (T,C) of one animation, and its frame rate."""

@@ -9,6 +9,7 @@ driver dies, its actors end; finished blocks are kept, and the same command cont
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -64,14 +65,11 @@ class _OpenRig:
 
     def __init__(self, build: Callable[[], Rig]):
         self._build = build
-        self._rig: Rig | None = None
 
-    @property
+    @cached_property
     def rig(self) -> Rig:
         """The rig; built here, not at the start, so that an error is reported."""
-        if self._rig is None:
-            self._rig = self._build()
-        return self._rig
+        return self._build()
 
 
 class _Sampler(_OpenRig):

@@ -103,21 +103,19 @@ def mixture(
 
 def around(
     spec: ControlSpec,
-    animations: np.ndarray | Sequence[np.ndarray],
+    animations: Sequence[np.ndarray],
     count: int,
     spread: float,
     seed: int | np.random.SeedSequence,
 ) -> np.ndarray:
     """Control values (count,C) float64 near random moments of animations, within the rig's limits.
 
-    animations  control curves (T,C), or several of them; a moment lies between two neighbouring
-                frames of one curve
+    animations  control curves (T,C); a moment lies between two neighbouring frames of one curve
     spread      width of the noise added to a moment, as a share of the training range: 0 gives the
                 animation itself
     """
     checks.between(spread, "spread", low=0)
-    single = isinstance(animations, np.ndarray) and animations.ndim == 2
-    curves = [spec.check(curve) for curve in ([animations] if single else animations)]
+    curves = [spec.check(curve) for curve in animations]
     if not sum(len(curve) for curve in curves):
         raise InputError("animations: there are no frames to sample around")
     frames = np.concatenate(curves)
