@@ -37,12 +37,17 @@ from understudy.export.bones import (
     plays_as_it_is,
     range_clip,
 )
-from understudy.export.character import ExportSettings, clip_errors, engine_skin, notes_on
+from understudy.export.character import (
+    ExportSettings,
+    clip_errors,
+    engine_bones,
+    engine_skin,
+    notes_on,
+)
 from understudy.export.clips import SourceClip, distinct_clips
 from understudy.export.errors import Errors
 from understudy.export.joints import Joints, make_joints
 from understudy.export.shapes import ShapeBasis, SkinnedFrames, low_rank_displacements
-from understudy.export.virtual_bones import convex_virtual_bones
 from understudy.io.onnx import WeightsNet
 from understudy.runtime.reference import coefficients_of, drivers, pose_readings
 from understudy.system.errors import InputError
@@ -136,10 +141,7 @@ def make_neural_morphs(
     sources = [*clips, *([] if poses is None else [range_clip(deformer, poses)])]
     if not sources:
         raise InputError("a neural-morph pair is fitted to poses: name a rig, clips or motion")
-    bones = None
-    if deformer.skeleton is not None:
-        bones = EngineBones.of(deformer, settings.bones == "rigid")
-        bones = convex_virtual_bones(bones, deformer, sources, settings.influences, progress)
+    bones = engine_bones(deformer, sources, settings, progress)
     frames = [deformed_frames(deformer, bones, clip) for clip in sources]
     base, joints, exact = _skinned(deformer, bones, frames, settings, name, progress)
     with progress.task("finding blend shapes", 1) as task:
