@@ -8,10 +8,8 @@
 
 A skin and blend shapes of a character's file, which engines play already, stay as they are.
 
-For its own file, `compress` chooses the bones of a sequence by error alone: they may be affine,
-without parents, with six influences. For the file of an engine, bones and weights are fitted to the
-sequence again under the engine's limits (`engine_character`), which is better than approximating
-the first result.
+The bones of a mesh sequence are found again under an engine's limits (`engine_character`), which is
+better than approximating those of the `.understudy` file.
 
 Letters: F frames, V vertices, B bones, J joints, S blend shapes.
 """

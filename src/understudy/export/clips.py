@@ -1,9 +1,5 @@
 """`SourceClip`: the motion that an export bakes, and where it comes from.
 
-    own_clips         the clips of a compressed sequence
-    animation_clip    an animation of the rig that the deformer was learned from
-    motion_clips      a file of bone motion: recorded poses, a pose store, a character's file
-
 Letters: F frames, B bones, C controls, V vertices.
 """
 

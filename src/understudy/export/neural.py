@@ -146,7 +146,17 @@ def make_neural_morphs(
     base, joints, exact = _skinned(deformer, bones, frames, settings, name, progress)
     with progress.task("finding blend shapes", 1) as task:
         reads = [_read(deformer, clip) for clip in sources]
-        wanted = _wanted(deformer, base, sources, frames, settings.morphs, joints, exact)
+        if exact:
+            wanted = np.concatenate(
+                [deformer.displacements(clip.world_from_bone, clip.controls) for clip in sources]
+            )
+        else:
+            assert joints is not None  # without bones, the skin is exact
+            assert base.skin is not None
+            moved = np.concatenate([joints.moved_by(part.world_from_bone) for part in frames])
+            targets = np.concatenate([part.target for part in frames])
+            skinned = SkinnedFrames(base.mesh.vertices, joints.skeleton, base.skin, moved, targets)
+            wanted = low_rank_displacements(skinned, settings.morphs)
         basis = ShapeBasis.of(wanted, settings.morphs, deformer.mesh.height)
         inputs = np.concatenate(reads)
         if exact:
@@ -196,29 +206,6 @@ def _skinned(
     worlds = [part.in_world for part in frames]
     joints = make_joints(bones.skeleton, worlds)
     return Character(deformer.mesh, joints.skeleton, joints.skin(skin), name=name), joints, exact
-
-
-def _wanted(
-    deformer: Deformer,
-    base: Character,
-    sources: Sequence[SourceClip],
-    frames: Sequence[Frames],
-    morphs: int,
-    joints: Joints | None,
-    exact: bool,
-) -> np.ndarray:
-    """Return the displacements (F,V,3) that the blend shapes have to reproduce."""
-    if exact:
-        return np.concatenate(
-            [deformer.displacements(clip.world_from_bone, clip.controls) for clip in sources]
-        )
-    assert base.skeleton is not None  # without bones, the skin is exact
-    assert base.skin is not None
-    assert joints is not None
-    moved = np.concatenate([joints.moved_by(part.world_from_bone) for part in frames])
-    targets = np.concatenate([part.target for part in frames])
-    skinned = SkinnedFrames(base.mesh.vertices, base.skeleton, base.skin, moved, targets)
-    return low_rank_displacements(skinned, morphs)
 
 
 def _read(deformer: Deformer, clip: SourceClip) -> np.ndarray:

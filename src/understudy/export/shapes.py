@@ -23,9 +23,6 @@ towards the targets:
 
     d_ti <- x_ti + (A^T A + h)^-1 A^T (r_ti - A x_ti)
 
-Blend shapes that a deformer has itself, such as those of a character's file, stay (`own_shapes`):
-an engine plays them under their own names, driven by the controls.
-
 Letters: F frames, V vertices, B bones, S blend shapes, P components.
 """
 
