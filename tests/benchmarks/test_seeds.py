@@ -3,10 +3,10 @@
 import numpy as np
 
 from understudy.evaluation.result import CaseResult
-from understudy.rigs.sampling import SIGMA_EQUATION_8, SamplePlan, gaussian
+from understudy.rigs.sampling import SamplePlan, gaussian
 from understudy.rigs.tube import TubeRig
 from understudy.system.progress import SILENT
-from understudy_benchmarks.samples import sampled_in_memory
+from understudy_benchmarks.samples import SIGMA_EQUATION_8, sampled_in_memory
 from understudy_benchmarks.seeds import at_once, averaged
 
 

@@ -21,12 +21,12 @@ from understudy.methods.fdda.groups import assign_bones
 from understudy.methods.lbs import Lbs, LbsConfig
 from understudy.methods.registry import method_type
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
-from understudy.rigs.sampling import SIGMA, SIGMA_EQUATION_8, SamplePlan
+from understudy.rigs.sampling import SIGMA, SamplePlan
 from understudy.system.progress import Progress
 from understudy_benchmarks import Request
 from understudy_benchmarks.baselines import rotational_regression, wpsd
 from understudy_benchmarks.isolation import isolated
-from understudy_benchmarks.samples import sampled
+from understudy_benchmarks.samples import SIGMA_EQUATION_8, sampled
 from understudy_benchmarks.seeds import at_once
 from understudy_characters.human import HumanRig
 

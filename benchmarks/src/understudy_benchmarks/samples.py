@@ -21,6 +21,9 @@ from understudy.rigs.sampling import SamplePlan
 from understudy.system import threads
 from understudy.system.progress import Progress
 
+# Of a `SamplePlan`: as equation 8 of the FDDA paper reads, where its text says `SIGMA`.
+SIGMA_EQUATION_8 = 1.5
+
 _AT_ONCE = 256  # poses of one task of a worker process
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
-from understudy.core.posing import PosingSkeleton
 from understudy.evaluation.metric_catalogue import size_text
 from understudy.geometry.skinning import weight_matrix
 from understudy.runtime.native import runtime_of
@@ -40,7 +39,14 @@ def info_lines(deformer: Deformer) -> list[tuple[str, str]]:
         bones = f"{skeleton.bone_count} bones, up to {skin.influences} per vertex"
         lines.append(("skin", f"{bones}, {skin.blend} blend{virtual}"))
     if deformer.posing is not None:
-        lines += posing_lines(deformer.posing, mesh.unit)
+        posing = deformer.posing
+        text = (
+            f"{posing.dofs.count} degrees of freedom of {len(posing.independent_bones)} bones, "
+            f"{len(posing.helper_bones)} helper bones follow; vertex error "
+            f"{posing.errors.get('mean', 0):.3g} {mesh.unit} mean; handles: "
+            f"{', '.join(handle.name for handle in posing.handles)}"
+        )
+        lines += [("posing", text), *(("", note) for note in posing.notes)]
     for clip in deformer.clips:
         rate = "" if clip.frame_rate is None else f" at {clip.frame_rate:g} per second"
         text = f"{clip.name}: {clip.frame_count} frames{rate}, from frame {clip.start_frame}"
@@ -98,17 +104,6 @@ def _worst_regions(deformer: Deformer) -> list[tuple[str, float]]:
     parts = parts or {"all": np.arange(len(error))}
     means = [(name, float(error[at].mean())) for name, at in parts.items() if len(at)]
     return sorted(means, key=lambda region: -region[1])[:_REGIONS]
-
-
-def posing_lines(posing: PosingSkeleton, unit: str) -> list[tuple[str, str]]:
-    """(name, text) of each line about what poses a deformer without its rig."""
-    error = f"vertex error {posing.errors.get('mean', 0):.3g} {unit} mean"
-    text = (
-        f"{posing.dofs.count} degrees of freedom of {len(posing.independent_bones)} bones, "
-        f"{len(posing.helper_bones)} helper bones follow; {error}; handles: "
-        f"{', '.join(handle.name for handle in posing.handles)}"
-    )
-    return [("posing", text), *(("", note) for note in posing.notes)]
 
 
 def mesh_text(mesh: Mesh) -> str:

@@ -99,11 +99,8 @@ def pose_errors(deformer: Deformer, poses: Poses) -> np.ndarray:
     """The mean error (T,) float64 of each pose."""
     found = np.empty(poses.pose_count)
     for where, block in poses.pose_blocks(16):
-        bones = None if poses.world_from_bone is None else poses.world_from_bone[where]
-        controls = None if poses.controls is None else poses.controls[where]
-        bones = None if deformer.skeleton is None else bones
-        controls = None if deformer.control_spec is None else controls
-        off = np.linalg.norm(deformer.deform(bones, controls) - block, axis=2)
+        part = poses.between(where.start, where.stop)
+        off = np.linalg.norm(deformer.deform(part.world_from_bone, part.controls) - block, axis=2)
         found[where] = off.mean(axis=1, dtype=np.float64)
     return found
 

@@ -150,8 +150,8 @@ class ReportData:
         if self.subject:
             checks.one_of(self.subject, "subject of the report", methods)
         else:
-            lowest = min(methods, key=lambda m: _or_infinite(overall(self.results, m)["mean"]))
-            object.__setattr__(self, "subject", lowest)
+            means = np.array([overall(self.results, m)["mean"] for m in methods])
+            object.__setattr__(self, "subject", methods[np.nan_to_num(means, nan=np.inf).argmin()])
 
     @property
     def unit(self) -> str:
@@ -207,7 +207,3 @@ def best_of_case(results: Sequence[CaseResult], name: str) -> dict[str, float]:
         if metric_of(name).error and math.isfinite(r.figures.get(name, math.nan)):
             found.setdefault(r.case, []).append(r.figures[name])
     return {case: min(values) for case, values in found.items() if len(values) > 1}
-
-
-def _or_infinite(number: float) -> float:
-    return math.inf if math.isnan(number) else number

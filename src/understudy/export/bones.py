@@ -4,10 +4,6 @@ Bones that a decomposition found have no parents, and their bind pose is not rot
 places each at the centre of its vertices. That changes no vertex, and engines can interpolate and
 show such bones. For `--bones rigid`, `join_bones` makes one skeleton of rotations of them.
 
-The skin has at most K bones per vertex, is convex and linear. Its weights are fitted again to poses
-of the deformer, instead of dropping the smallest. Dual quaternion blending and negative weights,
-which engines do not have, are approximated by the same fit.
-
 Letters: F frames, V vertices, B bones, N virtual bones, K influences.
 """
 
@@ -15,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -87,11 +82,6 @@ class EngineBones:
             self, skeleton=placed, skin=skin, virtual=virtual, rest=placed.world_from_bone
         )
 
-    @property
-    def found(self) -> bool:
-        """Whether a decomposition found the bones, so that their bind pose is free."""
-        return self.rest is not None
-
     def motion(self, world_from_bone: np.ndarray, skeleton: Skeleton) -> np.ndarray:
         """Return these bones, (F,N,3,4), in poses (F,B,3,4) of the deformer's `skeleton`."""
         moved = world_from_bone
@@ -109,19 +99,15 @@ class EngineBones:
 
 
 def _placed(names: tuple[str, ...], skin: Skin, vertices: np.ndarray) -> Skeleton:
-    """Return bones without parents, each at the centre of its vertices (V,3)."""
-    rest = np.tile(np.eye(3, 4), (len(names), 1, 1))
-    rest[:, :, 3] = _centres(skin, vertices, len(names))
-    return Skeleton(names, np.full(len(names), -1), rest)
-
-
-def _centres(skin: Skin, vertices: np.ndarray, bones: int) -> np.ndarray:
-    """Return the mean (B,3) of the vertices of each bone, weighted; of all where it has none."""
+    """Return bones without parents, each at the weighted mean of its vertices (V,3), or of all."""
     weight = np.abs(skin.weight.astype(np.float64)) ** 2
-    rows = weight_matrix(skin.bone_index, weight, bones)
+    rows = weight_matrix(skin.bone_index, weight, len(names))
     total = np.asarray(rows.sum(axis=0)).reshape(-1, 1)
     points = vertices.astype(np.float64)
-    return np.where(total > 1e-9, (rows.T @ points) / np.maximum(total, 1e-9), points.mean(axis=0))
+    means = (rows.T @ points) / np.maximum(total, 1e-9)
+    rest = np.tile(np.eye(3, 4), (len(names), 1, 1))
+    rest[:, :, 3] = np.where(total > 1e-9, means, points.mean(axis=0))
+    return Skeleton(names, np.full(len(names), -1), rest)
 
 
 def plays_as_it_is(skin: Skin, influences: int) -> bool:
@@ -184,17 +170,6 @@ class Frames:
         world[..., 3] += self.centre[:, None]
         return world
 
-    def take(self, frames: np.ndarray) -> Frames:
-        """Return some frames: frames (n,), indices."""
-        original = None if self.original is None else self.original[frames]
-        return Frames(
-            self.centre[frames],
-            self.world_from_bone[frames],
-            self.vertices[frames],
-            original,
-            self.target[frames],
-        )
-
 
 def range_clip(deformer: Deformer, poses: Poses) -> SourceClip:
     """Return poses of the training range as one clip."""
@@ -230,24 +205,16 @@ def deformed_frames(
     return Frames(centre, moved, vertices, original, target)
 
 
-class JoinedBones(NamedTuple):
-    """The mesh with its new rest shape, the joined bones with their skin, and the frames."""
-
-    mesh: Mesh
-    bones: EngineBones
-    frames: list[Frames]
-
-
 def join_bones(
     deformer: Deformer,
     bones: EngineBones,
     frames: Sequence[Frames],
     influences: int,
     progress: Progress = SILENT,
-) -> JoinedBones:
-    """Return one skeleton that follows the vertices in `frames`.
+) -> tuple[Mesh, EngineBones, list[Frames]]:
+    """Return one skeleton that follows the vertices in `frames`, with a new rest shape and motion.
 
-    Motion, weights and rest shape are fitted again.
+    The weights are fitted again.
 
     bones       of a decomposition, as the export has them
     influences  largest number of bones per vertex; 0: as many as the deformer has
@@ -272,4 +239,4 @@ def join_bones(
         moved.append(replace(part, world_from_bone=world))
         start += part.frame_count
     mesh = replace(deformer.mesh, vertices=fitted.rest)
-    return JoinedBones(mesh, EngineBones(fitted.skeleton, fitted.skin, is_rigid=True), moved)
+    return mesh, EngineBones(fitted.skeleton, fitted.skin, is_rigid=True), moved

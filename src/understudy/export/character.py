@@ -8,10 +8,8 @@
 
 A skin and blend shapes of a character's file, which engines play already, stay as they are.
 
-For its own file, `compress` chooses the bones of a sequence by error alone: they may be affine,
-without parents, with six influences. For the file of an engine, bones and weights are fitted to the
-sequence again under the engine's limits (`engine_character`), which is better than approximating
-the first result.
+The bones of a mesh sequence are found again under an engine's limits (`engine_character`), which is
+better than approximating those of the `.understudy` file.
 
 Letters: F frames, V vertices, B bones, J joints, S blend shapes.
 """
@@ -106,12 +104,8 @@ def make_character(
     spare = () if range_poses is None else (range_clip(deformer, range_poses),)
     mesh = deformer.mesh
     notes: list[str] = []
-    bones = joints = None
-    if deformer.skeleton is not None:
-        bones = EngineBones.of(deformer, settings.bones == "rigid")
-        bones = convex_virtual_bones(
-            bones, deformer, [*clips, *spare], settings.influences, progress
-        )
+    joints = None
+    bones = engine_bones(deformer, [*clips, *spare], settings, progress)
     original = settings.target == "original"
     for clip in clips:
         if original and clip.original is None:
@@ -124,10 +118,9 @@ def make_character(
     extra = [deformed_frames(deformer, bones, clip, original) for clip in spare]
     skin = None
     displacements = []
-    if bones is not None and bones.found and bones.is_rigid and frames:
-        joined = join_bones(deformer, bones, frames, settings.influences, progress)
-        mesh, bones, frames, extra = joined.mesh, joined.bones, joined.frames, []
-        skin = packed(bones.skin)
+    if bones is not None and bones.rest is not None and bones.is_rigid and frames:
+        mesh, bones, frames = join_bones(deformer, bones, frames, settings.influences, progress)
+        extra, skin = [], packed(bones.skin)
     if kept is not None and bones is not None:
         skin = packed(bones.skin)
     if bones is None:
@@ -210,6 +203,16 @@ def _kept_shapes(
     return shapes
 
 
+def engine_bones(
+    deformer: Deformer, clips: Sequence[SourceClip], settings: ExportSettings, progress: Progress
+) -> EngineBones | None:
+    """Return the bones of the export, whose skin has to follow `clips`; None without bones."""
+    if deformer.skeleton is None:
+        return None
+    bones = EngineBones.of(deformer, settings.bones == "rigid")
+    return convex_virtual_bones(bones, deformer, clips, settings.influences, progress)
+
+
 def engine_skin(
     deformer: Deformer,
     bones: EngineBones,
@@ -227,16 +230,16 @@ def engine_skin(
             "the skin has to be fitted to poses, and there are none: name a clip, or pass poses "
             "of the bones"
         )
+    total = sum(part.frame_count for part in frames)
     chosen = [
-        part.take(evenly(part.frame_count, max(2, _SKIN_FRAMES * part.frame_count // total)))
-        for total in [sum(part.frame_count for part in frames)]
+        (part, evenly(part.frame_count, max(2, _SKIN_FRAMES * part.frame_count // total)))
         for part in frames
     ]
     poses = Poses(
         deformer.mesh,
-        np.concatenate([part.target for part in chosen]),
+        np.concatenate([part.target[at] for part, at in chosen]),
         bones.skeleton,
-        np.concatenate([part.world_from_bone for part in chosen]),
+        np.concatenate([part.world_from_bone[at] for part, at in chosen]),
         name="frames",
     )
     return refit_skin(poses, influences, progress)

@@ -1,9 +1,5 @@
 """`SourceClip`: the motion that an export bakes, and where it comes from.
 
-    own_clips         the clips of a compressed sequence
-    animation_clip    an animation of the rig that the deformer was learned from
-    motion_clips      a file of bone motion: recorded poses, a pose store, a character's file
-
 Letters: F frames, B bones, C controls, V vertices.
 """
 
@@ -17,7 +13,6 @@ import numpy as np
 
 from understudy.core.clip import ClipSpan
 from understudy.core.deformer import Deformer
-from understudy.core.mesh import Mesh
 from understudy.core.parts import without_parts
 from understudy.core.poses import Poses, distinct_names
 from understudy.core.provenance import parts_left_out
@@ -98,8 +93,9 @@ def poses_clips(deformer: Deformer, poses: Poses, who: str) -> tuple[SourceClip,
             raise InputError(f"{who} has no bones, and the deformer is driven by bones")
         bones = matched_bones(deformer.skeleton, poses.skeleton, poses.world_from_bone, who)
     controls = _matched_controls(deformer, poses, who)
-    original = None
-    if _same_surface(deformer.mesh, poses.mesh):
+    original, own, other = None, deformer.mesh, poses.mesh
+    same = np.array_equal(own.polygon_vertices, other.polygon_vertices)
+    if same and own.vertex_count == other.vertex_count:
         original = poses.read_poses(0, poses.pose_count)
     spans = poses.spans or (ClipSpan(poses.name, poses.pose_count, poses.frame_rate),)
     ends = np.cumsum([span.frame_count for span in spans])
@@ -164,13 +160,6 @@ def matched_bones(
     for bone in np.setdiff1d(np.arange(own.bone_count), shared):  # parents come first
         result[:, bone] = compose(result[:, own.parents[bone]], local[bone])
     return result
-
-
-def _same_surface(own: Mesh, other: Mesh) -> bool:
-    """Return whether two meshes have as many vertices and the same polygons."""
-    return own.vertex_count == other.vertex_count and np.array_equal(
-        own.polygon_vertices, other.polygon_vertices
-    )
 
 
 def _matched_controls(deformer: Deformer, poses: Poses, who: str) -> np.ndarray | None:

@@ -120,10 +120,10 @@ class ExportJob:
         if not self.clips and not self.motions:
             chosen += own.values()
         every = (*own, *(name for name in known if name not in own))
-        if ALL in self.clips and not every:
+        if self.clips and not every:
             raise InputError(
-                f"--clip {ALL}: neither the file nor its rig has animations; pass --motion FILE "
-                "with the motion of its bones, or leave it out"
+                f"--clip {self.clips[0]}: neither the file nor its rig has animations; pass "
+                "--motion FILE with the motion of its bones, or leave it out"
             )
         wanted = [n for name in self.clips for n in (every if name == ALL else (name,))]
         for name in dict.fromkeys(wanted):
@@ -131,11 +131,6 @@ class ExportJob:
                 chosen.append(own[name])
             elif rig is not None and name in known:
                 chosen.append(animation_clip(deformer, rig, name))
-            elif not own and not known:
-                raise InputError(
-                    f"--clip {name}: neither the file nor its rig has animations; pass --motion "
-                    "FILE with the motion of its bones"
-                )
             else:
                 checks.one_of(name, "clip", (*every, ALL))
         for motion in self.motions:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.levels_of_detail import Parents, find_parents, level_of_detail
+from understudy.core.levels_of_detail import find_parents, level_of_detail
 from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
 from understudy.evaluation.metric_catalogue import digits3
@@ -17,61 +18,14 @@ _POSES = 32  # most poses that are compared
 _TURN = 0.3  # radians, standard deviation of the rotation of each bone in a random pose
 
 
-@dataclass(frozen=True)
-class LevelOfDetail:
-    """A deformer of a coarser mesh, and its distances from the surface of the original.
-
-    deformer  of the coarse mesh
-    parents   of its vertices
-    vertices  of the original
-    at_rest   largest distance of a vertex from the original's surface, at rest
-    mean, p99, max   distances between its vertices and the same points of the original's surface,
-              in some poses; without what they differ at rest
-    poses     how many poses, and which
-    """
-
-    deformer: Deformer
-    parents: Parents
-    vertices: int
-    at_rest: float
-    mean: float
-    p99: float
-    max: float
-    poses: str
-
-    def text(self) -> str:
-        """The lines that the command prints."""
-        mesh = self.deformer.mesh
-        unit = "model units" if mesh.unit == "unitless" else mesh.unit
-        if self.parents.is_subset:
-            kind = "all of them vertices of the original"
-        else:
-            kind = f"at most {digits3(self.at_rest)} {unit} from its surface at rest"
-        return (
-            f"level of detail: {mesh.vertex_count} of {self.vertices} vertices, {kind}\n"
-            f"errors in {unit} on {self.poses}: mean {digits3(self.mean)}, p99 "
-            f"{digits3(self.p99)}, max {digits3(self.max)}"
-        )
-
-    def json(self) -> dict:
-        """The same figures by name."""
-        return {
-            "vertices": self.deformer.mesh.vertex_count,
-            "of": self.vertices,
-            "unit": self.deformer.mesh.unit,
-            "is_subset": self.parents.is_subset,
-            "at_rest": self.at_rest,
-            "mean": self.mean,
-            "p99": self.p99,
-            "max": self.max,
-            "poses": self.poses,
-        }
-
-
-def make_level_of_detail(deformer: Deformer, coarse: Mesh) -> LevelOfDetail:
-    """Return a level of detail with its errors.
+def make_level_of_detail(deformer: Deformer, coarse: Mesh) -> tuple[Deformer, dict[str, Any]]:
+    """Return a level of detail, and its figures by name.
 
     coarse  the mesh of the level, in the unit and axes of the deformer
+
+    `at_rest` is the largest distance of a vertex from the original's surface at rest. `mean`, `p99`
+    and `max` are distances between vertices and the same points of that surface, in some `poses`,
+    without what they differ at rest.
     """
     parents = find_parents(deformer.mesh, coarse)
     made = level_of_detail(deformer, coarse, parents)
@@ -82,16 +36,30 @@ def make_level_of_detail(deformer: Deformer, coarse: Mesh) -> LevelOfDetail:
     # What the coarse mesh has beside the surface moves with its bones, so lengths are compared.
     error = np.linalg.norm(made.deform(world_from_bone, controls) - wanted, axis=2)
     error = np.maximum(error - at_rest, 0)
-    return LevelOfDetail(
-        made,
-        parents,
-        deformer.mesh.vertex_count,
-        float(at_rest.max()),
-        float(error.mean()),
-        float(np.percentile(error, 99)),
-        float(error.max()),
-        poses,
-    )
+    return made, {
+        "vertices": made.mesh.vertex_count,
+        "of": deformer.mesh.vertex_count,
+        "unit": made.mesh.unit,
+        "is_subset": parents.is_subset,
+        "at_rest": float(at_rest.max()),
+        "mean": float(error.mean()),
+        "p99": float(np.percentile(error, 99)),
+        "max": float(error.max()),
+        "poses": poses,
+    }
+
+
+def about_level(figures: Mapping[str, Any]) -> list[str]:
+    """Return the lines that the command prints of the figures of a level of detail."""
+    unit = "model units" if figures["unit"] == "unitless" else figures["unit"]
+    kind = "all of them vertices of the original"
+    if not figures["is_subset"]:
+        kind = f"at most {digits3(figures['at_rest'])} {unit} from its surface at rest"
+    mean, p99, largest = (digits3(figures[name]) for name in ("mean", "p99", "max"))
+    return [
+        f"level of detail: {figures['vertices']} of {figures['of']} vertices, {kind}",
+        f"errors in {unit} on {figures['poses']}: mean {mean}, p99 {p99}, max {largest}",
+    ]
 
 
 def _drivers(deformer: Deformer) -> tuple[np.ndarray | None, np.ndarray | None, str]:

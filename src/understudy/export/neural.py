@@ -37,12 +37,17 @@ from understudy.export.bones import (
     plays_as_it_is,
     range_clip,
 )
-from understudy.export.character import ExportSettings, clip_errors, engine_skin, notes_on
+from understudy.export.character import (
+    ExportSettings,
+    clip_errors,
+    engine_bones,
+    engine_skin,
+    notes_on,
+)
 from understudy.export.clips import SourceClip, distinct_clips
 from understudy.export.errors import Errors
 from understudy.export.joints import Joints, make_joints
 from understudy.export.shapes import ShapeBasis, SkinnedFrames, low_rank_displacements
-from understudy.export.virtual_bones import convex_virtual_bones
 from understudy.io.onnx import WeightsNet
 from understudy.runtime.reference import coefficients_of, drivers, pose_readings
 from understudy.system.errors import InputError
@@ -136,15 +141,22 @@ def make_neural_morphs(
     sources = [*clips, *([] if poses is None else [range_clip(deformer, poses)])]
     if not sources:
         raise InputError("a neural-morph pair is fitted to poses: name a rig, clips or motion")
-    bones = None
-    if deformer.skeleton is not None:
-        bones = EngineBones.of(deformer, settings.bones == "rigid")
-        bones = convex_virtual_bones(bones, deformer, sources, settings.influences, progress)
+    bones = engine_bones(deformer, sources, settings, progress)
     frames = [deformed_frames(deformer, bones, clip) for clip in sources]
     base, joints, exact = _skinned(deformer, bones, frames, settings, name, progress)
     with progress.task("finding blend shapes", 1) as task:
         reads = [_read(deformer, clip) for clip in sources]
-        wanted = _wanted(deformer, base, sources, frames, settings.morphs, joints, exact)
+        if exact:
+            wanted = np.concatenate(
+                [deformer.displacements(clip.world_from_bone, clip.controls) for clip in sources]
+            )
+        else:
+            assert joints is not None  # without bones, the skin is exact
+            assert base.skin is not None
+            moved = np.concatenate([joints.moved_by(part.world_from_bone) for part in frames])
+            targets = np.concatenate([part.target for part in frames])
+            skinned = SkinnedFrames(base.mesh.vertices, joints.skeleton, base.skin, moved, targets)
+            wanted = low_rank_displacements(skinned, settings.morphs)
         basis = ShapeBasis.of(wanted, settings.morphs, deformer.mesh.height)
         inputs = np.concatenate(reads)
         if exact:
@@ -194,29 +206,6 @@ def _skinned(
     worlds = [part.in_world for part in frames]
     joints = make_joints(bones.skeleton, worlds)
     return Character(deformer.mesh, joints.skeleton, joints.skin(skin), name=name), joints, exact
-
-
-def _wanted(
-    deformer: Deformer,
-    base: Character,
-    sources: Sequence[SourceClip],
-    frames: Sequence[Frames],
-    morphs: int,
-    joints: Joints | None,
-    exact: bool,
-) -> np.ndarray:
-    """Return the displacements (F,V,3) that the blend shapes have to reproduce."""
-    if exact:
-        return np.concatenate(
-            [deformer.displacements(clip.world_from_bone, clip.controls) for clip in sources]
-        )
-    assert base.skeleton is not None  # without bones, the skin is exact
-    assert base.skin is not None
-    assert joints is not None
-    moved = np.concatenate([joints.moved_by(part.world_from_bone) for part in frames])
-    targets = np.concatenate([part.target for part in frames])
-    skinned = SkinnedFrames(base.mesh.vertices, base.skeleton, base.skin, moved, targets)
-    return low_rank_displacements(skinned, morphs)
 
 
 def _read(deformer: Deformer, clip: SourceClip) -> np.ndarray:

@@ -4,10 +4,8 @@
     d_t  = base + sum over s of  w_ts r_s b_s               w_ts = (a_ts - low_s) / r_s in 0..1
     base = mean + sum over s of  low_s b_s                  a blend shape whose weight is always 1
 
-Offsets too small to be seen are dropped, and the weights are solved for again.
-
-Weights are between 0 and 1, because some programs clamp them to that range (shape keys of Blender,
-Unity if it is set so). Signed weights would lose half of the motion there.
+Offsets too small to be seen are dropped, and the weights are solved for again. Weights are between
+0 and 1, because some programs clamp them to that range.
 
 What a skin leaves to them are displacements in rest space:
 
@@ -24,9 +22,6 @@ little, and would take up the rank. So the truncation X is repeated, each time a
 towards the targets:
 
     d_ti <- x_ti + (A^T A + h)^-1 A^T (r_ti - A x_ti)
-
-Blend shapes that a deformer has itself, such as those of a character's file, stay (`own_shapes`):
-an engine plays them under their own names, driven by the controls.
 
 Letters: F frames, V vertices, B bones, S blend shapes, P components.
 """

@@ -90,7 +90,7 @@ class Compressed:
             f"{self.file}: {head}",
             self._sequence_line(),
             *self._skin_line(),
-            f"error        {errors_text(f, mesh)}",
+            f"error        {', '.join(_figure_text(n, f, mesh) for n in ERRORS if n in f)}",
             f"size         {size_text(self.bytes_before)} of float32 positions before, {after} in "
             f"the file after ({share:.3g} %)",
             *self._storage_line(),
@@ -136,8 +136,8 @@ class Compressed:
         keys = [clip.keys for clip in self.deformer.clips if clip.keys is not None]
         if not keys or self.character is not None:
             return []
-        places = lambda one: int(one.is_key.size)
-        count, of = (sum(key(one) for one in keys) for key in (lambda k: k.is_key.sum(), places))
+        count = sum(int(one.is_key.sum()) for one in keys)
+        of = sum(one.is_key.size for one in keys)
         return [
             f"stored       {count} of {of} key frames of bones, {self.deformer.storage}: adds E "
             f"{digits3(self.error_added)}"
@@ -392,11 +392,6 @@ def _sequence_methods() -> list[str]:
 
 def _option_of(method: str, flag: str) -> str:
     return OPTION_OF_FLAG.get(method, {}).get(flag, flag)
-
-
-def errors_text(figures: Mapping[str, float], mesh: Mesh) -> str:
-    """The errors of a sequence as one text."""
-    return ", ".join(_figure_text(name, figures, mesh) for name in ERRORS if name in figures)
 
 
 def _figure_text(name: str, figures: Mapping[str, float], mesh: Mesh) -> str:

@@ -13,7 +13,7 @@ from understudy.evaluation.metric_catalogue import size_text
 from understudy.export.character import ExportSettings
 from understudy.export.errors import about_lines
 from understudy.export.job import ExportJob
-from understudy.export.levels_of_detail import make_level_of_detail
+from understudy.export.levels_of_detail import about_level, make_level_of_detail
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.files import file_size, write_json
 from understudy.io.gltf import write_glb
@@ -71,10 +71,10 @@ def export(
             raise InputError(
                 f"--lod: write a .understudy file first and export that to {known.name}"
             )
-        level = make_level_of_detail(deformer, read_mesh(lod))
-        about, deformer = level.text().splitlines(), level.deformer
+        deformer, figures = make_level_of_detail(deformer, read_mesh(lod))
+        about = about_level(figures)
         if as_json is not None:
-            write_json(as_json, level.json())
+            write_json(as_json, figures)
     if known.write_deformer is not None:
         if clips or motions or neural:
             raise InputError(

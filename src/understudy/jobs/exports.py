@@ -41,9 +41,7 @@ class Exports:
 
     file        the stand-in
     folder      of its job: a file that is there is not written again
-    clips       animations of its rig to bake
-    motions     recorded motion to bake
-    rig         that it was learned from
+    clips, motions, rig   as in `ExportJob`
     sequence    the mesh sequence that it was compressed from
     keep_bones  whether an engine's file has the bones of the stand-in, not one skeleton
     seed        of the fit of that skeleton

@@ -1,7 +1,6 @@
 """Reducing the skin of a character that exists: `understudy reduce`.
 
-skin = read_skin("hero.glb")                      artist's weights, or those of any program
-reduced = reduce_skin(TwoLayer(), skin)           example poses: the clips of the file
+The weights are an artist's, or those of any program; the clips of the file are example poses.
 """
 
 from __future__ import annotations
@@ -89,29 +88,6 @@ def skin_of_character(character: Character) -> SourceSkin:
     return SourceSkin(deformer, np.concatenate(known) if whole else None)
 
 
-def reduce_skin(
-    method: Method, skin: SourceSkin, examples: bool = True, progress: Progress = SILENT
-) -> Deformer:
-    """The deformer of a skin with fewer influences; its correctives and clips stay.
-
-    method    one that reduces skins (`traits.reduces_skin`)
-    examples  use the frames of the clips, if there are any; false: the weights alone
-    """
-    if not isinstance(method, SkinReducer):
-        raise InputError(f"{method.name} does not reduce skins; see `understudy methods`")
-    # A deformer with clips would take them as examples by itself.
-    bare = skin.bare if examples else replace(skin.bare, clips=())
-    vertices = skin.vertices if examples and bare.clips else None
-    reduced = method.reduce(bare, None, vertices, progress=progress)
-    return replace(
-        skin.deformer,
-        skin=reduced.skin,
-        method=reduced.method,
-        training=reduced.training,
-        provenance=reduced.provenance,
-    )
-
-
 def reduce(
     method: str | Method,
     skin: str | Path,
@@ -124,18 +100,32 @@ def reduce(
 ) -> tuple[Deformer, list[str]]:
     """Give the skin of a file fewer influences, and write the result to `out`.
 
+    Correctives and clips of the file stay.
+
     skin      what `read_skin` takes
     examples  use the frames of the clips, if there are any; false: the weights alone
 
     Returns the deformer, and what the reduction did as lines.
     """
-    reducers = [name for name, kind in methods_by_name()[0].items() if kind.traits.reduces_skin]
+    known = methods_by_name()[0].items()
+    reducers = [name for name, kind in known if issubclass(kind, SkinReducer)]
     name = method if isinstance(method, str) else method.name
     if name not in reducers:
         raise InputError(f"{name!r} does not reduce skins; use {', '.join(reducers)}")
     fitting = Fit.of(method, out, options)
     source = read_skin(skin, reading, progress)
-    reduced = reduce_skin(fitting.method, source, examples, progress)
+    # A deformer with clips would take them as examples by itself.
+    bare = source.bare if examples else replace(source.bare, clips=())
+    vertices = source.vertices if examples and bare.clips else None
+    assert isinstance(fitting.method, SkinReducer)  # by its name
+    made = fitting.method.reduce(bare, None, vertices, progress=progress)
+    reduced = replace(
+        source.deformer,
+        skin=made.skin,
+        method=made.method,
+        training=made.training,
+        provenance=made.provenance,
+    )
     reduced = with_source(reduced, source_provenance(skin))
     fitting.write(reduced)
     return reduced, _reduction_lines(source, replace(source, deformer=reduced))

@@ -47,10 +47,9 @@ def rig_names() -> tuple[str, ...]:
 def load_rig(text: str) -> Rig:
     """The rig that `text` names.
 
-    text  a built-in name: `tube` (tiny, for tests), and `human` (13,380 vertices, 163 bones) and
-          `face` (4,597 vertices, 77 controls) of the package `understudy-characters`; a plug-in's
-          name; `package.module:Class`; `path/to/rig.py:Class`; or `path/to/hero.blend` (options:
-          see `blender.parse_blend`)
+    text  a built-in name (`tube`, tiny, for tests), that of a plug-in, such as `human` and `face`
+          of the package `understudy-characters`, `package.module:Class`, `path/to/rig.py:Class`, or
+          `path/to/hero.blend` (options: see `blender.parse_blend`)
 
     >>> load_rig("tube").mesh.vertex_count
     104

@@ -37,8 +37,9 @@ class Mode(NamedTuple):
     ranges: Mapping[str, tuple[float, float]]
 
 
-SIGMA = 1 / 3  # of the range: section 3.4 of the paper as its text reads
-SIGMA_EQUATION_8 = 1.5  # as its equation reads
+# Of the range. The text of section 3.4 aligns 1.5 standard deviations with it; its equation 8 has
+# 1.5 ranges, which is nearly uniform. The text argues that poses near the ends should be rarer.
+SIGMA = 1 / 3
 
 
 def range_of_motion_values(spec: ControlSpec, most: int) -> np.ndarray:
@@ -62,11 +63,6 @@ def gaussian(spec: ControlSpec, count: int, seed: int, sigma: float = SIGMA) -> 
 
     sigma  standard deviation as a share of the range; the mean is (low+high)/2
     Values outside the range are drawn again. A control with low == high is constant.
-
-    The paper contradicts itself here. Its text aligns 1.5 standard deviations with the range
-    (`SIGMA`); its equation 8 has sigma = 1.5 (high-low), which is nearly uniform once truncated
-    (`SIGMA_EQUATION_8`). The default follows the text, which argues that poses near the ends of a
-    range should be rarer.
 
     >>> gaussian(ControlSpec(("knee",), [0.0], [150.0]), 3, seed=0).shape
     (3, 1)

@@ -1,9 +1,5 @@
 """`Scene`: everything that the page shows, as one container.
 
-    deformer_scene   stand-ins, with the clips that drive them and the original where it is known
-    poses_scene      poses or a mesh sequence alone
-    rig_scene        a rig alone; the page asks the server for its poses
-
 `web/src/scene.ts` is the reader and describes every entry.
 """
 

@@ -35,10 +35,7 @@ _SLOW_RATE = 2.0  # frames per second of single poses
 class ViewJob:
     """Which clips a scene of stand-ins has, and from which rig.
 
-    clips    names of own clips of the files, or of animations of their rig; empty: all of them, or
-             none where there are `motions`
-    motions  files of bone motion, or recorded poses
-    rig      the rig that the files were learned from, or its name; None: the one in the first file
+    Fields are as in `ExportJob`; without clips and motions, all clips and animations are shown.
     """
 
     clips: Sequence[str] = ()

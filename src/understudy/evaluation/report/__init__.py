@@ -2,9 +2,7 @@
 
 The input is plain data (`ReportData`), the output a page without scripts and without anything to
 fetch: pictures are PNG data URIs, curves are inline SVG. It follows the evaluation of the FDDA
-paper: mean and max error (Tables 2 to 4), pictures side by side with a heat map (Figures 1 and 4),
-the distribution of vertex errors (Figures 6 and 7) and linear blend skinning over K (Figure 8). It
-adds which frame is worst and where on the body the errors are.
+paper, and adds which frame is worst and where on the body the errors are.
 """
 
 from understudy.evaluation.report.page import report_data, write_report

@@ -12,7 +12,7 @@ import numpy as np
 from understudy.evaluation.camera import Camera
 from understudy.evaluation.metric_catalogue import digits3, size_text, unit_text
 from understudy.evaluation.render import render
-from understudy.evaluation.result import CaseResult, ReportData, overall
+from understudy.evaluation.result import ReportData, overall
 from understudy.evaluation.shading import need_drawing
 
 # Of the turning picture.
@@ -88,28 +88,22 @@ def _compared(data: ReportData) -> str:
 
 def _worst_frame(data: ReportData) -> str:
     """One sentence that names the frame, vertex and part of the subject's largest error."""
-    worst: tuple[float, int, CaseResult] | None = None
-    for r in data.results:
-        errors = r.per_frame_max
-        if r.method != data.subject or errors is None or not np.isfinite(errors).any():
-            continue
-        frame = int(np.nanargmax(errors))
-        if worst is None or errors[frame] > worst[0]:
-            worst = (float(errors[frame]), frame, r)
-    if worst is None:
+    known = [
+        (r, r.per_frame_max)
+        for r in data.results
+        if r.method == data.subject
+        and r.per_frame_max is not None
+        and np.isfinite(r.per_frame_max).any()
+    ]
+    if not known:
         return ""
-    _, frame, r = worst
-    return f"The largest error is in frame {frame} of {escape(r.case)}{_vertex_and_part(data, r)}."
-
-
-def _vertex_and_part(data: ReportData, result: CaseResult) -> str:
-    """The worst vertex of a case and the part of the mesh it is in; "" if not known."""
-    errors = result.per_vertex_max
-    if errors is None or not np.isfinite(errors).any():
-        return ""
-    vertex = int(np.nanargmax(errors))
-    part = next((name for name, members in data.mesh.parts.items() if vertex in members), "")
-    return f", at vertex {vertex}" + (f" of {escape(part)}" if part else "")
+    r, errors = max(known, key=lambda pair: np.nanmax(pair[1]))
+    place, own = f"frame {np.nanargmax(errors)} of {escape(r.case)}", r.per_vertex_max
+    if own is not None and np.isfinite(own).any():
+        vertex = int(np.nanargmax(own))
+        part = next((name for name, members in data.mesh.parts.items() if vertex in members), "")
+        place += f", at vertex {vertex}" + (f" of {escape(part)}" if part else "")
+    return f"The largest error is in {place}."
 
 
 def _known(data: ReportData, name: str) -> float | None:
