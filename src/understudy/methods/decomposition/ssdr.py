@@ -100,10 +100,7 @@ class Ssdr(Method[SsdrConfig]):
     Config = SsdrConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """Return a skin for the mesh of `poses`, with the motion of its bones as clips.
-
-        A skeleton of the poses is ignored.
-        """
+        """Return a skin for the mesh of `poses` and bones as clips; a skeleton is ignored."""
         config = self.config
         motion, normalisation = read_motion(poses)
 

@@ -59,13 +59,10 @@ _ONE_BONE = WeightSearch(influences=1, exchanges=0)
 def affine_starts(
     motion: Motion, sample: Motion, directions: np.ndarray, plan: Plan
 ) -> tuple[Motion, list[Fit]]:
-    """Return the motion that the starts are fitted to, and one fit of affine bones per start.
+    """Return the motion of a sample in its leading directions, and fits of affine bones to it.
 
     motion      the whole motion, (V,3F)
-    sample      some vertices of it, in principal directions
-    directions  (3F,n) these directions
-
-    The returned motion is that of the sample in its leading directions.
+    sample      some vertices of it, in principal `directions` (3F,n)
     """
     clustered = [_clusters(sample, plan, share) for share in SPLIT_SHARES]
     if plan.clusters is not None:
@@ -94,10 +91,7 @@ def affine_starts(
 
 
 def rigid_start(motion: Motion, plan: Plan) -> np.ndarray:
-    """Return rigid transforms (3F,4B), fitted to a sample of the vertices and frames of `motion`.
-
-    They start from the clusters of `plan` if it has any, else from the solver's own.
-    """
+    """Return rigid transforms (3F,4B) fitted to a sample, from clusters of `plan`, if any."""
     plan = replace(plan, rigid=True)
     vertices = evenly(motion.vertex_count, _RIGID_VERTICES)
     frames = evenly(motion.rows // 3, _RIGID_FRAMES)
