@@ -211,29 +211,3 @@ def split_transform(motion: Motion, fit: Fit, share: float) -> np.ndarray:
     ridge = 1e-4 * np.trace(gram) / 3 + 1e-300
     linear = np.linalg.solve(gram + ridge * np.eye(3), rest.T @ targets + ridge * before.T).T
     return np.column_stack([linear, target_mean - linear @ rest_mean])
-
-
-def distant_seeds(motion: Motion, count: int) -> np.ndarray:
-    """Return vertices (count,), each with the trajectory most distant from those before it."""
-    seeds = [int(np.argmax(motion.square))]
-    nearest = np.full(motion.vertex_count, np.inf)
-    while len(seeds) < count:
-        nearest = np.minimum(nearest, _distances(motion, seeds[-1]))
-        seeds.append(int(np.argmax(nearest)))
-    return np.array(seeds)
-
-
-def nearest_seed(motion: Motion, seeds: np.ndarray) -> np.ndarray:
-    """Return the number (V,) int32 of the seed, a vertex, whose trajectory is nearest."""
-    nearest = np.full(motion.vertex_count, np.inf)
-    cluster = np.zeros(motion.vertex_count, np.int32)
-    for number, seed in enumerate(seeds):
-        distance = _distances(motion, int(seed))
-        cluster[distance < nearest] = number
-        nearest = np.minimum(nearest, distance)
-    return cluster
-
-
-def _distances(motion: Motion, vertex: int) -> np.ndarray:
-    """Return the squared distance (V,) of all trajectories from that of a vertex."""
-    return ((motion.targets - motion.targets[vertex]) ** 2).sum(axis=1)
