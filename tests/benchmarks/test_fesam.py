@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from understudy.methods.decomposition.motion import in_principal_directions, read_motion
-from understudy.methods.decomposition.starts import distant_seeds
 from understudy.system.progress import Task
 from understudy_benchmarks import metrics
 from understudy_benchmarks.baselines import fesam
-from understudy_benchmarks.baselines.fesam import Fesam, FesamConfig
+from understudy_benchmarks.baselines.fesam import Fesam, FesamConfig, distant_seeds
 from understudy_benchmarks.trajectory_training.generated import generate_character
 
 

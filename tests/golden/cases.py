@@ -199,7 +199,6 @@ CASES: dict[str, Fit] = {
     "temporal: arm": _fit("temporal", "arm", bones="none", influences=2),
     "ssdr: error": _fit("ssdr", "arm", error=20),
     "ssdr: rigid": _fit("ssdr", "arm", bones=4, transforms="rigid", individual=0.01),
-    "ssdr: thorough": _fit("ssdr", "strip", bones=3, thorough=True),
     "fesam: paper": _fit("fesam", "strip", preset="paper", bones=3),
     "two_layer: paper": _fit("two_layer", "strip", preset="paper", bones=4),
     "two_layer: error": _fit("two_layer", "arm", error=0.01, bones=4),

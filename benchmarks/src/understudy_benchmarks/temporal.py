@@ -65,6 +65,7 @@ from understudy.system.errors import FileError
 from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
 from understudy_benchmarks.baselines.temporal_paper import solve_by_conjugate_gradients
+from understudy_benchmarks.baselines.thorough_ssdr import ThoroughSsdr
 from understudy_benchmarks.isolation import isolated
 from understudy_benchmarks.joint_places import joint_figures
 from understudy_benchmarks.real_data import data_folder
@@ -269,7 +270,7 @@ def fitter(fit: _Fit) -> Callable[[Poses], Deformer]:
         NORMALISED: {"kind": fit.kind},
         "fesam": bones,
         "fesam-paper": bones,
-        "ssdr-affine": {**bones, "influences": 6, "thorough": True},
+        "ssdr-affine": {**bones, "influences": 6},
         "ssdr-rigid": {**bones, "influences": 6, "transforms": "rigid"},
     }
     networks = {**PAPER_NETWORKS, **{name: network for name, (network, _) in ABLATIONS.items()}}
@@ -279,7 +280,7 @@ def fitter(fit: _Fit) -> Callable[[Poses], Deformer]:
     preset = "paper" if fit.method == "fesam-paper" else "default"
     if fit.method.startswith(PAPER):
         name, preset = "temporal_paper", "normalised" if fit.method == NORMALISED else "default"
-    chosen = method_type(name)
+    chosen = ThoroughSsdr if fit.method == "ssdr-affine" else method_type(name)
     return chosen(chosen.Config.of_preset(preset, seed=fit.seed, **options[fit.method])).fit
 
 

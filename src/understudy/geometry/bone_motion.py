@@ -102,13 +102,9 @@ def split_stretch(linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def angles_of(rotation: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
-    """Return angles (...,3) about x, y and z of R = R_i(a_i) R_j(a_j) R_k(a_k).
+    """Return angles (...,3) about x, y, z of R_i(a_i) R_j(a_j) R_k(a_k) (...,3,3), order i, j, k.
 
-    rotation  (...,3,3)
-    order     i, j, k
-
-    Two sets of angles give the same rotation: the one nearer to zero is returned. The middle angle
-    may therefore exceed a right angle.
+    Of two sets of angles the one nearer to zero: the middle angle may exceed a right angle.
     """
     i, j, k = order
     sign = 1.0 if (j - i) % 3 == 1 else -1.0
@@ -217,10 +213,7 @@ def mirrored_motion(
 ) -> np.ndarray:
     """Return the motion (T,B,12) of the other side, across the plane at right angles to `axis`.
 
-    mirror  (B,) the bone whose motion each bone receives
-    axis    0, 1 or 2
-
-    The move of a root is mirrored relative to its rest place.
+    mirror  (B,) the bone whose motion each bone receives; that of a root is relative to its rest
     """
     flip = np.ones(3)
     flip[axis] = -1.0

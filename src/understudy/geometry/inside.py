@@ -214,11 +214,7 @@ def surface_samples(
 
 
 def first_hits(starts: np.ndarray, directions: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """Return how far rays travel until they meet a triangle, (n,); infinity: they meet none.
-
-    starts, directions  (n,3)
-    corners             (M,3,3) of the triangles
-    """
+    """How far rays (n,3) travel to triangles (M,3,3): (n,); infinity where they meet none."""
     result = np.full(len(starts), np.inf)
     one, two = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
     for number, (start, direction) in enumerate(zip(starts, directions)):
@@ -301,10 +297,7 @@ def solid_voxels(vertices: np.ndarray, triangles: np.ndarray, count: int) -> Vox
 
 
 def _along_last_axis(corners: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    """Return the voxels (X,Y,Z) that lines along the last axis find inside.
-
-    corners  (M,3,3) of triangles, in voxels
-    """
+    """Return the voxels (X,Y,Z) inside, by lines along the last axis; corners (M,3,3) in voxels."""
     flat = corners[..., :2] - 0.5 - _OFFSET
     first = np.maximum(np.ceil(flat.min(axis=1)), 0).astype(np.int64)
     last = np.minimum(np.floor(flat.max(axis=1)), shape[:2] - 1).astype(np.int64)

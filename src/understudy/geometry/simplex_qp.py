@@ -344,10 +344,7 @@ def _best_pair(problems: SimplexQP) -> Supports:
 
 
 def _backward(problems: SimplexQP, optimum: Supports, max_support: int) -> dict[int, Supports]:
-    """Supports of at most 3 ... `max_support` variables, by removals from the optimum.
-
-    One variable is removed at a time, the cheapest first.
-    """
+    """Supports of at most 3 ... `max_support` variables: the cheapest is removed, one at a time."""
     now, levels = optimum.compact(), {}
     for size in range(now.index.shape[1], 2, -1):
         rows = np.flatnonzero(now.sizes > size)

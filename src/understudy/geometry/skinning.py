@@ -59,10 +59,7 @@ def linear_blend(
 def blended_matrices(
     matrices: np.ndarray, bone_index: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:
-    """The transforms (T,V,3,4) that blend those of some bones (T,B,3,4).
-
-    bone_index, weight  (V,K)
-    """
+    """The transforms (T,V,3,4) that blend bones (T,B,3,4) by bone_index, weight (V,K)."""
     pose_count, bone_count = matrices.shape[:2]
     kind = np.result_type(weight, matrices)
     flat = np.moveaxis(matrices, 1, 0).reshape(bone_count, -1).astype(kind, copy=False)
@@ -117,10 +114,7 @@ def dual_quaternion_blend(
 
 
 def polar(linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The polar decomposition X = R S: a rotation R and a symmetric S, (...,3,3) each.
-
-    A reflection in X stays in S.
-    """
+    """X = R S (...,3,3): a rotation R and a symmetric S. A reflection in X stays in S."""
     u, sigma, vt = np.linalg.svd(linear)
     flip = np.sign(np.linalg.det(u @ vt))
     u = u.copy()
@@ -218,9 +212,6 @@ def float32_weights(weight: np.ndarray) -> np.ndarray:
 
 
 def float32_influences(index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Influences as int32 and `float32_weights`; places of weight zero get index 0.
-
-    index, weight  (V,K), weights of a row summing to one
-    """
+    """Influences (V,K) as int32 and `float32_weights`; places of weight zero get index 0."""
     rounded = float32_weights(weight)
     return np.where(rounded != 0, index, 0).astype(np.int32), rounded

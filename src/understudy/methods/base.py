@@ -93,10 +93,7 @@ class Config:
 
     @classmethod
     def of_preset(cls, preset: str, **options: Any) -> Self:
-        """The config of a preset; `options` replace its values.
-
-        preset  a name in `presets`, or "default"
-        """
+        """The config of a preset, or of "default"; `options` replace its values."""
         return cls(**{**cls.preset_options(preset), **options})
 
     @classmethod
@@ -150,10 +147,7 @@ class Method(Generic[ConfigType]):
         return inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """The deformer that reproduces `poses`.
-
-        rig  the live rig, where there is one, for methods that evaluate it (`traits.asks_rig`)
-        """
+        """The deformer of `poses`; `rig` is the live rig, if there is one (`traits.asks_rig`)."""
         raise TypeError(f"{type(self).__qualname__} does not define fit")
 
 

@@ -80,11 +80,7 @@ def with_held_out_error(deformer: Deformer, poses: Poses, held_out: np.ndarray) 
 def find_bounds(
     deformer: Deformer, readings: np.ndarray, added: np.ndarray | None = None
 ) -> Bounds:
-    """Return the bounds of a deformer.
-
-    readings  (T,X) the features of its training poses
-    added     (R,X) those of further training poses
-    """
+    """Return the bounds by features of training poses (T,X), and of `added` ones (R,X)."""
     sampled = not is_motion(readings)
     if added is not None:
         every = np.concatenate([readings, added])
@@ -135,11 +131,7 @@ class _Cover(NamedTuple):
 
 
 def _cover(features: np.ndarray, values: np.ndarray, least: np.ndarray) -> _Cover:
-    """Return the clusters of a unit with features (D,).
-
-    values  (T,D) of the training poses
-    least   (D,) the least size of each feature's range
-    """
+    """Return the clusters of values (T,D) of a unit; ranges (D,) are at least `least`."""
     scaled = values / least
     middle = (scaled.min(axis=0) + scaled.max(axis=0)) / 2
     size = max(1.0, float(np.sqrt(np.square(scaled - middle).sum(axis=1).max(initial=0))))

@@ -22,10 +22,7 @@ _CALL = "fit(poses, rig=rig, progress=progress)"
 
 
 def check_fit(arguments: tuple[Any, ...], options: dict[str, Any], asks_rig: bool) -> None:
-    """Raise an `InputError` unless `fit(*arguments, **options)` is a call that can work.
-
-    asks_rig  the method evaluates the rig, so one pose of it is tried
-    """
+    """Raise unless `fit(*arguments, **options)` can work; `asks_rig`: the rig is evaluated once."""
     if len(arguments) > 1:
         raise InputError(
             f"fit: expected the poses alone without a name, got {len(arguments)} arguments; name "

@@ -12,16 +12,11 @@ Letters: T poses, R range-of-motion poses, V vertices, C controls, X features, P
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
 import numpy as np
 
 from understudy.core.poses import Poses
 from understudy.rigs.base import Rig, evaluate_batches
 from understudy.rigs.sampling import range_of_motion_values
-from understudy.training.grouped import GroupedTask
-from understudy.training.schedule import Schedule
 
 _MOST = 0.25  # of the number of training poses
 _MOST_BYTES = 1 << 28  # of their vertices
@@ -29,11 +24,7 @@ _AT_ONCE = 16
 
 
 def range_of_motion(poses: Poses, rig: Rig | None, share: float) -> Poses | None:
-    """The range-of-motion poses of `rig`; None without a rig or a share, or if it is another mesh.
-
-    poses  the training poses, with the training ranges
-    share  their weight, as a fraction of the training poses
-    """
+    """The range-of-motion poses of `rig`; None without a share, or if it is another mesh."""
     spec = poses.control_spec
     if rig is None or spec is None or not share or rig.mesh.vertex_count != poses.vertex_count:
         return None
@@ -51,39 +42,3 @@ def range_of_motion(poses: Poses, rig: Rig | None, share: float) -> Poses | None
         values,
         name="range of motion",
     )
-
-
-@dataclass(frozen=True, eq=False)
-class AddedRows:
-    """What range-of-motion poses add to the rows of a training.
-
-    features  (R,X) float32, standardised
-    targets   (R,P) of each network
-    copies    how often each of them is added
-    """
-
-    features: np.ndarray
-    targets: Sequence[np.ndarray]
-    copies: int
-
-    @staticmethod
-    def of(
-        features: np.ndarray, targets: Sequence[np.ndarray], share: float, pose_count: int
-    ) -> AddedRows:
-        """Rows with the weight of about `share` of `pose_count` poses, each at least once."""
-        return AddedRows(features, targets, max(1, round(share * pose_count / len(features))))
-
-    def added_to(
-        self, standard: np.ndarray, tasks: Sequence[GroupedTask], schedule: Schedule
-    ) -> tuple[np.ndarray, list[GroupedTask], Schedule]:
-        """Features (T,X), tasks and schedule with these rows at the end, never for validation."""
-        more = [
-            replace(task, targets=self.below(task.targets, own))
-            for task, own in zip(tasks, self.targets, strict=True)
-        ]
-        schedule = replace(schedule, added=self.copies * len(self.features))
-        return self.below(standard, self.features), more, schedule
-
-    def below(self, rows: np.ndarray, own: np.ndarray) -> np.ndarray:
-        """Rows (T,n), then all copies of `own` (R,n): float32."""
-        return np.concatenate([rows, np.tile(own, (self.copies, 1))]).astype(np.float32)

@@ -127,10 +127,7 @@ def varying_columns(values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Standardisation:
-    """Brings features to mean 0 and a common size: (x - centre) / spread.
-
-    centre, spread  (X,) float64
-    """
+    """Brings features to mean 0 and a common size: (x - centre) / spread, both (X,) float64."""
 
     centre: np.ndarray
     spread: np.ndarray

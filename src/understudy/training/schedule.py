@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +58,12 @@ class Schedule:
     added: int = 0
     seed: int = 0
     device: str = "auto"
+
+    @staticmethod
+    def of(config: Any, **others: Any) -> Schedule:
+        """The schedule that the options of a method say, except for `others`."""
+        names = [field.name for field in fields(Schedule) if hasattr(config, field.name)]
+        return Schedule(**{name: getattr(config, name) for name in names} | others)
 
     def for_poses(self, count: int) -> Schedule:
         """The schedule with smaller batches where an epoch of `count` poses has too few steps.

@@ -64,13 +64,7 @@ def train_stacks(
     task: Task,
     checkpoint: Path | None = None,
 ) -> TrainedStacks:
-    """Train some of the stacks of a fit.
-
-    features    (T,X) float32, standardised
-    stacks      number of the stack -> what its networks learn
-    task        is advanced by the epochs times the stacks
-    checkpoint  as in `trainer.train`
-    """
+    """Train some stacks, by number, on standardised features (T,X); `checkpoint` as in `train`."""
     one = 1 if len(stacks) > 1 else None
     with torch_threads(one), _own_stream(device), _reduced_precision(schedule, device):
         return _train(features, stacks, schedule, device, task, checkpoint)
@@ -318,10 +312,7 @@ def _own_stream(device: torch.device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _reduced_precision(schedule: Schedule, device: torch.device) -> Iterator[None]:
-    """Let wide networks on a GPU multiply in TF32 (10 bits of mantissa), several times as fast.
-
-    Narrow networks are not faster that way and keep full precision.
-    """
+    """Let wide networks multiply in TF32 on a GPU; narrow ones are not faster that way."""
     before = torch.get_float32_matmul_precision()
     if device.type == "cuda" and max(schedule.hidden) >= _WIDE:
         torch.set_float32_matmul_precision("high")

@@ -37,7 +37,7 @@ from understudy.methods.decomposition.motion import (
 from understudy.methods.decomposition.plan import check_bone_count
 from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
 from understudy.methods.decomposition.solves import solve_transforms, solve_weights
-from understudy.methods.decomposition.starts import distant_seeds, nearest_seed, refine_clusters
+from understudy.methods.decomposition.starts import refine_clusters
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks
 from understudy.system.progress import SILENT, Progress, Task
@@ -166,3 +166,29 @@ def _nearest_bones(motion: Motion, transforms: np.ndarray, count: int) -> np.nda
         [((motion.rest @ bone - motion.targets) ** 2).sum(axis=1) for bone in by_bone], axis=1
     )
     return np.argsort(error, axis=1, kind="stable")[:, :count].astype(np.int32)
+
+
+def distant_seeds(motion: Motion, count: int) -> np.ndarray:
+    """Return vertices (count,), each with the trajectory most distant from those before it."""
+    seeds = [int(np.argmax(motion.square))]
+    nearest = np.full(motion.vertex_count, np.inf)
+    while len(seeds) < count:
+        nearest = np.minimum(nearest, _distances(motion, seeds[-1]))
+        seeds.append(int(np.argmax(nearest)))
+    return np.array(seeds)
+
+
+def nearest_seed(motion: Motion, seeds: np.ndarray) -> np.ndarray:
+    """Return the number (V,) int32 of the seed, a vertex, whose trajectory is nearest."""
+    nearest = np.full(motion.vertex_count, np.inf)
+    cluster = np.zeros(motion.vertex_count, np.int32)
+    for number, seed in enumerate(seeds):
+        distance = _distances(motion, int(seed))
+        cluster[distance < nearest] = number
+        nearest = np.minimum(nearest, distance)
+    return cluster
+
+
+def _distances(motion: Motion, vertex: int) -> np.ndarray:
+    """Return the squared distance (V,) of all trajectories from that of a vertex."""
+    return ((motion.targets - motion.targets[vertex]) ** 2).sum(axis=1)

@@ -112,10 +112,7 @@ class CorrectedSkin(Method[CorrectedSkinConfig]):
     Config = CorrectedSkinConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """The deformer of `poses`, which need bones, controls, or both.
-
-        rig  selects the inputs of each network by perturbation (`inputs`)
-        """
+        """The deformer of `poses` with bones, controls or both; `rig` selects the inputs."""
         need_torch(self.name)
         # Needs torch, an optional dependency.
         from understudy.methods.corrected_skin.fit import fit_corrected_skin

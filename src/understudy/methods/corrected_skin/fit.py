@@ -30,7 +30,6 @@ from understudy.methods.corrected_skin.guard import (
 )
 from understudy.methods.differential.anchors import displacement_pivots, mesh_regions
 from understudy.methods.differential.context import (
-    Correctives,
     Displacements,
     FitContext,
     make_deformer,
@@ -106,7 +105,7 @@ def fit_corrected_skin(
         config = replace(config, validation_fraction=0.0, patience=None)
         context = replace(context, config=config)
     else:
-        aside = validation_poses(poses.pose_count, context.region_schedule())
+        aside = validation_poses(poses.pose_count, context.schedule())
     deformer = trained_deformer(context, prepare(context, regions))
     few = evenly(poses.pose_count, _HALF_POSES)
     kept = poses.take(aside[evenly(len(aside), MEASURED_POSES)] if len(aside) else few)
@@ -188,7 +187,7 @@ def trained_deformer(context: Context, prepared: Prepared) -> Deformer:
         context.config.linear,
         added=context.added_targets(prepared.targets_of),
     )
-    schedule = context.region_schedule()
+    schedule = context.schedule()
     trained = train_nets(prepared.table, tasks, schedule, context.progress, context.checkpoint())
     bases, first = [], 0
     for n in networks:
@@ -198,12 +197,7 @@ def trained_deformer(context: Context, prepared: Prepared) -> Deformer:
             first += len(outputs)
     figures = {"components": first, "regions": len(bases), "networks": len(prepared.inputs)}
     return make_deformer(
-        context,
-        prepared.table,
-        Correctives(trained.nets, bases, prepared.mean),
-        trained,
-        figures,
-        {},
+        context, prepared.table, trained.nets, bases, prepared.mean, trained, figures
     )
 
 

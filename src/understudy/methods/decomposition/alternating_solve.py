@@ -97,10 +97,7 @@ def solve_alternating(
 
 
 def solve_in_stages(motion: Motion, fit: Fit, plan: Plan, iterations: int) -> Fit:
-    """Return the fit after iterations with two influences, then more than K, then K.
-
-    iterations  planned number of each stage
-    """
+    """Return the fit after stages of planned iterations: two influences, more than K, then K."""
     last = plan.search().places(fit.bones)
     between = 4 if plan.influences is None else last + 2
     if last > 2:

@@ -74,10 +74,7 @@ class ErrorCurve:
         self.error[bones], self.p99[bones] = error, p99
 
     def best(self) -> int:
-        """Return the number, among those tried, that minimises the criterion in its bounds.
-
-        More bones never count as worse than fewer.
-        """
+        """Return the number tried that minimises the criterion; more bones never count as worse."""
         bones, error = self._logarithms()
         return self._bounded(bones, error)
 
@@ -97,10 +94,7 @@ class ErrorCurve:
         return self._bounded(every, smooth)
 
     def next(self) -> int | None:
-        """Return the number to try next, or None where the gaps around the best are narrow.
-
-        It is the middle of the wider gap beside the best number.
-        """
+        """Return the middle of the wider gap beside the best number; None where both are narrow."""
         bones, best = sorted(self.error), self.best()
         gaps = [
             pair
@@ -162,11 +156,7 @@ class QuickFits:
     """Quick affine fits to a sample of the vertices."""
 
     def __init__(self, motion: Motion, influences: int, rounding: float = 0.0):
-        """Prepare fits to `motion`.
-
-        influences  largest number of bones per vertex
-        rounding    see `motion.Normalisation`; a motion within it counts as none
-        """
+        """Prepare fits to `motion`, which is none within its `rounding` error."""
         self._motion, self.influences = motion, influences
         reduced, self._directions = in_principal_directions(motion)
         sample = reduced.subset(evenly(reduced.vertex_count, _SAMPLE))
@@ -355,9 +345,6 @@ def _with_less(fits: QuickFits, fit: Fit, limit: float, many: bool = True) -> Fi
     """Return the fit with fewer bones; its error is above `limit` if none was found below.
 
     many  whether several bones may go at a time, while the error is far below the limit
-
-    Where the removal of one fails,
-    others are tried with more iterations.
     """
     removals = (max(1, fit.bones // 8), 1) if fits.error(fit) < limit / 8 and many else (1,)
     for removed in removals:

@@ -100,11 +100,7 @@ def shapes(network: str, channels: int = CHANNELS) -> dict[str, tuple[int, ...]]
 def predict_labels(
     network: str, weights: Mapping[str, np.ndarray], trajectories: np.ndarray
 ) -> np.ndarray:
-    """Return the probabilities (n,LABELS) float32 that each label moves a vertex.
-
-    weights       arrays of the network, see `shapes`
-    trajectories  (n,F,6), or (n,F,3) for networks trained as published
-    """
+    """Return the probabilities (n,LABELS) of labels for trajectories (n,F,channels)."""
     result = np.empty((len(trajectories), LABELS), np.float32)
     for start in range(0, len(trajectories), _BLOCK):
         values = trajectories[start : start + _BLOCK]
@@ -178,10 +174,7 @@ def _file(name: str, kind: str, folder: str | None) -> bytes:
 
 
 def read_weights(network: str, data: bytes, name: str) -> dict[str, np.ndarray]:
-    """Return the float32 weights in the bytes of a safetensors file.
-
-    name  what an error calls the file
-    """
+    """Return float32 weights from the bytes of a safetensors file, which errors call `name`."""
     return checked_weights(read_arrays(data, name), shapes(network), network, name)
 
 

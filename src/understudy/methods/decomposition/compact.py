@@ -171,12 +171,9 @@ def _with_keys(clip: Clip, allowed: _Allowed) -> Clip:
 
 
 def _needed(transforms: np.ndarray, squares: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Return in which frames (F,) of one bone (F,3,4) keys are needed.
+    """Return in which frames (F,) of one bone (F,3,4) keys are needed (Ramer-Douglas-Peucker).
 
     squares  takes changes (n,3,4) to their squared displacements (n,), as shares of the allowed
-
-    A span of frames without keys is halved at its worst frame until interpolation suffices
-    (Ramer-Douglas-Peucker).
     """
     frames = len(transforms)
     needed = np.zeros(frames, bool)

@@ -57,10 +57,7 @@ _RIGID_SWEEPS, _RIGID_ITERATIONS = 10, 8  # from affine to rigid bones
 
 
 def decompose(motion: Motion, plan: Plan) -> Fit:
-    """Return transforms (3F,4B) and weights for every vertex of `motion`.
-
-    motion  rows are x, y, z of frame after frame
-    """
+    """Return transforms (3F,4B) and weights for all vertices; rows are x, y, z of each frame."""
     affine_steps = len(SPLIT_SHARES) + _CONTINUED + 2 + 2 * (plan.clusters is not None)
     steps = 2 if plan.rigid else affine_steps
     with plan.progress.task(f"fitting {plan.bones} bones", steps) as bar:

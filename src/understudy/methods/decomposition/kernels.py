@@ -90,11 +90,7 @@ def _blocks(vertices: int, width: int) -> list[slice]:
 
 
 def solve_positive(gram: np.ndarray, right: np.ndarray, ridge: float) -> np.ndarray:
-    """Return X (n,R) of (gram + ridge I) X = right.
-
-    gram   (n,n), symmetric and positive semi-definite
-    right  (n,R)
-    """
+    """Return X (n,R) of (gram + ridge I) X = right; gram (n,n) positive semi-definite."""
     native = _native()
     if native is None:
         return reference.solve_positive(gram, right, ridge)

@@ -172,12 +172,7 @@ def _exact(
 
 
 def _in_all_frames(motion: Motion, found: LocalBones, frames: np.ndarray) -> LocalBones:
-    """Return the bones with their transforms in all frames of `motion`.
-
-    frames  (f,) those that `found` has
-
-    Every frame starts from the nearest of those.
-    """
+    """Return the bones in all frames, each started from the nearest of `frames` (f,)."""
     fit, count = found.fit, motion.rows // 3
     near = np.argmin(np.abs(np.arange(count)[:, None] - frames), axis=1)
     by_frame = fit.transforms.reshape(len(frames), 3, -1)[near]

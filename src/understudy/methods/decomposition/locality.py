@@ -100,10 +100,7 @@ def thinned(
 
 
 def patches(label: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Return connected patches (V,), numbered from 0, of vertices with the same label (V,).
-
-    Patches of less than four vertices join a neighbour.
-    """
+    """Return connected patches (V,) of equal labels (V,); very small ones join a neighbour."""
     patch = connected_patches(label, pairs)
     one, two = np.concatenate([pairs, pairs[:, ::-1]]).T
     while True:
@@ -129,10 +126,7 @@ def connected_patches(label: np.ndarray, pairs: np.ndarray) -> np.ndarray:
 
 
 def neighbours(patch: np.ndarray, pairs: np.ndarray, bones: int) -> np.ndarray:
-    """Return which bones (B,B) bool have neighbouring patches; none is its own neighbour.
-
-    patch  (V,) the bone of each vertex, so that every bone has one patch
-    """
+    """Return which bones (B,B) bool have patches (V,) that touch; none is its own neighbour."""
     near = np.zeros((bones, bones), bool)
     one, two = patch[pairs].T
     near[one, two] = near[two, one] = True
@@ -141,10 +135,7 @@ def neighbours(patch: np.ndarray, pairs: np.ndarray, bones: int) -> np.ndarray:
 
 
 def allowed_bones(patch: np.ndarray, pairs: np.ndarray, bones: int, reach: int = 1) -> np.ndarray:
-    """Return the bones (V,B) bool that each vertex may use.
-
-    reach  of patches at most so many borders away from its own
-    """
+    """Return the bones (V,B) bool a vertex may use: of patches within `reach` borders."""
     near = neighbours(patch, pairs, bones) | np.eye(bones, dtype=bool)
     return (np.linalg.matrix_power(near.astype(float), reach) > 0)[patch]
 

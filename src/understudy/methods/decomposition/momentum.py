@@ -104,10 +104,7 @@ def alternate(
 ) -> tuple[State, list[float]]:
     """Minimise the error of a state; return the result, and the error at the start and thereafter.
 
-    problem   the steps
-    state     where to start, with its weights solved for
-    schedule  how many iterations
-    report    called with the squared error after each iteration
+    report  called with the squared error after each iteration
     """
     errors, momentum = [state.error], _FIRST_MOMENTUM
     previous: Transforms | None = None

@@ -121,10 +121,7 @@ class Normalisation:
 
 
 def read_motion(poses: Poses) -> tuple[Motion, Normalisation]:
-    """Return the normalised motion of `poses`, and the normalisation that was applied.
-
-    The whole motion is in memory; `InputError` if it does not fit.
-    """
+    """Return the normalised motion of `poses`, all in memory, and the normalisation."""
     _need_memory(poses)
     rest = poses.mesh.vertices.astype(np.float64)
     centre = rest.mean(axis=0)

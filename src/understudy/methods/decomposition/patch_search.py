@@ -149,10 +149,7 @@ class PatchSearch:
         return self._grown(start) if found is None and enough is not start else found
 
     def exact(self, found: LocalBones) -> LocalBones | None:
-        """Return the fewest bones found that reproduce the motion; None: none do.
-
-        found  bones to start from
-        """
+        """Return the fewest bones found that reproduce the motion, from `found` on, or None."""
         found = self.refitted(found)
         for _ in range(_ROUNDS):
             unfinished = self.error(found) > self._exact and self._work < self._most_work
@@ -263,10 +260,7 @@ class PatchSearch:
         return self._fitted(flat, weights, patch, iterations or self._iterations)
 
     def _split(self, found: LocalBones, parts: int = _SPLIT) -> LocalBones | None:
-        """Return the fit with a part of each of the worst patches given to a new bone.
-
-        parts  one patch in so many is split
-        """
+        """Return the fit with parts of the worst patches, one in `parts`, given to new bones."""
         fit, patch, motion = found.fit, found.patch, self._motion
         bones, label = fit.bones, found.patch.copy()
         errors = np.bincount(patch, fit.vertex_errors, bones)
@@ -292,10 +286,7 @@ class PatchSearch:
         return self._divided(transforms, np.concatenate(columns, axis=1), label)
 
     def pruned(self, found: LocalBones, limit: float, least: int = 1) -> LocalBones:
-        """Return the fit with as many bones removed as leaves E below a limit.
-
-        least  so many bones stay
-        """
+        """Return the fit with as many bones removed, down to `least`, as leaves E below a limit."""
         while found.fit.bones > least and self._work < 2 * self._most_work:
             order = np.argsort(self._removal_costs(found), kind="stable")
             for bone in order[:_TRIES]:

@@ -44,10 +44,7 @@ def prune_bones(motion: Motion, fit: Fit, bones: int, influences: int) -> Fit:
 
 
 def without_one_bone(motion: Motion, fit: Fit, influences: int, tries: int) -> Iterator[Fit]:
-    """Yield the fits without one of the `tries` bones that the others replace best.
-
-    Weights are solved for again; transforms stay as they are.
-    """
+    """Yield the fits without one of the `tries` bones that the others replace best."""
     search = WeightSearch(min(influences, fit.bones - 1), candidates=2, exchanges=1)
     order = np.argsort(removal_costs(motion, fit), kind="stable")
     for bone in order[: min(tries, fit.bones)]:

@@ -54,10 +54,7 @@ def deformer_from_bones(
 
 
 def skin_and_bones(fit: Fit, normalisation: Normalisation) -> tuple[Skin, np.ndarray]:
-    """Return the skin in the order of the mesh vertices, and world_from_rest (T,B,3,4).
-
-    Bones without influence on any vertex are dropped.
-    """
+    """Return the skin in the mesh's order, and world_from_rest (T,B,3,4), of the bones in use."""
     used = np.unique(fit.index[fit.weight > 0])
     new_index = np.zeros(int(fit.index.max()) + 1, np.int32)
     new_index[used] = np.arange(len(used))

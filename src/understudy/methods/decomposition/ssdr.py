@@ -29,27 +29,22 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from understudy.core.deformer import Deformer
-from understudy.core.poses import Poses, evenly
+from understudy.core.poses import Poses
 from understudy.geometry.error_norms import box_error
 from understudy.methods.base import Config, Method, Traits
 from understudy.methods.decomposition.decompose import decompose, decompose_to_error
 from understudy.methods.decomposition.motion import Motion, read_motion
 from understudy.methods.decomposition.plan import (
     MAX_BONES,
-    THOROUGH,
-    THOROUGH_ITERATIONS,
-    InitialClusters,
     Plan,
     check_bone_count,
 )
 from understudy.methods.decomposition.result import deformer_from_bones, skin_and_bones
-from understudy.methods.decomposition.starts import distant_seeds, nearest_seed
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks
 from understudy.system.progress import SILENT, Progress
 
 _DEFAULT_BONES = 20
-_SAMPLE = 1000  # vertices of the additional clusters, as many as `temporal` labels
 
 
 @dataclass(frozen=True)
@@ -67,8 +62,6 @@ class SsdrConfig(Config):
     individual  pull of affine bones towards the motion of their own vertices; without it, bones of
                 unlimited influences drift apart and cancel each other, and their weights cannot be
                 reduced. none: 3e-6 with unlimited influences, else 0
-    thorough    affine bones get as many starts and iterations as those of `temporal`, without its
-                networks: the two additional starts are clusters around distant trajectories
     """
 
     bones: int | None = None
@@ -77,7 +70,6 @@ class SsdrConfig(Config):
     transforms: Literal["affine", "rigid"] = "affine"
     iterations: int = 60
     individual: float | None = None
-    thorough: bool = False
 
     def __post_init__(self):
         super().__post_init__()
@@ -100,10 +92,7 @@ class Ssdr(Method[SsdrConfig]):
     Config = SsdrConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """Return a skin for the mesh of `poses`, with the motion of its bones as clips.
-
-        A skeleton of the poses is ignored.
-        """
+        """Return a skin for the mesh of `poses` and bones as clips; a skeleton is ignored."""
         config = self.config
         motion, normalisation = read_motion(poses)
 
@@ -112,18 +101,8 @@ class Ssdr(Method[SsdrConfig]):
             rms = motion.coordinate_rms(error)
             return box_error(rms, poses.mesh.vertices, unit=normalisation.scale)
 
-        bones = config.bones or (_DEFAULT_BONES if config.error is None else MAX_BONES)
-        plan = Plan(
-            bones=min(bones, motion.vertex_count),
-            influences=config.influences,
-            rigid=config.transforms == "rigid",
-            iterations=config.iterations,
-            individual=config.individual,
-            note=lambda error: f"E {e_of(error):.2f}",
-            progress=progress,
-        )
-        if config.thorough:
-            plan = _thorough(motion, plan)
+        note = lambda error: f"E {e_of(error):.2f}"
+        plan = replace(self.plan(motion), note=note, progress=progress)
         with tasks.one_blas_thread():
             target = config.error
             if target is None:
@@ -138,15 +117,14 @@ class Ssdr(Method[SsdrConfig]):
             {"config": asdict(config)},
         )
 
-
-def _thorough(motion: Motion, plan: Plan) -> Plan:
-    """Return the plan with the starts and iterations of `temporal`, without its networks."""
-    vertices = evenly(motion.vertex_count, _SAMPLE)
-    sample = motion.subset(vertices)
-    seeds = distant_seeds(sample, min(plan.bones, len(vertices)))
-    return replace(
-        plan,
-        clusters=InitialClusters(vertices, nearest_seed(sample, seeds)),
-        iterations=max(plan.iterations, THOROUGH_ITERATIONS),
-        extension=THOROUGH,
-    )
+    def plan(self, motion: Motion) -> Plan:
+        """Return what to solve for."""
+        config = self.config
+        bones = config.bones or (_DEFAULT_BONES if config.error is None else MAX_BONES)
+        return Plan(
+            bones=min(bones, motion.vertex_count),
+            influences=config.influences,
+            rigid=config.transforms == "rigid",
+            iterations=config.iterations,
+            individual=config.individual,
+        )

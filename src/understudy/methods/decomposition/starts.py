@@ -59,13 +59,10 @@ _ONE_BONE = WeightSearch(influences=1, exchanges=0)
 def affine_starts(
     motion: Motion, sample: Motion, directions: np.ndarray, plan: Plan
 ) -> tuple[Motion, list[Fit]]:
-    """Return the motion that the starts are fitted to, and one fit of affine bones per start.
+    """Return the motion of a sample in its leading directions, and fits of affine bones to it.
 
     motion      the whole motion, (V,3F)
-    sample      some vertices of it, in principal directions
-    directions  (3F,n) these directions
-
-    The returned motion is that of the sample in its leading directions.
+    sample      some vertices of it, in principal `directions` (3F,n)
     """
     clustered = [_clusters(sample, plan, share) for share in SPLIT_SHARES]
     if plan.clusters is not None:
@@ -94,10 +91,7 @@ def affine_starts(
 
 
 def rigid_start(motion: Motion, plan: Plan) -> np.ndarray:
-    """Return rigid transforms (3F,4B), fitted to a sample of the vertices and frames of `motion`.
-
-    They start from the clusters of `plan` if it has any, else from the solver's own.
-    """
+    """Return rigid transforms (3F,4B) fitted to a sample, from clusters of `plan`, if any."""
     plan = replace(plan, rigid=True)
     vertices = evenly(motion.vertex_count, _RIGID_VERTICES)
     frames = evenly(motion.rows // 3, _RIGID_FRAMES)
@@ -217,29 +211,3 @@ def split_transform(motion: Motion, fit: Fit, share: float) -> np.ndarray:
     ridge = 1e-4 * np.trace(gram) / 3 + 1e-300
     linear = np.linalg.solve(gram + ridge * np.eye(3), rest.T @ targets + ridge * before.T).T
     return np.column_stack([linear, target_mean - linear @ rest_mean])
-
-
-def distant_seeds(motion: Motion, count: int) -> np.ndarray:
-    """Return vertices (count,), each with the trajectory most distant from those before it."""
-    seeds = [int(np.argmax(motion.square))]
-    nearest = np.full(motion.vertex_count, np.inf)
-    while len(seeds) < count:
-        nearest = np.minimum(nearest, _distances(motion, seeds[-1]))
-        seeds.append(int(np.argmax(nearest)))
-    return np.array(seeds)
-
-
-def nearest_seed(motion: Motion, seeds: np.ndarray) -> np.ndarray:
-    """Return the number (V,) int32 of the seed, a vertex, whose trajectory is nearest."""
-    nearest = np.full(motion.vertex_count, np.inf)
-    cluster = np.zeros(motion.vertex_count, np.int32)
-    for number, seed in enumerate(seeds):
-        distance = _distances(motion, int(seed))
-        cluster[distance < nearest] = number
-        nearest = np.minimum(nearest, distance)
-    return cluster
-
-
-def _distances(motion: Motion, vertex: int) -> np.ndarray:
-    """Return the squared distance (V,) of all trajectories from that of a vertex."""
-    return ((motion.targets - motion.targets[vertex]) ** 2).sum(axis=1)

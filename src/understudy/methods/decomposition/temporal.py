@@ -117,10 +117,7 @@ class Temporal(Method[TemporalConfig]):
     Config = TemporalConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """Return a skin for the mesh of `poses`, with the motion of its bones as clips.
-
-        A skeleton of the poses is ignored.
-        """
+        """Return a skin for the mesh of `poses` and bones as clips; a skeleton is ignored."""
         config = self.config
         motion, normalisation = read_motion(poses)
         # Provenance holds no paths: the folder's name alone.
@@ -150,12 +147,7 @@ class Temporal(Method[TemporalConfig]):
         provenance: dict,
         progress: Progress,
     ) -> tuple[Fit, list[float]]:
-        """Return the fit of `ssdr` with additional starts from clusters of the network.
-
-        Also returns the squared errors of its iterations on all vertices.
-
-        triangles  (M,3) of the vertices of `motion`
-        """
+        """Return the fit of `ssdr` with starts of the network, and its squared errors."""
         config = self.config
         count = None
         if config.bones is None:
@@ -286,12 +278,7 @@ def _weights_and_bones(fit: Fit, normalisation: Normalisation) -> tuple[np.ndarr
 
 
 def _normal_distortion(motion: Motion, fit: Fit, triangles: np.ndarray) -> float:
-    """Return the mean angle between the normals of a fit and of the motion, in radians.
-
-    triangles  (M,3); each counts the same, as in the metric NormDistort
-
-    It is measured in some of the frames.
-    """
+    """Return the mean angle between normals in some frames, in radians (NormDistort)."""
     frames = evenly(motion.rows // 3, _NORMAL_FRAMES)
     rows = (3 * frames[:, None] + np.arange(3)).reshape(-1)
     shown = predict(motion, replace(fit, transforms=fit.transforms[rows]))

@@ -87,7 +87,9 @@ def train_anchor_nets(
         found = (displacements - subspace.mean)[:, anchors.vertices[anchors.moving]]
         return [found.reshape(len(found), -1)] if single else list(np.moveaxis(found, 1, 0))
 
-    schedule = context.schedule(config.anchor_hidden, config.anchor_epochs, config.anchor_loss)
+    schedule = context.schedule(
+        hidden=config.anchor_hidden, epochs=config.anchor_epochs, loss=config.anchor_loss
+    )
     tasks = NetTasks(
         inputs,
         targets,

@@ -177,11 +177,7 @@ class FitContext(Generic[ConfigType]):
     def select_inputs(
         self, table: FeatureTable, groups: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> list[np.ndarray]:
-        """The features (n,) that each group of vertices depends on.
-
-        groups   vertices (m,) of each group
-        targets  (T,P) coefficients of each group
-        """
+        """The features (n,) that each group of vertices (m,) with coefficients (T,P) depends on."""
         config = self.config
         given = config.input_error
         selection = InputSelection(
@@ -216,25 +212,12 @@ class FitContext(Generic[ConfigType]):
         first = np.unique(index.reshape(-1)[order], return_index=True)[1]
         return np.union1d(some, group[order[first] // index.shape[1]])
 
-    def schedule(self, hidden: tuple[int, ...], epochs: int, loss: str) -> Schedule:
-        """How networks of these hidden widths are trained."""
+    def schedule(self, **others: Any) -> Schedule:
+        """How the networks of the regions are trained; `others` replace options."""
         config = self.config
-        return Schedule(
-            hidden=hidden,
-            activation=config.activation,
-            epochs=epochs,
-            batch_size=config.batch_size,
-            learning_rate=config.learning_rate,
-            loss=loss,
-            optimizer=config.optimizer,
-            target_scale=_SGD_UNIT * self.height if config.optimizer == "sgd" else None,
-            weight_decay=config.weight_decay,
-            validation_fraction=config.validation_fraction,
-            patience=config.patience,
-            mirrored=self.mirrored,
-            seed=config.seed,
-            device=config.device,
-        ).for_poses(self.poses.pose_count)
+        scale = _SGD_UNIT * self.height if config.optimizer == "sgd" else None
+        schedule = Schedule.of(config, target_scale=scale, mirrored=self.mirrored, **others)
+        return schedule.for_poses(self.poses.pose_count)
 
     @cached_property
     def added_displacements(self) -> np.ndarray | None:
@@ -247,10 +230,6 @@ class FitContext(Generic[ConfigType]):
         """What `NetTasks.added` takes; `targets` projects displacements (R,V,3) to (R,P) each."""
         given = self.added_displacements
         return None if given is None else (targets(given), self.config.added_share)
-
-    def region_schedule(self) -> Schedule:
-        """How the networks of the regions are trained."""
-        return self.schedule(self.config.hidden, self.config.epochs, self.config.loss)
 
     def basis_sample(self) -> tuple[np.ndarray, np.ndarray]:
         """The mean displacement (V,3), and those of some poses (t,V,3) less that."""
@@ -275,22 +254,15 @@ class FitContext(Generic[ConfigType]):
         return None if path is None else Path(f"{path}{suffix}")
 
 
-@dataclass(frozen=True, eq=False)
-class Correctives:
-    """The corrective part of a deformer: its networks, its bases and the mean (V,3)."""
-
-    nets: Sequence[Net]
-    bases: Sequence[Basis]
-    mean: np.ndarray
-
-
 def make_deformer(
     context: FitContext,
     table: FeatureTable,
-    correctives: Correctives,
+    nets: Sequence[Net],
+    bases: Sequence[Basis],
+    mean: np.ndarray,
     trained: TrainedNets,
     figures: Mapping[str, float],
-    provenance: Mapping[str, Any],
+    **provenance: Any,
 ) -> Deformer:
     """The deformer of a fit.
 
@@ -306,9 +278,9 @@ def make_deformer(
         control_spec=poses.control_spec,
         skin=context.skin,
         features=table.clamped(config.clamp_margin),
-        nets=tuple(correctives.nets),
-        bases=tuple(correctives.bases),
-        mean=correctives.mean,
+        nets=tuple(nets),
+        bases=tuple(bases),
+        mean=mean,
         method=context.method,
         training={"poses": given, "mirror_images": poses.pose_count - given, **figures},
         provenance={
@@ -323,5 +295,5 @@ def make_deformer(
     )
     if not config.bounded:
         return deformer
-    held_out = validation_poses(poses.pose_count, context.region_schedule())
+    held_out = validation_poses(poses.pose_count, context.schedule())
     return with_bounds(deformer, poses, held_out, context.added)

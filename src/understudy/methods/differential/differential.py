@@ -201,10 +201,7 @@ class Differential(Method[DifferentialConfig]):
     Config = DifferentialConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """The deformer of `poses`, which need bones, controls, or both.
-
-        rig  is perturbed to find skin weights and to select the inputs of each network
-        """
+        """The deformer of `poses` with bones, controls or both; `rig` gives skin and inputs."""
         need_torch(self.name)
         # Needs torch, an optional dependency.
         from understudy.methods.differential.fit import fit_differential

@@ -61,11 +61,7 @@ class FeatureTable:
 
     @staticmethod
     def of(poses: Poses, controls: str, features: str = "independent") -> FeatureTable:
-        """The table of `poses`.
-
-        controls  numeric, all or none, as in `pose_features`
-        features  independent or all, see the module's docstring
-        """
+        """The table of `poses`; controls as in `pose_features`, features independent or all."""
         bones = 0 if poses.skeleton is None else poses.skeleton.bone_count
         if features == "all":
             return FeatureTable._whole(*pose_features(poses, controls, constant=True), bones)

@@ -26,7 +26,7 @@ from understudy.methods.differential.anchor_nets import (
     train_anchor_nets,
 )
 from understudy.methods.differential.anchors import add_anchors_by_errors
-from understudy.methods.differential.context import Correctives, FitContext, make_deformer
+from understudy.methods.differential.context import FitContext, make_deformer
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.methods.differential.features import FeatureTable
 from understudy.methods.differential.folding import fold_anchors, fold_regions
@@ -59,14 +59,6 @@ class Targets:
 
 
 @dataclass(frozen=True, eq=False)
-class NetInputs:
-    """The features (k,) that each network reads: of every region, of every anchor that moves."""
-
-    regions: list[np.ndarray]
-    anchors: list[np.ndarray]
-
-
-@dataclass(frozen=True, eq=False)
 class TrainedModel:
     """Everything that is learned, before the reconstruction is folded into the bases."""
 
@@ -92,7 +84,7 @@ def train_model(context: FitContext[DifferentialConfig]) -> TrainedModel:
     subspace = find_subspace(context)
     targets = project_poses(context, subspace)
     table = context.feature_table([*targets.coefficients, targets.anchors.displacements])
-    inputs = select_inputs(context, table, subspace, targets)
+    inputs, anchor_inputs = select_inputs(context, table, subspace, targets)
     by_errors = context.config.anchors_by_errors
     if not by_errors:
         context.displacements.release()
@@ -100,7 +92,7 @@ def train_model(context: FitContext[DifferentialConfig]) -> TrainedModel:
     predictions = predict_coordinates(
         context, table, subspace, targets.coefficients, coordinate_nets
     )
-    anchors, anchor_inputs = targets.anchors, inputs.anchors
+    anchors = targets.anchors
     if by_errors and predictions is not None:
         vertices = select_anchors_by_errors(context, subspace, predictions)
         anchors = read_anchors(context, vertices, subspace.mean)
@@ -158,30 +150,27 @@ def select_inputs(
     table: FeatureTable,
     subspace: Subspace,
     targets: Targets,
-) -> NetInputs:
-    """The inputs of all networks, selected together; a single region reads every feature.
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The features (k,) that each network reads: of every region, of every anchor that moves.
 
-    Anchors that are selected after training get their inputs then.
+    All are selected together. Anchors that are selected after training get their inputs then.
     """
-    single = context.config.regions == 1
-    groups = [region.vertices for region in subspace.regions]
-    if context.config.anchors_by_errors:
-        if single:
-            return NetInputs([table.all_inputs()], [])
-        return NetInputs(context.select_inputs(table, groups, targets.coefficients), [])
-    anchors = targets.anchors
-    selected = context.select_inputs(
-        table, [*groups, *anchors.groups], [*targets.coefficients, *anchors.targets]
-    )
-    of_regions, of_anchors = selected[: len(groups)], selected[len(groups) :]
-    return NetInputs([table.all_inputs()] if single else of_regions, of_anchors)
+    single, later = context.config.regions == 1, context.config.anchors_by_errors
+    if single and later:
+        return [table.all_inputs()], []
+    groups, rows = [region.vertices for region in subspace.regions], [*targets.coefficients]
+    count = len(groups)
+    if not later:
+        groups, rows = groups + targets.anchors.groups, rows + targets.anchors.targets
+    selected = context.select_inputs(table, groups, rows)
+    return [table.all_inputs()] if single else selected[:count], selected[count:]
 
 
 def train_coordinate_nets(
     context: FitContext[DifferentialConfig],
     table: FeatureTable,
     subspace: Subspace,
-    inputs: NetInputs,
+    inputs: list[np.ndarray],
     targets: Targets,
 ) -> TrainedNets:
     """One network per region, for the coefficients of its coordinates and offsets."""
@@ -190,7 +179,7 @@ def train_coordinate_nets(
     whole = targets.beyond is not None and first.count > 0
     loss_map = first.basis.astype(np.float32) if whole else None
     tasks = NetTasks(
-        inputs.regions,
+        inputs,
         targets.coefficients,
         0,
         linear,
@@ -198,9 +187,7 @@ def train_coordinate_nets(
         targets.beyond if whole else None,
         context.added_targets(partial(all_coefficients, subspace)),
     )
-    return train_nets(
-        table, tasks, context.region_schedule(), context.progress, context.checkpoint()
-    )
+    return train_nets(table, tasks, context.schedule(), context.progress, context.checkpoint())
 
 
 def select_anchors_by_errors(
@@ -244,12 +231,10 @@ def fold(context: FitContext[DifferentialConfig], model: TrainedModel) -> Deform
     return make_deformer(
         context,
         model.table,
-        Correctives(
-            [*of_regions.nets, *of_anchors.nets],
-            [*of_regions.bases, *of_anchors.bases],
-            model.subspace.mean,
-        ),
+        [*of_regions.nets, *of_anchors.nets],
+        [*of_regions.bases, *of_anchors.bases],
+        model.subspace.mean,
         model.coordinate_nets,
         figures,
-        {"anchors": [int(vertex) for vertex in model.anchors.vertices]},
+        anchors=[int(vertex) for vertex in model.anchors.vertices],
     )

@@ -60,11 +60,7 @@ def fold_regions(
     trained: TrainedNets,
     tolerance: float,
 ) -> Folded:
-    """The networks and bases of the regions.
-
-    coefficients  (T,P) of each region over the training poses
-    tolerance     largest error that truncation may leave, in model units
-    """
+    """The networks and bases of regions with coefficients (T,P), truncated within `tolerance`."""
     neighbours = sp.csr_matrix(reconstruction.laplacian.symmetric != 0).astype(np.float64)
     bases: list[Basis] = []
     # First coefficient of a region as its networks write it -> the remap, and the new coefficients.
@@ -101,10 +97,7 @@ def fold_anchors(
     first_output: int,
     tolerance: float,
 ) -> Folded:
-    """The networks of the anchors, and their shared basis in blocks of anchors of one region.
-
-    first_output  number of the first coefficient
-    """
+    """The networks of the anchors from coefficient `first_output` on, and their basis in blocks."""
     if not len(anchors.moving):
         return Folded([], [], first_output)
     owner = np.empty(len(reconstruction.laplacian.degree), int)
@@ -129,13 +122,11 @@ def near_and_far(
     neighbours: sp.csr_matrix,
     tolerance: float,
 ) -> list[TruncatedBasis]:
-    """The rows of a folded basis near the region and far from it, each truncated to its rank.
+    """The rows of a folded basis (V,3,P) near a region (n,) and far from it, truncated.
 
-    folded      (V,3,P)
     moments     (P,P) second moments of the coefficients
-    region      (n,) vertices of the region
     neighbours  (V,V) non-zero for neighbouring vertices
-    tolerance   in model units; a part that moves no vertex by more is left out
+    tolerance   a part that moves no vertex by more is left out
     """
     values, vectors = np.linalg.eigh(moments)
     root = np.sqrt(np.maximum(values, _ROUNDING * max(values[-1], 1e-300)))

@@ -12,7 +12,7 @@ from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
 from understudy.geometry.pca import principal_components
 from understudy.methods.differential.anchors import displacement_pivots, mesh_regions
-from understudy.methods.differential.context import Correctives, FitContext, make_deformer
+from understudy.methods.differential.context import FitContext, make_deformer
 from understudy.methods.differential.local import LocalConfig
 from understudy.methods.differential.nets import NetTasks, train_nets
 from understudy.rigs.base import Rig
@@ -49,16 +49,14 @@ def fit_local(config: LocalConfig, poses: Poses, rig: Rig | None, progress: Prog
             ]
         ),
     )
-    trained = train_nets(table, tasks, context.region_schedule(), progress, context.checkpoint())
+    trained = train_nets(table, tasks, context.schedule(), progress, context.checkpoint())
     shaped = [
         Basis(region, basis, numbers)
         for region, basis, numbers in zip(regions, bases, trained.outputs)
         if basis.shape[1]
     ]
     figures = {"components": sum(basis.shape[1] for basis in bases)}
-    return make_deformer(
-        context, table, Correctives(trained.nets, shaped, mean), trained, figures, {}
-    )
+    return make_deformer(context, table, trained.nets, shaped, mean, trained, figures)
 
 
 def _find_subspace(

@@ -16,7 +16,6 @@ import numpy as np
 from understudy.core.networks import Net, NetGroups
 from understudy.methods.differential.features import FeatureTable
 from understudy.methods.differential.ridge import ridge_regression
-from understudy.methods.range_of_motion import AddedRows
 from understudy.system.progress import Progress
 from understudy.training.grouped import GroupedTask
 from understudy.training.schedule import Schedule, validation_poses
@@ -82,39 +81,43 @@ def train_nets(
     checkpoint: Path | None = None,
 ) -> TrainedNets:
     """Train one network per target; a target without columns (nothing moves) gets none."""
-    fold = table.standardisation.fold
-    training = np.setdiff1d(
-        np.arange(len(table.standard)), validation_poses(len(table.standard), schedule)
-    )
+    fold, standard = table.standardisation.fold, table.standard
+    more = None if tasks.added is None else table.added  # (R,X)
+    training = np.setdiff1d(np.arange(len(standard)), validation_poses(len(standard), schedule))
+    targets, share = tasks.added or ((), 0.0)
+    copies = 0 if more is None else max(1, round(share * len(standard) / len(more)))
+
+    def with_added(rows: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Rows (T,n), then all copies of those of range-of-motion poses (R,n): float32."""
+        return np.concatenate([rows, np.tile(own, (copies, 1))]).astype(np.float32)
+
     outputs = tasks.outputs
     grouped: list[GroupedTask] = []
     written: list[np.ndarray] = []
     linear_maps: list[Net] = []
-    rows = _added_rows(table, tasks)
-    added: list[np.ndarray] = []
     for task, numbers in enumerate(outputs):
         if not len(numbers):
             continue
         inputs, target = tasks.inputs[task], tasks.targets[task]
-        residual, own = target, None if rows is None else rows.targets[task]
+        own = target[:0] if more is None else targets[task]
+        residual = target
         if tasks.linear:
-            x, y = table.standard[training][:, inputs], target[training]
-            if rows is not None and own is not None:
-                x, y = rows.below(x, rows.features[:, inputs]), rows.below(y, own)
+            x, y = standard[training][:, inputs], target[training]
+            if more is not None:
+                x, y = with_added(x, more[:, inputs]), with_added(y, own)
             weight, bias = ridge_regression(x, y)
             linear_maps.append(fold(inputs, [weight], [bias], numbers, schedule.activation))
-            residual = target - table.standard[:, inputs] @ weight.T - bias
-            if rows is not None and own is not None:
-                own = own - rows.features[:, inputs] @ weight.T - bias
+            residual = target - standard[:, inputs] @ weight.T - bias
+            if more is not None:
+                own = own - more[:, inputs] @ weight.T - bias
         residual = np.ascontiguousarray(residual, np.float32)
+        if more is not None:
+            residual = with_added(residual, own)
         grouped.append(GroupedTask(inputs, residual, tasks.loss_map, tasks.beyond))
         written.append(numbers)
-        if own is not None:
-            added.append(own)
-    standard = table.standard
-    if rows is not None:
-        rows = replace(rows, targets=added)
-        standard, grouped, schedule = rows.added_to(standard, grouped, schedule)
+    if more is not None:
+        standard = with_added(standard, more)
+        schedule = replace(schedule, added=copies * len(more))
     trained = train(standard, grouped, schedule, progress, checkpoint)
     nets = [
         fold(task.inputs, weights, biases, numbers, schedule.activation)
@@ -123,10 +126,3 @@ def train_nets(
     return TrainedNets(
         (*nets, *linear_maps), tuple(outputs), trained.training_curve, trained.validation_curve
     )
-
-
-def _added_rows(table: FeatureTable, tasks: NetTasks) -> AddedRows | None:
-    if tasks.added is None or table.added is None:
-        return None
-    targets, share = tasks.added
-    return AddedRows.of(table.added, targets, share, len(table.standard))

@@ -111,12 +111,7 @@ class Weights:
 
 
 class Reconstruction:
-    """S, factored.
-
-    laplacian  of the mesh
-    anchors    (n,) vertices, at least one in each connected component
-    weights    of the equations
-    """
+    """S, factored, for anchors (n,), at least one in each connected component."""
 
     def __init__(self, laplacian: Laplacian, anchors: np.ndarray, weights: Weights):
         self.laplacian = laplacian
@@ -174,11 +169,7 @@ class Reconstruction:
         return np.moveaxis(self._solved(right).reshape(delta.shape[1], len(delta), 3), 0, 1)
 
     def fold_coordinates(self, basis: np.ndarray, vertices: np.ndarray) -> np.ndarray:
-        """S^-1 L_s W^2 D U: displacements of all vertices, (3V,P) float64.
-
-        basis     (3n,P) basis U of the differential coordinates of some vertices
-        vertices  (n,)
-        """
+        """S^-1 L_s W^2 D U: (3V,P) float64, of a basis U (3n,P) of coordinates of vertices (n,)."""
         degree = self.laplacian.degree
         spread = np.zeros((len(degree), 3 * basis.shape[1]))
         spread[vertices] = degree[vertices, None] * basis.reshape(len(vertices), 3 * basis.shape[1])
@@ -186,11 +177,7 @@ class Reconstruction:
         return folded.reshape(3 * len(degree), basis.shape[1])
 
     def fold_offsets(self, basis: np.ndarray, vertices: np.ndarray) -> np.ndarray:
-        """S^-1 Z^2 B: displacements of all vertices, (3V,P) float64.
-
-        basis     (3n,P) basis B of the offsets of some vertices
-        vertices  (n,)
-        """
+        """S^-1 Z^2 B: (3V,P) float64, of a basis B (3n,P) of offsets of vertices (n,)."""
         count = len(self.laplacian.degree)
         spread = np.zeros((count, 3 * basis.shape[1]))
         spread[vertices] = self._offset_square[vertices, None] * basis.reshape(

@@ -91,11 +91,7 @@ def _skin_by_evidence(poses: Poses, influences: int, progress: Progress) -> Skin
 
 
 def perturbed_transforms(rig: PerturbableRig, values: np.ndarray, step: float) -> np.ndarray:
-    """The linear part of each vertex's transform, (T,V,3,3) float64, by central differences.
-
-    values  (T,C) control values
-    step    distance by which the rest vertices are moved
-    """
+    """The linear part (T,V,3,3) of vertex transforms at values (T,C), by central differences."""
     count = len(values)
     result = np.empty((count, rig.mesh.vertex_count, 3, 3))
     for axis in range(3):

@@ -92,10 +92,7 @@ class Components:
 def region_components(
     delta: np.ndarray, vertices: np.ndarray, metric: str, most: int, reconstruction: Reconstruction
 ) -> Components:
-    """The first `most` components of delta (T,V,3) on `vertices` (n,).
-
-    metric  reconstruction or differential
-    """
+    """The first `most` components of delta (T,V,3) on `vertices` (n,), by the option `metric`."""
     local = delta[:, vertices]
     if metric == "differential":
         directions, sizes = principal_components(local.reshape(len(local), -1), most)
@@ -137,10 +134,7 @@ def fewest_components(
     reconstruction: Reconstruction,
     error: float,
 ) -> list[Components]:
-    """The fewest components of each region that leave at most `error`, by one threshold on size.
-
-    All of them where even those leave more.
-    """
+    """The fewest components, by one threshold on size, that leave at most `error`; else all."""
 
     def cut(size: float) -> list[Components]:
         return [part.first(int((part.size > size).sum())) for part in components]

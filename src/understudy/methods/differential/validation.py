@@ -76,7 +76,7 @@ def predict_coordinates(
     coefficients  (T,P+Q) true coefficients of each region
     Without validation poses: for training poses if anchors are selected by errors, else None.
     """
-    held_out = validation_poses(context.poses.pose_count, context.region_schedule())
+    held_out = validation_poses(context.poses.pose_count, context.schedule())
     unseen = bool(len(held_out))
     if not unseen and not context.config.anchors_by_errors:
         return None
@@ -104,10 +104,7 @@ def weigh_equations(
     anchors: AnchorTargets,
     anchor_nets: TrainedNets,
 ) -> Weighted:
-    """The reconstruction with weights from validation poses.
-
-    The estimated weights stay where there are no validation poses or the weights are given.
-    """
+    """The reconstruction weighted by validation poses; without them weights stay as estimated."""
     figures: dict[str, float] = {}
     if predictions is None or not predictions.unseen:
         return _with_estimated_weights(subspace, anchors, figures)

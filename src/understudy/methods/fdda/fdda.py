@@ -141,10 +141,7 @@ class Fdda(Method[FddaConfig]):
     Config = FddaConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """The deformer of `poses`, which need a skeleton.
-
-        rig  selects the inputs of each network by perturbation (`inputs`)
-        """
+        """The deformer of `poses`, which need a skeleton; `rig` selects inputs (`inputs`)."""
         need_torch(self.name)
         from understudy.methods.fdda.fit import fit_fdda  # needs torch, an optional dependency
 

@@ -75,7 +75,7 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
         added = found.coefficients(displace(more, skin)), config.rom_share
     inputs, targets = [table.inputs_of(row) for row in needs], groups.targets
     checkpoint = None if config.checkpoint is None else Path(config.checkpoint)
-    schedule = _schedule(config, poses.pose_count)
+    schedule = Schedule.of(config).for_poses(poses.pose_count)
     tasks = NetTasks(inputs, targets, 0, linear=False, added=added)
     trained = train_nets(table, tasks, schedule, progress, checkpoint)
     deformer = Deformer(
@@ -113,22 +113,6 @@ def _standardisation(config: FddaConfig, values: np.ndarray) -> Standardisation:
         found.spread[~varying_columns(values)] = 1.0
         return found
     return Standardisation(np.zeros(values.shape[1]), np.ones(values.shape[1]))
-
-
-def _schedule(config: FddaConfig, pose_count: int) -> Schedule:
-    return Schedule(
-        hidden=config.hidden,
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        decay=config.decay,
-        weight_decay=config.weight_decay,
-        loss=config.loss,
-        activation=config.activation,
-        validation_fraction=config.validation_fraction,
-        seed=config.seed,
-        device=config.device,
-    ).for_poses(pose_count)
 
 
 def _training_figures(poses: Poses, basis_error: float, trained: TrainedNets) -> dict[str, float]:

@@ -123,10 +123,7 @@ class Components:
 
 
 def assign_bones(poses: Poses, tau: float) -> np.ndarray:
-    """The bone of each vertex, (V,): the best one over example poses, of as few bones as allowed.
-
-    tau  factor by which removing bones may increase the error (sections 3.1.1 and 3.3.3)
-    """
+    """The best bone (V,) of each vertex, of as few as `tau` allows (sections 3.1.1 and 3.3.3)."""
     errors = rigid_errors(poses, evenly(poses.pose_count, _ASSIGNMENT_POSES))
     return best_bone(errors, reduce_bones(errors, tau))
 
@@ -148,13 +145,11 @@ def find_groups(
     options: BasisOptions,
     progress: Progress,
 ) -> Groups:
-    """The principal components and coefficients of every group.
+    """The principal components and coefficients of every group that moves relative to the skin.
 
-    skin        the skin of the deformer; None where there are no bones
+    skin        None where there are no bones
     labels      (V,) the group of each vertex
     seam_rings  rings of edges over which neighbouring groups are blended
-    A group that does not move relative to the skin is left out. Two passes read the poses block by
-    block: the first collects a sample for the mean and the bases, the second projects every pose.
     """
     shares = soft_membership(poses.mesh, labels, seam_rings).tocsc()
     shares.sort_indices()

@@ -38,9 +38,7 @@ _FEWEST_POSES = 30  # with fewer, hardly any driver can be told from a coinciden
 
 
 def with_posing(deformer: Deformer, poses: Poses, progress: Progress = SILENT) -> Deformer:
-    """Return the deformer with its posing skeleton, or as it is if the poses have no bones for it.
-
-    poses  those it was fitted to
+    """Return the deformer with its posing skeleton, if the poses it was fitted to have its bones.
 
     Posing is an addition: whatever is wrong with the bones, the deformer is returned.
     """
@@ -68,10 +66,7 @@ def can_pose(deformer: Deformer, poses: Poses) -> bool:
 
 
 def fit_posing(deformer: Deformer, poses: Poses) -> PosingSkeleton:
-    """Return what poses a deformer: its independent bones, drivers, handles and mirror pairs.
-
-    poses  those it was fitted to, with its bones
-    """
+    """Return what poses a deformer, from the poses it was fitted to, which have its bones."""
     skeleton, world = poses.need_bones("posing")
     fewest, most = _POSES
     chosen = evenly(poses.pose_count, int(np.clip(_NUMBERS // skeleton.bone_count, fewest, most)))

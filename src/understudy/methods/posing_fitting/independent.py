@@ -134,10 +134,7 @@ class Independent:
 
 
 def find_independent(study: Study, controls: dict[int, ControlRange]) -> Independent:
-    """Return the dofs and the drivers of all other motion.
-
-    controls  number -> control that is a dof in any case
-    """
+    """Return the dofs and the drivers of all other motion; the controls are dofs in any case."""
     found = Independent()
     for number, control in controls.items():
         found.add(control.name, -1, number, control.values)
@@ -197,7 +194,6 @@ class _Search:
         count = len(study.motion)
         animation = is_animation(study.motion[..., ROTATION].reshape(count, -1))
         self.fitter = DriverFitter(count, far=not animation)
-        self._columns, self._filled = np.empty((count, 64)), 0
         self.share = _FOLLOWS_EXACTLY if animation else _FOLLOWS
 
     def add(self, bone: int, channel: int) -> int:
@@ -239,12 +235,7 @@ class _Search:
 
     def _x(self) -> np.ndarray:
         """Return all dofs so far in [-1,1], (T,D)."""
-        while self._filled < len(self.found.scaled):
-            if self._filled == self._columns.shape[1]:
-                self._columns = np.concatenate([self._columns, np.empty_like(self._columns)], 1)
-            self._columns[:, self._filled] = self.found.scaled[self._filled]
-            self._filled += 1
-        return self._columns[:, : self._filled]
+        return np.stack(self.found.scaled, axis=1)
 
 
 class DriverFitter:

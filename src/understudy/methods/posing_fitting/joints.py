@@ -46,11 +46,7 @@ _NEAR = 0.002  # the same for a distance of the size
 
 
 def find_parents(skeleton: Skeleton, world_from_bone: np.ndarray, pelvis: int) -> np.ndarray:
-    """Return the bone (B,) that each follows, -1 for roots; in any order.
-
-    world_from_bone  (T,B,3,4)
-    pelvis           the bone that moves the whole body
-    """
+    """Return the bone (B,) that each follows in poses (T,B,3,4), -1 for roots; in any order."""
     parents = skeleton.parents.astype(np.int64)
     some = np.unique(np.linspace(0, len(world_from_bone) - 1, _CARRIED_POSES).astype(np.int64))
     place = world_from_bone[some, :, :, 3]
@@ -108,11 +104,7 @@ def _carried_motion(place: np.ndarray, carrier: np.ndarray, turn: np.ndarray) ->
 def _costs(
     place: np.ndarray, turn: np.ndarray, bones: np.ndarray, rest: np.ndarray, size: float
 ) -> np.ndarray:
-    """Return how far bones (n,) move relative to every bone, and what else counts, (n,2,B).
-
-    place, turn  (T,B,3) and (T,B,3,3)
-    rest         (B,3) places at rest
-    """
+    """Return how far bones (n,) move relative to every bone, and what else counts, (n,2,B)."""
     poses, count = place.shape[:2]
     frames = np.moveaxis(turn, 1, 2).reshape(3 * poses, -1)  # (3T,3B): a column per axis
     points = np.moveaxis(place, 1, 2).reshape(3 * poses, -1)  # (3T,B)
@@ -148,10 +140,7 @@ def _ancestors(parents: np.ndarray, bone: int) -> np.ndarray:
 
 
 def _attached(parents: np.ndarray, pelvis: int, loose: np.ndarray, cost: np.ndarray) -> np.ndarray:
-    """Return parents (B,) with loose bones (n,) attached, the cheapest first.
-
-    cost  (n,B) of every parent; infinite: not allowed
-    """
+    """Return parents (B,) with loose bones (n,) attached, the cheapest of cost (n,B) first."""
     result = parents.copy()
     result[loose] = -2
     # What the pelvis and the bones above it carry, with all that follows, is attached.
@@ -204,11 +193,7 @@ def rotation_vector(rotation: np.ndarray) -> np.ndarray:
 def find_joints(
     skeleton: Skeleton, parents: np.ndarray, world_from_bone: np.ndarray, pelvis: int
 ) -> Joints:
-    """Return the joints of the bones in poses (T,B,3,4).
-
-    parents  (B,) the bone that each follows
-    pelvis   the bone whose axes are those of the world
-    """
+    """Return joints in poses (T,B,3,4) for parents (B,); the axes of `pelvis` are the world's."""
     count = skeleton.bone_count
     rest = skeleton.world_from_bone
     some = np.unique(np.linspace(0, len(world_from_bone) - 1, _POSES).astype(np.int64))

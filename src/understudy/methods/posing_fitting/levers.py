@@ -52,10 +52,7 @@ def bone_weights(deformer: Deformer) -> sp.csr_matrix:
 
 
 def levers_of(deformer: Deformer, parents: np.ndarray) -> Levers:
-    """Return the levers of a deformer with bones.
-
-    parents  (B,) the bone that each follows, in any order
-    """
+    """Return the levers of a deformer; parents (B,), the bone that each follows, in any order."""
     skeleton, _ = deformer.need_skin()
     own = bone_weights(deformer).tocsc()
     vertices = deformer.mesh.vertices.astype(np.float64)
@@ -103,10 +100,7 @@ def levers_of(deformer: Deformer, parents: np.ndarray) -> Levers:
 
 
 def _used(deformer: Deformer, parents: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return which bones change the result, (B,) bool: they move vertices, or networks read them.
-
-    weight  (B,) vertices that each bone and its children move
-    """
+    """Return which bones (B,) change the result: they move vertices, or networks read them."""
     columns = deformer.features.columns
     used = weight > 1e-6
     used[np.unique(columns[columns < 12 * len(parents)] // 12)] = True

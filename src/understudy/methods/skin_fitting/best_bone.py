@@ -34,11 +34,7 @@ _VERTEX_BLOCK = 4096  # vertices converted to float64 at a time
 
 
 def rigid_errors(poses: Poses, chosen: np.ndarray | None = None) -> np.ndarray:
-    """Squared distances, summed over poses, if vertex v moves rigidly with bone b: (V,B) float64.
-
-    poses   T poses with a skeleton; read block by block
-    chosen  (n,) increasing indices of the poses to sum over; None: all
-    """
+    """Squared distances (V,B), summed over poses, if vertex v moves rigidly with bone b."""
     rest = centred_rest(poses)
     bones = poses.need_skeleton("rigid_errors").bone_count
     bone_products = np.zeros((bones, 4, 4))
@@ -116,11 +112,7 @@ def reduce_bones(errors: np.ndarray, tau: float) -> np.ndarray:
 
 
 def _first_smallest(errors: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The first column that is smallest up to rounding, for each row: (n,).
-
-    errors  (n,B)
-    scale   (n,) magnitude of the numbers whose differences gave the errors
-    """
+    """The first column (n,) of errors (n,B) that is smallest up to rounding at `scale` (n,)."""
     slack = 1e-11 * scale + 1e-9 * errors.min(axis=1)
     return np.argmax(errors <= (errors.min(axis=1) + slack)[:, None], axis=1)
 

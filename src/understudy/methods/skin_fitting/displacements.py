@@ -120,11 +120,7 @@ def rest_displacements(
     """Displacements d (T,n,3) float32 in rest space, so that the skinned vertices hit the targets.
 
     world_from_bone  (T,B,3,4) posed bones
-    skeleton         rest pose of the bones
-    skin             linear skin of all V vertices
-    rest             (V,3) rest vertices
-    vertices         (n,) indices of the vertices to compute
-    targets          (T,n,3) their positions
+    vertices         (n,) indices of the vertices to compute, at `targets` (T,n,3)
     """
     index, weight = skin.bone_index[vertices], skin.weight[vertices]
     bones, compact = np.unique(index, return_inverse=True)
@@ -159,12 +155,7 @@ def rest_displacements(
 def _unskin_rigid(
     inverses: np.ndarray, bone: np.ndarray, targets: np.ndarray, centre: np.ndarray
 ) -> np.ndarray:
-    """Positions before skinning of vertices with one bone each, bone by bone.
-
-    inverses  (T,B,3,4) inverse bone transforms
-    bone      (n,) bone of each vertex
-    targets   (T,n,3), and centre (T,3), subtracted from them
-    """
+    """Positions (T,n,3) before skinning of vertices of one bone (n,); targets less centre (T,3)."""
     result = np.empty((len(targets), len(bone), 3), np.float32)
     for b in np.unique(bone):
         members = np.flatnonzero(bone == b)

@@ -75,10 +75,7 @@ class Evidence:
         return float(np.trace(self.products[np.ix_(self.held_out, self.held_out)]))
 
     def error(self, controls: str) -> float:
-        """The squared error of predicting the held-out poses from bones and controls.
-
-        controls  numeric, all or none, as in `pose_features`
-        """
+        """The squared error of predicting held-out poses; `controls` as in `pose_features`."""
         raw, units = pose_features(self.poses, controls)
         features = raw[self.chosen][:, units.columns].astype(np.float64)
         if not features.shape[1]:
@@ -123,12 +120,7 @@ def resolve_controls(choice: str, poses: Poses, skin: Skin | None) -> str:
 
 
 def prediction_error(features: np.ndarray, products: np.ndarray, held_out: np.ndarray) -> float:
-    """The squared error of predicting held-out poses, the least over widths and ridges.
-
-    features  (T,X) float64
-    products  (T,T), D D^T of the centred displacements
-    held_out  (T,) bool
-    """
+    """The least squared error of predicting held-out (T,) poses by features (T,X); D D^T (T,T)."""
     fit = ~held_out
     motion = np.trace(products[np.ix_(held_out, held_out)])
     x = (features - features.mean(axis=0)) / np.maximum(features.std(axis=0), 1e-9)

@@ -62,11 +62,7 @@ class NormalEquations:
     def of(
         poses: Poses, chosen: np.ndarray | None = None, progress: Progress = SILENT
     ) -> NormalEquations:
-        """Accumulate the normal equations in one pass over the poses.
-
-        poses   example poses with a skeleton
-        chosen  (n,) increasing indices of the poses to use; None: all
-        """
+        """The normal equations in one pass over poses; chosen (n,) increasing, None: all."""
         rest = centred_rest(poses)
         width = 4 * poses.need_skeleton("skin weights").bone_count
         ata = np.zeros((width, width))
@@ -140,12 +136,7 @@ def solve_dense(equations: NormalEquations, progress: Progress = SILENT) -> np.n
 def solve_sparse(
     equations: NormalEquations, influences: int, progress: Progress = SILENT
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best weights found with at most K bones per vertex, largest first.
-
-    influences  K; at most B in the result
-    returns     bone_index (V,K) int32 and weight (V,K) float64; unused places hold bone 0 and
-                weight 0
-    """
+    """The best index (V,K) int32 and weight (V,K) with at most K bones, the largest first."""
     return solve_path(equations, [influences], progress)[0]
 
 

@@ -177,10 +177,7 @@ class Examples:
 
     @staticmethod
     def of(poses: Poses, chosen: np.ndarray | None = None) -> Examples:
-        """The examples of some poses, in two passes over them.
-
-        chosen  (n,) increasing indices of the poses to use; None: all
-        """
+        """The examples of poses, in two passes over them; chosen (n,) increasing, None: all."""
         size = half_diagonal(poses.mesh.vertices)
         point = centred_rest(poses).copy()
         point[:, :3] /= size

@@ -183,12 +183,8 @@ def factorize(
 ) -> Factors:
     """The factors D and A of Algorithm 1.
 
-    objective  what D A approximates
-    weights    (V,B) dense weights, rows summing to one; new atoms are copies of their rows
-    adjacency  (V,V) neighbours of each vertex
-    limits     size of the factors, number of iterations
-    scheme     how the factors are updated
-    order      (V,) order in which vertices are visited; None: by index
+    weights  (V,B) dense weights, rows summing to one; new atoms are copies of their rows
+    order    (V,) order in which vertices are visited; None: by index
     """
     order = np.arange(len(weights)) if order is None else order
     solver = _Solver(objective, weights, adjacency, limits, scheme, order)
@@ -280,10 +276,7 @@ class _Solver:
         return self.objective.measure(Factors(dictionary, index, coefficient).weights()[self.back])
 
     def joint_update(self, reach: int | None = None) -> None:
-        """Lines 10 to 13 of Algorithm 1 and a search around each vertex.
-
-        reach  vertices that the search covers; None: those of the scheme
-        """
+        """Lines 10 to 13 of Algorithm 1, and a search of `reach` vertices; None: by the scheme."""
         core, scheme = self.core, self.scheme
         before, state = core.value(), core.state()
         if scheme.exact:

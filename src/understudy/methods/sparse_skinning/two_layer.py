@@ -236,10 +236,7 @@ class TwoLayer(SkinReducer[TwoLayerConfig]):
     Config = TwoLayerConfig
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
-        """A dense skin of `poses`, reduced.
-
-        The skin is on the bones of the poses if they have any, else on bones found by `ssdr`.
-        """
+        """A dense skin of `poses`, reduced; on their bones, or else on bones found by `ssdr`."""
         config = self.config
         dense = fit_dense(
             poses,
@@ -263,10 +260,7 @@ class TwoLayer(SkinReducer[TwoLayerConfig]):
         *,
         progress: Progress = SILENT,
     ) -> Deformer:
-        """The same deformer with two sparse layers; arguments as `SkinReducer.reduce`.
-
-        Without example poses the weights alone are approximated.
-        """
+        """As `SkinReducer.reduce`; without example poses the weights alone are approximated."""
         config = self.config
         dense = DenseSkin.of(
             deformer, world_from_bone, vertices, examples=config.examples, who=self.name
@@ -342,10 +336,7 @@ def _bones_per_virtual(config: TwoLayerConfig, weights: np.ndarray) -> int:
 
 
 def _importance(mesh: Mesh, detail: float) -> np.ndarray | None:
-    """Factors of the residuals of the vertices: (V,), larger where edges are shorter.
-
-    detail  exponent; 0: None
-    """
+    """Factors (V,) of residuals: short edges to the power of `detail`; None for 0."""
     if not detail or not len(mesh.edges):
         return None
     ends = mesh.vertices[mesh.edges]

@@ -136,11 +136,9 @@ def solve_articulated(
 ) -> ArticulatedFit:
     """Return the fit after alternating iterations, whose error never rises.
 
-    influences  largest number of bones per vertex
-    iterations  planned number; fewer where nothing is gained
-    report      called with the squared error after each iteration
-    fit_rest    also solve for the rest shape, held to that of `motion`
-    extend      run more iterations than planned while much is gained
+    report    called with the squared error after each iteration
+    fit_rest  also solve for the rest shape, held to that of `motion`
+    extend    run more iterations than planned while much is gained
     """
     problem = _Articulated(motion, fitted, influences, fit_rest)
     schedule = Schedule(iterations, _MIN_GAIN, _EXTENSION if extend else _NO_EXTENSION)

@@ -90,9 +90,6 @@ def solve_articulation(
 ) -> Articulation:
     """Return the articulation after at most `steps` steps, each of which lowers the error.
 
-    equations  the vertices, for fixed weights
-    pose       where to start
-    prior      holds the joints
     min_gain   relative decrease of the error below which the steps end
     """
     cost = lambda pose: equations.error(pose.transforms()) + prior.cost(pose.joints, pose.tree.root)

@@ -188,10 +188,7 @@ class Body:
 def placed_joints(
     pose: Articulation, weight: np.ndarray, rest: np.ndarray, body: Body
 ) -> np.ndarray:
-    """Return the joints (B,3) of a tree in motion, moved inside the body.
-
-    weight  (V,B) of the vertices at rest (V,3)
-    """
+    """Return joints (B,3) moved inside the body; weight (V,B) of the vertices at rest (V,3)."""
     children = np.flatnonzero(np.arange(pose.tree.bones) != pose.tree.root)
     joints = pose.joints.copy()
     if not len(children):

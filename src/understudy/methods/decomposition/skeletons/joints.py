@@ -71,10 +71,7 @@ def cluster_borders(
 
 
 def _gaps(rest: np.ndarray, cluster: np.ndarray, bones: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the middle (B,B,3) and length (B,B) of the shortest distance between clusters.
-
-    Distances are measured between a few vertices of each cluster.
-    """
+    """Return the middles (B,B,3) and lengths (B,B) of gaps between a few vertices of clusters."""
     order = np.argsort(cluster, kind="stable")
     starts = np.searchsorted(cluster[order], np.arange(bones + 1))
     sizes = np.diff(starts)
@@ -100,10 +97,7 @@ def _gaps(rest: np.ndarray, cluster: np.ndarray, bones: int) -> tuple[np.ndarray
 
 
 def pairwise_joints(transforms: np.ndarray, borders: Borders) -> tuple[np.ndarray, np.ndarray]:
-    """Return the joint (B,B,3) of every pair of bones, and its cost (B,B).
-
-    transforms  (3F,4B)
-    """
+    """Return the joint (B,B,3) of all pairs of bones (3F,4B), and its cost (B,B)."""
     relative = relative_motion(transforms)
     joints, error = held_joints(relative, borders.at, np.full(relative.shape[:2], _HOLD))
     held = _HOLD * (((joints - borders.at) ** 2).sum(axis=2) + borders.gap**2)

@@ -164,10 +164,7 @@ def fit_skeleton(
 def _joined_patches(
     motion: Motion, start: Fit, triangles: np.ndarray, influences: int, progress: Progress
 ) -> JoinedFit | None:
-    """Return a skeleton of bones with a patch of the mesh each; None: there are none.
-
-    start  rigid bones of a decomposition
-    """
+    """Return a skeleton of bones with a patch each, from rigid bones `start`; None: none."""
     with progress.task("finding a bone for each part of the body", 2) as bar:
         places = min(influences, start.bones)
         fits = start.index.shape[1] <= places
@@ -234,12 +231,7 @@ def rest_frames(
 ) -> np.ndarray:
     """Return world_from_bone at rest (B,3,4): the origin at the joint, +Y along the bone.
 
-    joints   (B,3), including that of the root
-    centres  (B,3) of the vertices of each bone
-    mass     (B,)
-    up_axis  "Y" or "Z"
-
-    A bone points to the joint of its heaviest child, or without children to its centre.
+    A bone points to the joint of its heaviest child, or without children to its centre (B,3).
     """
     bones = tree.bones
     carried = tree.descends.astype(float) @ mass

@@ -129,10 +129,7 @@ def _finish(
     influences: int,
     report: Callable[[float], object],
 ) -> ArticulatedFit:
-    """Return the fit to all vertices and frames, with joints inside the body.
-
-    found  of the sample
-    """
+    """Return the fit to all vertices and frames, from that of the sample; joints are inside."""
     vertices, frames = _sample(motion)
     last, more = min(influences, found.fit.bones), min(influences + 2, found.fit.bones)
     all_frames = motion.subset(vertices)
