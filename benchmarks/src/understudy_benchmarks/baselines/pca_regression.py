@@ -34,12 +34,12 @@ from understudy.methods.base import (
     Traits,
 )
 from understudy.methods.bounding import with_bounds
-from understudy.methods.differential.features import (
+from understudy.methods.correctives.features import (
     FeatureTable,
     constant_controls,
     need_drivers,
 )
-from understudy.methods.differential.ridge import ridge_regression
+from understudy.methods.correctives.ridge import ridge_regression
 from understudy.methods.differential.skins import SKINS, make_skin
 from understudy.methods.skin_fitting.displacements import displacement_blocks, displacements_at
 from understudy.methods.skin_fitting.evidence import resolve_controls

@@ -60,6 +60,5 @@ def build(name: str, out: str | Path, progress: Progress = SILENT) -> dict[str, 
     arrays = None
     if name in HUMANS:
         request["joints"], arrays = read_body()
-    return launch.run_script(
-        _INSIDE / "build.py", request, path.parent, progress=progress, arrays=arrays
-    ).values
+    values, _ = launch.run_script(_INSIDE / "build.py", request, progress=progress, arrays=arrays)
+    return values

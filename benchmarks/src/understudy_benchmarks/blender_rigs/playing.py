@@ -40,8 +40,7 @@ def read_action(
     that rig can be measured on them. There are no controls: an action may move what none of them
     moves.
     """
-    answer = ask(path, action, step, progress)
-    values, arrays = answer.values, answer.arrays
+    values, arrays = ask(path, action, step, progress)
     counts = arrays["rest_counts"]
     mesh = Mesh(
         arrays["rest_rest"],
