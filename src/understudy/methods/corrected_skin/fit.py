@@ -28,14 +28,14 @@ from understudy.methods.corrected_skin.guard import (
     skins_of,
     without_correctives,
 )
+from understudy.methods.correctives.features import FeatureTable
+from understudy.methods.correctives.nets import NetTasks, train_nets
 from understudy.methods.differential.anchors import displacement_pivots, mesh_regions
 from understudy.methods.differential.context import (
     Displacements,
     FitContext,
     make_deformer,
 )
-from understudy.methods.differential.features import FeatureTable
-from understudy.methods.differential.nets import NetTasks, train_nets
 from understudy.methods.differential.skins import make_skin
 from understudy.methods.fdda.groups import BasisOptions, Group, Groups, find_groups
 from understudy.rigs.base import Rig

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from understudy.core.networks import Net, NetGroups
-from understudy.methods.differential.features import FeatureTable
-from understudy.methods.differential.ridge import ridge_regression
+from understudy.methods.correctives.features import FeatureTable
+from understudy.methods.correctives.ridge import ridge_regression
 from understudy.system.progress import Progress
 from understudy.training.grouped import GroupedTask
 from understudy.training.schedule import Schedule, validation_poses

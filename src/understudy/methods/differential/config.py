@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from understudy.methods.base import AT_LEAST_ONE, FRACTION, Limit
-from understudy.methods.differential.features import FEATURES
+from understudy.methods.correctives.features import FEATURES
 from understudy.methods.differential.skins import SKINS
 from understudy.methods.network_config import NetworkConfig
 from understudy.system.errors import InputError

@@ -20,10 +20,10 @@ from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.geometry.pca import components_for_error
 from understudy.methods.bounding import with_bounds
+from understudy.methods.correctives.features import FeatureTable, constant_controls, need_drivers
+from understudy.methods.correctives.nets import TrainedNets
 from understudy.methods.differential.config import SubspaceConfig
-from understudy.methods.differential.features import FeatureTable, constant_controls, need_drivers
 from understudy.methods.differential.mirror import find_mirror
-from understudy.methods.differential.nets import TrainedNets
 from understudy.methods.differential.skins import make_skin
 from understudy.methods.range_of_motion import range_of_motion
 from understudy.methods.skin_fitting.displacements import (

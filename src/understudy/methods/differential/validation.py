@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.poses import evenly
+from understudy.methods.correctives.features import FeatureTable
+from understudy.methods.correctives.nets import TrainedNets
 from understudy.methods.differential.anchor_nets import AnchorTargets
 from understudy.methods.differential.context import FitContext
 from understudy.methods.differential.differential import DifferentialConfig
-from understudy.methods.differential.features import FeatureTable
-from understudy.methods.differential.nets import TrainedNets
 from understudy.methods.differential.reconstruction import (
     LEAST_ERROR,
     LEAST_MOTION,

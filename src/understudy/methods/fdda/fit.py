@@ -11,8 +11,8 @@ from understudy.core.networks import Basis
 from understudy.core.poses import Poses
 from understudy.core.version import __version__
 from understudy.methods.bounding import with_bounds
-from understudy.methods.differential.features import FeatureTable
-from understudy.methods.differential.nets import NetTasks, TrainedNets, train_nets
+from understudy.methods.correctives.features import FeatureTable
+from understudy.methods.correctives.nets import NetTasks, TrainedNets, train_nets
 from understudy.methods.fdda.fdda import FddaConfig
 from understudy.methods.fdda.groups import BasisOptions, find_groups, find_skin
 from understudy.methods.range_of_motion import range_of_motion

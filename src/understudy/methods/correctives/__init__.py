@@ -1,0 +1,1 @@
+"""What the methods with correctives share: the inputs of networks, and their training."""
