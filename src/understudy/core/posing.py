@@ -284,7 +284,7 @@ class PosingSkeleton(Noun):
         dofs = self.dofs
         values = checks.array(values, "dof values", (None, dofs.count), np.float64)
         motion = np.zeros((len(values), self.skeleton.bone_count, CHANNELS))
-        controls = np.tile(self.control_rest, (len(values), 1))
+        controls = np.repeat(self.control_rest[None], len(values), axis=0)
         x = (values - dofs.middle) / dofs.half
         bounded = np.clip(x, -WIDEST, WIDEST)
         for driver in self.drivers:
