@@ -91,18 +91,17 @@ def test_the_human_walks_on_the_ground_and_repeats(built):
 
 
 def test_the_human_is_made_again_with_the_same_vertices_and_symmetric_weights(built):
-    answers = [
-        playing.ask(built(name)[0], None, 1, SILENT).arrays for name in ("rigify", "rigify_bare")
-    ]
+    (values, first), (_, second) = (
+        playing.ask(built(name)[0], None, 1, SILENT) for name in ("rigify", "rigify_bare")
+    )
     for key in ("rest_rest", "rest_bones", "rest_weight_value"):
-        np.testing.assert_allclose(answers[0][key], answers[1][key], rtol=0, atol=1e-6)
-    names = playing.ask(built("rigify")[0], None, 1, SILENT).values["bones"]
+        np.testing.assert_allclose(first[key], second[key], rtol=0, atol=1e-6)
+    names = values["bones"]
     swap = str.maketrans({"L": "R", "R": "L"})
     other = [name.replace(name[3:], name[3:].translate(swap)) for name in names]
     mirror_bone = np.array([names.index(name) for name in other])
     _, body = read_body()
     weights = np.zeros((len(body["vertices"]), len(names)))
-    first = answers[0]
     weights[first["rest_weight_vertex"], first["rest_weight_bone"]] = first["rest_weight_value"]
     np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-3)
     on_pairs = body["mirror"] != np.arange(len(weights))
