@@ -25,6 +25,11 @@ COUNT = 50
 FACTS = {"rig": "bending", "plan": {"seed": 0}}
 
 
+def of_rig(values, facts=FACTS, rig=RIG) -> store.Sample:
+    """What a store of a rig's poses is made for."""
+    return store.Sample(rig.mesh, rig.skeleton, rig.controls, values, facts)
+
+
 def sample(
     path: Path, rig=RIG, count: int = COUNT, blocks=None, block: int = 8, facts=None, **options
 ) -> Poses:
@@ -32,11 +37,7 @@ def sample(
     poses = rig.evaluate(gaussian(rig.controls, count, seed=0))
     store.create(
         path,
-        rig.mesh,
-        rig.skeleton,
-        rig.controls,
-        poses.controls,
-        facts or FACTS,
+        of_rig(poses.controls, facts or FACTS, rig),
         block=block,
         **options,
     )
@@ -200,7 +201,7 @@ def test_a_truncated_tile_is_seen_at_opening_and_redone_by_resuming(copy, finish
     ):
         store.open_poses(copy)
     memory = finished[1]
-    assert store.resume(copy, RIG.mesh, RIG.skeleton, RIG.controls, memory.controls, FACTS) == [2]
+    assert store.resume(copy, of_rig(memory.controls)) == [2]
     rows, _ = store.block_controls(copy, 2)
     store.write_block(copy, 2, memory.take(np.array(rows)))
     assert contents(copy) == contents(finished[0])
@@ -233,9 +234,7 @@ def test_a_small_file_that_is_missing_and_a_marker_of_nonsense(copy):
         FileError,
         match=r"mesh/vertices/.* is missing; the store is damaged: sample it again with overwrite",
     ):
-        store.resume(
-            copy, RIG.mesh, RIG.skeleton, RIG.controls, gaussian(RIG.controls, COUNT, seed=0), FACTS
-        )
+        store.resume(copy, of_rig(gaussian(RIG.controls, COUNT, seed=0)))
 
 
 def test_a_tile_that_disappears_after_opening(copy):
@@ -251,7 +250,7 @@ def test_a_tile_that_disappears_after_opening(copy):
 def test_resuming_another_sample_says_what_differs(copy, finished):
     controls = finished[1].controls
     ask = lambda facts=FACTS, values=controls, rig=RIG: store.resume(
-        copy, rig.mesh, rig.skeleton, rig.controls, values, facts
+        copy, of_rig(values, facts, rig)
     )
     assert ask() == []
     with pytest.raises(
@@ -355,14 +354,7 @@ def test_too_little_space_is_said_before_the_work(tmp_path, monkeypatch):
         sample(tmp_path / "s")
     assert not (tmp_path / "s").exists()
     with pytest.raises(FileError, match="42 poses need"):
-        store.resume(
-            tmp_path / "half",
-            RIG.mesh,
-            RIG.skeleton,
-            RIG.controls,
-            gaussian(RIG.controls, COUNT, seed=0),
-            FACTS,
-        )
+        store.resume(tmp_path / "half", of_rig(gaussian(RIG.controls, COUNT, seed=0)))
 
 
 def test_a_place_that_cannot_be_written(tmp_path):

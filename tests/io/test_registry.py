@@ -24,7 +24,8 @@ def frames(count=3, seed=0):
 
 def write_store(path):
     spec = ControlSpec(("bend",), [-1], [1])
-    pose_store.create(path, grid_mesh(), None, spec, np.zeros((3, 1)), {"rig": "strip", "seed": 7})
+    facts = {"rig": "strip", "seed": 7}
+    pose_store.create(path, pose_store.Sample(grid_mesh(), None, spec, np.zeros((3, 1)), facts))
     poses = Poses(grid_mesh(), frames(), control_spec=spec, controls=np.zeros((3, 1)))
     pose_store.write_block(path, 0, poses)
 

@@ -81,8 +81,9 @@ def test_a_read_only_store_is_read_and_not_written(disk, whole):
     rig = BendingRig()
     values = PLAN.values(rig, rig.controls)
     facts = store.provenance(whole)
-    shape = (rig.mesh, rig.skeleton, rig.controls, values)
-    store.create(half, *shape, {k: facts[k] for k in ("rig", "plan", "understudy")}, block=10)
+    kept = {k: facts[k] for k in ("rig", "plan", "understudy")}
+    sample = store.Sample(rig.mesh, rig.skeleton, rig.controls, values, kept)
+    store.create(half, sample, block=10)
     store.write_block(half, 0, rig.evaluate(store.block_controls(half, 0)[1]))
     read_only(disk, True)
     try:

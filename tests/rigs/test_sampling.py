@@ -1,12 +1,22 @@
 """Sampled control values: their distributions, bounds and seeds."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from bending_rig import BendingRig
 from scipy.stats import kstest, truncnorm
 
 from understudy.core.controls import ControlSpec
-from understudy.rigs.sampling import Mode, SamplePlan, around, gaussian, mixture, read_modes
+from understudy.rigs.sampling import (
+    Mode,
+    SamplePlan,
+    around,
+    control_groups,
+    gaussian,
+    mixture,
+    read_modes,
+)
 from understudy.rigs.tube import TubeRig
 from understudy.system.errors import FileError, InputError
 
@@ -221,3 +231,39 @@ def test_only_a_share_of_the_controls_moves():
     assert "active" not in SamplePlan(400, seed=3).facts()
     with pytest.raises(InputError, match="active"):
         SamplePlan(400, active=0.0)
+
+
+def test_controls_of_one_bone_move_together():
+    names = tuple(f"{bone}.{part}.{axis}" for bone in "abcd" for part in ("rot",) for axis in "xyz")
+    spec = ControlSpec(names, [-1.0] * 12, [1.0] * 12)
+    assert control_groups(spec).tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    rig = SimpleNamespace(controls=spec)
+    moved = SamplePlan(400, active=0.25).values(rig) != 0
+    moved = moved.reshape(400, 4, 3)
+    assert (moved.all(axis=2) | ~moved.any(axis=2)).all()
+    assert moved.any(axis=2).mean() == pytest.approx(0.25, abs=0.05)
+
+
+def test_few_controls_differ_from_an_animation():
+    rig = BendingRig()
+    plan = SamplePlan(300, animation_share=1.0, animations=("nod",), active=0.3, spread=1.0)
+    values = plan.values(rig)
+    still = values[:, 1] == 0  # `nod` leaves the twist at 0
+    assert still.mean() == pytest.approx(0.7, abs=0.1)
+    assert not (SamplePlan(300, animation_share=1.0, spread=1.0).values(rig)[:, 1] == 0).any()
+
+
+def test_only_the_start_of_an_animation_is_sampled_around():
+    rig = BendingRig()
+    plan = SamplePlan(200, animation_share=1.0, animations=("nod",), spread=0.0, until=0.5)
+    values = plan.values(rig)[:, 0]
+    assert -20 <= values.min() < values.max() <= 0  # of -20 to 20
+    assert plan.facts()["until"] == 0.5
+    with pytest.raises(InputError, match="until"):
+        SamplePlan(2, until=0.0)
+
+
+@pytest.mark.parametrize("stretch", [-0.1, 1.5, float("nan")])
+def test_the_share_of_stretched_edges_is_a_share(stretch):
+    with pytest.raises(InputError, match="stretch"):
+        SamplePlan(2, stretch=stretch)

@@ -12,7 +12,6 @@ from understudy.cli import options
 from understudy.cli.evaluate import Animation, PosesOption, Report, RigOption
 from understudy.cli.output import print_measured
 from understudy.io.understudy import SUFFIX
-from understudy.rigs.sampling import SamplePlan
 from understudy.system.errors import InputError
 from understudy.system.terminal_progress import TerminalProgress
 
@@ -80,7 +79,7 @@ def compare(
         source,
         out,
         methods=options.names_of(wanted),
-        plan=SamplePlan(count, seed),
+        count=count,
         held_out=[*held_out, *animation],
         seed=seed,
         outputs=outputs,

@@ -13,7 +13,6 @@ from understudy import jobs
 from understudy.cli.learn import print_result
 from understudy.cli.options import Out, Seed
 from understudy.evaluation.result import overall
-from understudy.rigs.sampling import SamplePlan
 from understudy.system.terminal_progress import TerminalProgress
 
 RIG, METHOD = "human", "corrected_skin"
@@ -34,8 +33,7 @@ def demo(
     method, measures it on a walk and a kick beside linear blend skinning, writes a report and a
     page, and opens the page. If it is interrupted, run the same command again: it resumes.
     """
-    plan = SamplePlan(poses, seed)
-    result = jobs.learn(RIG, out, plan=plan, seed=seed, progress=TerminalProgress())
+    result = jobs.learn(RIG, out, count=poses, seed=seed, progress=TerminalProgress())
     print_result(result)
     rows = [row for row in result.measured.rows if row.method == result.deformer.method]
     mean = 10 * overall(rows, result.deformer.method)["mean"]  # the human's unit is a centimetre

@@ -12,7 +12,6 @@ from understudy.cli import options, sample
 from understudy.cli.output import file_text, print_measured
 from understudy.io.registry import format_of
 from understudy.rigs.blender.options import MODIFIERS, BlenderOptions
-from understudy.rigs.sampling import SamplePlan
 from understudy.system.errors import InputError
 from understudy.system.terminal_progress import TerminalProgress
 
@@ -48,7 +47,14 @@ def learn(
         typer.Option(min=1, help="Worker processes for sampling. Default: one per core."),
     ] = None,
     ranges: sample.Ranges = None,
-    active: sample.Active = 1.0,
+    around: sample.Around = [],  # noqa: B006
+    modes: sample.Modes = None,
+    active: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Share of the controls that a pose moves. Default: of few, all."
+        ),
+    ] = None,
     meshes: sample.Meshes = [],  # noqa: B006
     patterns: sample.Controls = [],  # noqa: B006
     trust_scripts: sample.TrustScripts = False,
@@ -100,7 +106,10 @@ def learn(
         options=options.budget_settings(
             method or "the method that suits the source", options.settings_of(settings), budget
         ),
-        plan=SamplePlan(count, seed, active=active),
+        count=count,
+        around=around,
+        modes=modes,
+        active=active,
         ranges=ranges,
         processes=processes,
         held_out=held_out,

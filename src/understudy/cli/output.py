@@ -48,8 +48,11 @@ def print_measured(measured: Measured, every: bool = False) -> None:
     trial, rows = measured.trial, measured.rows
     title = f"{trial.title}: errors against the original"
     names = None if every else figures_that_matter(rows)
+    warnings = [note for note in trial.notes if note.startswith("Warning")]
+    print(*warnings, sep="\n", end="\n" if warnings else "")
     print_table(rows, measured.unit, title, trial.mesh.size_label, names)
     for note in trial.notes:
-        print(note)
+        if note not in warnings:
+            print(note)
     if measured.report is not None:
         print(f"Report: {measured.report}\nPage: {measured.page}")

@@ -50,8 +50,15 @@ Ranges = Annotated[
     Path | None,
     typer.Option(help="Training ranges (TOML); `understudy controls RIG` prints the defaults."),
 ]
-Active = Annotated[
-    float, typer.Option(min=0, max=1, help="Share of the controls that a random pose moves.")
+Modes = Annotated[
+    Path | None,
+    typer.Option(
+        help="Several ways to move (TOML): one table [NAME] for each, with `weight = 3` (how "
+        "often it is drawn) and a table [NAME.ranges] with lines `control = [low, high]`."
+    ),
+]
+Around = Annotated[
+    list[str], typer.Option(help="Also sample around this animation of the rig; repeat it.")
 ]
 Modifiers = Annotated[
     str, typer.Option(help="Modifiers of a .blend file to use: those of the viewport or render.")
@@ -64,17 +71,8 @@ def sample(
     count: Annotated[int, typer.Option(min=1, help="Number of poses.")] = 5000,
     seed: Seed = 0,
     ranges: Ranges = None,
-    modes: Annotated[
-        Path | None,
-        typer.Option(
-            help="Several ways to move (TOML): one table [NAME] for each, with `weight = 3` (how "
-            "often it is drawn) and a table [NAME.ranges] with lines `control = [low, high]`."
-        ),
-    ] = None,
-    around: Annotated[
-        list[str],
-        typer.Option(help="Also sample around this animation of the rig; repeat it."),
-    ] = [],  # noqa: B006
+    modes: Modes = None,
+    around: Around = [],  # noqa: B006
     share: Annotated[
         float,
         typer.Option(min=0, max=1, help="Share of the poses around those animations."),
@@ -82,7 +80,9 @@ def sample(
     spread: Annotated[
         float, typer.Option(min=0, help="Noise around them, as a share of the training range.")
     ] = 0.25,
-    active: Active = 1.0,
+    active: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the controls that a random pose moves.")
+    ] = 1.0,
     sigma: Annotated[
         float,
         typer.Option(

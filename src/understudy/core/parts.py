@@ -80,10 +80,15 @@ def submesh(mesh: Mesh, kept: np.ndarray) -> Mesh:
 
 def take_vertices(poses: Poses, kept: np.ndarray) -> Poses:
     """Return the same poses with some of the vertices, (n,) indices; nothing is read from disk."""
-    mesh = submesh(poses.mesh, kept)
+    skin = poses.skin
+    if skin is not None:
+        skin = replace(skin, bone_index=skin.bone_index[kept], weight=skin.weight[kept])
+    vertices: np.ndarray | VertexSource
     if isinstance(poses.vertices, np.ndarray):
-        return replace(poses, mesh=mesh, vertices=poses.vertices[:, kept])
-    return replace(poses, mesh=mesh, vertices=VertexSubset(poses.vertices, kept))
+        vertices = poses.vertices[:, kept]
+    else:
+        vertices = VertexSubset(poses.vertices, kept)
+    return replace(poses, mesh=submesh(poses.mesh, kept), vertices=vertices, skin=skin)
 
 
 def part_vertices(mesh: Mesh, names: Sequence[str]) -> np.ndarray:

@@ -21,6 +21,7 @@ from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
 from understudy.core.noun import Noun, read_only
 from understudy.core.skeleton import Skeleton
+from understudy.core.skin import Skin
 from understudy.system import checks
 from understudy.system.errors import InputError
 
@@ -97,6 +98,7 @@ class Poses(Noun):
     spans            the clips that these poses consist of, one after the other; empty: one clip,
                      or no animation
     notes            what reading changed, in words, for the provenance of what is learned
+    skin             the bone weights that the source itself has, or None
     """
 
     mesh: Mesh
@@ -109,6 +111,7 @@ class Poses(Noun):
     name: str = "poses"
     spans: tuple[ClipSpan, ...] = ()
     notes: tuple[str, ...] = ()
+    skin: Skin | None = None
 
     def __post_init__(self):
         put = self._borrow
@@ -153,6 +156,13 @@ class Poses(Noun):
                     (self.pose_count, self.control_spec.count),
                     np.float64,
                 ),
+            )
+        if self.skin is not None:
+            checks.index(
+                self.skin.bone_index,
+                f"skin of {self.name!r}",
+                self.need_skeleton("a skin").bone_count,
+                (self.vertex_count, self.skin.influences),
             )
         put("spans", tuple(self.spans))
         if self.spans:
@@ -350,6 +360,7 @@ def join_poses(parts: Sequence[Poses], name: str | None = None) -> Poses:
         name=name or "+".join(labels),
         spans=spans,
         notes=tuple(note for part in parts for note in part.notes),
+        skin=first.skin,
     )
 
 

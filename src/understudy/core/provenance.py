@@ -9,6 +9,7 @@ from typing import Any
 from understudy.core.deformer import Deformer
 
 _SAMPLE = "sample"
+UNMOVED = "unmoved"  # in the provenance of poses: kind -> names of bones, controls that never move
 
 
 def with_source(deformer: Deformer, made_by: Mapping[str, Any]) -> Deformer:

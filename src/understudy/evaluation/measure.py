@@ -7,13 +7,14 @@ whose baselines are not deformers call `measure` for each row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.error_summary import ErrorSummary, pose_difference
 from understudy.core.poses import Poses
+from understudy.evaluation.coverage import coverage_notes
 from understudy.evaluation.result import CaseResult, PicturedFrame
 from understudy.geometry.error_norms import box_error
 from understudy.methods.skin_fitting.best_bone import rigid_errors
@@ -77,6 +78,7 @@ def measure_deformers(
                 own |= (figures or {}).get(name, {})
                 approximation = deform_as(deformer, reference.poses)
                 row = measure(name, approximation, reference, own, pictured)
+                row = replace(row, notes=coverage_notes(deformer, reference.poses, row))
                 pictured = row.pictured if pictured is None else pictured
                 rows.append(row)
                 bar.advance()

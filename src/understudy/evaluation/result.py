@@ -50,6 +50,7 @@ class CaseResult:
     pictured                         the frame to show in pictures
     tuned                            the case took part in choosing a constant of the method, so the
                                      row is no test; tables mark it
+    notes                            what the case asks that training never showed, in sentences
 
     Everything after the figures may be None; the row then has no curve or no picture. Errors may be
     NaN if a method failed.
@@ -65,6 +66,7 @@ class CaseResult:
     histogram: tuple[np.ndarray, np.ndarray] | None = None
     pictured: PicturedFrame | None = None
     tuned: bool = False
+    notes: Sequence[str] = ()
 
     @property
     def label(self) -> str:

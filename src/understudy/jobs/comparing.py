@@ -13,8 +13,9 @@ from understudy.io.registry import ReadOptions
 from understudy.jobs.compressing import trial_of_sequence
 from understudy.jobs.fitting import RIG_OF_POSES, Fit, method_with, refuse_poses
 from understudy.jobs.folder import JobFolder
-from understudy.jobs.learning import AUTO, POSES, Lesson, sample_rig
+from understudy.jobs.learning import AUTO, Lesson, sample_rig
 from understudy.jobs.measuring import Measured, Outputs, Trial, measure
+from understudy.jobs.planning import POSES, plan_for
 from understudy.jobs.source import (
     CharacterSource,
     Place,
@@ -50,6 +51,7 @@ def compare(
     out: str | Path,
     *,
     methods: Sequence[str | Method] = (),
+    count: int = POSES,
     plan: SamplePlan | None = None,
     held_out: Sequence[str] = (),
     seed: int = 0,
@@ -62,7 +64,8 @@ def compare(
     source    what `read` takes, or returned
     out       folder for what is fitted, the report and the figures; an interrupted call continues
     methods   empty: all that suit the source, without baselines and `auto`
-    plan      which poses of a rig to sample; None: 3,000 within its ranges
+    count     of poses to sample from a rig
+    plan      which poses of a rig to sample; None: what suits the rig (`jobs/planning.py`)
     held_out  animations of a rig, or recorded clips, to measure on; empty: chosen
     outputs   None: `report.html` and `errors.json` in `out`
     """
@@ -70,18 +73,19 @@ def compare(
     for method in methods:
         method_with(method, {})  # refuses unknown names before any work
     source = read(source, reading, progress=progress)
-    plan = plan or SamplePlan(POSES, seed)
+    if isinstance(source, RigSource):
+        plan = plan or plan_for(source.rig, count, seed, held_out)
     if isinstance(source, CharacterSource):
-        source = source.recorded(keep_own=False)
+        source = source.recorded()
     facts = {
         "command": "compare",
         **source.facts,
         "seed": seed,
-        "plan": plan.facts() if isinstance(source, RigSource) else None,
+        "plan": plan.facts() if isinstance(source, RigSource) and plan else None,
         "held_out": list(held_out),
     }
     folder = JobFolder(Path(out), source.name, facts)
-    if isinstance(source, RigSource):
+    if isinstance(source, RigSource) and plan is not None:
         lesson = sample_rig(source, folder, plan, held_out, progress=progress)
     else:
         assert isinstance(source, PosesSource | SequenceSource)
@@ -97,6 +101,7 @@ def compare(
         file = files[name] = folder.path / f"{name}.understudy"
         work = partial(_fit, method, file, seed, lesson, progress)
         seconds[name] = folder.step(f"fit {name}", [file], work)["seconds"]
+    lesson.add_own(folder, files)
     subjects = load_subjects(list(files.values()))
     # `auto` hands back a file of the method that it chose.
     labels = dict(zip(files, (subject.label for subject in subjects)))
@@ -121,7 +126,7 @@ def _recorded(source: PosesSource | SequenceSource, held_out: Sequence[str]) -> 
         return Lesson(poses, source.made_by, lambda _: whole)
     split = split_poses(poses, held_out)
     trial = Trial(", ".join(split.held_out), poses.mesh, split.held_out, [split.note])
-    return Lesson(split.fit, source.made_by, lambda _: trial, RIG_OF_POSES)
+    return Lesson(split.fit, source.made_by, lambda _: trial, RIG_OF_POSES, source.own)
 
 
 def methods_for(poses: Poses) -> list[str]:

@@ -284,7 +284,7 @@ def _sequence_of(
     if isinstance(sequence, SequenceSource | PosesSource):
         poses, made_by = sequence.poses, sequence.made_by
     elif isinstance(sequence, CharacterSource):
-        poses, made_by = sequence.recorded(keep_own=False).poses, sequence.made_by
+        poses, made_by = sequence.recorded().poses, sequence.made_by
     elif isinstance(sequence, Poses):
         poses, made_by = sequence, {}
     elif isinstance(sequence, Source):

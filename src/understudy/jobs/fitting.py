@@ -25,7 +25,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.parts import join_deformers, part_vertices, take_vertices, without_parts
 from understudy.core.poses import Poses
 from understudy.core.posing import PosingSkeleton
-from understudy.core.provenance import with_source
+from understudy.core.provenance import UNMOVED, with_source
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.registry import (
     ReadOptions,
@@ -37,6 +37,11 @@ from understudy.io.registry import (
 from understudy.methods.base import Method, config_from_text
 from understudy.methods.posing_fitting import can_pose, with_posing
 from understudy.methods.registry import method_type, methods_by_name
+from understudy.methods.skin_fitting.unmoved import (
+    unmoved_bones,
+    unmoved_controls,
+    with_own_weights,
+)
 from understudy.rigs.base import Rig
 from understudy.rigs.blender.options import is_blend
 from understudy.rigs.part_rig import PartRig
@@ -147,10 +152,14 @@ class Fit:
             poses = without_parts(poses, parts.without)
             live = None if live is None else PartRig(live, kept)
             made_by["without_parts"] = list(parts.without)
+        unmoved = {"bones": unmoved_bones(poses), "controls": unmoved_controls(poses)}
+        if any(unmoved.values()):
+            made_by[UNMOVED] = {kind: names for kind, names in unmoved.items() if names}
         if parts.errors:
             deformer = self.fit_parts(poses, parts.errors, live, progress)
         else:
             deformer = self.method.fit(poses, rig=live, progress=progress)
+        deformer = with_own_weights(deformer, poses.skin, unmoved["bones"])
         if posing is not None and can_pose(deformer, poses):
             deformer = replace(deformer, posing=posing)
         else:

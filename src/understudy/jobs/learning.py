@@ -19,11 +19,20 @@ from understudy.core.parts import without_parts
 from understudy.core.poses import Poses
 from understudy.core.posing import PosingSkeleton
 from understudy.core.provenance import with_source
-from understudy.evaluation.metric_catalogue import digits3
-from understudy.evaluation.result import CaseResult, overall
+from understudy.evaluation.coverage import unmoved_warning
+from understudy.evaluation.result import overall
 from understudy.evaluation.shading import need_drawing
-from understudy.evaluation.unexplained import Unexplained, unexplained_parts
 from understudy.io.registry import ReadOptions, read_poses, source_provenance, write_deformer
+from understudy.jobs.choosing import (
+    FIGURES,
+    WIDE,
+    Contender,
+    choose,
+    comparison,
+    exactness,
+    missed_parts,
+    verdict,
+)
 from understudy.jobs.compressing import Compressed, compress, trial_of_sequence
 from understudy.jobs.exports import Exported, Exports
 from understudy.jobs.fitting import (
@@ -38,6 +47,7 @@ from understudy.jobs.fitting import (
 )
 from understudy.jobs.folder import JobFolder
 from understudy.jobs.measuring import Measured, Outputs, Trial, measure, trial_of_rig
+from understudy.jobs.planning import POSES, plan_for
 from understudy.jobs.source import (
     CharacterSource,
     Place,
@@ -49,11 +59,16 @@ from understudy.jobs.source import (
     file_facts,
     read,
 )
-from understudy.jobs.split import split_poses
+from understudy.jobs.split import split_animations, split_poses
 from understudy.methods.base import PRESET, Method
-from understudy.methods.character_deformer import deformer_of_character
+from understudy.methods.character_deformer import (
+    EXACT,
+    OWN_SKIN,
+    deformer_of_character,
+    deformer_of_skin,
+)
 from understudy.methods.compact import compact, decides_storage
-from understudy.methods.posing_fitting import with_posing
+from understudy.methods.posing_fitting import can_pose, with_posing
 from understudy.methods.registry import method_type
 from understudy.rigs.base import ExternalRig, Rig, animation_names
 from understudy.rigs.blender.options import BlenderOptions
@@ -65,7 +80,7 @@ from understudy.system.progress import SILENT, Progress
 from understudy.viewer.subjects import Subject, load_subjects
 
 AUTO = "auto"
-POSES = 3000  # sampled from a rig
+FEW_BONES = 4  # linear blend skinning has as many influences
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +117,10 @@ def learn(
     *,
     method: str | Method | None = None,
     options: Options | None = None,
+    count: int = POSES,
+    around: Sequence[str] = (),
+    modes: str | Path | None = None,
+    active: float | None = None,
     plan: SamplePlan | None = None,
     ranges: str | Path | None = None,
     processes: int | None = None,
@@ -120,7 +139,9 @@ def learn(
     out        folder for the stand-in, the report and what a further call continues from
     method     None: `auto`, or what suits the source (see `default_method`)
     options    of the method, where it is named or chosen: {"epochs": 50}
-    plan       which poses of a rig to sample; None: 3,000 within its ranges
+    count      of poses to sample from a rig
+    around, modes, active  which these are, where they differ from what suits the rig; `plan_for`
+    plan       all of this in one
     ranges     TOML file of training ranges of a rig
     processes  worker processes that sample; None: one for each processor
     held_out   clips to measure on; empty: chosen
@@ -140,18 +161,21 @@ def learn(
     parts = parts or PartOptions()
     as_it_is = method is None and parts == PartOptions()
     if isinstance(source, CharacterSource) and (source.has_cache or not as_it_is):
-        source = source.recorded(keep_own=as_it_is)
-    plan = plan or SamplePlan(POSES, seed)
-    if isinstance(source, RigSource) and method is None:
-        has_bones = source.rig.skeleton is not None
-        suits = default_method(has_bones, plan.count, options or {}, bool(parts.errors))
-        method_with(suits, options or {})
+        source = source.recorded()
+    if isinstance(source, RigSource):
+        plan = plan or plan_for(
+            source.rig, count, seed, held_out, around=around, modes=modes, active=active
+        )
+        if method is None:
+            has_bones = source.rig.skeleton is not None
+            suits = default_method(has_bones, plan.count, options or {}, bool(parts.errors))
+            method_with(suits, options or {})
     facts = {
         **source.facts,
         "method": method.name if isinstance(method, Method) else method,
         "options": _plain(method.config if isinstance(method, Method) else options or {}),
         "seed": seed,
-        "plan": plan.facts() if isinstance(source, RigSource) else None,
+        "plan": plan.facts() if isinstance(source, RigSource) and plan else None,
         "held_out": list(held_out),
         "without": list(parts.without),
         "part_errors": dict(parts.errors),
@@ -162,7 +186,7 @@ def learn(
     job = _Job(
         folder, method, options or {}, seed, parts, full_precision, tuple(held_out), progress
     )
-    if isinstance(source, RigSource):
+    if isinstance(source, RigSource) and plan is not None:
         return job.learn_rig(source, plan, ranges, processes)
     if isinstance(source, CharacterSource):
         return job.convert(source)
@@ -211,6 +235,27 @@ class Lesson:
     rig: Rig | str | None = None
     own: Deformer | None = None
 
+    def add_own(
+        self,
+        folder: JobFolder,
+        files: dict[str, Path],
+        without: Sequence[str] = (),
+        posing: PosingSkeleton | None = None,
+    ) -> None:
+        """Add the skin that the source has to `files`, where it has one.
+
+        without  parts that it is cut by
+        posing   what poses it without its rig
+        """
+        own = self.own or deformer_of_skin(without_parts(self.poses, without))
+        if own is None:
+            return
+        if posing is not None and can_pose(own, self.poses):
+            own = replace(own, posing=posing)
+        made = with_source(own, self.made_by)
+        file = files[made.method] = folder.path / f"{made.method}.understudy"
+        folder.step("convert", [file], partial(write_deformer, made, file))
+
 
 @dataclass(frozen=True, eq=False)
 class _Job:
@@ -255,7 +300,8 @@ class _Job:
         split = split_poses(poses, self.held_out)
         trial = Trial(", ".join(split.held_out), poses.mesh, split.held_out, [split.note])
         live = RIG_OF_POSES if isinstance(source.rig, str) else source.rig
-        lesson = Lesson(split.fit, made_by, lambda _: trial, live, source.own)
+        own = None if parts.without else source.own
+        lesson = Lesson(split.fit, made_by, lambda _: trial, live, own)
         file, measured = job._fit_and_measure(lesson)
         animated = poses.frame_rate is not None or bool(poses.spans)
         return self._result(file, measured, motions=(poses,) if animated else ())
@@ -312,9 +358,9 @@ class _Job:
         return self._result(file, measured, motions=(poses,) if character.clips else ())
 
     def _fit_and_measure(self, lesson: Lesson) -> tuple[Path, Measured]:
-        """Fit the method and linear blend skinning, measure both, and keep the better one.
+        """Fit the method and plain skins, measure them all, and keep what loses to no other.
 
-        A skin that the source has is measured too.
+        The skin that the source has is measured too; where it is exact, nothing is fitted.
         """
         poses, asked = lesson.poses, self.method
         if asked is None:
@@ -325,31 +371,51 @@ class _Job:
                     f"{poses.pose_count} poses are too few for networks: a linear skin is fitted."
                 )
         chosen = asked.name if isinstance(asked, Method) else asked
-        methods: dict[str, str | Method] = {chosen: asked}
-        if poses.skeleton is not None:
-            methods.setdefault(SIMPLE, SIMPLE)
-        files = {name: self.folder.path / f"{name}.understudy" for name in methods}
-        seconds = {}
+        files, seconds = {}, {}
         posing: PosingSkeleton | None = None
-        for name, file in files.items():
-            work = partial(self._fit, methods[name], name == chosen, file, posing, lesson)
+        exact = False
+        for name, method in {chosen: asked, **self._skins(chosen, poses)}.items():
+            file = files[name] = self.folder.path / f"{name}.understudy"
+            work = partial(self._fit, method, name == chosen, file, posing, lesson)
             seconds[name] = self.folder.step(f"fit {name}", [file], work)["seconds"]
-            if posing is None and len(files) > 1:  # the bones move alike for both
+            if name == chosen and chosen == AUTO and Deformer.load(file).method == OWN_SKIN:
+                exact = True
+                break
+            if posing is None:  # the bones move alike for all
                 posing = Deformer.load(file).posing
-        if lesson.own is not None:
-            made = with_source(lesson.own, lesson.made_by)
-            file = files[made.method] = self.folder.path / f"{made.method}.understudy"
-            self.folder.step("convert", [file], partial(write_deformer, made, file))
+        if not exact:
+            lesson.add_own(self.folder, files, self.parts.without, posing)
         subjects = dict(zip(files, load_subjects(list(files.values()))))
         trial = lesson.trial(list(subjects.values()))
+        warning = unmoved_warning(subjects[chosen].deformer, poses.skin)
+        if warning:
+            trial = replace(trial, notes=[warning, *trial.notes])
         # Rows have the name of the method, which `auto` chooses.
         took = {subjects[name].label: value for name, value in seconds.items()}
         measured = self._measure(list(files.values()), trial, took)
-        best = self._best(chosen, subjects, measured, lesson, trial)
+        if exact:
+            best = chosen
+            self._say(
+                exactness(
+                    _contender(best, subjects[best], measured), subjects[best].deformer, trial.mesh
+                )
+            )
+        else:
+            best = self._best(chosen, subjects, measured, lesson, trial)
         learned = self.folder.file(".understudy")
         work = partial(_copy, files[best], learned)
         self.folder.step(f"keep {best}", [learned], work)
         return learned, measured
+
+    def _skins(self, chosen: str, poses: Poses) -> dict[str, str | Method]:
+        """The plain skins that the method is compared with, by the names of their files."""
+        skeleton = poses.skeleton
+        skins: dict[str, str | Method] = {}
+        if skeleton is not None and chosen != SIMPLE:
+            skins[SIMPLE] = SIMPLE
+        if skeleton is not None and self.method is None and skeleton.bone_count > FEW_BONES:
+            skins[WIDE] = method_with(SIMPLE, {"influences": 8, "seed": self.seed})
+        return skins
 
     def _best(
         self,
@@ -360,33 +426,29 @@ class _Job:
         trial: Trial,
     ) -> str:
         """The stand-in to keep, by its name in `subjects`."""
-        best = chosen
-        row = {name: subject.label for name, subject in subjects.items()}
-        error = {name: overall(measured.rows, row[name])["mean"] for name in subjects}
-        if SIMPLE in subjects and chosen != SIMPLE:
-            worse = error[chosen] > error[SIMPLE]
-            best = SIMPLE if worse and self.method is None else chosen
-            part = f"{digits3(100 * error[chosen] / error[SIMPLE])} %" if error[SIMPLE] else "more"
-            fit = row[chosen]
-            self._say(f"The mean error of {fit} is {part} of linear blend skinning's.")
-            if best != chosen:
-                self._say(
-                    f"So {SIMPLE} is kept. More poses, or poses nearer to the tests, help {fit}."
-                )
         # The skin of the file says which bones carry a part; fitted weights may be on any bone.
-        skinned = lesson.own or subjects[best].deformer
+        skinned = lesson.own or subjects[chosen].deformer
         missed = {
-            name: _unexplained(trial, skinned, [r for r in measured.rows if r.method == label])
-            for name, label in row.items()
+            name: missed_parts(
+                trial, skinned, [r for r in measured.rows if r.method == subject.label]
+            )
+            for name, subject in subjects.items()
         }
-        if lesson.own is not None:
-            own = lesson.own.method
-            if (len(missed[own]), error[own]) < (len(missed[best]), error[best]):
-                best = own
-                self._say("The skin and the blend shapes that the file has are kept.")
-        for found in missed[best]:
-            self._say(found.warning(trial.mesh.unit, lesson.poses.pose_count))
-        return best
+        found = {
+            name: replace(_contender(name, subject, measured), missed=len(missed[name]))
+            for name, subject in subjects.items()
+        }
+        learned = found.pop(chosen)
+        best = learned
+        if found:
+            skins = list(found.values())
+            self._say(comparison(learned, skins))
+            best = choose(learned, skins) if self.method is None else learned
+            if best != learned:
+                self._say(verdict(best, learned))
+        for one in missed[best.name]:
+            self._say(one.warning(trial.mesh.unit, lesson.poses.pose_count))
+        return best.name
 
     def _fit(
         self,
@@ -440,12 +502,15 @@ def sample_rig(
     source: RigSource,
     folder: JobFolder,
     plan: SamplePlan,
-    animations: Sequence[str],
+    held_out: Sequence[str],
     ranges: str | Path | None = None,
     processes: int | None = None,
     progress: Progress = SILENT,
 ) -> Lesson:
-    """Sample a rig into the folder's pose store; it is measured on its animations."""
+    """Sample a rig into the folder's pose store; it is measured on its animations.
+
+    Those that the plan samples around take no part in that, where others are left.
+    """
     store, rig = folder.path / "poses.zarr", source.rig
     by_name = isinstance(source.build, str)
     if not by_name and not isinstance(rig, ExternalRig) and not can_be_sent(rig):
@@ -457,33 +522,42 @@ def sample_rig(
         )
 
     folder.step("sample", [store], sample)
+    poses = read_poses(store)
+    for said in poses.notes:
+        progress.say(f"note: {said}")
+    tests, note = _tests(rig, plan, held_out)
     return Lesson(
-        read_poses(store),
+        poses,
         source_provenance(store),
-        lambda subjects: trial_of_rig(rig, animations, subjects),
+        lambda subjects: trial_of_rig(rig, tests, subjects, note),
         # A rig of Blender is slow, and the poses tell nearly as much.
         RIG_OF_POSES if isinstance(rig, BlenderRig) else rig,
     )
 
 
-def _unexplained(
-    trial: Trial, skinned: Deformer, results: Sequence[CaseResult]
-) -> list[Unexplained]:
-    """The parts that a stand-in does not follow, each where it is worst.
+def _tests(
+    rig: Rig, plan: SamplePlan, held_out: Sequence[str]
+) -> tuple[Sequence[str] | Mapping[str, int], str]:
+    """The animations of a rig to measure on, and what to say of them."""
+    if not plan.animation_share:
+        return held_out, ""
+    split = split_animations(rig, held_out)
+    if (split.around, split.until) == (plan.animations, plan.until):
+        return split.tests, split.note
+    around = plan.animations or animation_names(rig)
+    left = [name for name in held_out or animation_names(rig) if name not in around]
+    if left:
+        return left, f"Sampled around {', '.join(around)}; measured on {', '.join(left)}."
+    return held_out, (
+        "Warning: measured on animations that were sampled around: others may have a larger error."
+    )
 
-    skinned  whose skin says which bones carry a part
-    results  of the stand-in
-    """
-    worst: dict[str, Unexplained] = {}
-    for result in results:
-        poses = trial.cases.get(result.case)
-        # The animations of a rig are evaluated when they are measured, and not again.
-        if not isinstance(poses, Poses) or result.per_vertex_mean is None:
-            continue
-        for found in unexplained_parts(poses, skinned, result.per_vertex_mean):
-            if found.part not in worst or found.error > worst[found.part].error:
-                worst[found.part] = found
-    return list(worst.values())
+
+def _contender(name: str, subject: Subject, measured: Measured) -> Contender:
+    figures, floor = overall(measured.rows, subject.label), EXACT * measured.trial.mesh.height
+    # Nobody sees which of two errors is smaller where both are none.
+    mean, p99 = (max(figures[key], 0.1 * floor) for key in FIGURES)
+    return Contender(name, subject.label, mean, p99, figures["max"])
 
 
 def _copy(source: Path, target: Path) -> None:

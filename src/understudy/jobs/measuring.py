@@ -22,8 +22,10 @@ from understudy.evaluation.result import CaseResult
 from understudy.evaluation.shading import need_drawing
 from understudy.io.atomic_write import ensure_writable
 from understudy.io.files import write_json
+from understudy.io.pose_store import STRETCH
 from understudy.io.registry import ReadOptions, read_poses
 from understudy.rigs.base import Rig, animate, animation_names, name_of
+from understudy.rigs.parallel_sampling import evaluate_natural
 from understudy.rigs.part_rig import rig_without_parts
 from understudy.rigs.registry import load_rig
 from understudy.rigs.sampling import SamplePlan
@@ -148,6 +150,8 @@ def measure(
     kept = KeptFrames(trial.cases)
     cases = trial.cases if outputs.report is None else kept.cases
     rows = measure_deformers(deformers, cases, figures, progress)
+    said = [note for row in rows if row.method == subjects[0].label for note in row.notes]
+    trial = replace(trial, notes=sorted([*trial.notes, *said], key=_is_no_warning))
     return publish(subjects, trial, rows, kept, outputs)
 
 
@@ -175,6 +179,10 @@ def publish(
     kept.write_page(deformers, trial.title, page)
     write_report(outputs.report, replace(data, page=page.name))
     return Measured(trial, rows, outputs.report, page)
+
+
+def _is_no_warning(note: str) -> bool:
+    return not note.startswith("Warning")
 
 
 def sizes_of(subject: Subject) -> dict[str, float]:
@@ -220,8 +228,17 @@ def _load_original(rig: str | Rig, subjects: Sequence[Subject]) -> Rig:
         ) from problem
 
 
-def trial_of_rig(rig: Rig, animations: Sequence[str], subjects: Sequence[Subject]) -> Trial:
-    """The animations of a rig, or random poses of a rig that has none."""
+def trial_of_rig(
+    rig: Rig,
+    animations: Sequence[str] | Mapping[str, int],
+    subjects: Sequence[Subject],
+    note: str = "",
+) -> Trial:
+    """The animations of a rig, or random poses of a rig that has none.
+
+    animations  names, or name -> the first frame to measure; empty: all
+    note        what to say of them
+    """
     title = name_of(rig).partition("?")[0]  # without the options of a .blend file
     rig = rig_without_parts(rig, _left_out(rig.mesh, subjects))
     for subject in subjects:
@@ -231,8 +248,12 @@ def trial_of_rig(rig: Rig, animations: Sequence[str], subjects: Sequence[Subject
     for wanted in animations:
         checks.one_of(wanted, f"animation of {title}", known)
     if known:
-        cases = {f"{title}/{a}": partial(animate, rig, a) for a in animations or known}
-        return Trial(title, rig.mesh, cases)
+        firsts = animations if isinstance(animations, Mapping) else {}
+        cases = {
+            f"{title}/{name}": partial(animate, rig, name, firsts.get(name, 0))
+            for name in animations or known
+        }
+        return Trial(title, rig.mesh, cases, [note] if note else ())
     seed = 1 + max(_sample_seed(subject.deformer) for subject in subjects)
     note = (
         f"{title} has no animations: measured on {RANDOM_POSES} random poses of the training "
@@ -246,7 +267,10 @@ def _random_poses(rig: Rig, deformer: Deformer, seed: int) -> Poses:
     """Held-out poses of a rig, from the ranges that the deformer was trained on."""
     active = _sample_plan(deformer).get("active")
     plan = SamplePlan(RANDOM_POSES, seed, active=active if isinstance(active, float) else 1.0)
-    return replace(rig.evaluate(plan.values(rig, deformer.control_spec)), name="random")
+    stretch = sample_of(deformer).get(STRETCH)
+    limit = stretch if isinstance(stretch, float) else None
+    poses, _ = evaluate_natural(rig, plan.values(rig, deformer.control_spec), limit)
+    return replace(poses, name="random")
 
 
 def _sample_seed(deformer: Deformer) -> int:

@@ -117,14 +117,11 @@ class CharacterSource(Source):
         """Whether the file has true vertices beside its skin, from which more can be learned."""
         return any(clip.vertices is not None for clip in self.character.clips)
 
-    def recorded(self, *, keep_own: bool) -> PosesSource | SequenceSource:
-        """The clips as recorded poses, or as a mesh sequence.
-
-        keep_own  whether the skin and the blend shapes of the file stay beside them
-        """
+    def recorded(self) -> PosesSource | SequenceSource:
+        """The clips as recorded poses, beside the file's own skin, or as a mesh sequence."""
         poses = with_options(self.character.poses(), self.options)
-        own = keep_own and self.character.skeleton is not None
-        skin = deformer_of_character(self.character) if own else None
+        has_skin = self.character.skeleton is not None
+        skin = deformer_of_character(self.character) if has_skin else None
         return _of_poses(poses, self.name, self.facts, self.made_by, skin)
 
 

@@ -7,18 +7,64 @@ training frames would therefore give an error that is too low.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from understudy.core.poses import Poses
+from understudy.rigs.base import Rig, animation_curves, animation_names
 from understudy.system import checks
 from understudy.system.errors import InputError
 
 FRACTION = 0.15  # of the poses
 _FEWEST = 8  # poses to fit and to measure
 _GROWTH = 4  # the least ratio of the largest and the smallest of several subsets
+
+
+@dataclass(frozen=True)
+class AnimationSplit:
+    """Animations of a rig to sample around, and those to measure on.
+
+    around  names of the first
+    until   the share of their frames, from the start, that is sampled around
+    tests   name -> its first frame that is measured
+    note    one sentence that says which those are; "": every animation is measured, none sampled
+    """
+
+    around: tuple[str, ...]
+    until: float
+    tests: Mapping[str, int]
+    note: str
+
+
+def split_animations(rig: Rig, held_out: Sequence[str] = ()) -> AnimationSplit:
+    """Return the animations of a rig divided into those to sample around and those to measure on.
+
+    held_out  names of the animations to measure on; empty: the last ones, as many as are a seventh
+              of all frames, or the end of a single one
+    """
+    names = animation_names(rig)
+    for name in held_out:
+        checks.one_of(name, "animation to hold out", names)
+    frames = {name: len(animation_curves(rig, name)[0]) for name in names}
+    total = sum(frames.values())
+    tests = dict.fromkeys(held_out or _last(frames), 0)
+    around = tuple(name for name in names if name not in tests)
+    shown = ", ".join(name for name in names if name in tests)
+    if tests and not around:
+        return AnimationSplit((), 1.0, tests, "")
+    if tests:
+        note = f"Sampled around {', '.join(around)}; measured on {shown}, which took no part."
+        return AnimationSplit(around, 1.0, tests, note)
+    if total < 2 * _FEWEST:
+        return AnimationSplit((), 1.0, dict.fromkeys(names, 0), "")
+    until = 1 - max(_FEWEST / total, FRACTION)
+    tests = {name: round(until * frames[name]) for name in names}
+    note = (
+        f"Sampled around the first {100 * until:.0f} % of {', '.join(names)}; measured on the rest."
+    )
+    return AnimationSplit(names, until, tests, note)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,26 +95,32 @@ def split_poses(poses: Poses, clips: Sequence[str] = ()) -> Split:
             "learn from some and to measure on others. Give more poses, or fit all of them with "
             "`understudy fit`"
         )
-    wanted = FRACTION * poses.pose_count
-    if len(poses.spans) > 1:
-        chosen: list[str] = []
-        frames = 0
-        for span in reversed(poses.spans[1:]):
-            if frames >= wanted:
-                break
-            if frames + span.frame_count <= poses.pose_count / 2:
-                chosen.append(span.name)
-                frames += span.frame_count
-        if frames >= _FEWEST:
-            return _by_name(poses, chosen[::-1])
-    start = poses.pose_count - max(_FEWEST, int(np.ceil(wanted)))
-    count = poses.pose_count - start
+    frames = {span.name: span.frame_count for span in poses.spans}
+    chosen = _last(frames)
+    if sum(frames[name] for name in chosen) >= _FEWEST:
+        return _by_name(poses, chosen)
+    count = max(_FEWEST, int(np.ceil(FRACTION * poses.pose_count)))
+    start = poses.pose_count - count
     what = "random poses" if poses.frame_rate is None else f"frames of {poses.name!r}"
     return Split(
         poses.between(0, start),
         {f"{poses.name}/held-out": poses.between(start, poses.pose_count)},
         f"Measured on the last {count} {what}, which took no part in the fit.",
     )
+
+
+def _last(frames: Mapping[str, int]) -> list[str]:
+    """Return the last of some clips, given with their lengths, that are enough to measure on.
+
+    The first is not among them, nor more than half of all frames.
+    """
+    chosen: list[str] = []
+    total, count = sum(frames.values()), 0
+    for name, length in reversed(list(frames.items())[1:]):
+        if count < max(_FEWEST, FRACTION * total) and count + length <= total / 2:
+            chosen.append(name)
+            count += length
+    return chosen[::-1]
 
 
 def nested_subsets(poses: Poses, count: int, smallest: int) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""A rigged character as a deformer, exactly: nothing is fitted.
+"""A rigged character, or the weights of a rig, as a deformer: nothing is fitted.
 
 The skin is the character's own. Each blend shape is one control, one coefficient and one basis of a
 single column:
@@ -14,7 +14,12 @@ from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.features import Features
 from understudy.core.networks import Basis, Net
+from understudy.core.poses import Poses, evenly
 from understudy.core.version import __version__
+
+OWN_SKIN = "own_skin"  # what results call the weights that the source of the poses has
+EXACT = 1e-5  # of the height: the largest error of a deformer that is called exact
+_MEASURED_POSES = 200
 
 
 def deformer_of_character(character: Character) -> Deformer:
@@ -46,3 +51,28 @@ def deformer_of_character(character: Character) -> Deformer:
         method="character",
         provenance={"understudy": __version__, "poses": character.name, "config": {}},
     )
+
+
+def deformer_of_skin(poses: Poses) -> Deformer | None:
+    """The deformer of the weights that the source of `poses` has; None where it has none."""
+    if poses.skin is None:
+        return None
+    return Deformer(
+        mesh=poses.mesh,
+        skeleton=poses.skeleton,
+        control_spec=poses.control_spec,
+        skin=poses.skin,
+        method=OWN_SKIN,
+        provenance={"understudy": __version__, "poses": poses.name, "config": {}},
+    )
+
+
+def is_exact(deformer: Deformer, poses: Poses) -> bool:
+    """Whether a skin reproduces some of `poses` up to rounding."""
+    limit = EXACT * poses.mesh.height
+    for at in evenly(poses.pose_count, _MEASURED_POSES):
+        one = poses.between(int(at), int(at) + 1)
+        found = deformer.deform_reference(one.world_from_bone)
+        if np.linalg.norm(found - one.read_poses(0, 1), axis=2).max() > limit:
+            return False
+    return True

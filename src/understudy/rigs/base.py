@@ -1,8 +1,8 @@
 """`Rig`: a black box from control values to a skeleton and a mesh. Methods see nothing else of it.
 
 What a rig must have is `Rig`. What it may have besides is one small protocol each: `NamedRig`,
-`AnimatedRig`, `PerturbableRig`, `ExternalRig`. Code that uses such a part checks for it with
-`isinstance`.
+`AnimatedRig`, `SkinnedRig`, `PerturbableRig`, `ExternalRig`. Code that uses such a part checks for
+it with `isinstance`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
+from understudy.core.skin import Skin
 from understudy.system import checks
 from understudy.system.errors import InputError
 
@@ -67,6 +68,15 @@ class AnimatedRig(Rig, Protocol):
 
 
 @runtime_checkable
+class SkinnedRig(Rig, Protocol):
+    """A rig that says with which weights its bones carry the mesh, before other deformers act."""
+
+    @property
+    def skin(self) -> Skin | None:
+        """The weights of the rig's file, or None where they cannot be told."""
+
+
+@runtime_checkable
 class PerturbableRig(Rig, Protocol):
     """A rig whose rest vertices can be moved, to find the skinning transform of each vertex."""
 
@@ -100,6 +110,11 @@ def name_of(rig: Rig) -> str:
     return rig.name if isinstance(rig, NamedRig) else type(rig).__name__
 
 
+def skin_of(rig: Rig) -> Skin | None:
+    """The weights that the rig itself has; None where it does not say."""
+    return rig.skin if isinstance(rig, SkinnedRig) else None
+
+
 def animation_names(rig: Rig) -> tuple[str, ...]:
     """The names of the rig's animations; empty where it has none."""
     return tuple(rig.animation_names) if isinstance(rig, AnimatedRig) else ()
@@ -112,7 +127,7 @@ def animation_curves(rig: Rig, name: str) -> tuple[np.ndarray, float]:
     return rig.animation(checks.one_of(name, "animation", rig.animation_names))
 
 
-def animate(rig: Rig, name: str) -> Poses:
-    """The poses of one of the rig's animations."""
+def animate(rig: Rig, name: str, first: int = 0) -> Poses:
+    """The poses of one of the rig's animations, from frame `first`."""
     values, frame_rate = animation_curves(rig, name)
-    return replace(rig.evaluate(values), frame_rate=frame_rate, name=name)
+    return replace(rig.evaluate(values[first:]), frame_rate=frame_rate, name=name)

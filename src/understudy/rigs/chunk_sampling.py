@@ -118,7 +118,7 @@ def sample_chunk(
     checks.between(1 if processes is None else processes, "processes", low=1)
     job = SamplingJob.of(rig, plan, ranges, block)
     need_blocks(job, chunk.count)
-    missing = store.join(path, *job.contents, job.block)
+    missing = store.join(path, job.sample, job.block)
     mine = chunk.blocks(store.count_blocks(path))
     poses = lambda blocks: sum(len(store.block_controls(path, k)[0]) for k in blocks)
     todo = [k for k in missing if k in mine]

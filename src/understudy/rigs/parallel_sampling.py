@@ -29,14 +29,13 @@ from typing import Any
 import numpy as np
 
 from understudy.core.controls import ControlSpec
-from understudy.core.mesh import Mesh
-from understudy.core.poses import Poses
-from understudy.core.skeleton import Skeleton
+from understudy.core.poses import Poses, evenly
 from understudy.core.version import __version__
 from understudy.io import pose_store as store
-from understudy.rigs.base import ExternalRig, Rig, name_of
+from understudy.rigs.base import ExternalRig, Rig, name_of, skin_of
 from understudy.rigs.registry import checked_rig, load_rig, portable_name
 from understudy.rigs.sampling import SamplePlan
+from understudy.rigs.stretch import Edges, nearer_to_rest
 from understudy.system import checks, memory, threads
 from understudy.system.errors import InputError, UnderstudyError
 from understudy.system.progress import SILENT, Progress, Task
@@ -46,6 +45,7 @@ STEP = 16
 # Of a store whose rig another program evaluates. Such rigs are slow; with small blocks, workers end
 # at nearly the same time and little is lost.
 EXTERNAL_BLOCKS = 32
+_SHOWN_FRAMES = 24  # of the animations: how far they stretch the mesh
 FEW = 64  # starting processes takes longer than evaluating this many poses
 THREAD_SETTINGS = (
     "OMP_NUM_THREADS",
@@ -122,7 +122,9 @@ class SamplingJob:
         here = checked_rig(build(), "rig")
         name = portable_name(rig) if isinstance(rig, str) else name_of(here)
         spec = here.controls if ranges is None else here.controls.with_ranges(ranges)
-        facts = {"rig": name, "plan": plan.facts(), "understudy": __version__}
+        facts: dict[str, Any] = {"rig": name, "plan": plan.facts(), "understudy": __version__}
+        if plan.stretch is not None:
+            facts["stretch"] = _stretch_limit(here, plan.stretch, plan)
         if block is None:
             block = store.default_block(here.mesh)
             if isinstance(here, ExternalRig):  # every worker gets some, and little is lost
@@ -130,9 +132,11 @@ class SamplingJob:
         return SamplingJob(build, here, spec, plan.values(here, spec), facts, block)
 
     @property
-    def contents(self) -> tuple[Mesh, Skeleton | None, ControlSpec, np.ndarray, Mapping[str, Any]]:
-        """What `store.create`, `resume` and `join` take after the path."""
-        return self.rig.mesh, self.rig.skeleton, self.spec, self.values, self.facts
+    def sample(self) -> store.Sample:
+        """What the store is made for."""
+        rig = self.rig
+        skin = skin_of(rig)
+        return store.Sample(rig.mesh, rig.skeleton, self.spec, self.values, self.facts, skin)
 
     def open_store(self, path: str | Path, overwrite: bool) -> list[int]:
         """The blocks to write of the store at `path`, which is created if it is not there.
@@ -140,8 +144,8 @@ class SamplingJob:
         overwrite  replace the store, also where it could be continued
         """
         if store.occupied(path) and not overwrite:
-            return store.resume(path, *self.contents)
-        store.create(path, *self.contents, self.block, overwrite=overwrite)
+            return store.resume(path, self.sample)
+        store.create(path, self.sample, self.block, overwrite=overwrite)
         return store.missing_blocks(path)
 
     @property
@@ -192,16 +196,59 @@ def sample_block(
     advance  called with the number of poses done, every few poses
     """
     rows, values = store.block_controls(path, k)
-    vertices = np.empty((len(rows), rig.mesh.vertex_count, 3), np.float32)
-    bones = None if rig.skeleton is None else np.empty((len(rows), rig.skeleton.bone_count, 3, 4))
-    for start in range(0, len(rows), STEP):
-        some = slice(start, min(start + STEP, len(rows)))
-        poses = _evaluate(rig, values[some], rows[start])
+    limit = store.stretch_limit(path)
+    poses, nearer = evaluate_natural(rig, values, limit, rows.start, advance)
+    store.write_block(path, k, poses, None if limit is None else nearer)
+
+
+def evaluate_natural(
+    rig: Rig,
+    values: np.ndarray,
+    limit: float | None,
+    first: int = 0,
+    advance: Callable[[int], None] = lambda poses: None,
+) -> tuple[Poses, np.ndarray]:
+    """Some poses (T), and how far (T,) of the way from rest to its values (T,C) each is.
+
+    limit    share of the edges that a pose may stretch; None: all are at their values
+    first    number of the first pose, for errors
+    advance  as in `sample_block`
+    """
+    vertices = np.empty((len(values), rig.mesh.vertex_count, 3), np.float32)
+    bones = None
+    if rig.skeleton is not None:
+        bones = np.empty((len(values), rig.skeleton.bone_count, 3, 4))
+    rest, nearer = rig.controls.rest.astype(np.float64), np.ones(len(values), np.float32)
+    edges = None if limit is None else Edges.of(rig.mesh)
+    for start in range(0, len(values), STEP):
+        some = slice(start, min(start + STEP, len(values)))
+        poses = _evaluate(rig, values[some], first + start)
         vertices[some] = poses.read_poses(0, poses.pose_count)
         if bones is not None:
             bones[some] = poses.world_from_bone
+        if edges is not None and limit is not None:
+            there = None if bones is None else bones[some]
+            again = partial(_evaluate_nearer, rig, values[some], rest, first + start)
+            nearer[some] = nearer_to_rest(vertices[some], there, edges, limit, again)
         advance(some.stop - some.start)
-    store.write_block(path, k, Poses(rig.mesh, vertices, rig.skeleton, bones))
+    values = rest + nearer[:, None] * (values - rest)
+    return Poses(rig.mesh, vertices, rig.skeleton, bones, rig.controls, values), nearer
+
+
+def _evaluate_nearer(
+    rig: Rig, values: np.ndarray, rest: np.ndarray, first: int, numbers: np.ndarray, factor: float
+) -> Poses:
+    return _evaluate(rig, rest + factor * (values[numbers] - rest), first)
+
+
+def _stretch_limit(rig: Rig, least: float, plan: SamplePlan) -> float:
+    """The share of the edges that may be stretched: at least what the animations show."""
+    if not plan.animation_share:
+        return least
+    frames = np.concatenate(plan.curves(rig))
+    shown = rig.evaluate(frames[evenly(len(frames), _SHOWN_FRAMES)])
+    vertices = shown.read_poses(0, shown.pose_count)
+    return max(least, round(float(Edges.of(rig.mesh).stretched(vertices).max()), 4))
 
 
 def _evaluate(rig: Rig, values: np.ndarray, first: int) -> Poses:

@@ -11,6 +11,7 @@ on the number of processes, the block size or interruptions.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,7 @@ class Mode(NamedTuple):
     ranges: Mapping[str, tuple[float, float]]
 
 
+_OF_BONE = re.compile(r"\.(loc|rot|scale)\.[xyz]$")  # how rigs of Blender name their controls
 # Of the range. The text of section 3.4 aligns 1.5 standard deviations with it; its equation 8 has
 # 1.5 ranges, which is nearly uniform. The text argues that poses near the ends should be rarer.
 SIGMA = 1 / 3
@@ -103,12 +105,14 @@ def around(
     count: int,
     spread: float,
     seed: int | np.random.SeedSequence,
+    noisy: np.ndarray | bool = True,
 ) -> np.ndarray:
     """Control values (count,C) float64 near random moments of animations, within the rig's limits.
 
     animations  control curves (T,C); a moment lies between two neighbouring frames of one curve
     spread      width of the noise added to a moment, as a share of the training range: 0 gives the
                 animation itself
+    noisy       (count,C) which values differ from the moment; True: all
     """
     checks.between(spread, "spread", low=0)
     curves = [spec.check(curve) for curve in animations]
@@ -127,7 +131,19 @@ def around(
     part = random.random(count)[:, None]
     moment = (1 - part) * frames[start] + part * frames[following[start]]
     half = np.broadcast_to(spread * (spec.high - spec.low) / 2, moment.shape)
-    return np.clip(moment + _truncated(random, -half, half), spec.limit_low, spec.limit_high)
+    noise = np.where(noisy, _truncated(random, -half, half), 0.0)
+    return np.clip(moment + noise, spec.limit_low, spec.limit_high)
+
+
+def control_groups(spec: ControlSpec) -> np.ndarray:
+    """The group (C,) of each control: those of one bone move together.
+
+    >>> control_groups(ControlSpec(("arm.rot.x", "arm.rot.y", "jaw"), [0] * 3, [1] * 3)).tolist()
+    [0, 0, 1]
+    """
+    numbers: dict[str, int] = {}
+    bones = [_OF_BONE.sub("", name) for name in spec.names]
+    return np.array([numbers.setdefault(bone, len(numbers)) for bone in bones], int)
 
 
 def read_modes(path: str | Path, spec: ControlSpec) -> dict[str, Mode]:
@@ -168,10 +184,16 @@ class SamplePlan:
     modes            name -> Mode: draw from a mixture of these instead of one Gaussian per control
     animation_share  share of the poses drawn around the rig's animations, 0 to 1
     animations       names of those animations; empty: all that the rig has
+    until            share of the frames of an animation, from its start, that are sampled around
     spread           width of the noise around the animations, as a share of the training range
-    active           share of the controls that a random pose moves, each chosen at random; the
-                     others are at rest. Rigs with many controls are never used with all of them
+    active           share of the controls that a random pose moves, or that differ from an
+                     animation, chosen at random; the others are at rest, or as in the animation.
+                     Controls of one bone are chosen together. Rigs with many controls are never
+                     used with all of them
     sigma            standard deviation of a random value, as a share of the training range
+    stretch          share of the edges of a pose that may be 1.5 times as long as at rest, or what
+                     the animations show if that is more; a pose with more is drawn nearer to rest.
+                     None: every pose is kept as it was drawn
     """
 
     count: int
@@ -182,6 +204,8 @@ class SamplePlan:
     spread: float = 0.25
     active: float = 1.0
     sigma: float = SIGMA
+    until: float = 1.0
+    stretch: float | None = None
 
     def __post_init__(self):
         if not _count(self.count):
@@ -190,6 +214,9 @@ class SamplePlan:
         checks.between(self.animation_share, "animation_share", 0, 1)
         checks.between(self.spread, "spread", 0)
         checks.between(self.active, "active", above=0, high=1)
+        checks.between(self.until, "until", above=0, high=1)
+        if self.stretch is not None:
+            checks.between(self.stretch, "stretch", 0, 1)
         checks.between(self.sigma, "sigma", above=0)
         object.__setattr__(self, "animations", checks.names(self.animations, "animations"))
         if self.animations and not self.animation_share:
@@ -221,21 +248,31 @@ class SamplePlan:
         )
         # Streams of their own, so that each part does not change with the others.
         near_seed, order_seed, active_seed = np.random.SeedSequence(self.seed).spawn(3)
+        groups = control_groups(spec)
+        random = _generator(active_seed)
+
+        def chosen(count: int) -> np.ndarray:
+            return (random.random((count, groups.max(initial=-1) + 1)) < self.active)[:, groups]
+
         if self.active < 1:
-            moved = _generator(active_seed).random(drawn.shape) < self.active
-            drawn = np.where(moved, drawn, np.clip(spec.rest, spec.low, spec.high))
+            drawn = np.where(chosen(rest), drawn, np.clip(spec.rest, spec.low, spec.high))
         if not near:
             return drawn
+        noise = chosen(near) if self.active < 1 else True
+        close = around(spec, self.curves(rig), near, self.spread, near_seed, noise)
+        # Shuffled, so that every block of poses holds both kinds.
+        return _generator(order_seed).permutation(np.concatenate([drawn, close]))
+
+    def curves(self, rig: Rig) -> list[np.ndarray]:
+        """The curves (T,C) of the animations that are sampled around, as far as they are."""
         names = self.animations or animation_names(rig)
         if not names:
             raise InputError(
                 f"the rig {name_of(rig)!r} has no animations to sample around; set animation_share "
                 "to 0"
             )
-        curves = [animation_curves(rig, name)[0] for name in names]
-        close = around(spec, curves, near, self.spread, near_seed)
-        # Shuffled, so that every block of poses holds both kinds.
-        return _generator(order_seed).permutation(np.concatenate([drawn, close]))
+        whole = [animation_curves(rig, name)[0] for name in names]
+        return [curve[: max(1, round(self.until * len(curve)))] for curve in whole]
 
     def facts(self) -> dict[str, Any]:
         """The plan as JSON values, for the store's provenance."""
@@ -254,6 +291,10 @@ class SamplePlan:
                 "animations": list(self.animations),
                 "spread": self.spread,
             }
+        if self.until < 1:
+            facts["until"] = self.until
+        if self.stretch is not None:
+            facts["stretch"] = self.stretch
         return facts
 
 

@@ -50,7 +50,10 @@ def headline(data: ReportData) -> str:
         tiles.append(card.format("size", number, of, "of the stand-in"))
     if fit is not None:
         tiles.append(card.format("time to fit", digits3(fit), "s", "on the machine below"))
-    notes = "".join(f"<p>{escape(note)}</p>" for note in data.notes)
+    # What a reader must know before any figure comes first.
+    warned = [note for note in data.notes if note.startswith("Warning")]
+    warnings = "".join(f'<p class="lede">{escape(note)}</p>' for note in warned)
+    notes = "".join(f"<p>{escape(note)}</p>" for note in data.notes if note not in warned)
     link = data.page and (
         f'<p><a href="{escape(data.page)}">Open the character</a>: play it, pose it, compare it '
         "with the original.</p>\n"
@@ -58,7 +61,8 @@ def headline(data: ReportData) -> str:
     return (
         f'<header>{turntable(data)}<p class="over">Understudy report</p>\n'
         f"<h1>{escape(data.title)}</h1>\n"
-        f'<p class="lede">{sentence}</p>\n<p>{_compared(data)}{_worst_frame(data)}</p>{notes}\n'
+        f'{warnings}<p class="lede">{sentence}</p>\n'
+        f"<p>{_compared(data)}{_worst_frame(data)}</p>{notes}\n"
         f"{link}"
         f'<div class="tiles">{"".join(tiles)}</div></header>'
     )

@@ -1,9 +1,10 @@
 """Pose stores: poses on disk, tiled by pose and vertex (`.zarr`)."""
 
 from understudy.io.pose_store.arrays import StoredVertices
-from understudy.io.pose_store.header import Place
+from understudy.io.pose_store.header import Place, Sample
 from understudy.io.pose_store.store import (
     BLOCK,
+    STRETCH,
     block_controls,
     controls_text,
     count_blocks,
@@ -16,13 +17,16 @@ from understudy.io.pose_store.store import (
     open_poses,
     provenance,
     resume,
+    stretch_limit,
     tidy,
     write_block,
 )
 
 __all__ = [
     "BLOCK",
+    "STRETCH",
     "Place",
+    "Sample",
     "StoredVertices",
     "block_controls",
     "controls_text",
@@ -36,6 +40,7 @@ __all__ = [
     "open_poses",
     "provenance",
     "resume",
+    "stretch_limit",
     "tidy",
     "write_block",
 ]

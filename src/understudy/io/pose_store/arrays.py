@@ -5,13 +5,13 @@ Zarr is imported when a store is used, not before: a deployed deformer does not 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from understudy.io import nouns
 from understudy.io.pose_store.header import REPAIR, Place
 from understudy.system import checks
 from understudy.system.bucket import BucketPath, client_errors, explained
@@ -153,26 +153,12 @@ def new_array(
 
 
 def write_noun(root: zarr.Group, name: str, noun: Any) -> dict[str, Any]:
-    """Write the arrays of a dataclass as a group, and return the rest of it for the header.
-
-    The result has the keys words (other fields), arrays (names) and tables (field -> {key: array}).
-    """
+    """Write the arrays of a dataclass as a group, and return the rest of it for the header."""
     group = root.create_group(name)
-    others: dict[str, Any] = {}
-    arrays: dict[str, np.ndarray] = {}
-    tables: dict[str, dict[str, str]] = {}
-    for field in dataclasses.fields(noun):
-        value = getattr(noun, field.name)
-        if isinstance(value, np.ndarray):
-            arrays[field.name] = value
-        elif isinstance(value, Mapping):  # keys are free text, so the arrays are numbered
-            tables[field.name] = {key: f"{field.name}.{i}" for i, key in enumerate(value)}
-            arrays |= {tables[field.name][key]: item for key, item in value.items()}
-        elif value is not None:
-            others[field.name] = value
+    arrays, facts = nouns.to_arrays(noun)
     for key, array in arrays.items():
         new_array(group, key, array.shape, array.dtype, array.shape)[...] = array
-    return {"words": others, "arrays": list(arrays), "tables": tables}
+    return facts
 
 
 def read_noun(path: Place, name: str, kind: type[_Noun], facts: Mapping[str, Any]) -> _Noun:
@@ -181,15 +167,7 @@ def read_noun(path: Place, name: str, kind: type[_Noun], facts: Mapping[str, Any
     facts  what `write_noun` returned, out of the header
     """
     arrays = {key: read_array(path, f"{name}/{key}") for key in facts["arrays"]}
-    tables = {
-        field: {key: arrays.pop(where) for key, where in table.items()}
-        for field, table in facts["tables"].items()
-    }
-    others = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in facts["words"].items()
-    }
     try:
-        return kind(**arrays, **tables, **others)
+        return nouns.from_arrays(kind, arrays, facts)
     except (TypeError, InputError) as problem:
         raise FileError(f"{path}: the {name} cannot be read ({problem}); {REPAIR}") from problem

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
+from understudy.core.skin import Skin
 from understudy.system.bucket import BucketPath
 from understudy.system.errors import FileError, InputError
 
@@ -28,6 +30,23 @@ SAMPLE_AGAIN = "the store is damaged: run the same sampling command again to red
 
 Header = dict[str, Any]
 Place = Path | BucketPath
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The poses that a store is made for.
+
+    values      (T,C) control values of the poses
+    provenance  JSON that says how the poses are made: rig, plan, seed, version
+    skin        the weights that the rig itself has, or None
+    """
+
+    mesh: Mesh
+    skeleton: Skeleton | None
+    controls: ControlSpec
+    values: np.ndarray
+    provenance: Mapping[str, Any]
+    skin: Skin | None = None
 
 
 def read_attributes(path: Place) -> Header:
@@ -174,20 +193,14 @@ def verify_files(
             )
 
 
-def full_provenance(
-    mesh: Mesh,
-    skeleton: Skeleton | None,
-    spec: ControlSpec,
-    controls: np.ndarray,
-    provenance: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return `provenance` as JSON would give it back, with fingerprints of what was sampled."""
-    facts = json.loads(json.dumps(dict(provenance)))
-    return facts | {
-        "mesh": _fingerprint(mesh),
-        "skeleton": _fingerprint(skeleton),
-        "ranges": _fingerprint(spec),
-        "control values": _fingerprint(controls),
+def full_provenance(sample: Sample) -> dict[str, Any]:
+    """Return the provenance as JSON would give it back, with fingerprints of what is sampled."""
+    return json.loads(json.dumps(dict(sample.provenance))) | {
+        "mesh": _fingerprint(sample.mesh),
+        "skeleton": _fingerprint(sample.skeleton),
+        "skin": _fingerprint(sample.skin),
+        "ranges": _fingerprint(sample.controls),
+        "control values": _fingerprint(sample.values),
     }
 
 

@@ -6,7 +6,9 @@ Sampling writes it by pose, and fitting reads it by vertex.
     mesh skeleton controls  one small array per field
     vertices                (T,V,3) float32, tiles of 128 poses x 1024 vertices (1.5 MB)
     world_from_bone         (T,B,3,4) float64, if there is a skeleton
-    control_values          (T,C) float64, written first
+    control_values          (T,C) float64, as drawn; written first
+    nearer                  (T,) float32, where poses may stretch only so far: the share of the way
+                            from rest to its control values that each was evaluated at
     vertices/done/K.json    marks block K of poses as complete: its files, with their sizes
 
 A block is written whole, brought to disk, and only then marked. So a store whose writer was killed
@@ -33,10 +35,10 @@ import numpy as np
 from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.skeleton import Skeleton
 from understudy.io.atomic_write import folder_to_disk, is_disk_full, to_disk, write_text
 from understudy.io.file_lock import lock as file_lock
 from understudy.io.format import AS_IT_IS, ReadOptions
+from understudy.io.nouns import NOUNS
 from understudy.io.pose_store.arrays import (
     StoredVertices,
     new_array,
@@ -51,6 +53,7 @@ from understudy.io.pose_store.header import (
     REPAIR,
     Header,
     Place,
+    Sample,
     block_count,
     complete_blocks,
     differences,
@@ -67,6 +70,7 @@ from understudy.system.bucket import BucketPath, client_errors, explained, place
 from understudy.system.errors import FileError, InputError
 from understudy.system.progress import SILENT, Progress
 
+STRETCH = "stretch"  # in the provenance
 BLOCK = 128  # poses
 TILE = 1024  # vertices
 BLOCK_BYTES = 256 << 20  # of vertices at most: a writer holds a block, and its tiles, in memory
@@ -104,19 +108,32 @@ def open_poses(
             f"resume"
         )
     verify_files(path, header["files"], REPAIR)
-    nouns = header["nouns"]
-    mesh = read_noun(path, "mesh", Mesh, nouns["mesh"])
-    skeleton = None
-    if "skeleton" in nouns:
-        skeleton = read_noun(path, "skeleton", Skeleton, nouns["skeleton"])
+    nouns = {
+        name: read_noun(path, name, kind, header["nouns"][name])
+        for name, kind in NOUNS.items()
+        if name in header["nouns"]
+    }
+    bones = read_array(path, "world_from_bone") if "skeleton" in nouns else None
+    spec, controls, notes = nouns["controls"], read_array(path, "control_values"), []
+    if STRETCH in header["belongs_to"]:
+        nearer = read_array(path, "nearer")
+        controls = spec.rest + nearer[:, None] * (controls - spec.rest)
+        if (nearer < 1).any():
+            notes.append(
+                f"{np.count_nonzero(nearer < 1)} of {count} poses stretched more than "
+                f"{100 * header['belongs_to'][STRETCH]:.3g} % of the edges by half, and were drawn "
+                "nearer to rest"
+            )
     try:
         return Poses(
-            mesh=mesh,
+            mesh=nouns["mesh"],
             vertices=StoredVertices(path),
-            skeleton=skeleton,
-            world_from_bone=None if skeleton is None else read_array(path, "world_from_bone"),
-            control_spec=read_noun(path, "controls", ControlSpec, nouns["controls"]),
-            controls=read_array(path, "control_values"),
+            skeleton=nouns.get("skeleton"),
+            world_from_bone=bones,
+            control_spec=spec,
+            controls=controls,
+            notes=tuple(notes),
+            skin=nouns.get("skin"),
             name=path.stem,
         )
     except InputError as problem:
@@ -131,25 +148,16 @@ def provenance(path: str | Place) -> dict[str, Any]:
 
 
 def create(
-    path: str | Place,
-    mesh: Mesh,
-    skeleton: Skeleton | None,
-    control_spec: ControlSpec,
-    controls: np.ndarray,
-    provenance: Mapping[str, Any],
-    block: int | None = None,
-    overwrite: bool = False,
+    path: str | Place, sample: Sample, block: int | None = None, overwrite: bool = False
 ) -> None:
-    """Make an empty store for the poses at `controls`, to be filled with `write_block`.
+    """Make an empty store for the poses of a sample, to be filled with `write_block`.
 
-    controls    (T,C) control values of the poses
-    provenance  JSON that says how the poses are made: rig, plan, seed, version
-    block       poses per block, about; None: `default_block`
-    overwrite   replace a pose store that is there; nothing else is ever replaced
+    block      poses per block, about; None: `default_block`
+    overwrite  replace a pose store that is there; nothing else is ever replaced
     """
-    block = default_block(mesh) if block is None else block
+    block = default_block(sample.mesh) if block is None else block
     path = place(path)
-    controls = control_spec.check(controls)
+    controls = sample.controls.check(sample.values)
     if not len(controls):
         raise InputError("controls: there are no poses to store")
     checks.between(block, "block", low=1)
@@ -162,13 +170,14 @@ def create(
         "understudy_poses": FORMAT_VERSION,
         "pose_count": len(controls),
         "block": -(-len(controls) // parts),  # even blocks: Zarr pads the last tile to full size
-        "bytes_per_pose": 12 * mesh.vertex_count + 96 * (skeleton.bone_count if skeleton else 0),
-        "belongs_to": full_provenance(mesh, skeleton, control_spec, controls, provenance),
+        "bytes_per_pose": 12 * sample.mesh.vertex_count
+        + 96 * (sample.skeleton.bone_count if sample.skeleton else 0),
+        "belongs_to": full_provenance(sample),
     }
     if isinstance(path, BucketPath):
         with _writing(path, header):
             path.remove()
-            _write_draft(path, header, mesh, skeleton, control_spec, controls)
+            _write_draft(path, header, sample)
         return
     # A name of its own: other processes may create the same store at this moment (`join`).
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
@@ -176,7 +185,7 @@ def create(
         _need_space(path, header, len(controls))
         draft.parent.mkdir(parents=True, exist_ok=True)
         try:
-            _write_draft(draft, header, mesh, skeleton, control_spec, controls)
+            _write_draft(draft, header, sample)
             # The store appears whole or not at all.
             if overwrite and path.exists():
                 shutil.rmtree(path)
@@ -190,21 +199,14 @@ def create(
         folder_to_disk(path.parent)
 
 
-def resume(
-    path: str | Place,
-    mesh: Mesh,
-    skeleton: Skeleton | None,
-    control_spec: ControlSpec,
-    controls: np.ndarray,
-    provenance: Mapping[str, Any],
-) -> list[int]:
+def resume(path: str | Place, sample: Sample) -> list[int]:
     """Return the blocks still to write of a store made by `create` with the same arguments.
 
     A store of another rig or plan is a `FileError` that says what differs. No other process may
     write to the store.
     """
     path = place(path)
-    missing = _missing_of_same(path, mesh, skeleton, control_spec, controls, provenance)
+    missing = _missing_of_same(path, sample)
     header = read_header(path)
     with _writing(path, header):
         _remove_drafts(path)
@@ -212,15 +214,7 @@ def resume(
     return missing
 
 
-def join(
-    path: str | Place,
-    mesh: Mesh,
-    skeleton: Skeleton | None,
-    control_spec: ControlSpec,
-    controls: np.ndarray,
-    provenance: Mapping[str, Any],
-    block: int | None = None,
-) -> list[int]:
+def join(path: str | Place, sample: Sample, block: int | None = None) -> list[int]:
     """Return the blocks still to write of a store that several processes fill; create it if needed.
 
     Processes may run on several machines that share the disk. If several create the store at once,
@@ -230,13 +224,13 @@ def join(
     for attempt in range(2):
         if not occupied(path):
             try:
-                create(path, mesh, skeleton, control_spec, controls, provenance, block)
+                create(path, sample, block)
             except FileError:
                 if attempt or not occupied(path):
                     raise
                 continue  # another process was faster
         break
-    return _missing_of_same(path, mesh, skeleton, control_spec, controls, provenance)
+    return _missing_of_same(path, sample)
 
 
 def tidy(path: str | Place) -> None:
@@ -255,17 +249,10 @@ def _remove_drafts(path: Place) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
-def _missing_of_same(
-    path: Place,
-    mesh: Mesh,
-    skeleton: Skeleton | None,
-    control_spec: ControlSpec,
-    controls: np.ndarray,
-    provenance: Mapping[str, Any],
-) -> list[int]:
+def _missing_of_same(path: Place, sample: Sample) -> list[int]:
     """Return the blocks still to write; `FileError` if the store holds another sample."""
     header = read_header(path)
-    now = full_provenance(mesh, skeleton, control_spec, controls, provenance)
+    now = full_provenance(sample)
     found = differences(header["belongs_to"], now)
     if found:
         raise FileError(
@@ -296,8 +283,15 @@ def block_controls(path: str | Place, k: int) -> tuple[range, np.ndarray]:
     return rows, read_array(path, "control_values", slice(rows.start, rows.stop))
 
 
-def write_block(path: str | Place, k: int, poses: Poses) -> None:
+def stretch_limit(path: str | Place) -> float | None:
+    """Return the share of the edges that a pose may stretch; None: poses are kept as drawn."""
+    return provenance(path).get(STRETCH)
+
+
+def write_block(path: str | Place, k: int, poses: Poses, nearer: np.ndarray | None = None) -> None:
     """Write the poses of block `k` and, once they are on disk, mark it as complete.
+
+    nearer  in a store with a limit of stretch: see the module's docstring
 
     Different blocks may be written by different processes.
     """
@@ -313,6 +307,8 @@ def write_block(path: str | Place, k: int, poses: Poses) -> None:
         shape = (len(rows), *open_array(path, name).shape[1:])
         checks.shape_of(values, f"{name} of block {k}", shape)
         _refuse_nan(path, header, name, values, rows)
+    if nearer is not None:
+        data["nearer"] = nearer
     try:
         with _writing(path, header):
             _write_tiles(path, k, rows, data)
@@ -377,29 +373,26 @@ def controls_text(spec: ControlSpec, values: np.ndarray, most: int = 12) -> str:
     )
 
 
-def _write_draft(
-    draft: Place,
-    header: Header,
-    mesh: Mesh,
-    skeleton: Skeleton | None,
-    spec: ControlSpec,
-    controls: np.ndarray,
-) -> None:
+def _write_draft(draft: Place, header: Header, sample: Sample) -> None:
     """Write everything but the poses into a folder of its own, and complete the header."""
-    block, count, vertices = header["block"], header["pose_count"], mesh.vertex_count
+    block, count, vertices = header["block"], header["pose_count"], sample.mesh.vertex_count
     where = draft.zarr_store() if isinstance(draft, BucketPath) else draft
     root = zarr_module().create_group(where, zarr_format=3)
-    nouns = {"mesh": mesh, "skeleton": skeleton, "controls": spec}
     header["nouns"] = {
-        name: write_noun(root, name, noun) for name, noun in nouns.items() if noun is not None
+        name: write_noun(root, name, getattr(sample, name))
+        for name in NOUNS
+        if getattr(sample, name) is not None
     }
     width = -(-vertices // -(-vertices // TILE))  # even tiles
     new_array(root, "vertices", (count, vertices, 3), np.float32, (block, width, 3))
-    if skeleton is not None:
-        shape = (skeleton.bone_count, 3, 4)
+    if sample.skeleton is not None:
+        shape = (sample.skeleton.bone_count, 3, 4)
         new_array(root, "world_from_bone", (count, *shape), np.float64, (block, *shape))
-    tile = (block, controls.shape[1])
-    new_array(root, "control_values", controls.shape, np.float64, tile)[...] = controls
+    if STRETCH in header["belongs_to"]:
+        new_array(root, "nearer", (count,), np.float32, (block,))
+    values = sample.controls.check(sample.values)
+    tile = (block, values.shape[1])
+    new_array(root, "control_values", values.shape, np.float64, tile)[...] = values
     if isinstance(draft, BucketPath):
         header["files"] = {n: size for n, size in draft.sizes().items() if n != "zarr.json"}
         root.update_attributes(header)

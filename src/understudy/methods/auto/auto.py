@@ -33,6 +33,7 @@ from understudy.methods.base import (
     Traits,
     check_device,
 )
+from understudy.methods.character_deformer import deformer_of_skin, is_exact
 from understudy.rigs.base import Rig
 from understudy.system.progress import SILENT, Progress
 
@@ -114,6 +115,11 @@ class Auto(Method[AutoConfig]):
         def show(found: list[Measured]) -> None:
             progress.say(frontier_line(found[-1], budget, unit))
 
+        skin = deformer_of_skin(poses)
+        own = None if skin is None else fits.given(skin)
+        if own is not None and skin is not None and is_exact(skin, poses):
+            progress.say("The weights of the file are exact, so nothing is fitted.")
+            return with_budget(skin, budget, [own], own)
         fits.prepare()
         if not driven:
             found = walk_sequence(
@@ -125,12 +131,12 @@ class Auto(Method[AutoConfig]):
             )
         elif whole:
             maker = Maker(poses, config.seed, config.epochs)
-            found = default_walk(budget, maker.default_candidates(), fits, show)
+            found = default_walk(budget, maker.default_candidates(), fits, show, own)
         else:
             candidates = candidates_of(poses, config.seed, config.epochs, config.levels)
-            found = walk(budget, candidates, fits, show)
-        best = found[-1] if whole and not any(budget.keeps(one) for one in found) else None
-        best = budget.best(found) if best is None else best
+            found = walk(budget, candidates, fits, show, own)
+        visible = whole and not any(budget.keeps(one) for one in found)
+        best = min(found, key=lambda one: one.error) if visible else budget.best(found)
         progress.say(default_verdict(best, budget) if whole else verdict(best, budget, unit))
         return with_budget(fits.deformer(best.name), budget, found, best)
 
@@ -181,4 +187,4 @@ def default_verdict(best: Measured, budget: Budget) -> str:
     """Which candidate was chosen where there is no budget."""
     if budget.keeps(best):
         return f"{best.name} has no visible error."
-    return f"{best.name} is kept: no plain skin is without visible error."
+    return f"{best.name} is kept: it has the smallest error."

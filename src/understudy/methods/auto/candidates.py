@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from understudy.core.poses import Poses
 
 SKIN_INFLUENCES = (4, 2, 1)
+_MOST_INFLUENCES = 8  # of a skin that is fitted where fewer do not keep the budget
 _SKIN_POSES = "1000"  # as many as the skins of networks have, so that they are fitted once
 # Regions, networks, hidden width and basis error (in units of the default) of corrected_skin. The
 # fourth is its default.
@@ -61,6 +62,7 @@ class Candidates:
     """What `auto` chooses from.
 
     skins    quick fits, which are all made, most influences first
+    wide     a skin of more influences, where those do not keep the budget; None: no more bones
     layered  a skin of two layers, for skins that need many influences; None: there are no bones
     levels   costly fits, from small to large
     others   costlier fits, for an error that no level keeps
@@ -70,6 +72,7 @@ class Candidates:
     layered: Candidate | None
     levels: tuple[Candidate, ...]
     others: tuple[Candidate, ...] = ()
+    wide: Candidate | None = None
 
 
 def candidates_of(poses: Poses, seed: int, epochs: int | None, levels: int | None) -> Candidates:
@@ -91,7 +94,7 @@ def candidates_of(poses: Poses, seed: int, epochs: int | None, levels: int | Non
     ]
     skins = tuple(maker.skin(k) for k in SKIN_INFLUENCES)
     others = (maker.differential("differential/bones", *_WITH_BONES),)
-    return Candidates(skins, maker.layered(), _few(tuple(found), levels), others)
+    return Candidates(skins, maker.layered(), _few(tuple(found), levels), others, maker.wide())
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +117,19 @@ class Maker:
         if self.poses.skeleton is None:
             return Candidates((), None, (level,))
         skins = tuple(self.skin(k) for k in SKIN_INFLUENCES)
-        return Candidates(skins, self.layered(), (level,))
+        return Candidates(skins, self.layered(), (level,), wide=self.wide())
 
     def skin(self, influences: int) -> Candidate:
         """Fitted skinning."""
         options = {"influences": str(influences), "max_poses": _SKIN_POSES}
         return Candidate(f"lbs/{influences}", "lbs", {"seed": str(self.seed), **options})
+
+    def wide(self) -> Candidate | None:
+        """Fitted skinning by more influences; None where no more bones are there."""
+        skeleton = self.poses.skeleton
+        if skeleton is None or skeleton.bone_count <= max(SKIN_INFLUENCES):
+            return None
+        return self.skin(_MOST_INFLUENCES)
 
     def layered(self) -> Candidate:
         """Fitted skinning by all bones, as two sparse layers."""

@@ -146,6 +146,12 @@ class MeasuredFits:
         """Fit a candidate with few poses and epochs."""
         return self._get(candidate, candidate.cheap is not None)[0]
 
+    def given(self, deformer: Deformer) -> Measured:
+        """Measure a deformer that needs no fit; its name is that of its method."""
+        measured = self._measured(deformer.method, deformer)
+        self._made[deformer.method, False] = measured, deformer
+        return measured
+
     def deformer(self, name: str) -> Deformer:
         """The whole fit of the candidate called `name`, or what `shrunk` made of one."""
         return self._made[name, False][1]

@@ -48,11 +48,20 @@ class Walk:
     """One walk: the whole fits that it made, in order.
 
     show  is called with these after every whole fit
+    own   what needs no fit
     """
 
-    def __init__(self, budget: Budget, fits: Fits, show: Callable[[list[Measured]], None]):
+    def __init__(
+        self,
+        budget: Budget,
+        fits: Fits,
+        show: Callable[[list[Measured]], None],
+        own: Measured | None = None,
+    ):
         self.budget, self.fits, self._show = budget, fits, show
         self.found: list[Measured] = []
+        if own is not None:
+            self.add(own)
 
     def add(self, made: Measured) -> Measured:
         """Remember a fit."""
@@ -76,16 +85,18 @@ def walk(
     candidates: Candidates,
     fits: Fits,
     show: Callable[[list[Measured]], None] = lambda found: None,
+    own: Measured | None = None,
 ) -> list[Measured]:
     """The whole fits that the walk made; `budget.best` of them is the result."""
-    run = _fitted_skins(Walk(budget, fits, show), candidates)
+    run = Walk(budget, fits, show, own)
+    skins = _fitted_skins(run, candidates)
     layered, levels = candidates.layered, candidates.levels
     # A plain skin is cheaper than any correctives.
     if not levels or run.must_stop or (budget.max_error is not None and run.kept):
         return run.found
     if budget.max_error is None:
         fitted = _largest_within(run, levels)
-        if not fitted and layered is not None and not budget.too_costly(run.found[0]):
+        if not fitted and layered is not None and not budget.too_costly(skins[0]):
             run.add(fits.whole(layered))
     else:
         _smallest_accurate(run, levels)
@@ -102,13 +113,16 @@ def default_walk(
     candidates: Candidates,
     fits: Fits,
     show: Callable[[list[Measured]], None] = lambda found: None,
+    own: Measured | None = None,
 ) -> list[Measured]:
-    """The fits where a user gives no budget; the last one is the result if none keeps `budget`.
+    """The fits where a user gives no budget; the most accurate is the result if none keeps it.
 
     budget      an error that nobody sees
     candidates  with one level, which is fitted if no skin keeps the budget
     """
-    run = _fitted_skins(Walk(budget, fits, show), candidates)
+    run = Walk(budget, fits, show, own)
+    if not run.kept:
+        _fitted_skins(run, candidates)
     if not run.kept:
         for level in candidates.levels:
             run.add(fits.whole(level))
@@ -117,14 +131,22 @@ def default_walk(
     return run.found
 
 
-def _fitted_skins(run: Walk, candidates: Candidates) -> Walk:
-    """The walk after all plain skins, and the skin of two layers if that may be worth it."""
-    for skin in candidates.skins:
-        run.add(run.fits.whole(skin))
+def _fitted_skins(run: Walk, candidates: Candidates) -> list[Measured]:
+    """Fit all plain skins, and wider ones and that of two layers if they may be worth it."""
+    skins = [run.add(run.fits.whole(skin)) for skin in candidates.skins]
+    if candidates.wide is not None and not run.must_stop and _worth_more(run.budget, skins):
+        run.add(run.fits.whole(candidates.wide))
     layered = candidates.layered
-    if layered is not None and not run.must_stop and worth_two_layers(run.budget, run.found):
+    if layered is not None and not run.must_stop and worth_two_layers(run.budget, skins):
         run.add(run.fits.whole(layered))
-    return run
+    return skins
+
+
+def _worth_more(budget: Budget, skins: list[Measured]) -> bool:
+    """Whether a skin of more influences may have a lower error that is asked for."""
+    if not skins or budget.too_costly(skins[0]):
+        return False
+    return budget.error_limit is None or skins[0].error > budget.error_limit
 
 
 def worth_two_layers(budget: Budget, skins: list[Measured]) -> bool:

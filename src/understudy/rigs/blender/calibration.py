@@ -1,8 +1,17 @@
 """Which channels of a Blender rig are controls, how far each is moved, and what it acts through.
 
-Every channel is moved on its own, and the mesh tells what it does:
+Every channel that an animator would use is moved on its own, and the mesh and the bones tell what
+it does:
 
-- One that moves nothing is dropped, and so is one that moves the whole mesh rigidly.
+- One that moves nothing is no control, unless it does so in a random pose: a switch between IK and
+  FK, or a stretch. One that moves the whole mesh rigidly is none.
+- Locations and scales stay at rest, unless an animation moves them, the file declares a range, or
+  they turn bones that keep their length (the target of an arm, a scale that curls fingers) or act
+  without bones. So does a location that is the main channel of its bone: it moves the mesh further
+  than the bone's rotation does (a lip, a brow).
+- Bones that are called `tweak`, as those of Rigify, are for corrections of single shots.
+- Where a bone that deforms the mesh is moved by none of these, channels without custom shape, then
+  hidden ones, then locations and scales are tried until it is.
 - A channel whose range nobody declares gets one from how far it moves the mesh, compared with the
   size of the region that it moves.
 - A control is numeric if it moves the mesh other than through the bones: the bones stand still, or
@@ -14,273 +23,329 @@ Values of keyed channels widen the ranges: training must cover the animations of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from understudy.core.controls import ControlSpec
-from understudy.geometry.transforms import apply, compose, inverse
-from understudy.system.progress import SILENT, Progress, Task
+from understudy.rigs.blender.effects import (
+    STEPS,
+    STILL,
+    Channel,
+    Effect,
+    Evaluate,
+    RestState,
+    Trial,
+    factor_of,
+    steps_of,
+)
+from understudy.system.progress import SILENT, Progress
 
-Channel = Mapping[str, Any]
-Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-
-_BATCH = 8
 _GROUPS_ABOVE = 150  # channels; above, all channels of a bone are first tried together
-_STILL = 1e-5  # of the size of the mesh: vertices that move less stand still
-_REGION = 0.05  # of the largest motion: vertices that move more are the region of a control
+_HIDDEN_AT_MOST = 600  # rotations of hidden bones that are tried; of more, those of missing bones
 # The largest motion, as a share of the region's size, that a calibrated range reaches.
 _LOCATION_SHARE, _ROTATION_SHARE = 0.25, 0.5
 _FARTHEST = 25.0  # steps of a location
-_LEAST_ANGLE, _MOST_ANGLE = 5.0, 45.0  # degrees
-_UNEXPLAINED = 1e-4  # of the size: a control is numeric if skinning misses its motion by more
-STEPS = {"location": 0.01, "rotation": 10.0, "scale": 0.2}  # location: of the size
-
-
-@dataclass(frozen=True)
-class RestState:
-    """A rig at rest.
-
-    vertices  (V,3), and bones (B,3,4), of the bind pose
-    size      of the mesh
-    unit      of lengths
-    weights   bone weights as (vertex, bone, weight), or None where they do not apply
-    bendy     whether bones bend, so that their matrices do not tell their shape
-    """
-
-    vertices: np.ndarray
-    bones: np.ndarray
-    size: float
-    unit: str
-    weights: tuple[np.ndarray, np.ndarray, np.ndarray] | None
-    bendy: bool
+_OF_REGION = 0.5  # and of the size of the region that it moves
+_MAIN = 0.2  # a location is the main channel of its bone if so much of its motion is more than that
+# of a rotation: the mesh around the bone is then small
+_LEAST_ANGLE = 5.0  # degrees
+# The smaller a region, as a share of the mesh, the further it turns: fingers further than a spine.
+_REGIONS, _MOST_ANGLES = (0.1, 0.5), (90.0, 45.0)
+_CURL = 90.0  # degrees that a scale which turns bones reaches
+_TWEAK = "tweak"
+_SWITCH_POSES = 3  # random poses in which silent properties are tried
+_SHOWN = 6  # names in a note
+# Why a channel is no control.
+SILENT_AT_REST = "move nothing"
+WHOLE = "move the whole mesh rigidly"
+AT_REST = "are locations and scales that turn no bone or stretch it"
+TWEAKS = "are of bones for tweaks"
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Controls, the channel of each, and sentences about what was dropped."""
+    """Which channels are controls.
+
+    channels  the channel of each control
+    left_out  reason -> names of the channels that are none
+    missing   bones that deform the mesh and that no control moves
+    """
 
     controls: ControlSpec
     channels: tuple[Channel, ...]
-    notes: tuple[str, ...]
+    left_out: Mapping[str, Sequence[str]]
+    missing: Sequence[str] = ()
 
-
-def factor_of(channel: Channel) -> float:
-    """Return what a control's value is multiplied with for Blender: angles are in degrees."""
-    return float(np.pi / 180) if channel["kind"] == "rotation" else 1.0
+    def notes(self) -> Iterator[str]:
+        """Sentences about what was left out."""
+        if self.missing:
+            yield (
+                f"Warning: no control moves {_counted(self.missing, 'bone')} that deform the mesh; "
+                f"training shows nothing of what they do: {', '.join(self.missing)}"
+            )
+        for why, names in self.left_out.items():
+            more = len(names) - _SHOWN
+            shown = ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+            yield f"{_counted(names, 'channel')} {why} and are no controls: {shown}"
 
 
 def calibrate(
     channels: Sequence[Channel],
     rest: RestState,
-    evaluate: Evaluate,
+    use: Callable[[Sequence[Channel]], Evaluate],
     curves: np.ndarray | None,
     asked: bool,
     progress: Progress = SILENT,
 ) -> Calibration:
     """Return the controls among `channels`.
 
-    evaluate  values (n,C) in Blender's units -> vertices (n,V,3) and bones (n,B,3,4)
-    curves    (T,C) values of the channels in the animations of the file, or None
-    asked     whether the user named the channels: those that move the whole mesh then stay
+    use     channels to set from now on, all others at rest -> what evaluates values (n,C) in
+            Blender's units: vertices (n,V,3) and bones (n,B,3,4)
+    curves  (T,C) values of the channels in the animations of the file, or None
+    asked   whether the user named the channels: those that move the mesh are then all controls
     """
-    values = np.array([channel["rest"] for channel in channels], np.float64)
-    if not channels:
-        return Calibration(_spec([], np.zeros((0, 2)), np.zeros(0, bool), ""), (), ())
-    base_vertices, base_bones = (array[0] for array in evaluate(values[None]))
-    measure = _Measure(rest, base_vertices, base_bones)
-    steps = np.array([_steps(channel, rest.size) for channel in channels])
-    trial = _Trial(values, steps, measure, evaluate)
-    alive = np.arange(len(channels))
-    if len(channels) > _GROUPS_ABOVE:
-        alive = _moving_groups(channels, trial, progress)
-    effects = _effects(channels, alive, trial, progress)
     varying = np.zeros(len(channels), bool) if curves is None else np.ptp(curves, axis=0) > 1e-6
-    kept, still, whole = [], [], []
-    for c, channel in enumerate(channels):
-        effect = effects.get(c)
-        if not varying[c] and not effect:
-            still.append(channel["name"])
-        elif effect and effect.rigid and not asked:
-            whole.append(channel["name"])
-        else:
-            kept.append(c)
-    curve = lambda c: None if curves is None else curves[:, c]
-    ranges = np.array(
-        [_range(channels[c], steps[c, 0], effects.get(c), curve(c)) for c in kept]
-    ).reshape(len(kept), 2)
-    numeric = np.array([c in effects and effects[c].numeric for c in kept], bool)
-    chosen = tuple(channels[c] for c in kept)
-    notes = _dropped(still, "move nothing at rest") + _dropped(whole, "move the whole mesh rigidly")
-    return Calibration(_spec(chosen, ranges, numeric, rest.unit), chosen, tuple(notes))
+    choice = _Choice(channels, rest, use, varying, asked, progress)
+    choice.choose()
+
+    def spec(members: Sequence[int]) -> ControlSpec:
+        some = [channels[c] for c in members]
+        effects = [choice.effects.get(c) for c in members]
+        ranges = [
+            _range(channel, rest, effect, None if curves is None else curves[:, c])
+            for c, channel, effect in zip(members, some, effects)
+        ]
+        numeric = [effect is not None and effect.numeric for effect in effects]
+        return _spec(some, np.array(ranges).reshape(-1, 2), np.array(numeric, bool), rest.unit)
+
+    switches = choice.switches(spec(sorted(choice.kept)))
+    kept = sorted({*choice.kept, *switches})
+    controls, chosen = spec(kept), tuple(channels[c] for c in kept)
+    return Calibration(controls, chosen, choice.left_out(set(kept)), choice.missing())
 
 
-@dataclass(frozen=True)
-class _Effect:
-    """What one channel does: largest motion, size of the region, and the kind of motion."""
+class _Choice:
+    """Tries channels, and chooses controls; arguments as in `calibrate`.
 
-    moved: float
-    extent: float
-    rigid: bool
-    numeric: bool
-
-    def __bool__(self) -> bool:
-        """Whether it moves anything."""
-        return self.extent > 0
-
-
-class _Measure:
-    """Compares poses with the rig at rest."""
-
-    def __init__(self, rest: RestState, vertices: np.ndarray, bones: np.ndarray):
-        self._rest, self._vertices, self._bones = rest, vertices.astype(np.float64), bones
-        self._skinned = self._skin(bones)
-
-    def moves(self, vertices: np.ndarray) -> bool:
-        """Whether any vertex (V,3) moved."""
-        motion = np.abs(vertices - self._vertices).max()
-        return bool(motion > _STILL * self._rest.size)
-
-    def effect(self, vertices: np.ndarray, bones: np.ndarray, channel: Channel) -> _Effect:
-        """The effect of a channel that moved the mesh to `vertices` and the bones to `bones`."""
-        motion = vertices - self._vertices
-        length = np.linalg.norm(motion, axis=1)
-        moved = float(length.max())
-        if moved < _STILL * self._rest.size:
-            return _Effect(moved, 0.0, False, False)
-        region = self._rest.vertices[length > _REGION * moved]
-        extent = max(moved, float(np.linalg.norm(np.ptp(region, axis=0))))
-        rigid = bool(length.min() > _REGION * moved) and self._is_rigid(vertices, moved)
-        return _Effect(moved, extent, rigid, self._is_numeric(motion, bones, channel))
-
-    def _is_rigid(self, vertices: np.ndarray, moved: float) -> bool:
-        """Whether one rotation and translation explains all motion."""
-        before, after = self._vertices, vertices.astype(np.float64)
-        a, b = before - before.mean(0), after - after.mean(0)
-        u, _, vt = np.linalg.svd(a.T @ b)
-        turn = u @ np.diag([1, 1, np.sign(np.linalg.det(u @ vt))]) @ vt
-        return bool(np.abs(a @ turn - b).max() < 0.01 * moved)
-
-    def _is_numeric(self, motion: np.ndarray, bones: np.ndarray, channel: Channel) -> bool:
-        if not len(bones):
-            return True
-        change = np.abs(bones - self._bones)
-        still = change[:, :, :3].max() < 1e-6 and change[:, :, 3].max() < 1e-6 * self._rest.size
-        if still:
-            return True
-        if not (self._rest.bendy or channel["kind"] in ("property", "shape_key")):
-            return False
-        skinned = self._skin(bones)
-        if skinned is None or self._skinned is None:
-            return channel["kind"] == "shape_key"
-        left = np.linalg.norm(motion - (skinned - self._skinned), axis=1)
-        return bool(left.max() > _UNEXPLAINED * self._rest.size)
-
-    def _skin(self, bones: np.ndarray) -> np.ndarray | None:
-        """The rest vertices skinned by `bones` with the weights of the file."""
-        if self._rest.weights is None or not len(bones):
-            return None
-        vertex, bone, weight = self._rest.weights
-        rest = self._rest.vertices
-        moves = compose(bones, inverse(self._rest.bones))
-        total = np.bincount(vertex, weight, len(rest))
-        placed = apply(moves[bone], rest[vertex]) * weight[:, None]
-        result = np.stack(
-            [np.bincount(vertex, placed[:, axis], len(rest)) for axis in range(3)], axis=1
-        )
-        held = total > 0
-        result[held] = result[held] / total[held, None]
-        result[~held] = rest[~held]
-        return result
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """How channels are tried: rest values (C,), and two steps (C,2), one in each direction."""
-
-    values: np.ndarray
-    steps: np.ndarray
-    measure: _Measure
-    evaluate: Evaluate
-
-    def poses(
-        self, groups: Sequence[Sequence[int]], way: int, task: Task
-    ) -> Iterator[tuple[Sequence[int], np.ndarray, np.ndarray]]:
-        """Yield each group, with vertices and bones at the pose of its channels moved together."""
-        for start in range(0, len(groups), _BATCH):
-            some = groups[start : start + _BATCH]
-            rows = np.tile(self.values, (len(some), 1))
-            for k, group in enumerate(some):
-                rows[k, group] += self.steps[group, way]
-            yield from zip(some, *self.evaluate(rows))
-            task.advance(len(some))
-
-
-def _effects(
-    channels: Sequence[Channel], alive: np.ndarray, trial: _Trial, progress: Progress
-) -> dict[int, _Effect]:
-    """The effect of each channel of `alive`; in the second direction if the first has none."""
-    effects: dict[int, _Effect] = {}
-    with progress.task("calibrating controls", 2 * len(alive)) as task:
-        for way in (0, 1):
-            left = [c for c in alive if trial.steps[c, way] and not effects.get(int(c))]
-            task.advance(len(alive) - len(left))
-            for (c,), vertices, bones in trial.poses([[c] for c in left], way, task):
-                effects[int(c)] = trial.measure.effect(vertices, bones, channels[c])
-    return effects
-
-
-def _moving_groups(channels: Sequence[Channel], trial: _Trial, progress: Progress) -> np.ndarray:
-    """The channels of bones that move something when all channels of the bone are moved."""
-    groups: dict[Any, list[int]] = {}
-    for c, channel in enumerate(channels):
-        alone = channel["kind"] in ("property", "shape_key")
-        key = (c,) if alone else (channel["owner"], channel["bone"])
-        groups.setdefault(key, []).append(c)
-    left: list[Sequence[int]] = list(groups.values())
-    found: list[Sequence[int]] = []
-    with progress.task("finding controls", 2 * len(left)) as task:
-        for way in (0, 1):
-            still: list[Sequence[int]] = []
-            for group, vertices, _ in trial.poses(left, way, task):
-                (found if trial.measure.moves(vertices) else still).append(group)
-            task.advance(len(groups) - len(left))
-            left = still
-    return np.array(sorted(c for group in found for c in group), np.int64)
-
-
-def _steps(channel: Channel, size: float) -> tuple[float, float]:
-    """How far a channel is moved to see what it does, in Blender's units: one way, the other way.
-
-    The first is the larger one; the second is 0 where the range has only one side.
+    effects  of the channels that were tried
+    kept     numbers of the channels that are controls
     """
-    pair, rest, kind = channel["range"], channel["rest"], channel["kind"]
-    if pair is not None:
-        near, far = sorted((end - rest for end in pair), key=abs)
-        return float(far), float(near)
-    if kind == "property":
-        return 1.0, -1.0
-    step = STEPS[kind] * (size if kind == "location" else factor_of(channel))
-    return step, -step
+
+    def __init__(
+        self,
+        channels: Sequence[Channel],
+        rest: RestState,
+        use: Callable[[Sequence[Channel]], Evaluate],
+        varying: np.ndarray,
+        asked: bool,
+        progress: Progress,
+    ):
+        self._channels, self._rest, self._use = channels, rest, use
+        self._varying, self._asked, self._progress = varying, asked, progress
+        self.effects: dict[int, Effect] = {}
+        self.kept: set[int] = set()
+        self._why: dict[int, str] = {}
+        self._of_bone: dict[tuple[str, str], list[int]] = {}
+        for c, channel in enumerate(channels):
+            if channel.get("bone"):
+                self._of_bone.setdefault((channel["owner"], channel["bone"]), []).append(c)
+
+    def choose(self) -> None:
+        """Choose all controls but switches."""
+        channels = self._channels
+        usual = [
+            c
+            for c, channel in enumerate(channels)
+            if self._asked or self._varying[c] or not (channel["left_out"] or _is_tweak(channel))
+        ]
+        self._why.update((c, TWEAKS) for c, one in enumerate(channels) if _is_tweak(one))
+        self._try(usual, "calibrating controls")
+        for c in usual:
+            effect = self.effects[c]
+            if effect.rigid and not self._asked:
+                self._why[c] = WHOLE
+            elif not effect and not self._varying[c]:
+                self._why[c] = SILENT_AT_REST
+            elif self._is_free(c) and not self._matters(c):
+                self._why[c] = AT_REST
+            else:
+                self.kept.add(c)
+        if not self._asked:
+            self._reach(usual)
+
+    def switches(self, spec: ControlSpec) -> list[int]:
+        """Silent properties that move something in random poses of the controls chosen so far."""
+        silent = [
+            c
+            for c, effect in self.effects.items()
+            if self._channels[c]["kind"] == "property" and not effect and c not in self.kept
+        ]
+        if not silent or not self.kept:
+            return []
+        chosen = sorted(self.kept)
+        used = [self._channels[c] for c in [*chosen, *silent]]
+        evaluate = self._use(used)
+        random = np.random.default_rng(0)
+        drawn = random.uniform(spec.low, spec.high, (_SWITCH_POSES, spec.count))
+        poses = np.tile([channel["rest"] for channel in used], (_SWITCH_POSES, 1)).astype(float)
+        poses[:, : len(chosen)] = drawn * [factor_of(self._channels[c]) for c in chosen]
+        steps = np.array([steps_of(self._channels[c], self._rest.size)[0] for c in silent])
+
+        def moves(vertices: np.ndarray) -> bool:
+            return bool(np.abs(vertices - base).max() > STILL * self._rest.size)
+
+        together = poses.copy()
+        together[:, len(chosen) :] += steps
+        (base, bones), (moved, _) = evaluate(poses), evaluate(together)
+        found = []
+        if not moves(moved):
+            return []
+        with self._progress.task("trying switches", len(silent)) as task:
+            for k, c in enumerate(silent):
+                row = poses.copy()
+                row[:, len(chosen) + k] += steps[k]
+                vertices, there = evaluate(row)
+                if moves(vertices):
+                    still = np.abs(there - bones).max(initial=0.0) < STILL * self._rest.size
+                    self.effects[c] = replace(self.effects[c], numeric=still)
+                    found.append(c)
+                task.advance()
+        return found
+
+    def missing(self) -> list[str]:
+        """The bones that deform the mesh and that no control moves."""
+        return [self._rest.names[int(b)] for b in np.flatnonzero(self._missing())]
+
+    def left_out(self, kept: set[int]) -> dict[str, list[str]]:
+        """Reason -> names of the channels that are no controls; kept: with the switches."""
+        found: dict[str, list[str]] = {}
+        for c, channel in enumerate(self._channels):
+            why = self._why.get(c, f"are {channel['left_out']}" if channel["left_out"] else "")
+            if c not in kept and why:
+                found.setdefault(why, []).append(channel["name"])
+        return found
+
+    def _is_free(self, c: int) -> bool:
+        """Whether a channel is a location or scale that nothing but its effect makes a control."""
+        channel = self._channels[c]
+        free = channel["kind"] in ("location", "scale") and channel["range"] is None
+        return free and not self._varying[c] and not self._asked
+
+    def _matters(self, c: int) -> bool:
+        """Whether a free location or scale does what only it does."""
+        channel, effect = self._channels[c], self.effects[c]
+        if effect.boneless or effect.bends:
+            return bool(effect)
+        if channel["kind"] == "scale":
+            return False
+        turns = [
+            self.effects[other].moved
+            for other in self._of_bone.get((channel["owner"], channel["bone"]), ())
+            if other in self.effects and self._channels[other]["kind"] == "rotation"
+        ]
+        return _MAIN * effect.moved > max(turns, default=0.0)
+
+    def _missing(self) -> np.ndarray:
+        """(B,) bones that deform the mesh and that no control moves beside others."""
+        apart = np.zeros(len(self._rest.pairs), bool)
+        for c in self.kept:
+            apart |= self.effects[c].apart
+        reached = np.zeros(len(self._rest.bones), bool)
+        reached[self._rest.pairs[apart]] = True
+        paired = np.zeros_like(reached)
+        paired[self._rest.pairs] = True
+        return self._rest.used & paired & ~reached
+
+    def _reach(self, usual: Sequence[int]) -> None:
+        """Add channels for bones that no control moves yet, the more usual ones first."""
+        free = [c for c in usual if self._is_free(c) and c not in self.kept]
+        for why in ("shapeless", "hidden", ""):
+            missing = self._missing()
+            if not missing.any():
+                return
+            names = {self._rest.names[int(b)] for b in np.flatnonzero(missing)}
+            tried = free
+            if why:
+                tried = self._of_reason(why, names)
+                self._try(tried, f"trying {why} bones")
+            pairs = missing[self._rest.pairs].any(axis=1)
+            self.kept |= {c for c in tried if (self.effects[c].apart & pairs).any()}
+
+    def _of_reason(self, why: str, missing: set[str]) -> list[int]:
+        """Rotations that were left out for a reason; of very many, those of missing bones."""
+        found = [
+            c
+            for c, channel in enumerate(self._channels)
+            if channel["left_out"] == why
+            and channel["kind"] == "rotation"
+            and c not in self.effects
+        ]
+        if len(found) > _HIDDEN_AT_MOST:
+            found = [c for c in found if self._channels[c]["bone"] in missing]
+        return found
+
+    def _try(self, members: Sequence[int], what: str) -> None:
+        """Find the effects of some channels.
+
+        Free locations, free scales, and all channels of a bone where there are many, are tried
+        together first; one by one only if that does anything that matters.
+        """
+        if not members:
+            return
+        many = len(members) > _GROUPS_ABOVE
+        groups: dict[Any, list[int]] = {}
+        for c in members:
+            channel = self._channels[c]
+            key: tuple[Any, ...] = (c,)
+            if self._is_free(c):
+                key = (channel["owner"], channel["bone"], channel["kind"])
+            elif many and channel["kind"] not in ("property", "shape_key"):
+                key = (channel["owner"], channel["bone"])
+            groups.setdefault(key, []).append(c)
+        trial = Trial.of([self._channels[c] for c in members], self._rest, self._use)
+        place = {c: k for k, c in enumerate(members)}
+        together = [[place[c] for c in group] for group in groups.values()]
+        alone: list[list[int]] = []
+        with self._progress.task(what, 2 * len(together)) as task:
+            for group, effect in trial.effects(together, task):
+                for k in group:
+                    self.effects[members[k]] = effect
+                first = members[group[0]]
+                matters = bool(effect)
+                if self._is_free(first) and self._channels[first]["kind"] == "scale":
+                    matters = effect.boneless or effect.angle > 0
+                if matters and len(group) > 1:
+                    alone += [[k] for k in group]
+        if alone:
+            with self._progress.task(what, 2 * len(alone)) as task:
+                for (k,), effect in trial.effects(alone, task):
+                    self.effects[members[k]] = effect
 
 
 def _range(
-    channel: Channel, step: float, effect: _Effect | None, curve: np.ndarray | None
+    channel: Channel, rest_state: RestState, effect: Effect | None, curve: np.ndarray | None
 ) -> tuple[float, float]:
     """The training range of a control, in its own unit, rounded."""
+    step = steps_of(channel, rest_state.size)[0]
     factor, rest, kind = factor_of(channel), channel["rest"], channel["kind"]
     if channel["range"] is not None:
         low, high = (end / factor for end in channel["range"])
     elif kind == "location" and effect:
         reach = abs(step) * min(_FARTHEST, _LOCATION_SHARE * effect.extent / effect.moved)
+        reach = min(reach, _OF_REGION * effect.extent)
         low, high = -reach, reach
     elif kind == "rotation" and effect:
         angle = STEPS["rotation"] * _ROTATION_SHARE * effect.extent / effect.moved
-        angle = float(np.clip(angle, _LEAST_ANGLE, _MOST_ANGLE))
+        most = float(np.interp(effect.extent / rest_state.size, _REGIONS, _MOST_ANGLES))
+        angle = float(np.clip(angle * most / min(_MOST_ANGLES), _LEAST_ANGLE, most))
         low, high = -angle, angle
     elif kind == "scale":
         low, high = 0.8, 1.25
+        if effect and effect.bends:
+            reach = STEPS["scale"] * _CURL / max(effect.angle, 1.0)
+            low, high = max(0.1, 1 - reach), min(2.0, 1 + reach)
     else:
         low, high = rest / factor, rest / factor
     if curve is not None:
@@ -315,8 +380,9 @@ def _spec(
     )
 
 
-def _dropped(names: Sequence[str], why: str) -> list[str]:
-    if not names:
-        return []
-    shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-    return [f"{len(names)} channels {why} and are no controls: {shown}"]
+def _is_tweak(channel: Channel) -> bool:
+    return _TWEAK in (channel.get("bone") or "").lower()
+
+
+def _counted(names: Sequence[str], what: str) -> str:
+    return f"{len(names)} {what}{'s' if len(names) > 1 else ''}"

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,15 @@ import numpy as np
 from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
+from understudy.core.skin import Skin
+from understudy.geometry.skinning import float32_influences
 from understudy.io import npz
 from understudy.io.atomic_write import atomic_write
 from understudy.io.blender import find_blender
-from understudy.rigs.blender import calibration
-from understudy.rigs.blender.calibration import Channel, RestState, factor_of
+from understudy.io.nouns import NOUNS, from_arrays, to_arrays
+from understudy.rigs.blender.calibration import calibrate
 from understudy.rigs.blender.connection import SCRIPT, Connection
+from understudy.rigs.blender.effects import Channel, Evaluate, RestState, factor_of
 from understudy.rigs.blender.options import BlenderOptions
 from understudy.system.errors import FileError, InputError, UnderstudyError
 from understudy.system.progress import Progress
@@ -43,8 +46,10 @@ class Description:
     """A rig without the process that evaluates it.
 
     channels    what each control sets in Blender
+    skin        the bone weights of the file, or None where something else carries the mesh
     animations  name -> control values (T,C)
     notes       sentences about what was left out
+    left_out    reason -> names of the channels that are no controls
     """
 
     mesh: Mesh
@@ -52,8 +57,10 @@ class Description:
     controls: ControlSpec
     channels: tuple[Channel, ...]
     frame_rate: float
+    skin: Skin | None = None
     animations: Mapping[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def choose_request(options: BlenderOptions) -> dict[str, Any]:
@@ -96,49 +103,62 @@ def _describe(
         task.advance()
     _refuse_drivers(path, header["drivers"], options)
     mesh, skeleton = _mesh(header, arrays), _skeleton(header, arrays)
-    session.ask({"request": "channels", "channels": header["channels"]})
-    curves = {
-        name: session.ask({"request": "action", "name": name})[1]["values"]
-        for name in header["actions"]
-    }
+    channels = header["channels"]
 
-    def evaluate(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        request = {"request": "evaluate"}
-        _, answer = session.ask(request, {"values": values}, _CALIBRATION_TIMEOUT)
-        return answer["vertices"], answer["bones"]
+    def use(some: Sequence[Channel]) -> Evaluate:
+        session.ask({"request": "channels", "channels": list(some)})
 
-    weights = None
-    if "weight_vertex" in arrays:
-        weights = (arrays["weight_vertex"], arrays["weight_bone"], arrays["weight_value"])
+        def evaluate(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            request = {"request": "evaluate"}
+            _, answer = session.ask(request, {"values": values}, _CALIBRATION_TIMEOUT)
+            return answer["vertices"], answer["bones"]
+
+        return evaluate
+
+    curves: dict[str, np.ndarray] = {}
+    if header["actions"]:
+        use(channels)
+        curves = {
+            name: session.ask({"request": "action", "name": name})[1]["values"]
+            for name in header["actions"]
+        }
+    skin, unweighted = _skin(arrays, mesh.vertex_count)
+    if unweighted:
+        header["notes"].append(f"{unweighted} vertices have no bone weights")
     rest = RestState(
         mesh.vertices.astype(np.float64),
         arrays["bones"],
+        header["bones"],
+        np.array(header["parents"], np.int64),
         float(np.linalg.norm(np.ptp(mesh.vertices, axis=0))),
         mesh.unit,
-        weights,
+        skin,
         bendy=bool(header["bendy"]) and not options.bendy,
     )
-    result = calibration.calibrate(
-        header["channels"],
+    result = calibrate(
+        channels,
         rest,
-        evaluate,
+        use,
         np.concatenate(list(curves.values())) if curves else None,
-        bool(options.controls),
+        options.asks,
         progress,
     )
+    notes = tuple(result.notes())
     if not result.channels:
-        raise InputError(_no_controls(path, header, options, result.notes))
-    columns = [header["channels"].index(channel) for channel in result.channels]
+        raise InputError(_no_controls(path, header, options, notes))
+    columns = [channels.index(channel) for channel in result.channels]
     factors = np.array([factor_of(channel) for channel in result.channels])
-    session.ask({"request": "channels", "channels": list(result.channels)})
+    use(result.channels)
     found = Description(
         mesh,
         skeleton,
         result.controls,
         result.channels,
         header["frame_rate"],
+        skin,
         {name: values[:, columns] / factors for name, values in curves.items()},
-        (*header["notes"], *result.notes),
+        (*header["notes"], *notes),
+        result.left_out,
     )
     return found, bool(header["libraries"])
 
@@ -184,6 +204,23 @@ def _mesh(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Mesh:
     )
 
 
+def _skin(arrays: Mapping[str, np.ndarray], vertex_count: int) -> tuple[Skin | None, int]:
+    """The weights of the file, and how many vertices have none; these follow the first bone."""
+    if "weight_vertex" not in arrays or not len(arrays["bones"]):
+        return None, 0
+    order = np.lexsort((-arrays["weight_value"], arrays["weight_vertex"]))
+    vertex, bone, value = (arrays[f"weight_{n}"][order] for n in ("vertex", "bone", "value"))
+    count = np.bincount(vertex, minlength=vertex_count)
+    place = np.arange(len(vertex)) - np.repeat(np.cumsum(count) - count, count)
+    index = np.zeros((vertex_count, max(1, count.max(initial=0))), np.int32)
+    weight = np.zeros(index.shape)
+    index[vertex, place], weight[vertex, place] = bone, value
+    weight[count == 0, 0] = 1.0
+    index, weight = float32_influences(index, weight / weight.sum(axis=1, keepdims=True))
+    blend = "dual_quaternion" if arrays["preserve_volume"][0] else "linear"
+    return Skin(index, weight, blend), int((count == 0).sum())
+
+
 def _skeleton(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Skeleton | None:
     if not header["bones"]:
         return None
@@ -205,7 +242,8 @@ def _cache_entry(path: Path, options: BlenderOptions) -> Path:
         blender.stat().st_mtime_ns,
     ]
     digest = hashlib.sha256(json.dumps(facts).encode())
-    for file in (*sorted(SCRIPT.parent.glob("*.py")), Path(calibration.__file__), path):
+    own = Path(__file__).parent
+    for file in (*sorted(SCRIPT.parent.glob("*.py")), *sorted(own.glob("*.py")), path):
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     given = os.environ.get(CACHE_VARIABLE)
     base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -213,36 +251,21 @@ def _cache_entry(path: Path, options: BlenderOptions) -> Path:
     return folder / "blender" / f"{digest.hexdigest()[:32]}.npz"
 
 
-_ARRAYS = {
-    Mesh: ("vertices", "polygon_sizes", "polygon_vertices", "corner_uvs", "polygon_material"),
-    Skeleton: ("parents", "world_from_bone"),
-    ControlSpec: ("low", "high", "rest", "limit_low", "limit_high", "numeric"),
-}
-
-
 def _write_entry(entry: Path, found: Description) -> None:
-    nouns = {"mesh": found.mesh, "skeleton": found.skeleton, "controls": found.controls}
-    arrays = {
-        f"{name}/{part}": getattr(noun, part)
-        for name, noun in nouns.items()
-        if noun is not None
-        for part in _ARRAYS[type(noun)]
-        if getattr(noun, part) is not None
-    }
-    arrays |= {f"parts/{k}": part for k, part in enumerate(found.mesh.parts.values())}
-    arrays |= {f"animations/{k}": curve for k, curve in enumerate(found.animations.values())}
-    facts = {
-        "parts": list(found.mesh.parts),
-        "materials": list(found.mesh.materials),
-        "unit": found.mesh.unit,
-        "bones": None if found.skeleton is None else list(found.skeleton.names),
-        "controls": list(found.controls.names),
-        "units": list(found.controls.units),
+    arrays = {f"animations/{k}": curve for k, curve in enumerate(found.animations.values())}
+    facts: dict[str, Any] = {
+        "nouns": {},
         "channels": [dict(channel) for channel in found.channels],
         "frame_rate": found.frame_rate,
         "animations": list(found.animations),
-        "notes": list(found.notes),
+        "notes": found.notes,
+        "left_out": {why: list(names) for why, names in found.left_out.items()},
     }
+    for name in NOUNS:
+        noun = getattr(found, name)
+        if noun is not None:
+            own, facts["nouns"][name] = to_arrays(noun)
+            arrays |= {f"{name}/{key}": array for key, array in own.items()}
     arrays["facts"] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
     with atomic_write(entry) as draft, Path(draft).open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
@@ -251,23 +274,15 @@ def _write_entry(entry: Path, found: Description) -> None:
 def _read_entry(entry: Path) -> Description:
     arrays = npz.read_arrays(entry, npz.array_names(entry))
     facts = json.loads(arrays["facts"].tobytes())
-    of: Callable[[str], dict[str, Any]] = lambda name: {
-        key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{name}/")
-    }
-    parts, animations = of("parts"), of("animations")
-    mesh = Mesh(
-        **of("mesh"),
-        parts={name: parts[str(k)] for k, name in enumerate(facts["parts"])},
-        materials=tuple(facts["materials"]),
-        unit=facts["unit"],
-        up_axis="Z",
-    )
+    nouns: dict[str, Any] = {"skeleton": None, "skin": None}
+    for name, about in facts["nouns"].items():
+        own = {key: arrays[f"{name}/{key}"] for key in about["arrays"]}
+        nouns[name] = from_arrays(NOUNS[name], own, about)
     return Description(
-        mesh,
-        None if facts["bones"] is None else Skeleton(tuple(facts["bones"]), **of("skeleton")),
-        ControlSpec(tuple(facts["controls"]), units=tuple(facts["units"]), **of("controls")),
-        tuple(facts["channels"]),
-        facts["frame_rate"],
-        {name: animations[str(k)] for k, name in enumerate(facts["animations"])},
-        tuple(facts["notes"]),
+        **nouns,
+        channels=tuple(facts["channels"]),
+        frame_rate=facts["frame_rate"],
+        animations={n: arrays[f"animations/{k}"] for k, n in enumerate(facts["animations"])},
+        notes=tuple(facts["notes"]),
+        left_out=facts["left_out"],
     )

@@ -19,7 +19,8 @@ class BlenderOptions:
 
     meshes          mesh objects to learn, also hidden ones; empty: all visible ones that an
                     armature or shape keys deform
-    controls        patterns of control names (`mouth_*`, `*.rot.?`); empty: those an animator uses
+    controls        patterns of control names (`mouth_*`, `*.rot.?`); without any, those an animator
+                    uses. Those that match `!PATTERN` are left out
     trust_scripts   run the scripts in the file and evaluate drivers that need Python
     ignore_drivers  go on although drivers are evaluated to 0
     modifiers       "viewport" or "render": which setting says whether a modifier is enabled
@@ -48,6 +49,11 @@ class BlenderOptions:
         checks.between(self.timeout, "timeout", above=0)
         checks.between(self.poses, "poses", low=1)
         checks.between(self.memory, "memory", low=1)
+
+    @property
+    def asks(self) -> bool:
+        """Whether the user names the controls."""
+        return any(not pattern.startswith("!") for pattern in self.controls)
 
 
 def is_blend(text: str) -> bool:
@@ -94,7 +100,7 @@ def blend_text(path: Path, options: BlenderOptions) -> str:
     'hero.blend?mesh=Body'
     """
     parts = [f"mesh={quote(name)}" for name in options.meshes]
-    parts += [f"control={quote(pattern, safe='*?[]')}" for pattern in options.controls]
+    parts += [f"control={quote(pattern, safe='*?[]!')}" for pattern in options.controls]
     if options.modifiers != "viewport":
         parts.append(f"modifiers={options.modifiers}")
     if options.bendy:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from understudy.core.controls import ControlSpec
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
-from understudy.rigs.blender.calibration import factor_of
+from understudy.core.skin import Skin
 from understudy.rigs.blender.connection import Connection, LostBlender
 from understudy.rigs.blender.description import Description, choose_request, read_description
+from understudy.rigs.blender.effects import factor_of
 from understudy.rigs.blender.options import BlenderOptions, blend_text, parse_blend
 from understudy.system import checks
 from understudy.system.errors import FileError, InputError
@@ -91,6 +93,16 @@ class BlenderRig:
         return self._facts.controls
 
     @property
+    def skin(self) -> Skin | None:
+        """The bone weights of the file, or None where something else carries the mesh too."""
+        return self._facts.skin
+
+    @property
+    def left_out(self) -> Mapping[str, Sequence[str]]:
+        """Reason -> names of the channels that are no controls."""
+        return self._facts.left_out
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about what was left out of the rig, and why."""
         return self._facts.notes
@@ -130,6 +142,7 @@ class BlenderRig:
             self.controls,
             values,
             name=self.name,
+            skin=self.skin,
         )
 
     def sibling(self) -> BlenderRig:

@@ -1,7 +1,8 @@
 """Channels: the pose-bone channels, custom properties and shape keys that can be set; setting them.
 
 A channel is a dictionary: name, kind, where it is, its rest value, the range that the file declares
-(or None), the limits that Blender enforces (or None), and whether an action keys it.
+(or None), the limits that Blender enforces (or None), and `left_out`: why an animator would not use
+it ("hidden", "shapeless" among bones with custom shapes, "locked"; "": he would).
 """
 
 import fnmatch
@@ -9,11 +10,28 @@ import fnmatch
 import bpy
 import mathutils
 import numpy as np
-from blend_file import BONE_PATH, driven_paths
+from blend_file import driven_paths
 
 AXES = "xyz"
 # Rotations that are not stored as Euler angles are set as angles in this order.
 ORDER = "XYZ"
+
+
+class Patterns:
+    """Names that the user asks for: `arm_*`; those that begin with `!` are left out."""
+
+    def __init__(self, patterns):
+        self.asked = [pattern for pattern in patterns if not pattern.startswith("!")]
+        self.refused = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+
+    def ask(self, name):
+        """Whether a name is asked for."""
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.asked)
+
+    def allow(self, name):
+        """Whether a channel of this name may be a control."""
+        refused = any(fnmatch.fnmatchcase(name, pattern) for pattern in self.refused)
+        return not refused and (not self.asked or self.ask(name))
 
 
 class ChannelFinder:
@@ -25,14 +43,11 @@ class ChannelFinder:
     def __init__(self, armatures, meshes, keyed):
         self.armatures, self.meshes, self.keyed = armatures, meshes, keyed
         self.driven = driven_paths()
-        self.keyed_bones = {
-            bpy.utils.unescape_identifier(match[1])
-            for match in (BONE_PATH.match(path) for _, path in keyed)
-            if match
-        }
+        self.patterns = Patterns([])
 
     def find(self, patterns):
-        """Every channel that could be a control, as dictionaries."""
+        """Every channel that could be a control; those that match where there are patterns."""
+        self.patterns = Patterns(patterns)
         found = []
         for armature in self.armatures:
             prefix = f"{armature.name}/" if len(self.armatures) > 1 else ""
@@ -41,26 +56,29 @@ class ChannelFinder:
                 for pose_bone in armature.pose.bones
             )
             for pose_bone in armature.pose.bones:
-                found += self.bone_channels(armature, pose_bone, prefix, shaped, patterns)
+                found += self.bone_channels(armature, pose_bone, prefix, shaped)
             for owner, path in ((armature, ""), (armature.data, "data.")):
-                found += self.property_channels(owner, "", f"{prefix}{path}", patterns, True)
+                found += self.property_channels(owner, "", f"{prefix}{path}", "")
         for ob in self.meshes:
-            found += self.shape_key_channels(ob, patterns)
-            found += self.property_channels(ob, "", f"{ob.name}.", patterns, True)
+            found += self.shape_key_channels(ob)
+            found += self.property_channels(ob, "", f"{ob.name}.", "")
         seen = {}
         for channel in found:
             clean = channel["name"].replace("\\", "/").replace('"', "'")
             seen[clean] = seen.get(clean, 0) + 1
             channel["name"] = clean if seen[clean] == 1 else f"{clean}_{seen[clean]}"
+            if self.patterns.asked:
+                channel["left_out"] = ""
         return found
 
-    def bone_channels(self, armature, pose_bone, prefix, shaped, patterns):
-        """The channels of one bone, as an animator would use it, or those that match."""
+    def bone_channels(self, armature, pose_bone, prefix, shaped):
+        """The channels of one bone that no driver sets."""
         path = f'pose.bones["{escape(pose_bone.name)}"]'
-        animated = pose_bone.name in self.keyed_bones
-        offered = animated or (
-            is_visible(pose_bone) and (pose_bone.custom_shape is not None or not shaped)
-        )
+        left_out = ""
+        if not is_visible(pose_bone):
+            left_out = "hidden"
+        elif shaped and pose_bone.custom_shape is None:
+            left_out = "shapeless"
         rotation = rotation_path(pose_bone)
         limits = limits_of(pose_bone)
         found = []
@@ -73,14 +91,8 @@ class ChannelFinder:
             is_keyed = ("", f"{path}.{attribute}") in self.keyed
             for axis in range(3):
                 name = f"{prefix}{pose_bone.name}.{part}.{AXES[axis]}"
-                asked = matches(name, patterns)
-                if patterns and not asked:
-                    continue
-                if not patterns and (
-                    not offered
-                    or (locks[axis] and not is_keyed)
-                    or (kind == "scale" and not is_keyed)
-                ):
+                locked = locks[axis] and not self.patterns.ask(name)
+                if not self.patterns.allow(name) or (locked and not is_keyed):
                     continue
                 index = axis + 1 if attribute != "rotation_euler" and kind == "rotation" else axis
                 if (armature.name, f"{path}.{attribute}", index) in self.driven:
@@ -95,15 +107,14 @@ class ChannelFinder:
                         "rest": 1.0 if kind == "scale" else 0.0,
                         "range": limits.get((kind, axis)),
                         "limits": None,
-                        "keyed": is_keyed,
+                        "left_out": "locked" if locked else left_out,
                     }
                 )
-        found += self.property_channels(
-            pose_bone, path, f"{prefix}{pose_bone.name}.", patterns, offered
+        return found + self.property_channels(
+            pose_bone, path, f"{prefix}{pose_bone.name}.", left_out
         )
-        return found
 
-    def property_channels(self, owner, path, prefix, patterns, offered):
+    def property_channels(self, owner, path, prefix, left_out):
         """Custom properties that are numbers with a declared range."""
         found = []
         block = owner.id_data
@@ -111,9 +122,7 @@ class ChannelFinder:
             name = f"{prefix}{key}"
             data_path = f'{path}["{escape(key)}"]'
             keyed = ("", data_path) in self.keyed
-            if patterns and not matches(name, patterns):
-                continue
-            if not patterns and not (offered or keyed):
+            if not self.patterns.allow(name):
                 continue
             value = owner.get(key)
             if isinstance(value, bool):
@@ -143,19 +152,19 @@ class ChannelFinder:
                     "rest": float(value),
                     "range": usual,
                     "limits": limits,
-                    "keyed": keyed,
+                    "left_out": left_out,
                 }
             )
         return found
 
-    def shape_key_channels(self, ob, patterns):
+    def shape_key_channels(self, ob):
         """The shape keys that no driver sets."""
         keys = ob.data.shape_keys
         found = []
         for block in list(keys.key_blocks)[1:] if keys and keys.use_relative else ():
             path = f'key_blocks["{escape(block.name)}"].value'
             name = f"{ob.name}.{block.name}"
-            if (patterns and not matches(name, patterns)) or (block.mute and not patterns):
+            if not self.patterns.allow(name) or (block.mute and not self.patterns.ask(name)):
                 continue
             if (keys.name, path, 0) in self.driven:
                 continue
@@ -170,7 +179,7 @@ class ChannelFinder:
                     "rest": float(min(max(0.0, limits[0]), limits[1])) if keyed else block.value,
                     "range": limits,
                     "limits": limits,
-                    "keyed": keyed,
+                    "left_out": "",
                 }
             )
         return found
@@ -217,10 +226,6 @@ def is_visible(pose_bone):
     hidden = bone.hide or getattr(pose_bone, "hide", False)
     shown = not bone.collections or any(c.is_visible_effectively for c in bone.collections)
     return shown and not hidden
-
-
-def matches(name, patterns):
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def escape(name):
@@ -275,6 +280,7 @@ class ChannelSetter:
 
     def apply(self, values):
         """Set every channel; values: one for each."""
+        values = list(values)
         for setter in self.setters:
             setter(values)
         for block in self.tagged:

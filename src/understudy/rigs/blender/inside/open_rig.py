@@ -44,17 +44,17 @@ class OpenRig:
         self.actions = usable_actions(self.armatures, self.meshes)
         stop_animation(self.armatures, self.meshes)
         finder = ChannelFinder(self.armatures, self.meshes, keyed_paths(self.actions))
-        # Controls that are not asked for are at rest too, wherever the file was saved.
         usual = finder.find([])
         self.found = finder.find(request["patterns"]) if request["patterns"] else usual
         names = {channel["name"] for channel in self.found}
-        self.resting = ChannelSetter(
+        self.every = ChannelSetter(
             self.found + [channel for channel in usual if channel["name"] not in names]
         )
+        self.saved = self.every.read()
+        self.setter = ChannelSetter([c for c in self.found if not c["left_out"]])
         self.reset()
         scale, self.unit = scene_unit()
         self.shapes = Shapes(self.meshes, self.armatures, scale, request["bendy"])
-        self.setter = ChannelSetter(self.found)
 
     def use(self, channels):
         """Set these channels from now on."""
@@ -74,8 +74,15 @@ class OpenRig:
         return bool(np.allclose(quick, full, rtol=0, atol=1e-6 * (np.abs(full).max() + 1e-30)))
 
     def reset(self):
-        """Put every channel to its rest value."""
-        self.resting.apply([channel["rest"] for channel in self.resting.channels])
+        """Put every channel to its rest value, wherever the file was saved.
+
+        What an animator would not use stays as it was saved, unless it is set from now on.
+        """
+        used = {channel["name"] for channel in self.setter.channels}
+        self.every.apply(
+            saved if channel["left_out"] and channel["name"] not in used else channel["rest"]
+            for channel, saved in zip(self.every.channels, self.saved)
+        )
         bpy.context.view_layer.update()
 
     def describe(self):

@@ -141,31 +141,43 @@ class Shapes:
         return joined, materials
 
     def weights(self):
-        """Bone weights of the vertices as arrays vertex, bone, weight; None: they do not apply."""
+        """Bone weights of the vertices as arrays vertex, bone, weight, and how they are blended.
+
+        None: something other than one armature modifier or a parent bone carries an object.
+        """
         names = {}
         for row, (a, k) in enumerate(self.bone_index):  # a bone comes before its segments
             names.setdefault((int(a), self.armatures[a].data.bones[int(k)].name), row)
-        vertex, bone, weight = [], [], []
+        found, preserve = [], []
         offset = 0
         for ob, (count, _, _) in zip(self.meshes, self.topology):
             modifiers = armature_modifiers(ob)
-            if len(modifiers) != 1 or len(ob.data.vertices) != count:
+            if not modifiers and ob.parent in self.armatures and ob.parent_type == "BONE":
+                bone = names.get((self.armatures.index(ob.parent), ob.parent_bone), -1)
+                found += [(offset + k, bone, 1.0) for k in range(count) if bone >= 0]
+            elif (
+                len(modifiers) != 1
+                or len(ob.data.vertices) != count
+                or modifiers[0].use_bone_envelopes
+            ):
                 return None
-            if modifiers[0].use_deform_preserve_volume or modifiers[0].use_bone_envelopes:
-                return None
-            a = self.armatures.index(modifiers[0].object)
-            rows = [names.get((a, group.name), -1) for group in ob.vertex_groups]
-            for point in ob.data.vertices:
-                for group in point.groups:
-                    if group.weight > 0 and rows[group.group] >= 0:
-                        vertex.append(offset + point.index)
-                        bone.append(rows[group.group])
-                        weight.append(group.weight)
+            else:
+                preserve.append(modifiers[0].use_deform_preserve_volume)
+                a = self.armatures.index(modifiers[0].object)
+                rows = [names.get((a, group.name), -1) for group in ob.vertex_groups]
+                found += [
+                    (offset + point.index, rows[group.group], group.weight)
+                    for point in ob.data.vertices
+                    for group in point.groups
+                    if group.weight > 0 and rows[group.group] >= 0
+                ]
             offset += count
+        vertex, bone, weight = np.array(found, np.float64).reshape(-1, 3).T
         return {
-            "weight_vertex": np.array(vertex, np.int32),
-            "weight_bone": np.array(bone, np.int32),
-            "weight_value": np.array(weight, np.float64),
+            "weight_vertex": vertex.astype(np.int32),
+            "weight_bone": bone.astype(np.int32),
+            "weight_value": weight,
+            "preserve_volume": np.array([bool(preserve) and all(preserve)]),
         }
 
     def bendy_count(self):
