@@ -139,6 +139,9 @@ def test_ranges_are_edited_in_a_small_file(tmp_path):
     file.write_text(spec.ranges_text())
     again = spec.with_ranges(file)
     assert (again.low.tolist(), again.high.tolist()) == (spec.low.tolist(), spec.high.tolist())
+    shorter = [line for line in spec.ranges_text().splitlines() if not line.startswith('"knee')]
+    file.write_text("\n".join(shorter))  # a deleted line takes a control out
+    assert spec.with_ranges(file).high.tolist() == [90, 0]
     file.write_text('"elbow.L" = [-5, 50]\n')
     edited = spec.with_ranges(file)
     assert (edited.low[0], edited.high[0], edited.high[1]) == (-5, 50, 90)
@@ -146,6 +149,7 @@ def test_ranges_are_edited_in_a_small_file(tmp_path):
         ("kne = [0, 1]", "did you mean 'knee'"),
         ("knee = 4", r"expected \[low, high\], got 4"),
         ("knee = [0, 500]", "inside the limits"),
+        ('"*" = "all"', 'only "rest" is known'),
         ("knee = [", "cannot be read as a ranges file"),
     ):
         file.write_text(text)

@@ -274,3 +274,58 @@ def test_program_that_prints_before_the_script_runs(arm, values, poses, tmp_path
 def test_linked_file_that_is_missing(real_data, files):
     with pytest.raises(FileError, match=r"linked from .*rig-fox\.blend, which is not there"):
         BlenderRig(real_data / "blend" / "mesh2motion_fox_run.blend")
+
+
+def test_only_the_controls_of_a_collection_of_bones(files):
+    path = files / "more.blend"
+    with BlenderRig(path, BlenderOptions(collections=("Target",))) as rig:
+        bones = {name.partition(".")[0] for name in rig.controls.names} - {"Body"}  # shape keys
+        assert bones == {"reach"}
+        assert rig.name == "more.blend?collection=Target"
+    with pytest.raises(FileError, match=r"no bone collection 'Arms' \(it has Arm, Target\)"):
+        BlenderRig(path, BlenderOptions(collections=("Arms",)))
+
+
+@pytest.mark.slow
+def test_what_depends_on_earlier_frames_is_left_out_and_named(files):
+    with BlenderRig(files / "more.blend") as rig:
+        assert any("'Fabric' (cloth) depends on earlier frames" in note for note in rig.notes)
+    with BlenderRig(files / "more.blend", BlenderOptions(simulations=True)) as rig:
+        assert not any("Fabric" in note for note in rig.notes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["blend", "fbx", "bvh"])
+def test_animations_of_another_file(files, suffix):
+    options = BlenderOptions(animations=(str(files / f"nod.{suffix}"),))
+    with BlenderRig(files / "arm.blend", options) as rig:
+        (name,) = rig.animation_names
+        assert name == "nod"
+        curve, _ = rig.animation(name)
+        at = rig.controls.names.index("upper.rot.x")
+        assert curve[0, at] == pytest.approx(0, abs=0.01)
+        assert curve[-1, at] == pytest.approx(np.degrees(0.3), abs=0.05)
+        others = np.delete(curve - rig.controls.rest, at, axis=1)
+        assert np.abs(others).max() < 0.05
+
+
+def test_a_file_of_animations_that_does_not_fit_is_refused(files, tmp_path):
+    with pytest.raises(FileError, match="no such file of animations"):
+        BlenderOptions(animations=("nowhere.blend",))
+    other = tmp_path / "walk.bvh"
+    other.write_text(
+        "HIERARCHY\nROOT hip\n{\nOFFSET 0 0 0\nCHANNELS 3 Zrotation Xrotation Yrotation\n"
+        "End Site\n{\nOFFSET 0 1 0\n}\n}\nMOTION\nFrames: 2\nFrame Time: 0.04\n0 0 0\n9 0 0\n"
+    )
+    with pytest.raises(FileError, match="keys a bone that the rig has by that name"):
+        BlenderRig(files / "arm.blend", BlenderOptions(animations=(str(other),)))
+
+
+@pytest.mark.slow
+def test_linked_files_that_lie_elsewhere(files):
+    path = files / "linked.blend"
+    with pytest.raises(FileError, match="which is not there"):
+        BlenderRig(path)
+    moved = BlenderOptions(libraries=(("/no/such/machine", str(files)),))
+    with BlenderRig(path, moved) as rig:
+        assert "upper.rot.x" in rig.controls.names

@@ -94,7 +94,9 @@ def calibrated(names=tuple(CHANNELS), curves=None, asked=False, change=()):
 
     skin = Skin(OWNER[:, None].astype(np.int32), np.ones((81, 1), np.float32))
     size = float(np.linalg.norm(np.ptp(REST, axis=0)))
-    rest = RestState(vertices, bones, BONES, np.array([-1, 0, 1, 2]), size, "cm", skin, False)
+    edges = np.stack([np.arange(80), np.arange(1, 81)], axis=1)
+    parents = np.array([-1, 0, 1, 2])
+    rest = RestState(vertices, edges, bones, BONES, parents, size, "cm", skin, False)
     if curves is not None:
         curves = np.array(
             [[dict(row).get(one["name"], one["rest"]) for one in channels] for row in curves]
@@ -165,3 +167,26 @@ def test_many_channels_are_tried_in_groups_with_the_same_result(monkeypatch):
     found = calibrated()
     assert found.controls.names == expected.controls.names
     assert found.left_out == expected.left_out
+
+
+def test_what_acts_at_the_other_end_of_a_switch_is_a_control(monkeypatch):
+    still = posed
+
+    def switched(value):
+        # In FK the hidden bone turns the nail, in IK it does nothing.
+        hidden = value["nail_fk.rot.z"] * value["ik_fk"]
+        return still({**value, "nail_fk.rot.z": hidden})
+
+    monkeypatch.setitem(globals(), "posed", switched)
+    found = calibrated()
+    assert "nail_fk.rot.z" in found.controls.names
+    switches = dict(zip(found.controls.names, found.switches))
+    assert switches.pop("ik_fk")
+    assert not any(switches.values())
+
+
+def test_controls_say_which_patches_they_deform():
+    found = calibrated()
+    deforms = dict(zip(found.controls.names, found.deforms))
+    assert deforms["upper.rot.z"].any()
+    assert not (deforms["upper.rot.z"] & deforms["curl.scale.y"]).any()  # other joints

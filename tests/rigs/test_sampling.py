@@ -267,3 +267,39 @@ def test_only_the_start_of_an_animation_is_sampled_around():
 def test_the_share_of_stretched_edges_is_a_share(stretch):
     with pytest.raises(InputError, match="stretch"):
         SamplePlan(2, stretch=stretch)
+
+
+class Local(BendingRig):
+    """A rig of eight controls on four patches; the last is a switch."""
+
+    def __init__(self):
+        super().__init__()
+        self.controls = ControlSpec(tuple("abcdefgh"), [-1.0] * 7 + [0.0], [1.0] * 8)
+        self.deforms = np.zeros((8, 4), bool)
+        self.deforms[np.arange(7), [0, 0, 0, 1, 1, 2, 3]] = True
+        self.switches = np.arange(8) == 7
+
+
+def test_few_controls_deform_one_patch_and_switches_are_at_an_end():
+    values = SamplePlan(200, crowd=1).values(Local())
+    moved = values[:, :7] != 0
+    assert (moved[:, :3].sum(axis=1) == 1).all()  # those of a patch take turns
+    assert (moved[:, 3:5].sum(axis=1) == 1).all()
+    assert moved[:, 5:].all()  # alone on theirs
+    assert moved[:, :5].any(axis=0).all()
+    assert set(values[:, 7]) == {0.0, 1.0}
+    assert (SamplePlan(50).values(Local())[:, :7] != 0).all()  # no limit
+
+
+def test_around_an_animation_few_controls_of_a_patch_differ_and_no_switch_does():
+    class Moving(Local):
+        animation_names = ("still",)
+
+        def animation(self, name):
+            return np.full((4, 8), 0.25), 24.0
+
+    plan = SamplePlan(100, animation_share=1.0, crowd=1)
+    values = plan.values(Moving())
+    assert ((values[:, :3] != 0.25).sum(axis=1) <= 1).all()
+    assert (values[:, 7] == 0.25).all()
+    assert plan.facts()["crowd"] == 1

@@ -60,6 +60,10 @@ def learn(
     trust_scripts: sample.TrustScripts = False,
     ignore_drivers: sample.IgnoreDrivers = False,
     modifiers: sample.Modifiers = MODIFIERS[0],
+    collections: sample.Collections = [],  # noqa: B006
+    animations: sample.Animations = [],  # noqa: B006
+    libraries: sample.Libraries = [],  # noqa: B006
+    simulations: sample.Simulations = False,
     without: options.Without = [],  # noqa: B006
     part_error: options.PartErrors = [],  # noqa: B006
     up: options.UpAxis = None,
@@ -119,7 +123,15 @@ def learn(
         overwrite=overwrite,
         reading=options.read_options(up, unit, frame_rate, rest, cache, clip, meshes, frame_offset),
         blender=BlenderOptions(
-            tuple(meshes), tuple(patterns), trust_scripts, ignore_drivers, modifiers
+            tuple(meshes),
+            tuple(patterns),
+            trust_scripts,
+            ignore_drivers,
+            modifiers,
+            collections=tuple(collections),
+            animations=tuple(animations),
+            libraries=sample.moved(libraries),
+            simulations=simulations,
         ),
         progress=progress,
     )

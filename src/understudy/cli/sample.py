@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +34,10 @@ Meshes = Annotated[
 ]
 Controls = Annotated[
     list[str],
-    typer.Option("--control", help="Only controls whose name matches: 'arm_*'; repeat it."),
+    typer.Option(
+        "--control",
+        help="Only controls whose name matches: 'arm_*'; repeat it. '!*tweak*' leaves those out.",
+    ),
 ]
 TrustScripts = Annotated[
     bool,
@@ -45,6 +49,29 @@ IgnoreDrivers = Annotated[
         "--ignore-drivers",
         help="Go on although drivers of a .blend file are evaluated to 0 without its scripts.",
     ),
+]
+Collections = Annotated[
+    list[str],
+    typer.Option("--collection", help="Only controls of this bone collection; repeat it."),
+]
+Animations = Annotated[
+    list[str],
+    typer.Option(
+        "--animation",
+        help="A .blend, .fbx or .bvh file with animations of the rig, in place of those of its "
+        "own file; repeat it.",
+    ),
+]
+Libraries = Annotated[
+    list[str],
+    typer.Option(
+        "--library",
+        metavar="OLD=NEW",
+        help="Linked files whose path begins with OLD lie at NEW; repeat it.",
+    ),
+]
+Simulations = Annotated[
+    bool, typer.Option("--simulations", help="Keep cloth and what else depends on earlier frames.")
 ]
 Ranges = Annotated[
     Path | None,
@@ -120,6 +147,10 @@ def sample(
     trust_scripts: TrustScripts = False,
     ignore_drivers: IgnoreDrivers = False,
     modifiers: Modifiers = MODIFIERS[0],
+    collections: Collections = [],  # noqa: B006
+    animations: Animations = [],  # noqa: B006
+    libraries: Libraries = [],  # noqa: B006
+    simulations: Simulations = False,
 ) -> None:
     """Sample random poses of a rig into a pose store.
 
@@ -139,7 +170,17 @@ def sample(
             f"{out.with_suffix(STORE_SUFFIX).name}"
         )
     progress = TerminalProgress()
-    asked = BlenderOptions(tuple(meshes), tuple(patterns), trust_scripts, ignore_drivers, modifiers)
+    asked = BlenderOptions(
+        tuple(meshes),
+        tuple(patterns),
+        trust_scripts,
+        ignore_drivers,
+        modifiers,
+        collections=tuple(collections),
+        animations=tuple(animations),
+        libraries=moved(libraries),
+        simulations=simulations,
+    )
     loaded = load_asked(rig, asked, progress)
     if isinstance(loaded, BlenderRig):
         for note in loaded.notes:
@@ -189,6 +230,15 @@ def sample(
     )
 
 
+def moved(libraries: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """What --library says: (OLD, NEW) of each."""
+    pairs = [tuple(text.split("=", 1)) for text in libraries]
+    for text, pair in zip(libraries, pairs):
+        if len(pair) != 2 or not all(pair):
+            raise InputError(f"--library {text}: expected OLD=NEW, two paths or starts of paths")
+    return tuple((pair[0], pair[1]) for pair in pairs)
+
+
 def controls(
     rig: Annotated[str, typer.Argument(help=RIG_HELP)],
     out: Annotated[
@@ -199,12 +249,26 @@ def controls(
     trust_scripts: TrustScripts = False,
     ignore_drivers: IgnoreDrivers = False,
     modifiers: Modifiers = MODIFIERS[0],
+    collections: Collections = [],  # noqa: B006
+    animations: Animations = [],  # noqa: B006
+    libraries: Libraries = [],  # noqa: B006
+    simulations: Simulations = False,
 ) -> None:
     """List the controls of a rig with their training ranges (TOML).
 
     Edit the file and pass it to `sample --ranges`.
     """
-    asked = BlenderOptions(tuple(meshes), tuple(patterns), trust_scripts, ignore_drivers, modifiers)
+    asked = BlenderOptions(
+        tuple(meshes),
+        tuple(patterns),
+        trust_scripts,
+        ignore_drivers,
+        modifiers,
+        collections=tuple(collections),
+        animations=tuple(animations),
+        libraries=moved(libraries),
+        simulations=simulations,
+    )
     only_names = replace(asked, controls=())  # of other rigs, all controls can be listed
     loaded = load_asked(rig, asked if is_blend(rig) else only_names, TerminalProgress())
     text = ranges_text(loaded, patterns)

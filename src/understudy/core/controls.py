@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,8 @@ import numpy as np
 from understudy.core.noun import Noun
 from understudy.system import checks
 from understudy.system.errors import FileError, InputError
+
+CHANNEL = re.compile(r"\.(loc|rot|scale)\.[xyz]$")  # how rigs of Blender name their controls
 
 
 def _not_given() -> np.ndarray:
@@ -99,8 +104,9 @@ class ControlSpec(Noun):
     def with_ranges(self, path: str | Path) -> ControlSpec:
         """Return this spec with the training ranges of a TOML file: `elbow_L = [0, 120]`.
 
-        The file has one line per control to change. Ranges must stay inside the rig's limits; the
-        error for an unknown name suggests the nearest one.
+        The file has one line per control to change. Controls without a line keep their range, or
+        stay at rest where the file says `"*" = "rest"`, as `ranges_text` does. Ranges must stay
+        inside the rig's limits; the error for an unknown name suggests the nearest one.
         """
         import tomllib  # slow to import, and no player reads such files
 
@@ -115,6 +121,13 @@ class ControlSpec(Noun):
                 f"{problem}"
             ) from problem
         low, high = self.low.copy(), self.high.copy()
+        others = table.pop("*", None)
+        if others not in (None, "rest"):
+            raise FileError(
+                f'{path}: "*" = {others!r}: only "rest" is known, for all other controls'
+            )
+        if others:
+            low[:] = high[:] = np.clip(self.rest, self.limit_low, self.limit_high)
         for name, pair in table.items():
             checks.one_of(name, "control", self.names)
             if not is_range(pair):
@@ -123,16 +136,25 @@ class ControlSpec(Noun):
             low[c], high[c] = pair
         return replace(self, low=low, high=high)
 
-    def ranges_text(self) -> str:
+    def ranges_text(self, patterns: Sequence[str] = ()) -> str:
         """Return the training ranges as the TOML that `with_ranges` reads.
 
-        Units and limits are comments.
+        patterns  names to keep: `arm_*`; empty: all
+
+        Units and limits are comments; a heading comes before the channels of each bone.
         """
         lines = [
             "# Training ranges, one control a line: name = [low, high]. Edit and pass with "
-            "--ranges."
+            "--ranges.",
+            '"*" = "rest"  # controls whose line you delete',
         ]
+        bone = ""
         for c, name in enumerate(self.names):
+            if patterns and not any(fnmatchcase(name, pattern) for pattern in patterns):
+                continue
+            if (of := CHANNEL.sub("", name)) != name and of != bone:
+                lines.append(f"\n# {of}")
+                bone = of
             unit = f" {self.units[c]}" if self.units[c] else ""
             # Every digit, so that the unedited file gives the same ranges.
             pair = f"[{float(self.low[c])!r}, {float(self.high[c])!r}]"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from understudy.jobs.split import split_animations
 from understudy.rigs.base import ExternalRig, Rig
-from understudy.rigs.sampling import SamplePlan, control_groups, read_modes
+from understudy.rigs.sampling import SamplePlan, read_modes
 
 POSES = 3000
 _SHARE = 0.5  # of the poses, around animations
-_MANY, _ACTIVE = 40, 12  # bones or other groups of controls; of many, so many are moved at once
-_STRETCH = 0.01  # of the edges
+_CROWD = 2  # bones or other groups of controls that may deform one place of the mesh at once
+_STRETCH = 0.02  # of the edges
 
 
 def plan_for(
@@ -35,19 +35,18 @@ def plan_for(
     active    share of the controls that are moved at once; None: chosen
 
     Who writes a rig in Python says which ranges are natural. Those of a rig of another program are
-    guesses: half of its poses lie around its own animations, few bones move at once where there are
-    many, and no pose stretches many edges.
+    guesses: half of its poses lie around its own animations, few bones deform one place of the mesh
+    at once, and no pose stretches many edges.
     """
     plan = SamplePlan(count, seed)
     if isinstance(rig, ExternalRig):
-        groups = int(control_groups(rig.controls).max(initial=-1)) + 1
         split = split_animations(rig, held_out)
         plan = replace(
             plan,
             animation_share=_SHARE if split.around else 0.0,
             animations=split.around,
             until=split.until,
-            active=_ACTIVE / groups if groups > _MANY else 1.0,
+            crowd=_CROWD,
             stretch=_STRETCH,
         )
     if around:

@@ -15,7 +15,6 @@ import inspect
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -179,8 +178,9 @@ def load_asked(text: str, asked: BlenderOptions, progress: Progress | None) -> R
     if not is_blend(text):
         if asked != BlenderOptions():
             raise InputError(
-                f"{text}: --mesh, --control, --trust-scripts, --ignore-drivers and --modifiers are "
-                "for .blend files; narrow the controls of other rigs with --ranges"
+                f"{text}: --mesh, --control, --collection, --animation, --library, --simulations, "
+                "--trust-scripts, --ignore-drivers and --modifiers are for .blend files; narrow "
+                "the controls of other rigs with --ranges"
             )
         return load_rig(text)
     path, options = parse_blend(text)
@@ -191,6 +191,8 @@ def load_asked(text: str, asked: BlenderOptions, progress: Progress | None) -> R
             asked,
             meshes=options.meshes + asked.meshes,
             controls=options.controls + asked.controls,
+            collections=options.collections + asked.collections,
+            simulations=options.simulations or asked.simulations,
             ignore_drivers=options.ignore_drivers or asked.ignore_drivers,
             modifiers=(
                 options.modifiers if asked.modifiers == plain.modifiers else asked.modifiers
@@ -206,13 +208,11 @@ def ranges_text(rig: Rig, patterns: Sequence[str] = ()) -> str:
 
     patterns  names to keep: 'arm_*'; empty: all. A rig of Blender was opened with them
     """
-    heading, *rows = rig.controls.ranges_text().splitlines(keepends=True)
-    if isinstance(rig, BlenderRig):
-        rows[:0] = [f"# {note}\n" for note in rig.notes]
-    elif patterns:
-        names = zip(rig.controls.names, rows, strict=True)
-        rows = [row for name, row in names if any(fnmatchcase(name, p) for p in patterns)]
-    return "".join([heading, *rows])
+    if not isinstance(rig, BlenderRig):
+        return rig.controls.ranges_text(patterns)
+    left_out = [f"# left out, {why}: {', '.join(names)}\n" for why, names in rig.left_out.items()]
+    warnings = [f"# {note}\n" for note in rig.notes if note.startswith("Warning")]
+    return "".join([*warnings, rig.controls.ranges_text(), "\n", *left_out])
 
 
 def _named_rig(

@@ -1,8 +1,8 @@
 """`Rig`: a black box from control values to a skeleton and a mesh. Methods see nothing else of it.
 
 What a rig must have is `Rig`. What it may have besides is one small protocol each: `NamedRig`,
-`AnimatedRig`, `SkinnedRig`, `PerturbableRig`, `ExternalRig`. Code that uses such a part checks for
-it with `isinstance`.
+`AnimatedRig`, `SkinnedRig`, `LocalRig`, `PerturbableRig`, `ExternalRig`. Code that uses such a part
+checks for it with `isinstance`.
 """
 
 from __future__ import annotations
@@ -74,6 +74,19 @@ class SkinnedRig(Rig, Protocol):
     @property
     def skin(self) -> Skin | None:
         """The weights of the rig's file, or None where they cannot be told."""
+
+
+@runtime_checkable
+class LocalRig(Rig, Protocol):
+    """A rig that says where its controls act, and which of them are switches."""
+
+    @property
+    def deforms(self) -> np.ndarray | None:
+        """(C,Q) which patches of the mesh each control deforms, other than rigidly."""
+
+    @property
+    def switches(self) -> np.ndarray | None:
+        """(C,) which controls are switches: used at the ends of their range, not between."""
 
 
 @runtime_checkable

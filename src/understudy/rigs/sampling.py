@@ -11,7 +11,6 @@ on the number of processes, the block size or interruptions.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from understudy.core.controls import ControlSpec, is_range
+from understudy.core.controls import CHANNEL, ControlSpec, is_range
 from understudy.core.poses import evenly
-from understudy.rigs.base import Rig, animation_curves, animation_names, name_of
+from understudy.rigs.base import LocalRig, Rig, animation_curves, animation_names, name_of
 from understudy.system import checks
 from understudy.system.errors import FileError, InputError
 
@@ -38,7 +37,6 @@ class Mode(NamedTuple):
     ranges: Mapping[str, tuple[float, float]]
 
 
-_OF_BONE = re.compile(r"\.(loc|rot|scale)\.[xyz]$")  # how rigs of Blender name their controls
 # Of the range. The text of section 3.4 aligns 1.5 standard deviations with it; its equation 8 has
 # 1.5 ranges, which is nearly uniform. The text argues that poses near the ends should be rarer.
 SIGMA = 1 / 3
@@ -142,8 +140,31 @@ def control_groups(spec: ControlSpec) -> np.ndarray:
     [0, 0, 1]
     """
     numbers: dict[str, int] = {}
-    bones = [_OF_BONE.sub("", name) for name in spec.names]
+    bones = [CHANNEL.sub("", name) for name in spec.names]
     return np.array([numbers.setdefault(bone, len(numbers)) for bone in bones], int)
+
+
+def apart(
+    deforms: np.ndarray, groups: np.ndarray, crowd: int, count: int, random: np.random.Generator
+) -> np.ndarray:
+    """(count,G) which groups of controls act in each pose, in random order while there is room.
+
+    deforms  (C,Q) which patches of the mesh each control deforms
+    groups   (C,) of each control
+    crowd    groups that may deform one patch
+
+    >>> apart(np.eye(2, dtype=bool), np.arange(2), 1, 1, np.random.default_rng(0)).tolist()
+    [[True, True]]
+    """
+    acts = np.zeros((groups.max(initial=-1) + 1, deforms.shape[1]), bool)
+    np.logical_or.at(acts, groups, deforms)
+    order = random.permuted(np.tile(np.arange(len(acts)), (count, 1)), axis=1)
+    chosen, used = np.zeros(order.shape, bool), np.zeros((count, acts.shape[1]), np.int16)
+    for group in order.T:
+        room = ~(acts[group] & (used >= crowd)).any(axis=1)
+        chosen[np.flatnonzero(room), group[room]] = True
+        used += acts[group] & room[:, None]
+    return chosen
 
 
 def read_modes(path: str | Path, spec: ControlSpec) -> dict[str, Mode]:
@@ -190,6 +211,9 @@ class SamplePlan:
                      animation, chosen at random; the others are at rest, or as in the animation.
                      Controls of one bone are chosen together. Rigs with many controls are never
                      used with all of them
+    crowd            groups of controls that may deform one patch of the mesh in a pose; others are
+                     at rest, or as in the animation. None: any number. Of a rig that does not say
+                     where its controls act, this has no effect
     sigma            standard deviation of a random value, as a share of the training range
     stretch          share of the edges of a pose that may be 1.5 times as long as at rest, or what
                      the animations show if that is more; a pose with more is drawn nearer to rest.
@@ -206,6 +230,7 @@ class SamplePlan:
     sigma: float = SIGMA
     until: float = 1.0
     stretch: float | None = None
+    crowd: int | None = None
 
     def __post_init__(self):
         if not _count(self.count):
@@ -217,6 +242,8 @@ class SamplePlan:
         checks.between(self.until, "until", above=0, high=1)
         if self.stretch is not None:
             checks.between(self.stretch, "stretch", 0, 1)
+        if self.crowd is not None:
+            checks.between(self.crowd, "crowd", 1)
         checks.between(self.sigma, "sigma", above=0)
         object.__setattr__(self, "animations", checks.names(self.animations, "animations"))
         if self.animations and not self.animation_share:
@@ -250,15 +277,25 @@ class SamplePlan:
         near_seed, order_seed, active_seed = np.random.SeedSequence(self.seed).spawn(3)
         groups = control_groups(spec)
         random = _generator(active_seed)
+        acting = rig.deforms if self.crowd is not None and isinstance(rig, LocalRig) else None
 
         def chosen(count: int) -> np.ndarray:
-            return (random.random((count, groups.max(initial=-1) + 1)) < self.active)[:, groups]
+            some = random.random((count, groups.max(initial=-1) + 1)) < self.active
+            if acting is not None and self.crowd is not None:
+                some &= apart(acting, groups, self.crowd, count, random)
+            return some[:, groups]
 
-        if self.active < 1:
+        switches = np.zeros(spec.count, bool)
+        if isinstance(rig, LocalRig) and rig.switches is not None:
+            switches = rig.switches
+            ends = np.where(drawn < (spec.low + spec.high) / 2, spec.low, spec.high)
+            drawn = np.where(switches, ends, drawn)
+        few = self.active < 1 or acting is not None
+        if few:
             drawn = np.where(chosen(rest), drawn, np.clip(spec.rest, spec.low, spec.high))
         if not near:
             return drawn
-        noise = chosen(near) if self.active < 1 else True
+        noise = (chosen(near) if few else True) & ~switches
         close = around(spec, self.curves(rig), near, self.spread, near_seed, noise)
         # Shuffled, so that every block of poses holds both kinds.
         return _generator(order_seed).permutation(np.concatenate([drawn, close]))
@@ -295,6 +332,8 @@ class SamplePlan:
             facts["until"] = self.until
         if self.stretch is not None:
             facts["stretch"] = self.stretch
+        if self.crowd is not None:
+            facts["crowd"] = self.crowd
         return facts
 
 

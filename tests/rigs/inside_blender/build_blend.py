@@ -2,6 +2,9 @@
 
 arm.blend      an arm of two bones with IK, a sleeve, a shape key that a property drives, an action
 python.blend   the same, with a driver that needs Python
+more.blend     the arm with collections of bones, and cloth on the sleeve
+linked.blend   a tube whose mesh is linked from arm.blend, by a path of another machine
+nod.blend      an action for the arm; nod.fbx and nod.bvh hold the same motion
 """
 
 import json
@@ -131,4 +134,42 @@ bpy.ops.wm.save_as_mainfile(filepath=request["folder"] + "/arm.blend")
 
 driver.expression = "(lambda x: x / 2)(bulge)"
 bpy.ops.wm.save_as_mainfile(filepath=request["folder"] + "/python.blend")
+
+driver.expression = "bulge / 2"
+sleeve.modifiers.new("Fabric", "CLOTH")
+for name, members in (("Arm", ("upper", "lower")), ("Target", ("reach",))):
+    collection = rig.data.collections.new(name)
+    for member in members:
+        collection.assign(rig.data.bones[member])
+bpy.ops.wm.save_as_mainfile(filepath=request["folder"] + "/more.blend")
+
+# The upper arm alone bends forward by 0.3 radians; nothing else moves.
+rig.animation_data.action = bpy.data.actions.new("nod")
+for name in ("upper", "lower"):
+    for frame, angle in ((1, 0.0), (9, 0.3 if name == "upper" else 0.0)):
+        pose_bone = rig.pose.bones[name]
+        pose_bone.rotation_euler.x = angle
+        pose_bone.rotation_quaternion = (1.0, 0.0, 0.0, 0.0)
+        channel = "rotation_euler" if name == "upper" else "rotation_quaternion"
+        pose_bone.keyframe_insert(channel, frame=frame)
+rig.pose.bones["lower"].constraints[0].influence = 0.0
+rig.pose.bones["reach"].location.y = 0.0
+scene.frame_start, scene.frame_end = 1, 9
+bpy.data.actions.remove(action)
+bpy.ops.object.select_all(action="DESELECT")
+rig.select_set(True)
+bpy.context.view_layer.objects.active = rig
+nod = request["folder"] + "/nod"
+bpy.ops.export_scene.fbx(filepath=nod + ".fbx", use_selection=True, add_leaf_bones=False)
+bpy.ops.export_anim.bvh(filepath=nod + ".bvh", frame_start=1, frame_end=9)
+bpy.ops.wm.save_as_mainfile(filepath=nod + ".blend")
+
+bpy.ops.wm.read_factory_settings(use_empty=True)
+with bpy.data.libraries.load(request["folder"] + "/arm.blend", link=True) as (_, here):
+    here.objects = ["Rig", "Body"]
+for ob in here.objects:
+    bpy.context.scene.collection.objects.link(ob)
+    ob.override_create(remap_local_usages=True)
+bpy.data.libraries[0].filepath = "/no/such/machine/arm.blend"
+bpy.ops.wm.save_as_mainfile(filepath=request["folder"] + "/linked.blend")
 Path(answered).write_text(json.dumps({"version": list(bpy.app.version)}))

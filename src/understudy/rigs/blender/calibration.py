@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.controls import ControlSpec
+from understudy.rigs.blender.anatomy import natural_turn
 from understudy.rigs.blender.effects import (
     STEPS,
     STILL,
@@ -46,6 +47,9 @@ _GROUPS_ABOVE = 150  # channels; above, all channels of a bone are first tried t
 _HIDDEN_AT_MOST = 600  # rotations of hidden bones that are tried; of more, those of missing bones
 # The largest motion, as a share of the region's size, that a calibrated range reaches.
 _LOCATION_SHARE, _ROTATION_SHARE = 0.25, 0.5
+_LIMB_SHARE = 0.4  # of a location that turns bones: the target of a limb
+# Of most edges that a control deforms, at the end of its range.
+_MOST_STRAIN = {"location": 0.4, "rotation": 1.0}
 _FARTHEST = 25.0  # steps of a location
 _OF_REGION = 0.5  # and of the size of the region that it moves
 _MAIN = 0.2  # a location is the main channel of its bone if so much of its motion is more than that
@@ -71,12 +75,16 @@ class Calibration:
     channels  the channel of each control
     left_out  reason -> names of the channels that are none
     missing   bones that deform the mesh and that no control moves
+    deforms   (C,Q) which patches of the mesh each control deforms
+    switches  (C,) which controls are switches, that are used at the ends of their range
     """
 
     controls: ControlSpec
     channels: tuple[Channel, ...]
     left_out: Mapping[str, Sequence[str]]
-    missing: Sequence[str] = ()
+    missing: Sequence[str]
+    deforms: np.ndarray
+    switches: np.ndarray
 
     def notes(self) -> Iterator[str]:
         """Sentences about what was left out."""
@@ -121,9 +129,16 @@ def calibrate(
         return _spec(some, np.array(ranges).reshape(-1, 2), np.array(numeric, bool), rest.unit)
 
     switches = choice.switches(spec(sorted(choice.kept)))
+    choice.counterparts(switches)
     kept = sorted({*choice.kept, *switches})
-    controls, chosen = spec(kept), tuple(channels[c] for c in kept)
-    return Calibration(controls, chosen, choice.left_out(set(kept)), choice.missing())
+    return Calibration(
+        spec(kept),
+        tuple(channels[c] for c in kept),
+        choice.left_out(set(kept)),
+        choice.missing(),
+        np.array([choice.effects[c].deforms for c in kept]).reshape(len(kept), -1),
+        np.isin(kept, switches),
+    )
 
 
 class _Choice:
@@ -213,6 +228,42 @@ class _Choice:
                     found.append(c)
                 task.advance()
         return found
+
+    def counterparts(self, switches: Sequence[int]) -> None:
+        """Add the rotations that act once the switches are at their other ends.
+
+        A file that is saved in IK has FK bones that move nothing, or are hidden.
+        """
+        if not switches or self._asked:
+            return
+        tried = [
+            c
+            for c, channel in enumerate(self._channels)
+            if channel["kind"] == "rotation"
+            and c not in self.kept
+            and not _is_tweak(channel)
+            and not self.effects.get(c)
+            and channel["left_out"] in ("", "hidden")
+        ]
+        if not tried or len(tried) > _HIDDEN_AT_MOST:
+            return
+        ends = [self._switched(self._channels[c]) for c in switches]
+        used = [self._channels[c] for c in tried]
+        trial = Trial.of([*used, *ends], self._rest, self._use)
+        with self._progress.task("trying the other ends of switches", 2 * len(tried)) as task:
+            found = trial.effects([[k] for k in range(len(tried))], task)
+        there = {tried[k]: effect for (k,), effect in found if effect and not effect.rigid}
+        # A hidden bone that also acts here has nothing to do with a switch.
+        self._try([c for c in there if c not in self.effects], "trying hidden bones")
+        for c, effect in there.items():
+            if not self.effects[c]:
+                self.effects[c] = effect
+                self.kept.add(c)
+                self._why.pop(c, None)
+
+    def _switched(self, channel: Channel) -> Channel:
+        """A switch that rests at its other end."""
+        return {**channel, "rest": channel["rest"] + steps_of(channel, self._rest.size)[0]}
 
     def missing(self) -> list[str]:
         """The bones that deform the mesh and that no control moves."""
@@ -330,16 +381,22 @@ def _range(
     """The training range of a control, in its own unit, rounded."""
     step = steps_of(channel, rest_state.size)[0]
     factor, rest, kind = factor_of(channel), channel["rest"], channel["kind"]
+    bearable = 1.0  # steps
+    if effect:
+        bearable = _MOST_STRAIN.get(kind, 1.0) / max(effect.strain, 1e-9)
     if channel["range"] is not None:
         low, high = (end / factor for end in channel["range"])
     elif kind == "location" and effect:
-        reach = abs(step) * min(_FARTHEST, _LOCATION_SHARE * effect.extent / effect.moved)
+        share = _LIMB_SHARE if effect.bends else _LOCATION_SHARE
+        reach = abs(step) * min(_FARTHEST, share * effect.extent / effect.moved, bearable)
         reach = min(reach, _OF_REGION * effect.extent)
         low, high = -reach, reach
     elif kind == "rotation" and effect:
         angle = STEPS["rotation"] * _ROTATION_SHARE * effect.extent / effect.moved
         most = float(np.interp(effect.extent / rest_state.size, _REGIONS, _MOST_ANGLES))
-        angle = float(np.clip(angle * most / min(_MOST_ANGLES), _LEAST_ANGLE, most))
+        angle = min(angle * most / min(_MOST_ANGLES), most)
+        angle = natural_turn(channel["bone"], channel["axis"]) or angle
+        angle = max(min(angle, STEPS["rotation"] * bearable), _LEAST_ANGLE)
         low, high = -angle, angle
     elif kind == "scale":
         low, high = 0.8, 1.25

@@ -35,7 +35,7 @@ from understudy.system.errors import FileError, InputError, UnderstudyError
 from understudy.system.progress import Progress
 
 CACHE_VARIABLE = "UNDERSTUDY_CACHE"
-_VERSION = 1
+_VERSION = 2
 _SHOWN = 10  # drivers that an error names
 _CALIBRATION_TIMEOUT = 600.0  # seconds for a few poses
 Answer = tuple[Connection, dict[str, Any], dict[str, np.ndarray]]
@@ -50,6 +50,8 @@ class Description:
     animations  name -> control values (T,C)
     notes       sentences about what was left out
     left_out    reason -> names of the channels that are no controls
+    deforms     (C,Q) which patches of the mesh each control deforms
+    switches    (C,) which controls are used at the ends of their range
     """
 
     mesh: Mesh
@@ -61,6 +63,8 @@ class Description:
     animations: Mapping[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    deforms: np.ndarray | None = None
+    switches: np.ndarray | None = None
 
 
 def choose_request(options: BlenderOptions) -> dict[str, Any]:
@@ -71,6 +75,9 @@ def choose_request(options: BlenderOptions) -> dict[str, Any]:
         "modifiers": options.modifiers,
         "patterns": list(options.controls),
         "bendy": options.bendy,
+        "collections": list(options.collections),
+        "simulations": options.simulations,
+        "animations": [os.path.abspath(file) for file in options.animations],
     }
 
 
@@ -127,6 +134,7 @@ def _describe(
         header["notes"].append(f"{unweighted} vertices have no bone weights")
     rest = RestState(
         mesh.vertices.astype(np.float64),
+        mesh.edges,
         arrays["bones"],
         header["bones"],
         np.array(header["parents"], np.int64),
@@ -159,6 +167,8 @@ def _describe(
         {name: values[:, columns] / factors for name, values in curves.items()},
         (*header["notes"], *notes),
         result.left_out,
+        result.deforms,
+        result.switches,
     )
     return found, bool(header["libraries"])
 
@@ -238,12 +248,18 @@ def _cache_entry(path: Path, options: BlenderOptions) -> Path:
         choose_request(options),
         options.trust_scripts,
         options.ignore_drivers,
+        options.libraries,
         str(blender),
         blender.stat().st_mtime_ns,
     ]
     digest = hashlib.sha256(json.dumps(facts).encode())
     own = Path(__file__).parent
-    for file in (*sorted(SCRIPT.parent.glob("*.py")), *sorted(own.glob("*.py")), path):
+    for file in (
+        *sorted(SCRIPT.parent.glob("*.py")),
+        *sorted(own.glob("*.py")),
+        path,
+        *map(Path, options.animations),
+    ):
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     given = os.environ.get(CACHE_VARIABLE)
     base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -266,6 +282,9 @@ def _write_entry(entry: Path, found: Description) -> None:
         if noun is not None:
             own, facts["nouns"][name] = to_arrays(noun)
             arrays |= {f"{name}/{key}": array for key, array in own.items()}
+    for name in ("deforms", "switches"):
+        if getattr(found, name) is not None:
+            arrays[name] = getattr(found, name)
     arrays["facts"] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
     with atomic_write(entry) as draft, Path(draft).open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
@@ -285,4 +304,6 @@ def _read_entry(entry: Path) -> Description:
         animations={n: arrays[f"animations/{k}"] for k, n in enumerate(facts["animations"])},
         notes=tuple(facts["notes"]),
         left_out=facts["left_out"],
+        deforms=arrays.get("deforms"),
+        switches=arrays.get("switches"),
     )

@@ -20,8 +20,13 @@ Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 _BATCH = 8
 STILL = 1e-5  # of the size of the mesh: vertices that move less stand still
 _APART = 1e-3  # difference of two bones that do not move as one: of the rotation, of the size
-_SCALED = 2e-3  # bones whose length changes by less keep their length
+# Bones whose length changes by less keep their length: by this, or by this share of how far they
+# turn. A foot that moves aside also stretches a straight leg a little.
+_SCALED, _SCALED_PER_TURN = 2e-3, 0.06
 _REGION = 0.05  # of the largest motion: vertices that move more are the region of a control
+_PATCHES = 256  # of the mesh
+_STRAIN = 0.15  # of the largest: patches whose edges are strained by more are deformed
+_MOST = 0.95  # of the edges of these patches
 _UNEXPLAINED = 1e-4  # of the size: a control is numeric if skinning misses its motion by more
 STEPS = {"location": 0.01, "rotation": 10.0, "scale": 0.2}  # location: of the size
 
@@ -30,7 +35,7 @@ STEPS = {"location": 0.01, "rotation": 10.0, "scale": 0.2}  # location: of the s
 class RestState:
     """A rig at rest.
 
-    vertices  (V,3), and bones (B,3,4), of the bind pose
+    vertices  (V,3), edges (E,2) and bones (B,3,4) of the bind pose
     names     of the bones, and parents (B,)
     size      of the mesh
     unit      of lengths
@@ -39,6 +44,7 @@ class RestState:
     """
 
     vertices: np.ndarray
+    edges: np.ndarray
     bones: np.ndarray
     names: Sequence[str]
     parents: np.ndarray
@@ -59,6 +65,17 @@ class RestState:
         return np.unique(np.sort(np.concatenate(found), axis=1), axis=0)
 
     @cached_property
+    def patches(self) -> np.ndarray:
+        """(V,) the patch of each vertex: at most `_PATCHES`, of about equal numbers of vertices."""
+        patch = np.zeros(len(self.vertices), np.int64)
+        parts = [np.arange(len(self.vertices))]
+        while len(parts) < _PATCHES and len(parts[0]) > 1:
+            parts = [half for part in parts for half in _halves(self.vertices, part)]
+        for number, part in enumerate(parts):
+            patch[part] = number
+        return patch
+
+    @cached_property
     def used(self) -> np.ndarray:
         """(B,) which bones deform the mesh, as far as the weights say."""
         if self.skin is None:
@@ -66,6 +83,12 @@ class RestState:
         used = np.zeros(len(self.bones), bool)
         used[self.skin.bone_index[self.skin.weight > 0]] = True
         return used
+
+
+def _halves(vertices: np.ndarray, part: np.ndarray) -> Sequence[np.ndarray]:
+    """Some vertices as two halves, along the axis in which they extend furthest."""
+    axis = int(np.ptp(vertices[part], axis=0).argmax())
+    return np.array_split(part[np.argsort(vertices[part, axis], kind="stable")], 2)
 
 
 def factor_of(channel: Channel) -> float:
@@ -99,6 +122,8 @@ class Effect:
     angle    by how many degrees bones turn relative to others, at most
     scales   whether bones change their length
     apart    (P,) which pairs of bones it moves apart
+    deforms  (Q,) which patches of the mesh it deforms, other than rigidly
+    strain   by how much edges there become longer or shorter, as a share of their length
     """
 
     moved: float
@@ -109,6 +134,8 @@ class Effect:
     angle: float
     scales: bool
     apart: np.ndarray
+    deforms: np.ndarray
+    strain: float
 
     def __bool__(self) -> bool:
         """Whether it moves anything."""
@@ -146,13 +173,18 @@ class Trial:
     def effects(
         self, groups: Sequence[Sequence[int]], task: Task
     ) -> list[tuple[Sequence[int], Effect]]:
-        """The effect of each group moved together; the other way if the first does nothing."""
+        """The effect of each group moved together.
+
+        The other way is tried if the first does nothing, or stretches bones: a torso that goes down
+        bends the knees, one that goes up stretches the legs.
+        """
         found: dict[int, Effect] = {}
         for way in (0, 1):
             left = [
                 k
                 for k, group in enumerate(groups)
-                if k not in found or (not found[k] and self.steps[group, way].any())
+                if k not in found
+                or ((not found[k] or found[k].scales) and self.steps[group, way].any())
             ]
             task.advance(len(groups) - len(left))
             for start in range(0, len(left), _BATCH):
@@ -161,8 +193,9 @@ class Trial:
                 for row, k in zip(rows, some):
                     row[groups[k]] += self.steps[groups[k], way]
                 for k, vertices, bones in zip(some, *self.evaluate(rows)):
-                    channel = self.channels[groups[k][0]]
-                    found[k] = self.measure.effect(vertices, bones, channel)
+                    effect = self.measure.effect(vertices, bones, self.channels[groups[k][0]])
+                    if k not in found or not found[k] or effect.bends:
+                        found[k] = effect
                 task.advance(len(some))
         return [(group, found[k]) for k, group in enumerate(groups)]
 
@@ -173,6 +206,8 @@ class _Measure:
     def __init__(self, rest: RestState, vertices: np.ndarray, bones: np.ndarray):
         self._rest, self._vertices, self._bones = rest, vertices.astype(np.float64), bones
         self._skinned = self._skin(bones)
+        self._length = self._lengths(self._vertices)
+        self._patch = rest.patches[rest.edges[:, 0]]
 
     def effect(self, vertices: np.ndarray, bones: np.ndarray, channel: Channel) -> Effect:
         """The effect of a channel that moved the mesh to `vertices` and the bones to `bones`."""
@@ -181,7 +216,8 @@ class _Measure:
         moved = float(length.max())
         angle, scales, apart = self._apart(bones)
         if moved < STILL * self._rest.size:
-            return Effect(moved, 0.0, False, False, False, angle, scales, apart)
+            none = np.zeros(int(self._rest.patches.max()) + 1, bool)
+            return Effect(moved, 0.0, False, False, False, angle, scales, apart, none, 0.0)
         region = self._rest.vertices[length > _REGION * moved]
         extent = max(moved, float(np.linalg.norm(np.ptp(region, axis=0))))
         change = np.abs(bones - self._bones)
@@ -190,7 +226,22 @@ class _Measure:
         )
         numeric = still or self._is_numeric(motion, bones, channel)
         rigid = self._is_rigid(vertices, moved)
-        return Effect(moved, extent, rigid, numeric, still, angle, scales, apart)
+        deforms, strain = self._deforms(vertices)
+        return Effect(moved, extent, rigid, numeric, still, angle, scales, apart, deforms, strain)
+
+    def _deforms(self, vertices: np.ndarray) -> tuple[np.ndarray, float]:
+        """(Q,) the patches in which edges change their length, and how much most of them do."""
+        strain = np.abs(self._lengths(vertices) - self._length)
+        strain /= np.maximum(self._length, STILL * self._rest.size)
+        largest = np.zeros(int(self._rest.patches.max()) + 1)
+        np.maximum.at(largest, self._patch, strain)
+        deforms = largest > _STRAIN * max(largest.max(initial=0.0), STILL)
+        inside = strain[deforms[self._patch]]
+        return deforms, float(np.quantile(inside, _MOST)) if len(inside) else 0.0
+
+    def _lengths(self, vertices: np.ndarray) -> np.ndarray:
+        a, b = self._rest.edges.T
+        return np.linalg.norm(vertices[a].astype(np.float64) - vertices[b], axis=1)
 
     def _apart(self, bones: np.ndarray) -> tuple[float, bool, np.ndarray]:
         """The largest turn of a pair of bones, whether any scales, and (P,) which move apart."""
@@ -199,14 +250,16 @@ class _Measure:
             return 0.0, False, np.zeros(0, bool)
         change = compose(bones, inverse(self._bones))
         length = np.linalg.norm(change[..., :3], axis=1)  # (B,3), of the axes
-        scales = bool(np.abs(length[self._rest.used] - 1).max(initial=0.0) > _SCALED)
         turn = change[..., :3] / np.maximum(length, 1e-12)[:, None]
         turned = np.abs(turn[pairs[:, 0]] - turn[pairs[:, 1]]).max(axis=(1, 2))
         a, b = change[pairs[:, 0]], change[pairs[:, 1]]
         grown = np.abs(a[..., :3] - b[..., :3]).max(axis=(1, 2)) > _APART
         joint = self._bones[pairs[:, 0], :, 3]
         slid = np.abs(apply(a, joint) - apply(b, joint)).max(axis=1) > _APART * self._rest.size
-        largest = float(np.degrees(turned.max()))
+        most = float(turned.max())
+        grown_by = float(np.abs(length[self._rest.used] - 1).max(initial=0.0))
+        scales = grown_by > max(_SCALED, _SCALED_PER_TURN * most)
+        largest = float(np.degrees(most))
         return largest if largest > np.degrees(_APART) else 0.0, scales, grown | slid
 
     def _is_rigid(self, vertices: np.ndarray, moved: float) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, quote
 
 from understudy.system import checks
-from understudy.system.errors import InputError
+from understudy.system.errors import FileError, InputError
 
 SUFFIX = ".blend"
 MODIFIERS = ("viewport", "render")
@@ -29,6 +29,12 @@ class BlenderOptions:
     timeout         seconds without an answer after which Blender is replaced
     poses           poses after which Blender is replaced, against memory leaks
     memory          bytes of memory above which Blender is replaced
+    collections     names of bone collections: controls of other bones are left out; empty: none are
+    animations      .blend, .fbx or .bvh files whose actions are the rig's animations, in place of
+                    those of its file
+    libraries       (OLD, NEW): files that the file links to by a path that begins with OLD lie at
+                    NEW
+    simulations     keep modifiers that depend on earlier frames, such as cloth
     """
 
     meshes: tuple[str, ...] = ()
@@ -40,10 +46,17 @@ class BlenderOptions:
     timeout: float = 120.0
     poses: int = 20_000
     memory: int = 6 << 30
+    collections: tuple[str, ...] = ()
+    animations: tuple[str, ...] = ()
+    libraries: tuple[tuple[str, str], ...] = ()
+    simulations: bool = False
 
     def __post_init__(self):
-        object.__setattr__(self, "meshes", checks.names(self.meshes, "meshes"))
-        object.__setattr__(self, "controls", checks.names(self.controls, "control patterns"))
+        for name in ("meshes", "controls", "collections", "animations"):
+            object.__setattr__(self, name, checks.names(getattr(self, name), name))
+        for file in self.animations:
+            if not Path(file).is_file():
+                raise FileError(f"{file}: no such file of animations")
         checks.one_of(self.modifiers, "modifiers", MODIFIERS)
         checks.between(self.bendy, "bendy", low=0, high=33)
         checks.between(self.timeout, "timeout", above=0)
@@ -53,7 +66,8 @@ class BlenderOptions:
     @property
     def asks(self) -> bool:
         """Whether the user names the controls."""
-        return any(not pattern.startswith("!") for pattern in self.controls)
+        named = any(not pattern.startswith("!") for pattern in self.controls)
+        return named or bool(self.collections)
 
 
 def is_blend(text: str) -> bool:
@@ -68,8 +82,9 @@ def is_blend(text: str) -> bool:
 def parse_blend(text: str) -> tuple[Path, BlenderOptions]:
     """Return the file and the options of `hero.blend?mesh=Body&mesh=Shirt&control=arm_*`.
 
-    Options are mesh, control, modifiers, bendy and ignore-drivers. Whether scripts are trusted
-    cannot be part of the text, because files record it.
+    Options are mesh, control, collection, modifiers, bendy, simulations and ignore-drivers. Whether
+    scripts are trusted, and where other files lie, cannot be part of the text, because files record
+    it.
 
     >>> parse_blend("hero.blend?mesh=Body&bendy=3")[1].meshes
     ('Body',)
@@ -78,7 +93,17 @@ def parse_blend(text: str) -> tuple[Path, BlenderOptions]:
     given: dict[str, list[str]] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         checks.one_of(
-            name, f"option in {text}", ("mesh", "control", "modifiers", "bendy", "ignore-drivers")
+            name,
+            f"option in {text}",
+            (
+                "mesh",
+                "control",
+                "collection",
+                "modifiers",
+                "bendy",
+                "simulations",
+                "ignore-drivers",
+            ),
         )
         given.setdefault(name, []).append(value)
     bendy = given.get("bendy", ["0"])[-1]
@@ -87,6 +112,8 @@ def parse_blend(text: str) -> tuple[Path, BlenderOptions]:
     return Path(path), BlenderOptions(
         meshes=tuple(given.get("mesh", ())),
         controls=tuple(given.get("control", ())),
+        collections=tuple(given.get("collection", ())),
+        simulations="simulations" in given,
         modifiers=given.get("modifiers", ["viewport"])[-1],
         bendy=int(bendy),
         ignore_drivers="ignore-drivers" in given,
@@ -101,6 +128,9 @@ def blend_text(path: Path, options: BlenderOptions) -> str:
     """
     parts = [f"mesh={quote(name)}" for name in options.meshes]
     parts += [f"control={quote(pattern, safe='*?[]!')}" for pattern in options.controls]
+    parts += [f"collection={quote(name)}" for name in options.collections]
+    if options.simulations:
+        parts.append("simulations")
     if options.modifiers != "viewport":
         parts.append(f"modifiers={options.modifiers}")
     if options.bendy:

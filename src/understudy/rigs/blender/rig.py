@@ -98,6 +98,16 @@ class BlenderRig:
         return self._facts.skin
 
     @property
+    def deforms(self) -> np.ndarray | None:
+        """(C,Q) which patches of the mesh each control deforms, other than rigidly."""
+        return self._facts.deforms
+
+    @property
+    def switches(self) -> np.ndarray | None:
+        """(C,) which controls are switches, such as between IK and FK: used at their ends."""
+        return self._facts.switches
+
+    @property
     def left_out(self) -> Mapping[str, Sequence[str]]:
         """Reason -> names of the channels that are no controls."""
         return self._facts.left_out
@@ -233,6 +243,7 @@ class BlenderRig:
                     "request": "open",
                     "file": os.fspath(self._path),
                     "trust_scripts": self._options.trust_scripts,
+                    "moved": self._options.libraries,
                 },
                 timeout=_OPEN_TIMEOUT,
             )

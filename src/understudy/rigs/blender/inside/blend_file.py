@@ -3,6 +3,7 @@
 Blender 4.4 and newer keep the curves of an action in slots.
 """
 
+import os
 import re
 
 import bpy
@@ -19,20 +20,32 @@ GENERATIVE = frozenset(
         *("SOLIDIFY", "SUBSURF", "TRIANGULATE", "VOLUME_TO_MESH", "WELD", "WIREFRAME"),
     ]
 )
+# Modifiers whose result depends on the frames before.
+SIMULATIONS = ("CLOTH", "SOFT_BODY", "WAVE", "DYNAMIC_PAINT", "FLUID", "PARTICLE_SYSTEM")
 UNITS = {1.0: "m", 0.01: "cm", 0.001: "mm", 0.0254: "in", 0.3048: "ft"}
 # Collections of data-blocks whose drivers can change the shape of a mesh.
 DRIVEN = ("objects", "armatures", "meshes", "shape_keys", "lattices", "curves", "metaballs")
 BONE_PATH = re.compile(r'pose\.bones\["((?:[^"\\]|\\.)*)"\]')
 
 
-def open_file(path, trust_scripts):
-    """Read the file and list the files it links to."""
+def open_file(path, trust_scripts, moved):
+    """Read the file and list the files it links to.
+
+    moved  (path in the file, path here) of folders or files that it links to
+    """
     try:
         bpy.ops.wm.open_mainfile(filepath=path, load_ui=False, use_scripts=bool(trust_scripts))
     except RuntimeError as problem:
         raise Refused(f"Blender cannot read it ({str(problem).strip()})") from None
     if not bpy.data.objects:
         raise Refused("it holds no objects")
+    for library in bpy.data.libraries:
+        there = os.path.normpath(bpy.path.abspath(library.filepath))
+        for old, new in moved:
+            if there.startswith(old):
+                library.filepath = new + there[len(old) :]
+                library.reload()
+                break
     return {
         "version": list(bpy.app.version),
         "libraries": [library.filepath for library in bpy.data.libraries],
@@ -151,8 +164,11 @@ def show(ob):
         top.objects.link(ob)
 
 
-def prepare_modifiers(ob, which):
-    """Enable the modifiers of an object as asked; returns sentences about those left out."""
+def prepare_modifiers(ob, which, simulations):
+    """Enable the modifiers of an object as asked; returns sentences about those left out.
+
+    simulations  whether those that depend on earlier frames are kept
+    """
     notes = []
     for modifier in ob.modifiers:
         if which == "render":
@@ -160,6 +176,12 @@ def prepare_modifiers(ob, which):
         if modifier.type in SUBDIVISION and modifier.show_viewport:
             modifier.show_viewport = False
             notes.append(f"{ob.name}: the modifier {modifier.name!r} (subdivision) is left out")
+        elif modifier.type in SIMULATIONS and modifier.show_viewport and not simulations:
+            modifier.show_viewport = False
+            notes.append(
+                f"{ob.name}: the modifier {modifier.name!r} ({modifier.type.lower()}) depends on "
+                "earlier frames and is left out; --simulations keeps it as it is at one frame"
+            )
         elif modifier.type in GENERATIVE and modifier.show_viewport:
             notes.append(
                 f"{ob.name}: the modifier {modifier.name!r} ({modifier.type.lower()}) can add "

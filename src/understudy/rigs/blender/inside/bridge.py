@@ -49,7 +49,7 @@ def answer(state, header, arrays):
     kind = header["request"]
     if kind == "open":
         state["trusted"] = bool(header["trust_scripts"])
-        return open_file(header["file"], state["trusted"]), {}
+        return open_file(header["file"], state["trusted"], header["moved"]), {}
     if kind == "choose":
         state["rig"] = OpenRig(header, state["trusted"])
         return state["rig"].describe()

@@ -11,6 +11,7 @@ import bpy
 import mathutils
 import numpy as np
 from blend_file import driven_paths
+from messages import Refused
 
 AXES = "xyz"
 # Rotations that are not stored as Euler angles are set as angles in this order.
@@ -45,10 +46,18 @@ class ChannelFinder:
         self.driven = driven_paths()
         self.patterns = Patterns([])
 
-    def find(self, patterns):
-        """Every channel that could be a control; those that match where there are patterns."""
+    def find(self, patterns, collections):
+        """Every channel that could be a control; those that match where there are patterns.
+
+        collections  of bones: those of other bones are left out; empty: of all bones
+        """
         self.patterns = Patterns(patterns)
         found = []
+        known = {c.name for armature in self.armatures for c in armature.data.collections_all}
+        for name in collections:
+            if name not in known:
+                listed = ", ".join(sorted(known)) or "none"
+                raise Refused(f"it has no bone collection {name!r} (it has {listed})")
         for armature in self.armatures:
             prefix = f"{armature.name}/" if len(self.armatures) > 1 else ""
             shaped = any(
@@ -56,6 +65,9 @@ class ChannelFinder:
                 for pose_bone in armature.pose.bones
             )
             for pose_bone in armature.pose.bones:
+                within = {c.name for c in pose_bone.bone.collections}
+                if collections and not within & set(collections):
+                    continue
                 found += self.bone_channels(armature, pose_bone, prefix, shaped)
             for owner, path in ((armature, ""), (armature.data, "data.")):
                 found += self.property_channels(owner, "", f"{prefix}{path}", "")
@@ -67,7 +79,7 @@ class ChannelFinder:
             clean = channel["name"].replace("\\", "/").replace('"', "'")
             seen[clean] = seen.get(clean, 0) + 1
             channel["name"] = clean if seen[clean] == 1 else f"{clean}_{seen[clean]}"
-            if self.patterns.asked:
+            if self.patterns.asked or collections:
                 channel["left_out"] = ""
         return found
 

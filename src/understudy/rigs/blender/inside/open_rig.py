@@ -2,6 +2,7 @@
 
 import bpy
 import numpy as np
+from animations import add_actions
 from blend_file import (
     chosen_meshes,
     driving_armatures,
@@ -24,7 +25,8 @@ from shapes import Shapes
 class OpenRig:
     """The chosen meshes, with what moves them at rest.
 
-    request  meshes, modifiers, patterns of controls, bendy
+    request  meshes, modifiers, patterns of controls, collections of bones, bendy, simulations, and
+             files of animations
     trusted  whether scripts of the file may run
     """
 
@@ -36,16 +38,19 @@ class OpenRig:
         self.notes = []
         for ob in self.meshes:
             show(ob)
-            self.notes += prepare_modifiers(ob, request["modifiers"])
+            self.notes += prepare_modifiers(ob, request["modifiers"], request["simulations"])
         hide_others(self.meshes)
         self.armatures = driving_armatures(self.meshes)
         for armature in self.armatures:
             armature.data.pose_position = "POSE"
-        self.actions = usable_actions(self.armatures, self.meshes)
+        added = [a for file in request["animations"] for a in add_actions(file, self.armatures)]
+        self.actions = added or usable_actions(self.armatures, self.meshes)
         stop_animation(self.armatures, self.meshes)
         finder = ChannelFinder(self.armatures, self.meshes, keyed_paths(self.actions))
-        usual = finder.find([])
-        self.found = finder.find(request["patterns"]) if request["patterns"] else usual
+        usual = finder.find([], [])
+        patterns, collections = request["patterns"], request["collections"]
+        asked = patterns or collections
+        self.found = finder.find(patterns, collections) if asked else usual
         names = {channel["name"] for channel in self.found}
         self.every = ChannelSetter(
             self.found + [channel for channel in usual if channel["name"] not in names]
