@@ -62,7 +62,7 @@ def test_an_unknown_animation_is_refused():
 def test_the_plan_of_a_rig_of_another_program_is_careful():
     plan = plan_for(External(walk=100, run=40), 50, 3)
     assert (plan.count, plan.seed, plan.animation_share) == (50, 3, 0.5)
-    assert (plan.animations, plan.stretch, plan.crowd) == (("walk",), 0.02, 2)
+    assert (plan.animations, plan.stretch, plan.crowd) == (("walk",), 0.02, 3)
     assert plan_for(External(), 50, 3).animation_share == 0
     of_python = plan_for(Animated(walk=100, run=40), 50, 3)
     assert (of_python.animation_share, of_python.stretch) == (0, None)

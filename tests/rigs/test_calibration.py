@@ -183,10 +183,13 @@ def test_what_acts_at_the_other_end_of_a_switch_is_a_control(monkeypatch):
     switches = dict(zip(found.controls.names, found.switches))
     assert switches.pop("ik_fk")
     assert not any(switches.values())
+    at = found.controls.names.index("nail_fk.rot.z")
+    assert not found.deforms[0, at].any()
+    assert found.deforms[1, at].any()
 
 
 def test_controls_say_which_patches_they_deform():
     found = calibrated()
-    deforms = dict(zip(found.controls.names, found.deforms))
+    deforms = dict(zip(found.controls.names, found.deforms[0]))
     assert deforms["upper.rot.z"].any()
     assert not (deforms["upper.rot.z"] & deforms["curl.scale.y"]).any()  # other joints

@@ -12,7 +12,7 @@ from understudy.rigs.sampling import SamplePlan, read_modes
 
 POSES = 3000
 _SHARE = 0.5  # of the poses, around animations
-_CROWD = 2  # bones or other groups of controls that may deform one place of the mesh at once
+_CROWD = 3  # bones or other groups of controls that may deform one place of the mesh at once
 _STRETCH = 0.02  # of the edges
 
 

@@ -82,11 +82,14 @@ class LocalRig(Rig, Protocol):
 
     @property
     def deforms(self) -> np.ndarray | None:
-        """(C,Q) which patches of the mesh each control deforms, other than rigidly."""
+        """(2,C,Q) which patches of the mesh each control deforms, other than rigidly.
+
+        First with the switches at rest, then with all of them at their other ends.
+        """
 
     @property
     def switches(self) -> np.ndarray | None:
-        """(C,) which controls are switches: used at the ends of their range, not between."""
+        """(C,) which controls are switches, such as between IK and FK: at rest or at an end."""
 
 
 @runtime_checkable

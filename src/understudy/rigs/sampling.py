@@ -40,6 +40,7 @@ class Mode(NamedTuple):
 # Of the range. The text of section 3.4 aligns 1.5 standard deviations with it; its equation 8 has
 # 1.5 ranges, which is nearly uniform. The text argues that poses near the ends should be rarer.
 SIGMA = 1 / 3
+_SWITCHED = 0.5  # of the random poses: switches are at their other ends
 
 
 def range_of_motion_values(spec: ControlSpec, most: int) -> np.ndarray:
@@ -279,23 +280,29 @@ class SamplePlan:
         random = _generator(active_seed)
         acting = rig.deforms if self.crowd is not None and isinstance(rig, LocalRig) else None
 
-        def chosen(count: int) -> np.ndarray:
-            some = random.random((count, groups.max(initial=-1) + 1)) < self.active
+        def chosen(switched: np.ndarray) -> np.ndarray:
+            some = random.random((len(switched), groups.max(initial=-1) + 1)) < self.active
             if acting is not None and self.crowd is not None:
-                some &= apart(acting, groups, self.crowd, count, random)
-            return some[:, groups]
+                for state, deforms in enumerate(acting):
+                    rows = np.flatnonzero(switched == state)
+                    some[rows] &= apart(deforms, groups, self.crowd, len(rows), random)
+            return some[:, groups] | switches
 
         switches = np.zeros(spec.count, bool)
         if isinstance(rig, LocalRig) and rig.switches is not None:
             switches = rig.switches
-            ends = np.where(drawn < (spec.low + spec.high) / 2, spec.low, spec.high)
-            drawn = np.where(switches, ends, drawn)
+        switched = np.zeros(rest, bool)
+        if switches.any():  # all together: what acts at the other ends acts in such poses
+            switched = random.random(rest) < _SWITCHED
+            far = np.where(spec.high - spec.rest > spec.rest - spec.low, spec.high, spec.low)
+            at = np.where(switched[:, None], far, np.clip(spec.rest, spec.low, spec.high))
+            drawn = np.where(switches, at, drawn)
         few = self.active < 1 or acting is not None
         if few:
-            drawn = np.where(chosen(rest), drawn, np.clip(spec.rest, spec.low, spec.high))
+            drawn = np.where(chosen(switched), drawn, np.clip(spec.rest, spec.low, spec.high))
         if not near:
             return drawn
-        noise = (chosen(near) if few else True) & ~switches
+        noise = (chosen(np.zeros(near, bool)) if few else True) & ~switches
         close = around(spec, self.curves(rig), near, self.spread, near_seed, noise)
         # Shuffled, so that every block of poses holds both kinds.
         return _generator(order_seed).permutation(np.concatenate([drawn, close]))

@@ -49,7 +49,7 @@ _HIDDEN_AT_MOST = 600  # rotations of hidden bones that are tried; of more, thos
 _LOCATION_SHARE, _ROTATION_SHARE = 0.25, 0.5
 _LIMB_SHARE = 0.4  # of a location that turns bones: the target of a limb
 # Of most edges that a control deforms, at the end of its range.
-_MOST_STRAIN = {"location": 0.4, "rotation": 1.0}
+_MOST_STRAIN = {"location": 0.25, "rotation": 0.8}
 _FARTHEST = 25.0  # steps of a location
 _OF_REGION = 0.5  # and of the size of the region that it moves
 _MAIN = 0.2  # a location is the main channel of its bone if so much of its motion is more than that
@@ -75,7 +75,8 @@ class Calibration:
     channels  the channel of each control
     left_out  reason -> names of the channels that are none
     missing   bones that deform the mesh and that no control moves
-    deforms   (C,Q) which patches of the mesh each control deforms
+    deforms   (2,C,Q) which patches of the mesh each control deforms: with switches at rest, and at
+              their other ends
     switches  (C,) which controls are switches, that are used at the ends of their range
     """
 
@@ -136,7 +137,7 @@ def calibrate(
         tuple(channels[c] for c in kept),
         choice.left_out(set(kept)),
         choice.missing(),
-        np.array([choice.effects[c].deforms for c in kept]).reshape(len(kept), -1),
+        choice.deforms(kept),
         np.isin(kept, switches),
     )
 
@@ -162,6 +163,9 @@ class _Choice:
         self.effects: dict[int, Effect] = {}
         self.kept: set[int] = set()
         self._why: dict[int, str] = {}
+        # Patches deformed with the switches at their other ends, and what acts there alone.
+        self._there: dict[int, np.ndarray] = {}
+        self._counterparts: set[int] = set()
         self._of_bone: dict[tuple[str, str], list[int]] = {}
         for c, channel in enumerate(channels):
             if channel.get("bone"):
@@ -248,18 +252,34 @@ class _Choice:
         if not tried or len(tried) > _HIDDEN_AT_MOST:
             return
         ends = [self._switched(self._channels[c]) for c in switches]
-        used = [self._channels[c] for c in tried]
+        usual = sorted(self.kept)
+        used = [self._channels[c] for c in [*tried, *usual]]
         trial = Trial.of([*used, *ends], self._rest, self._use)
-        with self._progress.task("trying the other ends of switches", 2 * len(tried)) as task:
+        what = "trying the other ends of switches"
+        with self._progress.task(what, 2 * len(tried)) as task:
             found = trial.effects([[k] for k in range(len(tried))], task)
         there = {tried[k]: effect for (k,), effect in found if effect and not effect.rigid}
         # A hidden bone that also acts here has nothing to do with a switch.
         self._try([c for c in there if c not in self.effects], "trying hidden bones")
         for c, effect in there.items():
             if not self.effects[c]:
-                self.effects[c] = effect
+                self._there[c], self.effects[c] = effect.deforms, effect
                 self.kept.add(c)
                 self._why.pop(c, None)
+        # What acts in the same places may do nothing there, as the target of an arm in FK.
+        places = np.any([*self._there.values()], axis=0) if self._there else False
+        same = [k for k, c in enumerate(usual) if (self.effects[c].deforms & places).any()]
+        with self._progress.task(what, 2 * len(same)) as task:
+            for (k,), effect in trial.effects([[len(tried) + k] for k in same], task):
+                self._there[usual[k - len(tried)]] = effect.deforms
+        self._counterparts = {c for c in there if c in self._there}
+
+    def deforms(self, kept: Sequence[int]) -> np.ndarray:
+        """(2,C,Q) which patches the controls deform; see `Calibration`."""
+        here = np.array([self.effects[c].deforms for c in kept]).reshape(len(kept), -1)
+        there = np.array([self._there.get(c, self.effects[c].deforms) for c in kept])
+        here[[c in self._counterparts for c in kept]] = False
+        return np.stack([here, there.reshape(here.shape)])
 
     def _switched(self, channel: Channel) -> Channel:
         """A switch that rests at its other end."""

@@ -35,7 +35,7 @@ from understudy.system.errors import FileError, InputError, UnderstudyError
 from understudy.system.progress import Progress
 
 CACHE_VARIABLE = "UNDERSTUDY_CACHE"
-_VERSION = 2
+_VERSION = 3
 _SHOWN = 10  # drivers that an error names
 _CALIBRATION_TIMEOUT = 600.0  # seconds for a few poses
 Answer = tuple[Connection, dict[str, Any], dict[str, np.ndarray]]
@@ -50,7 +50,7 @@ class Description:
     animations  name -> control values (T,C)
     notes       sentences about what was left out
     left_out    reason -> names of the channels that are no controls
-    deforms     (C,Q) which patches of the mesh each control deforms
+    deforms     (2,C,Q), as `calibration.Calibration` has it
     switches    (C,) which controls are used at the ends of their range
     """
 

@@ -99,7 +99,10 @@ class BlenderRig:
 
     @property
     def deforms(self) -> np.ndarray | None:
-        """(C,Q) which patches of the mesh each control deforms, other than rigidly."""
+        """(2,C,Q) which patches of the mesh each control deforms, other than rigidly.
+
+        First with the switches at rest, then with all of them at their other ends.
+        """
         return self._facts.deforms
 
     @property
