@@ -114,6 +114,7 @@ class ReportData:
     page        address of the page that shows the character, relative to the report; "": none
     skins       method -> skeleton and skin that it found
     true_joints (n,3) joints of the character's own rig that move, at rest; None: unknown
+    sheet       some training poses (n,V,3), and some test poses; None: unknown
     """
 
     title: str
@@ -129,6 +130,7 @@ class ReportData:
     page: str = ""
     skins: Mapping[str, tuple[Skeleton, Skin]] = field(default_factory=dict)
     true_joints: np.ndarray | None = None
+    sheet: tuple[np.ndarray, np.ndarray] | None = None
 
     def __post_init__(self):
         if not self.results:

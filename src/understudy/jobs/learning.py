@@ -16,7 +16,7 @@ from typing import Any
 
 from understudy.core.deformer import Deformer
 from understudy.core.parts import without_parts
-from understudy.core.poses import Poses
+from understudy.core.poses import Poses, evenly
 from understudy.core.posing import PosingSkeleton
 from understudy.core.provenance import with_source
 from understudy.evaluation.coverage import unmoved_warning
@@ -80,6 +80,7 @@ from understudy.system.progress import SILENT, Progress
 from understudy.viewer.subjects import Subject, load_subjects
 
 AUTO = "auto"
+_SHOWN = 12  # training poses in the report
 FEW_BONES = 4  # linear blend skinning has as many influences
 
 
@@ -387,6 +388,8 @@ class _Job:
             lesson.add_own(self.folder, files, self.parts.without, posing)
         subjects = dict(zip(files, load_subjects(list(files.values()))))
         trial = lesson.trial(list(subjects.values()))
+        some = without_parts(poses.take(evenly(poses.pose_count, _SHOWN)), self.parts.without)
+        trial = replace(trial, learned=some.read_poses(0, some.pose_count))
         warning = unmoved_warning(subjects[chosen].deformer, poses.skin)
         if warning:
             trial = replace(trial, notes=[warning, *trial.notes])

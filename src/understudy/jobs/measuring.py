@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.parts import without_parts
@@ -42,12 +44,16 @@ RANDOM_POSES = 200  # held-out poses of a rig that has no animations
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What to measure on: a title, the mesh, name -> original poses, and remarks for the user."""
+    """What to measure on: a title, the mesh, name -> original poses, and remarks for the user.
+
+    learned  some training poses (n,V,3) to show beside those; None: unknown
+    """
 
     title: str
     mesh: Mesh
     cases: Mapping[str, Poses | Callable[[], Poses]]
     notes: Sequence[str] = field(default_factory=tuple)
+    learned: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -175,6 +181,8 @@ def publish(
     deformers = {subject.label: subject.deformer for subject in subjects}
     provenance = {"command": outputs.command} if outputs.command else {}
     data = report_data(trial.title, trial.mesh, deformers, rows, provenance, trial.notes)
+    if trial.learned is not None:
+        data = replace(data, sheet=(trial.learned, kept.frames(len(trial.learned) // 2)))
     page = page_beside(outputs.report)
     kept.write_page(deformers, trial.title, page)
     write_report(outputs.report, replace(data, page=page.name))
@@ -265,8 +273,14 @@ def trial_of_rig(
 
 def _random_poses(rig: Rig, deformer: Deformer, seed: int) -> Poses:
     """Held-out poses of a rig, from the ranges that the deformer was trained on."""
-    active = _sample_plan(deformer).get("active")
-    plan = SamplePlan(RANDOM_POSES, seed, active=active if isinstance(active, float) else 1.0)
+    facts = _sample_plan(deformer)
+    active, crowd = facts.get("active"), facts.get("crowd")
+    plan = SamplePlan(
+        RANDOM_POSES,
+        seed,
+        active=active if isinstance(active, float) else 1.0,
+        crowd=crowd if isinstance(crowd, int) else None,
+    )
     stretch = sample_of(deformer).get(STRETCH)
     limit = stretch if isinstance(stretch, float) else None
     poses, _ = evaluate_natural(rig, plan.values(rig, deformer.control_spec), limit)

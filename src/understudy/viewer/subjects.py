@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.poses import Poses
+from understudy.core.poses import Poses, evenly
 from understudy.core.provenance import rig_of
 from understudy.export.clips import SourceClip, distinct_clips, own_clips, poses_clips
 from understudy.export.job import ALL, ExportJob
@@ -28,6 +28,7 @@ Case = Poses | Callable[[], Poses]
 MOST_FRAMES = 600  # of all cases together
 _FEWEST_FRAMES = 30  # of a case, however many there are
 _RESTLESS = 0.05  # of the size: frames whose vertices move further on average are single poses
+_JUMPS = 1.4  # of the change from frame to frame: a motion of four frames has as much; poses 1.7
 _SLOW_RATE = 2.0  # frames per second of single poses
 
 
@@ -177,6 +178,12 @@ class KeptFrames:
 
         return evaluate
 
+    def frames(self, count: int) -> np.ndarray:
+        """Up to `count` original frames (n,V,3), evenly from those that were kept."""
+        whole = [poses.read_poses(0, poses.pose_count) for poses in self._poses.values()]
+        each = np.concatenate(whole)
+        return each[evenly(len(each), count)]
+
     def scene(self, deformers: Mapping[str, Deformer], title: str) -> Container:
         """Return the scene of the stand-ins that were measured; the first is compared."""
         models = []
@@ -219,9 +226,14 @@ def _clips(deformer: Deformer, poses: Poses, name: str) -> list[SourceClip]:
 
 
 def _rate(clip: SourceClip, size: float) -> float:
-    """Return the frame rate of a clip; low if it consists of unrelated poses."""
-    if clip.original is None or len(clip.original) < 2:
+    """Return the frame rate of a clip; low if it consists of unrelated poses.
+
+    Of unrelated poses, the change from frame to frame changes more than the shape does.
+    """
+    if clip.original is None or len(clip.original) < 3:
         return clip.frame_rate
-    some = clip.original[:20]
-    step = np.linalg.norm(np.diff(some, axis=0), axis=2).mean()
-    return _SLOW_RATE if step > _RESTLESS * size else clip.frame_rate
+    step, change = (
+        np.linalg.norm(np.diff(clip.original[:20], n, axis=0), axis=2).mean() for n in (1, 2)
+    )
+    unrelated = step > _RESTLESS * size and change > _JUMPS * step
+    return _SLOW_RATE if unrelated else clip.frame_rate

@@ -12,6 +12,7 @@ import numpy as np
 from understudy.evaluation.camera import Camera
 from understudy.evaluation.metric_catalogue import digits3, size_text, unit_text
 from understudy.evaluation.render import render
+from understudy.evaluation.report.views import MOST_TRIANGLES
 from understudy.evaluation.result import ReportData, overall
 from understudy.evaluation.shading import need_drawing
 
@@ -19,7 +20,6 @@ from understudy.evaluation.shading import need_drawing
 _VIEWS = 20
 _SIZE = (170, 220)  # pixels
 _SECONDS = 6.0  # of a turn
-_MOST_TRIANGLES = 60_000  # more take too long to draw for a small picture
 
 
 def headline(data: ReportData) -> str:
@@ -126,7 +126,7 @@ def turntable(data: ReportData) -> str:
     frames = (r.pictured for r in data.results if r.method == data.subject)
     shapes = (frame.approx for frame in frames if frame is not None)
     shape = next((shape for shape in shapes if np.isfinite(shape).all()), None)
-    if shape is None or len(data.mesh.triangles) > _MOST_TRIANGLES:
+    if shape is None or len(data.mesh.triangles) > MOST_TRIANGLES:
         return ""
     text = base64.b64encode(turning_picture(data, shape)).decode()
     label = escape(f"{data.title}, {data.subject}, from all around")

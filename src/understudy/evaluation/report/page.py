@@ -21,7 +21,13 @@ from understudy.core.version import __version__
 from understudy.evaluation import machine
 from understudy.evaluation.report import plots
 from understudy.evaluation.report.headline import headline
-from understudy.evaluation.report.sections import bones_section, case_section, error_map, pareto
+from understudy.evaluation.report.sections import (
+    bones_section,
+    case_section,
+    contact_sheet,
+    error_map,
+    pareto,
+)
 from understudy.evaluation.report.tables import (
     deformers_table,
     glossary,
@@ -38,6 +44,7 @@ def page(data: ReportData) -> str:
     styles = plots.method_styles(data.methods)
     sections = [
         headline(data),
+        contact_sheet(data),
         results_table(data, styles),
         pareto(data, styles),
         *(case_section(data, case, styles) for case in data.cases),

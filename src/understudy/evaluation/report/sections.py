@@ -21,6 +21,7 @@ from understudy.evaluation.report.html import columns, curves, heat_scale, pictu
 from understudy.evaluation.result import CaseResult, PicturedFrame, ReportData, overall
 
 _CLOSE_UP = 0.11  # half the side of the close-up, relative to the height
+_SHEET_VIEW, _SHEET_SIZE = (35.0, 8.0), (120, 150)
 _TWO_SIDES = {"front": (0.0, 0.0), "left": (90.0, 0.0)}
 _FOUR_SIDES = {**_TWO_SIDES, "back": (180.0, 0.0), "right": (-90.0, 0.0)}
 _FADED = 0.6  # how far the mesh is faded to white, so that the skeleton shows inside it
@@ -30,6 +31,21 @@ _COSTS = {
     "ms_1": ("time of one pose on one thread, ms", 1.0, "Mean error against the time of one pose."),
     "bytes": ("size, MB", 1e-6, "Mean error against the size."),
 }
+
+
+def contact_sheet(data: ReportData) -> str:
+    """Small pictures of training poses, and of what was measured on; "" if they are not known."""
+    if data.sheet is None or len(data.mesh.triangles) > views.MOST_TRIANGLES:
+        return ""
+    rows = ""
+    for what, poses in zip(("Training poses", "Test poses"), data.sheet):
+        box = np.stack([poses.min(axis=(0, 1)), poses.max(axis=(0, 1))])
+        corners = np.array([[box[i, 0], box[j, 1], box[k, 2]] for i, j, k in np.ndindex(2, 2, 2)])
+        camera = replace(views.camera_of(data.mesh, _SHEET_VIEW, corners), size=_SHEET_SIZE)
+        pictures = (render(pose, data.mesh.triangles, camera, samples=1) for pose in poses)
+        shown = "".join(picture(one, f"{what}, number {k}") for k, one in enumerate(pictures))
+        rows += f"<h3>{what}</h3><div class='sheet'>{shown}</div>"
+    return f"<section><h2>What was learned from, and measured on</h2>\n{rows}</section>"
 
 
 def case_section(data: ReportData, case: str, styles: Mapping[str, plots.Style]) -> str:

@@ -14,6 +14,7 @@ from understudy.evaluation.render import visible
 from understudy.evaluation.result import PicturedFrame
 from understudy.geometry.normals import vertex_normals
 
+MOST_TRIANGLES = 60_000  # more take too long to draw for small pictures
 WIDTH = 360  # pixels of a picture: about twice the width of a column, for high-density screens
 _AROUND = (35.0, -35.0, 145.0, -145.0)
 _THREE_QUARTER = [(azimuth, 8.0) for azimuth in _AROUND]
