@@ -15,10 +15,11 @@ from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
 from understudy.evaluation.metric_catalogue import digits3
-from understudy.evaluation.result import CaseResult
+from understudy.evaluation.result import CaseResult, overall
 from understudy.evaluation.unexplained import Unexplained, unexplained_parts
-from understudy.jobs.measuring import Trial
+from understudy.jobs.measuring import Measured, Trial
 from understudy.methods.character_deformer import EXACT, OWN_SKIN
+from understudy.viewer.subjects import Subject
 
 WIDE = "lbs-8"  # the file of linear blend skinning with 8 influences
 FIGURES = ("mean", "p99")  # a skin that is better in one of them is kept instead
@@ -137,3 +138,11 @@ def _ratio(value: float, best: float) -> float:
     if not np.isfinite(value):
         return float("inf")
     return value / best if best > 0 else (1.0 if value <= 0 else float("inf"))
+
+
+def contender(name: str, subject: Subject, measured: Measured) -> Contender:
+    """A stand-in with what was measured of it."""
+    figures, floor = overall(measured.rows, subject.label), EXACT * measured.trial.mesh.height
+    # Nobody sees which of two errors is smaller where both are none.
+    mean, p99 = (max(figures[key], 0.1 * floor) for key in FIGURES)
+    return Contender(name, subject.label, mean, p99, figures["max"])

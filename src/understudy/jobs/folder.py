@@ -27,7 +27,7 @@ class JobFolder:
     """
 
     def __init__(self, path: Path, name: str, facts: Mapping[str, Any], overwrite: bool = False):
-        self.path, self.name = Path(path), name
+        self.path, self.name, self._overwrite = Path(path), name, overwrite
         self._facts = json.loads(json.dumps(facts))
         state = self.path / _STATE
         self._done: dict[str, Any] = {}
@@ -39,6 +39,10 @@ class JobFolder:
     def file(self, suffix: str) -> Path:
         """The character's file of some kind: `hero.glb`."""
         return self.path / f"{self.name}{suffix}"
+
+    def inside(self, name: str) -> JobFolder:
+        """A folder in this one, for a part of the job with steps of its own."""
+        return JobFolder(self.path / name, self.name, self._facts, self._overwrite)
 
     def step(
         self, name: str, outputs: Sequence[Path], work: Callable[[], Mapping[str, Any] | None]

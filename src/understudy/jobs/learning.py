@@ -16,25 +16,24 @@ from typing import Any
 
 from understudy.core.deformer import Deformer
 from understudy.core.parts import without_parts
-from understudy.core.poses import Poses, evenly
+from understudy.core.poses import Poses
 from understudy.core.posing import PosingSkeleton
 from understudy.core.provenance import with_source
 from understudy.evaluation.coverage import unmoved_warning
-from understudy.evaluation.result import overall
 from understudy.evaluation.shading import need_drawing
 from understudy.io.registry import ReadOptions, read_poses, source_provenance, write_deformer
 from understudy.jobs.choosing import (
-    FIGURES,
     WIDE,
-    Contender,
     choose,
     comparison,
+    contender,
     exactness,
     missed_parts,
     verdict,
 )
 from understudy.jobs.compressing import Compressed, compress, trial_of_sequence
 from understudy.jobs.exports import Exported, Exports
+from understudy.jobs.first_look import FEW, FIRST_POSES, first_look
 from understudy.jobs.fitting import (
     RIG_OF_POSES,
     SIMPLE,
@@ -46,7 +45,14 @@ from understudy.jobs.fitting import (
     option_names,
 )
 from understudy.jobs.folder import JobFolder
-from understudy.jobs.measuring import Measured, Outputs, Trial, measure, trial_of_rig
+from understudy.jobs.measuring import (
+    Measured,
+    Outputs,
+    Trial,
+    measure,
+    shown_poses,
+    trial_of_rig,
+)
 from understudy.jobs.planning import POSES, plan_for
 from understudy.jobs.source import (
     CharacterSource,
@@ -62,7 +68,6 @@ from understudy.jobs.source import (
 from understudy.jobs.split import split_animations, split_poses
 from understudy.methods.base import PRESET, Method
 from understudy.methods.character_deformer import (
-    EXACT,
     OWN_SKIN,
     deformer_of_character,
     deformer_of_skin,
@@ -80,7 +85,6 @@ from understudy.system.progress import SILENT, Progress
 from understudy.viewer.subjects import Subject, load_subjects
 
 AUTO = "auto"
-_SHOWN = 12  # training poses in the report
 FEW_BONES = 4  # linear blend skinning has as many influences
 
 
@@ -282,6 +286,7 @@ class _Job:
         """Sample a rig, fit, and measure on its animations, or on random poses."""
         for note in source.notes:
             self._say(f"note: {note}")
+        self._look_first(source, plan, ranges, processes)
         lesson = sample_rig(
             source, self.folder, plan, self.held_out, ranges, processes, self.progress
         )
@@ -289,6 +294,26 @@ class _Job:
         file, measured = self._fit_and_measure(lesson)
         clips = ("all",) if animation_names(rig) else ()
         return self._result(file, measured, clips=clips, rig=rig)
+
+    def _look_first(
+        self,
+        source: RigSource,
+        plan: SamplePlan,
+        ranges: str | Path | None,
+        processes: int | None,
+    ) -> None:
+        """Fit few poses of a slow rig quickly, so that there is something to see early."""
+        rig, learned = source.rig, self.folder.file(".understudy")
+        slow = isinstance(rig, ExternalRig) and rig.skeleton is not None
+        many = plan.count >= FEW * FIRST_POSES
+        if not slow or not many or self.method is not None or learned.exists():
+            return
+        folder = self.folder.inside("preview")
+        few = replace(plan, count=FIRST_POSES)
+        lesson = sample_rig(source, folder, few, self.held_out, ranges, processes, self.progress)
+        said = first_look(lesson, folder, learned, self.seed, self.parts.without, self.progress)
+        if said:
+            self._say(f"{said} until all {plan.count} poses are learned.")
 
     def learn_poses(self, source: PosesSource) -> Result:
         """Fit recorded poses, and measure on some that are held out."""
@@ -388,8 +413,7 @@ class _Job:
             lesson.add_own(self.folder, files, self.parts.without, posing)
         subjects = dict(zip(files, load_subjects(list(files.values()))))
         trial = lesson.trial(list(subjects.values()))
-        some = without_parts(poses.take(evenly(poses.pose_count, _SHOWN)), self.parts.without)
-        trial = replace(trial, learned=some.read_poses(0, some.pose_count))
+        trial = replace(trial, learned=shown_poses(without_parts(poses, self.parts.without)))
         warning = unmoved_warning(subjects[chosen].deformer, poses.skin)
         if warning:
             trial = replace(trial, notes=[warning, *trial.notes])
@@ -400,7 +424,7 @@ class _Job:
             best = chosen
             self._say(
                 exactness(
-                    _contender(best, subjects[best], measured), subjects[best].deformer, trial.mesh
+                    contender(best, subjects[best], measured), subjects[best].deformer, trial.mesh
                 )
             )
         else:
@@ -438,7 +462,7 @@ class _Job:
             for name, subject in subjects.items()
         }
         found = {
-            name: replace(_contender(name, subject, measured), missed=len(missed[name]))
+            name: replace(contender(name, subject, measured), missed=len(missed[name]))
             for name, subject in subjects.items()
         }
         learned = found.pop(chosen)
@@ -554,13 +578,6 @@ def _tests(
     return held_out, (
         "Warning: measured on animations that were sampled around: others may have a larger error."
     )
-
-
-def _contender(name: str, subject: Subject, measured: Measured) -> Contender:
-    figures, floor = overall(measured.rows, subject.label), EXACT * measured.trial.mesh.height
-    # Nobody sees which of two errors is smaller where both are none.
-    mean, p99 = (max(figures[key], 0.1 * floor) for key in FIGURES)
-    return Contender(name, subject.label, mean, p99, figures["max"])
 
 
 def _copy(source: Path, target: Path) -> None:

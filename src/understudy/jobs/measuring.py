@@ -16,7 +16,7 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.parts import without_parts
-from understudy.core.poses import Poses
+from understudy.core.poses import Poses, evenly
 from understudy.core.provenance import parts_left_out, rig_of, sample_of
 from understudy.evaluation.measure import measure_deformers
 from understudy.evaluation.report import report_data, write_report
@@ -38,6 +38,7 @@ from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
 from understudy.viewer.subjects import KeptFrames, Subject, load_subjects, page_beside
 
+_SHOWN_POSES = 12  # training poses in a report
 _TIMING_S = 2.0  # for each file
 RANDOM_POSES = 200  # held-out poses of a rig that has no animations
 
@@ -189,6 +190,12 @@ def publish(
     return Measured(trial, rows, outputs.report, page)
 
 
+def shown_poses(poses: Poses) -> np.ndarray:
+    """Some poses (n,V,3) for the report."""
+    some = poses.take(evenly(poses.pose_count, _SHOWN_POSES))
+    return some.read_poses(0, some.pose_count)
+
+
 def _is_no_warning(note: str) -> bool:
     return not note.startswith("Warning")
 
@@ -274,12 +281,13 @@ def trial_of_rig(
 def _random_poses(rig: Rig, deformer: Deformer, seed: int) -> Poses:
     """Held-out poses of a rig, from the ranges that the deformer was trained on."""
     facts = _sample_plan(deformer)
-    active, crowd = facts.get("active"), facts.get("crowd")
+    active, crowd, calm = (facts.get(name) for name in ("active", "crowd", "calm"))
     plan = SamplePlan(
         RANDOM_POSES,
         seed,
         active=active if isinstance(active, float) else 1.0,
         crowd=crowd if isinstance(crowd, int) else None,
+        calm=calm if isinstance(calm, float) else 1.0,
     )
     stretch = sample_of(deformer).get(STRETCH)
     limit = stretch if isinstance(stretch, float) else None

@@ -12,6 +12,7 @@ from understudy.rigs.sampling import SamplePlan, read_modes
 
 POSES = 3000
 _SHARE = 0.5  # of the poses, around animations
+_CALM = 0.2  # the least share of its way from rest that a pose goes
 _CROWD = 3  # bones or other groups of controls that may deform one place of the mesh at once
 _STRETCH = 0.02  # of the edges
 
@@ -47,6 +48,7 @@ def plan_for(
             animations=split.around,
             until=split.until,
             crowd=_CROWD,
+            calm=_CALM,
             stretch=_STRETCH,
         )
     if around:

@@ -212,6 +212,8 @@ class SamplePlan:
                      animation, chosen at random; the others are at rest, or as in the animation.
                      Controls of one bone are chosen together. Rigs with many controls are never
                      used with all of them
+    calm             each random pose goes a share of its way from rest, which is drawn between this
+                     and 1: animations have more small motions than large ones
     crowd            groups of controls that may deform one patch of the mesh in a pose; others are
                      at rest, or as in the animation. None: any number. Of a rig that does not say
                      where its controls act, this has no effect
@@ -232,6 +234,7 @@ class SamplePlan:
     until: float = 1.0
     stretch: float | None = None
     crowd: int | None = None
+    calm: float = 1.0
 
     def __post_init__(self):
         if not _count(self.count):
@@ -243,6 +246,7 @@ class SamplePlan:
         checks.between(self.until, "until", above=0, high=1)
         if self.stretch is not None:
             checks.between(self.stretch, "stretch", 0, 1)
+        checks.between(self.calm, "calm", 0, 1)
         if self.crowd is not None:
             checks.between(self.crowd, "crowd", 1)
         checks.between(self.sigma, "sigma", above=0)
@@ -288,6 +292,9 @@ class SamplePlan:
                     some[rows] &= apart(deforms, groups, self.crowd, len(rows), random)
             return some[:, groups] | switches
 
+        if self.calm < 1:
+            share = random.uniform(self.calm, 1.0, (rest, 1))
+            drawn = np.clip(spec.rest + share * (drawn - spec.rest), spec.low, spec.high)
         switches = np.zeros(spec.count, bool)
         if isinstance(rig, LocalRig) and rig.switches is not None:
             switches = rig.switches
@@ -339,6 +346,8 @@ class SamplePlan:
             facts["until"] = self.until
         if self.stretch is not None:
             facts["stretch"] = self.stretch
+        if self.calm < 1:
+            facts["calm"] = self.calm
         if self.crowd is not None:
             facts["crowd"] = self.crowd
         return facts

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from understudy.rigs.blender.calibration import calibrate
 from understudy.rigs.blender.connection import SCRIPT, Connection
 from understudy.rigs.blender.effects import Channel, Evaluate, RestState, factor_of
 from understudy.rigs.blender.options import BlenderOptions
+from understudy.system import threads
 from understudy.system.errors import FileError, InputError, UnderstudyError
 from understudy.system.progress import Progress
 
@@ -38,6 +40,8 @@ CACHE_VARIABLE = "UNDERSTUDY_CACHE"
 _VERSION = 3
 _SHOWN = 10  # drivers that an error names
 _CALIBRATION_TIMEOUT = 600.0  # seconds for a few poses
+_FEW_CHANNELS = 100  # are calibrated before another Blender has started
+_MOST_BLENDERS = 4
 Answer = tuple[Connection, dict[str, Any], dict[str, np.ndarray]]
 
 
@@ -82,16 +86,26 @@ def choose_request(options: BlenderOptions) -> dict[str, Any]:
 
 
 def read_description(
-    path: Path, options: BlenderOptions, start: Callable[[], Answer], progress: Progress
+    path: Path,
+    options: BlenderOptions,
+    start: Callable[[], Answer],
+    further: Callable[[], Answer],
+    progress: Progress,
 ) -> Description:
     """Return the description of a file, from the cache or from Blender.
 
-    start  starts Blender with the file; returns the connection and what `choose` answered
+    start    starts Blender with the file; returns the connection and what `choose` answered
+    further  the same for Blenders that help to calibrate, and are closed then
     """
     entry = _cache_entry(path, options)
     with contextlib.suppress(UnderstudyError, OSError, KeyError, ValueError, TypeError):
         return _read_entry(entry)
-    found, linked = _describe(path, options, start, progress)
+    helpers: list[Connection] = []
+    try:
+        found, linked = _describe(path, options, start, further, helpers, progress)
+    finally:
+        for helper in helpers:
+            helper.close()
     if linked:  # the content of the file does not tell when the linked files change
         return found
     # A cache that cannot be written costs time, nothing else.
@@ -102,9 +116,17 @@ def read_description(
 
 
 def _describe(
-    path: Path, options: BlenderOptions, start: Callable[[], Answer], progress: Progress
+    path: Path,
+    options: BlenderOptions,
+    start: Callable[[], Answer],
+    further: Callable[[], Answer],
+    helpers: list[Connection],
+    progress: Progress,
 ) -> tuple[Description, bool]:
-    """The description of a file by Blender, and whether it links to other files."""
+    """The description of a file by Blender, and whether it links to other files.
+
+    helpers  gets the connections that `further` returned
+    """
     with progress.task(f"opening {path.name} in Blender", 1) as task:
         session, header, arrays = start()
         task.advance()
@@ -113,12 +135,21 @@ def _describe(
     channels = header["channels"]
 
     def use(some: Sequence[Channel]) -> Evaluate:
-        session.ask({"request": "channels", "channels": list(some)})
+        if not helpers and len(some) > _FEW_CHANNELS:
+            helpers.extend(further()[0] for _ in range(min(threads.count(), _MOST_BLENDERS) - 1))
+        sessions = [session, *helpers]
+        for one in sessions:
+            one.ask({"request": "channels", "channels": list(some)})
+
+        def ask(one: Connection, values: np.ndarray) -> dict[str, np.ndarray]:
+            return one.ask({"request": "evaluate"}, {"values": values}, _CALIBRATION_TIMEOUT)[1]
 
         def evaluate(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            request = {"request": "evaluate"}
-            _, answer = session.ask(request, {"values": values}, _CALIBRATION_TIMEOUT)
-            return answer["vertices"], answer["bones"]
+            parts = np.array_split(values, min(len(sessions), max(1, len(values))))
+            with ThreadPoolExecutor(len(sessions)) as pool:
+                answers = [*pool.map(ask, sessions, parts)]
+            vertices, bones = ([a[key] for a in answers] for key in ("vertices", "bones"))
+            return np.concatenate(vertices), np.concatenate(bones)
 
         return evaluate
 

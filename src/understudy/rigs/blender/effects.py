@@ -17,7 +17,7 @@ from understudy.system.progress import Task
 Channel = Mapping[str, Any]
 Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-_BATCH = 8
+_BATCH = 16
 STILL = 1e-5  # of the size of the mesh: vertices that move less stand still
 _APART = 1e-3  # difference of two bones that do not move as one: of the rotation, of the size
 # Bones whose length changes by less keep their length: by this, or by this share of how far they

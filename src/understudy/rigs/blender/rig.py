@@ -60,7 +60,7 @@ class BlenderRig:
         self._check_file(path)
         try:
             self._facts = described or read_description(
-                self._path, self._options, self._open, progress
+                self._path, self._options, self._open, self._connect, progress
             )
         except BaseException:
             self.close()
@@ -237,9 +237,14 @@ class BlenderRig:
         if self._closed:
             raise LostBlender(f"{self._path.name}: the rig was closed")
         self._end()
-        self._session = session = Connection()
+        self._session, header, arrays = self._connect()
         # Also ended when nobody uses the rig any more, and when the program ends.
-        self._finalizer = weakref.finalize(self, session.close)
+        self._finalizer = weakref.finalize(self, self._session.close)
+        return self._session, header, arrays
+
+    def _connect(self) -> tuple[Connection, dict[str, Any], dict[str, np.ndarray]]:
+        """A further Blender with the file and the meshes; who asks for it closes it."""
+        session = Connection()
         try:
             opened, _ = session.ask(
                 {
@@ -252,11 +257,14 @@ class BlenderRig:
             )
             header, arrays = session.ask(choose_request(self._options), timeout=_OPEN_TIMEOUT)
         except LostBlender as problem:
-            self._end()
+            session.close()
             raise FileError(f"{self._path}: Blender cannot open it: {problem}") from problem
         except InputError as problem:
-            self._end()
+            session.close()
             raise FileError(f"{self._path}: {problem}") from problem
+        except BaseException:
+            session.close()
+            raise
         return session, {**opened, **header}, arrays
 
     def _end(self) -> None:

@@ -28,7 +28,7 @@ DRIVEN = ("objects", "armatures", "meshes", "shape_keys", "lattices", "curves", 
 BONE_PATH = re.compile(r'pose\.bones\["((?:[^"\\]|\\.)*)"\]')
 
 
-def open_file(path, trust_scripts, moved):
+def open_file(path, trust_scripts, moved=()):
     """Read the file and list the files it links to.
 
     moved  (path in the file, path here) of folders or files that it links to
