@@ -1,7 +1,7 @@
 """`Checkpoint`: the state of training on disk, so that an interrupted run continues where it was.
 
-The file holds the weights, Adam's moments, the loss curves, and a fingerprint of the data and the
-schedule. A file with another fingerprint, or a damaged one, is ignored.
+The file holds the weights, Adam's moments, the loss curves, a sum over these, and a fingerprint of
+the data and the schedule. A file with another fingerprint, or a damaged one, is ignored.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
@@ -66,16 +66,10 @@ class Checkpoint:
 
     def resume(self) -> Curves:
         """Restore weights and optimizer; return the curves so far, empty for a new run."""
-        if self._path is None or not self._path.exists():
+        found = self._read()
+        if found is None:
             return []
-        try:
-            with safe_open(str(self._path), framework="pt") as opened:
-                about = json.loads(opened.metadata()["checkpoint"])
-                if about["fingerprint"] != self._fingerprint:
-                    return []
-                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
-        except (SafetensorError, KeyError, TypeError, ValueError, OSError):
-            return []  # damaged: start again
+        curves, tensors = found
         for number, (parameter, optimizer) in enumerate(self._parameters):
             parameter.data.copy_(tensors[f"weight.{number}"])
             if f"step.{number}" in tensors:  # SGD has no state
@@ -86,7 +80,30 @@ class Checkpoint:
                 }
         for number, tensor in enumerate(self._more):
             tensor.copy_(tensors[f"more.{number}"])
-        return [[[float(loss) for loss in part] for part in epoch] for epoch in about["curves"]]
+        return curves
+
+    def _read(self) -> tuple[Curves, dict[str, torch.Tensor]] | None:
+        """What the file has of this run; None: there is none, or it is damaged."""
+        if self._path is None or not self._path.exists():
+            return None
+        try:
+            with safe_open(str(self._path), framework="pt") as opened:
+                about = json.loads(opened.metadata()["checkpoint"])
+                if about["fingerprint"] != self._fingerprint:
+                    return None
+                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
+            if about["sum"] != _sum(about["curves"], tensors):
+                return None
+        except (SafetensorError, KeyError, TypeError, ValueError, OSError):
+            return None
+        shapes = {f"more.{number}": tensor.shape for number, tensor in enumerate(self._more)}
+        for number, (parameter, _) in enumerate(self._parameters):
+            shapes[f"weight.{number}"] = parameter.shape
+            if f"step.{number}" in tensors:
+                shapes[f"step.{number}"] = torch.Size()
+                shapes[f"first.{number}"] = shapes[f"second.{number}"] = parameter.shape
+        good = {name: tensor.shape for name, tensor in tensors.items()} == shapes
+        return (about["curves"], tensors) if good else None
 
     def keep(self, curves: Curves, last: bool = False) -> None:
         """Copy the state at the end of an epoch, and write it if the last write is long ago.
@@ -120,8 +137,17 @@ class Checkpoint:
         if self._state is None or self._path is None:
             return
         curves, tensors = self._state
-        about = json.dumps({"fingerprint": self._fingerprint, "curves": curves})
+        total = _sum(curves, tensors)
+        about = json.dumps({"fingerprint": self._fingerprint, "curves": curves, "sum": total})
         self._written = time.monotonic()
         # A full disk must not end the training.
         with contextlib.suppress(FileError), atomic_write(self._path) as part:
             part.write_bytes(save(tensors, metadata={"checkpoint": about}))
+
+
+def _sum(curves: Curves, tensors: Mapping[str, torch.Tensor]) -> str:
+    digest = sha256(json.dumps(curves).encode())
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {list(tensors[name].shape)}".encode())
+        digest.update(tensors[name].numpy())
+    return digest.hexdigest()
