@@ -56,27 +56,27 @@ def bounded_inverse(transforms: np.ndarray) -> np.ndarray:
     return inverse(transforms)
 
 
-def damped_inverse(transforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def damped_inverse(transforms: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """The inverse (...,3,4) of transforms, damped along the axes that they flatten, and what it
-    loses of a point: inverse(transform(p)) = p - lost @ p, lost (...,3,3).
+    loses of a point: inverse(transform(p)) = p - lost @ p, lost (...,3,3); None: nothing.
 
     A singular value s below the bound c has the inverse s / c^2, which goes to 0 with s: along such
     an axis a transform hardly moves what is displaced, however far.
     """
     linear = transforms[..., :3]
-    lost = np.zeros_like(linear)
     scale = np.linalg.norm(linear, axis=(-2, -1))
     risky = np.abs(np.linalg.det(linear)) <= _NARROWEST * scale**3
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        result = inverse(transforms)
     if not risky.any():
-        return inverse(transforms), lost
+        return result, None
     u, sigma, vt = np.linalg.svd(linear[risky])
     least = np.maximum(_NARROWEST * sigma[..., :1], 1e-12)
     factor = sigma / np.square(np.maximum(sigma, least))
     v = np.swapaxes(vt, -1, -2)
     damped = v @ (factor[..., None] * np.swapaxes(u, -1, -2))
-    result = np.empty_like(transforms)
-    result[~risky] = inverse(transforms[~risky])
     result[risky] = np.concatenate([damped, -damped @ transforms[risky][..., 3:]], axis=-1)
+    lost = np.zeros_like(linear)
     lost[risky] = v @ ((1 - factor * sigma)[..., None] * vt)
     return result, lost
 

@@ -66,10 +66,19 @@ class Checkpoint:
 
     def resume(self) -> Curves:
         """Restore weights and optimizer; return the curves so far, empty for a new run."""
-        found = self._read()
-        if found is None:
+        if self._path is None or not self._path.exists():
             return []
-        curves, tensors = found
+        try:
+            with safe_open(str(self._path), framework="pt") as opened:
+                about = json.loads(opened.metadata()["checkpoint"])
+                if about["fingerprint"] != self._fingerprint:
+                    return []
+                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
+            curves: Curves = about["curves"]
+            if about["sum"] != _sum(curves, tensors) or not self._fits(tensors):
+                return []
+        except (SafetensorError, KeyError, TypeError, ValueError, OSError):
+            return []  # damaged: start again
         for number, (parameter, optimizer) in enumerate(self._parameters):
             parameter.data.copy_(tensors[f"weight.{number}"])
             if f"step.{number}" in tensors:  # SGD has no state
@@ -82,28 +91,15 @@ class Checkpoint:
             tensor.copy_(tensors[f"more.{number}"])
         return curves
 
-    def _read(self) -> tuple[Curves, dict[str, torch.Tensor]] | None:
-        """What the file has of this run; None: there is none, or it is damaged."""
-        if self._path is None or not self._path.exists():
-            return None
-        try:
-            with safe_open(str(self._path), framework="pt") as opened:
-                about = json.loads(opened.metadata()["checkpoint"])
-                if about["fingerprint"] != self._fingerprint:
-                    return None
-                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
-            if about["sum"] != _sum(about["curves"], tensors):
-                return None
-        except (SafetensorError, KeyError, TypeError, ValueError, OSError):
-            return None
+    def _fits(self, tensors: Mapping[str, torch.Tensor]) -> bool:
+        """Whether these are the tensors of this run, by name and shape."""
         shapes = {f"more.{number}": tensor.shape for number, tensor in enumerate(self._more)}
         for number, (parameter, _) in enumerate(self._parameters):
             shapes[f"weight.{number}"] = parameter.shape
             if f"step.{number}" in tensors:
                 shapes[f"step.{number}"] = torch.Size()
                 shapes[f"first.{number}"] = shapes[f"second.{number}"] = parameter.shape
-        good = {name: tensor.shape for name, tensor in tensors.items()} == shapes
-        return (about["curves"], tensors) if good else None
+        return {name: tensor.shape for name, tensor in tensors.items()} == shapes
 
     def keep(self, curves: Curves, last: bool = False) -> None:
         """Copy the state at the end of an epoch, and write it if the last write is long ago.
@@ -149,5 +145,5 @@ def _sum(curves: Curves, tensors: Mapping[str, torch.Tensor]) -> str:
     digest = sha256(json.dumps(curves).encode())
     for name in sorted(tensors):
         digest.update(f"{name} {tensors[name].dtype} {list(tensors[name].shape)}".encode())
-        digest.update(tensors[name].numpy())
+        digest.update(tensors[name].numpy().tobytes())
     return digest.hexdigest()

@@ -128,40 +128,33 @@ class _Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a new connection in a thread of its own; end the one that waits longest for it."""
-        while len(self.since) >= _MOST_CONNECTIONS:
-            longest, since = min(self._lines(), key=lambda line: line[1])
-            if since == math.inf:
+        if len(self.since) >= _MOST_CONNECTIONS:
+            longest = min(list(self.since), key=lambda line: self.since.get(line, 0.0))
+            if self.since.get(longest) == math.inf:
                 self.shutdown_request(request)
                 return
-            self._end(longest)
+            self.shutdown_request(longest)
         self.since[request] = time.monotonic()
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
         """End connections whose request takes too long to arrive; called twice a second."""
-        for line, since in self._lines():
+        for line, since in list(self.since.items()):
             if time.monotonic() - since > _IDLE:
-                self._end(line)
+                self.shutdown_request(line)
 
     def shutdown_request(self, request: Any) -> None:
-        """End a connection."""
+        """End a connection, whose thread may wait for it."""
         self.since.pop(request, None)
+        with contextlib.suppress(OSError):
+            request.shutdown(socket.SHUT_RDWR)
         super().shutdown_request(request)
 
     def server_close(self) -> None:
         """End all connections: a tab may hold one open."""
         super().server_close()
-        for line, _ in self._lines():
-            self._end(line)
-
-    def _lines(self) -> list[tuple[socket.socket, float]]:
-        return list(self.since.items())
-
-    def _end(self, line: socket.socket) -> None:
-        """Wake the thread of a connection, which then ends."""
-        self.since.pop(line, None)
-        with contextlib.suppress(OSError):
-            line.shutdown(socket.SHUT_RDWR)
+        for line in list(self.since):
+            self.shutdown_request(line)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: tabs that close break their connections."""
@@ -182,12 +175,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.since[self.connection] = time.monotonic()
         super().handle_one_request()
 
-    def _has_arrived(self) -> None:
-        self.server.since[self.connection] = math.inf
-
     def do_GET(self) -> None:
         """The page, with the token in its address, or the scene, with the token in a header."""
-        self._has_arrived()
+        self.server.since[self.connection] = math.inf
         view = self.server.view
         path, query = self._address()
         if not self._from_here():
@@ -222,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             body = self.rfile.read(int(length))
-            self._has_arrived()
+            self.server.since[self.connection] = math.inf
             self._answer(self.server.view.pose(body), "application/octet-stream")
         except UnderstudyError as problem:
             self._refuse(HTTPStatus.BAD_REQUEST, str(problem))

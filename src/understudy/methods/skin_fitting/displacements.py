@@ -150,9 +150,9 @@ def rest_displacements(
     return result
 
 
-def _kept(rest: np.ndarray, lost: np.ndarray, bone: np.ndarray | slice) -> np.ndarray:
+def _kept(rest: np.ndarray, lost: np.ndarray | None, bone: np.ndarray | slice) -> np.ndarray:
     """Rest positions (n,3) less what inverses (T,b) lose of them, with the `bone` (n,) of each."""
-    if not lost.any():
+    if lost is None:
         return rest
     return rest - np.einsum("tnij,nj->tni", lost[:, bone], rest).astype(np.float32)
 
