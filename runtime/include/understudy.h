@@ -63,7 +63,8 @@ typedef enum understudy_status {
     UNDERSTUDY_MISSING_ARGUMENT = 1, /* a pointer that this model needs is NULL */
     UNDERSTUDY_NOT_FINITE = 2,       /* bones or controls contain NaN, infinity or more than 1e18 */
     UNDERSTUDY_WRONG_SCRATCH = 3,    /* the scratch was created for another model or purpose */
-    UNDERSTUDY_OVERLAP = 4           /* an output overlaps an input or the other output */
+    UNDERSTUDY_OVERLAP = 4,          /* an output overlaps an input or the other output */
+    UNDERSTUDY_WRONG_STRIDE = 5      /* a stride is less than one item, or no multiple of 4 */
 } understudy_status;                 /* any status but OK: the output was not written */
 
 /* How an engine stores the transform of a bone. */
@@ -105,6 +106,9 @@ typedef struct understudy_jobs {
 /* The version of the library that is linked, for example "0.1.0"; compare it with
    UNDERSTUDY_VERSION, that of this header. */
 UNDERSTUDY_API const char* understudy_version(void);
+
+/* An `understudy_status` as a sentence without a period, in English; any number is allowed. */
+UNDERSTUDY_API const char* understudy_status_text(int status);
 
 /* ---- Loading -------------------------------------------------------------------------------- */
 
@@ -235,11 +239,12 @@ UNDERSTUDY_API void understudy_free_scratch(understudy_scratch* scratch);
 
    format, number   how `bones` is stored
    bones            the first bone
-   stride           bytes from one bone to the next
+   stride           bytes from one bone to the next: at least those of one bone
    count            bones; more than one pose of them may follow each other
    world_from_bone  receives 12 numbers per bone
 
-   Returns UNDERSTUDY_MISSING_ARGUMENT if a pointer is NULL or the format is none of those above.
+   Returns UNDERSTUDY_MISSING_ARGUMENT if a pointer is NULL or the format is none of those above,
+   and UNDERSTUDY_WRONG_STRIDE if bones would overlap.
    Bones must be relative to the world, not to their parents, and in the file's unit and axes. */
 UNDERSTUDY_API understudy_status understudy_convert_bones(understudy_bone_format format,
                                                           understudy_number number,
@@ -317,8 +322,8 @@ typedef struct understudy_submesh {
     uint32_t index_count;
 } understudy_submesh;
 
-/* Creates the render mesh. Returns NULL if `model` is NULL or memory is short. It never changes; any
-   number of scratches may use it. */
+/* Creates the render mesh. Returns NULL if `model` is NULL or memory is short. It never changes;
+   any number of scratches may use it. */
 UNDERSTUDY_API understudy_render_mesh* understudy_create_render_mesh(const understudy_model* model);
 /* Frees a render mesh; NULL is allowed. See Lifetime above. */
 UNDERSTUDY_API void understudy_free_render_mesh(understudy_render_mesh* mesh);
@@ -346,7 +351,8 @@ UNDERSTUDY_API size_t understudy_part_vertex_count(const understudy_model* model
 UNDERSTUDY_API const int32_t* understudy_part_vertices(const understudy_model* model, size_t part);
 
 /* The engine's vertex buffer: the address of the first vertex's attribute, and bytes from one
-   vertex to the next. Addresses and strides are multiples of 4. Nothing else in it is written.
+   vertex to the next: at least those of the attribute. Addresses and strides are multiples of 4.
+   Nothing else in it is written.
 
    positions  3 floats per render vertex
    normals    3 floats: of the triangles that share the corner normal of the file, weighted by area,

@@ -136,6 +136,20 @@ extern "C" {
 
 const char* understudy_version(void) { return UNDERSTUDY_VERSION; }
 
+const char* understudy_status_text(int status) {
+    switch (status) {
+        case UNDERSTUDY_OK: return "the call succeeded";
+        case UNDERSTUDY_MISSING_ARGUMENT: return "a pointer that this model needs is NULL";
+        case UNDERSTUDY_NOT_FINITE:
+            return "bones or controls contain NaN, infinity or a magnitude of more than 1e18";
+        case UNDERSTUDY_WRONG_SCRATCH:
+            return "the scratch was created for another model or purpose";
+        case UNDERSTUDY_OVERLAP: return "an output overlaps an input or the other output";
+        case UNDERSTUDY_WRONG_STRIDE: return "a stride is less than one item, or no multiple of 4";
+    }
+    return "no status of this version of the library";
+}
+
 understudy_model* understudy_load_memory_with(const understudy_allocator* allocator,
                                               const void* data, size_t size, char* message,
                                               size_t message_size) {
@@ -418,6 +432,13 @@ understudy_status understudy_deform_render(const understudy_model* model,
     const understudy::RenderTarget target{scratch->render_mesh, *buffer};
     if (buffer->tangents && (!target.mesh || target.mesh->tangent_factors.empty()))
         return UNDERSTUDY_MISSING_ARGUMENT;
+    const auto is_wrong = [](const void* data, size_t stride, size_t size) {
+        return data && (stride < size || stride % 4);
+    };
+    if (is_wrong(buffer->positions, buffer->position_stride, 12) ||
+        is_wrong(buffer->normals, buffer->normal_stride, 12) ||
+        is_wrong(buffer->tangents, buffer->tangent_stride, 16))
+        return UNDERSTUDY_WRONG_STRIDE;
     const size_t count = target.mesh ? target.mesh->size() : model->vertex_count();
     const auto range_of = [&](const void* data, size_t stride, size_t size) {
         return Range(static_cast<const char*>(data), (count - 1) * stride + size);

@@ -322,6 +322,23 @@ void test_render(const understudy_model* model) {
     CHECK(understudy_deform_render(model, plain, bones, controls, &buffer) ==
           UNDERSTUDY_WRONG_SCRATCH);
     understudy_free_scratch(plain);
+    // A stride that gives vertices the same numbers, or none their alignment.
+    understudy_scratch* scratch = understudy_create_render_scratch(model, nullptr, mesh);
+    std::vector<Vertex> out(understudy_render_vertex_count(mesh));
+    const auto play = [&](std::size_t position, std::size_t normal, std::size_t tangent) {
+        buffer = {out[0].position, position, out[0].normal, normal, nullptr, sizeof(Vertex)};
+        if (understudy_render_uvs(mesh)) buffer.tangents = out[0].tangent;
+        buffer.tangent_stride = tangent;
+        return understudy_deform_render(model, scratch, bones, controls, &buffer);
+    };
+    CHECK(play(sizeof(Vertex), sizeof(Vertex), sizeof(Vertex)) == UNDERSTUDY_OK);
+    for (const std::size_t wrong : {0, 4, 8, 11, 13, 27}) {
+        CHECK(play(wrong, sizeof(Vertex), sizeof(Vertex)) == UNDERSTUDY_WRONG_STRIDE);
+        CHECK(play(sizeof(Vertex), wrong, sizeof(Vertex)) == UNDERSTUDY_WRONG_STRIDE);
+    }
+    if (understudy_render_uvs(mesh))
+        CHECK(play(sizeof(Vertex), sizeof(Vertex), 12) == UNDERSTUDY_WRONG_STRIDE);
+    understudy_free_scratch(scratch);
     understudy_free_render_mesh(mesh);
     understudy_free_render_mesh(nullptr);
     CHECK(!understudy_create_render_mesh(nullptr));
@@ -495,6 +512,11 @@ void test_bone_formats(understudy_number number) {
         {UNDERSTUDY_BONES_PARTS, bones[0].parts}};
     for (const auto& format : formats) {
         double got[24];
+        for (const std::size_t wrong : {std::size_t{0}, 9 * sizeof(Number)})
+            CHECK(understudy_convert_bones(format.first, number, format.second, wrong, 2, got) ==
+                  UNDERSTUDY_WRONG_STRIDE);
+        CHECK(understudy_convert_bones(format.first, number, format.second, 0, 1, got) ==
+              UNDERSTUDY_OK);
         CHECK(understudy_convert_bones(format.first, number, format.second, sizeof(Bone), 2, got) ==
               UNDERSTUDY_OK);
         for (int i = 0; i < 24; ++i) CHECK(std::abs(got[i] - want[i % 12]) < 1e-6);
@@ -844,6 +866,19 @@ void test_selecting_an_instruction_set() {
     CHECK(understudy_instruction_set() == best);
 }
 
+void test_every_status_has_a_text() {
+    std::vector<std::string> texts;
+    for (int status = UNDERSTUDY_OK; status <= UNDERSTUDY_WRONG_STRIDE; ++status)
+        texts.push_back(understudy_status_text(status));
+    texts.push_back(understudy_status_text(100));
+    for (const std::string& text : texts) {
+        CHECK(!text.empty());
+        CHECK(std::count(texts.begin(), texts.end(), text) == 1);
+    }
+    CHECK(texts.back() == understudy_status_text(-1));
+    CHECK(texts[UNDERSTUDY_OVERLAP].find("overlaps") != std::string::npos);
+}
+
 void test_what_is_no_file() {
     char message[8];
     CHECK(!understudy_load_file("no/such/file", message, sizeof message));
@@ -866,6 +901,7 @@ int main(int count, char** names) {
     test_sizes_never_wrap();
     test_json();
     test_words();
+    test_every_status_has_a_text();
     test_bone_formats<float>(UNDERSTUDY_FLOAT);
     test_bone_formats<double>(UNDERSTUDY_DOUBLE);
 #if defined(__linux__)
