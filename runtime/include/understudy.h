@@ -12,12 +12,14 @@
    examples/play_clip.cpp is a complete program.
 
    Threads: a model never changes after loading. Any number of threads may use it at once, each with
-   its own scratch. A pool may be shared; a call that finds it in use works alone. Results do not
-   depend on the number of threads.
+   its own scratch. A pool may be shared; a call that finds it in use works alone. Results depend
+   neither on the number of threads nor on their floating-point modes (rounding, flush-to-zero): on
+   x86 and 64-bit ARM a call sets the default mode of each thread, and the thread's own at its end.
    Memory: `understudy_deform` and `understudy_deform_many` do not allocate. All other memory comes
    from one pair of functions, which the host may provide.
-   Lifetime: free a scratch before its pool and its model. Pools belong to the process that created
-   them: after fork(), calls in the child use only the calling thread, and freeing the pool there is
+   Lifetime: free things in any order, when no call uses them. Once a model, pool or render mesh is
+   freed, what was created with it may only be freed. Pools belong to the process that created them:
+   after fork(), calls in the child use only the calling thread, and freeing the pool there is
    allowed. Pointers returned by queries are valid until the model is freed.
    Conventions: transforms are 3x4 matrices, row by row, that map column vectors. `world_from_bone`
    maps points from the bone's frame to the world. Units, up axis and handedness are the file's.
@@ -61,7 +63,8 @@ typedef enum understudy_status {
     UNDERSTUDY_MISSING_ARGUMENT = 1, /* a pointer that this model needs is NULL */
     UNDERSTUDY_NOT_FINITE = 2,       /* bones or controls contain NaN, infinity or more than 1e18 */
     UNDERSTUDY_WRONG_SCRATCH = 3,    /* the scratch was created for another model or purpose */
-    UNDERSTUDY_OVERLAP = 4           /* an output overlaps an input or the other output */
+    UNDERSTUDY_OVERLAP = 4,          /* an output overlaps an input or the other output */
+    UNDERSTUDY_WRONG_STRIDE = 5      /* a stride is less than one item, or no multiple of 4 */
 } understudy_status;                 /* any status but OK: the output was not written */
 
 /* How an engine stores the transform of a bone. */
@@ -104,6 +107,9 @@ typedef struct understudy_jobs {
    UNDERSTUDY_VERSION, that of this header. */
 UNDERSTUDY_API const char* understudy_version(void);
 
+/* An `understudy_status` as a sentence without a period, in English; any number is allowed. */
+UNDERSTUDY_API const char* understudy_status_text(int status);
+
 /* ---- Loading -------------------------------------------------------------------------------- */
 
 /* Loads a file from memory. Returns NULL if the data is not a valid deformer or memory is short.
@@ -132,8 +138,7 @@ UNDERSTUDY_API understudy_model* understudy_load_file_with(const understudy_allo
                                                            const char* path, char* message,
                                                            size_t message_size);
 
-/* Frees a model; NULL is allowed. No call may be using it, and no scratch created for it may be
-   used afterwards except to free it. */
+/* Frees a model; NULL is allowed. See Lifetime above. */
 UNDERSTUDY_API void understudy_free_model(understudy_model* model);
 
 /* ---- Queries -------------------------------------------------------------------------------- */
@@ -215,32 +220,31 @@ UNDERSTUDY_API understudy_pool* understudy_create_pool_with(const understudy_all
 UNDERSTUDY_API understudy_pool* understudy_create_pool_from_jobs(
     const understudy_allocator* allocator, const understudy_jobs* jobs);
 
-/* Ends the threads and frees a pool; NULL is allowed. No scratch created with it may be used
-   afterwards except to free it. */
+/* Ends the threads and frees a pool; NULL is allowed. See Lifetime above. */
 UNDERSTUDY_API void understudy_free_pool(understudy_pool* pool);
 
 /* Creates the working memory for calls with this model. Returns NULL if `model` is NULL or memory
    is short.
 
-   model  must outlive the scratch
-   pool   must outlive the scratch; NULL: calls use only the calling thread
+   pool   NULL: calls use only the calling thread
 
    One scratch serves one call at a time. Use one per calling thread. */
 UNDERSTUDY_API understudy_scratch* understudy_create_scratch(const understudy_model* model,
                                                              understudy_pool* pool);
 
-/* Frees a scratch; NULL is allowed. No call may be using it. */
+/* Frees a scratch; NULL is allowed. See Lifetime above. */
 UNDERSTUDY_API void understudy_free_scratch(understudy_scratch* scratch);
 
 /* Converts `world_from_bone` from another format.
 
    format, number   how `bones` is stored
    bones            the first bone
-   stride           bytes from one bone to the next
+   stride           bytes from one bone to the next: at least those of one bone
    count            bones; more than one pose of them may follow each other
    world_from_bone  receives 12 numbers per bone
 
-   Returns UNDERSTUDY_MISSING_ARGUMENT if a pointer is NULL or the format is none of those above.
+   Returns UNDERSTUDY_MISSING_ARGUMENT if a pointer is NULL or the format is none of those above,
+   and UNDERSTUDY_WRONG_STRIDE if bones would overlap.
    Bones must be relative to the world, not to their parents, and in the file's unit and axes. */
 UNDERSTUDY_API understudy_status understudy_convert_bones(understudy_bone_format format,
                                                           understudy_number number,
@@ -318,10 +322,10 @@ typedef struct understudy_submesh {
     uint32_t index_count;
 } understudy_submesh;
 
-/* Creates the render mesh. `model` must outlive it. Returns NULL if `model` is NULL or memory is
-   short. It never changes; any number of scratches may use it. */
+/* Creates the render mesh. Returns NULL if `model` is NULL or memory is short. It never changes;
+   any number of scratches may use it. */
 UNDERSTUDY_API understudy_render_mesh* understudy_create_render_mesh(const understudy_model* model);
-/* NULL is allowed. Free scratches that were created for it before. */
+/* Frees a render mesh; NULL is allowed. See Lifetime above. */
 UNDERSTUDY_API void understudy_free_render_mesh(understudy_render_mesh* mesh);
 
 /* Queries: `mesh` and `model` must not be NULL; returned pointers are valid until these are
@@ -347,7 +351,8 @@ UNDERSTUDY_API size_t understudy_part_vertex_count(const understudy_model* model
 UNDERSTUDY_API const int32_t* understudy_part_vertices(const understudy_model* model, size_t part);
 
 /* The engine's vertex buffer: the address of the first vertex's attribute, and bytes from one
-   vertex to the next. Addresses and strides are multiples of 4. Nothing else in it is written.
+   vertex to the next: at least those of the attribute. Addresses and strides are multiples of 4.
+   Nothing else in it is written.
 
    positions  3 floats per render vertex
    normals    3 floats: of the triangles that share the corner normal of the file, weighted by area,

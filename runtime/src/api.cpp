@@ -6,6 +6,7 @@
 #include "../include/understudy.h"
 #include "archive.h"
 #include "deform.h"
+#include "float_mode.h"
 #include "gpu_layout.h"
 #include "kernels.h"
 
@@ -24,6 +25,7 @@ struct understudy_render_mesh : understudy::RenderMesh {
 
 namespace {
 
+using understudy::FloatMode;
 using understudy::Memory;
 
 void say(const char* what, char* message, size_t message_size) {
@@ -134,9 +136,24 @@ extern "C" {
 
 const char* understudy_version(void) { return UNDERSTUDY_VERSION; }
 
+const char* understudy_status_text(int status) {
+    switch (status) {
+        case UNDERSTUDY_OK: return "the call succeeded";
+        case UNDERSTUDY_MISSING_ARGUMENT: return "a pointer that this model needs is NULL";
+        case UNDERSTUDY_NOT_FINITE:
+            return "bones or controls contain NaN, infinity or a magnitude of more than 1e18";
+        case UNDERSTUDY_WRONG_SCRATCH:
+            return "the scratch was created for another model or purpose";
+        case UNDERSTUDY_OVERLAP: return "an output overlaps an input or the other output";
+        case UNDERSTUDY_WRONG_STRIDE: return "a stride is less than one item, or no multiple of 4";
+    }
+    return "no status of this version of the library";
+}
+
 understudy_model* understudy_load_memory_with(const understudy_allocator* allocator,
                                               const void* data, size_t size, char* message,
                                               size_t message_size) {
+    const FloatMode mode;
     const Memory& memory = memory_of(allocator);
     understudy::Problem problem;
     understudy_model* model = nullptr;
@@ -298,6 +315,7 @@ void understudy_free_scratch(understudy_scratch* scratch) {
 understudy_status understudy_deform_many(const understudy_model* model, understudy_scratch* scratch,
                                          size_t pose_count, const double* world_from_bone,
                                          const double* controls, float* positions, float* normals) {
+    const FloatMode mode;
     if (!pose_count) return UNDERSTUDY_OK;
     understudy::Poses poses{pose_count, world_from_bone, controls, positions, normals};
     if (!positions) return UNDERSTUDY_MISSING_ARGUMENT;
@@ -328,6 +346,7 @@ understudy_status understudy_deform_coefficients(const understudy_model* model,
                                                  const double* world_from_bone,
                                                  const float* coefficients, float* positions,
                                                  float* normals) {
+    const FloatMode mode;
     if (!model || !scratch || !positions || (model->bone_count() && !world_from_bone) ||
         (model->coefficient_count && !coefficients))
         return UNDERSTUDY_MISSING_ARGUMENT;
@@ -350,6 +369,7 @@ understudy_status understudy_deform_coefficients(const understudy_model* model,
 }
 
 understudy_render_mesh* understudy_create_render_mesh(const understudy_model* model) {
+    const FloatMode mode;
     if (!model) return nullptr;
     understudy_render_mesh* mesh =
         understudy::create<understudy_render_mesh>(model->memory, *model);
@@ -403,6 +423,7 @@ understudy_status understudy_deform_render(const understudy_model* model,
                                            understudy_scratch* scratch,
                                            const double* world_from_bone, const double* controls,
                                            const understudy_vertex_buffer* buffer) {
+    const FloatMode mode;
     understudy::Poses pose{1, world_from_bone, controls, nullptr, nullptr};
     const understudy_status status = check_drivers(model, scratch, pose);
     if (status != UNDERSTUDY_OK) return status;
@@ -411,6 +432,13 @@ understudy_status understudy_deform_render(const understudy_model* model,
     const understudy::RenderTarget target{scratch->render_mesh, *buffer};
     if (buffer->tangents && (!target.mesh || target.mesh->tangent_factors.empty()))
         return UNDERSTUDY_MISSING_ARGUMENT;
+    const auto is_wrong = [](const void* data, size_t stride, size_t size) {
+        return data && (stride < size || stride % 4);
+    };
+    if (is_wrong(buffer->positions, buffer->position_stride, 12) ||
+        is_wrong(buffer->normals, buffer->normal_stride, 12) ||
+        is_wrong(buffer->tangents, buffer->tangent_stride, 16))
+        return UNDERSTUDY_WRONG_STRIDE;
     const size_t count = target.mesh ? target.mesh->size() : model->vertex_count();
     const auto range_of = [&](const void* data, size_t stride, size_t size) {
         return Range(static_cast<const char*>(data), (count - 1) * stride + size);
@@ -430,6 +458,7 @@ understudy_status understudy_coefficients(const understudy_model* model,
                                           understudy_scratch* scratch,
                                           const double* world_from_bone, const double* controls,
                                           float* coefficients) {
+    const FloatMode mode;
     understudy::Poses pose{1, world_from_bone, controls, nullptr, nullptr};
     const understudy_status status = check_drivers(model, scratch, pose);
     if (status != UNDERSTUDY_OK) return status;
@@ -447,6 +476,7 @@ understudy_status understudy_distance_from_data(const understudy_model* model,
                                                 understudy_scratch* scratch,
                                                 const double* world_from_bone,
                                                 const double* controls, float* distance) {
+    const FloatMode mode;
     understudy::Poses pose{1, world_from_bone, controls, nullptr, nullptr};
     const understudy_status status = check_drivers(model, scratch, pose);
     if (status != UNDERSTUDY_OK) return status;
@@ -458,6 +488,7 @@ understudy_status understudy_distance_from_data(const understudy_model* model,
 
 understudy_status understudy_transforms(const understudy_model* model, understudy_scratch* scratch,
                                         const double* world_from_bone, float* transforms) {
+    const FloatMode mode;
     if (!model || !scratch || !transforms || (model->bone_count() && !world_from_bone))
         return UNDERSTUDY_MISSING_ARGUMENT;
     if (&scratch->model != model) return UNDERSTUDY_WRONG_SCRATCH;
@@ -475,6 +506,7 @@ understudy_gpu_counts understudy_count_gpu_arrays(const understudy_model* model)
 }
 
 int understudy_fill_gpu_arrays(const understudy_model* model, const understudy_gpu_arrays* arrays) {
+    const FloatMode mode;
     return model && arrays && understudy::fill_gpu_arrays(*model, *arrays);
 }
 

@@ -40,6 +40,11 @@ extern "C" understudy_status understudy_convert_bones(understudy_bone_format for
                                                       size_t stride, size_t count,
                                                       double* world_from_bone) {
     if (count && (!bones || !world_from_bone)) return UNDERSTUDY_MISSING_ARGUMENT;
+    const size_t numbers = format == UNDERSTUDY_BONES_PARTS         ? 10
+                           : format == UNDERSTUDY_BONES_4X4_COLUMNS ? 16
+                                                                    : 12;
+    const size_t size = number == UNDERSTUDY_DOUBLE ? sizeof(double) : sizeof(float);
+    if (count > 1 && (stride < numbers * size || stride % 4)) return UNDERSTUDY_WRONG_STRIDE;
     for (size_t bone = 0; bone < count; ++bone) {
         const Numbers from(static_cast<const char*>(bones) + bone * stride,
                            number == UNDERSTUDY_DOUBLE);

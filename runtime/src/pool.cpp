@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "float_mode.h"
+
 #if !defined(_WIN32) && !defined(__wasm__)
 #include <unistd.h>
 #endif
@@ -77,6 +79,7 @@ std::uint32_t Pool::take_tasks(int thread) {
 }
 
 void Pool::run_job(void* pool, std::uint32_t thread) {
+    const FloatMode mode;  // of a thread of the host
     static_cast<Pool*>(pool)->take_tasks(static_cast<int>(thread));
 }
 
@@ -237,6 +240,7 @@ void Pool::move_starving_helpers(std::int64_t started) {
 }
 
 void Pool::help(int thread) {
+    const FloatMode mode;  // it was that of the thread that created the pool
     std::uint32_t seen = 0;
     for (;;) {
         const auto news = [this, &seen] { return news_.load(std::memory_order_acquire) != seen; };

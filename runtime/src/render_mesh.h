@@ -22,7 +22,7 @@ struct RenderMesh {
     };
 
     const Model& model;
-    const Memory& memory;
+    const Memory memory;                       // a copy: the model may be freed first
     Array<std::uint32_t> vertices{memory};     // per render vertex: the vertex that it copies
     Array<std::uint32_t> copy_starts{memory};  // per vertex: its first further copy; one more
     Array<std::uint32_t> indices{memory};      // triangles of render vertices, by material

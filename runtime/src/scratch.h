@@ -43,7 +43,7 @@ struct Scratch {
 
     const Model& model;
     Pool* const pool;
-    const Memory& memory;
+    const Memory memory;  // a copy: the model may be freed first
     const bool renders = false;
     const RenderMesh* const render_mesh = nullptr;
 

@@ -1,6 +1,7 @@
 // Tests of the library through its header and of its parts.
 //
 //     test_runtime a.understudy b.understudy ...
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -13,6 +14,9 @@
 #if defined(__linux__)
 #include <pthread.h>
 #include <sched.h>
+#endif
+#if defined(__SSE2__)
+#include <immintrin.h>
 #endif
 #if !defined(_WIN32)
 #include <signal.h>
@@ -318,6 +322,23 @@ void test_render(const understudy_model* model) {
     CHECK(understudy_deform_render(model, plain, bones, controls, &buffer) ==
           UNDERSTUDY_WRONG_SCRATCH);
     understudy_free_scratch(plain);
+    // A stride that gives vertices the same numbers, or none their alignment.
+    understudy_scratch* scratch = understudy_create_render_scratch(model, nullptr, mesh);
+    std::vector<Vertex> out(understudy_render_vertex_count(mesh));
+    const auto play = [&](std::size_t position, std::size_t normal, std::size_t tangent) {
+        buffer = {out[0].position, position, out[0].normal, normal, nullptr, sizeof(Vertex)};
+        if (understudy_render_uvs(mesh)) buffer.tangents = out[0].tangent;
+        buffer.tangent_stride = tangent;
+        return understudy_deform_render(model, scratch, bones, controls, &buffer);
+    };
+    CHECK(play(sizeof(Vertex), sizeof(Vertex), sizeof(Vertex)) == UNDERSTUDY_OK);
+    for (const std::size_t wrong : {0, 4, 8, 11, 13, 27}) {
+        CHECK(play(wrong, sizeof(Vertex), sizeof(Vertex)) == UNDERSTUDY_WRONG_STRIDE);
+        CHECK(play(sizeof(Vertex), wrong, sizeof(Vertex)) == UNDERSTUDY_WRONG_STRIDE);
+    }
+    if (understudy_render_uvs(mesh))
+        CHECK(play(sizeof(Vertex), sizeof(Vertex), 12) == UNDERSTUDY_WRONG_STRIDE);
+    understudy_free_scratch(scratch);
     understudy_free_render_mesh(mesh);
     understudy_free_render_mesh(nullptr);
     CHECK(!understudy_create_render_mesh(nullptr));
@@ -491,6 +512,11 @@ void test_bone_formats(understudy_number number) {
         {UNDERSTUDY_BONES_PARTS, bones[0].parts}};
     for (const auto& format : formats) {
         double got[24];
+        for (const std::size_t wrong : {std::size_t{0}, 9 * sizeof(Number)})
+            CHECK(understudy_convert_bones(format.first, number, format.second, wrong, 2, got) ==
+                  UNDERSTUDY_WRONG_STRIDE);
+        CHECK(understudy_convert_bones(format.first, number, format.second, 0, 1, got) ==
+              UNDERSTUDY_OK);
         CHECK(understudy_convert_bones(format.first, number, format.second, sizeof(Bone), 2, got) ==
               UNDERSTUDY_OK);
         for (int i = 0; i < 24; ++i) CHECK(std::abs(got[i] - want[i % 12]) < 1e-6);
@@ -557,6 +583,117 @@ void test_memory_of_the_host(const char* path, const std::vector<float>& want) {
         CHECK(count < 2000);
         host.left = count;
         played = play();
+    }
+}
+
+// What was created may be freed in any order; freed memory is unreadable.
+void test_any_order_of_freeing(const char* path) {
+    int order[] = {0, 1, 2, 3};
+    do {
+        Host host;
+        understudy_allocator memory = host.functions();
+        memory.release = [](void* user, void* data, std::size_t size) {
+            std::memset(data, 0xDD, size);
+            static_cast<Host*>(user)->functions().release(user, data, size);
+        };
+        understudy_model* model = understudy_load_file_with(&memory, path, nullptr, 0);
+        understudy_pool* pool = understudy_create_pool_with(&memory, 2);
+        understudy_render_mesh* mesh = understudy_create_render_mesh(model);
+        understudy_scratch* scratch = understudy_create_render_scratch(model, pool, mesh);
+        const Drivers drivers(model, 1);
+        std::vector<float> out(3 * understudy_vertex_count(model));
+        CHECK(understudy_deform(model, scratch, drivers.bones.data(), drivers.controls.data(),
+                                out.data(), nullptr) == UNDERSTUDY_OK);
+        for (const int what : order) {
+            if (what == 0) understudy_free_model(model);
+            if (what == 1) understudy_free_pool(pool);
+            if (what == 2) understudy_free_render_mesh(mesh);
+            if (what == 3) understudy_free_scratch(scratch);
+        }
+        CHECK(host.taken == 0 && host.bytes == 0);
+    } while (std::next_permutation(order, order + 4));
+}
+
+// Processor modes of a host: numbers near zero are flushed, and the rounding is another.
+#if defined(__SSE2__)
+using Mode = unsigned;
+Mode get_mode() { return _mm_getcsr() & ~0x3Fu; }  // without what happened so far
+void set_mode(Mode mode) { _mm_setcsr(mode); }
+constexpr Mode kFlush = 0x8040, kUpwards = 0x4000;
+#elif defined(__aarch64__) && defined(__GNUC__)
+using Mode = std::uint64_t;
+Mode get_mode() {
+    Mode mode;
+    asm volatile("mrs %0, fpcr" : "=r"(mode));
+    return mode;
+}
+void set_mode(Mode mode) { asm volatile("msr fpcr, %0" : : "r"(mode)); }
+constexpr Mode kFlush = 1 << 24, kUpwards = 1 << 22;
+#else
+using Mode = int;
+Mode get_mode() { return 0; }
+void set_mode(Mode) {}
+constexpr Mode kFlush = 0, kUpwards = 0;
+#endif
+
+// A host may change the mode of its threads at any time: no bit of a result changes, and the mode
+// is the host's after the call.
+void test_the_mode_of_the_processor(const understudy_model* model) {
+    constexpr std::size_t kPoses = understudy::kLanes + 3;
+    Drivers drivers(model, kPoses);
+    for (double& number : drivers.bones) number *= 1e-39;  // positions are denormal
+    const understudy_gpu_counts counts = understudy_count_gpu_arrays(model);
+    const std::size_t floats = 3 * understudy_vertex_count(model) * kPoses;
+    const auto all = [&](understudy_scratch* scratch, bool render) {
+        const double *bones = drivers.bones.data(), *controls = drivers.controls.data();
+        std::vector<float> out(2 * floats + counts.coefficients + 12 * counts.transforms + 1);
+        float *positions = out.data(), *normals = positions + floats,
+              *coefficients = normals + floats, *transforms = coefficients + counts.coefficients;
+        const understudy_vertex_buffer buffer{normals, 12, nullptr, 0, nullptr, 0};
+        CHECK(understudy_deform_many(model, scratch, kPoses, bones, controls, positions,
+                                     render ? nullptr : normals) == UNDERSTUDY_OK);
+        if (render)
+            CHECK(understudy_deform_render(model, scratch, bones, controls, &buffer) ==
+                  UNDERSTUDY_OK);
+        CHECK(understudy_coefficients(model, scratch, bones, controls, coefficients) ==
+              UNDERSTUDY_OK);
+        CHECK(understudy_transforms(model, scratch, bones, transforms) == UNDERSTUDY_OK);
+        CHECK(understudy_distance_from_data(model, scratch, bones, controls, &out.back()) ==
+              UNDERSTUDY_OK);
+        return out;
+    };
+    const Mode before = get_mode();
+    const auto at_once = [](void*, std::uint32_t count, void (*job)(void*, std::uint32_t),
+                            void* context) {
+        std::vector<std::thread> threads;
+        for (std::uint32_t number = 1; number < count; ++number)
+            threads.emplace_back([=] {
+                set_mode(get_mode() | kUpwards);
+                const Mode own = get_mode();
+                job(context, number);
+                CHECK(get_mode() == own);
+            });
+        job(context, 0);
+        for (std::thread& thread : threads) thread.join();
+    };
+    const understudy_jobs jobs{at_once, nullptr, 3};
+    for (const bool own_threads : {true, false}) {
+        understudy_pool* pool = own_threads ? understudy_create_pool(3)
+                                            : understudy_create_pool_from_jobs(nullptr, &jobs);
+        understudy_scratch* scratch = understudy_create_render_scratch(model, pool, nullptr);
+        for (const bool render : {false, true}) {
+            set_mode(before);
+            const std::vector<float> want = all(scratch, render);
+            for (const Mode mode : {before | kFlush, before | kUpwards}) {
+                set_mode(mode);
+                const std::vector<float> got = all(scratch, render);
+                CHECK(get_mode() == mode);
+                set_mode(before);
+                CHECK(std::memcmp(got.data(), want.data(), 4 * got.size()) == 0);
+            }
+        }
+        understudy_free_scratch(scratch);
+        understudy_free_pool(pool);
     }
 }
 
@@ -729,6 +866,19 @@ void test_selecting_an_instruction_set() {
     CHECK(understudy_instruction_set() == best);
 }
 
+void test_every_status_has_a_text() {
+    std::vector<std::string> texts;
+    for (int status = UNDERSTUDY_OK; status <= UNDERSTUDY_WRONG_STRIDE; ++status)
+        texts.push_back(understudy_status_text(status));
+    texts.push_back(understudy_status_text(100));
+    for (const std::string& text : texts) {
+        CHECK(!text.empty());
+        CHECK(std::count(texts.begin(), texts.end(), text) == 1);
+    }
+    CHECK(texts.back() == understudy_status_text(-1));
+    CHECK(texts[UNDERSTUDY_OVERLAP].find("overlaps") != std::string::npos);
+}
+
 void test_what_is_no_file() {
     char message[8];
     CHECK(!understudy_load_file("no/such/file", message, sizeof message));
@@ -751,6 +901,7 @@ int main(int count, char** names) {
     test_sizes_never_wrap();
     test_json();
     test_words();
+    test_every_status_has_a_text();
     test_bone_formats<float>(UNDERSTUDY_FLOAT);
     test_bone_formats<double>(UNDERSTUDY_DOUBLE);
 #if defined(__linux__)
@@ -770,6 +921,8 @@ int main(int count, char** names) {
         test_given_coefficients(model, other);
         const std::vector<float> want = played(model, 1, 2);
         test_memory_of_the_host(names[i], want);
+        test_any_order_of_freeing(names[i]);
+        test_the_mode_of_the_processor(model);
         test_jobs_of_the_host(model, want);
 #if !defined(_WIN32) && !defined(__SANITIZE_THREAD__)
         if (i == 1) test_a_forked_child_works_alone(model);

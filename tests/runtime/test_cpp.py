@@ -4,6 +4,7 @@ under sanitizers, mutated files, the install, the example and the README.
 
 import ctypes
 import functools
+import json
 import os
 import re
 import shutil
@@ -418,7 +419,7 @@ def readme_blocks(language):
 def test_an_engine_finds_the_installed_library_as_the_readme_says(plain, clip_file, tmp_path):
     """The README's CMake lines build the example; its C++ lines compile, link and play."""
     run(tool("cmake"), "--install", plain, "--prefix", tmp_path / "prefix")
-    (lines,), (snippet,) = readme_blocks("cmake"), readme_blocks("cpp")
+    (lines, _), (snippet,) = readme_blocks("cmake"), readme_blocks("cpp")
     head, body = snippet.split("\n", 1)
     arrays = "static double bones[12000], controls[1]; static float positions[9000], normals[9000];"
     (tmp_path / "snippet.cpp").write_text(
@@ -435,6 +436,42 @@ def test_an_engine_finds_the_installed_library_as_the_readme_says(plain, clip_fi
     assert "8 frames of" in run(built / "game", clip_file)
     shutil.copy(clip_file, tmp_path / "hero.understudy")
     run(built / "snippet", cwd=tmp_path)
+
+
+def test_fetch_content_takes_the_root_as_the_readme_says(tmp_path):
+    """It defines the target that the other tests build; nothing is compiled again."""
+    example = (ROOT / "examples" / "play_clip.cpp").as_posix()
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\nproject(engine CXX)\n"
+        f"add_executable(game {example})\n{readme_blocks('cmake')[1]}"
+    )
+    options = (
+        f"-DFETCHCONTENT_SOURCE_DIR_UNDERSTUDY={ROOT}",
+        f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}",
+    )
+    run(tool("cmake"), "-S", tmp_path, "-B", tmp_path / "built", "-G", "Ninja", *options)
+    said = run(tool("ninja"), "-C", tmp_path / "built", "-n", "game")
+    assert "kernels_avx2.cpp" in said
+    assert "executable game" in said
+
+
+@pytest.mark.parametrize("kind", ["Release", "RelWithDebInfo", "MinSizeRel", "Debug", "Shipping"])
+def test_kernels_are_fast_in_every_configuration(kind, tmp_path):
+    options = (
+        f"-DCMAKE_BUILD_TYPE={kind}",
+        "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+        f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}",
+    )
+    run(tool("cmake"), "-S", ROOT / "runtime", "-B", tmp_path, "-G", "Ninja", *options)
+    commands = json.loads((tmp_path / "compile_commands.json").read_text())
+    last = {
+        Path(one["file"]).stem: re.findall(r" (-O\S*)", one["command"])[-1:] for one in commands
+    }
+    kernels = {name: flag for name, flag in last.items() if name.startswith("kernels_")}
+    assert len(kernels) == 5
+    assert set(map(tuple, kernels.values())) == {("-O3",)}
+    if kind in ("Release", "RelWithDebInfo"):
+        assert set(map(tuple, last.values())) == {("-O3",)}
 
 
 @pytest.mark.slow

@@ -1,9 +1,12 @@
 import contextlib
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 from understudy import InputError
 from understudy.system.progress import SILENT
@@ -139,6 +142,51 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_is_not_used(tmp_path):
     )
     checkpoint.write_bytes(foreign[: len(foreign) // 2])
     assert len(train(x, tasks, SHORT, SILENT, checkpoint).training_curve) == SHORT.epochs
+
+
+def flipped_bit(found):
+    found["weight.0"].view(torch.int32)[0, 0, 0] ^= 1 << 20
+
+
+def not_a_number(found):
+    found["first.1"].flatten()[3] = torch.nan
+
+
+def another_shape(found):
+    found["weight.1"] = found["weight.1"].flatten()
+
+
+def no_moments(found):
+    del found["second.0"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "with_its_sum"),
+    [
+        (flipped_bit, False), (not_a_number, False), (another_shape, False), (no_moments, False),
+        (another_shape, True), (no_moments, True),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_is_not_believed(tmp_path, damage, with_its_sum, monkeypatch):
+    x, tasks = problem()
+    schedule = replace(SHORT, epochs=4)
+    straight = train(x, tasks, schedule, SILENT)
+    checkpoint = tmp_path / "model.checkpoint"
+    with pytest.raises(KeyboardInterrupt), interrupted_after(20):
+        train(x, tasks, schedule, SILENT, checkpoint)
+    with safe_open(str(checkpoint), framework="pt") as opened:
+        found = {name: opened.get_tensor(name).clone() for name in opened.keys()}  # noqa: SIM118
+        metadata = opened.metadata()
+    damage(found)
+    if with_its_sum:
+        monkeypatch.setattr(checkpoints, "_sum", lambda *given: "")
+        metadata["checkpoint"] = json.dumps(json.loads(metadata["checkpoint"]) | {"sum": ""})
+    save_file(found, checkpoint, metadata=metadata)
+    resumed = train(x, tasks, schedule, SILENT, checkpoint)
+    np.testing.assert_array_equal(resumed.training_curve, straight.training_curve)
+    for a, b in zip(straight.nets, resumed.nets):
+        for first, second in zip(a[0] + a[1], b[0] + b[1]):
+            np.testing.assert_array_equal(first, second)
 
 
 def test_a_device_that_is_not_there_is_named():

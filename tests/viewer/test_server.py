@@ -1,5 +1,6 @@
 """A hostile page, or another user of the machine, gets nothing from the server."""
 
+import contextlib
 import http.client
 import json
 import signal
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -18,6 +20,7 @@ from tube_scene import tube_scene
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.registry import load_rig
 from understudy.system.errors import InputError
+from understudy.viewer import server as serving
 from understudy.viewer.scene import rig_scene
 from understudy.viewer.server import HOST, TOKEN_HEADER, ViewServer
 
@@ -178,6 +181,71 @@ def test_garbage_does_not_end_it(server):
         with socket.create_connection((HOST, server.port), timeout=5) as line:
             line.sendall(garbage)
     assert ask(server, "/scene")[0] == 200
+
+
+def answering_threads():
+    return sum("process_request_thread" in thread.name for thread in threading.enumerate())
+
+
+def test_silent_connections_are_ended_for_new_ones():
+    scene, _ = tube_scene(served=True)
+    before = answering_threads()
+    with ViewServer(scene) as server, contextlib.ExitStack() as opened:
+        tab = http.client.HTTPConnection(HOST, server.port, timeout=5)
+        for silent in range(300):
+            opened.enter_context(socket.create_connection((HOST, server.port), timeout=5))
+            if silent % 20 == 0:
+                assert ask(server, "/scene")[0] == 200
+        time.sleep(0.2)
+        assert answering_threads() - before <= 64
+        tab.request("GET", "/scene", headers={TOKEN_HEADER: server.token})
+        assert tab.getresponse().status == 200
+        tab.close()
+
+
+def dripped(server, start, seconds):
+    """How long the server takes one byte after another."""
+    with socket.create_connection((HOST, server.port), timeout=seconds) as line:
+        line.sendall(start)
+        began = time.monotonic()
+        while time.monotonic() - began < seconds:
+            try:
+                line.sendall(b"a")
+                line.settimeout(0.05)
+                if line.recv(1000) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+        return time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "", "GET /", "GET /scene HTTP/1.1\r\nX: ",
+        "POST /pose HTTP/1.1\r\nHost: {host}\r\nX-Understudy-Token: {token}\r\n"
+        "Content-Length: 9999\r\n\r\n",
+    ],
+)  # fmt: skip
+def test_a_request_may_not_drip(server, start, monkeypatch):
+    monkeypatch.setattr(serving, "_IDLE", 0.3)
+    text = start.format(host=f"{HOST}:{server.port}", token=server.token)
+    assert dripped(server, text.encode(), 5) < 2
+
+
+def test_a_pose_may_take_long(monkeypatch):
+    class Slow(type(load_rig("tube"))):
+        def evaluate(self, values):
+            if len(values) == 1:
+                time.sleep(1.2)
+            return super().evaluate(values)
+
+    monkeypatch.setattr(serving, "_IDLE", 0.3)
+    rig = Slow()
+    with ViewServer(rig_scene(rig), rig) as server:
+        assert ask(server, "/pose", "POST", controls(5))[0] == 200
 
 
 def test_several_tabs_at_once(server):

@@ -139,15 +139,9 @@ def quaternion_from_rotation(rotation: np.ndarray) -> np.ndarray:
     )
     a, b, c = r[..., 2, 1] - r[..., 1, 2], r[..., 0, 2] - r[..., 2, 0], r[..., 1, 0] - r[..., 0, 1]
     d, e, f = r[..., 1, 0] + r[..., 0, 1], r[..., 0, 2] + r[..., 2, 0], r[..., 2, 1] + r[..., 1, 2]
-    rows = np.stack(
-        [
-            np.stack([squares[..., 0], a, b, c], axis=-1),
-            np.stack([a, squares[..., 1], d, e], axis=-1),
-            np.stack([b, d, squares[..., 2], f], axis=-1),
-            np.stack([c, e, f, squares[..., 3]], axis=-1),
-        ],
-        axis=-2,
-    )
+    s0, s1, s2, s3 = np.moveaxis(squares, -1, 0)
+    every = ((s0, a, b, c), (a, s1, d, e), (b, d, s2, f), (c, e, f, s3))
+    rows = np.stack([np.stack(row, axis=-1) for row in every], axis=-2)
     best = np.argmax(squares, axis=-1)
     chosen = np.take_along_axis(rows, best[..., None, None], axis=-2)[..., 0, :]
     return chosen / np.linalg.norm(chosen, axis=-1, keepdims=True)

@@ -11,6 +11,8 @@ import numpy as np
 
 # Singular values below this fraction of the largest are raised to it before an inversion.
 _FLATTEST = 1e-3
+# `damped_inverse` damps singular values below this fraction of the largest.
+_NARROWEST = 5e-3
 
 
 def compose(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -52,6 +54,31 @@ def bounded_inverse(transforms: np.ndarray) -> np.ndarray:
         transforms = transforms.copy()
         transforms[risky, :, :3] = u @ (sigma[..., None] * vt)
     return inverse(transforms)
+
+
+def damped_inverse(transforms: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """The inverse (...,3,4) of transforms, damped along the axes that they flatten, and what it
+    loses of a point: inverse(transform(p)) = p - lost @ p, lost (...,3,3); None: nothing.
+
+    A singular value s below the bound c has the inverse s / c^2, which goes to 0 with s: along such
+    an axis a transform hardly moves what is displaced, however far.
+    """
+    linear = transforms[..., :3]
+    scale = np.linalg.norm(linear, axis=(-2, -1))
+    risky = np.abs(np.linalg.det(linear)) <= _NARROWEST * scale**3
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        result = inverse(transforms)
+    if not risky.any():
+        return result, None
+    u, sigma, vt = np.linalg.svd(linear[risky])
+    least = np.maximum(_NARROWEST * sigma[..., :1], 1e-12)
+    factor = sigma / np.square(np.maximum(sigma, least))
+    v = np.swapaxes(vt, -1, -2)
+    damped = v @ (factor[..., None] * np.swapaxes(u, -1, -2))
+    result[risky] = np.concatenate([damped, -damped @ transforms[risky][..., 3:]], axis=-1)
+    lost = np.zeros_like(linear)
+    lost[risky] = v @ ((1 - factor * sigma)[..., None] * vt)
+    return result, lost
 
 
 def apply(a: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -13,17 +13,19 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar, copy_context
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.methods.fit_arguments import check_fit
+from understudy.methods.fit_arguments import check_fit, say_if_worse, usable_poses
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
 
+_FITTING: ContextVar[bool] = ContextVar("fitting", default=False)
 PRESET = "preset"  # `--set preset=NAME` is `--preset NAME`
 
 
@@ -152,7 +154,10 @@ class Method(Generic[ConfigType]):
 
 
 def _checked(fit: Callable[..., Deformer]) -> Callable[..., Deformer]:
-    """`fit` with its arguments checked first, and with BLAS on one thread."""
+    """`fit` with its arguments checked first, and with BLAS on one thread.
+
+    Of a fit inside another fit, as of a candidate of `auto`, nothing is said.
+    """
 
     @functools.wraps(fit)
     def checked(self: Any, /, *arguments: Any, **options: Any) -> Deformer:
@@ -160,8 +165,17 @@ def _checked(fit: Callable[..., Deformer]) -> Callable[..., Deformer]:
             kind = fit.__qualname__.rpartition(".")[0]
             raise InputError(f"fit: {kind} is a class; make an object of it: {kind}().fit(poses)")
         check_fit(arguments, options, self.traits.asks_rig)
+        poses = options.pop("poses", None) or arguments[0]
         with tasks.one_blas_thread():
-            return fit(self, *arguments, **options)
+            if _FITTING.get():
+                return fit(self, poses, **options)
+            progress = options.get("progress", SILENT)
+            poses = usable_poses(poses, self.traits.finds_bones, progress)
+            inside = copy_context()
+            inside.run(_FITTING.set, True)
+            deformer = inside.run(fit, self, poses, **options)
+            say_if_worse(deformer, poses, progress)
+            return deformer
 
     return checked
 

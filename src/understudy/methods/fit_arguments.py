@@ -1,4 +1,4 @@
-"""What `fit` is given, checked before any work: poses, a live rig, progress.
+"""What `fit` is given, checked before any work: poses, a live rig, progress. And what it returns.
 
 `Method` calls this around the `fit` of every method, so that no method repeats it.
 """
@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.poses import Poses
+from understudy.core.deformer import Deformer
+from understudy.core.poses import Poses, evenly
 from understudy.io.npz.bone_matrices import check_convention
 from understudy.rigs.registry import checked_rig
 from understudy.system import checks
@@ -19,6 +20,8 @@ from understudy.system.errors import InputError
 from understudy.system.progress import Progress
 
 _CALL = "fit(poses, rig=rig, progress=progress)"
+_FAR, _USUAL, _NAMED = 10, 0.95, 3  # see `usable_poses`
+_MEASURED_POSES, _LEAST_ERROR = 32, 1e-5  # of the height: what is smaller is rounding
 
 
 def check_fit(arguments: tuple[Any, ...], options: dict[str, Any], asks_rig: bool) -> None:
@@ -67,6 +70,48 @@ def _check_poses(poses: Any) -> None:
             "give the matrix of every bone, or leave skeleton and world_from_bone out"
         )
     check_convention(poses)
+
+
+def usable_poses(poses: Poses, keep_all: bool, progress: Progress) -> Poses:
+    """The poses without those that are far from all others, unless `keep_all`; they are named.
+
+    A pose is far if it is 10 times as wide as 95 % of all: its few vertices would weigh more in
+    sums of squares than all others. Frames of a sequence, and of a store, are kept.
+    """
+    size = np.concatenate([np.ptp(block, axis=1).max(axis=1) for _, block in poses.pose_blocks()])
+    usual = np.sort(size)[min(int(_USUAL * len(size)), len(size) - 2)]
+    far = np.flatnonzero(size > _FAR * usual)
+    bare = poses.skeleton is None and poses.controls is None
+    keep_all = keep_all or bare or not isinstance(poses.vertices, np.ndarray) or len(size) < 3
+    for pose in far[:_NAMED].tolist():
+        shape = poses.read_poses(pose, pose + 1)[0]
+        vertex = int(np.abs(shape - np.median(shape, axis=0)).max(axis=1).argmax())
+        progress.say(
+            f"Warning: pose {pose} of {poses.name!r} is far from all others ({len(far)} are): "
+            f"vertex {vertex} is at {' '.join(f'{x:.4g}' for x in shape[vertex])}, and other poses "
+            f"are {usual:.4g} wide. "
+            + ("It may ruin the result: leave it out." if keep_all else "It is left out.")
+        )
+    return poses if keep_all or not len(far) else poses.take(np.flatnonzero(size <= _FAR * usual))
+
+
+def say_if_worse(deformer: Deformer, poses: Poses, progress: Progress) -> None:
+    """Say so if the correctives increase the error of the skin on the training poses."""
+    if not deformer.nets or deformer.skin is None:
+        return
+    some = poses.take(evenly(poses.pose_count, _MEASURED_POSES))
+    _, bones = some.need_bones(deformer.method)
+    full = deformer.deform_reference(bones, some.controls)
+    plain = deformer.deform_displaced(bones, np.zeros_like(full))
+    error, skin = (
+        float(np.median(np.linalg.norm(found - some.read_poses(0, len(full)), axis=2).mean(axis=1)))
+        for found in (full, plain)
+    )
+    if error > skin + _LEAST_ERROR * poses.mesh.height:
+        progress.say(
+            f"Warning: on its training poses this {deformer.method} is off by {error:.4g}, and its "
+            f"skin alone by {skin:.4g}. Use lbs, train for longer, or give more poses"
+        )
 
 
 def _check_rig(rig: Any, poses: Poses, asks_rig: bool) -> None:

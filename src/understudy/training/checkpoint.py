@@ -1,7 +1,7 @@
 """`Checkpoint`: the state of training on disk, so that an interrupted run continues where it was.
 
-The file holds the weights, Adam's moments, the loss curves, and a fingerprint of the data and the
-schedule. A file with another fingerprint, or a damaged one, is ignored.
+The file holds the weights, Adam's moments, the loss curves, a sum over these, and a fingerprint of
+the data and the schedule. A file with another fingerprint, or a damaged one, is ignored.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
@@ -74,6 +74,9 @@ class Checkpoint:
                 if about["fingerprint"] != self._fingerprint:
                     return []
                 tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dict)
+            curves: Curves = about["curves"]
+            if about["sum"] != _sum(curves, tensors) or not self._fits(tensors):
+                return []
         except (SafetensorError, KeyError, TypeError, ValueError, OSError):
             return []  # damaged: start again
         for number, (parameter, optimizer) in enumerate(self._parameters):
@@ -86,7 +89,17 @@ class Checkpoint:
                 }
         for number, tensor in enumerate(self._more):
             tensor.copy_(tensors[f"more.{number}"])
-        return [[[float(loss) for loss in part] for part in epoch] for epoch in about["curves"]]
+        return curves
+
+    def _fits(self, tensors: Mapping[str, torch.Tensor]) -> bool:
+        """Whether these are the tensors of this run, by name and shape."""
+        shapes = {f"more.{number}": tensor.shape for number, tensor in enumerate(self._more)}
+        for number, (parameter, _) in enumerate(self._parameters):
+            shapes[f"weight.{number}"] = parameter.shape
+            if f"step.{number}" in tensors:
+                shapes[f"step.{number}"] = torch.Size()
+                shapes[f"first.{number}"] = shapes[f"second.{number}"] = parameter.shape
+        return {name: tensor.shape for name, tensor in tensors.items()} == shapes
 
     def keep(self, curves: Curves, last: bool = False) -> None:
         """Copy the state at the end of an epoch, and write it if the last write is long ago.
@@ -120,8 +133,17 @@ class Checkpoint:
         if self._state is None or self._path is None:
             return
         curves, tensors = self._state
-        about = json.dumps({"fingerprint": self._fingerprint, "curves": curves})
+        total = _sum(curves, tensors)
+        about = json.dumps({"fingerprint": self._fingerprint, "curves": curves, "sum": total})
         self._written = time.monotonic()
         # A full disk must not end the training.
         with contextlib.suppress(FileError), atomic_write(self._path) as part:
             part.write_bytes(save(tensors, metadata={"checkpoint": about}))
+
+
+def _sum(curves: Curves, tensors: Mapping[str, torch.Tensor]) -> str:
+    digest = sha256(json.dumps(curves).encode())
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {list(tensors[name].shape)}".encode())
+        digest.update(tensors[name].numpy().tobytes())
+    return digest.hexdigest()

@@ -31,7 +31,8 @@ from understudy.viewer.page import page_for_server, server_policy
 HOST = "127.0.0.1"
 TOKEN_HEADER = "X-Understudy-Token"
 _MOST_BODY = 1 << 20  # bytes of a request: a pose of a very large rig has some ten thousand
-_IDLE = 20.0  # seconds after which a silent connection is closed
+_IDLE = 20.0  # seconds in which a request must arrive, and its answer be taken
+_MOST_CONNECTIONS = 64  # each has a thread
 
 
 class ViewServer:
@@ -117,28 +118,43 @@ def control_values(body: bytes, rig: Rig) -> np.ndarray:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = _MOST_CONNECTIONS
     view: ViewServer
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]):
-        self._open: set[socket.socket] = set()
+        # Connection -> since when its next request is awaited; infinity: it is being answered.
+        self.since: dict[socket.socket, float] = {}
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a new connection in a thread of its own."""
-        self._open.add(request)
+        """Answer a new connection in a thread of its own; end the one that waits longest for it."""
+        if len(self.since) >= _MOST_CONNECTIONS:
+            longest = min(list(self.since), key=lambda line: self.since.get(line, 0.0))
+            if self.since.get(longest) == math.inf:
+                self.shutdown_request(request)
+                return
+            self.shutdown_request(longest)
+        self.since[request] = time.monotonic()
         super().process_request(request, client_address)
 
+    def service_actions(self) -> None:
+        """End connections whose request takes too long to arrive; called twice a second."""
+        for line, since in list(self.since.items()):
+            if time.monotonic() - since > _IDLE:
+                self.shutdown_request(line)
+
     def shutdown_request(self, request: Any) -> None:
-        """End a connection."""
-        self._open.discard(request)
+        """End a connection, whose thread may wait for it."""
+        self.since.pop(request, None)
+        with contextlib.suppress(OSError):
+            request.shutdown(socket.SHUT_RDWR)
         super().shutdown_request(request)
 
     def server_close(self) -> None:
         """End all connections: a tab may hold one open."""
         super().server_close()
-        for request in list(self._open):
-            with contextlib.suppress(OSError):
-                request.shutdown(socket.SHUT_RDWR)
+        for line in list(self.since):
+            self.shutdown_request(line)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: tabs that close break their connections."""
@@ -153,8 +169,15 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _IDLE
     server: _Server
 
+    def handle_one_request(self) -> None:
+        """Answer the next request, which must arrive in time."""
+        if self.connection in self.server.since:
+            self.server.since[self.connection] = time.monotonic()
+        super().handle_one_request()
+
     def do_GET(self) -> None:
         """The page, with the token in its address, or the scene, with the token in a header."""
+        self.server.since[self.connection] = math.inf
         view = self.server.view
         path, query = self._address()
         if not self._from_here():
@@ -189,6 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             body = self.rfile.read(int(length))
+            self.server.since[self.connection] = math.inf
             self._answer(self.server.view.pose(body), "application/octet-stream")
         except UnderstudyError as problem:
             self._refuse(HTTPStatus.BAD_REQUEST, str(problem))

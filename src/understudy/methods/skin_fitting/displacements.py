@@ -6,8 +6,8 @@
 Skinning rest + d gives the original vertices y. For a rigid skin d is the residual of FDDA (Bailey
 et al. 2018, Eq. 2) in rest space: d = X0 f, with f in the bone's own frame.
 
-Departure: the singular values of T_ti are bounded from below before it is inverted. A bone that is
-scaled nearly flat has no usable inverse; the bound keeps d finite and the skinned result close.
+Departure: T_ti^-1 and d are damped along the axes that T_ti flattens. A bone that is scaled nearly
+flat has no usable inverse: what it cannot move would be displaced far.
 
 Letters: T poses, V vertices, n some of them, t poses of a block.
 """
@@ -22,7 +22,7 @@ from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.skinning import weight_matrix
-from understudy.geometry.transforms import apply, bounded_inverse, compose
+from understudy.geometry.transforms import apply, compose, damped_inverse
 from understudy.system import tasks
 from understudy.system.progress import Task
 
@@ -134,22 +134,27 @@ def rest_displacements(
     # Most vertices of most skins have one bone; they share one inverse per bone.
     rigid = weight.max(axis=1) == 1
     at = np.flatnonzero(rigid)
-    single = np.take_along_axis(compact, weight.argmax(axis=1)[:, None], axis=1)[:, 0]
-    result[:, at] = _unskin_rigid(
-        bounded_inverse(matrices).astype(np.float32), single[at], targets[:, at], centre
-    )
+    single = np.take_along_axis(compact, weight.argmax(axis=1)[:, None], axis=1)[:, 0][at]
+    inverses, lost = damped_inverse(matrices)
+    result[:, at] = _unskin_rigid(inverses.astype(np.float32), single, targets[:, at], centre)
+    result[:, at] -= _kept(rest[vertices[at]], lost, single)
     at = np.flatnonzero(~rigid)
     if len(at):
         rows = weight_matrix(compact[at], weight[at], len(bones))
         blended = (
             rows @ np.moveaxis(matrices, 1, 0).reshape(len(bones), -1).astype(np.float32)
         ).reshape(len(at), -1, 3, 4)
-        result[:, at] = apply(
-            bounded_inverse(np.moveaxis(blended, 0, 1)),
-            (targets[:, at] - centre[:, None]).astype(np.float32),
-        )
-    result -= rest[vertices]
+        inverses, lost = damped_inverse(np.moveaxis(blended, 0, 1))
+        result[:, at] = apply(inverses, (targets[:, at] - centre[:, None]).astype(np.float32))
+        result[:, at] -= _kept(rest[vertices[at]], lost, slice(None))
     return result
+
+
+def _kept(rest: np.ndarray, lost: np.ndarray | None, bone: np.ndarray | slice) -> np.ndarray:
+    """Rest positions (n,3) less what inverses (T,b) lose of them, with the `bone` (n,) of each."""
+    if lost is None:
+        return rest
+    return rest - np.einsum("tnij,nj->tni", lost[:, bone], rest).astype(np.float32)
 
 
 def _unskin_rigid(
