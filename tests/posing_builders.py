@@ -1,12 +1,14 @@
 """Characters with a posing skeleton, for tests."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from understudy.core.controls import ControlSpec
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses
-from understudy.core.posing import Dofs, Driver, Handle, PosingSkeleton, Symmetry
+from understudy.core.posing import Dofs, Driver, Handle, PosingSkeleton, Symmetry, term_count
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.rigs.sampling import gaussian
@@ -53,6 +55,40 @@ def small_character() -> Deformer:
     skin = Skin([[0], [1], [3]], np.ones((3, 1)))
     spec = ControlSpec(("smile_L", "smile_R"), low=[0, 0], high=[1, 1])
     return Deformer(mesh, posing.skeleton, spec, skin, posing=posing)
+
+
+def driven_by_controls(deformer: Deformer) -> Deformer:
+    """The same deformer with bones that follow its controls: joints of every order of rotation,
+    channels that several drivers add to, polynomials of every degree.
+    """
+    rng = np.random.default_rng(7)
+    skeleton, spec = deformer.skeleton, deformer.control_spec
+    bones, controls = skeleton.bone_count, spec.count
+    drivers = []
+    for bone in range(bones):
+        for channels, degree in (([0, 1, 2], bone % 8), ([2, 0], 3), ([3, 5], 1), ([6, 11], 2)):
+            inputs = rng.permutation(controls)[: max(1, controls - degree // 4)]
+            shape = (term_count(len(inputs), degree), len(channels))
+            drivers.append(Driver(bone, channels, inputs, degree, 0.1 * rng.normal(size=shape)))
+    posing = PosingSkeleton(
+        skeleton,
+        parents=skeleton.parents,
+        control_rest=spec.rest,
+        dofs=Dofs(
+            spec.names, np.full(controls, -1), np.arange(controls), spec.low, spec.high, spec.rest
+        ),
+        axes=rng.normal(size=(bones, 3)),
+        order=np.arange(bones) % 6,
+        reference=0.3 * rng.normal(size=(bones, 3)),
+        drivers=tuple(drivers[k] for k in rng.permutation(len(drivers))),
+        handles=(Handle("end", "end", "middle", bones - 1),),
+        symmetry=Symmetry(-1, np.arange(bones), np.arange(controls)),
+        parts=("body",),
+        bone_part=np.zeros(bones, int),
+        errors={"mean": 0.1},
+        notes=("made up",),
+    )
+    return replace(deformer, posing=posing)
 
 
 class BonesOnly:
