@@ -192,27 +192,15 @@ class _Fitter:
     def _solve(self, y: np.ndarray, shape: Shape) -> tuple[list[np.ndarray], float]:
         """Return the coefficients of polynomials that add up, and the root mean square error.
 
-        The error is the larger of that on poses kept out and that on the others. A product that
-        several polynomials have is fitted once, in the first of them.
+        The error is the larger of that on poses kept out and that on the others.
         """
-        seen: set[tuple[int, ...]] = set()
-        columns, own = [], []
-        for inputs, degree in shape:
-            factors = _factors(inputs, degree)
-            own.append(np.array([term not in seen for term in factors]))
-            seen.update(factors)
-            columns.append(products(self.x[:, inputs], degree)[:, own[-1]])
+        columns = [products(self.x[:, inputs], degree) for inputs, degree in shape]
         terms = np.concatenate(columns, axis=1)
         solved = _least_squares(terms[self.learned], y[self.learned])
         square = ((y - terms @ solved) ** 2).sum(axis=1)
-        error = max(float(np.sqrt(square[part].mean())) for part in (self.learned, ~self.learned))
-        found, start = [], 0
-        for mask in own:
-            rows = np.zeros((len(mask), y.shape[1]))
-            rows[mask] = solved[start : start + mask.sum()]
-            start += mask.sum()
-            found.append(rows)
-        return found, error
+        parts = (square[self.learned], square[~self.learned])
+        ends = np.cumsum([own.shape[1] for own in columns])[:-1]
+        return np.split(solved, ends), max(float(np.sqrt(part.mean())) for part in parts)
 
 
 def _shapes(groups: list[tuple[int, ...]], most: int) -> list[Shape]:
@@ -232,27 +220,16 @@ def _shapes(groups: list[tuple[int, ...]], most: int) -> list[Shape]:
         ((every, 3), (two, 5), (first, 7)),
         ((two, 5), (first, 7)),
     ]
-    allowed = lambda shape: all(term_count(len(own), degree) <= MAX_TERMS for own, degree in shape)
-    count = lambda shape: len(set().union(*(_factors(*polynomial) for polynomial in shape)))
-    return [tried[0], *(one for one in tried[1:] if allowed(one) and count(one) <= most)]
-
-
-def _factors(inputs: tuple[int, ...], degree: int) -> list[tuple[int, ...]]:
-    """Return the controls that each of `products` multiplies, sorted."""
-    result: list[tuple[int, ...]] = [()]
-    last: list[tuple[int, ...]] = [()]
-    for _ in range(degree):
-        last = [
-            (*term, factor)
-            for term in last
-            for factor in range(term[-1] if term else 0, len(inputs))
-        ]
-        result += last
-    return [tuple(sorted(inputs[k] for k in term)) for term in result]
+    sizes = lambda shape: [term_count(len(inputs), degree) for inputs, degree in shape]
+    fits = lambda shape: max(sizes(shape)) <= MAX_TERMS and sum(sizes(shape)) <= most
+    return [tried[0], *filter(fits, tried[1:])]
 
 
 def _least_squares(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the coefficients (n,k) of terms (T,n) that fit y (T,k), slightly regularised."""
+    """Return the coefficients (n,k) of terms (T,n) that fit y (T,k).
+
+    Slightly regularised: products that several polynomials have share their coefficient.
+    """
     gram = terms.T @ terms
     scale = np.sqrt(np.diag(gram)) + 1e-30
     scaled = gram / scale[:, None] / scale

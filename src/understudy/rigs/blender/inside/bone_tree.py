@@ -2,8 +2,8 @@
 
 In a control rig a deforming bone often hangs on a control, a mechanism or nothing, and constraints
 carry it. Without a deforming bone as parent it follows the first that is found on the way up: the
-constraints that carry a bone come before its parent, and a bone that a deforming one copies, or at
-whose place it is, stands for it. What is left follows the root with the most bones.
+constraints that carry a bone come before its parent, and a bone that is at the place of a deforming
+one stands for it. What is left follows the root with the most bones.
 """
 
 COPIES = ("COPY_TRANSFORMS", "ARMATURE", "CHILD_OF", "COPY_LOCATION")
@@ -39,8 +39,7 @@ class Rig:
     """The bones of an armature.
 
     names     those of the tree, in the order of the file, each after its parent in the file
-    carriers  of each bone (constraint or "PARENT", bone): whose motion it has, the strongest first
-    copied    bone -> those of the tree that copy its transform
+    carriers  of each bone: those whose motion it has, the strongest first
     parents   those found so far, of bones of the tree
     """
 
@@ -48,35 +47,27 @@ class Rig:
         self.bones = armature.data.bones
         self.names = [bone.name for bone in depth_first(self.bones) if bone.name in wanted]
         self.carriers = {bone.name: carriers_of(bone) for bone in armature.pose.bones}
-        self.copied, self.parents = {}, {}
-        for name in self.names:
-            parent = self.bones[name].parent
-            if parent is not None and parent.name in wanted:
-                self.parents[name] = parent.name
-            for way, carrier in self.carriers[name]:
-                if way == "COPY_TRANSFORMS":
-                    self.copied.setdefault(carrier, []).append(name)
+        direct = {name: self.bones[name].parent for name in self.names}
+        self.parents = {
+            name: bone.name for name, bone in direct.items() if bone and bone.name in wanted
+        }
 
     def above(self, name):
         """The first bone of the tree on the way up from one, or None; none that follows it."""
-        free = {other for other in self.names if name not in (other, *self.line_of(other))}
-        seen = {name}
-        waiting = [carrier for _, carrier in self.carriers[name]]
+        free = [other for other in self.names if name not in (other, *self.line_of(other))]
+        waiting, seen = list(self.carriers[name]), {name}
         for carrier in waiting:  # grows while it is read
             if carrier in seen:
                 continue
             seen.add(carrier)
-            found = [other for other in self.standing_for(carrier) if other in free]
-            if found:
-                return found[0]
-            waiting.extend(other for _, other in self.carriers[carrier])
+            if carrier in free:
+                return carrier
+            bone = self.bones[carrier]
+            for other in free:
+                if same_place(self.bones[other], bone):
+                    return other
+            waiting.extend(self.carriers[carrier])
         return None
-
-    def standing_for(self, carrier):
-        """The bones of the tree that a bone of the rig stands for: first itself, then copies."""
-        bone = self.bones[carrier]
-        same = [name for name in self.names if same_place(self.bones[name], bone)]
-        return [carrier, *self.copied.get(carrier, ()), *same]
 
     def line_of(self, name):
         """The bones that one follows, the nearest first."""
@@ -86,7 +77,7 @@ class Rig:
 
 
 def carriers_of(pose_bone):
-    """(constraint or "PARENT", bone) of the bones whose motion one has, the strongest first."""
+    """The bones whose motion one has: by its last constraints first, then its parent."""
     armature, found = pose_bone.id_data, []
     for constraint in reversed(pose_bone.constraints):
         if constraint.mute or constraint.influence < 0.5 or constraint.type not in COPIES:
@@ -94,12 +85,9 @@ def carriers_of(pose_bone):
         targets = [constraint]
         if constraint.type == "ARMATURE":
             targets = sorted(constraint.targets, key=lambda target: -target.weight)
-        found += [
-            (constraint.type, target.subtarget)
-            for target in targets
-            if target.target is armature and target.subtarget in armature.pose.bones
-        ]
-    return found + ([("PARENT", pose_bone.parent.name)] if pose_bone.parent else [])
+        found += [target.subtarget for target in targets if target.target is armature]
+    parent = [pose_bone.parent.name] if pose_bone.parent else []
+    return [name for name in found if name in armature.pose.bones] + parent
 
 
 def same_place(bone, carrier):
