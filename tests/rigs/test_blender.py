@@ -54,7 +54,8 @@ def test_mesh_and_skeleton(arm):
     assert any("Smooth" in note and "left out" in note for note in arm.notes)
 
 
-def test_bones_of_a_control_rig_are_one_tree(files):
+def test_bones_of_a_control_rig_are_one_tree(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("UNDERSTUDY_CACHE", str(tmp_path))
     with BlenderRig(files / "tree.blend") as rig:
         names, parents = rig.skeleton.names, rig.skeleton.parents
     above = {name: None if p < 0 else names[p] for name, p in zip(names, parents)}
