@@ -42,7 +42,8 @@ EXPORTS = (
     "understudy_triangles", "understudy_clip_count", "understudy_clip_name",
     "understudy_clip_frame_count", "understudy_clip_frame_rate", "understudy_clip_frame",
     "understudy_deform", "understudy_coefficients", "understudy_count_gpu_arrays",
-    "understudy_is_bounded", "understudy_distance_from_data",
+    "understudy_is_bounded", "understudy_distance_from_data", "understudy_poses_bones",
+    "understudy_pose_bones",
 )  # fmt: skip
 
 

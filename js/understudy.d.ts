@@ -60,6 +60,8 @@ export interface Deformer {
     readonly handedness: string;
     /** Whether the file has the range of its training poses, which bounds the correctives. */
     readonly isBounded: boolean;
+    /** Whether the controls determine all bones, so that no rig is needed: see `poseBones`. */
+    readonly posesBones: boolean;
     /** "simd128" or "portable". */
     readonly instructionSet: string;
     readonly boneNames: readonly string[];
@@ -117,6 +119,14 @@ export interface Deformer {
      * correctives fade from 1 on. 0 where the file has no range of its training poses.
      */
     distanceFromData(bones?: Numbers, controls?: Numbers): number;
+
+    /**
+     * Fills `bones` from the controls of the rig that was learned, and returns them. Without
+     * arguments it reads `controls`.
+     *
+     * @throws UnderstudyError without `posesBones`
+     */
+    poseBones(controls?: Numbers): Float64Array;
 
     /** Fills `bones` from (B,16) matrices, column after column, as three.js and glTF have them. */
     setBoneMatrices(matrices: Numbers): void;

@@ -91,6 +91,7 @@ class Deformer {
         this.boneCount = wasm.understudy_bone_count(model);
         this.controlCount = wasm.understudy_control_count(model);
         this.readsControls = wasm.understudy_reads_controls(model) !== 0;
+        this.posesBones = wasm.understudy_poses_bones(model) !== 0;
         this.isBounded = wasm.understudy_is_bounded(model) !== 0;
         this.method = this.#text(wasm.understudy_method(model));
         this.unit = this.#text(wasm.understudy_unit(model));
@@ -172,6 +173,19 @@ class Deformer {
             this.#input('controls', controls, this.controls), this.#distance.byteOffset);
         if (status) throw new UnderstudyError(STATUS[status] ?? `status ${status}`);
         return this.#distance[0];
+    }
+
+    /**
+     * Fills `bones` from the controls of the rig that was learned, and returns them. Only if
+     * `posesBones`.
+     */
+    poseBones(controls = this.controls) {
+        if (!this.posesBones)
+            throw new UnderstudyError('the controls of this file do not determine its bones');
+        const status = this.#wasm.understudy_pose_bones(
+            this.#model, this.#input('controls', controls, this.controls), this.bones.byteOffset);
+        if (status) throw new UnderstudyError(STATUS[status] ?? `status ${status}`);
+        return this.bones;
     }
 
     /** Fills `bones` from 4x4 matrices, column after column, as three.js and glTF have them. */

@@ -13,7 +13,7 @@ BUILD = Path(__file__).parent / "rigs" / "inside_blender" / "build_blend.py"
 
 @pytest.fixture(scope="session", name="files")
 def blend_files(tmp_path_factory):
-    """A folder with arm.blend and python.blend, and a cache of its own."""
+    """A folder with arm.blend, python.blend and tree.blend, and a cache of its own."""
     try:
         launch.find_blender()
     except MissingDependencyError as problem:

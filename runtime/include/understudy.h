@@ -251,6 +251,23 @@ UNDERSTUDY_API understudy_status understudy_convert_bones(understudy_bone_format
                                                           const void* bones, size_t stride,
                                                           size_t count, double* world_from_bone);
 
+/* Whether the controls determine all bones (1), so that a game needs no rig. Without checks of the
+   model, as the queries. */
+UNDERSTUDY_API int understudy_poses_bones(const understudy_model* model);
+
+/* Computes the bones of one pose from the controls of the rig that was learned.
+
+   model            one with `understudy_poses_bones`; else UNDERSTUDY_MISSING_ARGUMENT is returned
+   controls         1 number per control, finite and at most 1e18 in magnitude; those of the rest
+                    pose are `understudy_control_rest`
+   world_from_bone  receives 12 numbers per bone: pass it to `understudy_deform`. It must not overlap
+                    the controls
+
+   Does not allocate. Thread-safe. */
+UNDERSTUDY_API understudy_status understudy_pose_bones(const understudy_model* model,
+                                                       const double* controls,
+                                                       double* world_from_bone);
+
 /* Computes one pose.
 
    model, scratch   the scratch must have been created for this model

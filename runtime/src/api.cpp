@@ -337,6 +337,22 @@ understudy_status understudy_deform(const understudy_model* model, understudy_sc
     return understudy_deform_many(model, scratch, 1, world_from_bone, controls, positions, normals);
 }
 
+int understudy_poses_bones(const understudy_model* model) {
+    return model->description.posing.drives_bones;
+}
+
+understudy_status understudy_pose_bones(const understudy_model* model, const double* controls,
+                                        double* world_from_bone) {
+    if (!model || !controls || !world_from_bone || !model->description.posing.drives_bones)
+        return UNDERSTUDY_MISSING_ARGUMENT;
+    const size_t count = model->description.control_count();
+    if (Range(controls, count).overlaps(Range(world_from_bone, 12 * model->bone_count())))
+        return UNDERSTUDY_OVERLAP;
+    if (!in_range(controls, count)) return UNDERSTUDY_NOT_FINITE;
+    understudy::pose_bones(model->description.posing, controls, world_from_bone);
+    return UNDERSTUDY_OK;
+}
+
 int understudy_shares_coefficients(const understudy_model* model, const understudy_model* other) {
     return model && other && understudy::shares_coefficients(*model, *other);
 }

@@ -112,7 +112,8 @@ public:
             return false;
         if (static_cast<bool>(header_.find("skeleton")) != into_.skinned)
             return problem_.say("a skeleton and a skin come together: one of them is missing");
-        return read_features() && read_nets() && read_bases() && read_bounds() && read_clips();
+        return read_features() && read_nets() && read_bases() && read_bounds() && read_clips() &&
+               read_posing_entry();
     }
 
 private:
@@ -534,6 +535,12 @@ private:
                         problem_) &&
                in_range(bounds.features.data(), bounds.features.size(),
                         into_.feature_columns.size(), "bounds.features", problem_);
+    }
+
+    bool read_posing_entry() {
+        if (!header_.find("posing") || !header_.find("skeleton")) return true;
+        const PosedBones bones{into_.bone_count(), into_.control_count(), into_.rest_bones.data()};
+        return read_posing(file_, header_, bones, into_.memory, into_.posing);
     }
 
     bool read_clips() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "memory.h"
+#include "posing.h"
 #include "problem.h"
 
 namespace understudy {
@@ -149,6 +150,7 @@ struct Description {
     std::size_t coefficient_count = 0;
     Bounds bounds{memory};
     Array<Clip> clips{memory};
+    Posing posing{memory};
 
     std::size_t vertex_count() const { return rest.size() / 3; }
     std::size_t bone_count() const { return bone_names.size(); }

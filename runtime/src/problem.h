@@ -55,8 +55,7 @@ public:
     // Returns false. The first problem counts.
     template <class... Parts>
     bool say(const Parts&... parts) {
-        if (text_.empty()) text_ = Words<256>(parts...);
-        return false;
+        return put(plain(parts)...);
     }
 
     const char* text() const {
@@ -64,6 +63,19 @@ public:
     }
 
 private:
+    // Literals of different lengths are different types; as pointers they share one function.
+    static const char* plain(const char* word) { return word; }
+    template <class Part>
+    static const Part& plain(const Part& part) {
+        return part;
+    }
+
+    template <class... Parts>
+    bool put(const Parts&... parts) {
+        if (text_.empty()) text_ = Words<256>(parts...);
+        return false;
+    }
+
     Words<256> text_;
 };
 

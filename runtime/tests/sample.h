@@ -1,4 +1,4 @@
-// Drivers for any file: slightly moved rest bones, and controls.
+// Drivers for any file: slightly moved rest bones, or bones that follow the controls; and controls.
 #pragma once
 
 #include <cmath>
@@ -25,6 +25,9 @@ struct Drivers {
                                 0.1 * std::sin(1.0 + 7.0 * i + 3.0 * pose));
             for (std::size_t i = 0; i < understudy_control_count(model); ++i)
                 controls.push_back(std::sin(2.0 * i + pose));
+            if (count && understudy_poses_bones(model))
+                understudy_pose_bones(model, &controls[pose * understudy_control_count(model)],
+                                      &bones[pose * count]);
         }
     }
 };

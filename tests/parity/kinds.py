@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from builders import chain_skeleton, full_deformer, grid_mesh, random_motion
+from posing_builders import driven_by_controls
 
 from understudy import Basis, Bounds, ControlSpec, Deformer, Features, Net, Skin
 from understudy.runtime.half_precision import round_to_half
@@ -258,12 +259,15 @@ KINDS = {
     "side-by-side-bounded": lambda: bounded(_side_by_side()),
     "side-by-side-bounded-dual": lambda: bounded(_side_by_side("dual_quaternion")),
     "controls-bounded": lambda: bounded(_controls_only()),
+    "posed": lambda: driven_by_controls(full_deformer()),
+    "posed-packed": lambda: driven_by_controls(upright(full_deformer()).half()),
     "mean-only": lambda: replace(full_deformer(), nets=(), bases=(), features=Features()),
 }
 
 
 def drivers(deformer: Deformer, poses: int = 21, seed: int = 1):
-    """Bones and controls, None where the deformer has none. By default more poses than the runtime
+    """Bones and controls, None where the deformer has none; bones follow controls that determine
+    them. By default more poses than the runtime
     takes at once, 16, and some that are left.
     """
     rng = np.random.default_rng(seed)
@@ -273,6 +277,8 @@ def drivers(deformer: Deformer, poses: int = 21, seed: int = 1):
         if deformer.control_spec is None
         else rng.normal(size=(poses, deformer.control_spec.count))
     )
+    if deformer.poses_bones:
+        bones = deformer.posing.bones_at(controls)
     return bones, controls
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from builders import full_deformer
 from parity.kinds import KINDS, drivers
+from posing_builders import small_character
 
 from understudy import Basis, ControlSpec, Deformer, Features, FileError, InputError
 from understudy.geometry.normals import vertex_normals
@@ -46,6 +47,34 @@ def test_one_pose_and_many_agree(kind):
         )
         assert one.shape == (kind.mesh.vertex_count, 3)
         np.testing.assert_allclose(one, many[t], rtol=0, atol=last_digits)
+
+
+@pytest.mark.parametrize("name", ["posed", "posed-packed"])
+def test_bones_from_controls(name):
+    deformer = KINDS[name]()
+    bones, controls = drivers(deformer)
+    assert np.abs(bones - deformer.skeleton.world_from_bone).max() > 0.1
+    packed = runtime.runtime_of(deformer)
+    got = packed.bones_at(controls)
+    np.testing.assert_allclose(got, bones, atol=1e-12 * np.abs(bones).max())
+    np.testing.assert_array_equal(packed.bones_at(controls[0]), got[0])
+    close(deformer, deformer.deform(None, controls), deformer.deform_reference(bones, controls))
+    one = deformer.deform(got[0], controls[0])
+    close(deformer, deformer.deform_reference(None, controls[0]), one)
+    out = np.empty((deformer.mesh.vertex_count, 3), np.float32)
+    np.testing.assert_array_equal(deformer.deform(None, controls[0], out=out), one)
+
+
+def test_bones_from_wrong_controls_are_refused():
+    deformer = KINDS["posed"]()
+    with pytest.raises(InputError, match="controls"):
+        deformer.deform(None, [1.0, np.nan])
+    with pytest.raises(InputError, match="controls"):
+        deformer.deform(None, [1.0, 2.0, 3.0])
+    with pytest.raises(InputError, match="driven by bones"):
+        KINDS["wide"]().deform(None, [1.0, 2.0])
+    with pytest.raises(InputError, match="do not determine its bones"):
+        small_character().posing.bones_at(np.zeros((1, 2)))
 
 
 def test_distance_from_data(kind):

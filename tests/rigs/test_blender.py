@@ -54,6 +54,15 @@ def test_mesh_and_skeleton(arm):
     assert any("Smooth" in note and "left out" in note for note in arm.notes)
 
 
+def test_bones_of_a_control_rig_are_one_tree(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("UNDERSTUDY_CACHE", str(tmp_path))
+    with BlenderRig(files / "tree.blend") as rig:
+        names, parents = rig.skeleton.names, rig.skeleton.parents
+    above = {name: None if p < 0 else names[p] for name, p in zip(names, parents)}
+    # Constraints, then places, tell what a bone follows; nothing carries the tail.
+    assert above == {"hip": None, "arm": "hip", "hand": "arm", "nail": "hand", "tail": "hip"}
+
+
 def test_controls_with_ranges(arm):
     spec = arm.controls
     at = {name: c for c, name in enumerate(spec.names)}

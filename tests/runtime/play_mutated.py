@@ -26,7 +26,7 @@ def drivers(deformer):
         bones = moved.reshape(2, -1, 3, 4)
     if deformer.control_spec is not None:
         controls = np.sin(2 * np.arange(deformer.control_spec.count) + POSES)
-    return bones, controls
+    return (None if deformer.poses_bones else bones), controls
 
 
 def play(path):

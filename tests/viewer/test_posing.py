@@ -12,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import full_deformer
 from needs import missing
-from posing_builders import human_with_skin, small_character
+from posing_builders import arm_poses, driven_by_controls, human_with_skin, small_character
 
-from understudy.methods.posing_fitting import fit_posing
+from understudy.core.posing import Handle
+from understudy.methods.posing_fitting import fit_posing, with_posing
 
 ROOT = Path(__file__).parents[2]
 CHECKS = Path(__file__).parent / "posing_checks.mjs"
@@ -90,6 +92,28 @@ def test_a_small_character_is_that_of_numpy(module, tmp_path):
     assert_same(
         posing, run(module, tmp_path / "a.understudy", "parity", values=values.tolist()), values
     )
+
+
+def test_controls_of_a_rig_are_sliders_and_follow_handles(module, tmp_path):
+    driven = driven_by_controls(full_deformer())
+    driven.save(tmp_path / "a.understudy")
+    values = random_values(driven.posing, 20, seed=3)
+    rows = run(module, tmp_path / "a.understudy", "parity", values=values.tolist())
+    bones, _ = driven.posing.pose(values)
+    size = np.ptp(driven.posing.skeleton.world_from_bone[..., 3])
+    got = np.reshape([row["bones"] for row in rows], bones.shape)
+    np.testing.assert_allclose(got, bones, atol=1e-9 * size)
+    arm = with_posing(*arm_poses())
+    posing = arm.posing
+    posing = replace(posing, handles=(*posing.handles[:1], Handle("end", "end", "middle", 2)))
+    replace(arm, posing=posing).save(tmp_path / "b.understudy")
+    found = run(module, tmp_path / "b.understudy", "reach", count=100)
+    controls = np.rad2deg([row["values"] for row in found])
+    assert controls.shape == (100, 9)
+    assert (np.abs(controls) <= 40 + 1e-6).all()
+    place = posing.bones_at(controls)[:, 2, :, 3]
+    away = np.linalg.norm(place - [row["target"] for row in found], axis=1)
+    assert (away < 1e-3).mean() >= 0.95, np.sort(away)[-10:]
 
 
 @pytest.mark.slow

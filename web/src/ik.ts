@@ -62,7 +62,7 @@ export class IkSolver {
     readonly #turn: Float64Array;
     readonly #place: Float64Array;
     readonly #axis: Float64Array;
-    readonly #x = new Float64Array(8);
+    readonly #x = new Float64Array(16);
     readonly #slopes = new Map<Driver, Float64Array>();
 
     constructor(model: PosingModel) {
@@ -122,7 +122,7 @@ export class IkSolver {
                 if (driver.channels.some((channel) => channel < 6)) for (const dof of driver.inputs) used[dof] = 1;
         }
         for (let j = 0; j < model.dofCount; ++j) {
-            const held = model.dofBone[j] < 0 || options.locked?.[j] || ((options.lockRoot ?? true) && this.#isRoot[j]);
+            const held = (model.dofBone[j] < 0 && !model.fromControls) || options.locked?.[j] || ((options.lockRoot ?? true) && this.#isRoot[j]);
             if (used[j] && !held) free.push(j);
         }
         const column = new Int32Array(model.dofCount).fill(-1);
@@ -182,8 +182,11 @@ export class IkSolver {
                 }
                 for (let n = 0; n < count; ++n) if (active[n]) step[n] = 0;
                 let longest = 0;
-                for (let n = 0; n < count; ++n)
-                    if (model.dofChannel[free[n]] < 3) longest = Math.max(longest, Math.abs(step[n]));
+                for (let n = 0; n < count; ++n) {
+                    const j = free[n];  // a control counts as a share of its range
+                    if (model.fromControls) longest = Math.max(longest, Math.abs(step[n]) / model.half[j]);
+                    else if (model.dofChannel[j] < 3) longest = Math.max(longest, Math.abs(step[n]));
+                }
                 const share = longest > LARGEST_STEP ? LARGEST_STEP / longest : 1;
                 trial.set(values);
                 for (let n = 0; n < count; ++n) trial[free[n]] += share * step[n];
@@ -434,7 +437,10 @@ function rootDofs(model: PosingModel): Uint8Array {
     const above = new Uint8Array(model.boneCount);
     for (const {role, bone} of model.handles)
         if (role === 'pelvis') for (let b = bone; b >= 0; b = model.parents[b]) above[b] = 1;
-    return Uint8Array.from(model.dofBone, (bone) => bone >= 0 ? above[bone] : 0);
+    const result = Uint8Array.from(model.dofBone, (bone) => bone >= 0 ? above[bone] : 0);
+    if (model.fromControls)
+        for (const {bone, inputs} of model.drivers) if (above[bone]) for (const dof of inputs) result[dof] = 1;
+    return result;
 }
 
 /** How easily each dof moves: limbs before the trunk, turning before stretching. */
@@ -443,7 +449,7 @@ function mobilities(model: PosingModel, size: number, isRoot: Uint8Array): Float
     for (const {role, bone} of model.handles)
         if (role !== 'pelvis') for (let b = bone; b >= 0; b = model.parents[b]) ++passing[b];
     return Float64Array.from(model.dofBone, (bone, j) => {
-        if (bone < 0) return 0;
+        if (bone < 0) return model.fromControls ? model.half[j] ** 2 * (isRoot[j] ? 0.1 : 1) : 0;
         const channel = model.dofChannel[j];
         if (isRoot[j]) return channel < 3 ? 0.1 : 0.02 * size * size;
         const share = passing[bone] > 1 ? 0.25 : 1;
@@ -529,13 +535,19 @@ class Posing implements PosingSkeleton {
     constructor(readonly model: PosingModel) {
         this.solver = new IkSolver(model);
         this.#all = model.restValues.slice();
-        this.#dofs = Array.from(model.dofBone.keys()).filter((j) => model.dofBone[j] >= 0);
-        this.#scale = this.#dofs.map((j) => model.dofChannel[j] < 3 ? Math.PI / 180 : 1);
+        this.#dofs = Array.from(model.dofBone.keys()).filter((j) => model.fromControls || model.dofBone[j] >= 0);
+        this.#scale = this.#dofs.map((j) => !model.fromControls && model.dofChannel[j] < 3 ? Math.PI / 180 : 1);
+        // A control belongs to the part of the first bone that it moves.
+        const bones = this.#dofs.map((j) => model.fromControls ?
+            model.sequence.find((b) => model.drivers.some(({bone, inputs}) => bone === b && inputs.includes(j))) ?? 0 :
+            model.dofBone[j]);
+        const unitOf = (j: number) => model.fromControls ? model.controlUnits[model.dofChannel[j]] ?? '' :
+            model.dofChannel[j] < 3 ? 'deg' : model.dofChannel[j] < 6 ? model.unit : '';
         this.joints = this.#dofs.map((j, n) => ({
             name: model.dofNames[j],
-            bone: model.dofBone[j],
-            part: model.parts[model.bonePart[model.dofBone[j]]],
-            unit: model.dofChannel[j] < 3 ? 'deg' : model.dofChannel[j] < 6 ? model.unit : '',
+            bone: bones[n],
+            part: model.parts[model.bonePart[bones[n]]],
+            unit: unitOf(j),
             low: model.low[j] / this.#scale[n],
             high: model.high[j] / this.#scale[n],
             rest: model.restValues[j] / this.#scale[n],
@@ -569,6 +581,8 @@ class Posing implements PosingSkeleton {
     }
 
     fromBones(bones: Float64Array): Float64Array {
+        // Controls are not read from bones: they are those that were set.
+        if (this.model.fromControls) return this.#joints(this.model.limit(this.#all.slice()));
         return this.#joints(this.model.limit(this.model.read(bones)));
     }
 

@@ -56,8 +56,9 @@ export class Poser {
         this.#values = Float64Array.from(scene.controls, (c) => c.rest);
         this.#bones = scene.bones ? scene.bones.rest.slice() : null;
         this.#indices = new Map(scene.controls.map((control, i) => [control.name, i]));
-        this.#shown = scene.controls.flatMap((c, i) => c.read ? [i] : []);
         const joints = live || !this.#posing ? [] : this.#posing.joints;
+        const own = new Set(this.#posing?.model.fromControls ? joints.map(({name}) => name) : []);
+        this.#shown = scene.controls.flatMap((c, i) => c.read && !own.has(c.name) ? [i] : []);
         this.#jointCount = joints.length;
         this.sliders = [
             ...joints.map(({name, part, unit, low, high, rest}) => ({name, group: capital(part), unit, low, high, rest})),
@@ -215,6 +216,11 @@ export class Poser {
     }
 
     #applyJoints(): void {
+        if (this.#posing!.model.fromControls)
+            this.#posing!.joints.forEach(({name}, n) => {
+                const i = this.#indices.get(name);
+                if (i !== undefined) this.#values[i] = this.#joints![n];
+            });
         this.#posing!.toBones(this.#joints!, this.#bones!);
         ++this.#asked;
         this.#posed = true;
@@ -249,6 +255,10 @@ export class Poser {
 
     /** Exchanges left and right. */
     #mirror(): void {
+        if (this.#posing?.model.fromControls && !this.#live) {
+            notify('Poses made with the controls of a rig cannot be mirrored.');
+            return;
+        }
         this.#history.push(this.#snapshot());
         const old = this.#values.slice();
         this.#scene.controls.forEach(({name, low}, i) => {

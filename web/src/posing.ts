@@ -29,7 +29,7 @@ export interface HandleEntry {
 
 const CHANNELS = 12;
 const WIDEST = 1.25;
-const VERSION = 1, MAX_INPUTS = 8, MAX_DEGREE = 4;
+const VERSION = 2, MAX_INPUTS = 16, MAX_DEGREE = 7, MAX_TERMS = 1024;
 export const ORDERS = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] as const;
 const ROW = [0, 1, 2, 1, 0, 0], COLUMN = [0, 1, 2, 2, 2, 1];
 const ROLES = ['hand', 'foot', 'head', 'pelvis', 'end'], SIDES = ['left', 'right', 'middle'];
@@ -59,6 +59,10 @@ export class PosingModel {
     readonly dofBone: Int32Array;
     /** (D) channel of the motion, or the control. */
     readonly dofChannel: Int32Array;
+    /** Whether every dof is a control of the rig that was learned: these determine all bones. */
+    readonly fromControls: boolean;
+    /** (C) units of the controls. */
+    readonly controlUnits: readonly string[];
     readonly low: Float64Array;
     readonly high: Float64Array;
     readonly restValues: Float64Array;
@@ -109,6 +113,8 @@ export class PosingModel {
         this.dofBone = read.index('posing.dof_bone', dofs, bones, -1);
         this.dofChannel = read.index('posing.dof_channel', dofs, Math.max(CHANNELS, controls));
         check(this.dofBone.every((bone, j) => this.dofChannel[j] < (bone < 0 ? controls : CHANNELS)), 'posing.dof_channel');
+        this.fromControls = dofs > 0 && this.dofBone.every((bone) => bone < 0);
+        this.controlUnits = controls ? texts(header.controls.units, 'units') : [];
         this.low = read.floats('posing.dof_low', dofs);
         this.high = read.floats('posing.dof_high', dofs);
         this.restValues = read.floats('posing.dof_rest', dofs);
@@ -455,6 +461,13 @@ function parentsFirst(parents: Int32Array): Int32Array {
     return Int32Array.from(result);
 }
 
+/** How many products of at most `degree` of `count` inputs there are. */
+function termCount(count: number, degree: number): number {
+    let result = 1;
+    for (let k = 1; k <= degree; ++k) result = result * (count + k) / k;
+    return result;
+}
+
 /** Every product of at most `degree` of `count` inputs: the factors of each. */
 export function termsOf(count: number, degree: number): number[][] {
     const result: number[][] = [[]];
@@ -500,6 +513,7 @@ function readDrivers(read: Reader, sizes: any, bones: number, dofs: number): Dri
     let i = 0, c = 0, w = 0;
     const drivers = sizes.map((size: any, d: number) => {
         const n = whole(size?.[0], 0, MAX_INPUTS, 'inputs of a driver'), k = whole(size?.[1], 0, CHANNELS, 'channels of a driver');
+        check(termCount(n, degree[d]) <= MAX_TERMS, 'terms of a driver');
         const terms = termsOf(n, degree[d]);
         const driver = {
             bone: bone[d],

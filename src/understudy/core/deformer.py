@@ -178,8 +178,8 @@ class Deformer(Noun):
     ) -> Floats | tuple[Floats, Floats]:
         """Return the vertices of some poses, (T,V,3) float32.
 
-        world_from_bone  (T,B,3,4), if there are bones
-        controls         (T,C), if the correctives read controls
+        world_from_bone  (T,B,3,4), if there are bones; None: from the controls, if `poses_bones`
+        controls         (T,C), if the correctives read controls or the bones follow them
         threads          how many to use, with the caller's; None: as many as help
         out              (T,V,3) float32, C-contiguous, to write to and return. Float64 inputs and
                          `out` are then used without a copy
@@ -295,6 +295,11 @@ class Deformer(Noun):
     def reads_controls(self) -> bool:
         """Whether any network reads a control."""
         return bool((self.features.columns >= 12 * self.bone_count).any())
+
+    @property
+    def poses_bones(self) -> bool:
+        """Whether its bones follow its controls, so that `deform(None, controls)` needs no rig."""
+        return self.posing is not None and self.posing.from_controls
 
     @cached_property
     def net_groups(self) -> NetGroups:

@@ -4,10 +4,11 @@ The poses that a deformer learned from show which bones move independently, how 
 others follow them. Each degree of freedom (dof) is a number q with limits. It is one of the 12
 channels of a bone's motion (`understudy.geometry.bone_motion`: a rotation about, a move along or a
 stretch along an axis of the joint), or a control of the deformer. Other channels are driven, such
-as those of helper bones (twist, muscle, corrective, stretch); without a driver they are zero:
+as those of helper bones (twist, muscle, corrective, stretch), or all of them by the controls of a
+rig; without a driver they are zero:
 
     motion[b, c] = q                 of the dof of bone b and channel c
-                 = W^T m(x)          of a driver
+                 = sum of W^T m(x)   over the drivers of the channel
     x            = (q[inputs] - middle) / half      middle and half of the limits; for a degree of 2
                                                     or more, clamped to [-1.25, 1.25]
     m(x)         = every product of at most `degree` inputs: 1, x_0, x_1, ..., x_0 x_0, x_0 x_1, ...
@@ -20,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations_with_replacement
 from math import comb
 
 import numpy as np
@@ -30,6 +30,7 @@ from understudy.core.skeleton import Skeleton
 from understudy.geometry.bone_motion import (
     CHANNELS,
     ORDERS,
+    ROTATION,
     Joints,
     bones_of_motion,
     mirrored_motion,
@@ -43,7 +44,8 @@ from understudy.system.errors import InputError
 ROLES = ("hand", "foot", "head", "pelvis", "end")
 SIDES = ("left", "right", "middle")
 WIDEST = 1.25  # inputs of polynomials are clamped to this multiple of half their range
-MAX_INPUTS, MAX_DEGREE = 8, 4
+MAX_INPUTS, MAX_DEGREE, MAX_TERMS = 16, 7, 1024
+MOST_TURN, LARGEST_ANGLE = 100.0, 1000.0  # radians, of a constant rotation vector; of any angle
 
 
 def term_count(inputs: int, degree: int) -> int:
@@ -61,11 +63,13 @@ def products(x: np.ndarray, degree: int) -> np.ndarray:
     >>> products(np.array([[2.0, 3.0]]), 2).tolist()
     [[1.0, 2.0, 3.0, 4.0, 6.0, 9.0]]
     """
-    columns = [np.ones(len(x))]
-    for power in range(1, degree + 1):
-        for chosen in combinations_with_replacement(range(x.shape[1]), power):
-            columns.append(np.prod(x[:, chosen], axis=1))
-    return np.stack(columns, axis=1)
+    powers = [np.ones((len(x), 1))]
+    last = np.zeros(1, np.int64)  # of each product of the power before, its last factor
+    for _ in range(degree):
+        pairs = [(k, factor) for k, low in enumerate(last) for factor in range(low, x.shape[1])]
+        before, last = np.array(pairs, np.int64).reshape(-1, 2).T
+        powers.append(powers[-1][:, before] * x[:, last])
+    return np.concatenate(powers, axis=1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,8 +78,8 @@ class Driver(Noun):
 
     bone          its index
     channels      (k,) int32, the channels of its motion that it sets
-    inputs        (n,) int32, dofs
-    degree        of the polynomial, 0 to 4
+    inputs        (n,) int32, dofs, at most 16
+    degree        of the polynomial, 0 to 7
     coefficients  (terms,k) float32, in the order of `products`
     """
 
@@ -92,7 +96,8 @@ class Driver(Noun):
         put("inputs", checks.index(self.inputs, "driver inputs", 2**31))
         put("degree", int(checks.between(self.degree, "driver degree", 0, MAX_DEGREE)))
         checks.between(len(self.inputs), "number of driver inputs", 0, MAX_INPUTS)
-        shape = (term_count(len(self.inputs), self.degree), len(self.channels))
+        terms = term_count(len(self.inputs), self.degree)
+        shape = (int(checks.between(terms, "terms of a driver", 1, MAX_TERMS)), len(self.channels))
         put("coefficients", checks.array(self.coefficients, "driver coefficients", shape))
 
 
@@ -244,7 +249,9 @@ class PosingSkeleton(Noun):
         checks.index(dofs.channel[dofs.of_bones], "dof channel", CHANNELS)
         checks.index(dofs.channel[dofs.of_controls], "dof control", controls)
         for name in ("axes", "reference"):
-            put(name, checks.array(getattr(self, name), f"joint {name}", (bones, 3)))
+            vectors = checks.array(getattr(self, name), f"joint {name}", (bones, 3))
+            checks.between(np.abs(vectors).max(initial=0), f"largest joint {name}", 0, MOST_TURN)
+            put(name, vectors)
         put("order", checks.index(self.order, "joint order", len(ORDERS), (bones,)))
         put("drivers", tuple(self.drivers))
         for driver in self.drivers:
@@ -269,6 +276,21 @@ class PosingSkeleton(Noun):
         return Joints(self.skeleton.world_from_bone, self.parents, axes, self.order, reference)
 
     @property
+    def from_controls(self) -> bool:
+        """Whether controls alone determine all bones: no dof is a channel of a bone."""
+        return bool(self.dofs.count) and not len(self.dofs.of_bones)
+
+    def bones_at(self, controls: np.ndarray) -> np.ndarray:
+        """Return world_from_bone (T,B,3,4) at controls (T,C), if these determine all bones."""
+        if not self.from_controls:
+            raise InputError(
+                "the controls of this deformer do not determine its bones; pass world_from_bone"
+            )
+        shape = (None, len(self.control_rest))
+        values = checks.array(controls, "controls", shape, np.float64)[:, self.dofs.channel]
+        return self.pose(values)[0]
+
+    @property
     def independent_bones(self) -> np.ndarray:
         """The bones that some dof moves, as sorted indices."""
         return np.unique(self.dofs.bone[self.dofs.of_bones])
@@ -290,10 +312,11 @@ class PosingSkeleton(Noun):
         for driver in self.drivers:
             inputs = (x if driver.degree < 2 else bounded)[:, driver.inputs]
             moved = products(inputs, driver.degree) @ driver.coefficients
-            motion[:, driver.bone, driver.channels] = moved
+            motion[:, driver.bone, driver.channels] += moved
         of_bones, of_controls = dofs.of_bones, dofs.of_controls
         motion[:, dofs.bone[of_bones], dofs.channel[of_bones]] = values[:, of_bones]
         controls[:, dofs.channel[of_controls]] = values[:, of_controls]
+        motion[..., ROTATION] = motion[..., ROTATION].clip(-LARGEST_ANGLE, LARGEST_ANGLE)
         return motion, controls
 
     def pose(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -41,8 +41,11 @@ def info_lines(deformer: Deformer) -> list[tuple[str, str]]:
     if deformer.posing is not None:
         posing = deformer.posing
         text = (
-            f"{posing.dofs.count} degrees of freedom of {len(posing.independent_bones)} bones, "
-            f"{len(posing.helper_bones)} helper bones follow; vertex error "
+            f"all bones follow {posing.dofs.count} controls of the rig, without it; vertex error "
+            if posing.from_controls
+            else f"{posing.dofs.count} degrees of freedom of {len(posing.independent_bones)} "
+            f"bones, {len(posing.helper_bones)} helper bones follow; vertex error "
+        ) + (
             f"{posing.errors.get('mean', 0):.3g} {mesh.unit} mean; handles: "
             f"{', '.join(handle.name for handle in posing.handles)}"
         )

@@ -62,6 +62,27 @@ public:
     const understudy_model* get() const { return model_; }
     std::size_t bytes() const { return understudy_model_bytes(model_); }
 
+    // Fills the bones (T,B,3,4) of poses from controls (T,C). Returns false if the controls do not
+    // determine them or are not finite.
+    bool pose_bones(Controls controls, Array<double, 4> out) const {
+        const std::size_t count = understudy_control_count(model_);
+        const std::size_t bones = understudy_bone_count(model_);
+        need(controls.shape(1) == count, "controls: expected shape (T, C)");
+        need(out.shape(0) == controls.shape(0) && out.shape(1) == bones && out.shape(2) == 3 &&
+                 out.shape(3) == 4,
+             "out: expected shape (T, B, 3, 4)");
+        const std::size_t poses = controls.shape(0);
+        const double* from = controls.data();
+        double* into = out.data();
+        return without_gil([&] {
+            for (std::size_t t = 0; t < poses; ++t)
+                if (understudy_pose_bones(model_, from + t * count, into + t * 12 * bones) !=
+                    UNDERSTUDY_OK)
+                    return false;
+            return true;
+        });
+    }
+
     // The members of understudy_gpu_counts.
     nb::tuple gpu_counts() const {
         const understudy_gpu_counts counts = understudy_count_gpu_arrays(model_);
@@ -237,6 +258,7 @@ NB_MODULE(_runtime, m) {
     nb::class_<Model>(m, "Model")
         .def(nb::init<nb::bytes>(), "data"_a)
         .def_prop_ro("bytes", &Model::bytes)
+        .def("pose_bones", &Model::pose_bones, "controls"_a, "out"_a.noconvert())
         .def("gpu_counts", &Model::gpu_counts)
         .def("fill_gpu_arrays", &Model::fill_gpu_arrays, "rest"_a.noconvert(),
              "entry_starts"_a.noconvert(), "entries"_a.noconvert(), "matrices"_a.noconvert(),

@@ -55,6 +55,8 @@ class Runtime:
         self._threads = min(threads.count(), max(1, self.model.bytes // _BYTES_PER_THREAD))
         self._own = threading.local()
         self._reads_bones = deformer.skeleton is not None
+        self._bones = deformer.bone_count
+        self._controls = 0 if deformer.control_spec is None else deformer.control_spec.count
         self._reads_controls = deformer.reads_controls or not self._reads_bones
 
     @property
@@ -95,6 +97,20 @@ class Runtime:
             out,
         )
 
+    def bones_at(self, controls: Any) -> np.ndarray | None:
+        """Return the bones of poses, or of one, from controls that determine them.
+
+        None: the controls are not what the model reads; the caller says what is wrong.
+        """
+        values = np.asarray(controls)
+        rows = values[None] if values.ndim == 1 else values
+        if rows.ndim != 2 or rows.shape[1] != self._controls or rows.dtype.kind not in "fiu":
+            return None
+        bones = np.empty((len(rows), self._bones, 3, 4))
+        if not self.model.pose_bones(np.ascontiguousarray(rows, np.float64), bones):
+            return None
+        return bones[0] if values.ndim == 1 else bones
+
     def scratch(self, threads: int = 1) -> Any:
         """Return the scratch memory of this thread for a number of threads."""
         kept = self._own.__dict__.setdefault("scratches", {})
@@ -117,7 +133,8 @@ def _to_bytes(deformer: Deformer) -> bytes:
         polygon_material=None,
         parts={},
     )
-    bare = replace(deformer, mesh=mesh, clips=(), posing=None, held_out_error=None)
+    posing = deformer.posing if deformer.poses_bones else None
+    bare = replace(deformer, mesh=mesh, clips=(), posing=posing, held_out_error=None)
     return to_bytes(replace(bare, training={}, provenance={}))
 
 
@@ -201,6 +218,8 @@ def deform(
         if not normals:
             return vertices
         return vertices, vertex_normals(vertices, deformer.mesh.triangles)
+    if world_from_bone is None and controls is not None and deformer.poses_bones:
+        world_from_bone = packed.bones_at(controls)
     given = drivers(deformer, world_from_bone, controls, finite=False)
     shape = (given.pose_count, deformer.mesh.vertex_count, 3)
     if out is None:

@@ -180,12 +180,21 @@ def drivers(
 ) -> Drivers:
     """Return the inputs that `deformer` reads, checked, with a first axis of poses.
 
-    world_from_bone  (T,B,3,4), or (B,3,4) for one pose
+    world_from_bone  (T,B,3,4), or (B,3,4) for one pose; None: from the controls, where these
+                     determine the bones
     controls         (T,C), or (C,) for one pose
     finite           whether to check for NaN, infinity and numbers that are too large
     """
     numbers = _in_range if finite else checks.array_of
     single = False
+    if world_from_bone is None and controls is not None and deformer.poses_bones:
+        assert deformer.posing
+        assert deformer.control_spec
+        given = np.asarray(controls)
+        rows = given[None] if given.ndim == 1 else given
+        rows = _in_range(rows, "controls", (None, deformer.control_spec.count), np.float64)
+        world_from_bone = deformer.posing.bones_at(rows)
+        world_from_bone = world_from_bone[0] if given.ndim == 1 else world_from_bone
     if deformer.skeleton is None:
         bones = None
     elif world_from_bone is None:

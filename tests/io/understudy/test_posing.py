@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from builders import full_deformer
 from mutated_files import read_mutated
-from posing_builders import small_character, two_arms
+from posing_builders import driven_by_controls, small_character, two_arms
+from safetensors import safe_open
+from safetensors.numpy import load_file, save
 
 from understudy.core.deformer import Deformer
+from understudy.runtime import native
 from understudy.system.errors import FileError
 
 
@@ -66,7 +70,7 @@ def test_files_without_it_are_read(file):
 
 def test_a_later_version_is_ignored(file):
     def later(table, header):
-        header["posing"] = {"version": 2, "something": "else"}
+        header["posing"] = {"version": 3, "something": "else"}
 
     assert Deformer.load(rewritten(file, later)).posing is None
 
@@ -83,6 +87,17 @@ def test_a_later_version_is_ignored(file):
         ("handles", [{}]),
         ("mirror_axis", 3),
         ("version", "1"),
+        ("version", True),
+        ("version", 0),
+        ("drivers", [[1, 1], [1.0, 1]]),
+        ("drivers", [[1, 1], [17, 1]]),
+        ("drivers", [[1, 1, 1], [1, 1]]),
+        ("errors", {"mean": "0.1"}),
+        ("mirror_axis", 0.0),
+        ("notes", [1]),
+        ("handles", [{"name": "x", "role": "hand", "side": "left", "bone": 1.0}]),
+        ("handles", [{"name": "x", "role": "tail", "side": "left", "bone": 1}]),
+        ("handles", [{"name": "x", "role": "end", "side": "up", "bone": 1}]),
         ("parts", []),
         ("errors", None),
     ],
@@ -91,8 +106,68 @@ def test_damaged_headers_are_refused(file, name, value):
     def change(table, header):
         header["posing"][name] = value
 
+    damaged = rewritten(file, change)
     with pytest.raises(FileError, match="damaged"):
-        Deformer.load(rewritten(file, change))
+        Deformer.load(damaged)
+    with pytest.raises(ValueError, match=r"\w"):  # C++ refuses what Python refuses
+        native.compiled.Model(damaged.read_bytes())
+
+
+def test_controls_that_determine_bones_come_back(tmp_path):
+    deformer = driven_by_controls(full_deformer())
+    assert deformer.poses_bones
+    assert not small_character().poses_bones
+    deformer.save(tmp_path / "a.understudy")
+    back = Deformer.load(tmp_path / "a.understudy")
+    controls = np.random.default_rng(0).normal(size=(4, 2))
+    np.testing.assert_array_equal(
+        back.posing.bones_at(controls), deformer.posing.bones_at(controls)
+    )
+    # What is posed by bones is written as before, so that older versions read it.
+    for file, version in (("a", 2), (file_of(small_character(), tmp_path).stem, 1)):
+        rewritten(
+            tmp_path / f"{file}.understudy",
+            lambda table, header, v=version: check_version(header, v),
+        )
+
+
+def file_of(deformer, folder):
+    deformer.save(folder / "b.understudy")
+    return folder / "b.understudy"
+
+
+def check_version(header, version):
+    assert header["posing"]["version"] == version
+
+
+@pytest.mark.parametrize(
+    ("array", "values"),
+    [
+        ("parents", [1, 0, 0]),  # a cycle
+        ("dof_bone", [-1, -2]),
+        ("dof_channel", [0, 2]),
+        ("dof_low", [0.0, 100.0]),
+        ("order", [0, 1, 6]),
+        ("driver_channels", None),  # 12 everywhere
+        ("driver_degree", None),
+        ("axes", [[0.0, 0.0, np.nan]] * 3),
+    ],
+)
+def test_damaged_arrays_are_refused_by_every_reader(tmp_path, array, values):
+    path = file_of(driven_by_controls(full_deformer()), tmp_path)
+    arrays = load_file(path)
+    with safe_open(path, "np") as opened:
+        metadata = opened.metadata()
+    name = f"posing.{array}"
+    arrays[name] = (
+        np.full_like(arrays[name], 12) if values is None else np.array(values, arrays[name].dtype)
+    )
+    damaged = save(arrays, metadata)
+    (tmp_path / "c.understudy").write_bytes(damaged)
+    with pytest.raises(FileError, match=r"posing|driver|dof|joint|channels"):
+        Deformer.load(tmp_path / "c.understudy")
+    with pytest.raises(ValueError, match="posing"):
+        native.compiled.Model(damaged)
 
 
 @pytest.mark.parametrize("name", ["axes", "dof_low", "driver_coefficients", "mirror_bone"])

@@ -5,6 +5,7 @@ python.blend   the same, with a driver that needs Python
 more.blend     the arm with collections of bones, and cloth on the sleeve
 linked.blend   a tube whose mesh is linked from arm.blend, by a path of another machine
 nod.blend      an action for the arm; nod.fbx and nod.bvh hold the same motion
+tree.blend     bones that deform hang on controls and mechanisms, and on nothing
 """
 
 import json
@@ -172,4 +173,40 @@ for ob in here.objects:
     ob.override_create(remap_local_usages=True)
 bpy.data.libraries[0].filepath = "/no/such/machine/arm.blend"
 bpy.ops.wm.save_as_mainfile(filepath=request["folder"] + "/linked.blend")
+# A control rig: each bone that deforms hangs on another that does not.
+bpy.ops.wm.read_factory_settings(use_empty=True)
+scene = bpy.context.scene
+data = bpy.data.armatures.new("Skeleton")
+rig = bpy.data.objects.new("Rig", data)
+scene.collection.objects.link(rig)
+bpy.context.view_layer.objects.active = rig
+bpy.ops.object.mode_set(mode="EDIT")
+for name, height, parent in (
+    ("root", 0, None),
+    ("org hip", 0, "root"),
+    ("org arm", 1, "org hip"),
+    ("org hand", 2, "org arm"),
+    ("hip", 0, "root"),
+    ("hand", 2, "org hand"),  # its place says that it is the hand's mechanism
+    ("arm", 1, None),  # a constraint carries it
+    ("nail", 2.5, "org hand"),
+    ("tail", 0.5, None),
+):
+    bone = data.edit_bones.new(name)
+    bone.head, bone.tail = (0, 0, height), (0, 0, height + 1)
+    bone.parent = data.edit_bones[parent] if parent else None
+    bone.use_deform = not name.startswith(("root", "org"))
+bpy.ops.object.mode_set(mode="OBJECT")
+for name, target in (("hip", "org hip"), ("arm", "org arm")):
+    copy = rig.pose.bones[name].constraints.new("COPY_TRANSFORMS")
+    copy.target, copy.subtarget = rig, target
+mesh = bpy.data.meshes.new("Rod")
+mesh.from_pydata([(0.1 * (k % 2), 0, k / 2) for k in range(8)], [], [(0, 1, 3), (4, 5, 7)])
+rod = bpy.data.objects.new("Rod", mesh)
+scene.collection.objects.link(rod)
+rod.parent = rig
+for k, name in enumerate(("hip", "arm", "hand", "nail", "tail")):
+    rod.vertex_groups.new(name=name).add([k], 1.0, "REPLACE")
+rod.modifiers.new("Armature", "ARMATURE").object = rig
+bpy.ops.wm.save_as_mainfile(filepath=request["folder"] + "/tree.blend")
 Path(answered).write_text(json.dumps({"version": list(bpy.app.version)}))

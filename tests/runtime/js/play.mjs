@@ -1,7 +1,8 @@
 // Plays files with given drivers, for test_js.py: node play.mjs MODULE simd|portable FOLDER NAME
 // ...
 //
-// Reads NAME.understudy and NAME.bones, NAME.controls (float64, pose after pose; missing: none).
+// Reads NAME.understudy and NAME.bones, NAME.controls (float64, pose after pose; missing: none). Bones
+// that follow the controls are computed from these.
 // Writes NAME.positions and NAME.normals (float32, pose after pose).
 import {existsSync, readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
@@ -25,10 +26,11 @@ for (const name of names) {
     const size = 3 * hero.vertexCount;
     const positions = new Float32Array(poses * size), normals = new Float32Array(poses * size);
     for (let pose = 0; pose < poses; ++pose) {
-        const own = bones.subarray(12 * hero.boneCount * pose, 12 * hero.boneCount * (pose + 1));
+        const given = bones.subarray(12 * hero.boneCount * pose, 12 * hero.boneCount * (pose + 1));
         const values = controls.length ?
             controls.subarray(hero.controlCount * pose, hero.controlCount * (pose + 1)) :
             hero.controlRest;
+        const own = hero.posesBones ? hero.poseBones(values) : given;
         positions.set(hero.deform(own, values, {normals: true}), size * pose);
         normals.set(hero.normals, size * pose);
     }

@@ -40,7 +40,8 @@ for (const file of files) {
     const {problem: stopped} = await attempt(() => {
         for (let pose = 0; pose < 2; ++pose) {
             const {bones, controls} = drivers(hero, pose);
-            positions.set(hero.deform(bones, controls), 3 * hero.vertexCount * pose);
+            const own = hero.posesBones ? hero.poseBones(controls) : bones;
+            positions.set(hero.deform(own, controls), 3 * hero.vertexCount * pose);
         }
     });
     console.log(stopped ? 'stopped' : 'played');

@@ -8,7 +8,7 @@
     posing.mirror_control               (C,) int32
     posing.dof_bone, .dof_channel       (D,) int32; bone -1: the channel is a control
     posing.dof_low, .dof_high, .dof_rest          (D,) float64
-    posing.driver_bone, .driver_degree            (n,) int32
+    posing.driver_bone, .driver_degree            (n,) int32; those of one channel add up
     posing.driver_inputs, .driver_channels        int32, those of all drivers one after the other
     posing.driver_coefficients                    float32, row by row, one driver after the other
 
@@ -28,6 +28,7 @@ import numpy as np
 from understudy.core.posing import (
     MAX_DEGREE,
     MAX_INPUTS,
+    MAX_TERMS,
     Dofs,
     Driver,
     Handle,
@@ -38,10 +39,12 @@ from understudy.core.posing import (
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.bone_motion import CHANNELS
 from understudy.io.understudy.correctives import FlatReader
+from understudy.io.understudy.strict_reading import need_kind, text, texts
 from understudy.system import checks
 from understudy.system.errors import InputError
 
-VERSION = 1
+# Version 2: the controls drive every bone, by drivers that add up and have more inputs and terms.
+VERSION = 2
 PREFIX = "posing."
 _OF_BONES = ("parents", "axes", "reference", "order", "bone_part")
 _OF_DOFS = ("bone", "channel", "low", "high", "rest")
@@ -67,7 +70,7 @@ def posing_arrays(posing: PosingSkeleton) -> dict[str, np.ndarray]:
 def posing_entry(posing: PosingSkeleton) -> dict[str, Any]:
     """Return the entry `posing` of the header."""
     return {
-        "version": VERSION,
+        "version": VERSION if posing.from_controls else 1,
         "dofs": list(posing.dofs.names),
         "drivers": [[len(driver.inputs), len(driver.channels)] for driver in posing.drivers],
         "handles": [asdict(handle) for handle in posing.handles],
@@ -85,16 +88,19 @@ def read_posing(
 
     control_rest  (C,) rest values of the deformer's controls
     """
-    if not isinstance(entry, dict) or not isinstance(entry.get("version"), int):
-        raise InputError("posing: expected an object with a version")
-    if entry["version"] > VERSION:
+    version = need_kind(need_kind(entry, "posing", dict)["version"], "version of posing", int)
+    checks.between(version, "version of posing", 1, 2**53)
+    if version > VERSION:
         return None
     part = lambda name: arrays[PREFIX + name]
     whole = lambda name, size: checks.index(part(name), PREFIX + name, size)
-    dofs = Dofs(tuple(entry["dofs"]), *(part(f"dof_{name}") for name in _OF_DOFS))
-    errors = {str(name): float(value) for name, value in dict(entry["errors"]).items()}
+    dofs = Dofs(texts(entry["dofs"], "dofs"), *(part(f"dof_{name}") for name in _OF_DOFS))
+    errors = need_kind(entry["errors"], "errors of posing", dict)
+    for name, value in errors.items():
+        if type(value) not in (int, float):
+            raise InputError(f"error {name!r} of posing: expected a number, got {value!r}")
     symmetry = Symmetry(
-        int(entry["mirror_axis"]),
+        need_kind(entry["mirror_axis"], "mirror axis", int),
         whole("mirror_bone", skeleton.bone_count),
         whole("mirror_control", len(control_rest)),
     )
@@ -104,19 +110,25 @@ def read_posing(
         dofs=dofs,
         drivers=_drivers(arrays, entry["drivers"]),
         handles=tuple(
-            Handle(str(h["name"]), str(h["role"]), str(h["side"]), int(h["bone"]))
-            for h in entry["handles"]
+            Handle(
+                text(handle["name"], "name of a handle"),
+                text(handle["role"], "role of a handle"),
+                text(handle["side"], "side of a handle"),
+                need_kind(handle["bone"], "bone of a handle", int),
+            )
+            for handle in need_kind(entry["handles"], "handles", list)
         ),
         symmetry=symmetry,
-        parts=tuple(entry["parts"]),
-        errors=errors,
-        notes=tuple(entry["notes"]),
+        parts=texts(entry["parts"], "parts"),
+        errors={name: float(value) for name, value in errors.items()},
+        notes=texts(entry["notes"], "notes"),
         **{name: part(name) for name in _OF_BONES},
     )
 
 
 def _drivers(arrays: dict[str, np.ndarray], sizes: Any) -> tuple[Driver, ...]:
     """Return the drivers; sizes: [inputs, channels] of each."""
+    need_kind(sizes, "drivers", list)
     bones = checks.index(arrays[PREFIX + "driver_bone"], "driver bones", 2**31, (len(sizes),))
     degrees = checks.index(
         arrays[PREFIX + "driver_degree"], "driver degrees", MAX_DEGREE + 1, (len(sizes),)
@@ -125,10 +137,14 @@ def _drivers(arrays: dict[str, np.ndarray], sizes: Any) -> tuple[Driver, ...]:
     readers = [FlatReader(arrays[name], name) for name in names]
     inputs, channels, coefficients = readers
     drivers = []
-    for (n, k), bone, degree in zip(sizes, bones, degrees):
-        n = int(checks.between(n, "inputs of a driver", 0, MAX_INPUTS))
-        k = int(checks.between(k, "channels of a driver", 0, CHANNELS))
-        rows = coefficients.take(term_count(n, int(degree)), k)
+    for size, bone, degree in zip(sizes, bones, degrees):
+        if len(need_kind(size, "size of a driver", list)) != 2:
+            raise InputError(f"size of a driver: expected [inputs, channels], got {size}")
+        n, k = (need_kind(number, "size of a driver", int) for number in size)
+        checks.between(n, "inputs of a driver", 0, MAX_INPUTS)
+        checks.between(k, "channels of a driver", 0, CHANNELS)
+        terms = checks.between(term_count(n, int(degree)), "terms of a driver", 1, MAX_TERMS)
+        rows = coefficients.take(int(terms), k)
         drivers.append(Driver(int(bone), channels.take(k), inputs.take(n), int(degree), rows))
     for reader in readers:
         reader.need_end()

@@ -41,6 +41,13 @@ _ARRAYS = {
     "clip.#.keys": (_WHOLE, 2),
     "clip.#.values": (("float32",), 2),
     "controls.numeric": (("bool",), 1),
+    **dict.fromkeys(("posing.dof_low", "posing.dof_high", "posing.dof_rest"), (("float64",), 1)),
+    **dict.fromkeys(("posing.axes", "posing.reference"), (("float32",), 2)),
+    "posing.driver_coefficients": (("float32",), 1),
+    **dict.fromkeys(("posing.parents", "posing.order", "posing.bone_part", "posing.mirror_bone",
+                     "posing.mirror_control", "posing.dof_bone", "posing.dof_channel",
+                     "posing.driver_bone", "posing.driver_degree", "posing.driver_inputs",
+                     "posing.driver_channels"), (_WHOLE, 1)),
 }  # fmt: skip
 
 

@@ -5,14 +5,21 @@ Letters: T poses, B bones, C controls, D dofs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
-from understudy.core.posing import PosingSkeleton, Symmetry
+from understudy.core.posing import Dofs, PosingSkeleton, Symmetry
 from understudy.geometry.bone_motion import motion_of_bones
+from understudy.methods.posing_fitting.from_controls import (
+    fit_from_controls,
+    held_out,
+    in_order_of_controls,
+    is_of_rig,
+)
 from understudy.methods.posing_fitting.handles import Tree, body_parts, find_handles, pelvis_of
 from understudy.methods.posing_fitting.independent import (
     ControlRange,
@@ -34,6 +41,10 @@ from understudy.system.progress import SILENT, Progress
 _POSES = 300, 1500  # fewest and most poses to look at, and the bones of all of them together
 _NUMBERS = 250_000
 _MEASURED_POSES = 16
+_DRIVEN_POSES = 100, 3000  # the same for poses that tell how controls move bones
+_DRIVEN_NUMBERS = 1_000_000
+_TESTED_POSES = 24
+_WORSE = 2.0  # mean error with bones from the controls, of that with the bones of the rig
 _FEWEST_POSES = 30  # with fewer, hardly any driver can be told from a coincidence
 
 
@@ -46,7 +57,9 @@ def with_posing(deformer: Deformer, poses: Poses, progress: Progress = SILENT) -
         return deformer
     with progress.task("finding the joints to pose with", 1) as task:
         try:
-            deformer = replace(deformer, posing=fit_posing(deformer, poses))
+            posing = fit_posing(deformer, poses)
+            spec = poses.control_spec if posing.from_controls else deformer.control_spec
+            deformer = replace(deformer, posing=posing, control_spec=spec)
         except (ArithmeticError, LookupError, ValueError) as problem:
             task.note(f"they cannot be found, so the file has none: {problem}")
         task.advance()
@@ -66,7 +79,10 @@ def can_pose(deformer: Deformer, poses: Poses) -> bool:
 
 
 def fit_posing(deformer: Deformer, poses: Poses) -> PosingSkeleton:
-    """Return what poses a deformer, from the poses it was fitted to, which have its bones."""
+    """Return what poses a deformer, from the poses it was fitted to, which have its bones.
+
+    Where the controls of a rig determine its bones well enough, these are the dofs.
+    """
     skeleton, world = poses.need_bones("posing")
     fewest, most = _POSES
     chosen = evenly(poses.pose_count, int(np.clip(_NUMBERS // skeleton.bone_count, fewest, most)))
@@ -80,30 +96,121 @@ def fit_posing(deformer: Deformer, poses: Poses) -> PosingSkeleton:
     levers = levers_of(deformer, parents)
     pelvis = pelvis_of(tree, levers)
     joints = find_joints(skeleton, parents, world[chosen], pelvis)
-    motion = motion_of_bones(world[chosen], joints)
-    study = Study(skeleton, joints, motion, levers, deformer.mesh.height, pelvis)
-    controls = _controls(deformer, poses, chosen)
-    found = find_independent(study, controls)
-    dofs = dofs_of(found, study, controls)
-    handles = find_handles(tree, levers, deformer.mesh, pelvis)
     spec = deformer.control_spec
+    handles = find_handles(tree, levers, deformer.mesh, pelvis)
     parts, bone_part = body_parts(tree, handles, pelvis)
     posing = PosingSkeleton(
         skeleton=skeleton,
         parents=parents,
         control_rest=np.zeros(0) if spec is None else spec.rest,
-        dofs=dofs,
+        dofs=Dofs((), *np.zeros((2, 0), np.int64), *np.zeros((3, 0))),
         axes=rotation_vector(joints.axes),
         order=joints.order,
         reference=rotation_vector(joints.reference),
-        drivers=drivers_of(found, dofs, study),
+        drivers=(),
         handles=tuple(handles),
         symmetry=Symmetry(axis, mirror, name_twins(() if spec is None else spec.names)),
         parts=parts,
         bone_part=bone_part,
     )
-    notes = _notes(posing, len(chosen))
-    return replace(posing, errors=_errors(posing, deformer, poses), notes=notes)
+    study_of = lambda some: Study(
+        skeleton,
+        joints,
+        motion_of_bones(world[some], joints),
+        levers,
+        deformer.mesh.height,
+        pelvis,
+    )
+    notes: tuple[str, ...] = ()
+    if poses.control_spec is not None and is_of_rig(poses.control_spec):
+        driven, notes = _driven_by_controls(deformer, poses, posing, study_of)
+        if driven is not None:
+            return driven
+    study = study_of(chosen)
+    controls = _controls(deformer, poses, chosen)
+    found = find_independent(study, controls)
+    dofs = dofs_of(found, study, controls)
+    posing = replace(posing, dofs=dofs, drivers=drivers_of(found, dofs, study))
+    errors = _errors(posing, deformer, poses)
+    notes = (*_notes(posing, len(chosen)), *notes)
+    return replace(posing, errors=errors, notes=notes)
+
+
+def _driven_by_controls(
+    deformer: Deformer,
+    poses: Poses,
+    posing: PosingSkeleton,
+    study_of: Callable[[np.ndarray], Study],
+) -> tuple[PosingSkeleton | None, tuple[str, ...]]:
+    """Return the posing skeleton whose bones follow the controls of the rig, and notes.
+
+    posing    without dofs and drivers
+    study_of  returns the study of some poses
+
+    None where that errs more than twice as much as the bones of the rig themselves.
+    """
+    spec, values = poses.control_spec, poses.controls
+    assert spec is not None
+    assert values is not None
+    # As many poses as have that many numbers; neighbours of those kept out are kept out too.
+    bones = posing.skeleton.bone_count
+    chosen = evenly(poses.pose_count, int(np.clip(_DRIVEN_NUMBERS // bones, *_DRIVEN_POSES)))
+    given = np.asarray(values[chosen])
+    study = in_order_of_controls(study_of(chosen), spec, given)
+    dofs, drivers = fit_from_controls(study, spec, given)
+    if not dofs.count:
+        return None, ("the controls do not tell the bones: none was found to move one",)
+    symmetry = replace(posing.symmetry, axis=-1, control=np.arange(spec.count))
+    posing = replace(
+        posing,
+        control_rest=spec.rest,
+        order=study.joints.order,
+        dofs=dofs,
+        drivers=drivers,
+        symmetry=symmetry,
+    )
+    tested = chosen[held_out(len(chosen))]
+    tested = tested[evenly(len(tested), _TESTED_POSES)]
+    _, world = poses.need_bones("posing")
+    given = np.asarray(values[tested])
+    reads = given if deformer.reads_controls else None
+    real = poses.take(tested).read_poses(0, len(tested)).astype(np.float64)
+    own = deformer.deform_reference(world[tested], reads)
+    have = deformer.deform_reference(posing.bones_at(given), reads)
+    away = lambda a, b: np.linalg.norm(a.astype(np.float64) - b, axis=2)
+    figures = {
+        "mean": away(have, own).mean(),
+        "max": away(have, own).max(),
+        "by rig": away(own, real).mean(),
+        "by controls": away(have, real).mean(),
+    }
+    rounded = {name: float(f"{value:.4g}") for name, value in figures.items()}
+    unit = deformer.mesh.unit
+    stated = (
+        f"on poses kept out, vertices are {rounded['by controls']:g} {unit} off with bones from "
+        f"the controls and {rounded['by rig']:g} {unit} with the bones of the rig, on average"
+    )
+    if figures["by controls"] > _WORSE * figures["by rig"]:
+        return None, (
+            f"the controls do not tell the bones well enough to pose with them: {stated}",
+        )
+    notes = (
+        stated,
+        "poses made with the controls of a rig cannot be mirrored",
+        *_missing_limbs(posing),
+    )
+    return replace(posing, errors=rounded, notes=notes), ()
+
+
+def _missing_limbs(posing: PosingSkeleton) -> tuple[str, ...]:
+    """Return a note on hands, feet and head that have no handle, if other limbs have one."""
+    roles = [handle.role for handle in posing.handles]
+    missing = [
+        what
+        for role, count, what in (("hand", 2, "hands"), ("foot", 2, "feet"), ("head", 1, "a head"))
+        if roles.count(role) < count
+    ]
+    return (f"not found, so without handles: {', '.join(missing)}",) if missing else ()
 
 
 def _controls(deformer: Deformer, poses: Poses, chosen: np.ndarray) -> dict[int, ControlRange]:
@@ -147,6 +254,7 @@ def _notes(posing: PosingSkeleton, pose_count: int) -> tuple[str, ...]:
         )
     if len(posing.handles) < 2:
         notes.append("no limb was found, so there is no handle but the pelvis")
+    notes += _missing_limbs(posing)
     if posing.symmetry.axis < 0:
         notes.append("the rest pose is not symmetric, so poses cannot be mirrored")
     if not len(posing.independent_bones[1:]):

@@ -25,6 +25,7 @@ from understudy.methods.posing_fitting.sides import side_of_name
 _LIMB = 0.16  # of the size of the tree: shortest chain that is a limb
 _SINGLE = 0.35  # the same for a limb of a single bone
 _END = 0.16  # of the size: farthest from a handle to the tip of its limb
+_FACE = 8  # children of a head whose face has bones
 _MOST = 12
 _MOVES = 5e-4  # share of the vertices that a limb moves at least
 _NAMES = {
@@ -218,6 +219,9 @@ def _handle_joint(tree: Tree, path: list[int], reach: np.ndarray, size: float) -
     if both:
         return both[-1]
     children = _below(tree.parents)
+    face = next((b for b in path if children[b] >= _FACE and reach[b] <= 2 * _END * size), None)
+    if face is not None:
+        return face
     most = max(children[b] for b in near)
     if most >= 3:
         return next(b for b in reversed(near) if children[b] == most)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from understudy.core.posing import MAX_DEGREE, Dofs, Driver, products, term_count
+from understudy.core.posing import Dofs, Driver, products, term_count
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.bone_motion import (
     CHANNEL_NAMES,
@@ -41,6 +41,7 @@ _FOLLOWS, _FOLLOWS_EXACTLY = 0.02, 0.004
 _STILL = 1e-4  # a motion that moves vertices by less than this share of the height is none
 _MARGIN = 1e-3  # of the range, added at both ends, so that limits are not a single number
 MAX_SELECTED = 6
+_MOST_DEGREE = 4
 _SELECTION_POSES = 400
 _POSES_PER_TERM, _MOST_TERMS = 5, 60
 _DETERMINED = 1e-3  # smallest eigenvalue of the covariance relative to the largest
@@ -319,7 +320,7 @@ class DriverFitter:
         """Return the fit of the first good degree, or of that with the least held-out error."""
         inputs = x[:, chosen]
         best = None
-        for degree in range(MAX_DEGREE + 1 if chosen else 1):
+        for degree in range(_MOST_DEGREE + 1 if chosen else 1):
             count = term_count(len(chosen), degree)
             if degree and (count > _MOST_TERMS or count * _POSES_PER_TERM > self.learned.sum()):
                 break

@@ -2,6 +2,7 @@
 
 import numpy as np
 from blend_file import GENERATIVE, armature_modifiers
+from bone_tree import one_tree
 from messages import Refused
 
 
@@ -36,23 +37,18 @@ class Shapes:
             prefix = f"{armature.name}/" if len(self.armatures) > 1 else ""
             order = {bone.name: k for k, bone in enumerate(armature.data.bones)}
             at = {}
-            for bone in depth_first(armature.data.bones):
-                if bone.name not in wanted[armature]:
-                    continue
-                parent = bone.parent
-                while parent is not None and parent.name not in at:
-                    parent = parent.parent
-                above = -1 if parent is None else at[parent.name]
-                at[bone.name] = len(names)
-                names.append(prefix + bone.name)
-                parents.append(above)
-                index.append((self.armatures.index(armature), order[bone.name]))
+            for name, above in one_tree(armature, wanted[armature]):
+                bone = armature.data.bones[name]
+                at[name] = len(names)
+                names.append(prefix + name)
+                parents.append(-1 if above is None else at[above])
+                index.append((self.armatures.index(armature), order[name]))
                 segments.append(None)
                 if bendy and bone.bbone_segments > 1:
                     for k in segment_joints(bone.bbone_segments, bendy):
-                        names.append(f"{prefix}{bone.name}.segment_{k}")
-                        parents.append(at[bone.name])
-                        index.append(index[at[bone.name]])
+                        names.append(f"{prefix}{name}.segment_{k}")
+                        parents.append(at[name])
+                        index.append(index[at[name]])
                         segments.append(k)
         self.segments = [
             (row, segment) for row, segment in enumerate(segments) if segment is not None
@@ -184,15 +180,6 @@ class Shapes:
         """How many of the bones bend."""
         rows = {(int(a), int(k)) for a, k in self.bone_index}
         return sum(self.armatures[a].data.bones[k].bbone_segments > 1 for a, k in rows)
-
-
-def depth_first(bones):
-    """Bones, each before its children, in the order of the file."""
-    stack = [bone for bone in reversed(bones) if bone.parent is None]
-    while stack:
-        bone = stack.pop()
-        yield bone
-        stack.extend(reversed(bone.children))
 
 
 def segment_joints(segments, wanted):
