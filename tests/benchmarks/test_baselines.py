@@ -13,7 +13,7 @@ from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.skinning import dual_quaternion_blend
 from understudy.geometry.transforms import apply, compose, rotation_from_axis_angle
-from understudy.methods.differential.skins import make_skin
+from understudy.methods.correctives.skins import make_skin
 from understudy.methods.lbs import Lbs
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian

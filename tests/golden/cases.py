@@ -21,7 +21,7 @@ from understudy import Deformer, Poses, Skin
 from understudy.io.sequences import sequence_from_arrays
 from understudy.jobs import fitting
 from understudy.methods.base import Method, config_from_text
-from understudy.methods.compact import compact
+from understudy.methods.correctives.storage import compact
 from understudy.methods.posing_fitting import with_posing
 from understudy.methods.registry import method_names, method_type
 from understudy.rigs.registry import load_rig

@@ -16,8 +16,8 @@ from understudy.core.skin import Skin
 from understudy.evaluation.measure import Approximation, deform_poses, deformer_figures
 from understudy.jobs import fit
 from understudy.methods.base import config_from_text
+from understudy.methods.correctives.components import assign_bones
 from understudy.methods.fdda.fdda import FddaConfig
-from understudy.methods.fdda.groups import assign_bones
 from understudy.methods.lbs import Lbs, LbsConfig
 from understudy.methods.registry import method_type
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors

@@ -30,7 +30,7 @@ from understudy.evaluation.measure import (
 )
 from understudy.evaluation.render import HeatMap, render
 from understudy.evaluation.result import CaseResult
-from understudy.methods.differential.skins import make_skin
+from understudy.methods.correctives.skins import make_skin
 from understudy.system import checks
 from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request

@@ -94,7 +94,7 @@ CHOICES: tuple[Choice, ...] = (
     ),
     Choice(
         ("_CLEARLY_LESS", "_LEAST_GAIN"),
-        "methods/skin_fitting/evidence.py",
+        "methods/correctives/evidence.py",
         ("corrected_skin", "fdda", "differential", "auto"),
         ("recorded:85_02", "recorded:126_03"),
         "BlenRig's body, the built-in human",
@@ -107,13 +107,13 @@ CHOICES: tuple[Choice, ...] = (
     ),
     Choice(
         ("clamp_margin",),
-        "methods/network_config.py",
+        "methods/correctives/config.py",
         ("fdda", "fdda-noclamp", "fdda-tight", "fdda-open", "fdda-adamw"),
         _WALK_AND_KICK,
     ),
     Choice(
         ("_CLUSTERS", "_MARGIN", "FADE_END", "_SAMPLED_MARGIN"),
-        "methods/bounding.py",
+        "methods/correctives/bounds.py",
         ("corrected_skin", "auto", "fdda", "differential", "local", "pca_regression"),
         ("recorded:*", "outside:*"),
         "poses of the built-in tube, human and face outside the range of their controls; "
@@ -121,13 +121,13 @@ CHOICES: tuple[Choice, ...] = (
     ),
     Choice(
         ("_readings_of_single_controls",),
-        "methods/bounding.py",
+        "methods/correctives/bounds.py",
         ("differential", "local", "pca_regression"),
         ("face:facecap",),
     ),
     Choice(
         ("rom_share",),
-        "methods/network_config.py",
+        "methods/correctives/config.py",
         ("fdda", "differential", "local", "corrected_skin"),
         ("body:human/walk", "body:human/kick", *_FACE, "outside:*"),
     ),
@@ -157,14 +157,14 @@ CHOICES: tuple[Choice, ...] = (
     ),
     Choice(
         ("hidden", "activation", "epochs", "weight_decay", "loss"),
-        "methods/network_config.py",
+        "methods/correctives/config.py",
         ("differential", "local"),
         ("face:blenrig", *_FACE),
         "splits 0 to 9 of blenrig",
     ),
     Choice(
         ("regions",),
-        "methods/differential/config.py",
+        "methods/correctives/config.py",
         ("differential", "local"),
         ("face:blenrig", *_FACE),
         "splits 0 to 9 of blenrig",
@@ -178,19 +178,19 @@ CHOICES: tuple[Choice, ...] = (
     ),
     Choice(
         ("_LARGEST_ERROR_RATIO",),
-        "methods/differential/mirror.py",
+        "methods/correctives/mirror.py",
         ("differential", "local"),
         ("face:blenrig",),
     ),
     Choice(
         ("_POSE_TERM",),
-        "methods/differential/skins.py",
+        "methods/correctives/skins.py",
         ("differential*", "local*", "kpsa"),
         data="smoothness of the displacements of the built-in face",
     ),
     Choice(
         ("_CLEARLY_LESS", "_LEAST_GAIN", "_WIDTHS", "_RIDGES"),
-        "methods/skin_fitting/evidence.py",
+        "methods/correctives/evidence.py",
         ("fdda", "differential", "local", "understudy"),
         ("blender:blenrig_body", "recorded:85_02", "recorded:126_03"),
         "random poses of the built-in human",

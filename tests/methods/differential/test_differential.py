@@ -6,15 +6,15 @@ from builders import linear_sheet, symmetric_mesh
 
 from understudy import ControlSpec, InputError, Mesh, Poses
 from understudy.core.networks import NetGroups
-from understudy.methods.differential.context import FitContext
+from understudy.methods.correctives.session import FitContext
+from understudy.methods.correctives.skins import (
+    perturbed_skin,
+    perturbed_transforms,
+)
 from understudy.methods.differential.differential import Differential, DifferentialConfig
 from understudy.methods.differential.fit import fold, train_model
 from understudy.methods.differential.local import Local, LocalConfig
 from understudy.methods.differential.reconstruction import Laplacian, Reconstruction, Weights
-from understudy.methods.differential.skins import (
-    perturbed_skin,
-    perturbed_transforms,
-)
 from understudy.methods.lbs import Lbs
 from understudy.rigs import load_rig
 from understudy.rigs.base import PerturbableRig

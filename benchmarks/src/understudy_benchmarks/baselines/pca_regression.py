@@ -33,19 +33,19 @@ from understudy.methods.base import (
     Method,
     Traits,
 )
-from understudy.methods.bounding import with_bounds
+from understudy.methods.correctives.bounds import with_bounds
+from understudy.methods.correctives.evidence import resolve_controls
 from understudy.methods.correctives.features import (
+    CONTROLS,
     FeatureTable,
     constant_controls,
     need_drivers,
 )
-from understudy.methods.correctives.ridge import ridge_regression
-from understudy.methods.differential.skins import SKINS, make_skin
+from understudy.methods.correctives.networks import ridge_regression
+from understudy.methods.correctives.skins import SKINS, make_skin
 from understudy.methods.skin_fitting.displacements import displacement_blocks, displacements_at
-from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.system.progress import SILENT, Progress
-from understudy.training.features import CONTROLS
 
 _BASIS_POSES = 2000
 _ERROR_POSES = 200

@@ -35,13 +35,13 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.skinning import dense_to_influences, weight_matrix
 from understudy.geometry.transforms import compose, parent_from_bone
+from understudy.methods.correctives.inputs import InputGroups, InputSelection, units_from_rig
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
 from understudy.methods.skin_fitting.displacements import displace
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_dense
 from understudy.rigs.base import Rig
 from understudy.system import checks
 from understudy.system.progress import SILENT
-from understudy.training.inputs import InputGroups, InputSelection, units_from_rig
 
 _WEIGHT_POSES = 1000  # enough to find weights and best bones
 _INFLUENCES = 8

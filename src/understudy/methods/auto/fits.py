@@ -22,10 +22,10 @@ from understudy.methods.auto.budget import Budget, Measured
 from understudy.methods.auto.candidates import Candidate, cheap_pose_count
 from understudy.methods.auto.shrinking import Components
 from understudy.methods.base import config_from_text
-from understudy.methods.compact import compact, decides_storage, in_16_bits
 from understudy.methods.corrected_skin.guard import clips_aside, mean_error, share_skins, skins_of
+from understudy.methods.correctives.evidence import resolve_controls
+from understudy.methods.correctives.storage import compact, decides_storage, in_16_bits
 from understudy.methods.registry import method_type
-from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.runtime.timing import pose_ms
 from understudy.system.errors import FileError

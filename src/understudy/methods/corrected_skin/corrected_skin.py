@@ -34,7 +34,7 @@ from typing import Any, ClassVar
 from understudy.core.deformer import STORAGES, Deformer
 from understudy.core.poses import Poses
 from understudy.methods.base import AT_LEAST_ONE, Limit, Method, Traits
-from understudy.methods.differential.config import SubspaceConfig
+from understudy.methods.correctives.config import SubspaceConfig
 from understudy.rigs.base import Rig
 from understudy.system.progress import SILENT, Progress
 from understudy.training.schedule import need_torch

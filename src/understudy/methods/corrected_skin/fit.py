@@ -17,8 +17,6 @@ from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
-from understudy.methods.bounding import with_held_out_error
-from understudy.methods.compact import in_16_bits
 from understudy.methods.corrected_skin.corrected_skin import CorrectedSkinConfig
 from understudy.methods.corrected_skin.guard import (
     MEASURED_POSES,
@@ -28,16 +26,18 @@ from understudy.methods.corrected_skin.guard import (
     skins_of,
     without_correctives,
 )
+from understudy.methods.correctives.bounds import with_held_out_error
+from understudy.methods.correctives.components import BasisOptions, Group, Groups, find_groups
 from understudy.methods.correctives.features import FeatureTable
-from understudy.methods.correctives.nets import NetTasks, train_nets
-from understudy.methods.differential.anchors import displacement_pivots, mesh_regions
-from understudy.methods.differential.context import (
+from understudy.methods.correctives.networks import NetTasks, train_nets
+from understudy.methods.correctives.session import (
     Displacements,
     FitContext,
     make_deformer,
 )
-from understudy.methods.differential.skins import make_skin
-from understudy.methods.fdda.groups import BasisOptions, Group, Groups, find_groups
+from understudy.methods.correctives.skins import make_skin
+from understudy.methods.correctives.storage import in_16_bits
+from understudy.methods.differential.anchors import displacement_pivots, mesh_regions
 from understudy.rigs.base import Rig
 from understudy.runtime.half_precision import halved_correctives
 from understudy.system.progress import Progress

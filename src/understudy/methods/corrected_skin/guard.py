@@ -17,8 +17,8 @@ from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis, Net
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
-from understudy.methods.differential.skins import make_skin
-from understudy.methods.skin_fitting.evidence import ENOUGH_POSES, Evidence
+from understudy.methods.correctives.evidence import ENOUGH_POSES, Evidence
+from understudy.methods.correctives.skins import make_skin
 from understudy.system.progress import Progress
 
 MEASURED_POSES = 400  # kept-aside poses that are measured, at most

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.methods.correctives.features import FeatureTable
-from understudy.methods.correctives.nets import NetTasks, TrainedNets, train_nets
-from understudy.methods.differential.context import STILL, FitContext
+from understudy.methods.correctives.networks import NetTasks, TrainedNets, train_nets
+from understudy.methods.correctives.session import STILL, FitContext
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.methods.differential.subspace import Subspace
 

@@ -46,7 +46,7 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.methods.base import AT_LEAST_ONE, FRACTION, POSITIVE, Limit, Method, Traits
-from understudy.methods.differential.config import EARLY_STOPPING, PAPER, SubspaceConfig
+from understudy.methods.correctives.config import EARLY_STOPPING, PAPER, SubspaceConfig
 from understudy.rigs.base import Rig
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress

@@ -21,14 +21,14 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.methods.correctives.features import FeatureTable
-from understudy.methods.correctives.nets import NetTasks, TrainedNets, train_nets
+from understudy.methods.correctives.networks import NetTasks, TrainedNets, train_nets
+from understudy.methods.correctives.session import FitContext, make_deformer
 from understudy.methods.differential.anchor_nets import (
     AnchorTargets,
     read_anchors,
     train_anchor_nets,
 )
 from understudy.methods.differential.anchors import add_anchors_by_errors
-from understudy.methods.differential.context import FitContext, make_deformer
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.methods.differential.folding import fold_anchors, fold_regions
 from understudy.methods.differential.reconstruction import Reconstruction

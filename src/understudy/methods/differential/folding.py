@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from understudy.core.networks import Basis, Net
-from understudy.methods.correctives.nets import TrainedNets
+from understudy.methods.correctives.networks import TrainedNets
 from understudy.methods.differential.anchor_nets import AnchorTargets
 from understudy.methods.differential.reconstruction import Reconstruction
 from understudy.methods.differential.subspace import Region

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.methods.base import Method, Traits
-from understudy.methods.differential.config import SubspaceConfig
+from understudy.methods.correctives.config import SubspaceConfig
 from understudy.rigs.base import Rig
 from understudy.system.progress import SILENT, Progress
 from understudy.training.schedule import need_torch

@@ -11,9 +11,9 @@ from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
 from understudy.geometry.pca import principal_components
-from understudy.methods.correctives.nets import NetTasks, train_nets
+from understudy.methods.correctives.networks import NetTasks, train_nets
+from understudy.methods.correctives.session import FitContext, make_deformer
 from understudy.methods.differential.anchors import displacement_pivots, mesh_regions
-from understudy.methods.differential.context import FitContext, make_deformer
 from understudy.methods.differential.local import LocalConfig
 from understudy.rigs.base import Rig
 from understudy.system.progress import Progress

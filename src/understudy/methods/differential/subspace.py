@@ -35,6 +35,7 @@ import numpy as np
 
 from understudy.core.poses import evenly
 from understudy.geometry.pca import principal_components
+from understudy.methods.correctives.session import FitContext
 from understudy.methods.differential.anchors import (
     checked_anchors,
     displacement_pivots,
@@ -42,7 +43,6 @@ from understudy.methods.differential.anchors import (
     mesh_regions,
     random_anchors,
 )
-from understudy.methods.differential.context import FitContext
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.methods.differential.reconstruction import (
     Laplacian,

@@ -15,9 +15,9 @@ import numpy as np
 
 from understudy.core.poses import evenly
 from understudy.methods.correctives.features import FeatureTable
-from understudy.methods.correctives.nets import TrainedNets
+from understudy.methods.correctives.networks import TrainedNets
+from understudy.methods.correctives.session import FitContext
 from understudy.methods.differential.anchor_nets import AnchorTargets
-from understudy.methods.differential.context import FitContext
 from understudy.methods.differential.differential import DifferentialConfig
 from understudy.methods.differential.reconstruction import (
     LEAST_ERROR,

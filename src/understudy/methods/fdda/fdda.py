@@ -50,7 +50,7 @@ from typing import Any, ClassVar
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.methods.base import Limit, Method, Traits
-from understudy.methods.network_config import NetworkConfig
+from understudy.methods.correctives.config import NetworkConfig
 from understudy.rigs.base import Rig
 from understudy.system.progress import SILENT, Progress
 from understudy.training.schedule import DECAYS, need_torch

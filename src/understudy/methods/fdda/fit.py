@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,22 +11,17 @@ from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses
 from understudy.core.version import __version__
-from understudy.methods.bounding import with_bounds
+from understudy.methods.correctives.bounds import with_bounds
+from understudy.methods.correctives.components import BasisOptions, find_groups, find_skin
+from understudy.methods.correctives.evidence import resolve_controls
 from understudy.methods.correctives.features import FeatureTable
-from understudy.methods.correctives.nets import NetTasks, TrainedNets, train_nets
+from understudy.methods.correctives.inputs import InputGroups, InputSelection, needed_units
+from understudy.methods.correctives.networks import NetTasks, TrainedNets, train_nets
+from understudy.methods.correctives.range_of_motion import range_of_motion
 from understudy.methods.fdda.fdda import FddaConfig
-from understudy.methods.fdda.groups import BasisOptions, find_groups, find_skin
-from understudy.methods.range_of_motion import range_of_motion
 from understudy.methods.skin_fitting.displacements import displace
-from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.system.progress import Progress
-from understudy.training.features import (
-    Standardisation,
-    pose_features,
-    varying_columns,
-)
-from understudy.training.inputs import InputGroups, InputSelection, needed_units
 from understudy.training.schedule import Schedule, validation_poses
 from understudy.training.trainer import curve_numbers
 
@@ -43,10 +39,10 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
     options = BasisOptions(config.basis_poses, config.max_components, float(basis_error))
     found = find_groups(poses, skin, labels, config.seam_rings, options, progress)
     controls = resolve_controls(config.controls, poses, skin)
-    raw, units = pose_features(poses, controls, constant=config.features == "all")
-    values = raw[:, units.columns]
-    standardisation = _standardisation(config, values)
-    standard = standardisation.apply(values)
+    scaling = "own" if config.standardise else "none"
+    table = FeatureTable.of(poses, controls, config.features, scaling)
+    low, high = table.low.astype(np.float32), table.high.astype(np.float32)
+    table = replace(table, low=low, high=high)
     selection = InputSelection(
         source=config.inputs,
         error=basis_error if config.input_error is None else config.input_error,
@@ -60,14 +56,7 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
         targets=[group.coefficients for group in found.groups],
         displace=lambda moved: displace(moved, skin),
     )
-    needs = needed_units(selection, groups, units, standard, poses, rig, progress)
-    table = FeatureTable(
-        units,
-        standardisation,
-        values.min(axis=0),
-        values.max(axis=0),
-        standard.astype(np.float32),
-    )
+    needs = needed_units(selection, groups, table.units, table.standard, poses, rig, progress)
     more = range_of_motion(poses, rig, config.rom_share)
     added = None
     if more is not None:
@@ -103,16 +92,6 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
     if not config.bounded:
         return deformer
     return with_bounds(deformer, poses, validation_poses(poses.pose_count, schedule), more)
-
-
-def _standardisation(config: FddaConfig, values: np.ndarray) -> Standardisation:
-    """What brings the features (T,X) to the inputs of the networks."""
-    if config.standardise:
-        found = Standardisation.of(values)
-        # Scaled to size 1, the rounding errors of a constant would be an input.
-        found.spread[~varying_columns(values)] = 1.0
-        return found
-    return Standardisation(np.zeros(values.shape[1]), np.ones(values.shape[1]))
 
 
 def _training_figures(poses: Poses, basis_error: float, trained: TrainedNets) -> dict[str, float]:

@@ -30,9 +30,9 @@ from understudy.core.skin import Skin
 from understudy.geometry.simplex_qp import SimplexQP, solve_sparse_simplex_qp
 from understudy.geometry.skinning import float32_weights, polar
 from understudy.geometry.transforms import compose
+from understudy.methods.correctives.evidence import ENOUGH_POSES, Evidence
 from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors
 from understudy.methods.skin_fitting.blended_skin import blended_skin
-from understudy.methods.skin_fitting.evidence import ENOUGH_POSES, Evidence
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, sparse_weights
 from understudy.rigs.base import PerturbableRig, Rig
 from understudy.system.errors import InputError

@@ -19,25 +19,25 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.geometry.pca import components_for_error
-from understudy.methods.bounding import with_bounds
+from understudy.methods.correctives.bounds import with_bounds
+from understudy.methods.correctives.config import SubspaceConfig
+from understudy.methods.correctives.evidence import resolve_controls
 from understudy.methods.correctives.features import FeatureTable, constant_controls, need_drivers
-from understudy.methods.correctives.nets import TrainedNets
-from understudy.methods.differential.config import SubspaceConfig
-from understudy.methods.differential.mirror import find_mirror
-from understudy.methods.differential.skins import make_skin
-from understudy.methods.range_of_motion import range_of_motion
+from understudy.methods.correctives.inputs import InputGroups, InputSelection, needed_units
+from understudy.methods.correctives.mirror import find_mirror
+from understudy.methods.correctives.networks import TrainedNets
+from understudy.methods.correctives.range_of_motion import range_of_motion
+from understudy.methods.correctives.skins import make_skin
 from understudy.methods.skin_fitting.displacements import (
     block_poses,
     displace,
     displacement_blocks,
     displacements_at,
 )
-from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.system import memory
 from understudy.system.errors import InputError
 from understudy.system.progress import Progress
-from understudy.training.inputs import InputGroups, InputSelection, needed_units
 from understudy.training.schedule import Schedule, validation_poses
 from understudy.training.trainer import curve_numbers
 
@@ -163,7 +163,12 @@ class FitContext(Generic[ConfigType]):
 
         targets  (T,...) what they have to predict; it is an error if they vary and no feature does
         """
-        table = FeatureTable.of(self.poses, self.controls, self.config.features)
+        table = FeatureTable.of(
+            self.poses,
+            self.controls,
+            self.config.features,
+            "entries" if self.config.features == "all" else "shared",
+        )
         table = table if self.added is None else table.with_added(self.added)
         if not table.count and any(
             np.abs(rows).max(initial=0) > STILL * self.height for rows in targets

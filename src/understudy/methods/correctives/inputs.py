@@ -20,10 +20,10 @@ import numpy as np
 from understudy.core.controls import ControlSpec
 from understudy.core.poses import Poses
 from understudy.geometry.transforms import parent_from_bone
+from understudy.methods.correctives.features import FeatureUnits
 from understudy.rigs.base import Rig, evaluate_batches
 from understudy.system.errors import InputError
 from understudy.system.progress import Progress
-from understudy.training.features import FeatureUnits
 
 INPUT_SOURCES = ("auto", "rig", "data", "all")
 # Poses that a rig evaluates at a time: bounds the memory of rigs with many controls and vertices.

@@ -7,8 +7,8 @@ import pytest
 
 from understudy.core.poses import Poses
 from understudy.core.skin import Skin
-from understudy.methods.fdda.groups import find_skin
-from understudy.methods.skin_fitting.evidence import resolve_controls
+from understudy.methods.correctives.components import find_skin
+from understudy.methods.correctives.evidence import resolve_controls
 from understudy.rigs import load_rig
 from understudy.system.progress import SILENT
 

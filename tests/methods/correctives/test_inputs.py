@@ -1,17 +1,17 @@
 import numpy as np
 
 from understudy import Skin
-from understudy.methods.skin_fitting.displacements import displace
-from understudy.rigs import load_rig
-from understudy.rigs.sampling import gaussian
-from understudy.system.progress import SILENT
-from understudy.training.features import varying_features
-from understudy.training.inputs import (
+from understudy.methods.correctives.features import varying_features
+from understudy.methods.correctives.inputs import (
     InputGroups,
     InputSelection,
     units_from_data,
     units_from_rig,
 )
+from understudy.methods.skin_fitting.displacements import displace
+from understudy.rigs import load_rig
+from understudy.rigs.sampling import gaussian
+from understudy.system.progress import SILENT
 
 
 def selection(**options):

@@ -25,8 +25,8 @@ import numpy as np
 from understudy.core.noun import read_only
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
+from understudy.methods.correctives.features import pose_features
 from understudy.methods.skin_fitting.displacements import displacement_blocks
-from understudy.training.features import pose_features
 
 ENOUGH_POSES = 25  # to hold some out
 _POSES = 500
