@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -41,8 +40,6 @@ def fit_fdda(config: FddaConfig, poses: Poses, rig: Rig | None, progress: Progre
     controls = resolve_controls(config.controls, poses, skin)
     scaling = "own" if config.standardise else "none"
     table = FeatureTable.of(poses, controls, config.features, scaling)
-    low, high = table.low.astype(np.float32), table.high.astype(np.float32)
-    table = replace(table, low=low, high=high)
     selection = InputSelection(
         source=config.inputs,
         error=basis_error if config.input_error is None else config.input_error,
