@@ -186,7 +186,7 @@ CASES: dict[str, Fit] = {
         "corrected_skin", "tube", linear=True, optimizer="sgd", features="all", guard=False
     ),
     "corrected_skin: components": _fit(
-        "corrected_skin", "tube", components=0.05, networks=1, patience=3, **_NETWORKS
+        "corrected_skin", "tube", networks=1, patience=3, **_NETWORKS
     ),
     "corrected_skin: parts": _parts("corrected_skin", sleeve=0.01, dust=0.01),
     "pca_regression: components": _fit("pca_regression", "bending", components=3, ridge=0.1),

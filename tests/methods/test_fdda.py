@@ -10,7 +10,7 @@ import pytest
 from understudy import ControlSpec, InputError, Mesh, Poses
 from understudy.evaluation.measure import Reference, deform_poses, measure
 from understudy.methods.correctives.features import FeatureTable
-from understudy.methods.fdda.fdda import Fdda, FddaConfig
+from understudy.methods.fdda import Fdda, FddaConfig
 from understudy.methods.lbs import Lbs
 from understudy.rigs import animate, load_rig
 from understudy.rigs.sampling import gaussian

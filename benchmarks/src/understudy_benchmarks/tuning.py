@@ -88,7 +88,7 @@ CHOICES: tuple[Choice, ...] = (
     Choice(("FAMILIES",), "methods/auto/sequences.py", ("auto",), ("auto:samba/*",)),
     Choice(
         ("networks", "hidden", "linear", "weight_decay", "epochs"),
-        "methods/corrected_skin/corrected_skin.py",
+        "methods/corrected_skin.py",
         ("corrected_skin", "auto"),
         ("body:human/walk", "body:human/kick", "body:human/cmu_02_01", "body:human/cmu_10_01"),
     ),
@@ -101,7 +101,7 @@ CHOICES: tuple[Choice, ...] = (
     ),
     Choice(
         ("skin_rings", "seam_rings"),
-        "methods/fdda/fdda.py",
+        "methods/fdda.py",
         ("fdda", "fdda-noclamp", "fdda-tight", "fdda-open", "fdda-adamw"),
         _WALK_AND_KICK,
     ),
@@ -133,7 +133,7 @@ CHOICES: tuple[Choice, ...] = (
     ),
     Choice(
         ("weight_decay",),
-        "methods/fdda/fdda.py",
+        "methods/fdda.py",
         ("fdda", "fdda-noclamp", "fdda-tight", "fdda-open"),
         (*_WALK_AND_KICK, "recorded:05_02", "recorded:49_02"),
     ),
@@ -145,7 +145,7 @@ CHOICES: tuple[Choice, ...] = (
     ),
     Choice(
         ("learning_rate",),
-        "methods/fdda/fdda.py",
+        "methods/fdda.py",
         ("fdda", "fdda-noclamp", "fdda-tight", "fdda-open"),
         data="training loss on the built-in human",
     ),

@@ -24,12 +24,12 @@ from understudy.methods.correctives.features import FeatureUnits
 from understudy.rigs.base import Rig, evaluate_batches
 from understudy.system.errors import InputError
 from understudy.system.progress import Progress
+from understudy.training.held_out import held_out_blocks
 
 INPUT_SOURCES = ("auto", "rig", "data", "all")
 # Poses that a rig evaluates at a time: bounds the memory of rigs with many controls and vertices.
 _PERTURBED_AT_ONCE = 32
 _LEAST_ROTATION = 1e-6  # largest change of a bone's matrix entries that counts as no motion
-_BLOCKS, _HELD_OUT_EVERY, _HELD_OUT_FIRST = 25, 5, 2
 _RIDGE = 1e-3  # per training pose, for standardised features
 
 
@@ -178,9 +178,7 @@ def units_from_data(
     present = np.unique(unit)
     columns_of = [np.flatnonzero(unit == u) for u in present]
     widest = max((len(c) for c in columns_of), default=0)
-    # Whole blocks of time are held out: in an animation, neighbouring frames are nearly equal.
-    block = np.arange(len(features)) * _BLOCKS // max(1, len(features))
-    held_out = block % _HELD_OUT_EVERY == _HELD_OUT_FIRST
+    held_out = held_out_blocks(len(features))
     fit_x, test_x = features[~held_out].astype(np.float64), features[held_out].astype(np.float64)
     gram = fit_x.T @ fit_x
     ridge = _RIDGE * len(fit_x)

@@ -27,7 +27,7 @@ from scipy.spatial import cKDTree
 
 from understudy.core.mesh import Mesh
 from understudy.core.poses import Poses, evenly
-from understudy.methods.correctives.networks import ridge_regression
+from understudy.methods.correctives.ridge import ridge_regression
 
 _TWIN_DISTANCE = 1e-3  # of the height: largest distance of a mirror image from the twin
 _SIMILARITY = 0.8  # smallest similarity of the mirrored effect of a control and that of its twin

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.methods.correctives.features import FeatureTable
-from understudy.methods.correctives.networks import NetTasks, TrainedNets, train_nets
-from understudy.methods.correctives.session import STILL, FitContext
-from understudy.methods.differential.differential import DifferentialConfig
+from understudy.methods.correctives.networks import NetTasks, TrainedNets, train_networks
+from understudy.methods.correctives.session import FitSession
+from understudy.methods.correctives.stages import STILL
+from understudy.methods.differential.config import DifferentialConfig
 from understudy.methods.differential.subspace import Subspace
 
 
@@ -58,16 +59,16 @@ class AnchorTargets:
 
 
 def read_anchors(
-    context: FitContext[DifferentialConfig], vertices: np.ndarray, mean: np.ndarray
+    session: FitSession[DifferentialConfig], vertices: np.ndarray, mean: np.ndarray
 ) -> AnchorTargets:
     """The targets of anchors (n,), read from all poses; mean (V,3)."""
-    blocks = context.displacements.blocks()
+    blocks = session.displacements.blocks()
     displacements = np.concatenate([block[:, vertices] - mean[vertices] for _, block in blocks])
-    return AnchorTargets.of(vertices, displacements, context.height)
+    return AnchorTargets.of(vertices, displacements, session.height)
 
 
 def train_anchor_nets(
-    context: FitContext[DifferentialConfig],
+    session: FitSession[DifferentialConfig],
     table: FeatureTable,
     anchors: AnchorTargets,
     inputs: list[np.ndarray],
@@ -78,23 +79,17 @@ def train_anchor_nets(
     inputs    (k,) the features that each network reads
     subspace  of the regions, whose coefficients come first
     """
-    config, targets = context.config, anchors.targets
+    config, targets = session.config, anchors.targets
     single = config.anchor_nets == "single" and bool(targets)
     if single:
         inputs, targets = [table.all_inputs()], [np.concatenate(targets, axis=1)]
 
-    def added(displacements: np.ndarray) -> list[np.ndarray]:
+    def project(displacements: np.ndarray) -> list[np.ndarray]:
         found = (displacements - subspace.mean)[:, anchors.vertices[anchors.moving]]
         return [found.reshape(len(found), -1)] if single else list(np.moveaxis(found, 1, 0))
 
-    schedule = context.schedule(
+    schedule = session.schedule(
         hidden=config.anchor_hidden, epochs=config.anchor_epochs, loss=config.anchor_loss
     )
-    tasks = NetTasks(
-        inputs,
-        targets,
-        subspace.coefficient_count,
-        config.linear,
-        added=context.added_targets(added),
-    )
-    return train_nets(table, tasks, schedule, context.progress, context.checkpoint("-anchors"))
+    tasks = NetTasks(inputs, targets, project, subspace.coefficient_count)
+    return train_networks(session, table, tasks, schedule, "-anchors")

@@ -19,17 +19,17 @@ from functools import partial
 import numpy as np
 
 from understudy.core.deformer import Deformer
-from understudy.core.poses import Poses
 from understudy.methods.correctives.features import FeatureTable
-from understudy.methods.correctives.networks import NetTasks, TrainedNets, train_nets
-from understudy.methods.correctives.session import FitContext, make_deformer
+from understudy.methods.correctives.networks import NetTasks, TrainedNets, train_networks
+from understudy.methods.correctives.session import FitSession
+from understudy.methods.correctives.stages import feature_table, make_deformer, select_inputs
 from understudy.methods.differential.anchor_nets import (
     AnchorTargets,
     read_anchors,
     train_anchor_nets,
 )
 from understudy.methods.differential.anchors import add_anchors_by_errors
-from understudy.methods.differential.differential import DifferentialConfig
+from understudy.methods.differential.config import DifferentialConfig
 from understudy.methods.differential.folding import fold_anchors, fold_regions
 from understudy.methods.differential.reconstruction import Reconstruction
 from understudy.methods.differential.subspace import Region, Subspace, find_subspace
@@ -39,8 +39,6 @@ from understudy.methods.differential.validation import (
     predict_coordinates,
     weigh_equations,
 )
-from understudy.rigs.base import Rig
-from understudy.system.progress import Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,49 +69,41 @@ class TrainedModel:
     weighted: Weighted
 
 
-def fit_differential(
-    config: DifferentialConfig, poses: Poses, rig: Rig | None, progress: Progress
-) -> Deformer:
-    """The deformer of `poses`; `rig`, where there is one, is perturbed for skin and inputs."""
-    context = FitContext.of("differential", config, poses, rig, progress)
-    return fold(context, train_model(context))
-
-
-def train_model(context: FitContext[DifferentialConfig]) -> TrainedModel:
+def train_model(session: FitSession[DifferentialConfig]) -> TrainedModel:
     """Find the subspace, train the networks of regions and anchors, and weigh the equations."""
-    subspace = find_subspace(context)
-    targets = project_poses(context, subspace)
-    table = context.feature_table([*targets.coefficients, targets.anchors.displacements])
-    inputs, anchor_inputs = select_inputs(context, table, subspace, targets)
-    by_errors = context.config.anchors_by_errors
+    subspace = find_subspace(session)
+    targets = project_poses(session, subspace)
+    table = feature_table(session, [*targets.coefficients, targets.anchors.displacements])
+    inputs, anchor_inputs = all_inputs(session, table, subspace, targets)
+    by_errors = session.config.anchors_by_errors
     if not by_errors:
-        context.displacements.release()
-    coordinate_nets = train_coordinate_nets(context, table, subspace, inputs, targets)
+        session.displacements.release()
+    coordinate_nets = train_coordinate_nets(session, table, subspace, inputs, targets)
     predictions = predict_coordinates(
-        context, table, subspace, targets.coefficients, coordinate_nets
+        session, table, subspace, targets.coefficients, coordinate_nets
     )
     anchors = targets.anchors
     if by_errors and predictions is not None:
-        vertices = select_anchors_by_errors(context, subspace, predictions)
-        anchors = read_anchors(context, vertices, subspace.mean)
-        anchor_inputs = context.select_inputs(table, anchors.groups, anchors.targets)
-        context.displacements.release()
-    anchor_nets = train_anchor_nets(context, table, anchors, anchor_inputs, subspace)
-    weighted = weigh_equations(context, table, subspace, predictions, anchors, anchor_nets)
+        vertices = select_anchors_by_errors(session, subspace, predictions)
+        anchors = read_anchors(session, vertices, subspace.mean)
+        anchor_inputs = select_inputs(session, table, anchors.groups, anchors.targets)
+        session.displacements.release()
+    anchor_nets = train_anchor_nets(session, table, anchors, anchor_inputs, subspace)
+    weighted = weigh_equations(session, table, subspace, predictions, anchors, anchor_nets)
     return TrainedModel(
         table, subspace, targets.coefficients, coordinate_nets, anchors, anchor_nets, weighted
     )
 
 
-def project_poses(context: FitContext[DifferentialConfig], subspace: Subspace) -> Targets:
+def project_poses(session: FitSession[DifferentialConfig], subspace: Subspace) -> Targets:
     """The coefficients of every region and the displacements of the anchors, in every pose."""
-    count, regions = context.poses.pose_count, subspace.regions
+    count, regions = session.poses.pose_count, subspace.regions
     coefficients = [np.empty((count, region.coefficient_count), np.float32) for region in regions]
     anchored = np.empty((count, len(subspace.anchors), 3), np.float32)
-    whole = context.config.loss_space == "vertices"
-    beyond = np.empty((count, 3 * context.poses.vertex_count), np.float32) if whole else None
-    with context.progress.task("projecting poses", count) as task:
-        for where, block in context.displacements.blocks():
+    whole = session.config.loss_space == "vertices"
+    beyond = np.empty((count, 3 * session.poses.vertex_count), np.float32) if whole else None
+    with session.progress.task("projecting poses", count) as task:
+        for where, block in session.displacements.blocks():
             block = block - subspace.mean
             anchored[where] = block[:, subspace.anchors]
             delta = subspace.laplacian.coordinates(block)
@@ -124,7 +114,7 @@ def project_poses(context: FitContext[DifferentialConfig], subspace: Subspace) -
                     spanned = rows[where, : region.split] @ basis.T
                     beyond[where] = delta.reshape(len(delta), -1) - spanned
             task.advance(len(block))
-    anchors = AnchorTargets.of(subspace.anchors, anchored, context.height)
+    anchors = AnchorTargets.of(subspace.anchors, anchored, session.height)
     return Targets(coefficients, anchors, beyond)
 
 
@@ -145,8 +135,8 @@ def all_coefficients(subspace: Subspace, displacements: np.ndarray) -> list[np.n
     return [region_coefficients(region, block, delta) for region in subspace.regions]
 
 
-def select_inputs(
-    context: FitContext[DifferentialConfig],
+def all_inputs(
+    session: FitSession[DifferentialConfig],
     table: FeatureTable,
     subspace: Subspace,
     targets: Targets,
@@ -155,43 +145,40 @@ def select_inputs(
 
     All are selected together. Anchors that are selected after training get their inputs then.
     """
-    single, later = context.config.regions == 1, context.config.anchors_by_errors
+    single, later = session.config.regions == 1, session.config.anchors_by_errors
     if single and later:
         return [table.all_inputs()], []
     groups, rows = [region.vertices for region in subspace.regions], [*targets.coefficients]
     count = len(groups)
     if not later:
         groups, rows = groups + targets.anchors.groups, rows + targets.anchors.targets
-    selected = context.select_inputs(table, groups, rows)
+    selected = select_inputs(session, table, groups, rows)
     return [table.all_inputs()] if single else selected[:count], selected[count:]
 
 
 def train_coordinate_nets(
-    context: FitContext[DifferentialConfig],
+    session: FitSession[DifferentialConfig],
     table: FeatureTable,
     subspace: Subspace,
     inputs: list[np.ndarray],
     targets: Targets,
 ) -> TrainedNets:
     """One network per region, for the coefficients of its coordinates and offsets."""
-    first, linear = subspace.regions[0].components, context.config.linear
+    first = subspace.regions[0].components
     # The loss of the paper is that of delta itself, not of its coefficients.
     whole = targets.beyond is not None and first.count > 0
-    loss_map = first.basis.astype(np.float32) if whole else None
     tasks = NetTasks(
         inputs,
         targets.coefficients,
-        0,
-        linear,
-        loss_map,
-        targets.beyond if whole else None,
-        context.added_targets(partial(all_coefficients, subspace)),
+        partial(all_coefficients, subspace),
+        loss_map=first.basis.astype(np.float32) if whole else None,
+        beyond=targets.beyond if whole else None,
     )
-    return train_nets(table, tasks, context.schedule(), context.progress, context.checkpoint())
+    return train_networks(session, table, tasks)
 
 
 def select_anchors_by_errors(
-    context: FitContext[DifferentialConfig], subspace: Subspace, predictions: Predictions
+    session: FitSession[DifferentialConfig], subspace: Subspace, predictions: Predictions
 ) -> np.ndarray:
     """The anchors (n,): the first half of the even ones, then those at the largest errors."""
     count = len(subspace.anchors)
@@ -199,18 +186,18 @@ def select_anchors_by_errors(
     start = Reconstruction(subspace.laplacian, half, subspace.weights)
     return add_anchors_by_errors(
         start,
-        float(context.config.anchor_weight),
+        float(session.config.anchor_weight),
         predictions.delta,
         predictions.true,
         count,
-        context.progress,
+        session.progress,
     )
 
 
-def fold(context: FitContext[DifferentialConfig], model: TrainedModel) -> Deformer:
+def fold(session: FitSession[DifferentialConfig], model: TrainedModel) -> Deformer:
     """The deformer: the reconstruction folded into the bases, and the bases truncated."""
-    given = context.config.fold_error
-    tolerance = context.basis_error if given is None else given
+    given = session.config.fold_error
+    tolerance = session.basis_error if given is None else given
     reconstruction, regions = model.weighted.reconstruction, model.subspace.regions
     of_regions = fold_regions(
         reconstruction, regions, model.coefficients, model.coordinate_nets, tolerance
@@ -229,7 +216,7 @@ def fold(context: FitContext[DifferentialConfig], model: TrainedModel) -> Deform
         **model.weighted.figures,
     }
     return make_deformer(
-        context,
+        session,
         model.table,
         [*of_regions.nets, *of_anchors.nets],
         [*of_regions.bases, *of_anchors.bases],
