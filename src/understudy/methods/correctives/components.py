@@ -39,6 +39,7 @@ from understudy.system import cluster, memory, tasks
 from understudy.system.cluster import Workers
 from understudy.system.progress import Task
 
+_ERROR_POSES = 300  # enough to measure what a basis leaves
 _BATCH_BYTES = 1 << 30  # of displacements held at a time, at most
 _BATCH_SHARE = 0.25  # of the memory
 
@@ -134,7 +135,6 @@ class BasisOptions:
     poses: int | None
     max_components: int
     error: float
-    error_poses: int = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,6 @@ def find_groups(
     seam_rings: int = 0,
     network_of: np.ndarray | None = None,
     components: int | None = None,
-    error_poses: int = 300,
 ) -> Groups:
     """The principal components and coefficients of every region that moves relative to the skin.
 
@@ -165,12 +164,9 @@ def find_groups(
     seam_rings  rings of edges over which neighbouring regions are blended
     network_of  (R,) the network of each region; None: each has its own
     components  number of components of a region; None: the fewest that the basis error allows
-    error_poses poses that are enough to measure what a basis leaves
     """
     config, poses, skin = session.config, session.poses, session.skin
-    options = BasisOptions(
-        config.basis_poses, config.max_components, session.basis_error, error_poses
-    )
+    options = BasisOptions(config.basis_poses, config.max_components, session.basis_error)
     if components is not None:
         options = BasisOptions(config.basis_poses, components, 0.0)
     shares = soft_membership(poses.mesh, labels, seam_rings).tocsc()
@@ -266,7 +262,7 @@ def _basis(d: np.ndarray, options: BasisOptions, part: tuple[np.ndarray, np.ndar
     rows = (d[:, columns] * root[:, None]).reshape(len(d), -1)
     directions = principal_components(rows, options.max_components)[0].astype(np.float32)
     count = components_for_error(
-        rows[evenly(len(rows), options.error_poses)], directions, 1 / root, options.error
+        rows[evenly(len(rows), _ERROR_POSES)], directions, 1 / root, options.error
     )
     return directions[:, :count] * np.repeat(root, 3)[:, None]
 

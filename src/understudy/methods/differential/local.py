@@ -72,7 +72,7 @@ class Local(SharingMethod[LocalConfig]):
         )
         labels = find_regions(session, config.regions).labels
         components = config.component_count(facts.poses.vertex_count, int(labels.max()) + 1)
-        found = find_groups(session, labels, components=components, error_poses=200)
+        found = find_groups(session, labels, components=components)
         targets = found.targets
         table = feature_table(session, targets)
         single = config.regions == 1
