@@ -171,7 +171,7 @@ CHOICES: tuple[Choice, ...] = (
     ),
     Choice(
         ("anchors", "anchor_hidden", "weighing"),
-        "methods/differential/differential.py",
+        "methods/differential/config.py",
         ("differential",),
         ("face:blenrig", *_FACE),
         "500 random poses of the built-in face",

@@ -99,6 +99,12 @@ class CorrectedSkinConfig(RegionsConfig):
     guard: bool = True
     storage: str = "auto"
 
+    @property
+    def skin_kind(self) -> str:
+        """The kind of the skin, as in `PoseFacts.skin`."""
+        # The transforms of the rig itself need more components than the other two.
+        return "predicted" if self.skin == "auto" else self.skin
+
 
 class CorrectedSkin(SharingMethod[CorrectedSkinConfig]):
     """A skin chosen by the poses, corrected region by region: small and fast."""
@@ -126,9 +132,7 @@ class CorrectedSkin(SharingMethod[CorrectedSkinConfig]):
     def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:
         """Skin, regions, components, inputs, networks, guard, 16 bits."""
         config = self.config
-        # The transforms of the rig itself need more components than the other two.
-        kind = "predicted" if config.skin == "auto" else config.skin
-        session = FitSession.of(self.name, config, facts, rig, kind, mirror=config.mirror == "auto")
+        session = FitSession.of(self.name, config, facts, rig)
         facts, poses = session.facts, session.poses
         most = max(1, poses.vertex_count // _LEAST_VERTICES)
         regions = find_regions(session, min(config.regions, most), config.networks)

@@ -7,13 +7,13 @@ from builders import linear_sheet, symmetric_mesh
 from understudy import ControlSpec, InputError, Mesh, Poses
 from understudy.core.networks import NetGroups
 from understudy.methods.correctives.facts import PoseFacts
+from understudy.methods.correctives.session import FitSession
 from understudy.methods.correctives.skins import (
     perturbed_skin,
     perturbed_transforms,
 )
 from understudy.methods.differential.config import DifferentialConfig
-from understudy.methods.differential.differential import Differential, session_of
-from understudy.methods.differential.fit import fold, train_model
+from understudy.methods.differential.differential import Differential, fold, train_model
 from understudy.methods.differential.local import Local, LocalConfig
 from understudy.methods.differential.reconstruction import Laplacian, Reconstruction, Weights
 from understudy.methods.lbs import Lbs
@@ -100,7 +100,7 @@ def test_folded_is_solved_on_the_face(options):
         },
         **options,
     )
-    session = session_of(config, PoseFacts(poses), face)
+    session = FitSession.of("differential", config, PoseFacts(poses), face)
     model = train_model(session)
     deformer = fold(session, model)
     unseen = face.evaluate(gaussian(face.controls, 6, seed=1))

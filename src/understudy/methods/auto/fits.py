@@ -252,13 +252,13 @@ class MeasuredFits:
         return self._made[key]
 
     def _fit(self, candidate: Candidate, cheap: bool) -> tuple[Measured, Deformer]:
-        facts = self._facts
+        known = self._facts
         options = dict(candidate.options)
         kind = method_type(candidate.method)
         names = {field.name for field in dataclasses.fields(kind.Config)}
         if cheap:
             options |= candidate.cheap or {}
-            facts = self._few
+            known = self._few
             if "controls" in names and self._controls is not None:
                 options.setdefault("controls", self._controls)
         if "device" in names:
@@ -272,11 +272,11 @@ class MeasuredFits:
         start = time.process_time()
         method = kind(config_from_text(kind.Config, options))
         if isinstance(method, SharingMethod):
-            deformer = method.fit_facts(facts, self._rig)
+            deformer = method.fit_facts(known, self._rig)
         else:
-            deformer = method.fit(facts.poses, rig=self._rig, progress=self._progress)
+            deformer = method.fit(known.poses, rig=self._rig, progress=self._progress)
         if not decides_storage(kind) and self._settings.storage == "auto":
-            deformer = compact(deformer, facts.poses)
+            deformer = compact(deformer, known.poses)
         measured = self._measured(candidate.name, deformer)
         measured = replace(measured, seconds=time.process_time() - start)
         if file is not None:

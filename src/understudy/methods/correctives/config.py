@@ -174,3 +174,8 @@ class RegionsConfig(CorrectivesConfig):
     skin: str = "auto"
     influences: int = 4
     mirror: str = "auto"
+
+    @property
+    def skin_kind(self) -> str:
+        """The kind of the skin, as in `PoseFacts.skin`."""
+        return self.skin

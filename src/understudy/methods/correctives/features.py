@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import qr
 
-from understudy.core.features import Features, raw_features
+from understudy.core.features import Features, raw_features, unit_of
 from understudy.core.networks import Net
 from understudy.core.poses import Poses
 from understudy.system.errors import InputError
@@ -101,9 +101,7 @@ def varying_features(
     cost a weight per hidden unit.
     """
     columns = np.arange(raw.shape[1])
-    unit = np.where(
-        columns < 12 * bone_count, columns // 12, columns - 12 * bone_count + bone_count
-    )
+    unit = unit_of(columns, bone_count)
     allowed = np.ones(raw.shape[1], bool)
     allowed[12 * bone_count :] = False
     allowed[12 * bone_count + np.asarray(controls, int)] = True

@@ -15,8 +15,9 @@ import numpy as np
 
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
-from understudy.methods.correctives.config import CorrectivesConfig
+from understudy.methods.correctives.config import CorrectivesConfig, RegionsConfig
 from understudy.methods.correctives.facts import PoseFacts
+from understudy.methods.correctives.features import need_drivers
 from understudy.methods.correctives.mirror import find_mirror
 from understudy.methods.correctives.range_of_motion import range_of_motion
 from understudy.methods.skin_fitting.displacements import (
@@ -27,7 +28,6 @@ from understudy.methods.skin_fitting.displacements import (
 )
 from understudy.rigs.base import Rig
 from understudy.system import memory
-from understudy.system.errors import InputError
 from understudy.system.progress import Progress
 from understudy.training.held_out import validation_poses
 from understudy.training.schedule import Schedule, need_torch
@@ -110,31 +110,27 @@ class FitSession(Generic[ConfigType]):
         config: ConfigType,
         facts: PoseFacts,
         rig: Rig | None,
-        skin: Skin | str = "auto",
-        *,
-        mirror: bool = False,
+        skin: Skin | None = None,
     ) -> FitSession[ConfigType]:
-        """The session of some poses.
+        """The session of some poses, which need bones, controls, or both.
 
-        skin    of poses with bones: the skin, or its kind as in `PoseFacts.skin`
-        mirror  add mirror images to recorded poses of a symmetric mesh
+        skin  of poses with bones; None: as the options of regions say
         """
         need_torch(method)
-        poses = facts.poses
-        if poses.skeleton is None and poses.controls is None:
-            raise InputError(
-                f"{method} needs bones or controls, and {poses.name!r} has neither; for mesh "
-                f"sequences use a decomposition method"
-            )
-        found = find_mirror(poses) if mirror and rig is None else None
-        if found is not None:
-            facts = PoseFacts(found.with_images(poses), facts.progress)
-        own = None
-        if poses.skeleton is not None:
-            own = facts.skin(skin, config.influences, rig) if isinstance(skin, str) else skin
+        need_drivers(method, facts.poses)
+        mirror = None
+        if isinstance(config, RegionsConfig):
+            if config.mirror == "auto" and rig is None:
+                mirror = find_mirror(facts.poses)
+            if facts.poses.skeleton is not None and skin is None:
+                skin = facts.skin(config.skin_kind, config.influences, rig)
+        if mirror is not None:
+            facts = PoseFacts(mirror.with_images(facts.poses), facts.progress)
         added = range_of_motion(facts.poses, rig, config.added_share)
-        displacements = Displacements(facts.poses, own)
-        return FitSession(method, config, facts, rig, own, displacements, found is not None, added)
+        displacements = Displacements(facts.poses, skin)
+        return FitSession(
+            method, config, facts, rig, skin, displacements, mirror is not None, added
+        )
 
     def of_poses(self, facts: PoseFacts, config: ConfigType) -> FitSession[ConfigType]:
         """This session with other poses and options, and the same skin."""
@@ -161,6 +157,13 @@ class FitSession(Generic[ConfigType]):
         """Mean distance per vertex that components may leave, in model units."""
         given = self.config.basis_error
         return float(self.config.basis_share * self.height if given is None else given)
+
+    @property
+    def input_error(self) -> float:
+        """The least motion of a vertex that makes a unit an input, in model units."""
+        share, given = self.config.input_share, self.config.input_error
+        default = self.basis_error if share is None else share * self.height
+        return default if given is None else given
 
     @cached_property
     def controls(self) -> str:

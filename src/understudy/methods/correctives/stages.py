@@ -23,7 +23,7 @@ from understudy.core.poses import evenly
 from understudy.core.version import __version__
 from understudy.methods.correctives.bounds import with_bounds
 from understudy.methods.correctives.features import FeatureTable, constant_controls
-from understudy.methods.correctives.inputs import InputGroups, InputSelection, needed_units
+from understudy.methods.correctives.inputs import units_from_data, units_from_rig
 from understudy.methods.correctives.networks import TrainedNets
 from understudy.methods.correctives.session import FitSession
 from understudy.methods.skin_fitting.displacements import displace
@@ -63,24 +63,43 @@ def select_inputs(
 
     every_vertex  look at all vertices of a group; else at a few, which show what moves it as well
     """
-    config = session.config
-    share, given = config.input_share, config.input_error
-    error = session.basis_error if share is None else share * session.height
-    selection = InputSelection(
-        source=config.inputs,
-        error=error if given is None else given,
-        example_poses=config.input_poses,
-        gain=config.input_gain,
-        most=config.most_inputs,
-        seed=config.seed,
-    )
-    few = [g if every_vertex else _representatives(session, np.asarray(g)) for g in groups]
-    queried = np.unique(np.concatenate(few)) if few else np.zeros(0, int)
-    vertices = [np.searchsorted(queried, group) for group in few]
-    asked = InputGroups(vertices, targets, lambda moved: displace(moved, session.skin, queried))
-    needs = needed_units(
-        selection, asked, table.units, table.standard, session.poses, session.rig, session.progress
-    )
+    config, poses, rig, units = session.config, session.poses, session.rig, table.units
+    source = config.inputs
+    if source == "auto":
+        source = "rig" if rig is not None and poses.controls is not None else "data"
+    if source == "all" or not groups or not table.count:
+        return [table.all_inputs() for _ in groups]
+    if source == "rig":
+        if rig is None or poses.controls is None:
+            raise InputError(
+                "inputs=rig needs the live rig and poses with control values; use inputs=data for "
+                "recorded poses"
+            )
+        few = [g if every_vertex else _representatives(session, np.asarray(g)) for g in groups]
+        queried = np.unique(np.concatenate(few))
+        needs = units_from_rig(
+            rig,
+            poses,
+            [np.searchsorted(queried, group) for group in few],
+            lambda moved: displace(moved, session.skin, queried),
+            session.input_error,
+            config.input_poses,
+            config.seed,
+            session.progress,
+        )
+    else:
+        needs = np.zeros((len(groups), units.count), np.bool_)
+        found = units_from_data(
+            table.standard,
+            units.unit,
+            targets,
+            config.input_gain,
+            config.most_inputs,
+            session.progress,
+        )
+        needs[:, : found.shape[1]] = found
+    # A group that moves although no single unit moves it reads every unit.
+    needs[~(needs & units.varying).any(axis=1)] = True
     return [table.inputs_of(row) for row in needs]
 
 

@@ -4,15 +4,6 @@ Anchors fix the position of the reconstruction. The paper leaves their choice to
 is automatic. Letters: V vertices, K components, n anchors; a shell is a connected component of the
 mesh. Every shell gets at least one anchor, since L_s is singular there.
 
-`pivot_anchors` is QR with column pivoting on the deformation basis, three rows (x, y, z of a
-vertex) at a time. It repeatedly selects the vertex whose motion the anchors so far explain least:
-
-    B_i (3,K)    rows of vertex i in the PCA basis, each column times its singular value
-    next         argmax_i |B_i|_F;   then  B <- B (I - Q Q^T),  Q an orthonormal basis of the rows
-                 of the selected B_i
-
-Neighbours of an anchor get a lower score (`spread`), since a network has similar errors on both.
-
 In the reconstruction of the paper, nothing but the anchors fixes the mesh. There pivots are a bad
 choice: they concentrate where the mesh moves most, their own networks have the largest errors
 there, and the rest of the mesh drifts. Errors of differential coordinates accumulate along the
@@ -24,12 +15,12 @@ residual r by one outer product:
     g = S^-1 e_j,    gamma = omega^2 / (1 + omega^2 g_j)
     S^-1 <- S^-1 - gamma g g^T,    r <- r - gamma g r_j
 
-The first anchors are the seeds of the regions (`mesh_regions`), whose differential coordinates one
-network predicts each. The paper has one network for the whole face. It reads every control and must
-learn that a brow does not move the chin, which takes more than a few thousand poses. Differential
-coordinates are local, so each region can have its own network that reads only the inputs that move
-it. Unlike regions of positions, they need no blending at the borders, because the reconstruction
-joins them.
+The first anchors are the seeds of the regions (`correctives/regions.py`), whose differential
+coordinates one network predicts each. The paper has one network for the whole face. It reads every
+control and must learn that a brow does not move the chin, which takes more than a few thousand
+poses. Differential coordinates are local, so each region can have its own network that reads only
+the inputs that move it. Unlike regions of positions, they need no blending at the borders, because
+the reconstruction joins them.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ before skinning, L_s the uniform Laplacian, D its vertex degrees, P the rows of 
     S      = L_s^T L_s + P^T omega^2 P
 
 S is constant, so S^-1 is folded into the bases (`folding.py`) and nothing is solved at run time:
-the result is a plain `Deformer`. `fit.py` has the steps in order.
+the result is a plain `Deformer`. `Differential.fit_facts` has the steps in order.
 
 The preset `paper` is the method as published, except that anchors are selected automatically (the
 paper leaves them to an artist) and that the root joint is not an input; it needs a GPU.
@@ -33,19 +33,59 @@ from few poses. They depart from the paper:
 - The folded bases are truncated to the rank that matters (`fold_error`).
 
 `notes/differential.md` has the measurements behind these choices.
+
+Letters: T poses, V vertices, n anchors, P components of coordinates, Q components of offsets.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.methods.base import Traits
 from understudy.methods.correctives.facts import PoseFacts, SharingMethod
+from understudy.methods.correctives.features import FeatureTable
+from understudy.methods.correctives.networks import NetTasks, TrainedNets, train_networks
 from understudy.methods.correctives.session import FitSession
+from understudy.methods.correctives.stages import feature_table, make_deformer, select_inputs
+from understudy.methods.differential.anchors import add_anchors_by_errors
 from understudy.methods.differential.config import DifferentialConfig
-from understudy.methods.differential.fit import fold, train_model
+from understudy.methods.differential.folding import fold_anchors, fold_regions
+from understudy.methods.differential.reconstruction import Reconstruction
+from understudy.methods.differential.subspace import (
+    AnchorTargets,
+    Subspace,
+    Targets,
+    find_subspace,
+    project_poses,
+)
+from understudy.methods.differential.validation import (
+    Predictions,
+    Weighted,
+    predict_coordinates,
+    weigh_equations,
+)
 from understudy.rigs.base import Rig
 from understudy.system.progress import SILENT, Progress
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """Everything that is learned, before the reconstruction is folded into the bases.
+
+    coefficients  (T,P+Q) true coefficients of each region
+    """
+
+    table: FeatureTable
+    subspace: Subspace
+    coefficients: list[np.ndarray]
+    coordinate_nets: TrainedNets
+    anchors: AnchorTargets
+    anchor_nets: TrainedNets
+    weighted: Weighted
 
 
 class Differential(SharingMethod[DifferentialConfig]):
@@ -74,13 +114,134 @@ class Differential(SharingMethod[DifferentialConfig]):
 
     def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:
         """Train the networks, and fold the reconstruction into the bases."""
-        session = session_of(self.config, facts, rig)
+        session = FitSession.of(self.name, self.config, facts, rig)
         return fold(session, train_model(session))
 
 
-def session_of(
-    config: DifferentialConfig, facts: PoseFacts, rig: Rig | None
-) -> FitSession[DifferentialConfig]:
-    """The session of a fit."""
-    mirror = config.mirror == "auto"
-    return FitSession.of("differential", config, facts, rig, config.skin, mirror=mirror)
+def train_model(session: FitSession[DifferentialConfig]) -> TrainedModel:
+    """Find the subspace, train the networks of regions and anchors, and weigh the equations."""
+    subspace = find_subspace(session)
+    targets = project_poses(session, subspace)
+    table = feature_table(session, [*targets.coefficients, targets.anchors.displacements])
+    inputs, anchor_inputs = _all_inputs(session, table, subspace, targets)
+    by_errors = session.config.anchors_by_errors
+    if not by_errors:
+        session.displacements.release()
+    # The loss of the paper is that of delta itself, not of its coefficients.
+    first = subspace.regions[0].components
+    whole = targets.beyond is not None and first.count > 0
+    learned = NetTasks(
+        inputs,
+        targets.coefficients,
+        subspace.project,
+        loss_map=first.basis.astype(np.float32) if whole else None,
+        beyond=targets.beyond if whole else None,
+    )
+    nets = train_networks(session, table, learned)
+    predictions = predict_coordinates(session, table, subspace, targets.coefficients, nets)
+    anchors = targets.anchors
+    if by_errors and predictions is not None:
+        anchors = select_anchors_by_errors(session, subspace, predictions)
+        anchor_inputs = select_inputs(session, table, anchors.groups, anchors.targets)
+        session.displacements.release()
+    anchor_nets = train_anchor_networks(session, table, anchors, anchor_inputs, subspace)
+    weighted = weigh_equations(session, table, subspace, predictions, anchors, anchor_nets)
+    return TrainedModel(table, subspace, targets.coefficients, nets, anchors, anchor_nets, weighted)
+
+
+def _all_inputs(
+    session: FitSession[DifferentialConfig],
+    table: FeatureTable,
+    subspace: Subspace,
+    targets: Targets,
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The features (k,) that each network reads: of every region, of every anchor that moves.
+
+    All are selected together. Anchors that are selected after training get their inputs then.
+    """
+    single, later = session.config.regions == 1, session.config.anchors_by_errors
+    if single and later:
+        return [table.all_inputs()], []
+    groups, rows = [region.vertices for region in subspace.regions], [*targets.coefficients]
+    count = len(groups)
+    if not later:
+        groups, rows = groups + targets.anchors.groups, rows + targets.anchors.targets
+    selected = select_inputs(session, table, groups, rows)
+    return [table.all_inputs()] if single else selected[:count], selected[count:]
+
+
+def select_anchors_by_errors(
+    session: FitSession[DifferentialConfig], subspace: Subspace, predictions: Predictions
+) -> AnchorTargets:
+    """The first half of the even anchors, then those at the largest errors, in all poses."""
+    count = len(subspace.anchors)
+    half = subspace.anchors[: max(count // 2, subspace.laplacian.shell_count)]
+    start = Reconstruction(subspace.laplacian, half, subspace.weights)
+    omega, progress = float(session.config.anchor_weight), session.progress
+    chosen = add_anchors_by_errors(
+        start, omega, predictions.delta, predictions.true, count, progress
+    )
+    blocks = session.displacements.blocks()
+    read = [block[:, chosen] - subspace.mean[chosen] for _, block in blocks]
+    return AnchorTargets.of(chosen, np.concatenate(read), session.height)
+
+
+def train_anchor_networks(
+    session: FitSession[DifferentialConfig],
+    table: FeatureTable,
+    anchors: AnchorTargets,
+    inputs: list[np.ndarray],
+    subspace: Subspace,
+) -> TrainedNets:
+    """One network per anchor that moves, or a single one for all of them (`anchor_nets`).
+
+    inputs    (k,) the features that each network reads
+    subspace  of the regions, whose coefficients come first
+    """
+    config, targets = session.config, anchors.targets
+    single = config.anchor_nets == "single" and bool(targets)
+    if single:
+        inputs, targets = [table.all_inputs()], [np.concatenate(targets, axis=1)]
+
+    def project(displacements: np.ndarray) -> list[np.ndarray]:
+        found = (displacements - subspace.mean)[:, anchors.vertices[anchors.moving]]
+        return [found.reshape(len(found), -1)] if single else list(np.moveaxis(found, 1, 0))
+
+    schedule = session.schedule(
+        hidden=config.anchor_hidden, epochs=config.anchor_epochs, loss=config.anchor_loss
+    )
+    tasks = NetTasks(inputs, targets, project, subspace.coefficient_count)
+    return train_networks(session, table, tasks, schedule, "-anchors")
+
+
+def fold(session: FitSession[DifferentialConfig], model: TrainedModel) -> Deformer:
+    """The deformer: the reconstruction folded into the bases, and the bases truncated."""
+    given = session.config.fold_error
+    tolerance = session.basis_error if given is None else given
+    reconstruction, regions = model.weighted.reconstruction, model.subspace.regions
+    of_regions = fold_regions(
+        reconstruction, regions, model.coefficients, model.coordinate_nets, tolerance
+    )
+    of_anchors = fold_anchors(
+        reconstruction,
+        regions,
+        model.anchors,
+        model.anchor_nets,
+        of_regions.coefficient_count,
+        tolerance,
+    )
+    figures = {
+        "anchors": len(model.anchors.vertices),
+        "components": sum(region.components.count for region in regions),
+        **model.weighted.figures,
+    }
+    return make_deformer(
+        session,
+        model.table,
+        [*of_regions.nets, *of_anchors.nets],
+        [*of_regions.bases, *of_anchors.bases],
+        model.subspace.mean,
+        model.coordinate_nets,
+        figures,
+        anchors=[int(vertex) for vertex in model.anchors.vertices],
+    )

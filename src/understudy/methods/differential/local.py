@@ -67,9 +67,7 @@ class Local(SharingMethod[LocalConfig]):
     def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:
         """Skin, regions, components, inputs, a network per region."""
         config = self.config
-        session = FitSession.of(
-            self.name, config, facts, rig, config.skin, mirror=config.mirror == "auto"
-        )
+        session = FitSession.of(self.name, config, facts, rig)
         labels = find_regions(session, config.regions).labels
         components = config.component_count(facts.poses.vertex_count, int(labels.max()) + 1)
         found = find_groups(session, labels, components=components)

@@ -35,8 +35,11 @@ import numpy as np
 
 from understudy.core.poses import evenly
 from understudy.geometry.pca import components_for_error, principal_components
+from understudy.methods.correctives.features import FeatureTable
+from understudy.methods.correctives.networks import TrainedNets
 from understudy.methods.correctives.regions import displacement_pivots, mesh_regions
 from understudy.methods.correctives.session import FitSession
+from understudy.methods.correctives.stages import STILL
 from understudy.methods.differential.anchors import (
     checked_anchors,
     even_anchors,
@@ -179,6 +182,11 @@ class Region:
         """P + Q."""
         return self.components.count + self.offsets.shape[1]
 
+    def project(self, block: np.ndarray, delta: np.ndarray) -> np.ndarray:
+        """The coefficients (t,P+Q) of displacements less the mean, and coordinates, (t,V,3)."""
+        flat = block[:, self.vertices].reshape(len(block), -1)
+        return np.concatenate([self.components.coefficients(delta), flat @ self.offsets], axis=1)
+
 
 @dataclass(frozen=True, eq=False)
 class Subspace:
@@ -201,6 +209,65 @@ class Subspace:
     def coefficient_count(self) -> int:
         """The number of coefficients of all regions."""
         return sum(region.coefficient_count for region in self.regions)
+
+    def project(self, displacements: np.ndarray) -> list[np.ndarray]:
+        """The coefficients (t,P+Q) of every region, of displacements (t,V,3)."""
+        block = displacements - self.mean
+        delta = self.laplacian.coordinates(block)
+        return [region.project(block, delta) for region in self.regions]
+
+
+@dataclass(frozen=True, eq=False)
+class AnchorTargets:
+    """What the anchor networks predict.
+
+    vertices       (n,) the anchors
+    displacements  (T,n,3) of the anchors in every pose, without the mean
+    moving         (m,) numbers of the anchors that move
+    """
+
+    vertices: np.ndarray
+    displacements: np.ndarray
+    moving: np.ndarray
+
+    @staticmethod
+    def of(vertices: np.ndarray, displacements: np.ndarray, height: float) -> AnchorTargets:
+        """The targets of anchors with displacements (T,n,3), on a mesh of the given height."""
+        largest = np.abs(displacements).max(axis=(0, 2), initial=0)
+        return AnchorTargets(vertices, displacements, np.flatnonzero(largest > STILL * height))
+
+    @property
+    def groups(self) -> list[np.ndarray]:
+        """(1,) the vertex of each anchor that moves."""
+        return [self.vertices[a : a + 1] for a in self.moving]
+
+    @property
+    def targets(self) -> list[np.ndarray]:
+        """(T,3) the displacement of each anchor that moves."""
+        return [self.displacements[:, a] for a in self.moving]
+
+    def predict(self, nets: TrainedNets, table: FeatureTable, poses: np.ndarray) -> np.ndarray:
+        """The predicted displacements (t,n,3) of all anchors in some poses (t,)."""
+        result = np.zeros((len(poses), len(self.vertices), 3))
+        if len(self.moving):
+            predicted = nets.predict(table, poses)[:, np.concatenate(nets.outputs)]
+            result[:, self.moving] = predicted.reshape(len(poses), -1, 3)
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """What the networks have to predict.
+
+    coefficients  (T,P+Q) of each region: those of coordinates, then those of offsets
+    anchors       of the anchors that are selected before training
+    beyond        (T,3V) float32, the part of the coordinates that the components do not span; None
+                  where the loss is that of the coefficients
+    """
+
+    coefficients: list[np.ndarray]
+    anchors: AnchorTargets
+    beyond: np.ndarray | None
 
 
 def find_subspace(session: FitSession[DifferentialConfig]) -> Subspace:
@@ -293,3 +360,26 @@ def _offset_basis(session: FitSession[DifferentialConfig], sample: np.ndarray) -
     kept, some = directions.astype(np.float32), rows[evenly(len(rows), _ERROR_POSES)]
     even = np.ones(rows.shape[1] // 3)
     return kept[:, : components_for_error(some, kept, even, session.basis_error)]
+
+
+def project_poses(session: FitSession[DifferentialConfig], subspace: Subspace) -> Targets:
+    """The coefficients of every region and the displacements of the anchors, in every pose."""
+    count, regions = session.poses.pose_count, subspace.regions
+    coefficients = [np.empty((count, region.coefficient_count), np.float32) for region in regions]
+    anchored = np.empty((count, len(subspace.anchors), 3), np.float32)
+    whole = session.config.loss_space == "vertices"
+    beyond = np.empty((count, 3 * session.poses.vertex_count), np.float32) if whole else None
+    with session.progress.task("projecting poses", count) as task:
+        for where, block in session.displacements.blocks():
+            block = block - subspace.mean
+            anchored[where] = block[:, subspace.anchors]
+            delta = subspace.laplacian.coordinates(block)
+            for region, rows in zip(regions, coefficients):
+                rows[where] = region.project(block, delta)
+                if beyond is not None:
+                    basis = region.components.basis.astype(np.float32)
+                    spanned = rows[where, : region.split] @ basis.T
+                    beyond[where] = delta.reshape(len(delta), -1) - spanned
+            task.advance(len(block))
+    anchors = AnchorTargets.of(subspace.anchors, anchored, session.height)
+    return Targets(coefficients, anchors, beyond)

@@ -17,7 +17,6 @@ from understudy.core.poses import evenly
 from understudy.methods.correctives.features import FeatureTable
 from understudy.methods.correctives.networks import TrainedNets
 from understudy.methods.correctives.session import FitSession
-from understudy.methods.differential.anchor_nets import AnchorTargets
 from understudy.methods.differential.config import DifferentialConfig
 from understudy.methods.differential.reconstruction import (
     LEAST_ERROR,
@@ -27,7 +26,7 @@ from understudy.methods.differential.reconstruction import (
     Weights,
     rms,
 )
-from understudy.methods.differential.subspace import Subspace
+from understudy.methods.differential.subspace import AnchorTargets, Subspace
 
 _MEASURED_POSES = 120
 _ANCHOR_FACTORS = (0.15, 0.4, 1.0, 2.5)
