@@ -97,7 +97,7 @@ def train_on_cluster(
         "training",
         asdict(schedule),
         {"features": features},
-        [{"stack": np.array(number)} | _packed(own) for number, own in stacks.items()],
+        [{"stack": np.array([number])} | _packed(own) for number, own in stacks.items()],
         _Training(schedule, "cuda" if gpu else "cpu"),
         schedule.epochs,
         task,
@@ -116,7 +116,7 @@ class _Training:
         tasks = {name: array for name, array in part.items() if name != "stack"}
         trained = train_stacks(
             common["features"],
-            {int(part["stack"]): _unpacked(tasks)},
+            {int(part["stack"][0]): _unpacked(tasks)},
             Schedule(**self._schedule),
             torch.device(self._device),
             task,
