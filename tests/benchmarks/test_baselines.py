@@ -13,12 +13,11 @@ from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.geometry.skinning import dual_quaternion_blend
 from understudy.geometry.transforms import apply, compose, rotation_from_axis_angle
-from understudy.methods.differential.skins import make_skin
+from understudy.methods.correctives.facts import PoseFacts
 from understudy.methods.lbs import Lbs
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
 from understudy.system.errors import InputError
-from understudy.system.progress import SILENT
 from understudy_benchmarks.baselines import kpsa, rotational_regression, wpsd
 from understudy_benchmarks.baselines.rotations import (
     polar_rotation,
@@ -249,7 +248,7 @@ def test_kpsa_reads_the_truth_at_its_key_points():
     tube = load_rig("tube")
     sampled = tube.evaluate(gaussian(tube.controls, 400, seed=0))
     unseen = tube.evaluate(gaussian(tube.controls, 80, seed=1))
-    skin = make_skin("auto", sampled, None, 4, SILENT)
+    skin = PoseFacts(sampled).skin("auto", 4)
     fitted = kpsa.fit(sampled, skin, key_points=20, components=30)
     missed = np.linalg.norm(fitted.deform(unseen) - unseen.vertices, axis=2).mean()
     skinned = Lbs().fit(sampled).deform(unseen.world_from_bone)

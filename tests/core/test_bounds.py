@@ -9,7 +9,7 @@ from parity.kinds import KINDS, bounded, drivers
 
 from understudy import Bounds, Deformer, InputError, Mesh
 from understudy.core.parts import join_deformers
-from understudy.methods.bounding import find_bounds
+from understudy.methods.correctives.bounds import find_bounds
 from understudy.runtime.reference import coefficients_of, pose_readings
 
 

@@ -21,7 +21,7 @@ from understudy import Deformer, Poses, Skin
 from understudy.io.sequences import sequence_from_arrays
 from understudy.jobs import fitting
 from understudy.methods.base import Method, config_from_text
-from understudy.methods.compact import compact
+from understudy.methods.correctives.storage import compact
 from understudy.methods.posing_fitting import with_posing
 from understudy.methods.registry import method_names, method_type
 from understudy.rigs.registry import load_rig
@@ -186,7 +186,7 @@ CASES: dict[str, Fit] = {
         "corrected_skin", "tube", linear=True, optimizer="sgd", features="all", guard=False
     ),
     "corrected_skin: components": _fit(
-        "corrected_skin", "tube", components=0.05, networks=1, patience=3, **_NETWORKS
+        "corrected_skin", "tube", networks=1, patience=3, **_NETWORKS
     ),
     "corrected_skin: parts": _parts("corrected_skin", sleeve=0.01, dust=0.01),
     "pca_regression: components": _fit("pca_regression", "bending", components=3, ridge=0.1),

@@ -38,7 +38,7 @@ from understudy.jobs import fit
 folder, kill, jobs = Path(sys.argv[1]), sys.argv[2] == "kill", json.loads(sys.argv[3])
 
 def trained():
-    return len(list(folder.glob("*/training-*/*.trained")))
+    return len(list(folder.glob("*/training-*/*.found")))
 
 def end_one():
     while not trained():
@@ -95,14 +95,14 @@ def test_a_driver_that_was_killed_goes_on_and_every_method_has_the_same_bytes(fi
     first = start(fitted / "driver.py", out, "go", jobs("fdda"))
     try:
         deadline = time.monotonic() + 200
-        while not list(out.glob("*/training-*/*.trained")):
+        while not list(out.glob("*/training-*/*.found")):
             assert first.poll() is None, first.stdout.read()
             assert time.monotonic() < deadline
             time.sleep(0.02)
     finally:
         end_session(first)
     assert not (out / "fdda.understudy").exists()
-    kept = list(out.glob("*/training-*/*.trained"))
+    kept = list(out.glob("*/training-*/*.found"))
     assert 0 < len(kept) < 6
     again = start(fitted / "driver.py", out, "go", jobs(*OPTIONS))
     try:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from understudy import InputError, Mesh
+from understudy import ControlSpec, InputError, Mesh, Poses
 from understudy.evaluation.measure import Reference, deform_poses, measure
-from understudy.methods.fdda.fdda import Fdda, FddaConfig
-from understudy.methods.fdda.fit import _standardisation
+from understudy.methods.correctives.features import FeatureTable
+from understudy.methods.fdda import Fdda, FddaConfig
 from understudy.methods.lbs import Lbs
 from understudy.rigs import animate, load_rig
 from understudy.rigs.sampling import gaussian
@@ -165,7 +165,9 @@ def test_the_papers_preset_reads_twelve_numbers_of_every_bone_and_learns(tube):
 def test_rounding_errors_of_a_constant_number_are_not_scaled_up():
     rng = np.random.default_rng(0)
     values = np.stack([rng.normal(size=50), 40 + 1e-6 * rng.normal(size=50)], axis=1)
-    scaled = _standardisation(FddaConfig.of_preset("paper"), values).apply(values)
+    mesh, spec = Mesh.from_faces(np.eye(3), [[0, 1, 2]]), ControlSpec(("a", "b"), [-9, 0], [9, 50])
+    poses = Poses(mesh, np.zeros((50, 3, 3)), control_spec=spec, controls=values)
+    scaled = FeatureTable.of(poses, "all", "all", "own").standard
     assert scaled[:, 0].std() > 0.9
     assert np.abs(scaled[:, 1]).max() < 1e-4
 

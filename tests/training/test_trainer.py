@@ -13,7 +13,8 @@ from understudy.system.progress import SILENT
 from understudy.training import checkpoint as checkpoints
 from understudy.training import stack_training
 from understudy.training.grouped import GroupedTask, Stack, stack_order
-from understudy.training.schedule import Schedule, validation_poses
+from understudy.training.held_out import validation_poses
+from understudy.training.schedule import Schedule
 from understudy.training.trainer import train
 
 SCHEDULE = Schedule(hidden=(16, 16), epochs=100, batch_size=16, validation_fraction=0.1)

@@ -33,7 +33,7 @@ from understudy.methods.auto.candidates import Candidate, candidates_of
 from understudy.methods.auto.fits import Lesson, MeasuredFits, Settings
 from understudy.methods.auto.sequences import Prediction, sequence_candidates, walk_sequence
 from understudy.methods.auto.walk import walk
-from understudy.methods.corrected_skin.guard import mean_error
+from understudy.methods.correctives.guard import mean_error
 from understudy.rigs.base import Rig
 from understudy.rigs.sampling import SamplePlan, gaussian
 from understudy.rigs.tube import TubeRig
@@ -59,9 +59,10 @@ _TIMING_ROOM = 1.1  # two measurements of the same time differ by less
 # Imported before the first fit, so that it does not take longer than the others.
 _NOT_TIMED = (
     "torch._dynamo",
-    "understudy.methods.corrected_skin.fit",
-    "understudy.methods.differential.fit",
-    "understudy.methods.fdda.fit",
+    "understudy.methods.corrected_skin",
+    "understudy.methods.differential.differential",
+    "understudy.methods.fdda",
+    "understudy.training.trainer",
 )
 
 

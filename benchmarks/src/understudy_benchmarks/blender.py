@@ -29,7 +29,7 @@ from understudy.evaluation.measure import Reference, deformer_figures, measure
 from understudy.evaluation.result import CaseResult
 from understudy.jobs.fitting import method_for
 from understudy.methods import config_from_text, method_type
-from understudy.methods.compact import compact, decides_storage
+from understudy.methods.correctives.storage import compact, decides_storage
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.runtime.timing import Call, take_turns
 from understudy.system import checks

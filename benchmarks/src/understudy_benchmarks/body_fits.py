@@ -16,8 +16,8 @@ from understudy.core.skin import Skin
 from understudy.evaluation.measure import Approximation, deform_poses, deformer_figures
 from understudy.jobs import fit
 from understudy.methods.base import config_from_text
-from understudy.methods.fdda.fdda import FddaConfig
-from understudy.methods.fdda.groups import assign_bones
+from understudy.methods.correctives.skins import best_bone_skin
+from understudy.methods.fdda import FddaConfig
 from understudy.methods.lbs import Lbs, LbsConfig
 from understudy.methods.registry import method_type
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
@@ -195,7 +195,7 @@ class BodyFits:
             else None
         )
         # The seam is measured along the same borders for every method: those of fdda's groups.
-        self.labels = assign_bones(self.sample, FddaConfig.tau)
+        self.labels = best_bone_skin(self.sample, FddaConfig.tau)[1]
         self.deformers: dict[str, Deformer] = {}
         self._rows: dict[str, list[Row]] = {}
         self._weights: np.ndarray | None = None

@@ -30,7 +30,7 @@ from understudy.evaluation.measure import (
 )
 from understudy.evaluation.render import HeatMap, render
 from understudy.evaluation.result import CaseResult
-from understudy.methods.differential.skins import make_skin
+from understudy.methods.correctives.facts import PoseFacts
 from understudy.system import checks
 from understudy.system.progress import Progress
 from understudy_benchmarks import Outcome, Request
@@ -243,7 +243,7 @@ def _skin(subject: Subject, progress: Progress) -> Skin | None:
     """The skin of `differential` with four influences; None without bones."""
     if subject.sample.skeleton is None:
         return None
-    return make_skin("auto", subject.sample, subject.rig, 4, progress)
+    return PoseFacts(subject.sample, progress).skin("auto", 4, subject.rig)
 
 
 def _has_gpu() -> bool:

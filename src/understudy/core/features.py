@@ -65,3 +65,12 @@ def raw_features(
     if controls is not None:
         parts.append(np.asarray(controls, np.float32))
     return np.concatenate(parts, axis=1)
+
+
+def unit_of(columns: np.ndarray, bone_count: int) -> np.ndarray:
+    """The unit (X,) of raw features by number: bone b is b, control c is B + c.
+
+    >>> unit_of(np.array([11, 12, 24, 25]), 2).tolist()
+    [0, 1, 2, 3]
+    """
+    return np.where(columns < 12 * bone_count, columns // 12, columns - 11 * bone_count)

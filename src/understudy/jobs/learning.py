@@ -72,7 +72,7 @@ from understudy.methods.character_deformer import (
     deformer_of_character,
     deformer_of_skin,
 )
-from understudy.methods.compact import compact, decides_storage
+from understudy.methods.correctives.storage import compact, decides_storage
 from understudy.methods.posing_fitting import can_pose, with_posing
 from understudy.methods.registry import method_type
 from understudy.rigs.base import ExternalRig, Rig, animation_names

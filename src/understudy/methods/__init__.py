@@ -20,12 +20,13 @@ from understudy.methods.registry import built_in_class, method_names, method_typ
 
 if TYPE_CHECKING:
     from understudy.methods.auto.auto import Auto, AutoConfig
-    from understudy.methods.corrected_skin.corrected_skin import CorrectedSkin, CorrectedSkinConfig
+    from understudy.methods.corrected_skin import CorrectedSkin, CorrectedSkinConfig
     from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
     from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
-    from understudy.methods.differential.differential import Differential, DifferentialConfig
+    from understudy.methods.differential.config import DifferentialConfig
+    from understudy.methods.differential.differential import Differential
     from understudy.methods.differential.local import Local, LocalConfig
-    from understudy.methods.fdda.fdda import Fdda, FddaConfig
+    from understudy.methods.fdda import Fdda, FddaConfig
     from understudy.methods.lbs import Lbs, LbsConfig
     from understudy.methods.sparse_skinning.two_layer import TwoLayer, TwoLayerConfig
 else:

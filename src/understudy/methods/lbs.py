@@ -28,11 +28,11 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.core.version import __version__
 from understudy.geometry.skinning import dense_to_influences, float32_weights
-from understudy.methods.base import Config, Method, Traits
+from understudy.methods.base import Config, Traits
+from understudy.methods.correctives.facts import PoseFacts, SharingMethod
 from understudy.methods.skin_fitting.skin_weights import (
     NormalEquations,
     solve_dense,
-    sparse_weights,
 )
 from understudy.rigs.base import Rig
 from understudy.system import checks
@@ -60,7 +60,7 @@ class LbsConfig(Config):
             checks.between(self.max_poses, "max_poses", 1)
 
 
-class Lbs(Method[LbsConfig]):
+class Lbs(SharingMethod[LbsConfig]):
     """Linear blend skinning on the bones of the rig, with weights fitted to example poses."""
 
     name = "lbs"
@@ -69,15 +69,18 @@ class Lbs(Method[LbsConfig]):
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
         """A linear skin with weights for every vertex; `poses` must have a skeleton."""
+        return self.fit_facts(PoseFacts(poses, progress), rig)
+
+    def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:
+        """`fit` of poses about which something may be known."""
+        poses, progress = facts.poses, facts.progress
         skeleton = poses.need_skeleton("lbs")
         chosen = evenly(poses.pose_count, self.config.max_poses)
         if self.config.influences is None:
             equations = NormalEquations.of(poses, chosen, progress)
             index, weight = dense_to_influences(solve_dense(equations, progress))
         else:
-            index, weight = sparse_weights(
-                poses, self.config.influences, self.config.max_poses, progress
-            )
+            index, weight = facts.weights(self.config.influences, self.config.max_poses)
         deformer = Deformer(
             mesh=poses.mesh,
             skeleton=skeleton,

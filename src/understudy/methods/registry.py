@@ -23,8 +23,8 @@ GROUP = "understudy.methods"
 # Products come first, then baselines of the papers (`Traits.baseline`).
 _BUILT_IN = {
     "auto": "auto.auto:Auto",
-    "corrected_skin": "corrected_skin.corrected_skin:CorrectedSkin",
-    "fdda": "fdda.fdda:Fdda",
+    "corrected_skin": "corrected_skin:CorrectedSkin",
+    "fdda": "fdda:Fdda",
     "differential": "differential.differential:Differential",
     "lbs": "lbs:Lbs",
     "temporal": "decomposition.temporal:Temporal",

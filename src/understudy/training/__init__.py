@@ -1,4 +1,1 @@
-"""Networks that are trained together, their inputs and their trainer.
-
-`features` and `inputs` need NumPy only; `grouped`, `trainer` and `checkpoint` need torch.
-"""
+"""Networks that are trained together, and their trainer; all but `schedule` needs torch."""

@@ -1,12 +1,10 @@
-"""`Schedule`: how networks are trained, and which poses are kept for validation. Needs no torch."""
+"""`Schedule`: how networks are trained. Needs no torch."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
-
-import numpy as np
 
 from understudy.system.errors import MissingDependencyError
 
@@ -89,22 +87,6 @@ class Schedule:
         if self.decay == "none":
             return self.learning_rate
         return 0.5 * self.learning_rate * (1 + math.cos(math.pi * step / step_count))
-
-
-def validation_poses(count: int, schedule: Schedule) -> np.ndarray:
-    """The validation poses of `count` poses, increasing; empty where too few poses would be left.
-
-    >>> len(validation_poses(100, Schedule(validation_fraction=0.1)))
-    10
-    """
-    count -= schedule.added
-    if schedule.mirrored:
-        half = validation_poses(count // 2, replace(schedule, mirrored=False, added=0))
-        return np.concatenate([half, half + count // 2])
-    wanted = round(schedule.validation_fraction * count)
-    if not wanted or count - wanted < 1:
-        return np.zeros(0, np.int64)
-    return np.sort(np.random.default_rng([schedule.seed, 1]).permutation(count)[:wanted])
 
 
 def need_torch(method: str) -> None:

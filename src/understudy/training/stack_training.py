@@ -31,7 +31,8 @@ from understudy.system.errors import InputError
 from understudy.system.progress import Task
 from understudy.training.checkpoint import Checkpoint, run_fingerprint
 from understudy.training.grouped import GroupedTask, Stack
-from understudy.training.schedule import Schedule, validation_poses
+from understudy.training.held_out import validation_poses
+from understudy.training.schedule import Schedule
 
 _STEPS_BEFORE_RECORDING = 3  # libraries initialise themselves in the first steps
 _WIDE = 512  # units of a layer from which reduced precision pays off on a GPU

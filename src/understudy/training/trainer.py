@@ -1,16 +1,8 @@
 """Trains the networks of a method together, here or on a cluster.
 
 Networks are trained in stacks (`grouped.py`). Without a cluster all stacks take their steps in
-turns; with one, every stack is a part of the job. The bytes are the same. Files in the cluster's
-folder connect driver and workers, named after a fingerprint of the data and the schedule:
-
-    features.safetensors      (T,X), written by the driver
-    stack-K.safetensors       inputs and targets of the networks of stack K, written by the driver
-    stack-K.checkpoint        state of training, written by a worker every half minute
-    stack-K.trained           the result, written by a worker
-
-A stack whose worker died continues from its checkpoint on another worker. A driver that is started
-again finds the results and the checkpoints.
+turns; with one, every stack is a part of the job (`io/array_parts.py`). The bytes are the same. A
+stack whose worker died continues from its checkpoint on another worker.
 """
 
 from __future__ import annotations
@@ -22,17 +14,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from understudy.io.array_file import read_arrays, write_arrays
+from understudy.io.array_parts import Arrays, compute_parts
 from understudy.system import cluster
-from understudy.system.cluster import Advance, PartTask, Workers
+from understudy.system.cluster import Workers
 from understudy.system.errors import InputError
 from understudy.system.progress import Progress, Task
-from understudy.training.checkpoint import run_fingerprint
 from understudy.training.grouped import GroupedTask, stack_order
 from understudy.training.schedule import Schedule
 from understudy.training.stack_training import Layers, TrainedStacks, relative_losses, train_stacks
-
-_DIGITS = 24  # of the fingerprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +37,6 @@ class TrainingResult:
     nets: list[tuple[list[np.ndarray], list[np.ndarray]]]
     training_curve: np.ndarray
     validation_curve: np.ndarray
-
-
-def curve_numbers(curve: np.ndarray) -> list[float]:
-    """A loss curve as numbers for the header of a file; empty where nothing was measured.
-
-    >>> curve_numbers(np.array([0.12345678, np.nan]))
-    [0.123457]
-    """
-    return [float(f"{value:.6g}") for value in curve if np.isfinite(value)]
 
 
 def pick_device(name: str) -> torch.device:
@@ -111,53 +91,43 @@ def train_on_cluster(
     task: Task,
 ) -> TrainedStacks:
     """The result of `train_stacks`, with the same bytes, from the workers of a cluster."""
-    every_task = [one for tasks in stacks.values() for one in tasks]
-    mark = run_fingerprint(features, every_task, schedule)[:_DIGITS]
-    folder = workers.folder / f"training-{mark}"
-    missing = [number for number in stacks if not _result(folder, number).exists()]
-    task.advance(schedule.epochs * (len(stacks) - len(missing)))
-    if missing:
-        write_arrays(folder / "features.safetensors", {"features": features})
-        for number in missing:
-            write_arrays(folder / f"stack-{number}.safetensors", _packed(stacks[number]))
-        gpu = workers.gpus > 0 and schedule.device != "cpu"
-        most = min(len(missing), workers.gpus) if gpu else len(missing)
-        work = _Training(folder, schedule, "cuda" if gpu else "cpu")
-        with workers.pool(work, most, gpu) as pool:
-            pool.run(missing, [schedule.epochs] * len(missing), task)
-    return _joined([_read_result(folder, number) for number in stacks])
+    gpu = workers.gpus > 0 and schedule.device != "cpu"
+    found = compute_parts(
+        workers,
+        "training",
+        asdict(schedule),
+        {"features": features},
+        [{"stack": np.array([number])} | _packed(own) for number, own in stacks.items()],
+        _Training(schedule, "cuda" if gpu else "cpu"),
+        schedule.epochs,
+        task,
+        workers.gpus if gpu else 0,
+    )
+    return _joined([_read_result(arrays) for arrays in found])
 
 
 class _Training:
-    """The work: train stack `number`, and write its result."""
+    """The work: train a stack."""
 
-    def __init__(self, folder: Path, schedule: Schedule, device: str):
-        self._folder, self._schedule, self._device = folder, asdict(schedule), device
-        self._features: np.ndarray | None = None
+    def __init__(self, schedule: Schedule, device: str):
+        self._schedule, self._device = asdict(schedule), device
 
-    def __call__(self, number: int, advance: Advance) -> None:
-        folder = self._folder
-        if self._features is None:
-            self._features = read_arrays(folder / "features.safetensors")["features"]
-        tasks = _unpacked(read_arrays(folder / f"stack-{number}.safetensors"))
+    def __call__(self, common: Arrays, part: Arrays, task: Task, checkpoint: Path) -> Arrays:
+        tasks = {name: array for name, array in part.items() if name != "stack"}
         trained = train_stacks(
-            self._features,
-            {number: tasks},
+            common["features"],
+            {int(part["stack"][0]): _unpacked(tasks)},
             Schedule(**self._schedule),
             torch.device(self._device),
-            PartTask(advance),
-            folder / f"stack-{number}.checkpoint",
+            task,
+            checkpoint,
         )
         arrays = {"losses": trained.losses, "zero": trained.zero}
         for g, (weights, biases) in enumerate(trained.nets[0]):
             for layer, (weight, bias) in enumerate(zip(weights, biases)):
-                arrays[f"{g}.{layer}.weight"] = np.ascontiguousarray(weight)
-                arrays[f"{g}.{layer}.bias"] = np.ascontiguousarray(bias)
-        write_arrays(_result(folder, number), arrays)
-
-
-def _result(folder: Path, number: int) -> Path:
-    return folder / f"stack-{number}.trained"
+                arrays[f"{g}.{layer}.weight"] = weight
+                arrays[f"{g}.{layer}.bias"] = bias
+        return arrays
 
 
 def _packed(tasks: Sequence[GroupedTask]) -> dict[str, np.ndarray]:
@@ -170,7 +140,7 @@ def _packed(tasks: Sequence[GroupedTask]) -> dict[str, np.ndarray]:
     }
 
 
-def _unpacked(arrays: Mapping[str, np.ndarray]) -> list[GroupedTask]:
+def _unpacked(arrays: Arrays) -> list[GroupedTask]:
     """The tasks that `_packed` wrote."""
     found: dict[int, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
@@ -179,17 +149,12 @@ def _unpacked(arrays: Mapping[str, np.ndarray]) -> list[GroupedTask]:
     return [GroupedTask(**found[g]) for g in sorted(found)]
 
 
-def _read_result(folder: Path, number: int) -> TrainedStacks:
-    arrays = read_arrays(_result(folder, number))
-    count = 1 + max(int(name.partition(".")[0]) for name in arrays if "." in name)
+def _read_result(arrays: Arrays) -> TrainedStacks:
+    """What `_Training` returned."""
     layers = sum(name.startswith("0.") for name in arrays) // 2
-    nets = [
-        (
-            [arrays[f"{g}.{layer}.weight"] for layer in range(layers)],
-            [arrays[f"{g}.{layer}.bias"] for layer in range(layers)],
-        )
-        for g in range(count)
-    ]
+    count = sum(name.endswith(".0.weight") for name in arrays)
+    net = lambda g, kind: [arrays[f"{g}.{layer}.{kind}"] for layer in range(layers)]
+    nets = [(net(g, "weight"), net(g, "bias")) for g in range(count)]
     return TrainedStacks([nets], arrays["losses"], arrays["zero"])
 
 

@@ -18,7 +18,7 @@ from understudy.methods.auto.sequences import (
 )
 from understudy.methods.auto.shrinking import Components
 from understudy.methods.auto.walk import default_walk, walk, worth_two_layers
-from understudy.methods.corrected_skin.guard import mean_error
+from understudy.methods.correctives.guard import mean_error
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
 

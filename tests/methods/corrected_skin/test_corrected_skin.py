@@ -8,15 +8,14 @@ import pytest
 from understudy import Poses
 from understudy.core.poses import join_poses
 from understudy.methods import config_from_text, method_type
-from understudy.methods.corrected_skin.guard import (
-    clips_aside,
-    in_motion,
+from understudy.methods.correctives.guard import (
     mean_error,
     needless_regions,
     without_correctives,
 )
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
+from understudy.training.held_out import clips_aside, in_motion
 
 torch = pytest.importorskip("torch")
 KIND = method_type("corrected_skin")
@@ -85,7 +84,7 @@ def test_regions_that_noise_spoils_lose_their_correctives(fitted, sample, unseen
     labels = (sample.mesh.vertices[:, 1] > np.median(sample.mesh.vertices[:, 1])).astype(int)
     spoilt = np.where(labels[:, None] == 1, 5.0, 0.0).astype(np.float32) + fitted.mean
     wrong, plain = replace(fitted, mean=spoilt), lbs(sample)
-    found = needless_regions(wrong, plain, unseen, labels)
+    found = needless_regions(wrong, plain.skin, unseen, labels)
     assert found.tolist() == [1]
     cured = without_correctives(wrong, np.flatnonzero(labels == 1), plain.skin)
     posed = (unseen.world_from_bone, unseen.controls)

@@ -6,15 +6,16 @@ from builders import linear_sheet, symmetric_mesh
 
 from understudy import ControlSpec, InputError, Mesh, Poses
 from understudy.core.networks import NetGroups
-from understudy.methods.differential.context import FitContext
-from understudy.methods.differential.differential import Differential, DifferentialConfig
-from understudy.methods.differential.fit import fold, train_model
-from understudy.methods.differential.local import Local, LocalConfig
-from understudy.methods.differential.reconstruction import Laplacian, Reconstruction, Weights
-from understudy.methods.differential.skins import (
+from understudy.methods.correctives.facts import PoseFacts
+from understudy.methods.correctives.session import FitSession
+from understudy.methods.correctives.skins import (
     perturbed_skin,
     perturbed_transforms,
 )
+from understudy.methods.differential.config import DifferentialConfig
+from understudy.methods.differential.differential import Differential, fold, train_model
+from understudy.methods.differential.local import Local, LocalConfig
+from understudy.methods.differential.reconstruction import Laplacian, Reconstruction, Weights
 from understudy.methods.lbs import Lbs
 from understudy.rigs import load_rig
 from understudy.rigs.base import PerturbableRig
@@ -99,9 +100,9 @@ def test_folded_is_solved_on_the_face(options):
         },
         **options,
     )
-    context = FitContext.of("differential", config, poses, face, SILENT)
-    model = train_model(context)
-    deformer = fold(context, model)
+    session = FitSession.of("differential", config, PoseFacts(poses), face)
+    model = train_model(session)
+    deformer = fold(session, model)
     unseen = face.evaluate(gaussian(face.controls, 6, seed=1))
     features = pose_features(deformer, unseen.world_from_bone, unseen.controls)
     trained = (*model.coordinate_nets.nets, *model.anchor_nets.nets)

@@ -6,12 +6,11 @@ from builders import grid_mesh
 from scipy.sparse.csgraph import dijkstra
 
 from understudy import InputError, Mesh
+from understudy.methods.correctives.regions import mesh_regions, pivot_anchors
 from understudy.methods.differential.anchors import (
     add_anchors_by_errors,
     checked_anchors,
     even_anchors,
-    mesh_regions,
-    pivot_anchors,
     random_anchors,
 )
 from understudy.methods.differential.folding import near_and_far

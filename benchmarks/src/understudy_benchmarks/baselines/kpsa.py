@@ -25,7 +25,7 @@ from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.geometry.pca import principal_components
-from understudy.methods.differential.anchors import pivot_anchors
+from understudy.methods.correctives.regions import pivot_anchors
 from understudy.methods.skin_fitting.displacements import displacements_at
 from understudy.system import checks
 

@@ -33,19 +33,19 @@ from understudy.methods.base import (
     Method,
     Traits,
 )
-from understudy.methods.bounding import with_bounds
+from understudy.methods.correctives.bounds import with_bounds
+from understudy.methods.correctives.facts import PoseFacts
 from understudy.methods.correctives.features import (
+    CONTROLS,
     FeatureTable,
     constant_controls,
     need_drivers,
 )
 from understudy.methods.correctives.ridge import ridge_regression
-from understudy.methods.differential.skins import SKINS, make_skin
+from understudy.methods.correctives.skins import SKINS
 from understudy.methods.skin_fitting.displacements import displacement_blocks, displacements_at
-from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.system.progress import SILENT, Progress
-from understudy.training.features import CONTROLS
 
 _BASIS_POSES = 2000
 _ERROR_POSES = 200
@@ -103,10 +103,10 @@ class PcaRegression(Method[PcaRegressionConfig]):
         rig  is perturbed to find skin weights
         """
         need_drivers(self.name, poses)
-        config = self.config
+        config, facts = self.config, PoseFacts(poses, progress)
         skin = None
         if poses.skeleton is not None:
-            skin = make_skin(config.skin, poses, rig, config.influences, progress)
+            skin = facts.skin(config.skin, config.influences, rig)
         sample = displacements_at(poses, skin, evenly(poses.pose_count, _BASIS_POSES))
         sample = sample.reshape(len(sample), -1)
         mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -115,7 +115,7 @@ class PcaRegression(Method[PcaRegressionConfig]):
         coefficients = np.empty((poses.pose_count, basis.shape[1]), np.float32)
         for where, block in displacement_blocks(poses, skin):
             coefficients[where] = (block.reshape(len(block), -1) - mean) @ basis
-        table = FeatureTable.of(poses, resolve_controls(config.controls, poses, skin))
+        table = FeatureTable.of(poses, facts.controls(config.controls, skin))
         nets: list[Net] = []
         bases: list[Basis] = []
         if basis.shape[1]:

@@ -35,13 +35,13 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.skinning import dense_to_influences, weight_matrix
 from understudy.geometry.transforms import compose, parent_from_bone
+from understudy.methods.correctives.inputs import units_from_rig
 from understudy.methods.skin_fitting.best_bone import best_bone, rigid_errors
 from understudy.methods.skin_fitting.displacements import displace
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_dense
 from understudy.rigs.base import Rig
 from understudy.system import checks
 from understudy.system.progress import SILENT
-from understudy.training.inputs import InputGroups, InputSelection, units_from_rig
 
 _WEIGHT_POSES = 1000  # enough to find weights and best bones
 _INFLUENCES = 8
@@ -153,16 +153,16 @@ def network_inputs(poses: Poses, rig: Rig, bones: np.ndarray) -> np.ndarray:
     """
     skeleton, skin = poses.need_skeleton("wpsd"), Skin.rigid(bones)
     groups = [np.flatnonzero(bones == bone) for bone in np.unique(bones)]
-    selection = InputSelection(
-        source="rig",
-        error=_INPUT_ERROR * poses.mesh.height,
-        example_poses=_INPUT_POSES,
-        gain=0.0,
-        most=skeleton.bone_count,
-        seed=0,
-    )
-    asked = InputGroups(groups, [], lambda moved: displace(moved, skin))
-    units = units_from_rig(rig, poses, asked, selection, SILENT)[:, : skeleton.bone_count]
+    units = units_from_rig(
+        rig,
+        poses,
+        groups,
+        lambda moved: displace(moved, skin),
+        _INPUT_ERROR * poses.mesh.height,
+        _INPUT_POSES,
+        0,
+        SILENT,
+    )[:, : skeleton.bone_count]
     result = np.zeros((poses.vertex_count, skeleton.bone_count))
     for bone, group, needed in zip(np.unique(bones), groups, units):
         needed[skeleton.roots] = False

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from understudy.core.poses import Poses
+from understudy.methods.corrected_skin import CorrectedSkinConfig
+from understudy.methods.correctives.skins import SKIN_POSES
+from understudy.methods.differential.config import DifferentialConfig
 
 SKIN_INFLUENCES = (4, 2, 1)
 _MOST_INFLUENCES = 8  # of a skin that is fitted where fewer do not keep the budget
-_SKIN_POSES = "1000"  # as many as the skins of networks have, so that they are fitted once
 # Regions, networks, hidden width and basis error (in units of the default) of corrected_skin. The
 # fourth is its default.
 CORRECTED = (
@@ -23,7 +25,6 @@ CORRECTED = (
     ((128, 32, 64), 1.0),
     ((192, 64, 128), 0.5),
 )
-_CORRECTED_ERROR = 6e-5  # of the height: what the components of a region may leave
 # Regions, hidden width and basis error of differential; the last but one is its default.
 DIFFERENTIAL = (
     ((8, 16), 4.0),
@@ -34,7 +35,6 @@ DIFFERENTIAL = (
     ((24, 192), 0.5),
 )
 _WITH_BONES = (24, 48), 1.0  # where there are bones too
-_DIFFERENTIAL_ERROR = 1e-4
 _EPOCHS = 100
 # A cheap fit has this share of the poses and of the epochs, but not fewer than these.
 _CHEAP_SHARE, _CHEAP_POSES, _CHEAP_EPOCHS = 0.25, 150, 8
@@ -121,7 +121,7 @@ class Maker:
 
     def skin(self, influences: int) -> Candidate:
         """Fitted skinning."""
-        options = {"influences": str(influences), "max_poses": _SKIN_POSES}
+        options = {"influences": str(influences), "max_poses": str(SKIN_POSES)}
         return Candidate(f"lbs/{influences}", "lbs", {"seed": str(self.seed), **options})
 
     def wide(self) -> Candidate | None:
@@ -150,7 +150,7 @@ class Maker:
             "regions": str(min(regions, most)),
             "networks": str(min(networks, most)),
             "hidden": f"{hidden},{hidden}",
-            "basis_error": f"{error * _CORRECTED_ERROR * self._height:.6g}",
+            "basis_error": f"{error * CorrectedSkinConfig.basis_share * self._height:.6g}",
             **options,
         }
         cheap = {"guard": "false", "input_poses": _CHEAP_INPUT_POSES}
@@ -172,7 +172,7 @@ class Maker:
             "regions": str(regions),
             "hidden": f"{hidden},{hidden}",
             "anchor_hidden": f"{hidden // 2},{hidden // 2}",
-            "basis_error": f"{error * _DIFFERENTIAL_ERROR * self._height:.6g}",
+            "basis_error": f"{error * DifferentialConfig.basis_share * self._height:.6g}",
             **options,
         }
         return Candidate(name, "differential", chosen, cheap)

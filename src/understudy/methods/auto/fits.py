@@ -22,15 +22,16 @@ from understudy.methods.auto.budget import Budget, Measured
 from understudy.methods.auto.candidates import Candidate, cheap_pose_count
 from understudy.methods.auto.shrinking import Components
 from understudy.methods.base import config_from_text
-from understudy.methods.compact import compact, decides_storage, in_16_bits
-from understudy.methods.corrected_skin.guard import clips_aside, mean_error, share_skins, skins_of
+from understudy.methods.correctives.facts import PoseFacts, SharingMethod
+from understudy.methods.correctives.guard import mean_error
+from understudy.methods.correctives.storage import compact, decides_storage, in_16_bits
 from understudy.methods.registry import method_type
-from understudy.methods.skin_fitting.evidence import resolve_controls
 from understudy.rigs.base import Rig
 from understudy.runtime.timing import pose_ms
 from understudy.system.errors import FileError
 from understudy.system.progress import Progress
-from understudy.training.schedule import Schedule, validation_poses
+from understudy.training.held_out import clips_aside, validation_poses
+from understudy.training.schedule import Schedule
 
 _HELD_OUT = 0.1  # of the poses
 _FEWEST = 40  # poses; networks need more, so nothing is held out of fewer
@@ -105,6 +106,7 @@ class MeasuredFits:
         self, lesson: Lesson, rig: Rig | None, progress: Progress, settings: Settings | None = None
     ):
         self._lesson, self._rig, self._progress = lesson, rig, progress
+        self._facts = PoseFacts(lesson.fit, progress)
         self._settings = settings or Settings()
         seconds = self._settings.seconds
         self._end = None if seconds is None else time.monotonic() + seconds
@@ -123,20 +125,18 @@ class MeasuredFits:
         start = time.process_time()
         poses = self._lesson.fit
         if poses.skeleton is not None:
-            skins = skins_of(poses, _INFLUENCES, self._progress)
-            self._controls = resolve_controls("auto", poses, skins.chosen)
+            skin = self._facts.skin("predicted", _INFLUENCES)
+            self._controls = self._facts.controls("auto", skin)
         return time.process_time() - start
 
     @cached_property
-    def _few(self) -> Poses:
-        """The poses of cheap fits: one object, so that what these share is found once."""
+    def _few(self) -> PoseFacts:
+        """The poses of cheap fits, with what these share."""
         poses = self._lesson.fit
         if poses is self._lesson.held_out:
-            return poses
+            return self._facts
         few = poses.take(evenly(poses.pose_count, cheap_pose_count(poses.pose_count)))
-        if poses.skeleton is not None:
-            share_skins(few, poses)
-        return few
+        return self._facts.of_part(few)
 
     def whole(self, candidate: Candidate) -> Measured:
         """Fit a candidate with all poses."""
@@ -252,13 +252,13 @@ class MeasuredFits:
         return self._made[key]
 
     def _fit(self, candidate: Candidate, cheap: bool) -> tuple[Measured, Deformer]:
-        poses = self._lesson.fit
+        known = self._facts
         options = dict(candidate.options)
         kind = method_type(candidate.method)
         names = {field.name for field in dataclasses.fields(kind.Config)}
         if cheap:
             options |= candidate.cheap or {}
-            poses = self._few
+            known = self._few
             if "controls" in names and self._controls is not None:
                 options.setdefault("controls", self._controls)
         if "device" in names:
@@ -271,9 +271,12 @@ class MeasuredFits:
         self._progress.say(f"{candidate.name}{' (cheap)' if cheap else ''}")
         start = time.process_time()
         method = kind(config_from_text(kind.Config, options))
-        deformer = method.fit(poses, rig=self._rig, progress=self._progress)
+        if isinstance(method, SharingMethod):
+            deformer = method.fit_facts(known, self._rig)
+        else:
+            deformer = method.fit(known.poses, rig=self._rig, progress=self._progress)
         if not decides_storage(kind) and self._settings.storage == "auto":
-            deformer = compact(deformer, poses)
+            deformer = compact(deformer, known.poses)
         measured = self._measured(candidate.name, deformer)
         measured = replace(measured, seconds=time.process_time() - start)
         if file is not None:

@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
-from understudy.methods.corrected_skin.guard import with_used_outputs
+from understudy.methods.correctives.guard import with_used_outputs
 from understudy.runtime.reference import coefficients_of, pose_readings
 
 _POSES = 200

@@ -1,44 +1,182 @@
-"""The features that the networks read (Eq. 9), brought to a common size.
+"""The features that the networks read (Eq. 9): which of a pose, their common size, their range.
 
-Features are the 12 numbers of every joint in its parent's frame, and the controls. Each control and
-each entry of a joint's 3x3 matrix is standardised on its own. The translations of all joints share
-one scale, since their sizes compare.
+A pose has raw features (`core.features.raw_features`): the 12 numbers of every bone in its parent's
+frame, then its controls. They belong to units that are selected together: a bone or a control.
+`features` says which of them are left:
 
-`features=all` is the paper: every number of every joint. The entries of a joint's matrix stay as
-they are, all translations together have mean 0 and size 1, and so has each control.
+    all           every number of every joint, as in the papers
+    varying       without those that are constant
+    independent   without those that others of the same joint determine linearly: the matrix of a
+                  hinge holds its sine and cosine twice
 
-Departure (`independent`): features that carry no information are left out. These are constant
-features, the root (where a character stands does not change its shape; also left out of `all`), and
-features that others of the same joint determine linearly: the matrix of a hinge holds its sine and
-cosine twice.
+The root is left out of all: where a character stands does not change its shape.
 
-Letters: T poses, X features; a unit is a bone (its 12 numbers) or a control.
+Letters: T poses, X features, B bones, C controls; unit b < B is bone b, unit B + c is control c.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import qr
 
-from understudy.core.features import Features, raw_features
+from understudy.core.features import Features, raw_features, unit_of
+from understudy.core.networks import Net
 from understudy.core.poses import Poses
 from understudy.system.errors import InputError
-from understudy.training.features import (
-    FeatureUnits,
-    Standardisation,
-    clamped_features,
-    pose_features,
-    varying_columns,
-)
 
-FEATURES = ("independent", "all")
+CONTROLS = ("auto", "numeric", "all", "none")
+_LEAST_VARIATION = 1e-5  # of a feature's size (at least 1): features that vary less are constant
+# Features of bones that vary less hold the rounding errors of the rig that computed them. A short
+# bone turns by the rounding errors of its ends divided by its length. Of the size of the bone's
+# 3x3 matrix (a turn of 0.06 degrees), and of the largest distance of a bone from its parent.
+_LEAST_TURN, _LEAST_OFFSET = 1e-3, 3e-5
+_LEAST_SPREAD = 1e-9
 # A feature whose spread is below this fraction of its size is a cosine near 1. Its sine says more,
 # and float32 represents it badly.
 _STEADY = 1e-3
 # A feature is redundant if the others of its unit leave less than this fraction of its spread.
 _REDUNDANT = 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureUnits:
+    """The features that vary over the training poses.
+
+    columns  (X,) int32 into the raw features
+    unit     (X,) int32, the unit of each feature
+    count    number of units, B + C
+    """
+
+    columns: np.ndarray
+    unit: np.ndarray
+    count: int
+
+    @property
+    def varying(self) -> np.ndarray:
+        """(units,) bool: the units with at least one feature."""
+        result = np.zeros(self.count, bool)
+        result[self.unit] = True
+        return result
+
+
+def pose_features(
+    poses: Poses, controls: str, *, constant: bool = False
+) -> tuple[np.ndarray, FeatureUnits]:
+    """The raw features (T,12 B + C) float32 of the poses, and those of them that vary.
+
+    controls  the controls to include: numeric (those that act other than through bones; every
+              control where there are no bones), all, or none
+    constant  also those that do not vary
+    """
+    skeleton, spec = poses.skeleton, poses.control_spec
+    bone_count = 0 if skeleton is None else skeleton.bone_count
+    raw = raw_features(skeleton, poses.world_from_bone, poses.controls, poses.pose_count)
+    chosen = np.zeros(0, int)
+    if spec is not None and controls != "none":
+        numeric = np.zeros(spec.count, bool) if spec.numeric is None else spec.numeric
+        use_numeric = controls == "numeric" and bone_count > 0
+        chosen = np.flatnonzero(numeric) if use_numeric else np.arange(spec.count)
+    roots = np.zeros(0, int) if skeleton is None else skeleton.roots
+    return raw, varying_features(raw, bone_count, roots, chosen, constant=constant)
+
+
+def varying_features(
+    raw: np.ndarray,
+    bone_count: int,
+    roots: np.ndarray,
+    controls: np.ndarray,
+    *,
+    constant: bool = False,
+) -> FeatureUnits:
+    """The features of non-root bones and of the given controls, without those that are constant.
+
+    raw       (T,12 B + C)
+    roots     (r,) root bones: where the character stands does not change its shape
+    controls  (n,) the controls to include
+    constant  keep the features that are constant
+    A constant feature (a bone's fixed offset, the axis of a hinge) carries no information and would
+    cost a weight per hidden unit.
+    """
+    columns = np.arange(raw.shape[1])
+    unit = unit_of(columns, bone_count)
+    allowed = np.ones(raw.shape[1], bool)
+    allowed[12 * bone_count :] = False
+    allowed[12 * bone_count + np.asarray(controls, int)] = True
+    for root in roots:
+        allowed[12 * root : 12 * root + 12] = False
+    varying = varying_columns(raw)
+    varying[: 12 * bone_count] &= _moving_bones(raw[:, : 12 * bone_count], roots)
+    kept = np.flatnonzero(allowed & (varying | constant))
+    unit_count = raw.shape[1] - 11 * bone_count
+    return FeatureUnits(kept.astype(np.int32), unit[kept].astype(np.int32), unit_count)
+
+
+def _moving_bones(raw: np.ndarray, roots: np.ndarray) -> np.ndarray:
+    """(12 B,) bool: the features of bones (T,12 B) that vary by more than errors of a rig.
+
+    roots  (r,) root bones, whose offset is no distance between bones
+    """
+    low, high = (bound.reshape(-1, 3, 4) for bound in (raw.min(axis=0), raw.max(axis=0)))
+    size = np.maximum(np.abs(low), np.abs(high))
+    least = np.empty_like(size)
+    least[:, :, :3] = _LEAST_TURN * size[:, :, :3].max(axis=(1, 2), keepdims=True, initial=0)
+    offsets = np.delete(size[:, :, 3], roots, axis=0)
+    least[:, :, 3] = _LEAST_OFFSET * offsets.max(initial=0)
+    return (high - low > least).reshape(-1)
+
+
+def varying_columns(values: np.ndarray) -> np.ndarray:
+    """(X,) bool: the columns of values (T,X) that vary by more than rounding errors.
+
+    >>> varying_columns(np.array([[40.0, 1.0], [40.00001, 2.0]])).tolist()
+    [False, True]
+    """
+    size = np.abs(values).max(axis=0)
+    return np.ptp(values, axis=0) > _LEAST_VARIATION * np.maximum(size, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Standardisation:
+    """Brings features to mean 0 and a common size: (x - centre) / spread, both (X,) float64."""
+
+    centre: np.ndarray
+    spread: np.ndarray
+
+    @staticmethod
+    def of(values: np.ndarray) -> Standardisation:
+        """The mean and standard deviation of features (T,X), summed in float64.
+
+        >>> Standardisation.of(np.array([[1.0], [3.0]])).apply(np.array([[3.0]])).tolist()
+        [[1.0]]
+        """
+        spread = np.maximum(values.std(axis=0, dtype=np.float64), _LEAST_SPREAD)
+        return Standardisation(values.mean(axis=0, dtype=np.float64), spread)
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """Standardised features: (T,X) -> (T,X) float64."""
+        return (values - self.centre) / self.spread
+
+    def fold(
+        self,
+        inputs: np.ndarray,
+        weights: Sequence[np.ndarray],
+        biases: Sequence[np.ndarray],
+        outputs: np.ndarray,
+        activation: str,
+    ) -> Net:
+        """A net that reads raw features, from one trained on standardised features.
+
+        inputs           (n,) the features it reads
+        weights, biases  of its layers, (out,in) and (out,)
+        outputs          (P,) the coefficients it writes
+        The first layer takes up the standardisation, so that a runtime reads raw features.
+        """
+        first = weights[0] / self.spread[inputs]
+        bias = biases[0] - first @ self.centre[inputs]
+        return Net(inputs, (first, *weights[1:]), (bias, *biases[1:]), outputs, activation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,44 +198,43 @@ class FeatureTable:
     added: np.ndarray | None = None
 
     @staticmethod
-    def of(poses: Poses, controls: str, features: str = "independent") -> FeatureTable:
-        """The table of `poses`; controls as in `pose_features`, features independent or all."""
-        bones = 0 if poses.skeleton is None else poses.skeleton.bone_count
-        if features == "all":
-            return FeatureTable._whole(*pose_features(poses, controls, constant=True), bones)
-        raw, varying = pose_features(poses, controls)
-        kept = independent_columns(raw[:, varying.columns].astype(np.float64), varying.unit)
-        units = FeatureUnits(varying.columns[kept], varying.unit[kept], varying.count)
-        values = raw[:, units.columns].astype(np.float64)
-        standardisation = Standardisation.of(values)
-        translations = (units.columns < 12 * bones) & (units.columns % 4 == 3)
-        if translations.any():
-            spread = standardisation.spread
-            spread[translations] = np.sqrt(np.mean(spread[translations] ** 2))
-        return FeatureTable._standardised(units, standardisation, values)
+    def of(
+        poses: Poses, controls: str, features: str = "independent", scaling: str = "shared"
+    ) -> FeatureTable:
+        """The table of `poses`.
 
-    @staticmethod
-    def _whole(raw: np.ndarray, units: FeatureUnits, bones: int) -> FeatureTable:
-        """The table of all features, normalised as in section 3.2.1 of the paper."""
+        controls  as in `pose_features`
+        features  all, varying or independent
+        scaling   own (each feature has mean 0 and size 1), shared (and the translations of all
+                  joints share one size, since their sizes compare), entries (section 3.2.1 of the
+                  differential paper: translations have mean 0 and size 1 together, the entries of a
+                  joint's matrix stay as they are) or none
+        """
+        raw, units = pose_features(poses, controls, constant=features == "all")
+        if features == "independent":
+            kept = independent_columns(raw[:, units.columns].astype(np.float64), units.unit)
+            units = FeatureUnits(units.columns[kept], units.unit[kept], units.count)
         values = raw[:, units.columns].astype(np.float64)
+        bones = 0 if poses.skeleton is None else poses.skeleton.bone_count
         standardisation = Standardisation.of(values)
+        centre, spread = standardisation.centre, standardisation.spread
         joints = units.columns < 12 * bones
         translations = joints & (units.columns % 4 == 3)
-        standardisation.centre[joints], standardisation.spread[joints] = 0.0, 1.0
-        if translations.any():
-            standardisation.centre[translations] = values[:, translations].mean()
-            standardisation.spread[translations] = max(values[:, translations].std(), 1e-9)
-        standardisation.spread[~varying_columns(values) & ~joints] = 1.0
-        return FeatureTable._standardised(units, standardisation, values)
-
-    @staticmethod
-    def _standardised(
-        units: FeatureUnits, standardisation: Standardisation, values: np.ndarray
-    ) -> FeatureTable:
+        if scaling == "none":
+            centre[:], spread[:] = 0.0, 1.0
+        if scaling == "shared" and translations.any():
+            spread[translations] = np.sqrt(np.mean(spread[translations] ** 2))
+        if scaling == "entries":
+            centre[joints], spread[joints] = 0.0, 1.0
+            if translations.any():
+                centre[translations] = values[:, translations].mean()
+                spread[translations] = max(values[:, translations].std(), _LEAST_SPREAD)
+        # Scaled to size 1, the rounding errors of a constant would be an input.
+        still = ~varying_columns(values) & ~(joints & (scaling == "entries"))
+        spread[still] = 1.0
         standard = standardisation.apply(values).astype(np.float32)
-        return FeatureTable(
-            units, standardisation, values.min(axis=0), values.max(axis=0), standard
-        )
+        low, high = values.min(axis=0), values.max(axis=0)
+        return FeatureTable(units, standardisation, low, high, standard)
 
     def with_added(self, more: Poses) -> FeatureTable:
         """The table with the features of range-of-motion poses, which widen their range."""
@@ -131,8 +268,12 @@ class FeatureTable:
         return values.astype(np.float32)
 
     def clamped(self, margin: float | None) -> Features:
-        """The features of the deformer, clamped to their range widened by `margin`."""
-        return clamped_features(self.units.columns, self.low, self.high, margin)
+        """The features of the deformer, clamped to their range.
+
+        margin  fraction of the width of the range that is added on each side; None: no clamp
+        """
+        wide = np.inf if margin is None else margin * (self.high - self.low)
+        return Features(self.units.columns, self.low - wide, self.high + wide)
 
 
 def independent_columns(values: np.ndarray, unit: np.ndarray) -> np.ndarray:

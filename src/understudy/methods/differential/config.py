@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from understudy.methods.base import AT_LEAST_ONE, FRACTION, Limit
-from understudy.methods.correctives.features import FEATURES
-from understudy.methods.differential.skins import SKINS
-from understudy.methods.network_config import NetworkConfig
+import numpy as np
+
+from understudy.methods.base import AT_LEAST_ONE, FRACTION, POSITIVE, Limit
+from understudy.methods.correctives.config import RegionsConfig
 from understudy.system.errors import InputError
 
 # Song, Shi and Reed 2020, by section. Where the text is silent, the option keeps its default.
@@ -41,34 +41,15 @@ EARLY_STOPPING: Mapping[str, Any] = {"validation_fraction": 0.05, "patience": 10
 
 
 @dataclass(frozen=True)
-class SubspaceConfig(NetworkConfig):
-    """Options of networks over a deformation subspace; the subclasses document the others.
+class SubspaceConfig(RegionsConfig):
+    """Options of networks over a deformation subspace, beside those of all methods with regions.
 
-    learning_rate        initial learning rate; Adam's decays to zero along a cosine, SGD's as
-                         1 / (1 + 1e-6 steps)
-    optimizer            adam, or sgd without momentum
-    weight_decay         weight decay of the optimizer; decoupled for adam
-    linear               fit a ridge regression first; the networks learn its residual
-    components           number of principal components as a fraction of the vertices; none:
-                         basis_error determines it
-    basis_error          mean distance per vertex that the principal components may leave, in model
-                         units; none: 0.01 % of the height
-    max_components       upper limit of principal components per region
-    features             independent (constant and redundant numbers of a joint are left out) or all
-                         (12 numbers per joint, only translations and controls are normalised, as
-                         in the paper)
-    mirror               auto: recorded poses of a symmetric mesh driven by controls alone are
-                         augmented with their mirror images, up to 512 MB; none: no augmentation
-    skin                 perturbed (Eq. 12), fitted (least squares), blended (best single bone with
-                         blended borders), or auto (perturbed where the rig allows it, else
-                         what predicts held-out poses better)
-    influences           upper limit of bones per vertex
-    input_poses          number of poses at which the rig is perturbed to select inputs
-    input_error          a bone or control is an input if it moves a vertex of the network by more
-                         than this, in model units; none: 0.02 % of the height
-    patience             early stopping: training ends after this many epochs without an improvement
-                         on the validation poses, and every network keeps its best weights; none:
-                         all epochs
+    regions     number of regions, each with its own network; 1: one network for the mesh, as in the
+                paper
+    loss_space  what the loss compares: coefficients, or vertices (the truth at every vertex, as in
+                the paper; needs regions=1, and has no range-of-motion poses)
+    components  number of principal components as a fraction of the vertices; none: basis_error
+                determines it
     """
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -76,33 +57,13 @@ class SubspaceConfig(NetworkConfig):
         "paper-early": {**PAPER, **EARLY_STOPPING},
     }
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        **NetworkConfig.choices,
-        "optimizer": ("adam", "sgd"),
+        **RegionsConfig.choices,
         "loss_space": ("coefficients", "vertices"),
-        "features": FEATURES,
-        "mirror": ("auto", "none"),
-        "skin": SKINS,
     }
-    limits: ClassVar[Mapping[str, Limit]] = {
-        **NetworkConfig.limits,
-        "regions": AT_LEAST_ONE,
-        "components": FRACTION,
-        "influences": AT_LEAST_ONE,
-        "input_poses": AT_LEAST_ONE,
-        "patience": AT_LEAST_ONE,
-    }
+    limits: ClassVar[Mapping[str, Limit]] = {**RegionsConfig.limits, "components": FRACTION}
 
-    optimizer: str = "adam"
     loss_space: str = "coefficients"
-    regions: int = 24
-    linear: bool = True
     components: float | None = None
-    features: str = "independent"
-    mirror: str = "auto"
-    skin: str = "auto"
-    influences: int = 4
-    input_poses: int = 100
-    patience: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,13 +72,132 @@ class SubspaceConfig(NetworkConfig):
                 f"loss_space=vertices needs one network for the mesh, and regions is "
                 f"{self.regions}; set regions=1, or loss_space=coefficients"
             )
-        if self.patience is not None and not self.validation_fraction:
-            raise InputError(
-                "patience stops training by validation poses, and validation_fraction is 0; raise "
-                "it, or leave patience at none"
-            )
 
     @property
     def added_share(self) -> float:
         """The weight of range-of-motion poses; the loss of the paper has none."""
         return 0.0 if self.loss_space == "vertices" else self.rom_share
+
+    def component_count(self, vertices: int, regions: int) -> int | None:
+        """The number of components of each region; None: the basis error determines it."""
+        share = self.components
+        return None if share is None else max(1, round(share * vertices / regions))
+
+
+_PAPER: Mapping[str, Any] = {
+    **PAPER,
+    "metric": "differential",  # 3.2.3: PCA of the differential coordinates
+    "weighing": "paper",  # Eq. 4: omega for the anchors, nothing else
+    "omega": (1.0,),  # Eq. 4; the values are not given
+    "anchors": 0.02,  # 4.2: 2 % of the vertices
+    "fewest_anchors": 1,
+    "anchor_hidden": (64, 64, 64),  # 3.2.4: 3 fully connected layers with 64 units
+    "anchor_epochs": 10000,  # 3.3: for both networks
+    "anchor_loss": "l2",  # 3.2.4
+    "anchor_nets": "split",  # 3.2.4: one network per anchor
+    "fold_error": 1e-6,  # the paper solves at run time; folding loses nothing
+}
+
+
+@dataclass(frozen=True)
+class DifferentialConfig(SubspaceConfig):
+    """Options of differential, beside those of a deformation subspace.
+
+    fold_error           largest root-mean-square error per vertex from compressing the folded
+                         bases, in model units; none: basis_error
+    metric               what the components explain most of: reconstruction (the reconstructed
+                         vertices) or differential (the differential coordinates, as in the paper)
+    anchors              number of anchors as a fraction of the vertices
+    fewest_anchors       lower limit of that number
+    anchor_list          indices of the anchor vertices; empty: they are selected automatically
+    anchor_choice        pivot (QR with column pivoting), even (evenly spaced along the edges),
+                         errors (half evenly spaced, half where the differential networks have the
+                         largest error; needs weighing=paper), random, or auto (pivot where
+                         weighing=validation, else errors)
+    anchor_hidden        widths of the hidden layers of every anchor network
+    anchor_epochs        passes over the training poses for the anchor networks
+    anchor_loss          loss of the anchor networks: l1, l2 (as in the paper) or mixed
+    anchor_nets          split (one network per anchor) or single (one for all anchors, for
+                         comparison)
+    weighing             weights of the equations of the reconstruction: validation (from the errors
+                         on validation poses) or paper (omega for every anchor)
+    omega                weight of the anchors relative to the differential coordinates: one number,
+                         or one for each entry of anchor_list; setting it implies weighing=paper;
+                         empty: 1
+    """
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": _PAPER,
+        "paper-early": {**_PAPER, **EARLY_STOPPING},
+    }
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **SubspaceConfig.choices,
+        "metric": ("reconstruction", "differential"),
+        "weighing": ("validation", "paper"),
+        "anchor_loss": SubspaceConfig.choices["loss"],
+        "anchor_choice": ("auto", "pivot", "even", "errors", "random"),
+        "anchor_nets": ("split", "single"),
+    }
+    limits: ClassVar[Mapping[str, Limit]] = {
+        **SubspaceConfig.limits,
+        "anchors": FRACTION,
+        "fewest_anchors": AT_LEAST_ONE,
+        "anchor_hidden": AT_LEAST_ONE,
+        "anchor_epochs": AT_LEAST_ONE,
+        "omega": POSITIVE,
+        "fold_error": POSITIVE,
+    }
+
+    metric: str = "reconstruction"
+    anchors: float = 0.02
+    fewest_anchors: int = 64  # a fraction of a small mesh is too few to fix its position
+    anchor_list: tuple[int, ...] = ()
+    anchor_choice: str = "auto"
+    anchor_hidden: tuple[int, ...] = (32, 32, 32)
+    anchor_epochs: int = 60
+    anchor_loss: str = "mixed"
+    anchor_nets: str = "split"
+    weighing: str = "validation"
+    omega: tuple[float, ...] = ()
+    fold_error: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.anchor_choice == "errors" and self.holds_vertices and not self.anchor_list:
+            raise InputError(
+                "anchor_choice=errors selects anchors for the reconstruction of the paper; set "
+                "weighing=paper, or leave anchor_choice at auto"
+            )
+        if len(self.omega) > 1 and len(self.omega) != len(self.anchor_list):
+            raise InputError(
+                f"omega: expected one number, or one for each of the {len(self.anchor_list)} "
+                f"entries of anchor_list, got {len(self.omega)}"
+            )
+        if self.loss_space == "vertices" and self.metric != "differential":
+            raise InputError("loss_space=vertices needs metric=differential, as in the paper")
+
+    @property
+    def holds_vertices(self) -> bool:
+        """Whether the reconstruction weakly constrains every vertex to a predicted offset."""
+        return self.weighing == "validation" and not self.omega
+
+    @property
+    def anchor_weight(self) -> np.ndarray | float:
+        """omega where the weights of the equations are those of the paper: a number, or (n,)."""
+        if len(self.omega) > 1:
+            return np.asarray(self.omega, np.float64)
+        return self.omega[0] if self.omega else 1.0
+
+    @property
+    def anchors_by_errors(self) -> bool:
+        """Whether half of the anchors are selected after the differential networks are trained."""
+        if self.anchor_list:
+            return False
+        automatic = self.anchor_choice == "auto" and not self.holds_vertices
+        return self.anchor_choice == "errors" or automatic
+
+    @property
+    def anchors_evenly_spaced(self) -> bool:
+        """Whether the first anchors are evenly spaced along the edges."""
+        even = not self.anchor_list and self.anchor_choice == "even"
+        return even or self.anchors_by_errors

@@ -12,7 +12,7 @@ before skinning, L_s the uniform Laplacian, D its vertex degrees, P the rows of 
     S      = L_s^T L_s + P^T omega^2 P
 
 S is constant, so S^-1 is folded into the bases (`folding.py`) and nothing is solved at run time:
-the result is a plain `Deformer`. `fit.py` has the steps in order.
+the result is a plain `Deformer`. `Differential.fit_facts` has the steps in order.
 
 The preset `paper` is the method as published, except that anchors are selected automatically (the
 paper leaves them to an artist) and that the root joint is not an input; it needs a GPU.
@@ -33,154 +33,62 @@ from few poses. They depart from the paper:
 - The folded bases are truncated to the rank that matters (`fold_error`).
 
 `notes/differential.md` has the measurements behind these choices.
+
+Letters: T poses, V vertices, n anchors, P components of coordinates, Q components of offsets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.methods.base import AT_LEAST_ONE, FRACTION, POSITIVE, Limit, Method, Traits
-from understudy.methods.differential.config import EARLY_STOPPING, PAPER, SubspaceConfig
+from understudy.methods.base import Traits
+from understudy.methods.correctives.facts import PoseFacts, SharingMethod
+from understudy.methods.correctives.features import FeatureTable
+from understudy.methods.correctives.networks import NetTasks, TrainedNets, train_networks
+from understudy.methods.correctives.session import FitSession
+from understudy.methods.correctives.stages import feature_table, make_deformer, select_inputs
+from understudy.methods.differential.anchors import add_anchors_by_errors
+from understudy.methods.differential.config import DifferentialConfig
+from understudy.methods.differential.folding import fold_anchors, fold_regions
+from understudy.methods.differential.reconstruction import Reconstruction
+from understudy.methods.differential.subspace import (
+    AnchorTargets,
+    Subspace,
+    Targets,
+    find_subspace,
+    project_poses,
+)
+from understudy.methods.differential.validation import (
+    Predictions,
+    Weighted,
+    predict_coordinates,
+    weigh_equations,
+)
 from understudy.rigs.base import Rig
-from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
-from understudy.training.schedule import need_torch
-
-_PAPER: Mapping[str, Any] = {
-    **PAPER,
-    "metric": "differential",  # 3.2.3: PCA of the differential coordinates
-    "weighing": "paper",  # Eq. 4: omega for the anchors, nothing else
-    "omega": (1.0,),  # Eq. 4; the values are not given
-    "anchors": 0.02,  # 4.2: 2 % of the vertices
-    "fewest_anchors": 1,
-    "anchor_hidden": (64, 64, 64),  # 3.2.4: 3 fully connected layers with 64 units
-    "anchor_epochs": 10000,  # 3.3: for both networks
-    "anchor_loss": "l2",  # 3.2.4
-    "anchor_nets": "split",  # 3.2.4: one network per anchor
-    "fold_error": 1e-6,  # the paper solves at run time; folding loses nothing
-}
 
 
-@dataclass(frozen=True)
-class DifferentialConfig(SubspaceConfig):
-    """Options of differential, beside those of a deformation subspace.
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """Everything that is learned, before the reconstruction is folded into the bases.
 
-    loss                 loss of the differential networks: l1 (as in the paper), l2, or mixed
-                         (their sum)
-    loss_space           what that loss compares: coefficients, or vertices (the true differential
-                         coordinates of every vertex, as in the paper; needs regions=1, and has
-                         no range-of-motion poses)
-    regions              number of regions, each with its own network of differential coordinates;
-                         1: one network for the mesh, as in the paper
-    fold_error           largest root-mean-square error per vertex from compressing the folded
-                         bases, in model units; none: basis_error
-    metric               what the components explain most of: reconstruction (the reconstructed
-                         vertices) or differential (the differential coordinates, as in the paper)
-    anchors              number of anchors as a fraction of the vertices
-    fewest_anchors       lower limit of that number
-    anchor_list          indices of the anchor vertices; empty: they are selected automatically
-    anchor_choice        pivot (QR with column pivoting), even (evenly spaced along the edges),
-                         errors (half evenly spaced, half where the differential networks have the
-                         largest error; needs weighing=paper), random, or auto (pivot where
-                         weighing=validation, else errors)
-    anchor_hidden        widths of the hidden layers of every anchor network
-    anchor_epochs        passes over the training poses for the anchor networks
-    anchor_loss          loss of the anchor networks: l1, l2 (as in the paper) or mixed
-    anchor_nets          split (one network per anchor) or single (one for all anchors, for
-                         comparison)
-    weighing             weights of the equations of the reconstruction: validation (from the errors
-                         on validation poses) or paper (omega for every anchor)
-    omega                weight of the anchors relative to the differential coordinates: one number,
-                         or one for each entry of anchor_list; setting it implies weighing=paper;
-                         empty: 1
-    validation_fraction  fraction of the poses that are kept out of training, to measure errors and
-                         to weight the anchors
+    coefficients  (T,P+Q) true coefficients of each region
     """
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": _PAPER,
-        "paper-early": {**_PAPER, **EARLY_STOPPING},
-    }
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        **SubspaceConfig.choices,
-        "metric": ("reconstruction", "differential"),
-        "weighing": ("validation", "paper"),
-        "anchor_loss": SubspaceConfig.choices["loss"],
-        "anchor_choice": ("auto", "pivot", "even", "errors", "random"),
-        "anchor_nets": ("split", "single"),
-    }
-    limits: ClassVar[Mapping[str, Limit]] = {
-        **SubspaceConfig.limits,
-        "anchors": FRACTION,
-        "fewest_anchors": AT_LEAST_ONE,
-        "anchor_hidden": AT_LEAST_ONE,
-        "anchor_epochs": AT_LEAST_ONE,
-        "omega": POSITIVE,
-        "fold_error": POSITIVE,
-    }
-
-    metric: str = "reconstruction"
-    anchors: float = 0.02
-    fewest_anchors: int = 64  # a fraction of a small mesh is too few to fix its position
-    anchor_list: tuple[int, ...] = ()
-    anchor_choice: str = "auto"
-    anchor_hidden: tuple[int, ...] = (32, 32, 32)
-    anchor_epochs: int = 60
-    anchor_loss: str = "mixed"
-    anchor_nets: str = "split"
-    weighing: str = "validation"
-    omega: tuple[float, ...] = ()
-    fold_error: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.anchor_choice == "errors" and self.holds_vertices and not self.anchor_list:
-            raise InputError(
-                "anchor_choice=errors selects anchors for the reconstruction of the paper; set "
-                "weighing=paper, or leave anchor_choice at auto"
-            )
-        if len(self.omega) > 1 and len(self.omega) != len(self.anchor_list):
-            raise InputError(
-                f"omega: expected one number, or one for each of the {len(self.anchor_list)} "
-                f"entries of anchor_list, got {len(self.omega)}"
-            )
-        if self.loss_space == "vertices" and self.metric != "differential":
-            raise InputError("loss_space=vertices needs metric=differential, as in the paper")
-
-    @property
-    def holds_vertices(self) -> bool:
-        """Whether the reconstruction weakly constrains every vertex to a predicted offset."""
-        return self.weighing == "validation" and not self.omega
-
-    @property
-    def anchor_weight(self) -> np.ndarray | float:
-        """omega where the weights of the equations are those of the paper: a number, or (n,)."""
-        if len(self.omega) > 1:
-            return np.asarray(self.omega, np.float64)
-        return self.omega[0] if self.omega else 1.0
-
-    @property
-    def anchors_by_errors(self) -> bool:
-        """Whether half of the anchors are selected after the differential networks are trained."""
-        if self.anchor_list:
-            return False
-        automatic = self.anchor_choice == "auto" and not self.holds_vertices
-        return self.anchor_choice == "errors" or automatic
-
-    @property
-    def anchors_evenly_spaced(self) -> bool:
-        """Whether the first anchors are evenly spaced along the edges."""
-        even = not self.anchor_list and self.anchor_choice == "even"
-        return even or self.anchors_by_errors
+    table: FeatureTable
+    subspace: Subspace
+    coefficients: list[np.ndarray]
+    coordinate_nets: TrainedNets
+    anchors: AnchorTargets
+    anchor_nets: TrainedNets
+    weighted: Weighted
 
 
-class Differential(Method[DifferentialConfig]):
+class Differential(SharingMethod[DifferentialConfig]):
     """Networks for differential coordinates and anchors; made for faces."""
 
     name = "differential"
@@ -202,8 +110,138 @@ class Differential(Method[DifferentialConfig]):
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
         """The deformer of `poses` with bones, controls or both; `rig` gives skin and inputs."""
-        need_torch(self.name)
-        # Needs torch, an optional dependency.
-        from understudy.methods.differential.fit import fit_differential
+        return self.fit_facts(PoseFacts(poses, progress), rig)
 
-        return fit_differential(self.config, poses, rig, progress)
+    def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:
+        """Train the networks, and fold the reconstruction into the bases."""
+        session = FitSession.of(self.name, self.config, facts, rig)
+        return fold(session, train_model(session))
+
+
+def train_model(session: FitSession[DifferentialConfig]) -> TrainedModel:
+    """Find the subspace, train the networks of regions and anchors, and weigh the equations."""
+    subspace = find_subspace(session)
+    targets = project_poses(session, subspace)
+    table = feature_table(session, [*targets.coefficients, targets.anchors.displacements])
+    inputs, anchor_inputs = _all_inputs(session, table, subspace, targets)
+    by_errors = session.config.anchors_by_errors
+    if not by_errors:
+        session.displacements.release()
+    # The loss of the paper is that of delta itself, not of its coefficients.
+    first = subspace.regions[0].components
+    whole = targets.beyond is not None and first.count > 0
+    learned = NetTasks(
+        inputs,
+        targets.coefficients,
+        subspace.project,
+        loss_map=first.basis.astype(np.float32) if whole else None,
+        beyond=targets.beyond if whole else None,
+    )
+    nets = train_networks(session, table, learned)
+    predictions = predict_coordinates(session, table, subspace, targets.coefficients, nets)
+    anchors = targets.anchors
+    if by_errors and predictions is not None:
+        anchors = select_anchors_by_errors(session, subspace, predictions)
+        anchor_inputs = select_inputs(session, table, anchors.groups, anchors.targets)
+        session.displacements.release()
+    anchor_nets = train_anchor_networks(session, table, anchors, anchor_inputs, subspace)
+    weighted = weigh_equations(session, table, subspace, predictions, anchors, anchor_nets)
+    return TrainedModel(table, subspace, targets.coefficients, nets, anchors, anchor_nets, weighted)
+
+
+def _all_inputs(
+    session: FitSession[DifferentialConfig],
+    table: FeatureTable,
+    subspace: Subspace,
+    targets: Targets,
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The features (k,) that each network reads: of every region, of every anchor that moves.
+
+    All are selected together. Anchors that are selected after training get their inputs then.
+    """
+    single, later = session.config.regions == 1, session.config.anchors_by_errors
+    if single and later:
+        return [table.all_inputs()], []
+    groups, rows = [region.vertices for region in subspace.regions], [*targets.coefficients]
+    count = len(groups)
+    if not later:
+        groups, rows = groups + targets.anchors.groups, rows + targets.anchors.targets
+    selected = select_inputs(session, table, groups, rows)
+    return [table.all_inputs()] if single else selected[:count], selected[count:]
+
+
+def select_anchors_by_errors(
+    session: FitSession[DifferentialConfig], subspace: Subspace, predictions: Predictions
+) -> AnchorTargets:
+    """The first half of the even anchors, then those at the largest errors, in all poses."""
+    count = len(subspace.anchors)
+    half = subspace.anchors[: max(count // 2, subspace.laplacian.shell_count)]
+    start = Reconstruction(subspace.laplacian, half, subspace.weights)
+    omega, progress = float(session.config.anchor_weight), session.progress
+    chosen = add_anchors_by_errors(
+        start, omega, predictions.delta, predictions.true, count, progress
+    )
+    blocks = session.displacements.blocks()
+    read = [block[:, chosen] - subspace.mean[chosen] for _, block in blocks]
+    return AnchorTargets.of(chosen, np.concatenate(read), session.height)
+
+
+def train_anchor_networks(
+    session: FitSession[DifferentialConfig],
+    table: FeatureTable,
+    anchors: AnchorTargets,
+    inputs: list[np.ndarray],
+    subspace: Subspace,
+) -> TrainedNets:
+    """One network per anchor that moves, or a single one for all of them (`anchor_nets`).
+
+    inputs    (k,) the features that each network reads
+    subspace  of the regions, whose coefficients come first
+    """
+    config, targets = session.config, anchors.targets
+    single = config.anchor_nets == "single" and bool(targets)
+    if single:
+        inputs, targets = [table.all_inputs()], [np.concatenate(targets, axis=1)]
+
+    def project(displacements: np.ndarray) -> list[np.ndarray]:
+        found = (displacements - subspace.mean)[:, anchors.vertices[anchors.moving]]
+        return [found.reshape(len(found), -1)] if single else list(np.moveaxis(found, 1, 0))
+
+    schedule = session.schedule(
+        hidden=config.anchor_hidden, epochs=config.anchor_epochs, loss=config.anchor_loss
+    )
+    tasks = NetTasks(inputs, targets, project, subspace.coefficient_count)
+    return train_networks(session, table, tasks, schedule, "-anchors")
+
+
+def fold(session: FitSession[DifferentialConfig], model: TrainedModel) -> Deformer:
+    """The deformer: the reconstruction folded into the bases, and the bases truncated."""
+    given = session.config.fold_error
+    tolerance = session.basis_error if given is None else given
+    reconstruction, regions = model.weighted.reconstruction, model.subspace.regions
+    of_regions = fold_regions(
+        reconstruction, regions, model.coefficients, model.coordinate_nets, tolerance
+    )
+    of_anchors = fold_anchors(
+        reconstruction,
+        regions,
+        model.anchors,
+        model.anchor_nets,
+        of_regions.coefficient_count,
+        tolerance,
+    )
+    figures = {
+        "anchors": len(model.anchors.vertices),
+        "components": sum(region.components.count for region in regions),
+        **model.weighted.figures,
+    }
+    return make_deformer(
+        session,
+        model.table,
+        [*of_regions.nets, *of_anchors.nets],
+        [*of_regions.bases, *of_anchors.bases],
+        model.subspace.mean,
+        model.coordinate_nets,
+        figures,
+        anchors=[int(vertex) for vertex in model.anchors.vertices],
+    )

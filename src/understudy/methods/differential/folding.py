@@ -23,10 +23,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from understudy.core.networks import Basis, Net
-from understudy.methods.correctives.nets import TrainedNets
-from understudy.methods.differential.anchor_nets import AnchorTargets
+from understudy.methods.correctives.networks import TrainedNets
 from understudy.methods.differential.reconstruction import Reconstruction
-from understudy.methods.differential.subspace import Region
+from understudy.methods.differential.subspace import AnchorTargets, Region
 
 _RINGS = 2  # of edges around a region that are near
 _ROUNDING = 1e-10  # second moments below this fraction of the largest are rounding errors

@@ -34,16 +34,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.poses import evenly
-from understudy.geometry.pca import principal_components
+from understudy.geometry.pca import components_for_error, principal_components
+from understudy.methods.correctives.features import FeatureTable
+from understudy.methods.correctives.networks import TrainedNets
+from understudy.methods.correctives.regions import displacement_pivots, mesh_regions
+from understudy.methods.correctives.session import FitSession
+from understudy.methods.correctives.stages import STILL
 from understudy.methods.differential.anchors import (
     checked_anchors,
-    displacement_pivots,
     even_anchors,
-    mesh_regions,
     random_anchors,
 )
-from understudy.methods.differential.context import FitContext
-from understudy.methods.differential.differential import DifferentialConfig
+from understudy.methods.differential.config import DifferentialConfig
 from understudy.methods.differential.reconstruction import (
     Laplacian,
     Reconstruction,
@@ -180,6 +182,11 @@ class Region:
         """P + Q."""
         return self.components.count + self.offsets.shape[1]
 
+    def project(self, block: np.ndarray, delta: np.ndarray) -> np.ndarray:
+        """The coefficients (t,P+Q) of displacements less the mean, and coordinates, (t,V,3)."""
+        flat = block[:, self.vertices].reshape(len(block), -1)
+        return np.concatenate([self.components.coefficients(delta), flat @ self.offsets], axis=1)
+
 
 @dataclass(frozen=True, eq=False)
 class Subspace:
@@ -203,93 +210,176 @@ class Subspace:
         """The number of coefficients of all regions."""
         return sum(region.coefficient_count for region in self.regions)
 
+    def project(self, displacements: np.ndarray) -> list[np.ndarray]:
+        """The coefficients (t,P+Q) of every region, of displacements (t,V,3)."""
+        block = displacements - self.mean
+        delta = self.laplacian.coordinates(block)
+        return [region.project(block, delta) for region in self.regions]
 
-def find_subspace(context: FitContext[DifferentialConfig]) -> Subspace:
+
+@dataclass(frozen=True, eq=False)
+class AnchorTargets:
+    """What the anchor networks predict.
+
+    vertices       (n,) the anchors
+    displacements  (T,n,3) of the anchors in every pose, without the mean
+    moving         (m,) numbers of the anchors that move
+    """
+
+    vertices: np.ndarray
+    displacements: np.ndarray
+    moving: np.ndarray
+
+    @staticmethod
+    def of(vertices: np.ndarray, displacements: np.ndarray, height: float) -> AnchorTargets:
+        """The targets of anchors with displacements (T,n,3), on a mesh of the given height."""
+        largest = np.abs(displacements).max(axis=(0, 2), initial=0)
+        return AnchorTargets(vertices, displacements, np.flatnonzero(largest > STILL * height))
+
+    @property
+    def groups(self) -> list[np.ndarray]:
+        """(1,) the vertex of each anchor that moves."""
+        return [self.vertices[a : a + 1] for a in self.moving]
+
+    @property
+    def targets(self) -> list[np.ndarray]:
+        """(T,3) the displacement of each anchor that moves."""
+        return [self.displacements[:, a] for a in self.moving]
+
+    def predict(self, nets: TrainedNets, table: FeatureTable, poses: np.ndarray) -> np.ndarray:
+        """The predicted displacements (t,n,3) of all anchors in some poses (t,)."""
+        result = np.zeros((len(poses), len(self.vertices), 3))
+        if len(self.moving):
+            predicted = nets.predict(table, poses)[:, np.concatenate(nets.outputs)]
+            result[:, self.moving] = predicted.reshape(len(poses), -1, 3)
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """What the networks have to predict.
+
+    coefficients  (T,P+Q) of each region: those of coordinates, then those of offsets
+    anchors       of the anchors that are selected before training
+    beyond        (T,3V) float32, the part of the coordinates that the components do not span; None
+                  where the loss is that of the coefficients
+    """
+
+    coefficients: list[np.ndarray]
+    anchors: AnchorTargets
+    beyond: np.ndarray | None
+
+
+def find_subspace(session: FitSession[DifferentialConfig]) -> Subspace:
     """The subspace of a sample of the training poses."""
-    config, poses = context.config, context.poses
+    config, poses = session.config, session.poses
     laplacian = Laplacian.of(poses.mesh)
-    with context.progress.task("finding components", 3) as task:
-        mean, sample = context.basis_sample()
+    with session.progress.task("finding components", 3) as task:
+        mean, sample = session.basis_sample()
         task.advance()
-        anchors = _select_anchors(context, laplacian, sample)
+        anchors = _select_anchors(session, laplacian, sample)
         delta = laplacian.coordinates(sample)
         weights = Weights(config.anchor_weight)
         if config.holds_vertices:
-            weights = estimated_weights(laplacian, sample, delta, anchors, context.height)
+            weights = estimated_weights(laplacian, sample, delta, anchors, session.height)
         task.advance()
-        seeds = _region_seeds(context, laplacian, sample, anchors)
+        seeds = _region_seeds(session, laplacian, sample, anchors)
         components = _find_components(
-            context, delta, seeds, Reconstruction(laplacian, anchors, weights)
+            session, delta, seeds, Reconstruction(laplacian, anchors, weights)
         )
         regions = tasks.parallel_map(
-            lambda part: Region(part, _offset_basis(context, sample[:, part.vertices])), components
+            lambda part: Region(part, _offset_basis(session, sample[:, part.vertices])), components
         )
         task.advance()
     return Subspace(laplacian, mean, anchors, weights, regions)
 
 
 def _select_anchors(
-    context: FitContext[DifferentialConfig], laplacian: Laplacian, sample: np.ndarray
+    session: FitSession[DifferentialConfig], laplacian: Laplacian, sample: np.ndarray
 ) -> np.ndarray:
     """The anchors (n,) that are selected before training, from displacements (T,V,3)."""
-    config = context.config
+    config = session.config
     if config.anchor_list:
         return checked_anchors(config.anchor_list, laplacian.shell)
-    count = max(config.fewest_anchors, round(config.anchors * context.poses.vertex_count))
+    count = max(config.fewest_anchors, round(config.anchors * session.poses.vertex_count))
     if config.anchor_choice == "random":
         return random_anchors(laplacian.shell, count, config.seed)
     if config.anchors_evenly_spaced:
         motion = np.linalg.norm(sample, axis=(0, 2))
         return even_anchors(laplacian.symmetric, motion, laplacian.shell, count)
-    return _pivots(context, laplacian, sample, count)
+    return _pivots(session, laplacian, sample, count)
 
 
 def _region_seeds(
-    context: FitContext[DifferentialConfig],
+    session: FitSession[DifferentialConfig],
     laplacian: Laplacian,
     sample: np.ndarray,
     anchors: np.ndarray,
 ) -> np.ndarray:
     """The vertices that regions grow around: the first anchors, or pivots if those are even."""
-    count = context.config.regions
-    if context.config.anchors_evenly_spaced and count > 1:
-        return _pivots(context, laplacian, sample, len(anchors))[:count]
+    count = session.config.regions
+    if session.config.anchors_evenly_spaced and count > 1:
+        return _pivots(session, laplacian, sample, len(anchors))[:count]
     return anchors[:count]
 
 
 def _pivots(
-    context: FitContext[DifferentialConfig], laplacian: Laplacian, sample: np.ndarray, count: int
+    session: FitSession[DifferentialConfig], laplacian: Laplacian, sample: np.ndarray, count: int
 ) -> np.ndarray:
     modes = min(3 * count, _ANCHOR_MODES)
-    return displacement_pivots(context.poses.mesh, sample, count, laplacian.shell, modes)
+    return displacement_pivots(session.poses.mesh, sample, count, laplacian.shell, modes)
 
 
 def _find_components(
-    context: FitContext[DifferentialConfig],
+    session: FitSession[DifferentialConfig],
     delta: np.ndarray,
     seeds: np.ndarray,
     reconstruction: Reconstruction,
 ) -> list[Components]:
     """The components of each region; their number is a fraction of V or follows from the error."""
-    config = context.config
-    regions = mesh_regions(context.poses.mesh, seeds)
-    most = config.max_components
-    if config.components is not None:
-        most = max(1, round(config.components * context.poses.vertex_count / len(regions)))
+    config = session.config
+    regions = mesh_regions(session.poses.mesh, seeds)
+    asked = config.component_count(session.poses.vertex_count, len(regions))
+    most = config.max_components if asked is None else asked
     found = tasks.parallel_map(
         lambda region: region_components(delta, region, config.metric, most, reconstruction),
         regions,
     )
-    if config.components is not None:
+    if asked is not None:
         return found
     some = delta[evenly(len(delta), _ERROR_POSES)]
-    return fewest_components(found, some, reconstruction, context.basis_error)
+    return fewest_components(found, some, reconstruction, session.basis_error)
 
 
-def _offset_basis(context: FitContext[DifferentialConfig], sample: np.ndarray) -> np.ndarray:
+def _offset_basis(session: FitSession[DifferentialConfig], sample: np.ndarray) -> np.ndarray:
     """B (3n,Q) float32: the components of a region's displacements (T,n,3); Q = 0 if not used."""
     rows = sample.reshape(len(sample), -1)
-    if not context.config.holds_vertices:
+    if not session.config.holds_vertices:
         return np.zeros((rows.shape[1], 0), np.float32)
-    directions = principal_components(rows, context.config.max_components)[0]
-    return context.sufficient(directions, rows[evenly(len(rows), _ERROR_POSES)])
+    directions = principal_components(rows, session.config.max_components)[0]
+    kept, some = directions.astype(np.float32), rows[evenly(len(rows), _ERROR_POSES)]
+    even = np.ones(rows.shape[1] // 3)
+    return kept[:, : components_for_error(some, kept, even, session.basis_error)]
+
+
+def project_poses(session: FitSession[DifferentialConfig], subspace: Subspace) -> Targets:
+    """The coefficients of every region and the displacements of the anchors, in every pose."""
+    count, regions = session.poses.pose_count, subspace.regions
+    coefficients = [np.empty((count, region.coefficient_count), np.float32) for region in regions]
+    anchored = np.empty((count, len(subspace.anchors), 3), np.float32)
+    whole = session.config.loss_space == "vertices"
+    beyond = np.empty((count, 3 * session.poses.vertex_count), np.float32) if whole else None
+    with session.progress.task("projecting poses", count) as task:
+        for where, block in session.displacements.blocks():
+            block = block - subspace.mean
+            anchored[where] = block[:, subspace.anchors]
+            delta = subspace.laplacian.coordinates(block)
+            for region, rows in zip(regions, coefficients):
+                rows[where] = region.project(block, delta)
+                if beyond is not None:
+                    basis = region.components.basis.astype(np.float32)
+                    spanned = rows[where, : region.split] @ basis.T
+                    beyond[where] = delta.reshape(len(delta), -1) - spanned
+            task.advance(len(block))
+    anchors = AnchorTargets.of(subspace.anchors, anchored, session.height)
+    return Targets(coefficients, anchors, beyond)

@@ -15,10 +15,9 @@ import numpy as np
 
 from understudy.core.poses import evenly
 from understudy.methods.correctives.features import FeatureTable
-from understudy.methods.correctives.nets import TrainedNets
-from understudy.methods.differential.anchor_nets import AnchorTargets
-from understudy.methods.differential.context import FitContext
-from understudy.methods.differential.differential import DifferentialConfig
+from understudy.methods.correctives.networks import TrainedNets
+from understudy.methods.correctives.session import FitSession
+from understudy.methods.differential.config import DifferentialConfig
 from understudy.methods.differential.reconstruction import (
     LEAST_ERROR,
     LEAST_MOTION,
@@ -27,8 +26,7 @@ from understudy.methods.differential.reconstruction import (
     Weights,
     rms,
 )
-from understudy.methods.differential.subspace import Subspace
-from understudy.training.schedule import validation_poses
+from understudy.methods.differential.subspace import AnchorTargets, Subspace
 
 _MEASURED_POSES = 120
 _ANCHOR_FACTORS = (0.15, 0.4, 1.0, 2.5)
@@ -65,7 +63,7 @@ class Weighted:
 
 
 def predict_coordinates(
-    context: FitContext[DifferentialConfig],
+    session: FitSession[DifferentialConfig],
     table: FeatureTable,
     subspace: Subspace,
     coefficients: list[np.ndarray],
@@ -76,15 +74,15 @@ def predict_coordinates(
     coefficients  (T,P+Q) true coefficients of each region
     Without validation poses: for training poses if anchors are selected by errors, else None.
     """
-    held_out = validation_poses(context.poses.pose_count, context.schedule())
+    held_out = session.held_out
     unseen = bool(len(held_out))
-    if not unseen and not context.config.anchors_by_errors:
+    if not unseen and not session.config.anchors_by_errors:
         return None
     if not unseen:
-        held_out = np.arange(context.poses.pose_count)
+        held_out = np.arange(session.poses.pose_count)
     poses = held_out[evenly(len(held_out), _MEASURED_POSES)]
     predicted = nets.predict(table, poses)
-    delta = np.zeros((len(poses), context.poses.vertex_count, 3), np.float32)
+    delta = np.zeros((len(poses), session.poses.vertex_count, 3), np.float32)
     offsets, square = np.zeros_like(delta), 0.0
     for region, true, numbers in zip(subspace.regions, coefficients, nets.outputs):
         basis, split = region.components.basis, region.split
@@ -92,12 +90,12 @@ def predict_coordinates(
         delta[:, region.vertices] = (own @ basis.T).reshape(len(own), -1, 3)
         offsets[:, region.vertices] = (other @ region.offsets.T).reshape(len(own), -1, 3)
         square += float(np.square((own - true[poses, :split]) @ basis.T).sum())
-    true_displacements = context.displacements.at(poses) - subspace.mean
+    true_displacements = session.displacements.at(poses) - subspace.mean
     return Predictions(poses, unseen, delta, offsets, true_displacements, square / delta.size)
 
 
 def weigh_equations(
-    context: FitContext[DifferentialConfig],
+    session: FitSession[DifferentialConfig],
     table: FeatureTable,
     subspace: Subspace,
     predictions: Predictions | None,
@@ -111,10 +109,10 @@ def weigh_equations(
     predicted = anchors.predict(anchor_nets, table, predictions.poses)
     distance = np.linalg.norm(predicted - anchors.displacements[predictions.poses], axis=2)
     figures = {"mse_differential": predictions.mse, "mse_anchors": float(np.mean(distance**2) / 3)}
-    if not context.config.holds_vertices:
+    if not session.config.holds_vertices:
         return _with_estimated_weights(subspace, anchors, figures)
     best = _search_factors(
-        subspace.laplacian, anchors.vertices, predictions, predicted, context.height
+        subspace.laplacian, anchors.vertices, predictions, predicted, session.height
     )
     return Weighted(best.reconstruction, {**figures, **best.figures})
 

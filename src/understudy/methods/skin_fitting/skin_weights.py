@@ -22,25 +22,19 @@ Departures:
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core.noun import read_only
-from understudy.core.poses import Poses, evenly
+from understudy.core.poses import Poses
 from understudy.geometry.simplex_qp import SimplexQP, solve_simplex_qp, solve_sparse_simplex_qp
 from understudy.methods.skin_fitting.best_bone import centred_blocks, centred_rest
 from understudy.system import checks, tasks
 from understudy.system.progress import SILENT, Progress
 
 _CHUNK_BYTES = 2**26  # of matrices R held at a time
-
-_Weights = tuple[np.ndarray, np.ndarray]
-# Of some poses: the weights of at most 1, 2, ... bones, by the number of poses that were used.
-_SOLVED: weakref.WeakKeyDictionary[Poses, dict[int, list[_Weights]]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,23 +157,3 @@ def solve_path(
                 index[span], weight[span] = found.index, found.weight
             task.advance(span.stop - span.start)
     return result
-
-
-def sparse_weights(
-    poses: Poses, influences: int, most_poses: int | None, progress: Progress = SILENT
-) -> _Weights:
-    """`solve_sparse` of poses with bones; the weights are kept as long as the poses are.
-
-    most_poses  evenly spaced poses that are used, at most; None: all
-    Several fits of the same poses ask for them, some with fewer influences, which come with more.
-    """
-    chosen = evenly(poses.pose_count, most_poses)
-    kept = _SOLVED.setdefault(poses, {})
-    bones = poses.need_skeleton("skin weights").bone_count
-    checks.between(influences, "influences", 1)
-    wanted = min(int(influences), bones)
-    if len(kept.get(len(chosen), ())) < wanted:
-        equations = NormalEquations.of(poses, chosen, progress)
-        solved = solve_path(equations, range(1, wanted + 1), progress)
-        kept[len(chosen)] = [(read_only(index), read_only(weight)) for index, weight in solved]
-    return kept[len(chosen)][wanted - 1]

@@ -7,19 +7,17 @@ both parts stay side by side in the deformer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from understudy.core.networks import Net, NetGroups
 from understudy.methods.correctives.features import FeatureTable
 from understudy.methods.correctives.ridge import ridge_regression
-from understudy.system.progress import Progress
-from understudy.training.grouped import GroupedTask
-from understudy.training.schedule import Schedule, validation_poses
-from understudy.training.trainer import train
+from understudy.methods.correctives.session import FitSession
+from understudy.training.held_out import validation_poses
+from understudy.training.schedule import Schedule
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,21 +26,18 @@ class NetTasks:
 
     inputs        (n,) the features that each network reads
     targets       (T,P) what each network predicts
+    project       displacements (R,V,3) -> the targets (R,P) of each network
     first_output  number of the first coefficient; those of all networks are consecutive
-    linear        whether a ridge regression precedes each network
     loss_map      (Q,P), for a single network: the loss is taken after this map
     beyond        (T,Q), what the targets leave of the truth after this map
-    added         (R,P) each target at range-of-motion poses, and the weight of these as a fraction
-                  of the poses; None: there are none
     """
 
     inputs: Sequence[np.ndarray]
     targets: Sequence[np.ndarray]
-    first_output: int
-    linear: bool
+    project: Callable[[np.ndarray], Sequence[np.ndarray]]
+    first_output: int = 0
     loss_map: np.ndarray | None = None
     beyond: np.ndarray | None = None
-    added: tuple[Sequence[np.ndarray], float] | None = None
 
     @property
     def outputs(self) -> list[np.ndarray]:
@@ -73,18 +68,29 @@ class TrainedNets:
         return NetGroups(self.nets, table.count, count)(table.raw(poses))
 
 
-def train_nets(
+def train_networks(
+    session: FitSession,
     table: FeatureTable,
     tasks: NetTasks,
-    schedule: Schedule,
-    progress: Progress,
-    checkpoint: Path | None = None,
+    schedule: Schedule | None = None,
+    suffix: str = "",
 ) -> TrainedNets:
-    """Train one network per target; a target without columns (nothing moves) gets none."""
+    """Train one network per target; a target without columns (nothing moves) gets none.
+
+    schedule  None: that of the session
+    suffix    of the checkpoint's name
+    """
+    # Needs torch, an optional dependency.
+    from understudy.training.grouped import GroupedTask
+    from understudy.training.trainer import train
+
+    schedule = session.schedule() if schedule is None else schedule
     fold, standard = table.standardisation.fold, table.standard
-    more = None if tasks.added is None else table.added  # (R,X)
+    displaced = session.added_displacements
+    more = None if displaced is None else table.added  # (R,X)
     training = np.setdiff1d(np.arange(len(standard)), validation_poses(len(standard), schedule))
-    targets, share = tasks.added or ((), 0.0)
+    targets = () if displaced is None else tasks.project(displaced)
+    share = session.config.added_share
     copies = 0 if more is None else max(1, round(share * len(standard) / len(more)))
 
     def with_added(rows: np.ndarray, own: np.ndarray) -> np.ndarray:
@@ -101,7 +107,7 @@ def train_nets(
         inputs, target = tasks.inputs[task], tasks.targets[task]
         own = target[:0] if more is None else targets[task]
         residual = target
-        if tasks.linear:
+        if session.config.linear:
             x, y = standard[training][:, inputs], target[training]
             if more is not None:
                 x, y = with_added(x, more[:, inputs]), with_added(y, own)
@@ -118,7 +124,8 @@ def train_nets(
     if more is not None:
         standard = with_added(standard, more)
         schedule = replace(schedule, added=copies * len(more))
-    trained = train(standard, grouped, schedule, progress, checkpoint)
+    checkpoint = session.checkpoint(suffix)
+    trained = train(standard, grouped, schedule, session.progress, checkpoint)
     nets = [
         fold(task.inputs, weights, biases, numbers, schedule.activation)
         for task, (weights, biases), numbers in zip(grouped, trained.nets, written)

@@ -13,7 +13,6 @@ Letters: T poses, X features, P coefficients; a unit is a bone (its 12 numbers) 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,118 +20,54 @@ from understudy.core.controls import ControlSpec
 from understudy.core.poses import Poses
 from understudy.geometry.transforms import parent_from_bone
 from understudy.rigs.base import Rig, evaluate_batches
-from understudy.system.errors import InputError
 from understudy.system.progress import Progress
-from understudy.training.features import FeatureUnits
+from understudy.training.held_out import held_out_blocks
 
 INPUT_SOURCES = ("auto", "rig", "data", "all")
 # Poses that a rig evaluates at a time: bounds the memory of rigs with many controls and vertices.
 _PERTURBED_AT_ONCE = 32
 _LEAST_ROTATION = 1e-6  # largest change of a bone's matrix entries that counts as no motion
-_BLOCKS, _HELD_OUT_EVERY, _HELD_OUT_FIRST = 25, 5, 2
 _RIDGE = 1e-3  # per training pose, for standardised features
 
 
-@dataclass(frozen=True)
-class InputSelection:
-    """How the inputs of each network are selected.
-
-    source         rig (perturb the live rig), data (from the poses), all (every unit), or auto: rig
-                   where there is one, else data
-    error          from a rig: a unit is an input if it moves a vertex of the group by more than
-                   this, in model units
-    example_poses  from a rig: number of training poses at which it is perturbed
-    gain           from data: a unit is added if it lowers the held-out error by this fraction
-    most           from data: upper limit of units per network
-    seed           seed of the example poses
-    """
-
-    source: str
-    error: float
-    example_poses: int
-    gain: float
-    most: int
-    seed: int
-
-
-@dataclass(frozen=True, eq=False)
-class InputGroups:
-    """The groups of vertices whose inputs are selected, one per network.
-
-    vertices  vertices of each group, (n,) into the vertices that `displace` returns
-    targets   (T,P) coefficients of each group over the training poses
-    displace  poses -> displacements in rest space (t,V',3)
-    """
-
-    vertices: Sequence[np.ndarray]
-    targets: Sequence[np.ndarray]
-    displace: Callable[[Poses], np.ndarray]
-
-
-def needed_units(
-    selection: InputSelection,
-    groups: InputGroups,
-    units: FeatureUnits,
-    features: np.ndarray,
+def units_from_rig(
+    rig: Rig,
     poses: Poses,
-    rig: Rig | None,
+    groups: Sequence[np.ndarray],
+    displace: Callable[[Poses], np.ndarray],
+    error: float,
+    example_poses: int,
+    seed: int,
     progress: Progress,
 ) -> np.ndarray:
-    """The bones and controls that each group of vertices depends on: (groups, units) bool.
+    """The units that move a vertex of a group by more than `error`: (groups, units) bool.
 
-    units     the features that vary, and their units
-    features  (T,X) standardised
-    A group that moves although no single unit moves it reads every unit.
-    """
-    count = len(groups.vertices)
-    source = selection.source
-    if source == "auto":
-        source = "rig" if rig is not None and poses.controls is not None else "data"
-    if source == "all" or not count or not len(units.unit):
-        return np.ones((count, units.count), np.bool_)
-    if source == "rig":
-        if rig is None or poses.controls is None:
-            raise InputError(
-                "inputs=rig needs the live rig and poses with control values; use inputs=data for "
-                "recorded poses"
-            )
-        needs = units_from_rig(rig, poses, groups, selection, progress)
-    else:
-        needs = np.zeros((count, units.count), np.bool_)
-        found = units_from_data(features, units.unit, groups.targets, selection, progress)
-        needs[:, : found.shape[1]] = found
-    needs[~(needs & units.varying).any(axis=1)] = True
-    return needs
-
-
-def units_from_rig(
-    rig: Rig, poses: Poses, groups: InputGroups, selection: InputSelection, progress: Progress
-) -> np.ndarray:
-    """The units that move a vertex of a group by more than `selection.error`: (groups, units) bool.
-
-    Each example pose is a training pose. Each perturbation sets one control to the far end of its
-    range, a large change as the paper asks.
+    groups         vertices of each group, (n,) into the vertices that `displace` returns
+    displace       poses -> displacements in rest space (t,V',3)
+    example_poses  number of training poses at which the rig is perturbed, drawn by `seed`
+    Each perturbation sets one control to the far end of its range, a large change as the paper
+    asks.
     """
     # The sampled ranges, which may be narrower or wider than the rig's own.
     spec, controls = poses.need_controls("perturbing the rig")
     skeleton = rig.skeleton
     bone_count = 0 if skeleton is None else skeleton.bone_count
-    chosen = np.random.default_rng([selection.seed, 3]).choice(
-        poses.pose_count, min(selection.example_poses, poses.pose_count), replace=False
+    chosen = np.random.default_rng([seed, 3]).choice(
+        poses.pose_count, min(example_poses, poses.pose_count), replace=False
     )
-    needs = np.zeros((len(groups.vertices), bone_count + spec.count), np.bool_)
-    starts = np.concatenate([[0], np.cumsum([len(g) for g in groups.vertices])])[:-1]
-    flat = np.concatenate(list(groups.vertices))
+    needs = np.zeros((len(groups), bone_count + spec.count), np.bool_)
+    starts = np.concatenate([[0], np.cumsum([len(g) for g in groups])])[:-1]
+    flat = np.concatenate(list(groups))
     parts = np.array_split(np.arange(spec.count), 1 + spec.count // _PERTURBED_AT_ONCE)
     perturbed = [(pose, some) for pose in controls[chosen] for some in parts]
     batches = (_perturbed(spec, pose, some) for pose, some in perturbed)
     with progress.task("perturbing the rig", len(chosen) * spec.count) as task:
         for (_, some), moved in zip(perturbed, evaluate_batches(rig, batches)):
-            d = groups.displace(moved)
+            d = displace(moved)
             furthest = np.maximum.reduceat(
                 np.linalg.norm(d[1:] - d[:1], axis=2)[:, flat], starts, axis=1
             ).T
-            affected = np.greater(furthest, selection.error)  # (groups, some controls)
+            affected = np.greater(furthest, error)  # (groups, some controls)
             if skeleton is not None:
                 turned = _turned_bones(moved)
                 needs[:, :bone_count] |= affected.astype(int) @ turned.astype(int) > 0
@@ -161,7 +96,8 @@ def units_from_data(
     features: np.ndarray,
     unit: np.ndarray,
     targets: Sequence[np.ndarray],
-    selection: InputSelection,
+    gain: float,
+    most: int,
     progress: Progress,
 ) -> np.ndarray:
     """The units that predict each group's coefficients: (groups, units) bool.
@@ -169,18 +105,17 @@ def units_from_data(
     features  (T,X) standardised
     unit      (X,) the unit of each feature
     targets   (T,P) per group
+    gain      fraction of the held-out error by which an addition must lower it
+    most      upper limit of units per group
     For each group, units are added one at a time: the one whose features, together with those
     already selected, leave the smallest squared error of a ridge regression. A bone's matrix holds
-    sines and cosines, so even a linear fit detects bends in both directions. Selection stops when
-    an addition no longer lowers the held-out error by the fraction `selection.gain`.
+    sines and cosines, so even a linear fit detects bends in both directions.
     """
     unit_count = int(unit.max(initial=-1)) + 1
     present = np.unique(unit)
     columns_of = [np.flatnonzero(unit == u) for u in present]
     widest = max((len(c) for c in columns_of), default=0)
-    # Whole blocks of time are held out: in an animation, neighbouring frames are nearly equal.
-    block = np.arange(len(features)) * _BLOCKS // max(1, len(features))
-    held_out = block % _HELD_OUT_EVERY == _HELD_OUT_FIRST
+    held_out = held_out_blocks(len(features))
     fit_x, test_x = features[~held_out].astype(np.float64), features[held_out].astype(np.float64)
     gram = fit_x.T @ fit_x
     ridge = _RIDGE * len(fit_x)
@@ -195,7 +130,7 @@ def units_from_data(
             cross = fit_x.T @ fit_y
             chosen: list[int] = []
             best = float(np.square(test_y).sum())
-            while len(chosen) < min(selection.most, len(present)):
+            while len(chosen) < min(most, len(present)):
                 inside = (
                     np.concatenate([columns_of[k] for k in chosen]) if chosen else np.zeros(0, int)
                 )
@@ -205,7 +140,7 @@ def units_from_data(
                     gram[np.ix_(columns, columns)] + ridge * np.eye(len(columns)), cross[columns]
                 )
                 error = float(np.square(test_y - test_x[:, columns] @ weights).sum())
-                if error > best * (1 - selection.gain):
+                if error > best * (1 - gain):
                     break
                 chosen.append(candidate)
                 best = error

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sequence_builders import fitted
 
-from understudy.methods.compact import compact
+from understudy.methods.correctives.storage import compact
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
 

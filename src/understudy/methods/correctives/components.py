@@ -1,8 +1,9 @@
-"""Groups of vertices of `fdda`: the skin, one group per bone, and the principal components of each.
+"""The principal components of the displacements of a skin, region by region.
 
-A group is the set of vertices that one network predicts. Groups overlap at their borders: vertex v
-has the share s_vg in group g, with sum_g s_vg = 1 (`soft_membership`). The components of a group
-minimise the share-weighted error. With s the share of each vertex, and rows of d scaled by sqrt(s),
+A group is a set of vertices with components of its own: a region, which overlaps others at its
+borders. Vertex v has the share s_vg in group g, with sum_g s_vg = 1 (`soft_membership`). The
+components of a group minimise the share-weighted error. With s the share of each vertex, and rows
+of d scaled by sqrt(s),
 
     sqrt(s) d ~ Q c        Q (3n,P) orthonormal, principal components
     s d ~ U c,  c = U^T d  with U = sqrt(s) Q
@@ -11,41 +12,36 @@ so |c - c'|^2 is the share-weighted squared error of the vertices, and adding U_
 groups gives the displacement.
 
 A group has the same components alone as beside others. So on a cluster every worker reads its
-groups from the pose store, and the bytes are the same. Files in the cluster's folder connect driver
-and workers, as in `training/trainer.py`: `skin.safetensors`, `groups-K.safetensors` (vertices and
-shares of the groups of part K), and what was found, `groups-K.found`.
+groups from the pose store, and the bytes are the same.
 
-Letters: T poses, V vertices, n vertices of a group, P components.
+Letters: T poses, V vertices, R regions, G groups, n vertices of a group, P components.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
+from understudy.core.networks import Basis
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
 from understudy.geometry.pca import components_for_error, principal_components
-from understudy.io.array_file import read_arrays, write_arrays
+from understudy.io.array_parts import Arrays, compute_parts
 from understudy.io.pose_store import Place, StoredVertices, open_poses, provenance
-from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors
-from understudy.methods.skin_fitting.blended_skin import blended_skin, soft_membership
+from understudy.methods.correctives.session import FitSession
+from understudy.methods.skin_fitting.blended_skin import soft_membership
 from understudy.methods.skin_fitting.displacements import displacement_blocks
 from understudy.system import cluster, memory, tasks
-from understudy.system.cluster import Advance, PartTask, Workers
-from understudy.system.progress import Progress, Task
+from understudy.system.cluster import Workers
+from understudy.system.progress import Task
 
-_ASSIGNMENT_POSES = 1000  # enough to assign bones
 _ERROR_POSES = 300  # enough to measure what a basis leaves
 _BATCH_BYTES = 1 << 30  # of displacements held at a time, at most
 _BATCH_SHARE = 0.25  # of the memory
-_DIGITS = 24  # of the fingerprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,17 +77,50 @@ class Group(Membership):
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The groups whose vertices move relative to the skin, and the mean displacement (V,3)."""
+    """The groups whose vertices move relative to the skin.
+
+    mean        (V,3) float32, mean displacement
+    groups      the groups
+    network_of  (G,) the network that predicts each group, from 0 without gaps
+    """
 
     mean: np.ndarray
     groups: list[Group]
+    network_of: np.ndarray
 
-    def coefficients(self, displacements: np.ndarray) -> list[np.ndarray]:
-        """The coefficients (t,P) of every group, of displacements (t,V,3)."""
-        block = displacements - self.mean
+    @property
+    def networks(self) -> list[list[Group]]:
+        """The groups of each network."""
+        count = int(self.network_of.max(initial=-1)) + 1
         return [
-            block[:, group.vertices].reshape(len(block), -1) @ group.basis for group in self.groups
+            [self.groups[g] for g in np.flatnonzero(self.network_of == n)] for n in range(count)
         ]
+
+    @property
+    def cores(self) -> list[np.ndarray]:
+        """The vertices (n,) that determine the inputs of each network."""
+        return [np.unique(np.concatenate([g.core for g in own])) for own in self.networks]
+
+    @property
+    def targets(self) -> list[np.ndarray]:
+        """The coefficients (T,P) that each network predicts."""
+        return [np.concatenate([g.coefficients for g in own], axis=1) for own in self.networks]
+
+    def project(self, displacements: np.ndarray) -> list[np.ndarray]:
+        """The coefficients (t,P) of each network, of displacements (t,V,3)."""
+        block = displacements - self.mean
+        rows = lambda group: block[:, group.vertices].reshape(len(block), -1) @ group.basis
+        return [np.concatenate([rows(g) for g in own], axis=1) for own in self.networks]
+
+    @property
+    def bases(self) -> list[Basis]:
+        """The bases of the deformer, whose coefficients the networks write one after the other."""
+        result, first = [], 0
+        for group in (group for own in self.networks for group in own):
+            numbers = np.arange(first, first + group.basis.shape[1])
+            result.append(Basis(group.vertices, group.basis, numbers))
+            first += len(numbers)
+        return result
 
 
 @dataclass(frozen=True)
@@ -100,7 +129,7 @@ class BasisOptions:
 
     poses           example poses they are found from; None: all
     max_components  of a group
-    error           mean distance per vertex that the components may leave
+    error           mean distance per vertex that the components may leave; 0: all are kept
     """
 
     poses: int | None
@@ -122,35 +151,24 @@ class Components:
     groups: list[Group]
 
 
-def assign_bones(poses: Poses, tau: float) -> np.ndarray:
-    """The best bone (V,) of each vertex, of as few as `tau` allows (sections 3.1.1 and 3.3.3)."""
-    errors = rigid_errors(poses, evenly(poses.pose_count, _ASSIGNMENT_POSES))
-    return best_bone(errors, reduce_bones(errors, tau))
-
-
-def find_skin(poses: Poses, tau: float, rings: int, progress: Progress) -> tuple[Skin, np.ndarray]:
-    """The skin, blended over `rings` rings, and the group of each vertex (V,), numbered from 0."""
-    with progress.task("finding each vertex's best bone", 1) as task:
-        bones = assign_bones(poses, tau)
-        task.advance()
-    labels = np.unique(bones, return_inverse=True)[1].reshape(-1)
-    return blended_skin(poses, bones, rings), labels
-
-
 def find_groups(
-    poses: Poses,
-    skin: Skin | None,
+    session: FitSession,
     labels: np.ndarray,
-    seam_rings: int,
-    options: BasisOptions,
-    progress: Progress,
+    seam_rings: int = 0,
+    network_of: np.ndarray | None = None,
+    components: int | None = None,
 ) -> Groups:
-    """The principal components and coefficients of every group that moves relative to the skin.
+    """The principal components and coefficients of every region that moves relative to the skin.
 
-    skin        None where there are no bones
-    labels      (V,) the group of each vertex
-    seam_rings  rings of edges over which neighbouring groups are blended
+    labels      (V,) the region of each vertex, from 0 without gaps
+    seam_rings  rings of edges over which neighbouring regions are blended
+    network_of  (R,) the network of each region; None: each has its own
+    components  number of components of a region; None: the fewest that the basis error allows
     """
+    config, poses, skin = session.config, session.poses, session.skin
+    options = BasisOptions(config.basis_poses, config.max_components, session.basis_error)
+    if components is not None:
+        options = BasisOptions(config.basis_poses, components, 0.0)
     shares = soft_membership(poses.mesh, labels, seam_rings).tocsc()
     shares.sort_indices()
     spans = [slice(*shares.indptr[g : g + 2]) for g in range(shares.shape[1])]
@@ -160,13 +178,15 @@ def find_groups(
     ]
     mean = np.zeros((poses.vertex_count, 3), np.float32)
     workers = cluster.current()
-    with progress.task("finding the components of each group", 2 * poses.pose_count) as task:
+    with session.progress.task("finding components", 2 * poses.pose_count) as task:
         if workers is not None and isinstance(poses.vertices, StoredVertices):
-            found = groups_on_cluster(workers, poses.vertices.path, skin, given, options, task)
+            found = _on_cluster(workers, poses.vertices.path, skin, given, options, task)
         else:
             found = components_of(poses, skin, given, options, task)
     mean[found.vertices] = found.mean
-    return Groups(mean, found.groups)
+    label = np.array([group.label for group in found.groups], int)
+    network = label if network_of is None else network_of[label]
+    return Groups(mean, found.groups, np.unique(network, return_inverse=True)[1].reshape(-1))
 
 
 def components_of(
@@ -260,7 +280,7 @@ def _batches(sizes: Sequence[int], pose_count: int) -> list[list[int]]:
     return batches
 
 
-def groups_on_cluster(
+def _on_cluster(
     workers: Workers,
     store: Place,
     skin: Skin | None,
@@ -269,52 +289,50 @@ def groups_on_cluster(
     task: Task,
 ) -> Components:
     """The result of `components_of` for the poses of a store, from the workers of a cluster."""
-    skin_arrays = {} if skin is None else _skin_arrays(skin)
     parts = _even_parts(given, workers.count)
-    packed = [_packed(part) for part in parts]
-    facts = [provenance(store), asdict(options), "" if skin is None else skin.blend]
-    folder = workers.folder / f"groups-{_fingerprint(facts, [skin_arrays, *packed])}"
-    missing = [k for k in range(len(parts)) if not (folder / f"groups-{k}.found").exists()]
-    count = open_poses(store).pose_count
-    whole = 2 * count
-    task.advance(whole * (1 - len(missing) / len(parts)))
-    if missing:
-        if skin is not None:
-            write_arrays(folder / "skin.safetensors", skin_arrays)
-        for k in missing:
-            write_arrays(folder / f"groups-{k}.safetensors", packed[k])
-        work = _Finding(store.absolute(), folder, options, None if skin is None else skin.blend)
-        with workers.pool(work, len(missing)) as pool:
-            pool.run(missing, [whole] * len(missing), _Share(task, len(parts)))
-    found = [_read(folder / f"groups-{k}.found", part) for k, part in enumerate(parts)]
-    vertices = np.concatenate([part.vertices for part in found])
+    blend = None if skin is None else skin.blend
+    common = {} if skin is None else {"bone_index": skin.bone_index, "weight": skin.weight}
+    found = compute_parts(
+        workers,
+        "groups",
+        [provenance(store), asdict(options), blend],
+        common,
+        [_packed(part) for part in parts],
+        _Finding(store.absolute(), options, blend),
+        2 * open_poses(store).pose_count,
+        _Share(task, len(parts)),
+    )
     return Components(
-        vertices,
-        np.concatenate([part.mean for part in found]),
-        [group for part in found for group in part.groups],
+        np.concatenate([arrays["vertices"] for arrays in found]),
+        np.concatenate([arrays["mean"] for arrays in found]),
+        [
+            Group(**vars(one), basis=arrays[f"{one.label}.basis"], coefficients=arrays[name])
+            for part, arrays in zip(parts, found)
+            for one in part
+            if (name := f"{one.label}.coefficients") in arrays
+        ],
     )
 
 
 class _Finding:
-    """The work: the components of the groups of part `k`."""
+    """The work: the components of the groups of a part."""
 
-    def __init__(self, store: Place, folder: Path, options: BasisOptions, blend: str | None):
-        self._store, self._folder, self._options, self._blend = store, folder, options, blend
-        self._opened: tuple[Poses, Skin | None] | None = None
+    def __init__(self, store: Place, options: BasisOptions, blend: str | None):
+        self._store, self._options, self._blend = store, options, blend
+        self._poses: Poses | None = None
 
-    def __call__(self, k: int, advance: Advance) -> None:
-        if self._opened is None:
-            skin = None
-            if self._blend is not None:
-                skin = Skin(**read_arrays(self._folder / "skin.safetensors"), blend=self._blend)
-            self._opened = open_poses(self._store), skin
-        given = _unpacked(read_arrays(self._folder / f"groups-{k}.safetensors"))
-        found = components_of(*self._opened, given, self._options, PartTask(advance))
+    def __call__(self, common: Arrays, part: Arrays, task: Task, checkpoint: Path) -> Arrays:
+        if self._poses is None:
+            self._poses = open_poses(self._store)
+        skin = None if self._blend is None else Skin(**common, blend=self._blend)
+        labels = sorted(int(name.partition(".")[0]) for name in part if name.endswith(".share"))
+        given = [Membership(g, part[f"{g}.vertices"], part[f"{g}.share"]) for g in labels]
+        found = components_of(self._poses, skin, given, self._options, task)
         arrays = {"vertices": found.vertices, "mean": found.mean}
         for group in found.groups:
             arrays[f"{group.label}.basis"] = group.basis
             arrays[f"{group.label}.coefficients"] = group.coefficients
-        write_arrays(self._folder / f"groups-{k}.found", arrays)
+        return arrays
 
 
 def _even_parts(given: Sequence[Membership], most: int) -> list[list[Membership]]:
@@ -327,44 +345,9 @@ def _even_parts(given: Sequence[Membership], most: int) -> list[list[Membership]
     return [[given[int(g)] for g in np.flatnonzero(part == k)] for k in np.unique(part)]
 
 
-def _skin_arrays(skin: Skin) -> dict[str, np.ndarray]:
-    return {name: array for name, array in vars(skin).items() if isinstance(array, np.ndarray)}
-
-
 def _packed(part: Sequence[Membership]) -> dict[str, np.ndarray]:
     arrays = {}
     for group in part:
         arrays[f"{group.label}.vertices"] = group.vertices
         arrays[f"{group.label}.share"] = group.share
     return arrays
-
-
-def _unpacked(arrays: Mapping[str, np.ndarray]) -> list[Membership]:
-    labels = sorted(int(name.partition(".")[0]) for name in arrays if name.endswith(".share"))
-    return [Membership(g, arrays[f"{g}.vertices"], arrays[f"{g}.share"]) for g in labels]
-
-
-def _read(path: Path, part: Sequence[Membership]) -> Components:
-    arrays = read_arrays(path)
-    groups = [
-        Group(
-            one.label,
-            one.vertices,
-            one.share,
-            arrays[f"{one.label}.basis"],
-            arrays[f"{one.label}.coefficients"],
-        )
-        for one in part
-        if f"{one.label}.basis" in arrays
-    ]
-    return Components(arrays["vertices"], arrays["mean"], groups)
-
-
-def _fingerprint(facts: object, arrays: Sequence[Mapping[str, np.ndarray]]) -> str:
-    """A short hash of what the result depends on."""
-    digest = sha256(json.dumps(facts, sort_keys=True).encode())
-    for part in arrays:
-        for name in sorted(part):
-            digest.update(f"{name}{part[name].dtype}{part[name].shape}".encode())
-            digest.update(np.ascontiguousarray(part[name]).data)
-    return digest.hexdigest()[:_DIGITS]

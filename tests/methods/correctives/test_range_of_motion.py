@@ -8,10 +8,11 @@ import pytest
 from understudy import Mesh, Poses, Skeleton
 from understudy.core.controls import ControlSpec
 from understudy.methods import config_from_text, method_type
-from understudy.methods.range_of_motion import range_of_motion
+from understudy.methods.correctives.range_of_motion import range_of_motion
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import SamplePlan, range_of_motion_values
-from understudy.training.schedule import Schedule, validation_poses
+from understudy.training.held_out import validation_poses
+from understudy.training.schedule import Schedule
 from understudy_benchmarks.outside import LIMIT, bare_skin
 from understudy_benchmarks.outside_poses import outside_poses
 

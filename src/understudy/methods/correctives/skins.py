@@ -32,62 +32,32 @@ from understudy.geometry.skinning import float32_weights, polar
 from understudy.geometry.transforms import compose
 from understudy.methods.skin_fitting.best_bone import best_bone, reduce_bones, rigid_errors
 from understudy.methods.skin_fitting.blended_skin import blended_skin
-from understudy.methods.skin_fitting.evidence import ENOUGH_POSES, Evidence
-from understudy.methods.skin_fitting.skin_weights import NormalEquations, sparse_weights
-from understudy.rigs.base import PerturbableRig, Rig
-from understudy.system.errors import InputError
+from understudy.methods.skin_fitting.skin_weights import NormalEquations
+from understudy.rigs.base import PerturbableRig
 from understudy.system.progress import Progress
 
 SKINS = ("auto", "perturbed", "fitted", "blended")
-_FIT_POSES = 1000
+SKIN_POSES = 1000  # that weights and best bones are found from
 _PERTURBED_POSES = 40
 _STEP = 1e-3  # of the height; contacts above the skin are linear only for small steps
 _POSE_TERM = 10.0  # e
 # Smaller weights are rounding errors of the perturbed poses. Keeping them would give every vertex
 # of the skull three bones.
 _LEAST_WEIGHT = 0.02
-_TAU, _RINGS = 1.2, 4  # defaults of fdda
+TAU, RINGS = 1.2, 4
 
 
-def make_skin(
-    kind: str, poses: Poses, rig: Rig | None, influences: int, progress: Progress
-) -> Skin:
-    """The skin of poses with bones.
+def best_bone_skin(
+    poses: Poses, tau: float = TAU, rings: int = RINGS, influences: int = 4
+) -> tuple[Skin, np.ndarray]:
+    """The skin of the best single bones, and the bone (V,) of each vertex.
 
-    kind        perturbed, fitted, blended (best single bone with blended borders), or auto:
-                perturbed where the rig allows it, else what leaves the smaller error on held-out
-                poses
-    influences  upper limit of bones per vertex
+    tau    of as few bones as this factor of the error allows (FDDA, sections 3.1.1 and 3.3.3)
+    rings  of edges over which borders are blended
     """
-    if kind == "auto":
-        if not isinstance(rig, PerturbableRig) or poses.controls is None:
-            return _skin_by_evidence(poses, influences, progress)
-        kind = "perturbed"
-    if kind == "perturbed":
-        if not isinstance(rig, PerturbableRig):
-            raise InputError(
-                "skin=perturbed moves the rest vertices of a live rig, and there is no rig with "
-                "`evaluate_offset`; pass one with --rig, or choose skin=fitted"
-            )
-        return perturbed_skin(poses, rig, influences, progress)
-    if kind == "fitted":
-        index, weight = sparse_weights(poses, influences, _FIT_POSES, progress)
-        return Skin(index, float32_weights(weight / weight.sum(axis=1, keepdims=True)))
-    errors = rigid_errors(poses, evenly(poses.pose_count, _FIT_POSES))
-    return blended_skin(poses, best_bone(errors, reduce_bones(errors, _TAU)), _RINGS, influences)
-
-
-def _skin_by_evidence(poses: Poses, influences: int, progress: Progress) -> Skin:
-    """The skin whose displacements can be predicted better on held-out poses.
-
-    Fitted weights leave the smaller displacements. Those from a single bone are often easier to
-    predict, but not if bones bend or stretch.
-    """
-    fitted = make_skin("fitted", poses, None, influences, progress)
-    if poses.pose_count < ENOUGH_POSES:
-        return fitted
-    skins = (make_skin("blended", poses, None, influences, progress), fitted)
-    return min(skins, key=lambda skin: Evidence.of(poses, skin).error("all"))
+    errors = rigid_errors(poses, evenly(poses.pose_count, SKIN_POSES))
+    bones = best_bone(errors, reduce_bones(errors, tau))
+    return blended_skin(poses, bones, rings, influences), bones
 
 
 def perturbed_transforms(rig: PerturbableRig, values: np.ndarray, step: float) -> np.ndarray:

@@ -7,10 +7,9 @@ import pytest
 
 from understudy.core.poses import Poses
 from understudy.core.skin import Skin
-from understudy.methods.fdda.groups import find_skin
-from understudy.methods.skin_fitting.evidence import resolve_controls
+from understudy.methods.correctives.facts import PoseFacts
+from understudy.methods.correctives.skins import best_bone_skin
 from understudy.rigs import load_rig
-from understudy.system.progress import SILENT
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +19,7 @@ def sampled() -> tuple[Poses, Skin]:
     rng = np.random.default_rng(0)
     values = rng.uniform(rig.controls.low, rig.controls.high, (300, rig.controls.count))
     poses = rig.evaluate(values)
-    return poses, find_skin(poses, 1.2, 1, SILENT)[0]
+    return poses, best_bone_skin(poses, rings=1)[0]
 
 
 def marked(poses: Poses, names: set[str]) -> Poses:
@@ -33,27 +32,27 @@ def marked(poses: Poses, names: set[str]) -> Poses:
 
 def test_bones_and_marked_controls_that_say_everything_suffice(sampled):
     poses, skin = sampled
-    assert resolve_controls("auto", marked(poses, {"flex"}), skin) == "numeric"
+    assert PoseFacts(marked(poses, {"flex"})).controls("auto", skin) == "numeric"
 
 
 @pytest.mark.parametrize("names", [set(), {"twist"}])
 def test_a_control_that_nobody_marked_is_found(sampled, names):
     poses, skin = sampled
-    assert resolve_controls("auto", marked(poses, names), skin) == "all"
+    assert PoseFacts(marked(poses, names)).controls("auto", skin) == "all"
 
 
 def test_a_choice_of_the_user_is_kept(sampled):
     poses, skin = sampled
     for choice in ("numeric", "all", "none"):
-        assert resolve_controls(choice, marked(poses, set()), skin) == choice
+        assert PoseFacts(marked(poses, set())).controls(choice, skin) == choice
 
 
 def test_few_poses_use_all_controls(sampled):
     poses, skin = sampled
-    assert resolve_controls("auto", marked(poses.take(np.arange(2)), set()), skin) == "all"
+    assert PoseFacts(marked(poses.take(np.arange(2)), set())).controls("auto", skin) == "all"
 
 
 def test_poses_without_controls(sampled):
     poses, skin = sampled
     bare = replace(poses, control_spec=None, controls=None)
-    assert resolve_controls("auto", bare, skin) == "numeric"
+    assert PoseFacts(bare).controls("auto", skin) == "numeric"

@@ -25,6 +25,7 @@ import numpy as np
 
 from understudy.core.bounds import Bounds
 from understudy.core.deformer import Deformer
+from understudy.core.features import unit_of
 from understudy.core.poses import Poses, evenly
 from understudy.rigs.sampling import range_of_motion_values
 from understudy.runtime.reference import deform_reference, pose_readings
@@ -91,7 +92,7 @@ def find_bounds(
     low, high = _coefficient_range(deformer, every)
     if sampled:
         low, high = low - _SAMPLED_MARGIN * (high - low), high + _SAMPLED_MARGIN * (high - low)
-    unit_of_feature = _units(deformer)
+    unit_of_feature = unit_of(deformer.features.columns, deformer.bone_count)
     used = np.unique(np.concatenate([net.inputs for net in deformer.nets]))
     units = np.unique(unit_of_feature[used])
     some = readings[evenly(len(readings), _MOST_POSES)].astype(np.float64)
@@ -199,12 +200,6 @@ def _stacked(found: list[_Cover]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         centres[u, :, :own] = cover.centres[0]
         centres[u, : len(cover.centres), :own] = cover.centres
     return features, scale, centres
-
-
-def _units(deformer: Deformer) -> np.ndarray:
-    """Return the unit (X,) of each feature: bone b is b, control c is B + c."""
-    columns, bones = deformer.features.columns, deformer.bone_count
-    return np.where(columns < 12 * bones, columns // 12, columns - 11 * bones)
 
 
 def _sizes(deformer: Deformer, features: np.ndarray, values: np.ndarray) -> np.ndarray:

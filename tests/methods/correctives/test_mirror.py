@@ -7,7 +7,7 @@ import pytest
 from builders import symmetric_mesh
 
 from understudy import ControlSpec, Mesh, Poses
-from understudy.methods.differential.mirror import find_mirror, mirrored, vertex_twins
+from understudy.methods.correctives.mirror import find_mirror, mirrored, vertex_twins
 
 NAMES = ("in.L", "in.R", "side", "idle")
 

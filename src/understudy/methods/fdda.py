@@ -47,31 +47,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
-from understudy.methods.base import Limit, Method, Traits
-from understudy.methods.network_config import NetworkConfig
+from understudy.methods.base import Limit, Traits
+from understudy.methods.correctives.components import find_groups
+from understudy.methods.correctives.config import SEAM_RINGS, CorrectivesConfig
+from understudy.methods.correctives.facts import PoseFacts, SharingMethod
+from understudy.methods.correctives.networks import NetTasks, train_networks
+from understudy.methods.correctives.session import FitSession
+from understudy.methods.correctives.skins import RINGS, TAU, best_bone_skin
+from understudy.methods.correctives.stages import feature_table, make_deformer, select_inputs
 from understudy.rigs.base import Rig
 from understudy.system.progress import SILENT, Progress
-from understudy.training.schedule import DECAYS, need_torch
 
 
 @dataclass(frozen=True)
-class FddaConfig(NetworkConfig):
-    """Options of fdda, beside those of all networks.
+class FddaConfig(CorrectivesConfig):
+    """Options of fdda, beside those of all methods with correctives.
 
-    decay                of the learning rate: cosine (to zero), or none, as in the paper
-    loss                 of the coefficients: l2 (as in the paper), l1, or mixed (their sum)
     tau                  factor by which removing bones may increase the rigid assignment error;
                          the paper uses 1.1 to 1.5
-    basis_error          mean distance per vertex that the principal components may leave, in model
-                         units; none: 0.016 % of the height, as in the paper
-    max_components       upper limit of principal components per network
     features             varying (without the numbers of a bone that are constant) or all (12
                          numbers per bone, as in the paper)
     standardise          bring each feature to mean 0 and size 1; false: as it is
-    input_error          a bone or control is an input of a group if it moves a vertex of the group
-                         by more than this, in model units; none: basis_error
     skin_rings           rings of edges over which the rigid skin blends at the borders of its
                          bones; 0: no blending, as in the paper
     seam_rings           rings of edges over which neighbouring networks are blended; 0: no
@@ -103,32 +103,41 @@ class FddaConfig(NetworkConfig):
         }
     }
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        **NetworkConfig.choices,
-        "decay": DECAYS,
+        **CorrectivesConfig.choices,
         "features": ("varying", "all"),
     }
     limits: ClassVar[Mapping[str, Limit]] = {
-        **NetworkConfig.limits,
+        **CorrectivesConfig.limits,
         "tau": Limit(low=1),
-        "skin_rings": Limit(low=0, high=20),
-        "seam_rings": Limit(low=0, high=20),
+        "skin_rings": SEAM_RINGS,
+        "seam_rings": SEAM_RINGS,
     }
+    basis_share: ClassVar[float] = 1.6e-4
+    input_share: ClassVar[float | None] = None
+    input_gain: ClassVar[float] = 0.01
+    most_inputs: ClassVar[int] = 20
 
     epochs: int = 150
     batch_size: int = 256
     learning_rate: float = 0.005
-    decay: str = "cosine"
     weight_decay: float = 0.3
     loss: str = "l2"
+    linear: bool = False
     activation: str = "tanh"
-    tau: float = 1.2
+    tau: float = TAU
     features: str = "varying"
     standardise: bool = True
-    skin_rings: int = 4
+    input_poses: int = 5
+    skin_rings: int = RINGS
     seam_rings: int = 3
 
+    @property
+    def scaling(self) -> str:
+        """How features are brought to a common size, as in `FeatureTable.of`."""
+        return "own" if self.standardise else "none"
 
-class Fdda(Method[FddaConfig]):
+
+class Fdda(SharingMethod[FddaConfig]):
     """Rigid skinning plus one small network per bone for the residual."""
 
     name = "fdda"
@@ -142,7 +151,29 @@ class Fdda(Method[FddaConfig]):
 
     def fit(self, poses: Poses, *, rig: Rig | None = None, progress: Progress = SILENT) -> Deformer:
         """The deformer of `poses`, which need a skeleton; `rig` selects inputs (`inputs`)."""
-        need_torch(self.name)
-        from understudy.methods.fdda.fit import fit_fdda  # needs torch, an optional dependency
+        return self.fit_facts(PoseFacts(poses, progress), rig)
 
-        return fit_fdda(self.config, poses, rig, progress)
+    def fit_facts(self, facts: PoseFacts, rig: Rig | None = None) -> Deformer:
+        """Skin, a region per bone, components, inputs, a network per region."""
+        config, poses = self.config, facts.poses
+        poses.need_skeleton(self.name)
+        with facts.progress.task("finding each vertex's best bone", 1) as task:
+            skin, bones = best_bone_skin(poses, config.tau, config.skin_rings)
+            task.advance()
+        session = FitSession.of(self.name, config, facts, rig, skin)
+        labels = np.unique(bones, return_inverse=True)[1].reshape(-1)
+        found = find_groups(session, labels, config.seam_rings)
+        targets = found.targets
+        table = feature_table(session, targets)
+        inputs = select_inputs(session, table, found.cores, targets, every_vertex=True)
+        trained = train_networks(session, table, NetTasks(inputs, targets, found.project))
+        # A loss is the fraction of the squared motion that is left.
+        curves = {"loss": trained.training_curve, "loss_unseen": trained.validation_curve}
+        figures = {"networks": len(trained.nets), "basis_error": session.basis_error} | {
+            name: float(curve[-1])
+            for name, curve in curves.items()
+            if len(curve) and np.isfinite(curve[-1])
+        }
+        return make_deformer(
+            session, table, trained.nets, found.bases, found.mean, trained, figures
+        )

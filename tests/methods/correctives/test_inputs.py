@@ -1,22 +1,12 @@
 import numpy as np
 
 from understudy import Skin
+from understudy.methods.correctives.features import varying_features
+from understudy.methods.correctives.inputs import units_from_data, units_from_rig
 from understudy.methods.skin_fitting.displacements import displace
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import gaussian
 from understudy.system.progress import SILENT
-from understudy.training.features import varying_features
-from understudy.training.inputs import (
-    InputGroups,
-    InputSelection,
-    units_from_data,
-    units_from_rig,
-)
-
-
-def selection(**options):
-    defaults = {"source": "data", "error": 0.02, "example_poses": 3, "gain": 0.01, "seed": 0}
-    return InputSelection(**{**defaults, "most": 6, **options})
 
 
 def test_constant_numbers_roots_and_unwanted_controls_are_no_features():
@@ -59,7 +49,7 @@ def test_inputs_are_learned_from_the_poses():
         np.tanh(x[:, [0]] + x[:, [1]]) + 0.02 * rng.normal(size=(600, 1)),  # unit 0, and noise
         rng.normal(size=(600, 2)),  # nothing explains this
     ]
-    needs = units_from_data(x, unit, targets, selection(), SILENT)
+    needs = units_from_data(x, unit, targets, 0.01, 6, SILENT)
     assert np.flatnonzero(needs[0]).tolist() == [2, 7]
     assert np.flatnonzero(needs[1]).tolist() == [0]
     assert needs[2].sum() == 0
@@ -69,7 +59,7 @@ def test_units_of_different_width_and_gaps_in_their_numbers():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(300, 5))
     unit = np.array([3, 3, 3, 9, 9])
-    needs = units_from_data(x, unit, [x[:, [4]]], selection(most=3), SILENT)
+    needs = units_from_data(x, unit, [x[:, [4]]], 0.01, 3, SILENT)
     assert np.flatnonzero(needs[0]).tolist() == [9]
 
 
@@ -81,8 +71,8 @@ def test_a_live_rig_tells_which_bones_and_controls_move_which_vertices():
         np.flatnonzero(rig.mesh.vertices[:, 1] > 9),
     )
     skin = Skin.rigid(np.where(rig.mesh.vertices[:, 1] < 5, 0, 2))
-    groups = InputGroups([base, tip], [], lambda moved: displace(moved, skin))
-    needs = units_from_rig(rig, poses, groups, selection(source="rig"), SILENT)
+    displaced = lambda moved: displace(moved, skin)
+    needs = units_from_rig(rig, poses, [base, tip], displaced, 0.02, 3, 0, SILENT)
     flex = 3 + rig.controls.names.index("flex")
     assert needs[:, flex].all()  # it swells the whole tube
     assert not needs[0, 2]  # the base does not see the tip's bone turn

@@ -1,15 +1,11 @@
 """Keeps correctives only where they beat fitted linear blend skinning on poses kept aside.
 
-`skins_of` has the skins of some poses. `auto` and the guard need them again for the same poses, and
-they take longer than a small fit, so they are kept as long as the poses are.
-
 Letters: T poses, V vertices, R regions.
 """
 
 from __future__ import annotations
 
-import weakref
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,56 +13,9 @@ from understudy.core.deformer import Deformer
 from understudy.core.networks import Basis, Net
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
-from understudy.methods.differential.skins import make_skin
-from understudy.methods.skin_fitting.evidence import ENOUGH_POSES, Evidence
-from understudy.system.progress import Progress
 
 MEASURED_POSES = 400  # kept-aside poses that are measured, at most
-_FEWEST_FRAMES = 8
 _BLOCK = 32
-_ALIKE = 0.5  # distance of neighbours relative to that of any two poses, in a motion
-_KEPT: weakref.WeakKeyDictionary[Poses, dict[int, Skins]] = weakref.WeakKeyDictionary()
-
-
-def clips_aside(poses: Poses, fraction: float) -> np.ndarray:
-    """The frames (n,) of recorded clips to keep aside, increasing; empty for a random sample.
-
-    fraction  of the poses to keep aside, at least
-    The last clips where there are several, the end of the recording where there is one. A recording
-    need not say that it is one: its neighbouring frames are alike.
-    """
-    count, wanted = poses.pose_count, fraction * poses.pose_count
-    none = np.zeros(0, np.int64)
-    if not wanted:
-        return none
-    if len(poses.spans) > 1:
-        ends = np.cumsum([span.frame_count for span in poses.spans])
-        starts = [int(end - span.frame_count) for end, span in zip(ends, poses.spans)]
-        # As few of the last clips as are enough, and never more than half of the poses.
-        start = next((s for s in reversed(starts[1:]) if count - s >= wanted), starts[1])
-        return none if count - start > count / 2 else np.arange(start, count)
-    if wanted < _FEWEST_FRAMES or not (poses.frame_rate is not None or in_motion(poses)):
-        return none
-    return np.arange(count - int(np.ceil(wanted)), count)
-
-
-def in_motion(poses: Poses) -> bool:
-    """Whether neighbouring poses are much more alike than others, as frames of a motion are."""
-    parts = [
-        values.reshape(len(values), -1)
-        for values in (poses.world_from_bone, poses.controls)
-        if values is not None
-    ]
-    if not parts or poses.pose_count < 2 * _FEWEST_FRAMES:
-        return False
-    rows = np.concatenate(parts, axis=1)
-    rows = rows[:, np.ptp(rows, axis=0) > 0]
-    if not rows.shape[1]:
-        return False
-    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-    far = rows[np.random.default_rng(0).permutation(len(rows))]
-    step = np.median(np.linalg.norm(np.diff(rows, axis=0), axis=1))
-    return bool(step < _ALIKE * np.median(np.linalg.norm(rows - far, axis=1)))
 
 
 def region_errors(deformer: Deformer, poses: Poses, labels: np.ndarray) -> np.ndarray:
@@ -98,14 +47,14 @@ def mean_error(deformer: Deformer, poses: Poses) -> float:
 
 
 def needless_regions(
-    corrected: Deformer, plain: Deformer, poses: Poses, labels: np.ndarray
+    corrected: Deformer, skin: Skin, poses: Poses, labels: np.ndarray
 ) -> np.ndarray:
     """The regions (n,) whose correctives leave a larger error than a plain skin.
 
-    corrected, plain  the two deformers
-    poses             poses that took no part in either
-    labels            (V,) the region of each vertex
+    poses   poses that took no part in either
+    labels  (V,) the region of each vertex
     """
+    plain = replace(corrected, skin=skin, nets=(), bases=(), mean=None)
     few = poses.take(evenly(poses.pose_count, MEASURED_POSES))
     ours, theirs = (region_errors(d, few, labels) for d in (corrected, plain))
     return np.flatnonzero((ours > theirs).any(axis=0))
@@ -182,32 +131,3 @@ def with_used_outputs(nets: tuple[Net, ...], bases: list[Basis]) -> tuple[list[N
 def _padded(rows: np.ndarray, width: int) -> np.ndarray:
     """Rows (V,K) with zeros up to `width` columns."""
     return np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
-
-
-@dataclass(frozen=True, eq=False)
-class Skins:
-    """Two skins of the same poses.
-
-    fitted  weights fitted by least squares
-    chosen  these, or the best single bone with blended borders: what predicts held-out poses better
-    """
-
-    fitted: Skin
-    chosen: Skin
-
-
-def skins_of(poses: Poses, influences: int, progress: Progress) -> Skins:
-    """The skins of poses with bones, at most `influences` bones per vertex."""
-    kept = _KEPT.setdefault(poses, {})
-    if influences not in kept:
-        fitted = chosen = make_skin("fitted", poses, None, influences, progress)
-        if poses.pose_count >= ENOUGH_POSES:
-            blended = make_skin("blended", poses, None, influences, progress)
-            chosen = min((blended, fitted), key=lambda skin: Evidence.of(poses, skin).error("all"))
-        kept[influences] = Skins(fitted, chosen)
-    return kept[influences]
-
-
-def share_skins(few: Poses, poses: Poses) -> None:
-    """Let fits of `few` use the skins of `poses`, of which they are a part."""
-    _KEPT[few] = _KEPT.setdefault(poses, {})

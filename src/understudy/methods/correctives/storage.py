@@ -1,23 +1,19 @@
-"""`compact`: a deformer in 16 bits, where that does not change its error.
-
-Letters: T poses, V vertices.
-"""
+"""Whether a deformer is stored in 16 bits: the one rule of all fits."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 
-import numpy as np
-
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
 from understudy.methods.base import Method
+from understudy.methods.correctives.guard import mean_error
 from understudy.runtime.half_precision import halved_correctives
 from understudy.system.errors import InputError
 
-_POSES = 100  # that both are compared on
-# Largest mean distance between both: as a fraction of the error of the deformer, or of the height.
-_OF_ERROR, _OF_HEIGHT = 0.1, 1e-6
+COMPARED_POSES = 100  # that both are compared on, at most
+# What 16 bits may add to the mean error: a share of it, or of the height.
+_OF_ERROR, _OF_HEIGHT = 0.01, 1e-6
 
 
 def decides_storage(kind: type[Method]) -> bool:
@@ -36,24 +32,22 @@ def in_16_bits(deformer: Deformer) -> Deformer:
 
 
 def compact(deformer: Deformer, poses: Poses) -> Deformer:
-    """`deformer` in 16 bits, or as it is where that moves vertices by a visible part of its error.
+    """`deformer` in 16 bits, or as it is where that increases its error visibly.
 
-    poses  that it was fitted to
+    poses  those kept aside from its fit, or, where there are none, those of its fit
     A deformer without networks stays as it is: it is small. Rest positions stay in
     32 bits: they are few bytes, and their rounding is an error in every pose.
     """
     small = in_16_bits(deformer)
     if small is deformer:
         return deformer
-    some = poses.take(evenly(poses.pose_count, _POSES))
-    bones = None if deformer.skeleton is None else some.world_from_bone
-    controls = some.controls if deformer.reads_controls else None
-    shown, rounded = deformer.deform(bones, controls), small.deform(bones, controls)
-    error = _mean_distance(shown, some.read_poses(0, some.pose_count))
-    allowed = max(_OF_ERROR * error, _OF_HEIGHT * deformer.mesh.height)
-    return small if _mean_distance(shown, rounded) <= allowed else deformer
+    some = poses.take(evenly(poses.pose_count, COMPARED_POSES))
+    allowed = (1 + _OF_ERROR) * mean_error(deformer, some) + _OF_HEIGHT * deformer.mesh.height
+    return small if mean_error(small, some) <= allowed else deformer
 
 
-def _mean_distance(one: np.ndarray, other: np.ndarray) -> float:
-    """The mean distance between the vertices (T,V,3) of both."""
-    return float(np.linalg.norm(one - other, axis=2).mean(dtype=np.float64))
+def stored(deformer: Deformer, storage: str, poses: Poses) -> Deformer:
+    """The deformer as the option `storage` asks: float32, float16 or auto, as `compact` decides."""
+    if storage == "float16" and deformer.nets:
+        return halved_correctives(deformer)  # an error where a weight exceeds the largest number
+    return compact(deformer, poses) if storage == "auto" else deformer

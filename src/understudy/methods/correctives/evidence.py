@@ -17,29 +17,24 @@ Letters: T poses, X features, V vertices.
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core.noun import read_only
 from understudy.core.poses import Poses, evenly
 from understudy.core.skin import Skin
+from understudy.methods.correctives.features import pose_features
 from understudy.methods.skin_fitting.displacements import displacement_blocks
-from understudy.training.features import pose_features
+from understudy.training.held_out import held_out_blocks
 
 ENOUGH_POSES = 25  # to hold some out
 _POSES = 500
 _BYTES = 1 << 28  # of displacements held at a time
-_BLOCKS, _HELD_OUT_EVERY, _HELD_OUT_FIRST = 25, 5, 2
 _WIDTHS = (2.0, 8.0, 32.0)  # of the kernel, in median squared distances
 _RIDGES = (1e-5, 1e-3)
 # All controls are read if they lower the held-out squared error to this fraction, and by this share
 # of the squared motion. Angles predict a little better than matrices even where both say the same.
 _CLEARLY_LESS, _LEAST_GAIN = 0.9, 0.005
-# The products of some poses with some skin: the skin and the controls are decided from the same.
-_Products = weakref.WeakKeyDictionary[Skin, np.ndarray]
-_KEPT: weakref.WeakKeyDictionary[Poses, _Products] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +54,10 @@ class Evidence:
 
     @staticmethod
     def of(poses: Poses, skin: Skin) -> Evidence:
-        """The evidence of poses with this skin, which is kept as long as both are."""
+        """The evidence of poses with this skin."""
         chosen = evenly(poses.pose_count, _POSES)
-        # Whole blocks of time are held out: in an animation, neighbouring frames are nearly equal.
-        block = np.arange(len(chosen)) * _BLOCKS // len(chosen)
-        held_out = block % _HELD_OUT_EVERY == _HELD_OUT_FIRST
-        kept = _KEPT.setdefault(poses, weakref.WeakKeyDictionary())
-        if skin not in kept:
-            kept[skin] = read_only(_products(poses, skin, chosen, held_out))
-        return Evidence(poses, chosen, held_out, kept[skin])
+        held_out = held_out_blocks(len(chosen))
+        return Evidence(poses, chosen, held_out, _products(poses, skin, chosen, held_out))
 
     @property
     def motion(self) -> float:
@@ -100,23 +90,10 @@ def _products(poses: Poses, skin: Skin, chosen: np.ndarray, held_out: np.ndarray
     return products
 
 
-def resolve_controls(choice: str, poses: Poses, skin: Skin | None) -> str:
-    """The controls that networks read: numeric, all or none, as in `pose_features`.
-
-    choice  what the user asked for; auto: decide from the poses
-    skin    the skin of the deformer; None where there are no bones
-    """
-    if choice != "auto":
-        return choice
-    spec = poses.control_spec
-    if spec is None or poses.controls is None or skin is None:
-        return "numeric"
-    if spec.numeric.all() or poses.pose_count < ENOUGH_POSES:
-        return "all"
-    evidence = Evidence.of(poses, skin)
+def all_controls_help(evidence: Evidence) -> bool:
+    """Whether networks should read all controls, beside those that are marked as numeric."""
     marked, every = evidence.error("numeric"), evidence.error("all")
-    clear = every < _CLEARLY_LESS * marked and marked - every > _LEAST_GAIN * evidence.motion
-    return "all" if clear else "numeric"
+    return every < _CLEARLY_LESS * marked and marked - every > _LEAST_GAIN * evidence.motion
 
 
 def prediction_error(features: np.ndarray, products: np.ndarray, held_out: np.ndarray) -> float:

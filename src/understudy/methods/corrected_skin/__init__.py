@@ -1,1 +1,0 @@
-"""A skin chosen by evidence plus correctives of many small regions, predicted by few networks."""
