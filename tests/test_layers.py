@@ -72,11 +72,14 @@ def test_no_module_of_ours_is_imported_inside_a_function_without_need():
 
 
 def test_parts_of_a_format_are_reached_through_its_folder():
-    folders = {file.parent.name for file in (ROOT / "io").glob("*/__init__.py")}
+    folders = {file.parent.name for file in (PACKAGES[0] / "io").glob("*/__init__.py")}
+    assert len(folders) > 5
     private = re.compile(rf"understudy\.io\.({'|'.join(sorted(folders))})\.(?!__init__)")
     wrong = [
         f"{module}: {name}"
         for module in MODULES
+        # The benchmarks take formats apart, to compare with other ways of writing them.
+        if not module.startswith("understudy_benchmarks.")
         for name in sorted(set().union(*read(module)))
         if (found := private.match(module_of(name) or ""))
         and not module.startswith(f"understudy.io.{found[1]}.")
