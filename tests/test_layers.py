@@ -95,3 +95,20 @@ def test_a_planted_import_inside_a_function_is_seen():
 def test_the_root_holds_nothing_but_the_package():
     files = {file.name for file in PACKAGES[0].iterdir() if file.is_file()}
     assert files == {"__init__.py", "__main__.py", "py.typed"}
+
+
+def test_the_command_line_alone_prints_and_stays_small():
+    prints = {
+        module
+        for module, file in MODULES.items()
+        if module.startswith("understudy.")
+        # These print to whoever started them: Blender's scripts and the reader of FBX.
+        and not {"inside", "scripts"} & set(file.parts)
+        and module not in ("understudy.io.fbx.worker", "understudy.system.terminal_progress")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
+    }
+    assert prints
+    assert not [module for module in prints if not module.startswith("understudy.cli.")]
+    files = (PACKAGES[0] / "cli").rglob("*.py")
+    assert sum(file.read_text(encoding="utf-8").count("\n") for file in files) <= 2000

@@ -285,7 +285,8 @@ def normal_sines(true: np.ndarray, approx: np.ndarray, triangles: np.ndarray) ->
     for shape in (true, approx):
         a, b, c = np.moveaxis(np.asarray(shape, np.float64)[:, triangles], 2, 0)
         normals.append(unit(np.cross(b - a, c - a)))  # zero where a face has no area
-    return np.linalg.norm(np.cross(*normals), axis=-1)
+    before, after = normals
+    return np.linalg.norm(np.cross(before, after), axis=-1)
 
 
 def compression_rate(poses: int, vertices: int, bones: int, weights: int) -> float:
