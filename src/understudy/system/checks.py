@@ -22,6 +22,7 @@ from understudy.system.errors import InputError
 _UNIONS = (types.UnionType, typing.Union)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_LONGEST = 200  # text of a value in an error
 
 
 def array(
@@ -177,7 +178,8 @@ def described(value: Any) -> str:
         return f"the class {value.__qualname__}"
     if inspect.isroutine(value):
         return f"the function {value.__qualname__}"
-    if isinstance(value, str | bytes | int | float | tuple | list | dict | Path | None):
+    shown = isinstance(value, str | bytes | int | float | tuple | list | dict | Path | None)
+    if shown and len(repr(value)) < _LONGEST:
         return repr(value)
     return f"a {type(value).__qualname__}"
 
