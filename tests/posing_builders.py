@@ -139,9 +139,6 @@ class BonesOnly:
     def read_poses(self, start, stop):
         raise AssertionError
 
-    def read_vertices(self, vertices):
-        raise AssertionError
-
     def read(self, start, stop, vertices):
         raise AssertionError
 

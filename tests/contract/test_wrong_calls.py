@@ -143,8 +143,6 @@ class Store:
     def read_poses(self, start, stop):
         raise AssertionError("reads all vertices")
 
-    read_vertices = read_poses
-
     def read(self, start, stop, vertices):
         self.read_.append((start, stop))
         return self.vertices[start:stop, vertices]

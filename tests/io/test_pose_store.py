@@ -96,7 +96,7 @@ def test_slices_equal_memory(finished, data):
     some = np.array(
         data.draw(st.lists(st.integers(0, 39), max_size=12)), int
     )  # any order, any repeats
-    assert np.array_equal(vertices.read_vertices(some), memory.vertices[:, some])
+    assert np.array_equal(vertices.read(0, COUNT, some), memory.vertices[:, some])
 
 
 def test_tiles_of_vertices(tmp_path, monkeypatch):
@@ -118,7 +118,7 @@ def test_threads_may_read_at_once_and_the_source_may_travel(finished):
     path, memory = finished
     source = pickle.loads(pickle.dumps(store.StoredVertices(path)))
     with ThreadPoolExecutor(8) as pool:
-        for v, column in enumerate(pool.map(lambda v: source.read_vertices([v]), range(40))):
+        for v, column in enumerate(pool.map(lambda v: source.read(0, COUNT, [v]), range(40))):
             assert np.array_equal(column[:, 0], memory.vertices[:, v])
 
 

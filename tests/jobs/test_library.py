@@ -1,6 +1,7 @@
 """The jobs from a script: the same files as the commands, resumable, nothing done twice."""
 
 import json
+import signal
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from understudy.jobs.fitting import Fit
 from understudy.methods.posing_fitting import fit as posing
 from understudy.rigs import load_rig
 from understudy.rigs.sampling import SamplePlan, gaussian
-from understudy.system.errors import UnderstudyError
+from understudy.system.errors import InputError, UnderstudyError
 from understudy.system.progress import Progress, Task
 
 SMALL = {"epochs": 8, "regions": 2, "hidden": (16,)}
@@ -57,7 +58,7 @@ class Counted:
 
 
 class StopAt(Progress):
-    """Raises as Ctrl-C does when a task is begun."""
+    """Sends this process what Ctrl-C sends when a task is begun."""
 
     def __init__(self, label):
         self.label = label
@@ -65,7 +66,7 @@ class StopAt(Progress):
     @contextmanager
     def task(self, label, total):
         if label.startswith(self.label):
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         yield Task()
 
 
@@ -84,6 +85,8 @@ def test_learn_gives_the_files_of_the_command(tmp_path, capsys, monkeypatch):
     rows = json.loads(Path("command/errors.json").read_text())["rows"]
     assert [row["mean"] for row in rows] == pytest.approx(means)
     assert made.export("onnx").sizes[0].startswith("script/tube.onnx: ")
+    assert len(repr(made)) < 600
+    assert "\n" not in repr(made.measured.rows)
 
 
 @pytest.mark.slow
@@ -153,7 +156,13 @@ def test_the_file_of_an_engine_is_fitted_once(tmp_path, strip_file, monkeypatch)
 
 
 def test_compress_gives_the_file_of_the_command(tmp_path, strip_file, capsys):
+    with pytest.raises(KeyboardInterrupt):
+        jobs.compress(
+            strip_file, tmp_path / "script.understudy", bones=2, progress=StopAt("measuring")
+        )
+    assert list(tmp_path.iterdir()) == [strip_file]
     done = jobs.compress(strip_file, tmp_path / "script.understudy", bones=2)
+    assert len(repr(done)) < 600
     command = ("compress", strip_file, "-o", tmp_path / "command.understudy", "--bones", 2)
     code, _, err = run(capsys, *command)
     assert code == 0, err
@@ -202,6 +211,17 @@ def test_training_reports_numbers(recorded):
         (np.zeros((3, 4)), {}, "has no mesh"),
         ([], {}, "nothing to read"),
         (["tube", "human"], {}, "a rig is learned alone"),
+        ("tubee", {}, "did you mean 'tube'"),
+        ("rig.py", {}, "say which class of the file is the rig"),
+        ("tube", {"progress": print}, "progress: expected Progress, got the function print"),
+        ("tube", {"options": "epochs=3"}, r"expected Mapping\[str, Any\] | None, got 'epochs=3'"),
+        ("tube", {"option": {}}, "unknown argument of learn 'option'; did you mean 'options'"),
+        ("tube", {"parts": {"hand": 1}}, "parts: expected PartOptions | None, got {'hand': 1}"),
+        ("tube", {"parts": jobs.PartOptions(("hand",))}, "part 'hand': the mesh has no named"),
+        ("tube", {"held_out": "wave"}, r"held_out: expected Sequence\[str\], got 'wave'"),
+        ("tube", {"held_out": ["waves"]}, "did you mean 'wave'"),
+        ("tube", {"count": 10.5}, "count: expected int, got 10.5"),
+        ("tube", {"method": "ssdr"}, "ssdr finds bones of its own"),
     ],
 )
 def test_what_cannot_be_learned_is_said_before_any_work(
@@ -212,6 +232,33 @@ def test_what_cannot_be_learned_is_said_before_any_work(
     with pytest.raises(UnderstudyError, match=says):
         jobs.learn(source, "out", **options)
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: jobs.compress(load_rig("tube"), "x.understudy"), "sequence: .*got a TubeRig"),
+        (lambda: jobs.compress(np.zeros((3, 4, 3)), "x.understudy"), "got an array of shape"),
+        (lambda: jobs.compress("a.npz", "x.understudy", bones="8"), "bones: expected int | None"),
+        (lambda: jobs.compare("tube", "out", methods="fdda"), "methods: expected Sequence"),
+        (lambda: jobs.compare("tube", "out", methods=["temporal"]), "temporal finds bones"),
+        (lambda: jobs.compare("tube", "out", held_out=["waves"]), "did you mean 'wave'"),
+        (lambda: jobs.read(np.zeros(3)), "has no mesh"),
+        (lambda: jobs.learning_curve("fdda", "tube", "out"), "no recorded poses to hold out"),
+    ],
+)
+def test_wrong_calls_of_other_jobs_are_refused_before_any_work(call, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=says):
+        call()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stand_in_with_bones_of_its_own_is_not_measured_on_a_rig(tmp_path, recorded):
+    kind = jobs.fitting.method_type("ssdr")
+    kind(kind.Config(bones=2, iterations=1)).fit(recorded).save(tmp_path / "found.understudy")
+    with pytest.raises(InputError, match="has 2 bones, the rig 'tube' has 3"):
+        jobs.evaluate([tmp_path / "found.understudy"], rig="tube")
 
 
 def test_a_rig_in_memory_is_learned(tmp_path):

@@ -182,6 +182,12 @@ def _halved_by_version_2(deformer: Deformer) -> Deformer:
     return replace(deformer, nets=nets, bases=bases, storage="float16")
 
 
+def unclamped(deformer: Deformer) -> Deformer:
+    """The same deformer with features that are not clamped."""
+    wide = np.full(deformer.features.count, np.inf, np.float32)
+    return replace(deformer, features=replace(deformer.features, low=-wide, high=wide))
+
+
 def bounded(deformer: Deformer) -> Deformer:
     """The same deformer with bounds that clamp many coefficients of `drivers` and fade some.
 
@@ -252,7 +258,7 @@ KINDS = {
     "sparse-packed-dual": lambda: upright(_sparse("dual_quaternion")).half(),
     "rigid-packed": lambda: upright(KINDS["rigid"]()).half(),
     "controls-packed": lambda: upright(_controls_only()).half(),
-    "unclamped": lambda: full_deformer().without_clamp(),
+    "unclamped": lambda: unclamped(full_deformer()),
     "full-bounded": lambda: bounded(full_deformer()),
     "wide-bounded": lambda: bounded(_wide()),
     "wide-bounded-packed": lambda: bounded(upright(_wide()).half()),

@@ -49,9 +49,6 @@ class Tiled:
     def read_poses(self, start, stop):
         return self.read(start, stop, np.arange(self.shape[1]))
 
-    def read_vertices(self, vertices):
-        return self.read(0, len(self.array), vertices)
-
     def read(self, start, stop, vertices):
         height = self.pose_tile[0]
         self.read_count += (-(-stop // height) - start // height) * height

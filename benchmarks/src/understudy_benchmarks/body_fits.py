@@ -285,7 +285,7 @@ class BodyFits:
     def _clamped(self, name: str) -> list[Row]:
         figures = self._rows["fdda"][0][1]
         fdda = self.deformers["fdda"]
-        deformer = fdda.without_clamp() if name == "fdda-noclamp" else _tight(fdda)
+        deformer = _unclamped(fdda) if name == "fdda-noclamp" else _tight(fdda)
         self.deformers[name] = deformer
         return [(deform_poses(deformer), figures)]
 
@@ -338,6 +338,12 @@ def _network_sizes(deformer: Deformer) -> dict[str, float]:
         "mean_components": float(np.mean([len(net.outputs) for net in deformer.nets])),
         "mean_inputs": float(np.mean(bones)),
     }
+
+
+def _unclamped(deformer: Deformer) -> Deformer:
+    """The same deformer with features that are not clamped."""
+    wide = np.full(deformer.features.count, np.inf, np.float32)
+    return replace(deformer, features=replace(deformer.features, low=-wide, high=wide))
 
 
 def _tight(deformer: Deformer) -> Deformer:

@@ -276,11 +276,6 @@ class Deformer(Noun):
         """Read a `.understudy` file; `FileError` says what is wrong with it."""
         return SERVICES.load(path)
 
-    def without_clamp(self) -> Deformer:
-        """Return the same deformer with features that are not clamped, for comparison."""
-        wide = np.full(self.features.count, np.inf, np.float32)
-        return replace(self, features=replace(self.features, low=-wide, high=wide))
-
     def skin_alone(self) -> Deformer:
         """Return its skin without correctives: where these fade to, but for the mean."""
         return replace(self, features=Features(), nets=(), bases=())

@@ -27,10 +27,6 @@ class JoinedVertices:
         found = [part.read_poses(low, high) for part, low, high in self._within(start, stop)]
         return np.concatenate(found) if found else np.empty((0, *self.shape[1:]), np.float32)
 
-    def read_vertices(self, vertices: np.ndarray) -> np.ndarray:
-        """Return some vertices of all poses, (T, len(vertices), 3) float32."""
-        return self.read(0, self.shape[0], vertices)
-
     def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
         """Return some vertices of some poses, (stop-start, len(vertices), 3) float32."""
         found = [part.read(low, high, vertices) for part, low, high in self._within(start, stop)]

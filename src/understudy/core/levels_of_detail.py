@@ -21,7 +21,7 @@ from understudy.core.networks import Basis
 from understudy.core.noun import Noun
 from understudy.core.skin import Skin
 from understudy.geometry.inside import closest_points
-from understudy.geometry.skinning import weight_matrix
+from understudy.geometry.skinning import sparse_to_influences, weight_matrix
 from understudy.system import checks
 from understudy.system.errors import InputError
 
@@ -66,9 +66,7 @@ class Parents(Noun):
 
     def matrix(self, vertex_count: int) -> sp.csr_matrix:
         """Return the weights as a matrix, (n,V)."""
-        row = np.repeat(np.arange(len(self.index)), 3)
-        entries = (self.weight.reshape(-1), (row, self.index.reshape(-1)))
-        made = sp.csr_matrix(entries, shape=(len(self.index), vertex_count))
+        made = weight_matrix(self.index, self.weight, vertex_count).copy()  # changed in place
         made.eliminate_zeros()
         return made
 
@@ -149,15 +147,7 @@ def _blended_skin(deformer: Deformer, parents: Parents, matrix: sp.csr_matrix) -
         return replace(skin, bone_index=skin.bone_index[kept], weight=skin.weight[kept])
     rows = weight_matrix(skin.bone_index, skin.weight, int(skin.bone_index.max()) + 1)
     blended = sp.csr_matrix(matrix @ rows.astype(np.float64))
-    count = len(parents.index)
-    row = np.repeat(np.arange(count), np.diff(blended.indptr))
-    order = np.lexsort((-np.abs(blended.data), row))
-    rank = np.arange(len(order)) - blended.indptr[row]
-    kept = rank < skin.influences
-    index = np.zeros((count, skin.influences), np.int32)
-    weight = np.zeros((count, skin.influences))
-    index[row[kept], rank[kept]] = blended.indices[order][kept]
-    weight[row[kept], rank[kept]] = blended.data[order][kept]
+    index, weight = (part[:, : skin.influences] for part in sparse_to_influences(blended))
     return replace(skin, bone_index=index, weight=weight / weight.sum(axis=1, keepdims=True))
 
 

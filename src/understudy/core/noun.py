@@ -1,5 +1,7 @@
 """What the nouns of `core` have in common: their arrays are read-only, and they print as one line.
 
+Results of jobs print so too.
+
 Nouns share arrays: two fits of the same poses have one skin, a changed deformer has the mesh of the
 one it was made from, and caches keep what they computed. `dataclasses.replace` makes a noun with
 other arrays.
@@ -16,11 +18,15 @@ import numpy as np
 _SHOWN = 4  # of several names
 
 
-class Noun:
-    """The base class of frozen dataclasses, which set their fields by `_keep` or `_borrow`."""
+class OneLine:
+    """The base class of dataclasses whose arrays and parts print as names, shapes and counts."""
 
     def __repr__(self) -> str:
         return _one_line(self)
+
+
+class Noun(OneLine):
+    """The base class of frozen dataclasses, which set their fields by `_keep` or `_borrow`."""
 
     def _keep(self, name: str, value: Any) -> None:
         """Set a field; its arrays are read-only, and this noun's alone.
@@ -79,7 +85,7 @@ def _short(value: Any) -> str:
         return str(tuple(value.shape))
     if is_dataclass(value):
         return _one_line(value, within=True)
-    if isinstance(value, tuple | Mapping):
+    if isinstance(value, tuple | list | Mapping):
         parts = [getattr(part, "name", getattr(part, "shape", part)) for part in value]
         if any(map(is_dataclass, parts)):
             return f"{len(parts)} {type(parts[0]).__name__}"

@@ -38,10 +38,6 @@ class VertexSubset:
         """Return all kept vertices of some poses, (stop-start, n, 3) float32."""
         return self.source.read(start, stop, self.kept)
 
-    def read_vertices(self, vertices: np.ndarray) -> np.ndarray:
-        """Return some vertices of all poses, (T, len(vertices), 3) float32."""
-        return self.source.read_vertices(self.kept[vertices])
-
     def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
         """Return some vertices of some poses, (stop-start, len(vertices), 3) float32."""
         return self.source.read(start, stop, self.kept[vertices])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -37,10 +37,6 @@ class VertexSource(Protocol):
 
     def read_poses(self, start: int, stop: int) -> npt.NDArray[np.float32]:
         """Return all vertices of some poses, (stop-start, V, 3) float32."""
-        ...
-
-    def read_vertices(self, vertices: np.ndarray) -> npt.NDArray[np.float32]:
-        """Return some vertices of all poses, (T, len(vertices), 3) float32."""
         ...
 
     def read(self, start: int, stop: int, vertices: np.ndarray) -> npt.NDArray[np.float32]:
@@ -70,10 +66,6 @@ class PoseRange:
     def read_poses(self, start: int, stop: int) -> npt.NDArray[np.float32]:
         """Return all vertices of some poses, (stop-start, V, 3) float32."""
         return self.source.read_poses(self.start + start, min(self.start + stop, self.stop))
-
-    def read_vertices(self, vertices: np.ndarray) -> npt.NDArray[np.float32]:
-        """Return some vertices of all poses, (T, len(vertices), 3) float32."""
-        return self.source.read(self.start, self.stop, vertices)
 
     def read(self, start: int, stop: int, vertices: np.ndarray) -> npt.NDArray[np.float32]:
         """Return some vertices of some poses, (stop-start, len(vertices), 3) float32."""
@@ -115,66 +107,38 @@ class Poses(Noun):
 
     def __post_init__(self):
         put = self._borrow
-        if isinstance(self.vertices, VertexSource):
-            checks.same_count(
-                self.vertices.shape[1],
-                self.mesh.vertex_count,
-                "vertices",
-                f"{self.name!r}",
-                "the mesh",
-            )
-        else:
-            given = np.asarray(self.vertices)
-            if given.ndim == 3:
-                checks.same_count(
-                    given.shape[1], self.mesh.vertex_count, "vertices", f"{self.name!r}", "the mesh"
-                )
-            put(
-                "vertices",
-                checks.array(
-                    given, f"vertices of {self.name!r}", (None, self.mesh.vertex_count, 3)
-                ),
-            )
+        who, count = repr(self.name), self.mesh.vertex_count
+        stored = isinstance(self.vertices, VertexSource)
+        given: Any = self.vertices if stored else np.asarray(self.vertices)
+        if len(given.shape) == 3:
+            checks.same_count(given.shape[1], count, "vertices", who, "the mesh")
+        if not stored:
+            put("vertices", checks.array(given, f"vertices of {who}", (None, count, 3)))
         if not self.pose_count:
             raise InputError(f"{self.name!r} has no poses")
         if (self.skeleton is None) != (self.world_from_bone is None):
             raise InputError("skeleton and world_from_bone belong together: one of them is missing")
         if self.skeleton is not None:
-            shape = (self.pose_count, self.skeleton.bone_count, 3, 4)
-            put(
-                "world_from_bone",
-                checks.array(self.world_from_bone, "world_from_bone", shape, np.float64),
-            )
+            shape: tuple[int, ...] = (self.pose_count, self.skeleton.bone_count, 3, 4)
+            bones = checks.array(self.world_from_bone, "world_from_bone", shape, np.float64)
+            put("world_from_bone", bones)
         if (self.control_spec is None) != (self.controls is None):
             raise InputError("control_spec and controls belong together: one of them is missing")
         if self.control_spec is not None:
-            put(
-                "controls",
-                checks.array(
-                    self.controls,
-                    "controls",
-                    (self.pose_count, self.control_spec.count),
-                    np.float64,
-                ),
-            )
+            shape = (self.pose_count, self.control_spec.count)
+            put("controls", checks.array(self.controls, "controls", shape, np.float64))
         if self.skin is not None:
-            checks.index(
-                self.skin.bone_index,
-                f"skin of {self.name!r}",
-                self.need_skeleton("a skin").bone_count,
-                (self.vertex_count, self.skin.influences),
-            )
+            bone_count = self.need_skeleton("a skin").bone_count
+            shape = (self.vertex_count, self.skin.influences)
+            checks.index(self.skin.bone_index, f"skin of {who}", bone_count, shape)
         put("spans", tuple(self.spans))
         if self.spans:
-            checks.names((span.name for span in self.spans), f"clips of {self.name!r}")
-            frames = sum(span.frame_count for span in self.spans)
-            checks.same_count(
-                frames,
-                self.pose_count,
-                "frames",
-                f"the clips of {self.name!r} together",
-                "its vertices",
+            checks.names((span.name for span in self.spans), f"clips of {who}")
+            frames, together = (
+                sum(s.frame_count for s in self.spans),
+                f"the clips of {who} together",
             )
+            checks.same_count(frames, self.pose_count, "frames", together, "its vertices")
 
     @property
     def pose_count(self) -> int:
@@ -194,9 +158,7 @@ class Poses(Noun):
 
     def read_vertices(self, vertices: np.ndarray) -> npt.NDArray[np.float32]:
         """Return some vertices of all poses, (T, n, 3) float32; vertices (n,)."""
-        if isinstance(self.vertices, np.ndarray):
-            return read_only(self.vertices[:, vertices])
-        return read_only(self.vertices.read_vertices(np.asarray(vertices)))
+        return self.read(0, self.pose_count, vertices)
 
     def read(self, start: int, stop: int, vertices: np.ndarray) -> npt.NDArray[np.float32]:
         """Return some vertices of some poses, (stop-start, n, 3) float32; vertices (n,)."""

@@ -6,6 +6,7 @@ whose baselines are not deformers call `measure` for each row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from understudy.core.poses import Poses
 from understudy.evaluation.coverage import coverage_notes
 from understudy.evaluation.result import CaseResult, PicturedFrame
 from understudy.geometry.error_norms import box_error
+from understudy.geometry.normals import unit
 from understudy.methods.skin_fitting.best_bone import rigid_errors
 from understudy.system import checks
 from understudy.system.progress import SILENT, Progress
@@ -122,7 +124,7 @@ def sequence_error(poses: Poses, deformer: Deformer) -> float:
     for where, block in poses.pose_blocks(16):
         square += float(((block.astype(np.float64) - shown[where]) ** 2).sum())
     diagonal = float(np.linalg.norm(np.ptp(poses.mesh.vertices.astype(np.float64), axis=0)))
-    return 2000 * np.sqrt(square / shown.size) / diagonal if diagonal else 0.0
+    return 2000 * math.sqrt(square / shown.size) / diagonal if diagonal else 0.0
 
 
 def measure(
@@ -279,18 +281,12 @@ def normal_sines(true: np.ndarray, approx: np.ndarray, triangles: np.ndarray) ->
     triangles     (M,3)
     """
     pose_difference(true, approx)  # checks the shapes
-    before, after = (
-        _unit_normals(np.asarray(shape, np.float64), triangles) for shape in (true, approx)
-    )
+    normals = []
+    for shape in (true, approx):
+        a, b, c = np.moveaxis(np.asarray(shape, np.float64)[:, triangles], 2, 0)
+        normals.append(unit(np.cross(b - a, c - a)))  # zero where a face has no area
+    before, after = normals
     return np.linalg.norm(np.cross(before, after), axis=-1)
-
-
-def _unit_normals(vertices: np.ndarray, triangles: np.ndarray) -> np.ndarray:
-    """(T,M,3); the normal of a face without area is zero."""
-    corner = vertices[:, triangles]
-    normal = np.cross(corner[:, :, 1] - corner[:, :, 0], corner[:, :, 2] - corner[:, :, 0])
-    length = np.linalg.norm(normal, axis=-1, keepdims=True)
-    return np.divide(normal, length, out=np.zeros_like(normal), where=length > 0)
 
 
 def compression_rate(poses: int, vertices: int, bones: int, weights: int) -> float:

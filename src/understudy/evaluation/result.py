@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from understudy.core.mesh import Mesh
+from understudy.core.noun import OneLine
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.evaluation.metric_catalogue import metric_of
@@ -38,8 +39,8 @@ class PicturedFrame(NamedTuple):
         return np.linalg.norm(self.approx - self.true, axis=1)
 
 
-@dataclass(frozen=True, eq=False)
-class CaseResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class CaseResult(OneLine):
     """The result of one method on one test animation, one row of a table.
 
     case, method                     what was measured

@@ -93,10 +93,6 @@ def make_joints(
             above = skeleton.parents[above]
         return -1
 
-    several = len(skeleton.roots) > 1
-    if several:
-        still = np.tile(np.eye(3, 4), (len(bones), 1, 1))
-        add(_unused(ROOT, skeleton.names), -1, still)
     lengths = [len(frame) for frame in frames]
     for bone, name in enumerate(skeleton.names):
         transforms = bones[:, bone]
@@ -112,13 +108,11 @@ def make_joints(
         joint[bone] = add(name, found, transforms)
     world = np.stack(motion, axis=1)
     above = np.array(parents)
-    tops = np.flatnonzero(above < 0)
-    if len(tops) > 1 and not several:  # bones that no ancestor can carry
+    if (above < 0).sum() > 1:
         world = np.concatenate([np.tile(np.eye(3, 4), (len(bones), 1, 1, 1)), world], axis=1)
         names.insert(0, _unused(ROOT, names))
         above = np.concatenate([[-1], above + 1])
         joint = joint + 1
-    above[1:][above[1:] < 0] = 0
     cuts = np.cumsum(lengths)
     parts = np.split(world, cuts[:-1])
     return Joints(

@@ -12,7 +12,11 @@ from understudy.core.levels_of_detail import find_parents, level_of_detail
 from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
 from understudy.evaluation.metric_catalogue import digits3
-from understudy.geometry.transforms import rotation_from_axis_angle
+from understudy.geometry.transforms import (
+    parent_from_bone,
+    rotation_from_axis_angle,
+    world_from_local,
+)
 
 _POSES = 32  # most poses that are compared
 _TURN = 0.3  # radians, standard deviation of the rotation of each bone in a random pose
@@ -81,14 +85,7 @@ def _drivers(deformer: Deformer) -> tuple[np.ndarray | None, np.ndarray | None, 
 
 def _random_poses(skeleton: Skeleton, rng: np.random.Generator) -> np.ndarray:
     """Bones (T,B,3,4) in which each is rotated about its own head."""
-    bones = skeleton.bone_count
-    rest = np.tile(np.eye(4), (bones, 1, 1))
-    rest[:, :3] = skeleton.world_from_bone
-    turn = np.tile(np.eye(4), (_POSES, bones, 1, 1))
-    turn[..., :3, :3] = rotation_from_axis_angle(rng.normal(size=(_POSES, bones, 3)) * _TURN)
-    world = np.empty_like(turn)
-    for bone, parent in enumerate(skeleton.parents):
-        local = rest[bone] if parent < 0 else np.linalg.solve(rest[parent], rest[bone])
-        start = local if parent < 0 else world[:, parent] @ local
-        world[:, bone] = start @ turn[:, bone]
-    return np.ascontiguousarray(world[..., :3, :])
+    turns = rng.normal(size=(_POSES, skeleton.bone_count, 3)) * _TURN
+    local = np.tile(parent_from_bone(skeleton.world_from_bone, skeleton.parents), (_POSES, 1, 1, 1))
+    local[..., :3] = local[..., :3] @ rotation_from_axis_angle(turns)
+    return world_from_local(local, skeleton.parents)

@@ -7,11 +7,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from understudy.core.noun import OneLine
 from understudy.core.poses import Poses
 from understudy.evaluation.shading import need_drawing
 from understudy.io.registry import ReadOptions
 from understudy.jobs.compressing import trial_of_sequence
-from understudy.jobs.fitting import RIG_OF_POSES, Fit, method_with, refuse_poses
+from understudy.jobs.fitting import (
+    RIG_OF_POSES,
+    Fit,
+    method_with,
+    refuse_found_bones,
+    refuse_poses,
+)
 from understudy.jobs.folder import JobFolder
 from understudy.jobs.learning import AUTO, Lesson, sample_rig
 from understudy.jobs.measuring import Measured, Outputs, Trial, measure
@@ -25,17 +32,18 @@ from understudy.jobs.source import (
     Source,
     read,
 )
-from understudy.jobs.split import split_poses
+from understudy.jobs.split import check_held_out, split_poses
 from understudy.methods.base import Method
 from understudy.methods.registry import methods_by_name
 from understudy.rigs.base import Rig
 from understudy.rigs.sampling import SamplePlan
+from understudy.system import checks
 from understudy.system.progress import SILENT, Progress
 from understudy.viewer.subjects import load_subjects
 
 
-@dataclass(frozen=True, eq=False)
-class Compared:
+@dataclass(frozen=True, eq=False, repr=False)
+class Compared(OneLine):
     """What was compared.
 
     files     method -> its stand-in
@@ -46,6 +54,7 @@ class Compared:
     measured: Measured
 
 
+@checks.typed
 def compare(
     source: Source | Rig | Poses | Place | Sequence[Place],
     out: str | Path,
@@ -74,9 +83,13 @@ def compare(
         method_with(method, {})  # refuses unknown names before any work
     source = read(source, reading, progress=progress)
     if isinstance(source, RigSource):
+        check_held_out(source.rig, held_out)
         plan = plan or plan_for(source.rig, count, seed, held_out)
     if isinstance(source, CharacterSource):
         source = source.recorded()
+    if not isinstance(source, SequenceSource):
+        for method in methods:
+            refuse_found_bones(type(method_with(method, {})), source.name)
     facts = {
         "command": "compare",
         **source.facts,

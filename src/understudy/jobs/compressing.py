@@ -17,6 +17,7 @@ import numpy as np
 from understudy.core.character import Character
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
+from understudy.core.noun import OneLine
 from understudy.core.poses import Poses
 from understudy.core.provenance import with_source
 from understudy.evaluation.measure import Reference, measure, measure_deformers, sequence_error
@@ -39,6 +40,7 @@ from understudy.methods.base import Method
 from understudy.methods.decomposition.compact import compact, default_tolerance
 from understudy.methods.posing_fitting import with_posing
 from understudy.methods.registry import method_type, methods_by_name
+from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
 from understudy.viewer.subjects import KeptFrames, Subject
@@ -53,8 +55,8 @@ TEMPORAL, SSDR = "temporal", "ssdr"
 OPTION_OF_FLAG = {"two_layer": {"influences": "bones_per_vertex", "error": "bone_error"}}
 
 
-@dataclass(frozen=True, eq=False)
-class Compressed:
+@dataclass(frozen=True, eq=False, repr=False)
+class Compressed(OneLine):
     """A compressed sequence.
 
     file          what was written
@@ -144,6 +146,7 @@ class Compressed:
         ]
 
 
+@checks.typed
 def compress(
     sequence: Source | Poses | Place | Sequence[Place],
     out: str | Path,
@@ -158,8 +161,8 @@ def compress(
     options: Options | None = None,
     seed: int | None = None,
     reading: ReadOptions | None = None,
-    as_json: Path | None = None,
-    page: Path | None = None,
+    as_json: str | Path | None = None,
+    page: str | Path | None = None,
     outputs: Outputs | None = None,
     progress: Progress = SILENT,
 ) -> Compressed:
@@ -264,7 +267,7 @@ def compress(
         kept.write_page({deformer.method: deformer}, poses.name, page)
     if as_json is not None:
         sizes = {"bytes_before": done.bytes_before, "bytes_after": done.bytes_after}
-        write_json(as_json, {"unit": poses.mesh.unit, **sizes, **done.figures})
+        write_json(Path(as_json), {"unit": poses.mesh.unit, **sizes, **done.figures})
     return done
 
 

@@ -27,12 +27,14 @@ from understudy.io.registry import (
 )
 from understudy.jobs.exports import Exported
 from understudy.rigs.base import Rig
+from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
 
 Writer = Callable[[Character, Path], None]
 
 
+@checks.typed
 def export(
     deformer: Deformer,
     out: str | Path,
@@ -45,7 +47,7 @@ def export(
     neural: bool = False,
     half: bool = False,
     lod: str | Path | None = None,
-    as_json: Path | None = None,
+    as_json: str | Path | None = None,
     progress: Progress = SILENT,
 ) -> Exported:
     """Write a stand-in to `out`, whose suffix decides the format.
@@ -74,7 +76,7 @@ def export(
         deformer, figures = make_level_of_detail(deformer, read_mesh(lod))
         about = about_level(figures)
         if as_json is not None:
-            write_json(as_json, figures)
+            write_json(Path(as_json), figures)
     if known.write_deformer is not None:
         if clips or motions or neural:
             raise InputError(
@@ -98,7 +100,7 @@ def export(
     character, errors = job.make(deformer, out, progress)
     write(character, out)
     if as_json is not None:
-        write_json(as_json, errors.json())
+        write_json(Path(as_json), errors.json())
     return Exported([f"{out}: {size_text(file_size(out))}"], about_lines(character, errors))
 
 
@@ -107,7 +109,7 @@ def _write_pair(
     deformer: Deformer,
     out: Path,
     write: Writer,
-    as_json: Path | None,
+    as_json: str | Path | None,
     progress: Progress,
 ) -> Exported:
     """Write a neural-morph pair; `write` writes its character."""
@@ -121,7 +123,7 @@ def _write_pair(
     write_onnx_weights(pair.net, net_file, about, pair.text())
     write_json(about_file, about)
     if as_json is not None:
-        write_json(as_json, pair.errors.json())
+        write_json(Path(as_json), pair.errors.json())
     lines = [
         *about_lines(pair.character, pair.errors),
         f"{net_file}: {size_text(net_file.stat().st_size)}, from {len(pair.net.bones)} bones and "

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.deformer import Deformer
+from understudy.core.mesh import Mesh
 from understudy.core.parts import join_deformers, part_vertices, take_vertices, without_parts
 from understudy.core.poses import Poses
 from understudy.core.posing import PosingSkeleton
@@ -47,7 +48,7 @@ from understudy.rigs.blender.options import is_blend
 from understudy.rigs.part_rig import PartRig
 from understudy.rigs.ray_sampling import ClusterRig
 from understudy.rigs.registry import absolute_name, load_rig
-from understudy.system import cluster
+from understudy.system import checks, cluster
 from understudy.system.errors import InputError, MissingDependencyError
 from understudy.system.progress import SILENT, Progress
 
@@ -69,6 +70,11 @@ class PartOptions:
 
     without: tuple[str, ...] = ()
     errors: Mapping[str, float] = field(default_factory=dict)
+
+    def check(self, mesh: Mesh) -> None:
+        """Raise unless `mesh` has these parts."""
+        for name in (*self.without, *self.errors):
+            part_vertices(mesh, [name])
 
 
 @dataclass(frozen=True)
@@ -225,6 +231,7 @@ class Fit:
         return replace(self, method=type(self.method)(config))
 
 
+@checks.typed
 def fit(
     method: str | Method,
     source: str | Path | Poses | Sequence[str | Path],
@@ -295,6 +302,15 @@ def refuse_poses(kind: type[Method], poses: Poses) -> None:
         f"({', '.join(fitting)}), or record the bones with the poses (world_from_bone and "
         "rest_world_from_bone in the .npz)"
     )
+
+
+def refuse_found_bones(kind: type[Method], source: str) -> None:
+    """Raise if a method finds bones, which those of `source` cannot pose on other animation."""
+    if kind.traits.finds_bones:
+        raise InputError(
+            f"{kind.name} finds bones of its own, which those of {source!r} cannot pose: give it "
+            "a mesh sequence (`understudy compress`), or take another method"
+        )
 
 
 def live_rig(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.core.deformer import Deformer
+from understudy.core.noun import OneLine
 from understudy.core.parts import without_parts
 from understudy.core.poses import Poses
 from understudy.core.posing import PosingSkeleton
@@ -43,6 +44,7 @@ from understudy.jobs.fitting import (
     method_for,
     method_with,
     option_names,
+    refuse_found_bones,
 )
 from understudy.jobs.folder import JobFolder
 from understudy.jobs.measuring import (
@@ -65,7 +67,7 @@ from understudy.jobs.source import (
     file_facts,
     read,
 )
-from understudy.jobs.split import split_animations, split_poses
+from understudy.jobs.split import check_held_out, split_animations, split_poses
 from understudy.methods.base import PRESET, Method
 from understudy.methods.character_deformer import (
     OWN_SKIN,
@@ -80,6 +82,7 @@ from understudy.rigs.blender.options import BlenderOptions
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.parallel_sampling import sample_poses
 from understudy.rigs.sampling import SamplePlan
+from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
 from understudy.viewer.subjects import Subject, load_subjects
@@ -88,8 +91,8 @@ AUTO = "auto"
 FEW_BONES = 4  # linear blend skinning has as many influences
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(OneLine):
     """What was learned.
 
     file      the stand-in
@@ -101,7 +104,7 @@ class Result:
     file: Path
     measured: Measured
     notes: Sequence[str]
-    _exports: Exports
+    _exports: Exports = field(repr=False)
 
     @property
     def deformer(self) -> Deformer:
@@ -116,6 +119,7 @@ class Result:
         return self._exports.write(suffix, progress)
 
 
+@checks.typed
 def learn(
     source: Source | Rig | Poses | Place | Sequence[Place],
     out: str | Path,
@@ -167,7 +171,11 @@ def learn(
     as_it_is = method is None and parts == PartOptions()
     if isinstance(source, CharacterSource) and (source.has_cache or not as_it_is):
         source = source.recorded()
+    if not isinstance(source, SequenceSource) and method is not None:
+        refuse_found_bones(type(method_with(method, options or {})), source.name)
     if isinstance(source, RigSource):
+        check_held_out(source.rig, held_out)
+        parts.check(source.rig.mesh)
         plan = plan or plan_for(
             source.rig, count, seed, held_out, around=around, modes=modes, active=active
         )
@@ -355,7 +363,7 @@ class _Job:
         self.folder.step("compress", [file], work)
         measured = done[0].measured if done else None
         if measured is None:  # finished before
-            measured = self._measure([file], trial_of_sequence(source.poses))
+            measured = self._measure(load_subjects([file]), trial_of_sequence(source.poses))
         keep_bones = self.method is not None  # as `compress --method` does
         return self._result(
             file, measured, sequence=source.poses, keep_bones=keep_bones, seed=self.seed
@@ -380,7 +388,7 @@ class _Job:
             "was learned. A vertex cache of the original (--cache) has more to learn from."
         )
         trial = Trial(character.name, character.mesh, {character.name: poses}, [note])
-        measured = self._measure([file], trial)
+        measured = self._measure(load_subjects([file]), trial)
         return self._result(file, measured, motions=(poses,) if character.clips else ())
 
     def _fit_and_measure(self, lesson: Lesson) -> tuple[Path, Measured]:
@@ -419,7 +427,7 @@ class _Job:
             trial = replace(trial, notes=[warning, *trial.notes])
         # Rows have the name of the method, which `auto` chooses.
         took = {subjects[name].label: value for name, value in seconds.items()}
-        measured = self._measure(list(files.values()), trial, took)
+        measured = self._measure(list(subjects.values()), trial, took)
         if exact:
             best = chosen
             self._say(
@@ -503,12 +511,12 @@ class _Job:
 
     def _measure(
         self,
-        files: Sequence[Path],
+        subjects: Sequence[Subject],
         trial: Trial,
         seconds: Mapping[str, float] | None = None,
     ) -> Measured:
-        """Measure the files; the report and the figures go to the folder."""
-        return measure(load_subjects(files), trial, self._outputs(), seconds, self.progress)
+        """Measure stand-ins; the report and the figures go to the folder."""
+        return measure(subjects, trial, self._outputs(), seconds, self.progress)
 
     def _outputs(self) -> Outputs:
         return Outputs(

@@ -23,6 +23,7 @@ from understudy.jobs.source import Place, PosesSource, Source, read
 from understudy.jobs.split import nested_subsets, split_poses
 from understudy.methods.auto.budget import distance_of
 from understudy.rigs.base import Rig
+from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
 
@@ -73,6 +74,7 @@ class CurveFound:
         return content
 
 
+@checks.typed
 def learning_curve(
     method: str,
     source: Source | Poses | Place | Sequence[Place],
@@ -100,7 +102,9 @@ def learning_curve(
     kind = type(method_with(method, options or {}))
     source = read(source, reading, progress=progress)
     if not isinstance(source, PosesSource):
-        raise InputError("a mesh sequence has no poses to hold out; give poses with bones")
+        raise InputError(
+            f"{source.name!r} has no recorded poses to hold out; give poses with bones or controls"
+        )
     poses = source.poses
     refuse_poses(kind, poses)
     target = None if max_error is None else distance_of(max_error, poses.mesh)

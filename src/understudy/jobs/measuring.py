@@ -13,11 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+from understudy.core.controls import ControlSpec
 from understudy.core.deformer import Deformer
 from understudy.core.mesh import Mesh
+from understudy.core.noun import OneLine
 from understudy.core.parts import without_parts
 from understudy.core.poses import Poses, evenly
 from understudy.core.provenance import parts_left_out, rig_of, sample_of
+from understudy.core.skeleton import Skeleton
 from understudy.evaluation.measure import measure_deformers
 from understudy.evaluation.report import report_data, write_report
 from understudy.evaluation.result import CaseResult
@@ -43,8 +46,8 @@ _TIMING_S = 2.0  # for each file
 RANDOM_POSES = 200  # held-out poses of a rig that has no animations
 
 
-@dataclass(frozen=True, eq=False)
-class Trial:
+@dataclass(frozen=True, eq=False, repr=False)
+class Trial(OneLine):
     """What to measure on: a title, the mesh, name -> original poses, and remarks for the user.
 
     learned  some training poses (n,V,3) to show beside those; None: unknown
@@ -80,8 +83,8 @@ class Outputs:
                 ensure_writable(path)
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
+@dataclass(frozen=True, eq=False, repr=False)
+class Measured(OneLine):
     """What a measurement found.
 
     trial   what was measured on
@@ -101,6 +104,7 @@ class Measured:
         return self.trial.mesh.unit
 
 
+@checks.typed
 def evaluate(
     files: Sequence[str | Path],
     *,
@@ -258,7 +262,8 @@ def trial_of_rig(
     rig = rig_without_parts(rig, _left_out(rig.mesh, subjects))
     for subject in subjects:
         _refuse_mesh(subject, rig.mesh, f"the rig {title!r}")
-        _refuse_drivers(subject, rig.skeleton is not None, True, f"the rig {title!r}")
+        controls = rig.controls if subject.deformer.reads_controls else None
+        _refuse_drivers(subject, rig.skeleton, controls, f"the rig {title!r}")
     known = animation_names(rig)
     for wanted in animations:
         checks.one_of(wanted, f"animation of {title}", known)
@@ -328,9 +333,7 @@ def _recorded(
                 frames = sum(clip.frame_count for clip in subject.deformer.clips)
                 checks.same_count(frames, poses.pose_count, "frames", subject.who, str(source))
                 continue
-            has_bones, has_controls = poses.skeleton is not None, poses.controls is not None
-            _refuse_drivers(subject, has_bones, has_controls, str(source))
-            _refuse_names(subject, poses, str(source))
+            _refuse_drivers(subject, poses.skeleton, poses.control_spec, str(source))
     first = next(iter(cases.values()))
     return Trial(", ".join(cases), first.mesh, cases)
 
@@ -348,29 +351,27 @@ def _refuse_mesh(subject: Subject, mesh: Mesh, who: str) -> None:
     checks.same_count(count, mesh.vertex_count, "vertices", subject.who, who)
 
 
-def _refuse_drivers(subject: Subject, bones: bool, controls: bool, who: str) -> None:
-    """Raise if a deformer reads bones or controls that the original does not have."""
-    for reads, has, what in (
-        (subject.deformer.skeleton is not None, bones, "bones"),
-        (subject.deformer.reads_controls, controls, "controls"),
+def _refuse_drivers(
+    subject: Subject, skeleton: Skeleton | None, controls: ControlSpec | None, who: str
+) -> None:
+    """Raise if the original has other bones or controls than the deformer, or none that it reads.
+
+    Controls that the deformer does not read may be missing.
+    """
+    deformer = subject.deformer
+    for what, own, given, reads in (
+        ("bone", deformer.skeleton, skeleton, True),
+        ("control", deformer.control_spec, controls, deformer.reads_controls),
     ):
-        if reads and not has:
+        if own is None or (given is None and not reads):
+            continue
+        if given is None:
             raise InputError(
-                f"{subject.who} is driven by {what}, and {who} has none; measure it on poses that "
-                f"have {what}"
+                f"{subject.who} is driven by {what}s, and {who} has none; measure it on poses that "
+                f"have {what}s"
             )
-
-
-def _refuse_names(subject: Subject, poses: Poses, who: str) -> None:
-    """Raise if bones or controls differ in name or order from those the deformer knows."""
-    pairs, deformer = [], subject.deformer
-    if deformer.skeleton is not None and poses.skeleton is not None:
-        pairs.append(("bone", deformer.skeleton.names, poses.skeleton.names))
-    if deformer.control_spec is not None and poses.control_spec is not None:
-        pairs.append(("control", deformer.control_spec.names, poses.control_spec.names))
-    for what, own, given in pairs:
-        checks.same_count(len(own), len(given), f"{what}s", subject.who, who)
-        for number, (a, b) in enumerate(zip(own, given)):
+        checks.same_count(len(own.names), len(given.names), f"{what}s", subject.who, who)
+        for number, (a, b) in enumerate(zip(own.names, given.names)):
             if a != b:
                 raise InputError(
                     f"{what} {number} is {a!r} in {subject.who} and {b!r} in {who}: they do not "

@@ -24,6 +24,7 @@ from understudy.methods.base import Method
 from understudy.methods.character_deformer import deformer_of_character
 from understudy.methods.reducing import SkinReducer
 from understudy.methods.registry import methods_by_name
+from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
 
@@ -88,6 +89,7 @@ def skin_of_character(character: Character) -> SourceSkin:
     return SourceSkin(deformer, np.concatenate(known) if whole else None)
 
 
+@checks.typed
 def reduce(
     method: str | Method,
     skin: str | Path,

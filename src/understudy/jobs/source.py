@@ -38,6 +38,7 @@ from understudy.rigs.base import Rig, name_of
 from understudy.rigs.blender.options import BlenderOptions, is_blend, parse_blend
 from understudy.rigs.blender.rig import BlenderRig
 from understudy.rigs.registry import checked_rig, is_rig, load_rig
+from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress
 
@@ -124,6 +125,7 @@ class CharacterSource(Source):
         return _of_poses(poses, self.name, self.facts, self.made_by, skin)
 
 
+@checks.typed
 def read(
     source: Source | Rig | Poses | Place | Sequence[Place],
     options: ReadOptions | None = None,

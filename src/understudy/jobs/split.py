@@ -44,9 +44,7 @@ def split_animations(rig: Rig, held_out: Sequence[str] = ()) -> AnimationSplit:
     held_out  names of the animations to measure on; empty: the last ones, as many as are a seventh
               of all frames, or the end of a single one
     """
-    names = animation_names(rig)
-    for name in held_out:
-        checks.one_of(name, "animation to hold out", names)
+    names = check_held_out(rig, held_out)
     frames = {name: len(animation_curves(rig, name)[0]) for name in names}
     total = sum(frames.values())
     tests = dict.fromkeys(held_out or _last(frames), 0)
@@ -65,6 +63,14 @@ def split_animations(rig: Rig, held_out: Sequence[str] = ()) -> AnimationSplit:
         f"Sampled around the first {100 * until:.0f} % of {', '.join(names)}; measured on the rest."
     )
     return AnimationSplit(names, until, tests, note)
+
+
+def check_held_out(rig: Rig, held_out: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of a rig's animations; raise unless those in `held_out` are among them."""
+    names = animation_names(rig)
+    for name in held_out:
+        checks.one_of(name, "animation to hold out", names)
+    return names
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses, evenly
-from understudy.io.npz.bone_matrices import check_convention
+from understudy.io.npz import check_convention
 from understudy.rigs.registry import checked_rig
 from understudy.system import checks
 from understudy.system.errors import InputError
@@ -40,8 +40,9 @@ def check_fit(arguments: tuple[Any, ...], options: dict[str, Any], asks_rig: boo
     _check_poses(poses)
     if "progress" in options and not isinstance(progress, Progress):
         raise InputError(
-            f"progress: expected an understudy.system.progress.Progress, got {_what(progress)}; "
-            "leave it out for a silent fit, or pass an object of a subclass"
+            f"progress: expected an understudy.system.progress.Progress, got "
+            f"{checks.described(progress)}; leave it out for a silent fit, or pass an object of a "
+            "subclass"
         )
     if rig is not None:
         _check_rig(rig, poses, asks_rig)
@@ -56,7 +57,7 @@ def _check_poses(poses: Any) -> None:
             advice = "evaluate it first: rig.evaluate(values), see understudy.rigs.sampling"
         else:
             advice = "make them of a mesh and its vertices (T,V,3): understudy.Poses(mesh, ...)"
-        raise InputError(f"fit: expected understudy.Poses, got {_what(poses)}; {advice}")
+        raise InputError(f"fit: expected understudy.Poses, got {checks.described(poses)}; {advice}")
     if poses.pose_count < 2:
         raise InputError(
             f"{poses.name!r} holds a single pose, and a fit needs several; give all frames of the "
@@ -117,7 +118,7 @@ def say_if_worse(deformer: Deformer, poses: Poses, progress: Progress) -> None:
 def _check_rig(rig: Any, poses: Poses, asks_rig: bool) -> None:
     if isinstance(rig, str | Path):
         raise InputError(
-            f"rig: expected a rig, got {_what(rig)}; load it first: "
+            f"rig: expected a rig, got {rig!r}; load it first: "
             f"rig=understudy.rigs.load_rig({str(rig)!r})"
         )
     if inspect.isclass(rig):
@@ -137,22 +138,8 @@ def _check_rig(rig: Any, poses: Poses, asks_rig: bool) -> None:
     result = rig.evaluate(rig.controls.rest[None])
     wanted = (1, rig.mesh.vertex_count)
     if not isinstance(result, Poses) or (result.pose_count, result.vertex_count) != wanted:
+        what = result if isinstance(result, Poses) else checks.described(result)
         raise InputError(
-            f"rig: evaluate(values (1,{rig.controls.count})) returned {_what(result)}, expected "
+            f"rig: evaluate(values (1,{rig.controls.count})) returned {what}, expected "
             f"understudy.Poses of one pose and {rig.mesh.vertex_count} vertices"
         )
-
-
-def _what(value: Any) -> str:
-    """What an argument is, in a few words."""
-    if isinstance(value, np.ndarray):
-        return f"an array of shape {value.shape}"
-    if isinstance(value, Poses):
-        return f"Poses of {value.pose_count} poses and {value.vertex_count} vertices"
-    if isinstance(value, str | Path | int | float | None):
-        return repr(value)
-    if inspect.isclass(value):
-        return f"the class {value.__qualname__}"
-    if inspect.isroutine(value):
-        return f"the function {value.__qualname__}"
-    return f"a {type(value).__qualname__}"

@@ -65,8 +65,10 @@ def is_rig(text: str) -> bool:
     >>> is_rig("human"), is_rig("lid.py:Lid"), is_rig("hero.blend"), is_rig("walk.npz")
     (True, True, True, False)
     """
-    if is_blend(text) or text in _CHARACTERS or text in rig_names():
+    if is_blend(text) or text.endswith(".py") or text in (*_CHARACTERS, *rig_names()):
         return True
+    if text.isidentifier() and not Path(text).exists():
+        return True  # a misspelled one
     where, colon, name = text.rpartition(":")
     # A drive letter also ends in a colon, but no class name holds a slash, a backslash or a dot.
     return bool(colon and where and name.isidentifier())

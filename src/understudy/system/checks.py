@@ -6,16 +6,23 @@ vertices, F faces, B bones, C controls.
 
 from __future__ import annotations
 
+import functools
+import inspect
+import re
 import types
 import typing
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from understudy.system.errors import InputError
 
 _UNIONS = (types.UnionType, typing.Union)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_LONGEST = 200  # text of a value in an error
 
 
 def array(
@@ -138,7 +145,43 @@ def of_type(value: Any, name: str, hint: Any) -> Any:
         if typing.get_origin(kind) is typing.Literal and isinstance(value, str):
             return one_of(value, name, typing.get_args(kind))
     wanted = hint.__name__ if kinds[0] is hint and isinstance(hint, type) else str(hint)
-    raise InputError(f"{name}: expected {wanted}, got {value!r}")
+    wanted = re.sub(r"[\w.]+\.(?=\w)", "", wanted)  # names without their modules
+    raise InputError(f"{name}: expected {wanted}, got {described(value)}")
+
+
+def typed(job: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Return `job` with each argument checked, by `of_type`, against its annotation."""
+    parameters = inspect.signature(job).parameters
+
+    @functools.wraps(job)
+    def checked(*arguments: _P.args, **options: _P.kwargs) -> _R:
+        for name in options:
+            one_of(name, f"argument of {job.__name__}", parameters)
+        given = inspect.signature(job).bind(*arguments, **options)
+        hints = typing.get_type_hints(job)
+        for name, value in given.arguments.items():
+            given.arguments[name] = of_type(value, name, hints[name])
+        return job(*given.args, **given.kwargs)
+
+    return checked
+
+
+def described(value: Any) -> str:
+    """Return what an argument is, in a few words.
+
+    >>> described(np.zeros((3, 4))), described(print), described("3")
+    ('an array of shape (3, 4)', 'the function print', "'3'")
+    """
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
+    if inspect.isclass(value):
+        return f"the class {value.__qualname__}"
+    if inspect.isroutine(value):
+        return f"the function {value.__qualname__}"
+    shown = isinstance(value, str | bytes | int | float | tuple | list | dict | Path | None)
+    if shown and len(repr(value)) < _LONGEST:
+        return repr(value)
+    return f"a {type(value).__qualname__}"
 
 
 def _as_kind(value: Any, kind: Any) -> Any:
@@ -158,6 +201,10 @@ def _as_kind(value: Any, kind: Any) -> Any:
     if kind in (bool, int, float) or origin in (tuple, typing.Literal):
         raise TypeError
     known = origin or kind
+    if isinstance(value, str) and known is Sequence:
+        raise TypeError  # a text is no sequence of texts
+    if getattr(kind, "_is_protocol", False):
+        return value
     # What else an annotation of a plug-in means is not known here.
     if kind is not Any and isinstance(known, type) and not isinstance(value, known):
         raise TypeError

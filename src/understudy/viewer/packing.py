@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as pack_arrays
 
-from understudy.geometry.transforms import compose, parent_from_bone
+from understudy.geometry.transforms import parent_from_bone, world_from_local
 
 # The aim for the mean error of stored frames: of the character's size, or of the mean error that
 # the page will show, whichever is larger.
@@ -173,13 +173,7 @@ class PackedBones:
         """Return the decoded bones, (F,B,3,4) float64."""
         scale = np.array([*([self.steps[0]] * 3), self.steps[1]])
         local = self.numbers.reshape(*self.numbers.shape[:2], 3, 4) * scale
-        if not self.relative:
-            return local
-        world = np.empty_like(local)
-        for bone, parent in enumerate(parents):  # parents come first
-            own = local[:, bone]
-            world[:, bone] = own if parent < 0 else compose(world[:, parent], own)
-        return world
+        return world_from_local(local, parents) if self.relative else local
 
     def put(self, container: Container, name: str) -> dict[str, object]:
         """Store it under `name` and return its description."""

@@ -20,6 +20,7 @@ from understudy.core.poses import Poses
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import skin_weights
 from understudy.export.clips import SourceClip
+from understudy.geometry.skinning import sparse_to_influences
 from understudy.io.understudy import to_bytes
 from understudy.rigs.base import Rig, animation_curves, animation_names, name_of
 from understudy.system.errors import InputError
@@ -118,16 +119,11 @@ def poses_scene(poses: Poses, title: str) -> Container:
         name, frames = f"clip.{number}", poses.read_poses(start, stop)
         mean = frames.mean(axis=0, dtype=np.float64).astype(np.float32)
         scene.put(f"{name}.original.mean", mean)
-        about: dict[str, Any] = {
-            "name": span.name,
-            "frames": len(frames),
-            "of": span.frame_count,
-            "rate": span.frame_rate or 30.0,
-            "start": span.start_frame,
-            "bones": [],
-            # No stand-in predicts them, so they are relative to their mean shape.
-            "original": pack_frames(frames, mean, size).put(scene, f"{name}.original"),
-        }
+        about = _clip_entry(
+            span.name, len(frames), span.frame_count, span.frame_rate or 30.0, span.start_frame
+        )
+        # No stand-in predicts them, so they are relative to their mean shape.
+        about["original"] = pack_frames(frames, mean, size).put(scene, f"{name}.original")
         if poses.skeleton is not None and poses.world_from_bone is not None:
             bones = pack_bones(poses.world_from_bone[start:stop], poses.skeleton.parents, size)
             about["bones"].append(bones.put(scene, f"{name}.bones.0"))
@@ -144,9 +140,7 @@ def rig_scene(rig: Rig) -> Container:
         values, rate = animation_curves(rig, name)
         values = values[:MOST_FRAMES]
         scene.put(f"clip.{number}.rig_controls", values.astype(np.float32))
-        scene.about["clips"].append(
-            {"name": name, "frames": len(values), "rate": rate, "start": 0, "of": len(values)}
-        )
+        scene.about["clips"].append(_clip_entry(name, len(values), len(values), rate))
     scene.about["live"] = {"rig": name_of(rig), "has_bones": rig.skeleton is not None}
     return scene
 
@@ -218,6 +212,11 @@ def _put_skeleton(scene: Container, skeleton: Skeleton) -> None:
     scene.put("bones.rest", skeleton.world_from_bone.reshape(-1, 12).astype(np.float32))
 
 
+def _clip_entry(name: str, frames: int, of: int, rate: float, start: int = 0) -> dict[str, Any]:
+    """Return what every clip states: `frames` of its `of` frames are in the scene."""
+    return {"name": name, "frames": frames, "of": of, "rate": rate, "start": start, "bones": []}
+
+
 def _put_clip(
     scene: Container, number: int, models: Sequence[Model], rig: Rig | None
 ) -> dict[str, Any]:
@@ -226,14 +225,7 @@ def _put_clip(
     clip = lead.clips[number]
     frames = min(clip.frame_count, MOST_FRAMES)
     size = float(lead.deformer.mesh.height)
-    about: dict[str, Any] = {
-        "name": clip.name,
-        "frames": frames,
-        "of": clip.frame_count,
-        "rate": clip.frame_rate,
-        "start": clip.start_frame,
-        "bones": [],
-    }
+    about = _clip_entry(clip.name, frames, clip.frame_count, clip.frame_rate, clip.start_frame)
     packed: list[tuple[np.ndarray, np.ndarray, dict[str, Any]]] = []
     decoded = None
     for model in models:
@@ -306,18 +298,9 @@ def _put_regions(scene: Container, deformer: Deformer) -> None:
     skin, skeleton = deformer.skin, deformer.skeleton
     about: dict[str, Any] = {}
     if skin is not None and skeleton is not None:
-        dense = skin_weights(skin, skeleton.bone_count)
-        shown = min(_SHOWN_WEIGHTS, skeleton.bone_count)
-        index = np.zeros((dense.shape[0], shown), np.int64)
-        weight = np.zeros((dense.shape[0], shown))
-        rows = np.repeat(np.arange(dense.shape[0]), np.diff(dense.indptr))
-        order = np.lexsort((-np.abs(dense.data), rows))
-        place = np.arange(len(rows)) - np.repeat(dense.indptr[:-1], np.diff(dense.indptr))
-        keep = place < shown
-        index[rows[order][keep], place[keep]] = dense.indices[order][keep]
-        weight[rows[order][keep], place[keep]] = dense.data[order][keep]
-        scene.put_whole("skin.index", index)
-        scene.put_whole("skin.weight", np.round(255 * weight).astype(np.int64))
+        index, weight = sparse_to_influences(skin_weights(skin, skeleton.bone_count))
+        scene.put_whole("skin.index", index[:, :_SHOWN_WEIGHTS])
+        scene.put_whole("skin.weight", np.rint(255 * weight[:, :_SHOWN_WEIGHTS]).astype(np.int64))
         if skin.virtual is not None:
             scene.put_whole("skin.virtual", skin.bone_index[:, 0].astype(np.int64))
             about["virtual_bones"] = len(skin.virtual[0])

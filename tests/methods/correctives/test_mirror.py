@@ -76,9 +76,6 @@ class Stored:
     def read_poses(self, start, stop):
         return self._array[start:stop]
 
-    def read_vertices(self, vertices):
-        return self._array[:, vertices]
-
     def read(self, start, stop, vertices):
         return self._array[start:stop, vertices]
 

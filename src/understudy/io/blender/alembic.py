@@ -34,6 +34,8 @@ from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.mesh_clips import need_same_mesh
 from understudy.io.mesh_objects import mesh_objects
 from understudy.io.numbers import byte_count
+from understudy.io.vertex_cache import VertexCache
+from understudy.io.vertex_caches import write_pc2
 from understudy.system import checks
 from understudy.system.errors import (
     FileError,
@@ -83,7 +85,8 @@ def write_alembic(character: Character, path: str | Path) -> None:
             told[number] |= {"name": plain[number], "cache": None}
             if moving is not None:
                 cache = Path(folder) / f"{number}.pc2"
-                _write_cache(cache, moving[:, part.vertices] @ turn.T, start)
+                frames = start + np.arange(len(moving), dtype=np.float64)
+                write_pc2(VertexCache(moving[:, part.vertices] @ turn.T, frames), cache)
                 told[number]["cache"] = str(cache)
         request = {
             "kind": "abc",
@@ -237,15 +240,6 @@ def _plain_names(names: Sequence[str]) -> list[str]:
         tried = (plain, *(f"{plain}_{n}" for n in range(1, len(names) + 1)))
         result.append(next(each for each in tried if each not in result))
     return result
-
-
-def _write_cache(path: Path, vertices: np.ndarray, start: int) -> None:
-    """Write vertices (F,V,3) as a .pc2 point cache, which Blender's mesh cache modifier plays."""
-    frames, count = vertices.shape[:2]
-    header = struct.pack("<12siiffi", b"POINTCACHE2\0", 1, count, float(start), 1.0, frames)
-    with open(path, "wb") as file:
-        file.write(header)
-        vertices.astype("<f4").tofile(file)
 
 
 @dataclass(frozen=True)

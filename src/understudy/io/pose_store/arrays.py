@@ -42,12 +42,8 @@ class StoredVertices:
         array = open_array(self.path, "vertices")
         return self._read(array, slice(start, max(start, stop)), slice(None))
 
-    def read_vertices(self, vertices: np.ndarray) -> np.ndarray:
-        """Return some vertices of all poses, (T, len(vertices), 3) float32, in the order given."""
-        return self.read(0, self.shape[0], vertices)
-
     def read(self, start: int, stop: int, vertices: np.ndarray) -> np.ndarray:
-        """Return some vertices of some poses, (stop-start, len(vertices), 3) float32.
+        """Return some vertices of some poses, (stop-start, len(vertices), 3), in the order given.
 
         Each tile is read once, as the slice that spans the vertices wanted of it. That is faster
         than Zarr's indexing by a list, and needs little more memory than the result.
