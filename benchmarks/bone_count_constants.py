@@ -13,8 +13,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from understudy.methods.decomposition.bone_count import find_bone_count, most_bones
-from understudy.methods.decomposition.motion import read_motion
+from understudy.methods.decomposition.bones.bone_count import find_bone_count, most_bones
+from understudy.methods.decomposition.solve.motion import read_motion
 from understudy.system import tasks
 from understudy_benchmarks.trajectory_training.corpus import (
     HELD_OUT,

@@ -58,8 +58,8 @@ from understudy.io.atomic_write import atomic_write
 from understudy.io.understudy import to_bytes
 from understudy.methods import method_type
 from understudy.methods.decomposition.compact import compact, default_tolerance
-from understudy.methods.decomposition.motion import Fit, in_principal_directions, read_motion
-from understudy.methods.decomposition.solves import solve_transforms
+from understudy.methods.decomposition.solve.motion import Fit, in_principal_directions, read_motion
+from understudy.methods.decomposition.solve.solves import solve_transforms
 from understudy.system import checks, tasks
 from understudy.system.errors import FileError
 from understudy.system.progress import Progress

@@ -32,14 +32,14 @@ from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.geometry.error_norms import box_error
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.decomposition.decompose import decompose, decompose_to_error
-from understudy.methods.decomposition.motion import Motion, read_motion
-from understudy.methods.decomposition.plan import (
+from understudy.methods.decomposition.solve.decompose import decompose, decompose_to_error
+from understudy.methods.decomposition.solve.motion import Motion, read_motion
+from understudy.methods.decomposition.solve.plan import (
     MAX_BONES,
     Plan,
     check_bone_count,
 )
-from understudy.methods.decomposition.result import deformer_from_bones, skin_and_bones
+from understudy.methods.decomposition.solve.result import deformer_from_bones, skin_and_bones
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks
 from understudy.system.progress import SILENT, Progress
