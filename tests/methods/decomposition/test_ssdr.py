@@ -6,9 +6,9 @@ import pytest
 from understudy import InputError, Mesh, Poses
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition.solve import kernels
-from understudy.methods.decomposition.solve.alternating_solve import solve_alternating
 from understudy.methods.decomposition.solve.motion import read_motion
 from understudy.methods.decomposition.solve.plan import Plan
+from understudy.methods.decomposition.solve.solves import solve_alternating
 from understudy.methods.decomposition.solve.starts import (
     grow_clusters,
     one_cluster,

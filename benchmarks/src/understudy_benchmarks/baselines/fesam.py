@@ -25,6 +25,11 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.methods.base import Config, Method, Traits
+from understudy.methods.decomposition.solve.decompose import (
+    deformer_from_bones,
+    erms,
+    skin_and_bones,
+)
 from understudy.methods.decomposition.solve.motion import (
     Fit,
     Motion,
@@ -35,7 +40,6 @@ from understudy.methods.decomposition.solve.motion import (
     with_exact_errors,
 )
 from understudy.methods.decomposition.solve.plan import check_bone_count
-from understudy.methods.decomposition.solve.result import deformer_from_bones, erms, skin_and_bones
 from understudy.methods.decomposition.solve.solves import solve_transforms, solve_weights
 from understudy.methods.decomposition.solve.starts import refine_clusters
 from understudy.rigs.base import Rig

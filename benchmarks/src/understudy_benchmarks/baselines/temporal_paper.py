@@ -43,6 +43,11 @@ from understudy.methods.decomposition.bones.classifier import (
     trajectories,
 )
 from understudy.methods.decomposition.solve import kernels
+from understudy.methods.decomposition.solve.decompose import (
+    deformer_from_bones,
+    erms,
+    skin_and_bones,
+)
 from understudy.methods.decomposition.solve.motion import (
     Fit,
     Motion,
@@ -50,7 +55,6 @@ from understudy.methods.decomposition.solve.motion import (
     read_motion,
     with_exact_errors,
 )
-from understudy.methods.decomposition.solve.result import deformer_from_bones, erms, skin_and_bones
 from understudy.methods.decomposition.solve.solves import RIDGE, fit_affine, solve_transforms
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks

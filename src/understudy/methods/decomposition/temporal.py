@@ -50,7 +50,13 @@ from understudy.methods.decomposition.bones.classifier import (
     trajectories,
 )
 from understudy.methods.decomposition.skeleton.skeleton_fit import fit_skeleton
-from understudy.methods.decomposition.solve.decompose import decompose, decompose_from
+from understudy.methods.decomposition.solve.decompose import (
+    decompose,
+    decompose_from,
+    deformer_from_bones,
+    erms,
+    skin_and_bones,
+)
 from understudy.methods.decomposition.solve.motion import (
     Fit,
     Motion,
@@ -66,7 +72,6 @@ from understudy.methods.decomposition.solve.plan import (
     check_bone_count,
 )
 from understudy.methods.decomposition.solve.pruning import without_faint_bones
-from understudy.methods.decomposition.solve.result import deformer_from_bones, erms, skin_and_bones
 from understudy.methods.decomposition.solve.solves import fit_affine
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks

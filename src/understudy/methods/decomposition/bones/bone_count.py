@@ -27,7 +27,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from understudy.core.poses import evenly
-from understudy.methods.decomposition.solve.alternating_solve import solve_alternating
 from understudy.methods.decomposition.solve.momentum import Extension
 from understudy.methods.decomposition.solve.motion import (
     Fit,
@@ -37,7 +36,11 @@ from understudy.methods.decomposition.solve.motion import (
 )
 from understudy.methods.decomposition.solve.plan import RIGID, Plan
 from understudy.methods.decomposition.solve.pruning import prune_bones, without_one_bone
-from understudy.methods.decomposition.solve.solves import no_weights, solve_weights
+from understudy.methods.decomposition.solve.solves import (
+    no_weights,
+    solve_alternating,
+    solve_weights,
+)
 from understudy.methods.decomposition.solve.starts import one_cluster, rigid_start
 from understudy.system.progress import SILENT, Progress, Task
 

@@ -28,7 +28,7 @@ from safetensors.numpy import load
 from scipy.special import expit
 
 from understudy.core.poses import evenly
-from understudy.methods.decomposition.solve.motion import Motion
+from understudy.methods.decomposition.solve.motion import Motion, strongest
 from understudy.system import checks
 from understudy.system.errors import FileError
 
@@ -144,8 +144,8 @@ def highest_labels(probabilities: np.ndarray, influences: int) -> tuple[np.ndarr
     probabilities  (V,LABELS) of each label; labels that no vertex gets are left out of the numbers
     """
     places = min(influences, probabilities.shape[1])
-    label = np.argsort(-probabilities, axis=1, kind="stable")[:, :places]
-    weight = np.maximum(np.take_along_axis(probabilities, label, axis=1).astype(np.float64), 1e-12)
+    label, weight = strongest(probabilities, places)
+    weight = np.maximum(weight.astype(np.float64), 1e-12)
     index = np.unique(label, return_inverse=True)[1].reshape(label.shape)
     return np.ascontiguousarray(index, np.int32), weight / weight.sum(axis=1, keepdims=True)
 

@@ -49,6 +49,7 @@ from understudy.methods.decomposition.solve.motion import (
     Motion,
     dense_weights,
     single_bone_fit,
+    strongest,
     with_exact_errors,
 )
 from understudy.methods.decomposition.solve.solves import solve_rigid_transforms
@@ -237,8 +238,7 @@ def _with_one_bone(motion: Motion, found: LocalBones, bone: int, other: int) -> 
     weights[:, other] += weights[:, bone]
     weights = weights[:, left]
     places = min(fit.index.shape[1], len(left))
-    index = np.argsort(-weights, axis=1, kind="stable")[:, :places].astype(np.int32)
-    weight = np.take_along_axis(weights, index, axis=1)
+    index, weight = strongest(weights, places)
     blocks = fit.transforms.reshape(motion.rows, -1, 4)[:, left]
     transforms = np.ascontiguousarray(blocks.reshape(motion.rows, -1))
     merged = with_exact_errors(motion, Fit(transforms, index, weight, fit.vertex_errors))

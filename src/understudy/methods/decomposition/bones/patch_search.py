@@ -26,7 +26,6 @@ from understudy.methods.decomposition.bones.locality import (
     neighbours,
     patches,
 )
-from understudy.methods.decomposition.solve.alternating_solve import solve_alternating
 from understudy.methods.decomposition.solve.decompose import decompose
 from understudy.methods.decomposition.solve.momentum import Extension
 from understudy.methods.decomposition.solve.motion import (
@@ -35,10 +34,12 @@ from understudy.methods.decomposition.solve.motion import (
     dense_weights,
     relative_motion,
     single_bone_fit,
+    strongest,
 )
 from understudy.methods.decomposition.solve.plan import RIGID, Plan
 from understudy.methods.decomposition.solve.solves import (
     no_weights,
+    solve_alternating,
     solve_rigid_transforms,
     solve_weights,
 )
@@ -234,10 +235,9 @@ class PatchSearch:
         weights[none, patch[none]] = 1.0
         self._work += motion.vertex_count * count
         places = min(self._influences, count)
-        index = np.argsort(-weights, axis=1, kind="stable")[:, :places]
-        weight = np.take_along_axis(weights, index, axis=1)
+        index, weight = strongest(weights, places)
         weight /= weight.sum(axis=1, keepdims=True)
-        fit = Fit(transforms, index.astype(np.int32), weight, motion.square)
+        fit = Fit(transforms, index, weight, motion.square)
         bones = LocalBones(fit, patch, self._pairs, self._reach)
         bones = alternated(motion, bones, places, iterations, self._extension)
         self._note(f"{count} bones, E {self.error(bones):.3f}")

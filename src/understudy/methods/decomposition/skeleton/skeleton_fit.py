@@ -43,14 +43,15 @@ from understudy.methods.decomposition.skeleton.joint_places import Body
 from understudy.methods.decomposition.skeleton.local_skeleton import join_local_bones, sliding
 from understudy.methods.decomposition.skeleton.root_bone import BoneShapes, find_root
 from understudy.methods.decomposition.skeleton.skeleton_solve import solve_skeleton
+from understudy.methods.decomposition.solve.decompose import packed_skin
 from understudy.methods.decomposition.solve.motion import (
     Fit,
     Motion,
     Normalisation,
     WeightSearch,
     read_motion,
+    strongest,
 )
-from understudy.methods.decomposition.solve.result import packed_skin
 from understudy.methods.decomposition.solve.solves import (
     nearest_rigid,
     no_weights,
@@ -182,9 +183,7 @@ def _joined_patches(
 def _rigid_fit(motion: Motion, weights: np.ndarray, transforms: np.ndarray) -> Fit:
     """Return a fit with the rotations nearest to `transforms` (3F,4B); weights (V,B)."""
     places = int((weights > 0).sum(axis=1).max())
-    index = np.argsort(-weights, axis=1, kind="stable")[:, :places].astype(np.int32)
-    weight = np.ascontiguousarray(np.take_along_axis(weights, index, axis=1))
-    return Fit(nearest_rigid(transforms), index, weight, motion.square)
+    return Fit(nearest_rigid(transforms), *strongest(weights, places), motion.square)
 
 
 def _artist_skeleton(

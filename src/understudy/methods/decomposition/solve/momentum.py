@@ -11,7 +11,7 @@ progress is slow in flat valleys. Momentum speeds it up:
 m starts at 0.5 and grows by 10 % per iteration up to 0.98. An iteration that does not lower the
 error is undone, so the error never rises.
 
-The transforms of a skinning decomposition are affine or rigid (`alternating_solve`), those of a
+The transforms of a skinning decomposition are affine or rigid (`solves`), those of a
 skeleton follow from joints and rotations (`skeleton.articulated_fit`). Both implement
 `AlternatingProblem`.
 """

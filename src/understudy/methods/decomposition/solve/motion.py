@@ -244,6 +244,12 @@ def dense_weights(fit: Fit) -> np.ndarray:
     return result
 
 
+def strongest(weights: np.ndarray, places: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bones (V,K) int32 with the largest weights of (V,B), and these, largest first."""
+    index = np.argsort(-weights, axis=1, kind="stable")[:, :places].astype(np.int32)
+    return index, np.ascontiguousarray(np.take_along_axis(weights, index, axis=1))
+
+
 def single_bone_fit(motion: Motion, bone: np.ndarray, bones: int) -> Fit:
     """Return a fit with zero transforms of `bones` bones; vertex i follows bone[i] (V,) alone."""
     return Fit(

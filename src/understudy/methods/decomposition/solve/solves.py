@@ -1,4 +1,4 @@
-"""The two steps of the alternating solve: the best transforms of all bones, the best skin weights.
+"""The alternating solve (Le & Deng 2012, section 4), and its two steps: transforms and weights.
 
 With the design matrix X (V,4B), X_i = [w_ib v~_i]_b, and the transforms M (R,4B), the squared error
 is |Y - X M^T|^2. All solvers start from its normal equations X^T X and X^T Y.
@@ -16,15 +16,23 @@ Departure: the paper solves for dense weights, keeps the K bones that contribute
 again. Here the K bones are searched for directly, starting from the bones of the last iteration:
 bones enter, and others leave, while that lowers the error. The result is never worse than the
 start, so the alternating solve never raises its error. `native/weights.cpp` has the details.
+
+Departures of the iterations:
+- momentum: each iteration starts a little beyond the solution of the last one (`momentum`), because
+  plain iterations converge slowly;
+- stages: iterations with two influences, then with more than K, then with K. The solve ends in a
+  local minimum, and bones that first settle where they alone explain motion lead to better ones.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from understudy.methods.decomposition.solve import kernels
+from understudy.methods.decomposition.solve.momentum import WINDOW, Failure, Schedule, alternate
 from understudy.methods.decomposition.solve.motion import (
     Fit,
     Motion,
@@ -32,8 +40,11 @@ from understudy.methods.decomposition.solve.motion import (
     WeightSearch,
     with_exact_errors,
 )
+from understudy.methods.decomposition.solve.plan import Plan
 
 RIDGE = 1e-9  # of the mean diagonal
+SWEEPS = 3  # updates of every rigid bone in one iteration
+_MIN_GAIN = 3e-4
 
 
 def solve_transforms(motion: Motion, fit: Fit, individual: float = 0.0) -> np.ndarray:
@@ -119,3 +130,79 @@ def solve_weights(
 def no_weights(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
     """Return an empty start: index and weight (V,1) without any influence."""
     return np.zeros((motion.vertex_count, 1), np.int32), np.zeros((motion.vertex_count, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Skinning:
+    """The two steps for affine or rigid bones; transforms are (R,4B) arrays."""
+
+    motion: Motion
+    plan: Plan
+    allowed: np.ndarray | None
+
+    def solve_transforms(self, state: Fit) -> np.ndarray:
+        if self.plan.rigid:
+            return solve_rigid_transforms(self.motion, state, SWEEPS)
+        return solve_transforms(self.motion, state, self.plan.individual or 0.0)
+
+    def extrapolate(
+        self, transforms: np.ndarray, previous: np.ndarray, momentum: float
+    ) -> np.ndarray:
+        ahead = transforms + momentum * (transforms - previous)
+        return nearest_rigid(ahead) if self.plan.rigid else ahead
+
+    def solve_weights(self, state: Fit, transforms: np.ndarray, thorough: bool) -> Fit:
+        start = state.index, state.weight
+        return solve_weights(
+            self.motion, transforms, start, self.plan.search(thorough), self.allowed
+        )
+
+    def fail(self, state: Fit) -> Failure:
+        return Failure.COUNT  # a later, more thorough search may still find better weights
+
+
+def solve_alternating(
+    motion: Motion,
+    fit: Fit,
+    plan: Plan,
+    iterations: int,
+    thorough: bool = True,
+    record: Callable[[float], object] = lambda error: None,
+    allowed: np.ndarray | None = None,
+) -> Fit:
+    """Return the fit after alternating iterations from `fit`, whose error never rises.
+
+    iterations  planned number; fewer where nothing is gained, more while much is gained
+    thorough    search the bones of every vertex thoroughly in every tenth iteration
+    record      called with the squared error after each iteration
+    allowed     (V,B) bool, the bones that each vertex may use; None: all
+    """
+
+    def report(error: float) -> None:
+        record(error)
+        plan.bar.figures(squared_error=error)
+        plan.bar.note(plan.note(error))
+
+    problem = _Skinning(motion, plan, allowed)
+    schedule = Schedule(
+        iterations,
+        _MIN_GAIN,
+        plan.extension,
+        first_check=min(WINDOW + 1, iterations),
+        thorough_every=10 if thorough else None,
+    )
+    start = problem.solve_weights(fit, fit.transforms, thorough=False)
+    return alternate(problem, start, schedule, report)[0]
+
+
+def solve_in_stages(motion: Motion, fit: Fit, plan: Plan, iterations: int) -> Fit:
+    """Return the fit after stages of planned iterations: two influences, more than K, then K."""
+    last = plan.search().places(fit.bones)
+    between = 4 if plan.influences is None else last + 2
+    if last > 2:
+        fit = solve_alternating(motion, fit, replace(plan, influences=2), iterations)
+        if between < fit.bones:
+            fit = solve_alternating(motion, fit, replace(plan, influences=between), iterations)
+    if fit.index.shape[1] > last:
+        fit = solve_weights(motion, fit.transforms, no_weights(motion), plan.search(thorough=True))
+    return solve_alternating(motion, fit, plan, iterations)

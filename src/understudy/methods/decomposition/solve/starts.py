@@ -22,11 +22,6 @@ from dataclasses import replace
 import numpy as np
 
 from understudy.core.poses import evenly
-from understudy.methods.decomposition.solve.alternating_solve import (
-    SWEEPS,
-    solve_alternating,
-    solve_in_stages,
-)
 from understudy.methods.decomposition.solve.motion import (
     Fit,
     Motion,
@@ -37,8 +32,11 @@ from understudy.methods.decomposition.solve.motion import (
 from understudy.methods.decomposition.solve.plan import InitialClusters, Plan
 from understudy.methods.decomposition.solve.pruning import prune_bones
 from understudy.methods.decomposition.solve.solves import (
+    SWEEPS,
     nearest_rigid,
     no_weights,
+    solve_alternating,
+    solve_in_stages,
     solve_rigid_transforms,
     solve_transforms,
     solve_weights,
