@@ -1,9 +1,11 @@
 """Joints inside the body where the motion leaves their place open, and names of the two sides."""
 
 import numpy as np
+import pytest
 
 from understudy.core.mesh import Mesh
 from understudy.core.skeleton import Skeleton
+from understudy.core.skin import Skin
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.methods.decomposition.skeleton.articulation import Articulation, Tree
 from understudy.methods.decomposition.skeleton.joint_places import Body, placed_joints
@@ -88,11 +90,32 @@ def test_joints_outside_are_counted():
     frames = np.tile(np.eye(3, 4), (3, 1, 1))
     frames[:, :, 3] = [[1, 0, 0], [2, 0, 0.52], [2, 0, 2.5]]
     skeleton = Skeleton(("a", "b", "c"), [-1, 0, 1], frames)
-    found = joint_figures(mesh, skeleton, np.array([[1.1, 0, 0], [3.5, 0, 0]]))
+    skin = Skin(np.zeros((len(vertices), 1), int), np.ones((len(vertices), 1)))
+    found = joint_figures(mesh, skeleton, skin, np.array([[1.1, 0, 0], [3.5, 0, 0]]))
     size = np.sqrt(16 + 1 + 1)
     assert found["joints_outside"] == 1  # the second is nearer than 2 % to the surface
     np.testing.assert_allclose(found["joint_outermost"], 100 * 2 / size, rtol=1e-6)
     assert found["joints_found"] == 0.5
+    np.testing.assert_allclose(found["joints_true"], 1 / 3)
+    assert found["smallest_patch"] == 0
+
+
+@pytest.mark.parametrize(("joint", "wrong"), [(9, 0), (1, 1)])
+def test_a_joint_in_the_other_leg_is_counted(joint, wrong):
+    """Two legs side by side that meet far above: a strip of five squares up, and down again."""
+    legs = np.array([[x, y, 0] for x in (0.0, 0.2) for y in range(6)])
+    legs[6:] = legs[6:][::-1]  # one path: up the first leg, down the second
+    vertices = np.concatenate([legs, legs + [0, 0, 0.2]])
+    at = np.arange(11)
+    faces = np.stack([at, at + 1, at + 13, at + 12], axis=1)
+    frames = np.tile(np.eye(3, 4), (2, 1, 1))
+    frames[:, :, 3] = legs[[5, joint]] + [0, 0, 0.1]
+    skeleton = Skeleton(("root", "shin"), [-1, 0], frames)
+    of_shin = np.isin(np.arange(24) % 12, (9, 10, 11)).astype(int)[:, None]
+    skin = Skin(of_shin, np.ones((24, 1)))
+    found = joint_figures(Mesh.from_faces(vertices, faces), skeleton, skin)
+    assert found["joints_in_wrong_limb"] == wrong
+    assert found["smallest_patch"] == 6
 
 
 def test_both_sides_of_a_symmetric_skeleton_share_names():
