@@ -5,7 +5,7 @@
 DATA is the data folder above corpus/. One animation of every character of the families that the
 networks were trained on is used; families that `bench temporal` tests on are not read. The true
 number of bones is that of the bones that move apart in the animation. The constants of
-`methods/decomposition/bone_count.py` for exact skinning were set with this table in view.
+`methods/decomposition/bones/bone_count.py` for exact skinning were set with this table in view.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from understudy.methods.decomposition.bone_count import find_bone_count, most_bones
-from understudy.methods.decomposition.motion import read_motion
+from understudy.methods.decomposition.bones.bone_count import find_bone_count, most_bones
+from understudy.methods.decomposition.solve.motion import read_motion
 from understudy.system import tasks
 from understudy_benchmarks.trajectory_training.corpus import (
     HELD_OUT,

@@ -27,10 +27,10 @@ import numpy as np
 
 from understudy.core.deformer import Deformer
 from understudy.geometry.transforms import compose
-from understudy.methods.decomposition.locality import connections
-from understudy.methods.decomposition.motion import Fit, read_motion, with_exact_errors
-from understudy.methods.decomposition.patch_search import LocalBones
-from understudy.methods.decomposition.skeletons.local_skeleton import join_local_bones
+from understudy.methods.decomposition.bones.locality import connections
+from understudy.methods.decomposition.bones.patch_search import LocalBones
+from understudy.methods.decomposition.skeleton.local_skeleton import join_local_bones
+from understudy.methods.decomposition.solve.motion import Fit, read_motion, with_exact_errors
 from understudy.system import tasks
 from understudy_benchmarks.trajectory_training.corpus import (
     HELD_OUT,

@@ -4,7 +4,7 @@ import numpy as np
 
 from understudy.geometry.transforms import rotation_from_axis_angle
 from understudy.io.sequences import sequence_from_arrays
-from understudy.methods.decomposition.skeletons.articulation import Articulation, Tree
+from understudy.methods.decomposition.skeleton.articulation import Articulation, Tree
 
 ARM = Tree(np.array([-1, 0, 1, 2]))
 ARM_JOINTS = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0.1, 0], [3, 0, 0.1]])

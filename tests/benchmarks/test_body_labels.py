@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from understudy.methods.decomposition.classifier import CHANNELS
+from understudy.methods.decomposition.bones.classifier import CHANNELS
 from understudy_benchmarks.trajectory_training.body_labels import bone_descriptors, common_labels
 
 

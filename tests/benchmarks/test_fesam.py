@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from understudy.methods.decomposition.motion import in_principal_directions, read_motion
+from understudy.methods.decomposition.solve.motion import in_principal_directions, read_motion
 from understudy.system.progress import Task
 from understudy_benchmarks import metrics
 from understudy_benchmarks.baselines import fesam

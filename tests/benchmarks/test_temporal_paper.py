@@ -5,14 +5,14 @@ import pytest
 import scipy.optimize
 
 from understudy import FileError
-from understudy.methods.decomposition.classifier import highest_labels
-from understudy.methods.decomposition.motion import (
+from understudy.methods.decomposition.bones.classifier import highest_labels
+from understudy.methods.decomposition.solve.motion import (
     Fit,
     in_principal_directions,
     predict,
     read_motion,
 )
-from understudy.methods.decomposition.solves import solve_transforms
+from understudy.methods.decomposition.solve.solves import solve_transforms
 from understudy_benchmarks import metrics
 from understudy_benchmarks.baselines import temporal_paper
 from understudy_benchmarks.baselines.temporal_paper import (

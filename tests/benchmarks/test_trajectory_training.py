@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from understudy import FileError, InputError
-from understudy.methods.decomposition import classifier
+from understudy.methods.decomposition.bones import classifier
 from understudy_benchmarks.baselines.temporal_paper import published_network
 from understudy_benchmarks.trajectory_training.corpus import (
     HELD_OUT,

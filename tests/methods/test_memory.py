@@ -7,7 +7,7 @@ from bending_rig import BendingRig
 from understudy.core.poses import Poses
 from understudy.core.skin import Skin
 from understudy.methods.correctives.session import Displacements
-from understudy.methods.decomposition.motion import read_motion
+from understudy.methods.decomposition.solve.motion import read_motion
 from understudy.methods.skin_fitting.displacements import displace
 from understudy.rigs.sampling import gaussian
 from understudy.system import memory

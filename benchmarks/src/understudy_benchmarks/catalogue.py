@@ -69,6 +69,17 @@ METRICS.update(
         "joints_found": Metric(
             "joints found", "share", "true joints with a joint within 5 % of the size"
         ),
+        "joints_true": Metric(
+            "joints true", "share", "joints with a true joint within 5 % of the size"
+        ),
+        "joints_in_wrong_limb": Metric(
+            "joints in wrong limb",
+            "count",
+            "joints farther than 10 % of the size from the vertices of their bone, along edges",
+        ),
+        "smallest_patch": Metric(
+            "smallest patch", "count", "fewest vertices that a bone moves most"
+        ),
         "paper_bones": Metric("paper bones", "count", "bones used in the paper of the method"),
         "rounds_to_fesam": Metric(
             "rounds to FESAM",

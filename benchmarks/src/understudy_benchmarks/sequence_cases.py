@@ -33,7 +33,8 @@ _TABLE_FIGURES = (
     "disper", "max_avg_dist", "norm_distort", "crp", "delta_w",
     "paper_delta_w", "bones", "influences", "virtual_bones",
     "bytes", "fit_s", "time_ratio", "error_ratio", "peak_mb", "true_bones", "joints_outside",
-    "joint_outermost", "joints_found", "paper_bones",
+    "joint_outermost", "joints_in_wrong_limb", "joints_found", "joints_true", "smallest_patch",
+    "paper_bones",
     "paper_erms", "rival_erms", "erms_low", "erms_high", "rounds_to_fesam", "cg_ms",
     "direct_ms",
 )  # fmt: skip

@@ -23,8 +23,10 @@ Every row is measured on the sequence it was fitted to. `rounds_to_fesam` is the
 iterations on all vertices until the error is below the final error of fesam. `bytes` is the size of
 the file with its clips, in the form that `compress` writes. `true_bones` is the number of bones
 that move a corpus character and move apart in the animation, `joints_found` the share of their
-joints with one of ours within 5 % of the size, `joints_outside` the joints of a skeleton that are
-outside the mesh; bones without a skeleton are placed at the centres of their vertices. The rows of
+joints with one of ours within 5 % of the size, `joints_true` that of ours with one of theirs,
+`joints_outside` the joints of a skeleton that are outside the mesh, `joints_in_wrong_limb` those
+that are far from their bone's vertices along the surface, `smallest_patch` the fewest vertices of a
+bone; bones without a skeleton are placed at the centres of their vertices. The rows of
 `temporal-paper` are those of the network of one training seed; `erms_low` and `erms_high` are the
 lowest and highest ERMS of three.
 
@@ -58,8 +60,8 @@ from understudy.io.atomic_write import atomic_write
 from understudy.io.understudy import to_bytes
 from understudy.methods import method_type
 from understudy.methods.decomposition.compact import compact, default_tolerance
-from understudy.methods.decomposition.motion import Fit, in_principal_directions, read_motion
-from understudy.methods.decomposition.solves import solve_transforms
+from understudy.methods.decomposition.solve.motion import Fit, in_principal_directions, read_motion
+from understudy.methods.decomposition.solve.solves import solve_transforms
 from understudy.system import checks, tasks
 from understudy.system.errors import FileError
 from understudy.system.progress import Progress
@@ -161,7 +163,7 @@ def _run_case(case: Case, methods: Sequence[str], request: Request) -> list[Case
         figures = {
             **deformer_figures(deformer),
             "bytes": len(to_bytes(small)),
-            **joint_figures(small.mesh, skins[name][0], case.true_joints),
+            **joint_figures(small.mesh, *skins[name], case.true_joints),
             "fit_s": done.value,
             "peak_mb": done.peak_mb,
             **_published(name, "" if case.is_decimated else case.sequence),

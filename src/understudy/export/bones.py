@@ -24,7 +24,7 @@ from understudy.export.clips import SourceClip, poses_clips
 from understudy.export.joints import rigid
 from understudy.geometry.skinning import dense_to_influences, float32_influences, weight_matrix
 from understudy.geometry.transforms import compose
-from understudy.methods.decomposition.skeletons.skeleton_fit import fit_skeleton
+from understudy.methods.decomposition.skeleton.skeleton_fit import fit_skeleton
 from understudy.methods.skin_fitting.skin_weights import NormalEquations, solve_dense, solve_sparse
 from understudy.system.progress import SILENT, Progress
 

@@ -5,12 +5,16 @@ import pytest
 
 from understudy import InputError, Mesh, Poses
 from understudy.geometry.transforms import rotation_from_axis_angle
-from understudy.methods.decomposition import kernels
-from understudy.methods.decomposition.alternating_solve import solve_alternating
-from understudy.methods.decomposition.motion import read_motion
-from understudy.methods.decomposition.plan import Plan
+from understudy.methods.decomposition.solve import kernels
+from understudy.methods.decomposition.solve.motion import read_motion
+from understudy.methods.decomposition.solve.plan import Plan
+from understudy.methods.decomposition.solve.solves import solve_alternating
+from understudy.methods.decomposition.solve.starts import (
+    grow_clusters,
+    one_cluster,
+    rigid_transforms,
+)
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
-from understudy.methods.decomposition.starts import grow_clusters, one_cluster, rigid_transforms
 
 
 def grid(columns=24, rows=7):

@@ -5,21 +5,21 @@ import pytest
 
 from understudy import FileError, Mesh, Poses
 from understudy.geometry.transforms import rotation_from_axis_angle
-from understudy.methods.decomposition import classifier
-from understudy.methods.decomposition.bone_count import (
+from understudy.methods.decomposition.bones import classifier
+from understudy.methods.decomposition.bones.bone_count import (
     MAX_BONES,
     ErrorCurve,
     find_bone_count,
     most_bones,
     small_enough,
 )
-from understudy.methods.decomposition.motion import Fit, in_principal_directions, read_motion
-from understudy.methods.decomposition.pruning import (
+from understudy.methods.decomposition.solve.motion import Fit, in_principal_directions, read_motion
+from understudy.methods.decomposition.solve.pruning import (
     prune_bones,
     removal_costs,
     without_faint_bones,
 )
-from understudy.methods.decomposition.solves import solve_transforms
+from understudy.methods.decomposition.solve.solves import solve_transforms
 from understudy.methods.decomposition.ssdr import Ssdr, SsdrConfig
 from understudy.methods.decomposition.temporal import Temporal, TemporalConfig
 from understudy_benchmarks import metrics

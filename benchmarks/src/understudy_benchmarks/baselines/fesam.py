@@ -25,7 +25,12 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.decomposition.motion import (
+from understudy.methods.decomposition.solve.decompose import (
+    deformer_from_bones,
+    erms,
+    skin_and_bones,
+)
+from understudy.methods.decomposition.solve.motion import (
     Fit,
     Motion,
     WeightSearch,
@@ -34,10 +39,9 @@ from understudy.methods.decomposition.motion import (
     single_bone_fit,
     with_exact_errors,
 )
-from understudy.methods.decomposition.plan import check_bone_count
-from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
-from understudy.methods.decomposition.solves import solve_transforms, solve_weights
-from understudy.methods.decomposition.starts import refine_clusters
+from understudy.methods.decomposition.solve.plan import check_bone_count
+from understudy.methods.decomposition.solve.solves import solve_transforms, solve_weights
+from understudy.methods.decomposition.solve.starts import refine_clusters
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks
 from understudy.system.progress import SILENT, Progress, Task

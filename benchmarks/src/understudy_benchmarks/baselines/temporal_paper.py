@@ -30,8 +30,7 @@ import numpy as np
 from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.decomposition import kernels
-from understudy.methods.decomposition.classifier import (
+from understudy.methods.decomposition.bones.classifier import (
     PUBLISHED_CHANNELS,
     checked_weights,
     highest_labels,
@@ -43,15 +42,20 @@ from understudy.methods.decomposition.classifier import (
     shapes,
     trajectories,
 )
-from understudy.methods.decomposition.motion import (
+from understudy.methods.decomposition.solve import kernels
+from understudy.methods.decomposition.solve.decompose import (
+    deformer_from_bones,
+    erms,
+    skin_and_bones,
+)
+from understudy.methods.decomposition.solve.motion import (
     Fit,
     Motion,
     in_principal_directions,
     read_motion,
     with_exact_errors,
 )
-from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
-from understudy.methods.decomposition.solves import RIDGE, fit_affine, solve_transforms
+from understudy.methods.decomposition.solve.solves import RIDGE, fit_affine, solve_transforms
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks
 from understudy.system.errors import FileError

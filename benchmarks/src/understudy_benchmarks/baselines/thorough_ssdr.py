@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from understudy.core.poses import evenly
-from understudy.methods.decomposition.motion import Motion
-from understudy.methods.decomposition.plan import (
+from understudy.methods.decomposition.solve.motion import Motion
+from understudy.methods.decomposition.solve.plan import (
     THOROUGH,
     THOROUGH_ITERATIONS,
     InitialClusters,

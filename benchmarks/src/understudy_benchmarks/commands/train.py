@@ -10,7 +10,7 @@ import typer
 from understudy.cli.added_options import with_threads
 from understudy.cli.options import Out, Seed, names_of
 from understudy.cli.plugin_commands import with_example
-from understudy.methods.decomposition.classifier import NETWORKS
+from understudy.methods.decomposition.bones.classifier import NETWORKS
 from understudy.system import checks
 from understudy.system.errors import InputError, MissingDependencyError
 from understudy.system.terminal_progress import TerminalProgress

@@ -25,14 +25,14 @@ from safetensors.numpy import save_file
 from torch import nn
 
 from understudy.io.atomic_write import atomic_write
-from understudy.methods.decomposition.classifier import (
+from understudy.methods.decomposition.bones.classifier import (
     KINDS,
     LABELS,
     NETWORKS,
     shapes,
     trajectories,
 )
-from understudy.methods.decomposition.motion import read_motion
+from understudy.methods.decomposition.solve.motion import read_motion
 from understudy.system import checks
 from understudy.system.errors import InputError
 from understudy.system.progress import SILENT, Progress

@@ -8,8 +8,8 @@ v~_i = [rest_i, 1]:
     subject to           w >= 0,  sum_b w_ib = 1,  at most K of w_i above zero
 
 The error is minimised over the transforms M and the weights w in turn. To follow the algorithm,
-read `decompose` (the whole solve), `starts` (where it begins), `alternating_solve`
-(its iterations) and `solves` (their two steps).
+read `decompose` (the whole solve), `starts` (where it begins), `solves`
+(its iterations and their two steps).
 
 Departures, and why:
 - Initial clusters come from the motion alone, not from the connectivity of the mesh, so meshes of
@@ -32,14 +32,18 @@ from understudy.core.deformer import Deformer
 from understudy.core.poses import Poses
 from understudy.geometry.error_norms import box_error
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.decomposition.decompose import decompose, decompose_to_error
-from understudy.methods.decomposition.motion import Motion, read_motion
-from understudy.methods.decomposition.plan import (
+from understudy.methods.decomposition.solve.decompose import (
+    decompose,
+    decompose_to_error,
+    deformer_from_bones,
+    skin_and_bones,
+)
+from understudy.methods.decomposition.solve.motion import Motion, read_motion
+from understudy.methods.decomposition.solve.plan import (
     MAX_BONES,
     Plan,
     check_bone_count,
 )
-from understudy.methods.decomposition.result import deformer_from_bones, skin_and_bones
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks
 from understudy.system.progress import SILENT, Progress

@@ -19,7 +19,7 @@ The baseline `temporal_paper` of the benchmarks is the method as published. Depa
   vertices with the same most likely label are two more starts of `ssdr`, and the best starts get
   iterations until nothing is gained.
 - With `skeleton`, the bones are rigid (`local_bones` counts them) and are joined to one skeleton
-  (`skeletons.skeleton_fit`).
+  (`skeleton.skeleton_fit`).
 """
 
 from __future__ import annotations
@@ -35,39 +35,44 @@ from understudy.core.poses import Poses, evenly
 from understudy.core.skin import skin_weights
 from understudy.core.version import __version__
 from understudy.methods.base import Config, Method, Traits
-from understudy.methods.decomposition.bone_count import (
+from understudy.methods.decomposition.bones.bone_count import (
     MAX_BONES,
     find_bone_count,
     most_bones,
     relative_error,
     small_enough,
 )
-from understudy.methods.decomposition.classifier import (
+from understudy.methods.decomposition.bones.classifier import (
     highest_labels,
     network_weights,
     networks_of,
     predict_labels,
     trajectories,
 )
-from understudy.methods.decomposition.decompose import decompose, decompose_from
-from understudy.methods.decomposition.motion import (
+from understudy.methods.decomposition.skeleton.skeleton_fit import fit_skeleton
+from understudy.methods.decomposition.solve.decompose import (
+    decompose,
+    decompose_from,
+    deformer_from_bones,
+    erms,
+    skin_and_bones,
+)
+from understudy.methods.decomposition.solve.motion import (
     Fit,
     Motion,
     Normalisation,
     predict,
     read_motion,
 )
-from understudy.methods.decomposition.plan import (
+from understudy.methods.decomposition.solve.plan import (
     THOROUGH,
     THOROUGH_ITERATIONS,
     InitialClusters,
     Plan,
     check_bone_count,
 )
-from understudy.methods.decomposition.pruning import without_faint_bones
-from understudy.methods.decomposition.result import deformer_from_bones, erms, skin_and_bones
-from understudy.methods.decomposition.skeletons.skeleton_fit import fit_skeleton
-from understudy.methods.decomposition.solves import fit_affine
+from understudy.methods.decomposition.solve.pruning import without_faint_bones
+from understudy.methods.decomposition.solve.solves import fit_affine
 from understudy.rigs.base import Rig
 from understudy.system import checks, tasks
 from understudy.system.progress import SILENT, Progress

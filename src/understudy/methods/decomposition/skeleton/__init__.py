@@ -1,0 +1,1 @@
+"""One skeleton over the bones of a sequence (`skeleton_fit`)."""

@@ -1,1 +1,0 @@
-"""From independent bones to one skeleton: joints, hierarchy, motion, weights, rest transforms."""

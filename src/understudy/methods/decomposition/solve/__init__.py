@@ -1,0 +1,1 @@
+"""Bones of a given number and their weights, by alternating iterations (`decompose`)."""
