@@ -211,8 +211,8 @@ def names(value: Iterable[str], name: str, count: int | None = None) -> tuple[st
     if count is not None and len(result) != count:
         raise InputError(f"{name}: expected {count} names, got {len(result)}")
     if len(set(result)) != len(result):
-        seen: set[str] = set()  # `add` returns None
-        duplicate = next(item for item in result if item in seen or seen.add(item))
+        first = {item: place for place, item in reversed(list(enumerate(result)))}
+        duplicate = next(item for place, item in enumerate(result) if first[item] != place)
         raise InputError(f"{name}: duplicate name {duplicate!r}")
     if any("\0" in item for item in result):
         raise InputError(f"{name}: a name contains a zero character, which C strings cannot hold")
