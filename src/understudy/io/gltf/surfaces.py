@@ -170,7 +170,8 @@ def _moved_alike(targets: Sequence[Sparse], shared: np.ndarray, count: int) -> n
     moves = np.column_stack([number, np.concatenate([target.values for target in targets]) + 0.0])
     order = np.argsort(where, kind="stable")[np.count_nonzero(where < 0) :]
     ends = np.searchsorted(where[order], np.arange(len(shared) + 1)).tolist()
-    data, groups = moves[order].tobytes(), {}
+    data = moves[order].tobytes()
+    groups: dict[bytes, int] = {}
     # All moves of a vertex are one text: the time does not grow with vertices times targets.
     texts = (data[32 * start : 32 * end] for start, end in zip(ends, ends[1:]))
     return np.array([groups.setdefault(text, len(groups)) for text in texts])

@@ -239,7 +239,9 @@ class _File:
 
     def _texture_coordinates(self, sizes: np.ndarray) -> np.ndarray | None:
         """Return the UVs of the corners, (N,2); None: there are none for every corner."""
-        counts, values = self._lists.get("texcoord", (None, None))
+        if "texcoord" not in self._lists:
+            return None
+        counts, values = self._lists["texcoord"]
         return values.reshape(-1, 2) if np.array_equal(counts, 2 * sizes) else None
 
     def _materials(self) -> tuple[tuple[str, ...], np.ndarray | None]:
