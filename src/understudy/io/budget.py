@@ -1,4 +1,4 @@
-"""`Budget`: what reading one file may take. Every reader of files from outside has one."""
+"""`Budget`: what reading one file may take, where a file can stand for more than its bytes."""
 
 from __future__ import annotations
 
