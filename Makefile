@@ -94,11 +94,14 @@ test-windows: kinds
 test-clang: kinds
 	$(BIN)/python runtime/tools/cross_build.py clang $(KINDS)/*
 
-# Fuzzes the reader of files, FUZZ_SECONDS for each build: 64 bits under the address and
+# Fuzzes the Python readers of every format with FUZZ_FILES mutated files, under limits of memory and
+# time; then the C++ reader of files, FUZZ_SECONDS for each build: 64 bits under the address and
 # undefined-behaviour sanitizers, under the thread sanitizer, and 32 bits.
 # apt-get install clang libclang-rt-dev g++-multilib
 FUZZ_SECONDS ?= 600
+FUZZ_FILES ?= 200000
 fuzz: kinds
+	PYTHONPATH=tests $(BIN)/python -m fuzzing $(FUZZ_FILES) 1
 	$(BIN)/python runtime/tools/fuzz.py address $(FUZZ_SECONDS) $(KINDS)/*
 	$(BIN)/python runtime/tools/fuzz.py thread $(FUZZ_SECONDS) $(KINDS)/*
 	$(BIN)/python runtime/tools/fuzz.py narrow $(FUZZ_SECONDS) $(KINDS)/*

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
 from understudy.core.character import Character
+from understudy.io.budget import ROOM
 from understudy.io.fbx import reading as fbx
 from understudy.io.fbx.bones import restore_pruned
 from understudy.io.fbx.character import find_beside
@@ -348,7 +349,7 @@ def test_a_reader_that_hangs_is_ended(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is one of Linux")
 def test_memory_is_limited(files, monkeypatch):
-    monkeypatch.setattr(fbx, "_MEMORY", 1 << 20)
+    monkeypatch.setattr(fbx, "_LIBRARIES", (1 << 20) - ROOM)
     with pytest.raises(FileError):
         fbx.read_fbx(files / "maya_game_sausage_7500_binary_spin.fbx")
 

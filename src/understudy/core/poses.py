@@ -8,7 +8,7 @@ need not be in memory as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -326,17 +326,34 @@ def join_poses(parts: Sequence[Poses], name: str | None = None) -> Poses:
     )
 
 
-def distinct_names(names: Sequence[str]) -> list[str]:
+def distinct_names(names: Iterable[str]) -> list[str]:
     """Return `names` with a number appended to those that came before.
 
     >>> distinct_names(["walk", "run", "walk"])
     ['walk', 'run', 'walk_2']
     """
-    result: list[str] = []
-    for name in names:
-        numbered = (f"{name}_{k}" for k in range(2, len(names) + 2))
-        result.append(next(label for label in (name, *numbered) if label not in result))
-    return result
+    taken: dict[str, int] = {}
+    return [unique(name, taken) for name in names]
+
+
+def unique(name: str, taken: dict[str, int]) -> str:
+    """Return `name`, or the first of name_2, name_3, ... that is not taken; it is then taken.
+
+    taken  name -> the last number tried, so that many equal names do not take long
+
+    >>> taken = {"a": 1}
+    >>> unique("a", taken), unique("a", taken)
+    ('a_2', 'a_3')
+    """
+    if name not in taken:
+        taken[name] = 1
+        return name
+    number = taken[name] + 1
+    while f"{name}_{number}" in taken:
+        number += 1
+    taken[name] = number
+    taken[f"{name}_{number}"] = 1
+    return f"{name}_{number}"
 
 
 def evenly(count: int, most: int | None) -> np.ndarray:

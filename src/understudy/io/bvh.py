@@ -20,6 +20,7 @@ from understudy.core.poses import distinct_names
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import world_from_local
+from understudy.io.budget import Budget
 from understudy.io.format import AS_IT_IS, ReadOptions
 from understudy.io.numbers import read_bytes, read_numbers
 from understudy.system import checks
@@ -27,6 +28,7 @@ from understudy.system.errors import FileError, InputError
 from understudy.system.progress import SILENT, Progress
 
 _CHANNELS = {f"{axis}{kind}" for axis in "xyz" for kind in ("position", "rotation")}
+_JOINT, _TRANSFORM = 5000, 6 * 96  # bytes, with copies on the way
 _RATES = (24000 / 1001, 30000 / 1001, 60000 / 1001, *range(1, 1001))
 
 
@@ -49,9 +51,13 @@ def read_bvh(
     """
     path = Path(path)
     try:
-        head, _, tail = read_bytes(path).partition(b"MOTION")
+        data = read_bytes(path)
+        head, _, tail = data.partition(b"MOTION")
         joints = _hierarchy(head.decode("utf-8", "replace"))
+        budget = Budget(path, len(data))
+        budget.take(len(joints) * _JOINT, "joints")
         rate, values = _motion(tail, sum(len(joint.channels) for joint in joints))
+        budget.take(len(values) * len(joints) * _TRANSFORM, "the motion")
         parents = np.array([joint.parent for joint in joints], np.int32)
         names = distinct_names([joint.name or "joint" for joint in joints])
         offsets = np.array([joint.offset for joint in joints])
@@ -112,10 +118,14 @@ def _hierarchy(text: str) -> list[_Joint]:
 def _describe(joint: _Joint, kind: str, words: list[str]) -> None:
     """Set the offset or the channels of a joint."""
     if kind == "OFFSET":
-        numbers = _numbers(" ".join(words).encode())
-        if len(numbers) != 3:
-            raise InputError(f"joint {joint.name!r}: OFFSET has {len(numbers)} numbers, expected 3")
-        joint.offset = checks.finite(numbers, f"offset of {joint.name!r}")
+        if joint.offset is not None:
+            raise InputError(f"joint {joint.name!r} has OFFSET twice")
+        if len(words) != 3:
+            raise InputError(f"joint {joint.name!r}: OFFSET has {len(words)} numbers, expected 3")
+        try:
+            joint.offset = checks.finite(np.array(words, np.float64), f"offset of {joint.name!r}")
+        except ValueError:
+            raise InputError(f"expected numbers, got {' '.join(words)[:60]!r}") from None
         return
     count = int(words[0]) if words and words[0].isdigit() and len(words[0]) < 3 else -1
     channels = [word.lower() for word in words[1:]]
@@ -163,32 +173,33 @@ def _numbers(text: bytes) -> np.ndarray:
 def _local(joints: list[_Joint], offsets: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return parent_from_bone (F,B,3,4)."""
     result = np.tile(np.eye(3, 4), (len(values), len(joints), 1, 1))
-    column = 0
+    result[..., 3] = offsets
+    alike: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
     for number, joint in enumerate(joints):
-        place = np.tile(offsets[number], (len(values), 1))
-        axes, angles = "", []
-        given = np.full((len(values), 3), np.nan)
-        for channel in joint.channels:
-            if channel.endswith("position"):
-                given[:, "xyz".index(channel[0])] = values[:, column]
-            else:
-                axes += channel[0].upper()
-                angles.append(values[:, column])
-            column += 1
-        if np.isfinite(given).any():
-            place = _placed(given, offsets[number], joint.parent < 0)
-        if axes:
-            turn = Rotation.from_euler(axes, np.stack(angles, axis=1), degrees=True)
-            result[:, number, :, :3] = turn.as_matrix()
-        result[:, number, :, 3] = place
+        alike.setdefault((joint.parent < 0, tuple(joint.channels)), []).append(number)
+    ends = np.cumsum([len(joint.channels) for joint in joints])
+    for (is_root, channels), some in alike.items():
+        columns = (ends[some] - len(channels))[:, None] + np.arange(len(channels))
+        given = np.full((len(values), len(some), 3), np.nan)
+        turned = [k for k, channel in enumerate(channels) if not channel.endswith("position")]
+        for k, channel in enumerate(channels):
+            if k not in turned:
+                given[..., "xyz".index(channel[0])] = values[:, columns[:, k]]
+        if len(turned) < len(channels):
+            result[..., 3][:, some] = _placed(given, offsets[some], is_root)
+        if turned:
+            axes = "".join(channels[k][0].upper() for k in turned)
+            angles = values[:, columns[:, turned]]  # (F,n,k)
+            turn = Rotation.from_euler(axes, angles.reshape(-1, len(turned)), degrees=True)
+            result[..., :3][:, some] = turn.as_matrix().reshape(*angles.shape[:2], 3, 3)
     return result
 
 
-def _placed(given: np.ndarray, offset: np.ndarray, is_root: bool) -> np.ndarray:
-    """Return the place of a joint (F,3): position channels (F,3), NaN where there are none."""
-    replaced = np.where(np.isfinite(given), given, offset)
+def _placed(given: np.ndarray, offsets: np.ndarray, is_root: bool) -> np.ndarray:
+    """Return the places of joints (F,n,3): position channels (F,n,3), NaN where there are none."""
+    replaced = np.where(np.isfinite(given), given, offsets)
     if is_root:
         return replaced
-    added = np.where(np.isfinite(given), given, 0) + offset
-    middle = lambda places: np.linalg.norm(np.median(places, axis=0) - offset)
-    return replaced if middle(replaced) <= middle(added) else added
+    added = np.where(np.isfinite(given), given, 0) + offsets
+    middle = lambda places: np.linalg.norm(np.median(places, axis=0) - offsets, axis=-1)
+    return np.where((middle(replaced) <= middle(added))[:, None], replaced, added)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from understudy.io.atomic_write import atomic_write
+from understudy.system.errors import InputError
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -25,6 +26,16 @@ def _finite_or_null(content: Any) -> Any:
     if isinstance(content, list | tuple):
         return [_finite_or_null(value) for value in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, in which no key is given twice: `object_pairs_hook` of `loads`."""
+    result: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in result:
+            raise InputError(f"its JSON has the key {name!r} twice")
+        result[name] = value
+    return result
 
 
 def file_size(path: Path) -> int:

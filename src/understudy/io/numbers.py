@@ -41,8 +41,22 @@ def read_numbers(text: bytes) -> np.ndarray:
         warnings.simplefilter("error")
         try:
             return np.fromstring(text.decode("ascii"), dtype=np.float64, sep=" ")
-        except (DeprecationWarning, UnicodeDecodeError):
+        except (DeprecationWarning, ValueError):  # of older and newer versions of NumPy
             raise ValueError("it has text where numbers are expected") from None
+
+
+def whole(values: np.ndarray, what: str) -> np.ndarray:
+    """Return numbers as int64; one with a fraction is a `ValueError`.
+
+    >>> whole(np.array([2.0, 7.0]), "corners").tolist()
+    [2, 7]
+    """
+    if (
+        values.dtype.kind == "f"
+        and not ((values == np.floor(values)) & (np.abs(values) < 2**53)).all()
+    ):
+        raise ValueError(f"{what}: expected whole numbers")
+    return values.astype(np.int64)
 
 
 def words_per_line(text: bytes) -> np.ndarray:
@@ -56,30 +70,6 @@ def words_per_line(text: bytes) -> np.ndarray:
     starts = ~blank & np.concatenate([[True], blank[:-1]])
     line = np.cumsum(data == 10) - (data == 10)
     return np.bincount(line[starts], minlength=int((data == 10).sum()))
-
-
-def record_starts(following: np.ndarray, count: int) -> np.ndarray:
-    """Return where each of `count` records of varying length starts, the first at 0.
-
-    following  (n+1,): for every place, where a record that starts there ends; n is the end of all
-
-    The first 2^k starts, and the jump over 2^k records, give the first 2^(k+1) starts. A record
-    past the end is a `ValueError`.
-
-    >>> record_starts(np.array([2, 9, 5, 9, 9, 6, 6]), 3).tolist()
-    [0, 2, 5]
-    """
-    end = len(following) - 1
-    jump = np.minimum(following, end)
-    starts = np.zeros(1, np.int64)
-    while len(starts) < count:
-        starts = np.concatenate([starts, jump[starts]])
-        if len(starts) < count:
-            jump = jump[jump]
-    starts = starts[:count]
-    if count and (starts.max() >= end or following[starts].max() > end):
-        raise ValueError("it ends before its last polygon")
-    return starts
 
 
 def ragged(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:

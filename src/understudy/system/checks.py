@@ -44,7 +44,8 @@ def array_of(
 ) -> np.ndarray:
     """Return the same as `array`, without the check for NaN and infinity."""
     try:
-        result = np.ascontiguousarray(value, dtype=dtype)
+        with np.errstate(all="ignore"):  # too large for `dtype`: infinite, which `finite` finds
+            result = np.ascontiguousarray(value, dtype=dtype)
     except (TypeError, ValueError) as problem:
         raise InputError(
             f"{name}: cannot be read as an array of {np.dtype(dtype).name}: {problem}"
@@ -257,7 +258,8 @@ def names(value: Iterable[str], name: str, count: int | None = None) -> tuple[st
     if count is not None and len(result) != count:
         raise InputError(f"{name}: expected {count} names, got {len(result)}")
     if len(set(result)) != len(result):
-        duplicate = next(item for item in result if result.count(item) > 1)
+        first = {item: place for place, item in reversed(list(enumerate(result)))}
+        duplicate = next(item for place, item in enumerate(result) if first[item] != place)
         raise InputError(f"{name}: duplicate name {duplicate!r}")
     if any("\0" in item for item in result):
         raise InputError(f"{name}: a name contains a zero character, which C strings cannot hold")

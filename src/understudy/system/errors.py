@@ -4,9 +4,17 @@ The command line prints an `UnderstudyError` as one line and exits with code 2. 
 is a bug of this package and keeps its traceback.
 """
 
+_MOST = 1900  # bytes of a message: names and values in it come from files
+
 
 class UnderstudyError(Exception):
     """Something that the caller can correct."""
+
+    def __str__(self) -> str:
+        data = super().__str__().encode("utf-8", "backslashreplace")
+        if len(data) > _MOST:
+            data = data[: _MOST - 500] + b" ... " + data[-500:]
+        return data.decode("utf-8", "ignore")
 
 
 class InputError(UnderstudyError, ValueError):

@@ -4,18 +4,14 @@ import base64
 import json
 import os
 import struct
-import subprocess
-import sys
 import time
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pytest
 from gltf_maker import GltfMaker
-from rigged_characters import make_character
 
-from understudy.io.registry import read_character, write_character
+from understudy.io.registry import read_character
 from understudy.system.errors import FileError
 
 TRIANGLE = np.eye(3)
@@ -240,11 +236,11 @@ def test_few_bytes_that_are_referred_to_many_times(tmp_path):
     maker.mesh({"attributes": {"POSITION": maker.accessor(points)}})
     maker.root["nodes"] = [{"mesh": 0} for _ in range(2000)]
     maker.root["scenes"] = [{"nodes": list(range(2000))}]
-    refused(maker.save(tmp_path / "a.glb"), "meshes would need more than 1 GiB", 5, 100)
+    refused(maker.save(tmp_path / "a.glb"), "meshes would need more than 0.5 GiB", 5, 100)
     maker.root["nodes"] = [{"mesh": 0}]
     maker.root["scenes"] = [{"nodes": [0]}]
     maker.root["meshes"][0]["primitives"][0]["targets"] = [{"POSITION": 0}] * 2000
-    refused(maker.save(tmp_path / "a.glb"), "targets would need more than 1 GiB", 10, 500)
+    refused(maker.save(tmp_path / "a.glb"), "targets would need more than 0.5 GiB", 10, 500)
 
 
 @pytest.mark.slow
@@ -267,36 +263,6 @@ def test_other_files_are_not_opened(tmp_path):
     """Pictures are never read, whatever their URI is."""
     maker = triangle(images=[{"uri": "../../secret.png"}, {"uri": "http://127.0.0.1:9/a.png"}])
     assert read_character(maker.save(tmp_path / "a.glb")).mesh.vertex_count == 3
-
-
-@pytest.mark.slow
-def test_a_thousand_mutated_files(tmp_path):
-    """Bytes flipped, arrays overwritten, JSON edited, files cut: a character or our error."""
-    rng = np.random.default_rng(0)
-    write_character(make_character(), tmp_path / "ours.glb")
-    maker = triangle()
-    maker.root["images"] = [{"uri": "a.png"}]
-    maker.animation((1, "rotation", [0, 0.5, 1], rng.normal(size=(9, 4)), "CUBICSPLINE"))
-    maker.animation((0, "weights", np.arange(4) / 24, rng.random((4, 1)), "STEP"), name="bend")
-    maker.save(tmp_path / "theirs.glb")
-    done = subprocess.run(
-        [
-            sys.executable,
-            Path(__file__).parents[2] / "gltf_mutations.py",
-            *("1000", "1", tmp_path / "ours.glb", tmp_path / "theirs.glb"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    result = json.loads(done.stdout)
-    assert result["read"] + result["refused"] == 1000
-    assert result["read"] > 100
-    assert result["refused"] > 100
-    assert result["messages"] > 50  # they differ, so the checks are reached
-    assert result["slowest"] < 5
 
 
 def test_base64_is_decoded_exactly(tmp_path):

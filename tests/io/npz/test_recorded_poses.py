@@ -297,10 +297,9 @@ def test_control_numeric_is_kept(tmp_path):
     assert (read.numeric.tolist(), read.rest.tolist()) == ([True, False], [0.5, 0.0])
 
 
-def test_a_zip_bomb_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("understudy.io.npz.archive._ALWAYS_ALLOWED", 1 << 20)
+def test_a_zip_bomb_is_refused(tmp_path):
     np.savez_compressed(tmp_path / "a.npz", vertices=np.zeros((1000, 3000, 3), np.float32))
-    with pytest.raises(FileError, match=r"claim to hold 36,000,\d+ bytes of arrays"):
+    with pytest.raises(FileError, match=r"the array vertices would need more than 0\.5 GiB"):
         read_arrays(tmp_path / "a.npz", ("vertices",))
     assert read_arrays(tmp_path / "a.npz", ("faces",)) == {}  # what is not wanted is not unpacked
 

@@ -31,6 +31,7 @@ _NO_WEIGHT = 1e-12
 _PRUNED = 1.05e-3  # weights below it may have been left out, rounding included
 _MOST_MISSING = 0.01
 _NOTHING = 1e-6
+_MOST_ALIKE = 16  # bones of one node that are compared with a new one
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +83,8 @@ class Bones:
         order = self._add_hierarchy()
         shape = (int(starts[-1]), len(self._bones))
         matrix = sp.csr_matrix((values, (rows, order[columns])), shape)
+        width = int(np.diff(matrix.indptr).max(initial=1))
+        scene.budget.take(40 * shape[0] * width, "skin weights")
         self._index, self._weight = float32_influences(*sparse_to_influences(matrix))
         share = [
             np.zeros(p.vertex_count) if p.skin is None else p.skin.dual_quaternion for p in parts
@@ -191,7 +194,7 @@ class Bones:
             if _volume(rest) > _FLAT:
                 bone = _Bone(node, rest, np.eye(3, 4), carrier)
         known = self._of_node.setdefault(node, [])
-        for number in known:
+        for number in known[-_MOST_ALIKE:]:
             if self._bones[number].same(bone):
                 return number
         known.append(len(self._bones))
@@ -205,9 +208,11 @@ class Bones:
         wanted: set[int] = set()
         if self._skin_nodes:
             wanted = set(np.flatnonzero(scene.arrays["node_is_bone"]).tolist())
-        for node in list(used):
+        seen = used | wanted
+        for node in used:
             above = int(parents[node])
-            while above > 0 and above not in used and above not in wanted:
+            while above > 0 and above not in seen:
+                seen.add(above)
                 if scene.moves([above]):
                     wanted.add(above)
                 above = int(parents[above])

@@ -39,6 +39,8 @@ from understudy.io.vertex_caches import (
 from understudy.system import checks
 from understudy.system.errors import FileError, InputError
 
+_SHAPE = 8000  # bytes
+_MOST_ALIKE = 16  # shapes of one name that are compared with a new one
 _UNITS = {1.0: "m", 0.01: "cm", 0.001: "mm", 0.0254: "in", 0.3048: "ft"}
 
 
@@ -163,6 +165,7 @@ def _shapes(
     found: list[tuple[str, np.ndarray]] = []
     columns: list[int] = []
     meshes: list[set[int]] = []  # of each shape found
+    of_name: dict[str, list[int]] = {}
     always = np.concatenate([take.shape_weight for take in (*scene.takes, scene.still())])
     for number, shape in enumerate(scene.shapes()):
         users = [i for i, part in enumerate(parts) if part.mesh == shape.mesh]
@@ -172,14 +175,15 @@ def _shapes(
         same = next(
             (
                 k
-                for k, (name, _) in enumerate(found)
-                if name == shape.name
-                and shape.mesh not in meshes[k]
+                for k in of_name.setdefault(shape.name, [])[-_MOST_ALIKE:]
+                if shape.mesh not in meshes[k]
                 and np.array_equal(always[:, columns[k]], always[:, number])
             ),
             None,
         )
         if same is None:
+            scene.budget.take(_SHAPE + 48 * count, "blend shapes")
+            of_name[shape.name].append(len(found))
             found.append((shape.name, np.zeros((count, 3))))
             columns.append(number)
             meshes.append(set())

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from understudy.core.poses import distinct_names
+from understudy.io.budget import Budget
 from understudy.io.numbers import ragged
 from understudy.system import checks
 from understudy.system.errors import FileError
 
 # Directions of ufbx's axes: +X, -X, +Y, -Y, +Z, -Z.
+_PART = 16_000  # bytes
 _DIRECTIONS = np.repeat(np.eye(3), 2, axis=0) * np.array([[1.0], [-1.0]] * 3)
 
 
@@ -105,7 +107,7 @@ class Take:
 
 
 class FbxScene:
-    """The header and the arrays of one file.
+    """The header and the arrays of one file, and what may be made of them.
 
     frame_rate        frames per second, as the file says
     from_maya         whether Maya wrote the file
@@ -116,8 +118,8 @@ class FbxScene:
     bind_to_world     (N,3,4), nodes in the bind poses of the file; NaN for a node that is in none
     """
 
-    def __init__(self, header: dict[str, Any], arrays: dict[str, np.ndarray]):
-        self.header, self.arrays = header, arrays
+    def __init__(self, header: dict[str, Any], arrays: dict[str, np.ndarray], budget: Budget):
+        self.header, self.arrays, self.budget = header, arrays, budget
         self.frame_rate = float(header["frame_rate"])
         self.from_maya = "maya" in str(header["application"]).lower()
         native = header["native_file"].lower()
@@ -187,6 +189,7 @@ class FbxScene:
 
     def _take(self, number: int, name: str) -> Take:
         sampled = self.arrays[f"take{number}_node_to_world"]
+        self.budget.take(len(sampled) * self.node_to_world.nbytes * 2, f"take {name!r}")
         whole = np.tile(self.node_to_world, (len(sampled), 1, 1, 1))
         whole[:, self.arrays["sampled_nodes"]] = sampled
         return Take(
@@ -208,6 +211,7 @@ class FbxScene:
         begin, size = begin[keep], size[keep]
         if size.size and (begin.min() < 0 or (begin + size).max() > len(indices)):
             raise FileError(f"a polygon of {name!r} has corners that do not exist")
+        self.budget.take(_PART + 200 * len(vertices) + 400 * int(size.sum()), f"object {name!r}")
         corners = ragged(begin, size)
         material = get("face_material")
         if material is None or len(material) != len(keep):

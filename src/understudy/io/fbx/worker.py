@@ -7,7 +7,8 @@ not the caller's. It imports NumPy and ufbx only. REQUEST is JSON:
     source   the FBX file
     target   the `.npz` to write
     memory   bytes of address space, or 0: no limit
-    samples  the most node transforms (frames x nodes, over all takes) to sample
+    seconds  of processor time
+    bytes    that all arrays together may take
     rate     frames per second, or 0: the rate of the file
     takes    names; empty: all
 
@@ -51,12 +52,13 @@ def main(request):
     import ufbx
 
     if request["memory"]:
-        limit_memory(request["memory"])
+        set_limits(request["memory"], request["seconds"])
     try:
         scene = kept(ufbx.load_file(request["source"], strict=True, load_external_files=False))
         refuse_damage(kept(scene.metadata))
         arrays, header = read_scene(scene)
         read_takes(scene, request, arrays, header)
+        need_room(arrays, request)
     except (ufbx.UfbxError, FileProblem, MemoryError) as problem:
         text = str(problem) or type(problem).__name__
         if text == "Failed to load":  # all that ufbx says of a broken structure
@@ -77,13 +79,21 @@ def refuse_damage(metadata):
             raise FileProblem(f"the file is damaged: {warning.description}{more}")
 
 
-def limit_memory(size):
-    """Limit the address space of this process, where the system can."""
+def set_limits(memory, seconds):
+    """Limit the address space and the processor time of this process, where the system can."""
     try:
         import resource
     except ImportError:  # Windows
         return
-    resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+
+
+def need_room(arrays, request):
+    """Raise if the arrays are more than the caller takes."""
+    size = sum(array.nbytes for array in arrays.values())
+    if size > request["bytes"]:
+        raise FileProblem(f"it has {size >> 20} MB of arrays, which is too much for its size")
 
 
 def read_scene(scene):
@@ -228,7 +238,7 @@ def read_takes(scene, request, arrays, header):
     header["take_names"] = [stack.name for stack in stacks]
     nodes = relevant_nodes(arrays, header)
     arrays["sampled_nodes"] = nodes
-    budget = request["samples"]
+    budget = request["bytes"] // 96
     for stack in stacks:
         if request["takes"] and stack.name not in request["takes"]:
             continue

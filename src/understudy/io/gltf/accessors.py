@@ -6,16 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from understudy.io.budget import Budget
 from understudy.io.gltf.container import Document
 from understudy.io.gltf.document import Entry
 from understudy.system.errors import FileError
 
 COMPONENTS = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
-# Bytes of arrays that a file may expand to, also small ones, and per byte of larger ones. Files
-# repeat references to the same bytes and interpolate keys, so their size alone is no bound.
-SMALL_FILE_BYTES = 2**30
-BYTES_PER_BYTE = 32
 
 
 class Sparse(NamedTuple):
@@ -27,28 +24,6 @@ class Sparse(NamedTuple):
 
     rows: np.ndarray
     values: np.ndarray
-
-
-class Budget:
-    """Counts the bytes that arrays take, and refuses more than a file of its size may need.
-
-    where  file name
-    size   bytes of the file
-    """
-
-    def __init__(self, where: str, size: int):
-        self.where = where
-        self.limit = max(SMALL_FILE_BYTES, BYTES_PER_BYTE * size)
-        self.left = self.limit
-
-    def take(self, count: int, what: str) -> None:
-        """Account for `count` bytes before they are taken."""
-        self.left -= count
-        if self.left < 0:
-            raise FileError(
-                f"{self.where}: {what} would need more than {self.limit / 2**30:.0f} GiB in all; "
-                "read fewer meshes or animations, choose a lower frame rate, or split the file"
-            )
 
 
 class Accessors:
@@ -66,7 +41,7 @@ class Accessors:
 
         kind  the type that is allowed there, such as "VEC3"; "": any
         """
-        return self._array(self._number(user, key), kind).astype(np.float64)
+        return self._own(self._array(self._number(user, key), kind), np.float64)
 
     def integers(self, user: Entry, key: str, kind: str) -> np.ndarray:
         """Return an accessor of whole numbers as (count, width) int64."""
@@ -74,7 +49,7 @@ class Accessors:
         result = self._array(number, kind)
         if result.dtype.kind not in "iu":
             raise self.entries[number].wrong("componentType", "expected whole numbers")
-        return result.astype(np.int64)
+        return self._own(result, np.int64)
 
     def nonzero(self, user: Entry, key: str, kind: str, count: int) -> Sparse:
         """Return the rows of an accessor that are not zero, without a dense array if it is sparse.
@@ -98,6 +73,11 @@ class Accessors:
         values = self._finished(entry, values).astype(np.float64)
         keep = values.any(axis=1)
         return Sparse(rows[keep], values[keep])
+
+    def _own(self, array: np.ndarray, dtype: type) -> np.ndarray:
+        """Return a copy for one user: many may refer to one accessor."""
+        self.budget.take(8 * array.size, "arrays")
+        return array.astype(dtype)
 
     def _number(self, user: Entry, key: str) -> int:
         return user.integer(key, below=len(self.entries))

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.character import BlendShape
+from understudy.core.poses import unique
 from understudy.io.gltf.binding import placed, placed_normals
-from understudy.io.gltf.document import Entry, clean_text, unique
+from understudy.io.gltf.document import Entry, clean_text
 from understudy.io.gltf.own_extras import OwnExtras
 from understudy.io.gltf.surfaces import Surface, flat_normals
 
@@ -97,9 +98,10 @@ def material_names(
         return own.materials, np.zeros(len(material), np.int64)
     if own is not None:
         names = [entry.text("name") for entry in entries]
-        if material.min(initial=0) < 0 or any(name not in own.materials for name in names):
+        place = {name: k for k, name in reversed(list(enumerate(own.materials)))}
+        if material.min(initial=0) < 0 or not place.keys() >= set(names):
             raise EditedError
-        slots = np.array([own.materials.index(name) for name in names], np.int64)
+        slots = np.array([place[name] for name in names], np.int64)
         return own.materials, slots[material]
     used, slot = np.unique(material, return_inverse=True)
     if used.tolist() in ([], [-1]):
@@ -219,26 +221,26 @@ def blend_shapes(
     order  names that come first, in this order
     """
     groups: dict[str, list[Target]] = {}
+    parts: dict[str, set[str]] = {}  # of each group
     taken: dict[str, int] = {}
     seen: dict[str, str] = {}  # name in the file -> name of the first shape
     for number, target in enumerate(targets):
         first = seen.get(target.name) if target.name else None
-        if first is not None and _together(groups[first], target):
+        if first is not None and target.part not in parts[first] and _same(groups[first], target):
             groups[first].append(target)
+            parts[first].add(target.part)
             continue
         name = target.name or f"{target.part}_target_{number}"
         name = unique(name if name not in taken else f"{target.part}_{name}", taken)
         seen.setdefault(target.name, name)
-        groups[name] = [target]
+        groups[name], parts[name] = [target], {target.part}
     rank = {name: place for place, name in enumerate(order)}
     names = sorted(groups, key=lambda name: rank.get(name, len(rank)))
     return [_shape(name, groups[name]) for name in names], [groups[n][0].curves for n in names]
 
 
-def _together(group: list[Target], target: Target) -> bool:
-    """Return whether a target of another part always has the weights of a group."""
-    if any(target.part == other.part for other in group):
-        return False
+def _same(group: list[Target], target: Target) -> bool:
+    """Return whether a target always has the weights of a group."""
     return all(np.array_equal(a, b) for a, b in zip(group[0].curves, target.curves))
 
 

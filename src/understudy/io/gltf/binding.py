@@ -17,14 +17,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.core.poses import unique
 from understudy.geometry.normals import unit
 from understudy.geometry.transforms import apply, compose, inverse
 from understudy.io.gltf.accessors import Accessors
-from understudy.io.gltf.document import Entry, unique
+from understudy.io.gltf.document import Entry
 from understudy.io.gltf.scene import Scene
 from understudy.system.errors import FileError
 
 IDENTITY = np.eye(3, 4)
+_JOINT = 8000  # bytes
+_MOST_ALIKE = 16  # bones of one node that are compared with a new one
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Bones:
         """
         count = len(self.scene.entries)
         joints = skin.integers("joints", below=count)
+        accessors.budget.take(len(joints) * _JOINT, "joints")
         if not joints:
             raise FileError(f"{skin.where}: has no joints")
         if len(set(joints)) != len(joints):
@@ -79,7 +83,7 @@ class Bones:
             raise FileError(f"{skin.where}: inverseBindMatrices have numbers beyond 1e30")
         if placement is None:
             placement = self._placement(joints, binds)
-        return np.array([self._joint(j, b, placement) for j, b in zip(joints, binds)]), placement
+        return self._joints(joints, binds, placement), placement
 
     def add_node(self, node: int) -> tuple[int, np.ndarray]:
         """Return the bone that a mesh without skin follows, and its placement (3,4).
@@ -138,19 +142,20 @@ class Bones:
                 result[node] = (carrier, compose(relative, self.scene.locals[node]))
         return result
 
-    def _joint(self, node: int, bind: np.ndarray, placement: np.ndarray) -> int:
-        """Return the bone of a joint with this inverse bind matrix."""
-        if _is_regular(bind):
-            rest = compose(placement, inverse(bind))
-            frame = _normaliser(rest)
-            return self._add(Bone(node, compose(rest, frame), frame))
-        # It flattens its vertices, so it has no rest transform; any frame in which it does the
+    def _joints(self, nodes: list[int], binds: np.ndarray, placement: np.ndarray) -> np.ndarray:
+        """Return the bones (J,) of joints with these inverse bind matrices (J,3,4)."""
+        regular = _is_regular(binds)[:, None, None]
+        rest = compose(placement, inverse(np.where(regular, binds, IDENTITY)))
+        frame = _normaliser(rest)
+        # A matrix that flattens its vertices has no rest transform; any frame in which it does the
         # same will do.
-        return self._add(Bone(node, placement, bind))
+        rest = np.where(regular, compose(rest, frame), placement)
+        frame = np.where(regular, frame, binds)
+        return np.array([self._add(Bone(*joint)) for joint in zip(nodes, rest, frame)])
 
     def _rigid(self, node: int) -> int:
         """Return a bone of a node that has no joint's bind pose to respect."""
-        for known in self._of_node.get(node, ()):
+        for known in self._of_node.get(node, ())[:_MOST_ALIKE]:
             if _is_regular(self.bones[known].frame):
                 return known
         rest = self.scene.globals[node]
@@ -161,7 +166,7 @@ class Bones:
 
     def _add(self, bone: Bone) -> int:
         """Return the number of a bone, which is a new one unless an equal one is known."""
-        for known in self._of_node.setdefault(bone.node, []):
+        for known in self._of_node.setdefault(bone.node, [])[-_MOST_ALIKE:]:
             other = self.bones[known]
             if _near(other.rest, bone.rest) and _near(other.frame, bone.frame):
                 return known
@@ -178,7 +183,7 @@ class Bones:
            has the right scale; otherwise it is what the root joint says.
         """
         for joint, bind in zip(joints, binds):
-            for known in self._of_node.get(joint, ()):
+            for known in self._of_node.get(joint, ())[:_MOST_ALIKE]:
                 bone = self.bones[known]
                 found = compose(compose(bone.rest, inverse(bone.frame)), bind)
                 if _is_regular(bone.frame) and _is_regular(found):
@@ -214,10 +219,11 @@ def placed_normals(placement: np.ndarray, normals: np.ndarray) -> np.ndarray:
     return unit(turned)
 
 
-def _is_regular(matrix: np.ndarray) -> bool:
-    """Return whether a transform (3,4) can be inverted without great loss."""
-    sizes = np.linalg.svd(matrix[:, :3], compute_uv=False)
-    return bool(1e-12 < sizes[0] < 1e12 and sizes[2] > 1e-6 * sizes[0])
+def _is_regular(matrices: np.ndarray) -> np.ndarray:
+    """Return whether transforms (...,3,4) can be inverted without great loss."""
+    sizes = np.linalg.svd(matrices[..., :3], compute_uv=False)
+    largest = sizes[..., 0]
+    return (largest > 1e-12) & (largest < 1e12) & (sizes[..., 2] > 1e-6 * largest)
 
 
 def _is_rigid(matrix: np.ndarray) -> bool:
@@ -226,11 +232,11 @@ def _is_rigid(matrix: np.ndarray) -> bool:
     return bool(np.abs(sizes - 1).max() < 0.01)
 
 
-def _normaliser(matrix: np.ndarray) -> np.ndarray:
-    """Return a uniform scale (3,4) that brings a very large or small frame to size one."""
-    size = float(np.cbrt(abs(np.linalg.det(matrix[:, :3]))))
-    scale = 1.0 if 1e-3 < size < 1e3 else 1.0 / size
-    return np.concatenate([np.eye(3) * scale, np.zeros((3, 1))], axis=1)
+def _normaliser(matrices: np.ndarray) -> np.ndarray:
+    """Return uniform scales (...,3,4) that bring very large or small frames to size one."""
+    size = np.cbrt(np.abs(np.linalg.det(matrices[..., :3])))
+    scale = np.where((size > 1e-3) & (size < 1e3), 1.0, 1.0 / size)
+    return IDENTITY * scale[..., None, None]
 
 
 def _near(a: np.ndarray, b: np.ndarray, tolerance: float = 1e-6) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from understudy.io.files import without_repeats
 from understudy.io.gltf.document import Entry
 from understudy.io.numbers import read_bytes
 from understudy.system.errors import FileError
@@ -60,9 +61,10 @@ def read_document(path: str | Path) -> Document:
     root = Entry(_parse(text, path), path.name)
     _check_version(root)
     _check_extensions(root)
-    buffers = []
+    buffers: list[bytes] = []
+    opened: set[Path] = set()
     for number, entry in enumerate(root.entries("buffers")):
-        buffers.append(_buffer(entry, path, binary if number == 0 else None))
+        buffers.append(_buffer(entry, path, binary if number == 0 else None, opened))
     return Document(root, tuple(buffers), len(data) + sum(map(len, buffers)))
 
 
@@ -101,7 +103,11 @@ def _parse(text: bytes, path: Path) -> dict[str, Any]:
         raise ValueError(f"{constant} is not a JSON number")
 
     try:
-        found = json.loads(text.rstrip(b"\0").decode("utf-8-sig"), parse_constant=refuse)
+        found = json.loads(
+            text.rstrip(b"\0").decode("utf-8-sig"),
+            parse_constant=refuse,
+            object_pairs_hook=without_repeats,
+        )
     except RecursionError:
         raise FileError(f"{path}: its JSON is nested too deeply to be glTF") from None
     except ValueError as problem:  # includes UnicodeDecodeError and JSONDecodeError
@@ -141,11 +147,11 @@ def _check_extensions(root: Entry) -> None:
             )
 
 
-def _buffer(entry: Entry, path: Path, binary: bytes | None) -> bytes:
-    """Return the bytes of one buffer."""
+def _buffer(entry: Entry, path: Path, binary: bytes | None, opened: set[Path]) -> bytes:
+    """Return the bytes of one buffer; `opened` are the files that others have named."""
     size = entry.integer("byteLength")
     if entry.has("uri"):
-        data = _uri(entry, path, size)
+        data = _uri(entry, path, size, opened)
     elif binary is not None:
         data = binary
     else:
@@ -156,7 +162,7 @@ def _buffer(entry: Entry, path: Path, binary: bytes | None) -> bytes:
     return data[:size] if len(data) != size else data
 
 
-def _uri(entry: Entry, path: Path, size: int) -> bytes:
+def _uri(entry: Entry, path: Path, size: int, opened: set[Path]) -> bytes:
     """Return the bytes that a URI names: base64 text, or a file beside the `.gltf`."""
     uri = entry.data["uri"]
     if not isinstance(uri, str):
@@ -169,10 +175,10 @@ def _uri(entry: Entry, path: Path, size: int) -> bytes:
             return base64.b64decode(unquote(body), validate=True)
         except (binascii.Error, ValueError) as problem:
             raise entry.wrong("uri", f"damaged base64 ({problem})") from None
-    return _sibling(entry, path, uri, size)
+    return _sibling(entry, path, uri, size, opened)
 
 
-def _sibling(entry: Entry, path: Path, uri: str, size: int) -> bytes:
+def _sibling(entry: Entry, path: Path, uri: str, size: int, opened: set[Path]) -> bytes:
     """Return the first `size` bytes of a file in the folder of `path`, or below it."""
     name = unquote(uri)
     shown = repr(name[:80])
@@ -186,6 +192,9 @@ def _sibling(entry: Entry, path: Path, uri: str, size: int) -> bytes:
             raise entry.wrong("uri", f"{shown} leaves the folder of {path.name}; move it there")
         if not target.is_file():
             raise entry.wrong("uri", f"there is no file {shown} beside {path.name}")
+        if target in opened:  # many names of one file would be many times its bytes
+            raise entry.wrong("uri", f"{shown} is another buffer's file too")
+        opened.add(target)
         with target.open("rb") as file:
             there = target.stat().st_size
             if there < size:

@@ -142,26 +142,6 @@ def clean_text(text: str) -> str:
     return re.sub("[\0-\x1f\x7f-\x9f\ud800-\udfff]", "", text)
 
 
-def unique(name: str, taken: dict[str, int]) -> str:
-    """Return `name`, or the first of name_2, name_3, ... that is not taken; it is then taken.
-
-    taken  name -> the last number tried, so that many equal names do not take long
-
-    >>> taken = {"a": 1}
-    >>> unique("a", taken), unique("a", taken)
-    ('a_2', 'a_3')
-    """
-    if name not in taken:
-        taken[name] = 1
-        return name
-    number = taken[name] + 1
-    while f"{name}_{number}" in taken:
-        number += 1
-    taken[name] = number
-    taken[f"{name}_{number}"] = 1
-    return f"{name}_{number}"
-
-
 def _shown(value: Any) -> str:
     """Return a value as short text, for an error."""
     if isinstance(value, int) and abs(value) > MAX_INTEGER:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.core.poses import unique
 from understudy.geometry.transforms import compose
-from understudy.io.gltf.accessors import Accessors, Budget
-from understudy.io.gltf.document import Entry, unique
+from understudy.io.budget import Budget
+from understudy.io.gltf.accessors import Accessors
+from understudy.io.gltf.document import Entry
 from understudy.io.gltf.own_extras import KEY
 from understudy.io.gltf.scene import Scene
 from understudy.io.trs import NEARLY_UNIT, PATHS, compose_trs, decompose
@@ -20,6 +22,7 @@ from understudy.system.errors import FileError
 
 _WIDTHS = dict(zip(PATHS, (3, 4, 3)))
 MAX_FRAMES = 200_000
+_NODE = 3000  # bytes for each node of each animation
 DEFAULT_RATE = 30.0
 _USUAL = (30.0, 24.0, 25.0, 60.0, 50.0, 48.0, 120.0, 100.0, 90.0, 72.0, 240.0)
 _BROADCAST = (24000 / 1001, 30000 / 1001, 60000 / 1001)
@@ -217,10 +220,16 @@ def animation_frames(animation: Animation, frame_rate: float | None) -> Frames:
 
 
 def sample(
-    animation: Animation, scene: Scene, wanted: set[int], frame_rate: float | None, budget: Budget
+    animation: Animation,
+    scene: Scene,
+    needed: list[int],
+    wanted: set[int],
+    frame_rate: float | None,
+    budget: Budget,
 ) -> SampledAnimation:
     """Return an animation at its frames.
 
+    needed      the nodes of `wanted` and all above them, parents first
     wanted      nodes whose transforms are needed
     frame_rate  frames per second; None: as the file has it
     """
@@ -237,11 +246,9 @@ def sample(
         by_node.setdefault(track.node, {})[track.path] = track
     times = frames.times
     value = lambda track: track.sample(times, frames.snapped(track.times))
-    needed = _with_ancestors(scene, wanted)
+    budget.take(len(needed) * _NODE, what)
     result: dict[int, np.ndarray] = {}
-    for node in scene.order:
-        if node not in needed:
-            continue
+    for node in needed:
         local = scene.locals[node][None]
         tracks = by_node.get(node, {})
         if tracks.keys() & set(PATHS):
@@ -259,7 +266,7 @@ def sample(
     weights = {}
     for node, tracks in by_node.items():
         if "weights" in tracks:
-            budget.take(frames.count * tracks["weights"].values.shape[-1] * 8, what)
+            budget.take(frames.count * tracks["weights"].values.shape[-1] * 32, what)
             weights[node] = value(tracks["weights"])
     kept = {node: result[node] for node in wanted}
     if any(not np.isfinite(moved).all() for moved in kept.values()):
@@ -267,13 +274,13 @@ def sample(
     return SampledAnimation(animation.name, frames, kept, weights)
 
 
-def _with_ancestors(scene: Scene, nodes: set[int]) -> set[int]:
-    """Return nodes and all nodes above them."""
+def with_ancestors(scene: Scene, nodes: set[int]) -> list[int]:
+    """Return nodes and all nodes above them, parents first."""
     result = set(nodes)
     for node in reversed(scene.order):
         if node in result and scene.parents[node] >= 0:
             result.add(scene.parents[node])
-    return result
+    return [node for node in scene.order if node in result]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.mesh import HANDEDNESS, UNITS, UP_AXES, Mesh
+from understudy.io.budget import Budget
 from understudy.io.gltf.document import Entry
 from understudy.io.numbers import ragged
 from understudy.system.errors import FileError
@@ -64,14 +65,14 @@ class OwnExtras:
         return {KEY: {"version": VERSION, **vars(self), **converted}}
 
 
-def own_extras(root: Entry) -> OwnExtras | None:
+def own_extras(root: Entry, budget: Budget) -> OwnExtras | None:
     """Return what our writer noted in a file; None if there is nothing that can be used."""
     extras = root.data.get("extras")
     if not isinstance(extras, dict) or not isinstance(extras.get(KEY), dict):
         return None
     entry = Entry(extras[KEY], f"{root.where}: extras.{KEY}")
     try:
-        return _parsed(entry)
+        return _parsed(entry, budget)
     except FileError:
         return None
 
@@ -99,7 +100,7 @@ def polygon_runs(mesh: Mesh, primitive: np.ndarray) -> np.ndarray:
     return np.column_stack([rows[starts], counts])
 
 
-def _parsed(entry: Entry) -> OwnExtras | None:
+def _parsed(entry: Entry, budget: Budget) -> OwnExtras | None:
     if entry.integer("version") != VERSION:
         return None
     origin = entry.numbers("origin", 3)
@@ -123,17 +124,18 @@ def _parsed(entry: Entry) -> OwnExtras | None:
         tuple(entry.texts("materials")),
         tuple(entry.texts("shapes")),
         tuple(entry.texts("part_order")),
-        {name: _rows(parts, name, count) for name in parts.data},
+        {name: _rows(parts, name, count, budget) for name in parts.data},
         frozenset(entry.texts("not_parts")),
         entry.rows("polygons", 3),
     )
 
 
-def _rows(entry: Entry, key: str, count: int) -> np.ndarray:
+def _rows(entry: Entry, key: str, count: int, budget: Budget) -> np.ndarray:
     """Return the numbers below `count` that runs stand for."""
     runs = entry.rows(key, 2)
     if len(runs) and ((runs > count).any() or runs[:, 1].sum() > count):
         raise entry.wrong(key, "more vertices than the mesh has")
+    budget.take(int(runs[:, 1].sum()) * 32, "parts")
     rows = ragged(*runs.T)
     if len(rows) and rows.max() >= count:
         raise entry.wrong(key, "more vertices than the mesh has")

@@ -22,6 +22,7 @@ import numpy as np
 from understudy.core.character import BlendShape, Character, CharacterClip
 from understudy.core.coordinates import Conversion
 from understudy.core.mesh import Mesh
+from understudy.core.poses import unique
 from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.geometry.transforms import compose
@@ -39,14 +40,21 @@ from understudy.io.gltf.assembly import (
 )
 from understudy.io.gltf.binding import Bones, placed
 from understudy.io.gltf.container import Document, read_document
-from understudy.io.gltf.document import unique
-from understudy.io.gltf.motion import Animation, SampledAnimation, read_animations, sample
-from understudy.io.gltf.own_extras import OwnExtras, own_extras
+from understudy.io.gltf.motion import (
+    Animation,
+    SampledAnimation,
+    read_animations,
+    sample,
+    with_ancestors,
+)
+from understudy.io.gltf.own_extras import own_extras
 from understudy.io.gltf.scene import Scene
 from understudy.io.gltf.surfaces import Surface, read_surface, target_count, welded
 from understudy.system import checks
 from understudy.system.errors import FileError, InputError
 from understudy.system.progress import SILENT, Progress
+
+_PART, _TARGET, _CURVE = 16_000, 8000, 200  # bytes
 
 
 class _ChoiceError(InputError):
@@ -69,13 +77,14 @@ def read_gltf(
 def _read(document: Document, path: Path, options: ReadOptions) -> Character:
     """Return the character of a document; what its nouns refuse becomes a `FileError`."""
     try:
-        own = own_extras(document.root)
-        if own is not None:
+        reader = _Reader(document, options)
+        if reader.own is not None:
             try:
-                return _Reader(document, options, own).character(path.stem)
+                return reader.character(path.stem)
             except EditedError:
-                pass
-        return _Reader(document, options, None).character(path.stem)
+                reader = _Reader(document, options)
+                reader.own = None
+        return reader.character(path.stem)
     except _ChoiceError:
         raise
     except InputError as problem:
@@ -88,12 +97,13 @@ def _read(document: Document, path: Path, options: ReadOptions) -> Character:
 class _Reader:
     """Reads one document."""
 
-    def __init__(self, document: Document, options: ReadOptions, own: OwnExtras | None):
+    def __init__(self, document: Document, options: ReadOptions):
         self.root = document.root
         self.options = options
-        self.own = own
         self.accessors = Accessors(document)
-        self.scene = Scene(self.root)
+        self.budget = self.accessors.budget
+        self.own = own_extras(self.root, self.budget)
+        self.scene = Scene(self.root, self.budget)
         self.meshes = self.root.entries("meshes")
         self.skins = self.root.entries("skins")
         self.materials = self.root.entries("materials")
@@ -111,8 +121,8 @@ class _Reader:
         parts = self._parts(nodes, bones, moving)
         order = bones.order()
         carriers = {bones.bones[bone].node for bone in order}
-        rate, budget = self.options.frame_rate, self.accessors.budget
-        sampled = [sample(a, self.scene, carriers, rate, budget) for a in animations]
+        needed, rate = with_ancestors(self.scene, carriers), self.options.frame_rate
+        sampled = [sample(a, self.scene, needed, carriers, rate, self.budget) for a in animations]
         vertex_map = self._vertex_map(parts)
         shapes, curves = self._shapes(parts, vertex_map, sampled)
         mesh, first = self._mesh(parts, vertex_map)
@@ -120,6 +130,7 @@ class _Reader:
         moved = [self._bone_motion(bones, order, a) for a in sampled]
         clips = []
         for k, (a, world) in enumerate(zip(sampled, moved)):
+            self.budget.take(a.frames.count * len(curves) * 16, f"animation {a.name!r}")
             weights, frames = _weights(curves, k, a.frames.count), a.frames
             clips.append(
                 CharacterClip(a.name, world, weights, frames.frame_rate, frames.start_frame)
@@ -138,11 +149,16 @@ class _Reader:
             known.append(name)
             return not wanted or name in wanted
 
+        counts: dict[int, int] = {}
+
         def targets(node: int) -> int:
             entry = self.scene.entries[node]
             if not entry.has("mesh"):
                 return 0
-            return target_count(self.meshes[entry.integer("mesh", below=len(self.meshes))])
+            mesh = entry.integer("mesh", below=len(self.meshes))
+            if mesh not in counts:
+                counts[mesh] = target_count(self.meshes[mesh])
+            return counts[mesh]
 
         result = read_animations(
             self.root, self.accessors, len(self.scene.entries), targets, is_wanted
@@ -194,8 +210,8 @@ class _Reader:
             if surface is None:
                 continue
             # Instances of a mesh share it in the file; here each becomes vertices.
-            size = 200 * len(surface.positions) + 100 * len(surface.triangles)
-            self.accessors.budget.take(size, "meshes")
+            size = 200 * len(surface.positions) + 600 * len(surface.triangles)
+            self.budget.take(_PART + size, "meshes")
             parts.append(Part(name, node, mesh, surface, self.scene.globals[node]))
         if not parts:
             raise FileError(f"{self.root.where}: it has no mesh with triangles")
@@ -310,6 +326,7 @@ class _Reader:
             count = len(part.surface.targets)
             if not count:
                 continue
+            self.budget.take(count * (_TARGET + _CURVE * len(sampled)), "morph targets")
             entry = self.scene.entries[part.node]
             mesh = self.meshes[part.mesh]
             given = (found.numbers("weights", count) for found in (entry, mesh))
@@ -343,6 +360,8 @@ class _Reader:
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         width = max(part.weight.shape[1] for part in parts if part.weight is not None)
+        rows = sum(len(part.surface.positions) for part in parts)
+        self.budget.take(32 * width * rows, "skin weights")
         pad = lambda array: np.pad(array, ((0, 0), (0, width - array.shape[1])))
         index = np.concatenate(
             [pad(place[p.bone_index]) for p in parts if p.bone_index is not None]
@@ -355,7 +374,7 @@ class _Reader:
     ) -> np.ndarray:
         """Return world_from_bone (F,B,3,4) of an animation."""
         count = animation.frames.count
-        self.accessors.budget.take(count * len(order) * 96, f"animation {animation.name!r}")
+        self.budget.take(count * len(order) * 96, f"animation {animation.name!r}")
         result = np.empty((count, len(order), 3, 4))
         for place, number in enumerate(order):
             bone = bones.bones[number]

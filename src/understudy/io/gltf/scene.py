@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from understudy.geometry.transforms import compose
+from understudy.io.budget import Budget
 from understudy.io.gltf.document import Entry
 from understudy.io.trs import NEARLY_UNIT, PATHS, compose_trs
 from understudy.system.errors import FileError
+
+_NODE = 8000  # bytes
 
 
 class Scene:
@@ -20,8 +23,9 @@ class Scene:
     globals   (N,3,4) float64
     """
 
-    def __init__(self, root: Entry):
+    def __init__(self, root: Entry, budget: Budget):
         self.entries = root.entries("nodes")
+        budget.take(len(self.entries) * _NODE, "nodes")
         self.parents = self._parents(root.where)
         self.order = self._order(root.where)
         self.locals = self._locals(root.where)

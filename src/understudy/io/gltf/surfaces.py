@@ -20,6 +20,7 @@ from understudy.system.errors import FileError
 
 TRIANGLES, STRIP, FAN, POINTS = 4, 5, 6, 0
 VERTEX_ATTRIBUTE = "_VERTEX"
+_PRIMITIVE, _TARGET = 16_000, 8000  # bytes
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class _Vertices:
 
 def target_count(mesh: Entry) -> int:
     """Return how many morph targets a mesh has."""
-    primitives = mesh.entries("primitives")
-    return len(primitives[0].entries("targets")) if primitives else 0
+    first = mesh.entries("primitives")[:1]
+    return len(first[0].entries("targets")) if first else 0
 
 
 def read_surface(
@@ -80,6 +81,7 @@ def read_surface(
     vertices: list[_Vertices] = []
     starts = [0]
     triangles, material, primitive = [], [], []
+    targets = target_count(mesh)
     for number, entry in enumerate(mesh.entries("primitives")):
         mode = entry.integer("mode", TRIANGLES)
         if mode not in (TRIANGLES, STRIP, FAN) and not (use_own and mode == POINTS):
@@ -87,15 +89,18 @@ def read_surface(
         key = repr((entry.data.get("attributes"), entry.data.get("targets")))
         if key not in groups:
             groups[key] = len(vertices)
-            vertices.append(_read_vertices(entry, accessors, target_count(mesh), use_own))
+            vertices.append(_read_vertices(entry, accessors, targets, use_own))
             starts.append(starts[-1] + len(vertices[-1].positions))
         group = groups[key]
+        accessors.budget.take(_PRIMITIVE + 64 * len(vertices[group].positions), "primitives")
         found = _triangles(entry, accessors, mode, len(vertices[group].positions))
         triangles.append(found + starts[group])
         material.append(np.full(len(found), entry.integer("material", -1, below=material_count)))
         primitive.append(np.full(len(found), number))
     if not vertices or (not use_own and not sum(map(len, triangles))):
         return None
+    width = max((v.joints.shape[1] for v in vertices if v.joints is not None), default=0)
+    accessors.budget.take(32 * width * starts[-1], "skin weights")
     return _joined(vertices, *map(np.concatenate, (triangles, material, primitive)))
 
 
@@ -111,14 +116,8 @@ def weld(surface: Surface) -> np.ndarray:
     for array in (surface.joints, surface.weights):
         if array is not None:
             group = _refined(group, array[shared])
-    for target in surface.targets:
-        offsets = np.zeros((len(shared), 3))
-        at = np.searchsorted(target.rows, shared)
-        hit = at < len(target.rows)
-        hit[hit] = target.rows[at[hit]] == shared[hit]
-        if hit.any():
-            offsets[hit] = target.values[at[hit]]
-            group = _refined(group, offsets)
+    if surface.targets:
+        group = _refined(group, _moved_alike(surface.targets, shared, count)[:, None])
     first = np.arange(count)
     _, where, back = np.unique(group, return_index=True, return_inverse=True)
     first[shared] = shared[where[back]]
@@ -159,6 +158,25 @@ def labels(rows: np.ndarray) -> np.ndarray:
     return label
 
 
+def _moved_alike(targets: Sequence[Sparse], shared: np.ndarray, count: int) -> np.ndarray:
+    """Return for each of some vertices the number of its group, (n,), which all targets move alike.
+
+    shared  (n,) vertices, increasing; count: of all vertices
+    """
+    place = np.full(count, -1)
+    place[shared] = np.arange(len(shared))
+    number = np.repeat(np.arange(len(targets)), [len(target.rows) for target in targets])
+    where = place[np.concatenate([target.rows for target in targets])]
+    moves = np.column_stack([number, np.concatenate([target.values for target in targets]) + 0.0])
+    order = np.argsort(where, kind="stable")[np.count_nonzero(where < 0) :]
+    ends = np.searchsorted(where[order], np.arange(len(shared) + 1)).tolist()
+    data = moves[order].tobytes()
+    groups: dict[bytes, int] = {}
+    # All moves of a vertex are one text: the time does not grow with vertices times targets.
+    texts = (data[32 * start : 32 * end] for start, end in zip(ends, ends[1:]))
+    return np.array([groups.setdefault(text, len(groups)) for text in texts])
+
+
 def _refined(group: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return groups (n,) divided further, so that equal groups have equal rows (n,k)."""
     return labels(np.column_stack([group, labels(rows)]))
@@ -191,6 +209,7 @@ def _read_vertices(entry: Entry, accessors: Accessors, targets: int, use_own: bo
     if any(w is None for w in weights):
         raise FileError(f"{attributes.where}: JOINTS_ and WEIGHTS_ do not belong together")
     found = entry.entries("targets")
+    accessors.budget.take(len(found) * _TARGET, "morph targets")
     if len(found) != targets:
         raise FileError(
             f"{entry.where}.targets: {len(found)} morph targets, the first primitive has {targets}"

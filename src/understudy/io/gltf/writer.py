@@ -23,9 +23,9 @@ import numpy as np
 
 from understudy.core.character import Character, CharacterClip
 from understudy.core.coordinates import Conversion
+from understudy.core.poses import unique
 from understudy.geometry.skinning import sparse_to_influences, weight_matrix
 from understudy.geometry.transforms import inverse
-from understudy.io.gltf.document import unique
 from understudy.io.gltf.glb_file import INDICES, VERTICES, GlbFile
 from understudy.io.gltf.joint_motion import (
     JointMotion,

@@ -8,37 +8,37 @@ in `docs/formats.md`.
 
 from __future__ import annotations
 
+import ast
 import difflib
-import lzma
 import math
+import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from understudy.core.mesh import Mesh
+from understudy.io.budget import Budget
 from understudy.system import checks
 from understudy.system.errors import FileError, InputError
 
-# What zipfile and NumPy raise on a file that is damaged, truncated or something else.
-UNREADABLE = (
-    OSError,
-    ValueError,
-    EOFError,
-    KeyError,
-    NotImplementedError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-)
+# What zipfile raises on a file that is damaged, truncated or something else.
+UNREADABLE = (OSError, ValueError, EOFError, LookupError, OverflowError, RuntimeError)
+UNREADABLE += (struct.error, zipfile.BadZipFile, zlib.error)
 # Positions of an animation compress to a third; a mesh that does not move, to a hundredth.
-_MAX_RATIO = 300
-_ALWAYS_ALLOWED = 1 << 30  # bytes
+_PER_BYTE = 300 * 8
+# What an array takes on its way to a noun: a few copies in float64 of each number, of each text a
+# Python object; of a frame, the checks of it.
+_OF_NUMBER, _OF_TEXT, _OF_FRAME = 8 * 8, 400, 2000
+_MOST_ARRAYS = 1000
+_MOST_HEADER = 1000  # bytes; arrays have at most 64 axes
+_PACKED_AS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_TYPE = re.compile(r"[<>|=]?[biufUS]\d{1,9}")
 ATTRIBUTE_ARRAYS = (
     "corner_uvs",
     "corner_normals",
@@ -67,19 +67,19 @@ def read_arrays(path: str | Path, wanted: Collection[str]) -> dict[str, np.ndarr
     implausibly large for its size.
     """
     with _opened(path) as archive:
-        members = {name: info for name, info in _members(archive).items() if name in wanted}
-        total = sum(info.file_size for info in members.values())
-        packed = sum(info.compress_size for info in members.values())
-        if total > max(_ALWAYS_ALLOWED, _MAX_RATIO * packed):
-            raise FileError(
-                f"{path}: {packed:,} bytes claim to hold {total:,} bytes of arrays; it is damaged "
-                "or made to fill the memory. Save it again with numpy.savez"
-            )
-        return {name: _read_array(archive, info, path, name) for name, info in members.items()}
+        budget = Budget(path, Path(path).stat().st_size, _PER_BYTE)
+        members = _members(archive)
+        return {
+            name: _read_array(archive, info, name, budget)
+            for name, info in members.items()
+            if name in wanted
+        }
 
 
 def refuse_misspelled(path: str | Path, names: Collection[str], known: Collection[str]) -> None:
     """Raise if a name that is not known is close to one that is, and would be ignored."""
+    if len(names) > _MOST_ARRAYS:
+        raise FileError(f"{path}: has {len(names):,} arrays, expected at most {_MOST_ARRAYS:,}")
     for name in sorted(set(names) - set(known)):
         near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)
         if near:
@@ -102,31 +102,60 @@ def _opened(path: str | Path) -> Iterator[zipfile.ZipFile]:
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """Return the members of an archive by the name of their array."""
-    return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+    found: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        name = info.filename.removesuffix(".npy")
+        if name in found:
+            raise ValueError(f"it has the array {name!r} twice")
+        found[name] = info
+    return found
 
 
 def _read_array(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str | Path, name: str
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, budget: Budget
 ) -> np.ndarray:
-    """Return one array, after comparing the shape it declares with its size."""
-    # NumPy would allocate whatever shape the header declares.
+    """Return one array, read-only; nothing of it is unpacked before its header is checked.
+
+    NumPy evaluates the header as Python, and allocates whatever shape it declares.
+    """
+    if info.compress_type not in _PACKED_AS:  # of other kinds, a few bytes may claim gigabytes
+        raise ValueError(f"the array {name} is not packed as numpy.savez does")
     with archive.open(info) as file:
-        version = np.lib.format.read_magic(file)
-        if version == (1, 0):
-            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-        elif version == (2, 0):
-            shape, _, dtype = np.lib.format.read_array_header_2_0(file)
-        else:
-            raise ValueError(f"the array {name} has the unknown format version {version}")
-        if dtype.hasobject:
-            raise FileError(
-                f"{path}: the array {name!r} holds pickled Python objects, which are never loaded; "
-                "save numbers, or names as numpy.array(names, dtype=str)"
-            )
-        if file.tell() + math.prod(shape) * dtype.itemsize != info.file_size:
+        start = file.read(8)
+        width = {b"\x01\0": 2, b"\x02\0": 4, b"\x03\0": 4}.get(start[6:])
+        if start[:6] != b"\x93NUMPY" or width is None:
+            raise ValueError(f"{name} is not an array of a known version")
+        length = int.from_bytes(file.read(width), "little")
+        dtype, shape, order = _described(file.read(min(length, _MOST_HEADER)), budget.where, name)
+        count = math.prod(shape)
+        size = count * dtype.itemsize
+        if 8 + width + length + size != info.file_size or (count and not size):
             raise ValueError(f"the array {name} declares the shape {shape}, which does not fit it")
-    with archive.open(info) as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
+        each = _OF_TEXT if dtype.kind in "US" else _OF_NUMBER
+        frames = shape[0] if len(shape) > 2 else 0
+        budget.take(max(count * each, 8 * size) + frames * _OF_FRAME, f"the array {name}")
+        data = file.read(size + 1)
+    return np.frombuffer(data, dtype, count).reshape(shape, order=order)
+
+
+def _described(
+    header: bytes, path: object, name: str
+) -> tuple[np.dtype, tuple[int, ...], Literal["C", "F"]]:
+    """Return the type, the shape and the order of the numbers that an array's header states."""
+    try:
+        about = ast.literal_eval(header.decode("latin-1"))
+        kind, shape, fortran = (about[key] for key in ("descr", "shape", "fortran_order"))
+        if kind in ("|O", "O"):
+            raise FileError(
+                f"{path}: the array {name!r} holds pickled Python objects, which are never "
+                "loaded; save numbers, or names as numpy.array(names, dtype=str)"
+            )
+        whole = isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape)
+        if len(about) == 3 and whole and type(fortran) is bool and _TYPE.fullmatch(kind):
+            return np.dtype(kind), shape, "F" if fortran else "C"
+    except (SyntaxError, TypeError, LookupError, MemoryError, RecursionError, OverflowError):
+        pass
+    raise ValueError(f"the array {name!r} holds neither numbers nor texts: {header[:80]!r}")
 
 
 def attribute_arrays(mesh: Mesh) -> dict[str, Any]:
@@ -186,15 +215,12 @@ def texts(arrays: Arrays, name: str, count: int | None = None) -> tuple[str, ...
     if values.dtype.kind not in "US":
         raise InputError(f"{name}: expected an array of text, got {values.dtype.name}")
     checks.shape_of(values, name, (count,))
-    if values.dtype.kind == "S":
-        values = np.char.decode(values, "utf-8")
-    return checks.names(values.tolist(), name, count)
+    return checks.names(_plain(values, name), name, count)
 
 
 def text(arrays: Arrays, name: str) -> str | None:
     """Return a single text; None: the file has none."""
-    item = _single(arrays, name, "US", "text")
-    return item.decode("utf-8", "replace") if isinstance(item, bytes) else item
+    return _single(arrays, name, "US", "text")
 
 
 def number(arrays: Arrays, name: str) -> float | None:
@@ -212,4 +238,17 @@ def _single(arrays: Arrays, name: str, kinds: str, what: str) -> Any:
         raise InputError(
             f"{name}: expected one {what}, got {value.dtype.name} of shape {value.shape}"
         )
-    return value.reshape(-1)[0].item()
+    return _plain(value.reshape(-1), name)[0]
+
+
+def _plain(values: np.ndarray, name: str) -> list[Any]:
+    """Return numbers or texts as Python has them."""
+    wrong = InputError(f"{name}: has text that is not Unicode")
+    if values.dtype.kind == "U":
+        letters = np.ascontiguousarray(values).view(values.dtype.str[0] + "u4")
+        if ((letters > 0x10FFFF) | (letters >> 11 == 0x1B)).any():  # none, or half of a pair
+            raise wrong
+    try:
+        return (np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values).tolist()
+    except UnicodeDecodeError:
+        raise wrong from None

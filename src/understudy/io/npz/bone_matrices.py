@@ -22,6 +22,7 @@ _TRANSPOSE = (
     "transpose them, numpy.swapaxes(matrices, -1, -2), then store 4x4 or the first three rows"
 )
 _POSES, _VERTICES = 12, 600  # enough to tell conventions apart, and few enough to take no time
+_PRODUCTS = 600_000  # vertices times bones: more bones than a thousand are tried on fewer vertices
 _TILE = 1000  # poses in memory that are looked at
 # Another reading of the matrices is taken for the right one if it explains the poses this many
 # times better, and what was given is off by more than this share of the mesh's size.
@@ -115,7 +116,7 @@ def _need_right_reading(
     if not rest.size or not rest_bones.size:
         return
     size, rest_extent = _size(rest), np.abs(rest).max()
-    chosen = evenly(len(rest), _VERTICES)
+    chosen = evenly(len(rest), max(3, min(_VERTICES, _PRODUCTS // len(rest_bones))))
     rest, vertices = rest[chosen], vertices[:, chosen]
     motion = np.linalg.norm(vertices - rest, axis=-1).mean(axis=1)
     poses = np.argsort(-motion, kind="stable")[:_POSES]

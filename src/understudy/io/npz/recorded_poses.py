@@ -137,13 +137,15 @@ def read_npz_cache(
 ) -> VertexCache:
     """Return the positions of a `.npz`, which needs no polygons for that."""
     found = read_arrays(path, ("vertices", "frame_rate", "start_frame"))
-    if "vertices" not in found or found["vertices"].ndim != 3:
+    if "vertices" not in found:
         raise FileError(f"{path}: expected an array 'vertices' of shape (frames, vertices, 3)")
-    scalar = lambda name: float(found[name]) if name in found and found[name].ndim == 0 else None
-    start = scalar("start_frame")
-    frames = (start or 0.0) + np.arange(len(found["vertices"]), dtype=np.float64)
-    rate, name = scalar("frame_rate"), Path(path).stem
-    return VertexCache(found["vertices"], frames, rate, name, start is not None)
+    try:
+        vertices = checks.array(found["vertices"], "vertices", (None, None, 3))
+        start, rate = number(found, "start_frame"), number(found, "frame_rate")
+        frames = (start or 0.0) + np.arange(len(vertices), dtype=np.float64)
+        return VertexCache(vertices, frames, rate, Path(path).stem, start is not None)
+    except InputError as problem:
+        raise FileError(f"{path}: {problem}") from problem
 
 
 def read_npz_mesh(
@@ -235,7 +237,7 @@ def _clip(path: str | Path, arrays: Arrays) -> MeshClip:
         if rate is not None:
             checks.between(rate, "frame_rate", above=0)
         start = number(arrays, "start_frame")
-        if start is not None and start != int(start):
+        if start is not None and not (abs(start) < 2**31 and start == int(start)):
             raise InputError(f"start_frame: expected a whole number, got {start!r}")
     except InputError as problem:
         raise FileError(f"{path}: {problem}") from problem

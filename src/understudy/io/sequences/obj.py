@@ -14,10 +14,13 @@ import numpy as np
 
 from understudy.core.mesh import Mesh
 from understudy.io.atomic_write import atomic_write
+from understudy.io.budget import Budget
 from understudy.io.mesh_clips import FrameData
 from understudy.io.mesh_objects import mesh_objects
-from understudy.io.numbers import read_bytes, read_numbers, words_per_line
+from understudy.io.numbers import ragged, read_bytes, read_numbers, whole, words_per_line
 from understudy.system.errors import FileError, InputError
+
+_IN_PART, _PART = 100, 2000  # bytes for each corner of a part and for each part, with copies
 
 
 def read_obj_vertices(path: str | Path) -> FrameData:
@@ -30,11 +33,11 @@ def read_obj(path: str | Path) -> Mesh:
     """Return the mesh of a file; `FileError` says why there is none. Its up axis is unknown."""
     lines = _Lines(path)
     vertices = lines.vertices()
-    faces = lines.text(lines.is_face)
+    faces = lines.text(lines.is_face, 1)
     if not faces:
         raise FileError(f"{path}: has no polygons (no line starts with f)")
     try:
-        sizes = words_per_line(faces) - 1
+        sizes = words_per_line(faces)
         first, second, third = _corners(faces)
         before = np.cumsum(lines.is_vertex)[lines.is_face]
         corners = _absolute(first, np.repeat(before, sizes), len(vertices), "vertex")
@@ -61,6 +64,8 @@ def read_obj(path: str | Path) -> Mesh:
             parts=lines.parts(sizes, corners),
             up_axis="unknown",
         )
+    except FileError:
+        raise
     except (ValueError, InputError) as problem:
         raise FileError(f"{path}: cannot be read as OBJ: {problem}") from problem
 
@@ -194,25 +199,27 @@ class _Lines:
         if not self.is_vertex.any():
             raise FileError(f"{path}: not an OBJ file with a mesh (no line starts with v)")
 
-    def text(self, chosen: np.ndarray) -> bytes:
-        """Return the chosen lines, (lines,) bool, each with its newline."""
+    def text(self, chosen: np.ndarray, skipped: int = 0) -> bytes:
+        """Return the chosen lines, (lines,) bool, each with its newline.
+
+        skipped  letters at the start of each line that are left out
+        """
         inside = np.zeros(len(self._data) + 1, np.int8)
-        inside[self._starts[chosen]] += 1
+        inside[self._starts[chosen] + skipped] += 1
         np.add.at(inside, self._ends[chosen] + 1, -1)
         return self._data[np.cumsum(inside[:-1], dtype=np.int8) > 0].tobytes()
 
     def table(self, chosen: np.ndarray, columns: int) -> np.ndarray:
         """Return the first `columns` numbers of the chosen lines, which must be of one length."""
-        text = self.text(chosen)
-        words = words_per_line(text) - 1
+        text = self.text(chosen, 1 if chosen is self.is_vertex else 2)  # without v, vt or vn
+        words = words_per_line(text)
         if (words != words[0]).any() or words[0] < columns:
             odd = int(np.flatnonzero((words != words[0]) | (words < columns))[0])
             raise ValueError(
                 f"entry {odd} has {int(words[odd])} numbers, expected "
                 f"{max(int(words[0]), columns)}; the file may be cut off"
             )
-        keyword = text[: text.find(b" ")] if b" " in text[:3] else text[: text.find(b"\t")]
-        return read_numbers(text.replace(keyword, b"")).reshape(len(words), -1)[:, :columns]
+        return read_numbers(text).reshape(len(words), -1)[:, :columns]
 
     def vertices(self) -> np.ndarray:
         """Return the positions, (V,3) float64."""
@@ -227,28 +234,41 @@ class _Lines:
         if not found:
             return (), None
         found = [name or "default" for name in found]
-        names = tuple(dict.fromkeys(found))
-        number = np.array([names.index(name) for name in found])
-        return names, number[np.maximum(self._statement_of_polygons(starts), 0)]
+        names = {name: k for k, name in enumerate(dict.fromkeys(found))}
+        number = np.array([names[name] for name in found])
+        return tuple(names), number[np.maximum(self._statement_of_polygons(starts), 0)]
 
     def parts(self, sizes: np.ndarray, corners: np.ndarray) -> dict[str, np.ndarray]:
         """Return the vertices of each object and group by name: sorted, each once.
 
         sizes, corners  of all polygons, as in `Mesh`
         """
-        result: dict[str, list[np.ndarray]] = {}
+        numbers: dict[str, int] = {}  # of the parts, by name
+        pieces: list[np.ndarray] = []  # (n,2) part and vertex
+        budget = Budget(self.path, len(self._data))
         for keyword in (b"o", b"g"):
             starts, found = self._statements(keyword)
             statement = np.repeat(self._statement_of_polygons(starts), sizes)
             order = np.argsort(statement, kind="stable")
             ends = np.searchsorted(statement[order], np.arange(len(found) + 1))
-            for k, text in enumerate(found):
-                inside = corners[order[ends[k] : ends[k + 1]]]
-                # A group statement may name several groups; an object's name may have spaces.
-                for name in [text] if keyword == b"o" else text.split():
-                    if len(inside) and name != "default":  # the name of "no group"
-                        result.setdefault(name, []).append(inside)
-        return {name: np.unique(np.concatenate(pieces)) for name, pieces in result.items()}
+            used = np.flatnonzero(np.diff(ends)).tolist()
+            # A group statement may name several groups; an object's name may have spaces.
+            named = [
+                (numbers.setdefault(name, len(numbers)), k)
+                for k in used
+                for name in ([found[k]] if keyword == b"o" else found[k].split())
+                if name != "default"  # the name of "no group"
+            ]
+            part, k = np.array(named, np.int64).reshape(-1, 2).T
+            counts = ends[k + 1] - ends[k]
+            budget.take(int(counts.sum()) * _IN_PART + len(named) * _PART, "groups")
+            inside = corners[order[ragged(ends[k], counts)]]
+            pieces.append(np.stack([np.repeat(part, counts), inside], axis=1))
+        part, vertex = np.concatenate(pieces).T
+        count = int(corners.max()) + 1
+        part, vertex = np.divmod(np.unique(part * count + vertex), count)
+        each = np.split(vertex, np.searchsorted(part, np.arange(1, len(numbers))))
+        return dict(zip(numbers, each))
 
     def _statements(self, keyword: bytes) -> tuple[list[int], list[str]]:
         """Return where the lines with `keyword` start in the file, and the text after it."""
@@ -267,7 +287,7 @@ def _corners(faces: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     Corners are written v, v/t, v//n or v/t/n, and a file may mix them.
     """
-    text = faces.replace(b"f", b"").replace(b"//", b"/0/")
+    text = faces.replace(b"//", b"/0/")
     data = np.frombuffer(text, np.uint8)
     blank = data <= 32
     starts = ~blank & np.concatenate([[True], blank[:-1]])
@@ -277,11 +297,9 @@ def _corners(faces: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if len(numbers) != counts.sum() or (counts > 3).any():
         raise ValueError("a polygon's corner is incomplete; the file may be cut off")
     at = np.cumsum(counts) - counts
-    whole = numbers.astype(np.int64)
-    if (whole != numbers).any():
-        raise ValueError("a polygon's corner is not a whole number")
-    other = lambda step: np.where(counts > step, whole[np.minimum(at + step, len(whole) - 1)], 0)
-    return whole[at], other(1), other(2)
+    index = whole(numbers, "corners of polygons")
+    other = lambda step: np.where(counts > step, index[np.minimum(at + step, len(index) - 1)], 0)
+    return index[at], other(1), other(2)
 
 
 def _absolute(index: np.ndarray, before: np.ndarray, count: int, what: str) -> np.ndarray:

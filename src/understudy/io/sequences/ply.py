@@ -4,14 +4,16 @@ Positions, polygons of any size, normals of vertices, texture coordinates (the l
 polygon), materials (`material_index`) and objects (`object_index` of a vertex) are read and
 written; everything else is ignored. Comments name materials and objects: `comment material 0 skin`.
 
-Polygons of mixed sizes have no fixed stride. For every byte (in ASCII: every number) of the polygon
-part, the reader computes where a record that starts there would end. It follows those jumps by
-doubling (`record_starts`), so there is no loop over faces.
+Polygons of one size are records of one stride, and read without a loop. Those of mixed sizes are
+followed from one record to the next, which takes time in proportion to the bytes of the file: no
+count is believed before the bytes for it are there.
 """
 
 from __future__ import annotations
 
 import re
+import struct
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +25,8 @@ from understudy.core.mesh import Mesh
 from understudy.io.atomic_write import atomic_write
 from understudy.io.mesh_clips import FrameData
 from understudy.io.mesh_objects import mesh_objects
-from understudy.io.numbers import ragged, read_bytes, read_numbers, record_starts
+from understudy.io.numbers import ragged, read_bytes, read_numbers, whole
+from understudy.system import checks
 from understudy.system.errors import FileError, InputError
 
 _TYPES = {
@@ -32,7 +35,11 @@ _TYPES = {
     "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4", "float": "f4", "float32": "f4",
     "double": "f8", "float64": "f8",
 }  # fmt: skip
-_ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
+_ORDERS = {"ascii": "=", "binary_little_endian": "<", "binary_big_endian": ">"}
+# What reads the size of a list, by byte order and type; in ASCII it is "=f8".
+_SIZES = {
+    o + k: struct.Struct(o + np.dtype(k).char) for o in _ORDERS.values() for k in _TYPES.values()
+}
 _INDEX = "vertex_indices"
 _INDEX_NAMES = (_INDEX, "vertex_index")
 _FACE_NAMES = (*_INDEX_NAMES, "texcoord", "material_index")
@@ -146,26 +153,29 @@ def _word(name: str) -> str:
 
 
 class _File:
-    """A file with its header read; the body stays bytes until it is used."""
+    """A file with its header read. Numbers in ASCII are made binary, so that all forms are one."""
 
     def __init__(self, path: str | Path):
         self.path = path
         data = read_bytes(path)
         if not data.startswith((b"ply\n", b"ply\r")):
             raise FileError(f"{path}: not a PLY file")
-        end = data.find(b"end_header")
-        line_end = data.find(b"\n", end)
+        end = data.find(b"\nend_header")
+        line_end = data.find(b"\n", end + 1)
         if end < 0 or line_end < 0:
             raise FileError(f"{path}: truncated: the file ends inside its own header")
         self.order, self.elements = self.guarded(lambda: _header(data[:end]))
         self.head, self.body = data[:end], data[line_end + 1 :]
-        self._numbers: np.ndarray | None = None
-        self._face_lists: dict[str, tuple[np.ndarray, np.ndarray]] | None = None
+        if self.order == "=":
+            self.body = self.guarded(lambda: read_numbers(self.body).tobytes())
+        self._places: dict[str, tuple[int, int]] = {}  # of the elements, in bytes of the body
+        self._lists: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # of the polygons
 
     def guarded(self, work: Callable[[], _Result]) -> _Result:
         """Return what `work` returns; what it raises becomes a `FileError`."""
         try:
-            return work()
+            with np.errstate(all="ignore"):  # NaN and infinity are found in what is made of them
+                return work()
         except FileError:
             raise
         except (ValueError, IndexError, KeyError, OverflowError, InputError) as problem:
@@ -174,6 +184,8 @@ class _File:
     def mesh(self) -> Mesh:
         """Return the whole mesh."""
         sizes, corners = self.polygons()
+        if self.body[self._find(self.elements[-1].name)[2] :].strip():
+            raise ValueError("it has more data than its header describes")
         normals = self._vertex_columns(("nx", "ny", "nz"))
         uvs = self._texture_coordinates(sizes)
         materials, material = self._materials()
@@ -201,27 +213,19 @@ class _File:
         element, start, _ = self._find("vertex")
         if not element.fixed:
             raise ValueError("a vertex has a list property")
-        names = [p.name for p in element.properties]
-        columns = [names.index(name) if name in names else -1 for name in wanted]
-        if -1 in columns:
+        ends = np.cumsum([np.dtype(p.kind).itemsize for p in element.properties])
+        columns = {p.name: (p.kind, end) for p, end in zip(element.properties, ends.tolist())}
+        if not columns.keys() >= set(wanted):
             return None
-        if self.order == "":
-            table = self._ascii_numbers()[start : start + element.count * len(names)]
-            if len(table) < element.count * len(names):
-                raise ValueError("it ends before its last vertex")
-            return table.reshape(element.count, len(names))[:, columns]
-        record = self._record(element)
-        if start + record.itemsize * element.count > len(self.body):
-            raise ValueError("it ends before its last vertex")
-        rows = np.frombuffer(self.body, record, element.count, start)
-        return np.stack([rows[f"p{column}"] for column in columns], axis=1).astype(np.float64)
+        rows = []
+        for kind, end in map(columns.__getitem__, wanted):
+            at = start + end - np.dtype(kind).itemsize
+            rows.append(self._column(kind, at, (element.count,), (int(ends[-1]),)))
+        return np.stack(rows, axis=1).astype(np.float64)
 
     def after_vertices(self) -> bytes:
         """Return the bytes that describe the polygons; the header has the number of vertices."""
-        _, _, end = self._find("vertex")
-        if self.order == "":
-            return self.head + np.ascontiguousarray(self._ascii_numbers()[end:]).tobytes()
-        return self.head + self.body[end:]
+        return self.head + self.body[self._find("vertex")[2] :]
 
     def polygons(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the polygons' sizes (F,) and the vertex of each corner (N,)."""
@@ -230,43 +234,33 @@ class _File:
         name = next((n for n in _INDEX_NAMES if n in lists), None)
         if name is None or not element.count:
             raise ValueError("it has no polygons (no faces with vertex_indices)")
-        sizes, corners = self._face_values(name)
-        return sizes, corners.astype(np.int64)
-
-    def _face_values(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return a property of the polygons: its number of entries (F,), and all entries."""
-        element, start, _ = self._find("face")
-        if self._face_lists is None:
-            self._face_lists = self._lists(element, start)
-        sizes, places = self._face_lists[name]
-        if self.order == "":
-            return sizes, self._ascii_numbers()[ragged(places, sizes)]
-        kind = np.dtype(self.order + next(p.kind for p in element.properties if p.name == name))
-        taken = np.frombuffer(self.body, np.uint8)[ragged(places, sizes * kind.itemsize)]
-        return sizes, np.frombuffer(taken.tobytes(), kind)
+        sizes, corners = self._lists[name]
+        return sizes, whole(corners, "corners of polygons")
 
     def _texture_coordinates(self, sizes: np.ndarray) -> np.ndarray | None:
         """Return the UVs of the corners, (N,2); None: there are none for every corner."""
-        element, _, _ = self._find("face")
-        if not any(p.name == "texcoord" and p.count_kind for p in element.properties):
+        if "texcoord" not in self._lists:
             return None
-        counts, values = self._face_values("texcoord")
+        counts, values = self._lists["texcoord"]
         return values.reshape(-1, 2) if np.array_equal(counts, 2 * sizes) else None
 
     def _materials(self) -> tuple[tuple[str, ...], np.ndarray | None]:
         """Return the materials that comments name, and each polygon's number, (F,) or None."""
-        element, _, _ = self._find("face")
         names = self._comments("material")
-        if not names or not any(p.name == "material_index" for p in element.properties):
+        if not names or "material_index" not in self._lists:
             return (), None
-        return names, self._face_values("material_index")[1].astype(np.int64)
+        return names, whole(self._lists["material_index"][1], "material_index")
 
     def _objects(self) -> dict[str, np.ndarray]:
         """Return the vertices of each object that a comment names."""
         index = self._vertex_columns(("object_index",))
-        names = self._comments("object") if index is not None else ()
-        found = {name: np.flatnonzero(index == k) for k, name in enumerate(names)}
-        return {name: vertices for name, vertices in found.items() if len(vertices)}
+        names = checks.names(self._comments("object"), "objects")
+        if index is None or not names:
+            return {}
+        order = np.argsort(index[:, 0], kind="stable")
+        ends = np.searchsorted(index[order, 0], np.arange(len(names) + 1))
+        found = zip(names, ends[:-1].tolist(), ends[1:].tolist())
+        return {name: order[first:last] for name, first, last in found if last > first}
 
     def _comments(self, keyword: str) -> tuple[str, ...]:
         """Return the names in comments such as "comment material 0 skin", if they are in order."""
@@ -275,105 +269,116 @@ class _File:
         in_order = [int(number) for number, _ in found] == list(range(len(found)))
         return tuple(name.decode("utf-8", "replace") for _, name in found) if in_order else ()
 
-    def _ascii_numbers(self) -> np.ndarray:
-        if self._numbers is None:
-            self._numbers = read_numbers(self.body)
-        return self._numbers
-
-    def _step(self, kind: str) -> int:
-        """Return how much of the body one value takes: bytes or, in ASCII, one number."""
-        return 1 if self.order == "" else np.dtype(kind).itemsize
-
-    def _record(self, element: _Element) -> np.dtype:
-        return np.dtype([(f"p{k}", self.order + p.kind) for k, p in enumerate(element.properties)])
-
     def _find(self, name: str) -> tuple[_Element, int, int]:
-        """Return an element, and its start and end in the body: in bytes or, in ASCII, numbers."""
-        at = 0
+        """Return an element, and its start and end; the lists of polygons are read on the way."""
+        end = 0
         for element in self.elements:
-            if element.fixed:
-                end = at + sum(self._step(p.kind) for p in element.properties) * element.count
-            elif element.name == name:
-                end = at  # not used for polygons
-            else:
-                end = self._end_of(element, at)
+            start = end
+            if element.name not in self._places:
+                stride = sum(np.dtype(p.kind).itemsize for p in element.properties)
+                is_fixed = element.fixed or not element.count
+                end = start + stride * element.count if is_fixed else self._read(element, start)
+                if end > len(self.body):
+                    raise ValueError(f"it ends before its last {element.name}")
+                self._places[element.name] = start, end
+            start, end = self._places[element.name]
             if element.name == name:
-                return element, at, end
-            at = end
+                return element, start, end
         raise ValueError(f"it has no {name} element")
 
-    def _end_of(self, element: _Element, start: int) -> int:
-        following, _ = self._follow(element, start)
-        starts = record_starts(following, element.count)
-        return start + (int(following[starts[-1]]) if element.count else 0)
-
-    def _lists(self, element: _Element, start: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Return, by name of each property, its numbers of entries and where they start."""
-        following, lists = self._follow(element, start)
-        starts = record_starts(following, element.count)
-        return {
-            name: (count[starts], start + place[starts]) for name, (count, place) in lists.items()
-        }
-
-    def _follow(
-        self, element: _Element, start: int
-    ) -> tuple[np.ndarray, dict[str, tuple[np.ndarray, np.ndarray]]]:
-        """Return where a record would end for every place after `start` that it may start at.
-
-        The second result has, by name of each property, its size and place in such a record.
-        """
-        length = (len(self._ascii_numbers()) if self.order == "" else len(self.body)) - start
-        if length < 1:
-            raise ValueError("it ends before its first polygon")
-        at = np.arange(length + 1)
-        lists = {}
+    def _read(self, element: _Element, start: int) -> int:
+        """Read the lists of an element with some; return where it ends."""
+        at, places = start, []
         for p in element.properties:
-            if p.count_kind is None:
-                if p.name in _FACE_NAMES:
-                    lists[p.name] = (np.ones_like(at), at)
-                at = at + self._step(p.kind)
-                continue
-            count = self._counts(p.count_kind, start, length)[np.minimum(at, length)]
-            at = at + self._step(p.count_kind)
-            if p.name in _FACE_NAMES:  # the arrays are long: only those that are used
-                lists[p.name] = (count, at)
-            at = np.minimum(at + count * self._step(p.kind), 2**40)
-        return at, lists
+            count = 1 if p.count_kind is None else self._size(p.count_kind, at)
+            at += np.dtype(p.count_kind).itemsize if p.count_kind else 0
+            places.append((p, at, count))
+            at += count * np.dtype(p.kind).itemsize
+        stride = at - start
+        if start + stride * element.count > len(self.body):
+            return self._read_uneven(element, start)
+        shape, steps = (element.count,), (stride,)
+        for p, at, count in places:
+            if p.count_kind is not None:
+                before = at - np.dtype(p.count_kind).itemsize
+                if (self._column(p.count_kind, before, shape, steps) != count).any():
+                    return self._read_uneven(element, start)
+        for p, at, count in places:
+            if element.name == "face" and p.name in _FACE_NAMES:
+                each = (*steps, np.dtype(p.kind).itemsize)
+                values = self._column(p.kind, at, (*shape, count), each).reshape(-1)
+                self._lists[p.name] = np.full(element.count, count), values
+        return start + stride * element.count
 
-    def _counts(self, kind: str, start: int, length: int) -> np.ndarray:
-        """Return what would be read as a list's size at each place, (length+1,); 0 at the end."""
-        result = np.zeros(length + 1, np.int64)
-        if self.order == "":
-            numbers = self._ascii_numbers()[start:]
-            # Only whole positive numbers can be sizes; no record starts at any other.
-            result[:-1] = np.where(
-                (numbers >= 0) & (numbers < 2**31) & (numbers == np.floor(numbers)), numbers, 0
-            ).astype(np.int64)
-        else:
-            dtype = np.dtype(self.order + kind)
-            fits = max(0, length - dtype.itemsize + 1)
-            result[:fits] = np.ndarray((fits,), dtype, self.body, start, (1,))
-        return np.maximum(result, 0)
+    def _read_uneven(self, element: _Element, start: int) -> int:
+        """Read records whose lists differ in length, one by one; return where they end."""
+        plan = []
+        for p in element.properties:
+            width = np.dtype(p.count_kind).itemsize if p.count_kind else 0
+            plan.append((p, width, np.dtype(p.kind).itemsize, array("q"), array("q")))
+        at, end = start, len(self.body)
+        for _ in range(element.count):
+            for p, width, step, sizes, places in plan:
+                size = 1 if p.count_kind is None else self._size(p.count_kind, at)
+                at += width
+                sizes.append(size)
+                places.append(at)
+                at += size * step
+            if at > end:
+                break
+        for p, _, step, sizes, places in plan if element.name == "face" and at <= end else ():
+            if p.name in _FACE_NAMES:
+                count, place = np.frombuffer(sizes, np.int64), np.frombuffer(places, np.int64)
+                unit = 1 if (place % step).any() else step  # in ASCII all numbers are aligned
+                data = np.frombuffer(self.body, f"V{unit}", end // unit)
+                inside = ragged(place // unit, count * (step // unit))
+                self._lists[p.name] = count, data[inside].view(self.order + p.kind)
+        return at
+
+    def _size(self, kind: str, at: int) -> int:
+        """Return the size of a list, at a place of the body."""
+        try:
+            size = _SIZES[self.order + kind].unpack_from(self.body, at)[0]
+        except struct.error:
+            raise ValueError("it ends before its last list") from None
+        if not 0 <= size < 2**31 or size != int(size):
+            raise ValueError(f"a list claims {size} entries")
+        return int(size)
+
+    def _column(
+        self, kind: str, start: int, shape: tuple[int, ...], steps: tuple[int, ...]
+    ) -> np.ndarray:
+        """Return values at even distances in the body, which has all of them."""
+        return np.ndarray(shape, self.order + kind, self.body, start, steps)
 
 
 def _header(text: bytes) -> tuple[str, list[_Element]]:
-    """Return the byte order ("" in ASCII) and the elements that a header declares."""
+    """Return the byte order and the elements that a header declares.
+
+    In ASCII, whose numbers become binary, the order is "=" and every type "f8".
+    """
     order: str | None = None
     elements: list[_Element] = []
     for line in text.decode("ascii", "replace").splitlines()[1:]:
         words = line.split()
         if not words or words[0] in ("comment", "obj_info"):
             continue
-        if words[0] == "format" and len(words) > 1 and words[1] in _ORDERS:
+        if words[0] == "format" and order is None and len(words) > 1 and words[1] in _ORDERS:
             order = _ORDERS[words[1]]
-        elif words[0] == "element" and len(words) == 3 and words[2].isdigit():
+        elif words[0] == "element" and order and len(words) == 3 and words[2].isdigit():
             elements.append(_Element(words[1], int(words[2]), []))
         elif words[0] == "property" and elements and len(words) in (3, 5):
             is_list = words[1] == "list" and len(words) == 5
             kind, count_kind = (words[3], _TYPES[words[2]]) if is_list else (words[1], None)
-            elements[-1].properties.append(_Property(words[-1], _TYPES[kind], count_kind))
+            if count_kind in ("f4", "f8"):
+                raise ValueError(f"the size of a list is no {words[2]}")
+            known = ("f8", count_kind and "f8") if order == "=" else (_TYPES[kind], count_kind)
+            elements[-1].properties.append(_Property(words[-1], *known))
         else:
             raise ValueError(f"unexpected line in its header: {line[:60]!r}")
     if order is None:
         raise ValueError("its header names no format")
+    checks.names((e.name for e in elements), "elements")
+    for element in elements:
+        checks.names((p.name for p in element.properties), f"properties of {element.name}")
     return order, elements

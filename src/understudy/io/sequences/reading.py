@@ -114,7 +114,7 @@ def natural_key(name: str) -> tuple:
     ['walk1.obj', 'walk2.obj', 'walk10.obj']
     """
     return tuple(
-        (0, int(part), "") if part.isdigit() else (1, 0, part.lower())
+        (0, int(part), "") if part.isdecimal() else (1, 0, part.lower())
         for part in re.split(r"(\d+)", name)
         if part
     )
@@ -141,11 +141,12 @@ def frame_numbers(names: Sequence[str]) -> list[int] | None:
         return None
     numbers = varying[0]
     steps = [after - before for before, after in zip(numbers, numbers[1:])]
+    least = min(steps)
     for before, step, name in zip(numbers, steps, names):
         if step == 0:
             raise InputError(f"frame number {before} occurs twice, the first time as {name}")
-        if step > min(steps):
-            missing = range(before + min(steps), before + step, min(steps))
+        if step > least > 0:
+            missing = range(before + least, before + step, least)
             last = f" to {missing[-1]}" if len(missing) > 1 else ""
             raise InputError(
                 f"frame {missing[0]}{last} is missing after {name}; export it, or give the parts "
@@ -255,7 +256,8 @@ def _read_frames(
             )
         if frame.polygons != reference.polygons:
             need_same_mesh(read_mesh(file, options, progress), mesh, str(file), files[0].name)
-        vertices[number] = frame.vertices
+        with np.errstate(over="ignore"):  # infinite positions are found with their frame
+            vertices[number] = frame.vertices
     folder = files[0].parent.resolve().name
     name = re.sub(r"[\W_]*\d+$", "", files[0].stem) or folder or "sequence"
     places = [str(file) for file in files]

@@ -34,6 +34,7 @@ from understudy.core.skeleton import Skeleton
 from understudy.core.skin import Skin
 from understudy.core.storage import is_half
 from understudy.io.atomic_write import atomic_write
+from understudy.io.budget import Budget
 from understudy.io.understudy.correctives import (
     basis_arrays,
     basis_entries,
@@ -64,6 +65,9 @@ from understudy.system.errors import FileError, InputError
 FORMAT_VERSION = 5
 _FIRST_HALF, _FIRST_NARROW, _FIRST_KEYS = 2, 4, 5
 SUFFIX = ".understudy"
+# Bytes: of a number; of a place where a clip may have a key (12 numbers, with copies); and what a
+# byte of a file may stand for, which is such a place.
+_NUMBER, _KEY, _PER_BYTE = 32, 600, 640
 _MAX_HEADER = 64 << 20  # bytes; a longer one is forged, and is not read
 _HEADER_TYPES = {"method": str, "training": dict, "provenance": dict, "nets": list, "bases": list}
 _CONTROL_ARRAYS = ("low", "high", "rest", "limit_low", "limit_high", "numeric")
@@ -111,7 +115,9 @@ def load(path: str | Path) -> Deformer:
             )
         arrays = unpack(data)
         check_types(arrays)
-        deformer = _from_arrays(arrays, header)
+        budget = Budget(path, len(data), _PER_BYTE)
+        budget.take(sum(_NUMBER * array.size for array in arrays.values()), "its arrays")
+        deformer = _from_arrays(arrays, header, budget)
     except FileError:
         raise
     except (
@@ -236,7 +242,7 @@ def _is_narrow(deformer: Deformer) -> bool:
     return deformer.storage != "float32" and all(map(is_half, later))
 
 
-def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Deformer:
+def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any], budget: Budget) -> Deformer:
     """Return the deformer of a file; the caller turns what this raises into a `FileError`."""
     arrays = TypedArrays(widened(arrays))
     for name, kind in _HEADER_TYPES.items():
@@ -278,7 +284,7 @@ def _from_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Defor
         method=text(header["method"], "method"),
         training=header["training"],
         provenance=header["provenance"],
-        clips=_clips(arrays, header.get("clips", [])),
+        clips=_clips(arrays, header.get("clips", []), budget),
         storage=storage,
         posing=posing,
         bounds=bounds,
@@ -302,7 +308,7 @@ def _control_spec(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Contr
     return ControlSpec(names, units=units, **given)
 
 
-def _clips(arrays: dict[str, np.ndarray], entries: Any) -> tuple[Clip, ...]:
+def _clips(arrays: dict[str, np.ndarray], entries: Any, budget: Budget) -> tuple[Clip, ...]:
     """Return the clips of a file; entries: the header's `clips`."""
     clips = []
     for number, entry in enumerate(need_kind(entries, "clips", list)):
@@ -312,6 +318,7 @@ def _clips(arrays: dict[str, np.ndarray], entries: Any) -> tuple[Clip, ...]:
         name = text(entry["name"], f"name of clip {number}")
         start = need_kind(entry["start_frame"], f"start frame of clip {number}", int)
         if f"clip.{number}.keys" in arrays:
+            budget.take(_KEY * arrays[f"clip.{number}.keys"].size, f"clip {name!r}")
             clips.append(Clip.from_keys(name, _keys(arrays, f"clip.{number}"), rate, start))
         else:
             clips.append(Clip(name, arrays[f"clip.{number}.world_from_bone"], rate, start))

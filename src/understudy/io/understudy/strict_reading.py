@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from understudy.io.files import without_repeats
 from understudy.system import checks
 from understudy.system.errors import InputError
 
@@ -54,7 +55,7 @@ _ARRAYS = {
 def parse_archive_header(data: bytes) -> dict[str, Any]:
     """Return the JSON object at the start of a safetensors file, in which no name is repeated."""
     length = int.from_bytes(data[:8], "little")
-    found = json.loads(data[8 : 8 + length], object_pairs_hook=_without_repeats)
+    found = json.loads(data[8 : 8 + length], object_pairs_hook=without_repeats)
     if not isinstance(found, dict):
         raise InputError("the header is not a JSON object")
     return found
@@ -117,15 +118,6 @@ def need_kind(value: Any, name: str, kind: type) -> Any:
     if type(value) is not kind:
         raise InputError(f"{name}: expected {kind.__name__}, got {type(value).__name__}")
     return value
-
-
-def _without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in result:
-            raise InputError(f"the header has {name!r} twice")
-        result[name] = value
-    return result
 
 
 def _refused_constant(name: str) -> Any:

@@ -20,12 +20,14 @@ from typing import Any
 import numpy as np
 from pxr import Sdf, Tf, Usd
 
+from understudy.io.budget import Budget
 from understudy.io.format import ReadOptions
-from understudy.io.usd.reading import SUFFIXES, Limits, character_arrays, limits_for
+from understudy.io.usd.reading import SUFFIXES, character_arrays, seconds_for
 from understudy.io.usd.scene_clips import read_stage
 from understudy.system.errors import FileError, UnderstudyError
 
 _MOST_LAYERS = 2000
+_LIBRARIES = 700 << 20  # bytes of address space that USD takes, of which an eighth is memory
 
 
 def run(request: dict[str, Any]) -> int:
@@ -34,8 +36,10 @@ def run(request: dict[str, Any]) -> int:
     request  path of the file, names of clips and meshes, frame rate, paths of result and report
     """
     path = Path(request["path"])
-    limits = limits_for(path.stat().st_size)
-    _set_limits(limits)
+    size = path.stat().st_size
+    budget = Budget("", size)
+    memory = budget.limit + _LIBRARIES
+    _set_limits(memory, seconds_for(size))
     try:
         stage = Usd.Stage.Open(open_checked(path), Usd.Stage.LoadAll)
         wanted = ReadOptions(
@@ -43,7 +47,7 @@ def run(request: dict[str, Any]) -> int:
             clips=tuple(request["clips"]),
             meshes=tuple(request["meshes"]),
         )
-        character = read_stage(stage, path.stem, wanted, limits.array_bytes)
+        character = read_stage(stage, path.stem, wanted, budget)
         with open(request["result"], "wb") as file:
             np.savez(file, **character_arrays(character))  # type: ignore[arg-type]
     except UnderstudyError as problem:
@@ -53,9 +57,7 @@ def run(request: dict[str, Any]) -> int:
     except UnicodeError:
         return _report(request, "cannot be read as USD: it has text that is not UTF-8")
     except MemoryError:
-        return _report(
-            request, f"needs more than {limits.memory_bytes >> 20:,} MB of memory to be read"
-        )
+        return _report(request, f"needs more than {memory >> 20:,} MB of memory to be read")
     return 0
 
 
@@ -76,14 +78,14 @@ def _report(request: dict[str, Any], text: str) -> int:
     return 1
 
 
-def _set_limits(limits: Limits) -> None:
+def _set_limits(memory: int, seconds: int) -> None:
     """Limit memory and processor time of this process, where the system can."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource  # not on Windows
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
-        resource.setrlimit(resource.RLIMIT_CPU, (limits.seconds, limits.seconds + 1))
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
 
 
 def open_checked(path: Path) -> Any:

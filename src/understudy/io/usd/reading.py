@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from understudy.system.progress import SILENT, Progress
 
 # A reader may take this many seconds of processor time, and one more for every so many bytes of
 # the file; by the clock four times that, because others use the machine too.
-_SECONDS = 15
+_SECONDS = 12
 _BYTES_PER_SECOND = 1_000_000
 # Variables that make USD look for files or plug-ins elsewhere.
 _UNSET = ("PXR_PLUGINPATH_NAME", "PXR_AR_DEFAULT_SEARCH_PATH", "PXR_USD_WINDOWS_DLL_PATH")
@@ -52,13 +51,13 @@ def read_usd(
     Other layers that the file names are read only if they lie in its folder or below.
     """
     path = Path(path)
-    limits = limits_for(byte_count(path))
+    seconds = seconds_for(byte_count(path))
     request = {name: getattr(options, name) for name in ("clips", "meshes", "frame_rate")}
     request["path"] = str(path.resolve())
     with tempfile.TemporaryDirectory() as folder, progress.task("reading", 1) as bar:
         result, report = Path(folder) / "character.npz", Path(folder) / "report.json"
         request |= {"result": str(result), "report": str(report)}
-        failure = _run(json.dumps(request), limits)
+        failure = _run(json.dumps(request), seconds)
         if report.exists():
             raise FileError(f"{path}: {json.loads(report.read_text('utf-8'))}")
         if failure:
@@ -71,40 +70,23 @@ def read_usd(
     return character
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What reading one file may take.
+def seconds_for(size: int) -> int:
+    """Return how many seconds of processor time reading a file of `size` bytes may take.
 
-    seconds       of processor time
-    memory_bytes  of address space
-    array_bytes   of all animations together
+    >>> seconds_for(10_000_000)
+    22
     """
-
-    seconds: int
-    memory_bytes: int
-    array_bytes: int
+    return _SECONDS + size // _BYTES_PER_SECOND
 
 
-def limits_for(size: int) -> Limits:
-    """Return the limits for a file of `size` bytes.
-
-    >>> limits_for(10_000_000).seconds
-    25
-    """
-    return Limits(
-        seconds=_SECONDS + size // _BYTES_PER_SECOND,
-        memory_bytes=(4 << 30) + 64 * size,
-        array_bytes=(2 << 30) + 32 * size,
-    )
-
-
-def _run(request: str, limits: Limits) -> str:
+def _run(request: str, seconds: int) -> str:
     """Read a file in a process of its own; return what went wrong with the process, or ""."""
     kept = {name: value for name, value in os.environ.items() if name not in _UNSET}
     # One thread: threads reserve address space, which is limited.
     environment = {**kept, "PXR_WORK_THREAD_LIMIT": "1", "MALLOC_ARENA_MAX": "2"}
+    environment["OPENBLAS_NUM_THREADS"] = "1"
     command = [sys.executable, "-P", "-m", "understudy.io.usd.extract"]
-    slow = f"cannot be read in {limits.seconds} s; it is damaged or made to be slow"
+    slow = f"cannot be read in {seconds} s; it is damaged or made to be slow"
     try:
         done = subprocess.run(
             command,
@@ -112,7 +94,7 @@ def _run(request: str, limits: Limits) -> str:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=environment,
-            timeout=4 * limits.seconds,
+            timeout=4 * seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:

@@ -18,6 +18,7 @@ from understudy.core.coordinates import Conversion
 from understudy.core.poses import distinct_names
 from understudy.geometry.skinning import dual_quaternion_blend, linear_blend
 from understudy.geometry.transforms import apply, compose
+from understudy.io.budget import Budget
 from understudy.io.format import ReadOptions
 from understudy.io.usd.merged_mesh import unit_of
 from understudy.io.usd.prim_names import original_name
@@ -30,16 +31,15 @@ _MOST_FRAMES = 200_000
 _BLOCK = 32  # frames evaluated at a time
 
 
-def read_stage(stage: Any, name: str, wanted: ReadOptions, most_bytes: int) -> Character:
+def read_stage(stage: Any, name: str, wanted: ReadOptions, budget: Budget) -> Character:
     """Return the character of a stage.
 
-    name        of the character, if the file does not say
-    most_bytes  that the arrays of all animations may take
+    name  of the character, if the file does not say
     """
     scene = read_scene(stage, name, wanted)
     character = scene.character
     plans = _plans(scene, name, wanted)
-    _check_size(scene, plans, most_bytes)
+    _take(scene, plans, budget)
     character = character.with_clips([_clip(scene, plan) for plan in plans])
     meters = UsdGeom.GetStageMetersPerUnit(stage)
     if unit_of(meters) or meters == 1.0:
@@ -166,17 +166,13 @@ def _plan(stage: Any, prim: Any, times: Sequence[float], wanted: ReadOptions) ->
     return _Plan(name, rate, start, codes, [], False)
 
 
-def _check_size(scene: Scene, plans: Sequence[_Plan], most_bytes: int) -> None:
-    """Raise if the clips would take too much memory."""
+def _take(scene: Scene, plans: Sequence[_Plan], budget: Budget) -> None:
+    """Account for the clips, with copies on the way."""
     character = scene.character
     frame = 96 * character.bone_count + 4 * len(character.shapes)
     cached = 12 * character.mesh.vertex_count if _cached(scene) else 0
-    total = sum(len(plan.times) * (frame + cached * plan.is_stage) for plan in plans)
-    if total > most_bytes:
-        raise FileError(
-            f"its animations take {total >> 20:,} MB; read fewer clips or meshes, or a lower "
-            "frame rate"
-        )
+    for plan in plans:
+        budget.take(4 * len(plan.times) * (frame + cached * plan.is_stage), "its animations")
 
 
 def _clip(scene: Scene, plan: _Plan) -> CharacterClip:

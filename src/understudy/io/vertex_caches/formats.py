@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,21 +20,25 @@ from understudy.system import checks
 from understudy.system.errors import FileError, InputError
 from understudy.system.progress import SILENT, Progress
 
-CACHE_SUFFIXES = (".mdd", ".pc2", *MAYA_SUFFIXES)
+_READERS: dict[str, Callable[[str | Path], VertexCache]] = {
+    ".mdd": read_mdd,
+    ".pc2": read_pc2,
+    **dict.fromkeys(MAYA_SUFFIXES, read_maya_cache),
+}
+CACHE_SUFFIXES = tuple(_READERS)
 
 
 def read_vertex_cache(
     path: str | Path, options: ReadOptions = AS_IT_IS, progress: Progress = SILENT
 ) -> VertexCache:
     """Return the cache of a .mdd, .pc2, .mcx, .mc, .mcc or Maya .xml file."""
-    suffix = Path(path).suffix.lower()
-    if suffix == ".mdd":
-        return read_mdd(path)
-    if suffix == ".pc2":
-        return read_pc2(path)
-    if suffix in MAYA_SUFFIXES:
-        return read_maya_cache(path)
-    raise FileError(f"{path}: is not a vertex cache; use {', '.join(CACHE_SUFFIXES)}")
+    read = _READERS.get(Path(path).suffix.lower())
+    if read is None:
+        raise FileError(f"{path}: is not a vertex cache; use {', '.join(CACHE_SUFFIXES)}")
+    try:
+        return read(path)
+    except InputError as problem:
+        raise FileError(f"{path}: {problem}") from problem
 
 
 def cache_poses(path: str | Path, cache: VertexCache, mesh: Mesh | None) -> Poses:

@@ -48,6 +48,14 @@ class _Description:
     positions: tuple[str, ...] = ()
 
 
+class _NoDoctype(ElementTree.TreeBuilder):
+    """Refuses document types, in any encoding: entities can expand to any size and name files."""
+
+    def doctype(self, *_: str | None) -> None:
+        """Refuse one, before any entity is declared."""
+        raise ValueError("it declares a document type")
+
+
 def read_maya_cache(path: str | Path, channel: str | None = None) -> VertexCache:
     """Return one channel of a Maya cache.
 
@@ -70,7 +78,8 @@ def read_maya_cache(path: str | Path, channel: str | None = None) -> VertexCache
     if np.any(np.diff(ticks) <= 0):
         raise FileError(f"{path}: channel {name!r} has two samples at one time")
     step = description.ticks or (float(np.diff(ticks).min()) if len(ticks) > 1 else None)
-    vertices = np.stack([array for _, array in samples]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        vertices = np.stack([array for _, array in samples]).astype(np.float32)
     if not np.isfinite(vertices).all():
         raise FileError(f"{path}: some positions are NaN or infinite; export it again")
     rate = None if step is None else _TICKS / step
@@ -110,13 +119,14 @@ def _files(path: Path) -> tuple[list[Path], _Description]:
 def _read_xml(path: Path) -> _Description:
     """Return what the .xml of a cache says."""
     text = read_start(path, _MOST_XML + 1)
-    # Entities can expand to any size and can name other files; caches have no use for them.
-    if len(text) > _MOST_XML or b"<!" in text.replace(b"<!--", b""):
-        raise FileError(f"{path}: is not the description of a Maya cache")
     try:
-        root = ElementTree.fromstring(text)
-    except (ElementTree.ParseError, ValueError, LookupError) as problem:
+        if len(text) > _MOST_XML:
+            raise ValueError(f"it has more than {_MOST_XML:,} bytes")
+        root = ElementTree.fromstring(text, ElementTree.XMLParser(target=_NoDoctype()))
+    except ElementTree.ParseError as problem:
         raise FileError(f"{path}: is not XML: {problem}") from problem
+    except (ValueError, LookupError) as problem:
+        raise FileError(f"{path}: is not the description of a Maya cache: {problem}") from problem
     kind = root.find("cacheType")
     if root.tag != "Autodesk_Cache_File" or kind is None:
         raise FileError(f"{path}: is not the description of a Maya cache")
