@@ -21,6 +21,8 @@ from understudy.core.skin import Skin
 from understudy.system import checks
 from understudy.system.errors import InputError
 
+SAME = 1e-5  # of the size of a mesh: what machines round differently
+
 
 @runtime_checkable
 class Rig(Protocol):
@@ -103,6 +105,27 @@ def evaluate_batches(rig: Rig, batches: Iterable[np.ndarray]) -> Iterator[Poses]
     """Yield the poses of each batch of control values (T,C); a rig may evaluate several at once."""
     several = getattr(rig, "evaluate_batches", None)
     yield from map(rig.evaluate, batches) if several is None else several(batches)
+
+
+def elsewhere(then: Poses, now: Poses) -> str:
+    """Where two evaluations of the same poses differ by more than rounding; empty: nowhere.
+
+    then, now  with bones if the rig has any
+    """
+    size = float(np.abs(then.vertices).max(initial=0))
+    gap = np.linalg.norm(then.vertices - now.read_poses(0, now.pose_count), axis=2)  # (T,V)
+    pose, vertex = np.unravel_index(np.argmax(gap), gap.shape)
+    unit = then.mesh.unit
+    if gap[pose, vertex] > SAME * size:
+        return f"vertex {vertex} by {float(f'{gap[pose, vertex]:.2g}')} {unit}"
+    if then.skeleton is not None and then.world_from_bone is not None:
+        reach = np.array([size, size, size, 1])  # a turn moves what is far
+        turn = np.abs((then.world_from_bone - now.world_from_bone) * reach).max(axis=(2, 3))
+        pose, bone = np.unravel_index(np.argmax(turn), turn.shape)
+        if turn[pose, bone] > SAME * size:
+            name = then.skeleton.names[bone]
+            return f"bone {name!r} by up to {float(f'{turn[pose, bone]:.2g}')} {unit}"
+    return ""
 
 
 def name_of(rig: Rig) -> str:

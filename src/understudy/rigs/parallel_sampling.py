@@ -17,11 +17,11 @@ import queue
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,12 @@ from understudy.core.controls import ControlSpec
 from understudy.core.poses import Poses, evenly
 from understudy.core.version import __version__
 from understudy.io import pose_store as store
-from understudy.rigs.base import ExternalRig, Rig, name_of, skin_of
+from understudy.rigs.base import ExternalRig, Rig, elsewhere, name_of, skin_of
 from understudy.rigs.registry import checked_rig, load_rig, portable_name
 from understudy.rigs.sampling import SamplePlan
 from understudy.rigs.stretch import Edges, nearer_to_rest
 from understudy.system import checks, memory, threads
-from understudy.system.errors import InputError, UnderstudyError
+from understudy.system.errors import FileError, InputError, UnderstudyError
 from understudy.system.progress import SILENT, Progress, Task
 
 # Poses given to the rig at once: bounds its scratch memory and the time between progress updates.
@@ -47,6 +47,7 @@ STEP = 16
 EXTERNAL_BLOCKS = 32
 _SHOWN_FRAMES = 24  # of the animations: how far they stretch the mesh
 FEW = 64  # starting processes takes longer than evaluating this many poses
+SHOWN, MOST_SHOWN = 4, 12  # poses that tell a rig from another; most where few controls move in one
 THREAD_SETTINGS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -131,12 +132,13 @@ class SamplingJob:
                 block = min(block, max(8, -(-plan.count // EXTERNAL_BLOCKS)))
         return SamplingJob(build, here, spec, plan.values(here, spec), facts, block)
 
-    @property
+    @cached_property
     def sample(self) -> store.Sample:
         """What the store is made for."""
         rig = self.rig
-        skin = skin_of(rig)
-        return store.Sample(rig.mesh, rig.skeleton, self.spec, self.values, self.facts, skin)
+        skin, rows = skin_of(rig), _shown_rows(self.spec, self.values)
+        shown = _evaluate_each(rig, self.values[rows], rows)
+        return store.Sample(rig.mesh, rig.skeleton, self.spec, self.values, self.facts, skin, shown)
 
     def open_store(self, path: str | Path, overwrite: bool) -> list[int]:
         """The blocks to write of the store at `path`, which is created if it is not there.
@@ -144,7 +146,9 @@ class SamplingJob:
         overwrite  replace the store, also where it could be continued
         """
         if store.occupied(path) and not overwrite:
-            return store.resume(path, self.sample)
+            missing = store.resume(path, self.sample)
+            need_same_rig(path, self.rig, self.sample.shown)
+            return missing
         store.create(path, self.sample, self.block, overwrite=overwrite)
         return store.missing_blocks(path)
 
@@ -186,6 +190,36 @@ class SamplingJob:
                     sample_block(self.rig, path, k, task.advance)
             else:
                 _sample_in_processes(self.build, path, missing, workers, task)
+
+
+def need_same_rig(path: str | Path, rig: Rig, now: Poses | None = None) -> None:
+    """Raise unless `rig` moves the mesh as the one that the store at `path` was begun with.
+
+    now  the poses that the store keeps to tell, as `rig` makes them; None: it is asked
+    """
+    then = store.shown(path)
+    if then is None or then.controls is None:
+        where = "was begun by an older version, which kept no poses to know the rig by"
+    else:
+        now = _evaluate_each(rig, then.controls, range(then.pose_count)) if now is None else now
+        where = elsewhere(then, now)
+        if not where:
+            return
+        where = f"the rig moves {where} elsewhere than when this store was begun"
+    raise FileError(f"{path}: {where}. {store.ANOTHER}")
+
+
+def _shown_rows(spec: ControlSpec, values: np.ndarray) -> list[int]:
+    """Which poses of a plan a rig is known by: a few, in which as many controls move as can be."""
+    moved, rows = values != spec.rest, []
+    left = moved.any(axis=0)  # controls that have not moved yet
+    while len(rows) < min(len(values), MOST_SHOWN if left.any() else SHOWN):
+        gain = moved[:, left].sum(axis=1)
+        gain[rows] = -1
+        best = np.flatnonzero(gain == gain.max())
+        rows.append(int(best[len(best) * min(len(rows), SHOWN - 1) // SHOWN]))
+        left &= ~moved[rows[-1]]
+    return rows
 
 
 def sample_block(
@@ -233,6 +267,15 @@ def evaluate_natural(
         advance(some.stop - some.start)
     values = rest + nearer[:, None] * (values - rest)
     return Poses(rig.mesh, vertices, rig.skeleton, bones, rig.controls, values), nearer
+
+
+def _evaluate_each(rig: Rig, values: np.ndarray, numbers: Sequence[int]) -> Poses:
+    """Some poses (T) of the rig, each alone; `numbers` are theirs, for errors."""
+    alone = [_evaluate(rig, values[k : k + 1], number) for k, number in enumerate(numbers)]
+    vertices = np.concatenate([one.read_poses(0, 1) for one in alone])
+    bones = [one.world_from_bone for one in alone if one.world_from_bone is not None]
+    known = np.concatenate(bones) if rig.skeleton is not None else None
+    return Poses(rig.mesh, vertices, rig.skeleton, known, rig.controls, values)
 
 
 def _evaluate_nearer(
@@ -338,6 +381,7 @@ def _sample_side_by_side(
             task.advance(poses)
 
     def work(one: ExternalRig) -> None:
+        need_same_rig(path, one)
         with contextlib.suppress(queue.Empty):
             while True:
                 sample_block(one, path, left.get_nowait(), advance)
@@ -444,7 +488,9 @@ def _work(k: int) -> None:
 
     try:
         if "rig" not in _worker:  # built here, not at the start, so that an error is reported
-            _worker["rig"] = pickle.loads(_worker["packed"])()
+            rig = pickle.loads(_worker["packed"])()
+            need_same_rig(_worker["path"], rig)
+            _worker["rig"] = rig
         sample_block(_worker["rig"], _worker["path"], k, count)
     except Exception as problem:
         try:
