@@ -84,8 +84,9 @@ def test_a_rig_that_moves_otherwise_is_refused(tmp_path, how):
     path = begun(tmp_path / "s.zarr")
     if how == "complete":
         sample_poses(BendingRig, PLAN, path, processes=1)
-    second = (sample_chunk, Chunk(2, 3)) if how == "join" else (sample_poses,)
-    work = partial(second[0], Moved, PLAN, path, *second[1:], processes=1)
+    work = partial(sample_poses, Moved, PLAN, path, processes=1)
+    if how == "join":
+        work = partial(sample_chunk, Moved, PLAN, path, Chunk(2, 3), processes=1, block=16)
     with pytest.raises(FileError, match=f"{ELSEWHERE}. Choose another path, or overwrite it"):
         work()
     poses = sample_poses(Moved, PLAN, path, processes=1, overwrite=True)
